@@ -1,0 +1,406 @@
+//! What the user does: what a key, the mouse and pasted text mean in each mode.
+
+use crossterm::event::{
+    KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
+use ratatui::layout::Position;
+use ratatui::text::Line;
+
+use super::{ONLY, Scope, State};
+use crate::panel::board::Row;
+use crate::panel::effect::Effect;
+use crate::panel::help;
+use crate::panel::input_line::InputLine;
+use crate::panel::log_view::{LogView, Move};
+use crate::panel::mode::{Answer, Mode, Subject};
+use crate::wire::{SecretText, SendRequest, TypedInput};
+
+/// How many lines the mouse wheel moves.
+const WHEEL: usize = 3;
+
+impl State {
+    pub(in crate::panel) fn on_paste(&mut self, text: &str) -> Vec<Effect> {
+        // Elsewhere it is no command. A finished answer is sent already, as soon as it is known whether
+        // it may be shown.
+        if let Mode::Answer(Answer {
+            line,
+            is_finished: false,
+            ..
+        })
+        | Mode::Send { line, .. } = &mut self.mode
+        {
+            line.insert(text);
+        } else if let Mode::Filter(line) = &mut self.mode {
+            line.insert(text);
+            self.filter = line.text();
+            self.list_again();
+        }
+        self.settled()
+    }
+
+    pub(in crate::panel) fn on_mouse(&mut self, mouse: MouseEvent) -> Vec<Effect> {
+        let list = self.layout().list;
+        let place = Position::new(mouse.column, mouse.row);
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "other buttons and moves mean nothing"
+        )]
+        let lines = match mouse.kind {
+            MouseEventKind::ScrollUp => -1,
+            MouseEventKind::ScrollDown => 1,
+            MouseEventKind::Down(MouseButton::Left)
+                if matches!(self.mode, Mode::List) && list.contains(place) =>
+            {
+                let at = self.top + usize::from(mouse.row - list.y);
+                if let Some(row) = self.rows.get(at) {
+                    self.selected = Some(row.clone());
+                }
+                0
+            }
+            _ => 0,
+        };
+        if let Mode::View { view, .. } = &mut self.mode {
+            for _ in 0..WHEEL {
+                match lines {
+                    1 => view.go(Move::Down),
+                    -1 => view.go(Move::Up),
+                    _ => {}
+                }
+            }
+        } else if matches!(self.mode, Mode::List) {
+            self.select_by(lines);
+        }
+        self.settled()
+    }
+
+    pub(in crate::panel) fn on_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        // No key is one with Alt: a terminal also sends that for Escape with a key right after it, and
+        // who pressed Escape wants nothing to happen.
+        if key.kind == KeyEventKind::Release || key.modifiers.contains(KeyModifiers::ALT) {
+            return Vec::new();
+        }
+        self.message = None;
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        let is_interrupt = is_control && key.code == KeyCode::Char('c');
+        let mut effects = match &self.mode {
+            Mode::List if is_interrupt => vec![Effect::Quit],
+            Mode::List if is_control => Vec::new(),
+            Mode::List => self.on_list_key(key.code),
+            _ if is_interrupt => {
+                self.mode = Mode::List;
+                Vec::new()
+            }
+            Mode::Filter(_) => self.on_filter_key(key),
+            Mode::Answer(_) => self.on_answer_key(key),
+            Mode::Send { .. } => self.on_send_key(key),
+            Mode::ConfirmKill { .. } | Mode::ConfirmPrune { .. } | Mode::ConfirmRerun { .. } => {
+                self.on_confirm_key(key.code)
+            }
+            Mode::View { .. } => self.on_view_key(key),
+        };
+        effects.extend(self.settled());
+        effects
+    }
+
+    fn on_list_key(&mut self, key: KeyCode) -> Vec<Effect> {
+        let page = isize::try_from(self.layout().list.height).unwrap_or(1);
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "the other keys mean nothing"
+        )]
+        match key {
+            KeyCode::Char('q') => return vec![Effect::Quit],
+            KeyCode::Down | KeyCode::Char('j') => self.select_by(1),
+            KeyCode::Up | KeyCode::Char('k') => self.select_by(-1),
+            KeyCode::PageDown => self.select_by(page),
+            KeyCode::PageUp => self.select_by(-page),
+            KeyCode::Home | KeyCode::Char('g') => self.select_by(isize::MIN),
+            KeyCode::End | KeyCode::Char('G') => self.select_by(isize::MAX),
+            KeyCode::Char('/') => self.mode = Mode::Filter(InputLine::with(&self.filter)),
+            KeyCode::Esc => {
+                self.filter.clear();
+                self.list_again();
+            }
+            KeyCode::Char('?') => self.show_help(),
+            KeyCode::Char('p') => self.on_prune_key(),
+            key => return self.on_task_key(key),
+        }
+        Vec::new()
+    }
+
+    fn show_help(&mut self) {
+        let height = usize::from(self.layout().body().height);
+        let lines = help::lines().into_iter().map(Line::from).collect();
+        let view = LogView::new("keys".to_owned(), lines, height);
+        let of = Subject::Help;
+        self.mode = Mode::View { of, view };
+    }
+
+    fn on_prune_key(&mut self) {
+        let (session, of) = match (self.scope, &self.selected) {
+            (Scope::One, _) => (ONLY, None),
+            (Scope::All, None) => return self.say(Ok("no task has ended".to_owned())),
+            (Scope::All, Some(row)) => {
+                let label = self.board.label(row.session());
+                (row.session(), Some(label.to_owned()))
+            }
+        };
+        match (self.board.n_ended(session), of) {
+            (0, None) => self.say(Ok("no task has ended".to_owned())),
+            (0, Some(of)) => self.say(Ok(format!("no task of {of} has ended"))),
+            (n, of) => self.mode = Mode::ConfirmPrune { session, of, n },
+        }
+    }
+
+    /// A key for the selected task.
+    fn on_task_key(&mut self, key: KeyCode) -> Vec<Effect> {
+        let is_for_task = matches!(key, KeyCode::Enter)
+            || matches!(key, KeyCode::Char('a' | 's' | 'x' | 'r' | 'l' | 'e'));
+        let Some((task, listed)) = self.selected_task() else {
+            if is_for_task {
+                self.say(Err(self.why_no_task()));
+            }
+            return Vec::new();
+        };
+        let name = self.name_of(task, listed);
+        let task = task.clone();
+        let is_dead = listed.task.dead;
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "the other keys mean nothing"
+        )]
+        match key {
+            KeyCode::Enter => return vec![Effect::Attach { task }],
+            KeyCode::Char('a') => {
+                let Some(prompt) = listed.waiting_for.clone() else {
+                    self.say(Err(if is_dead {
+                        format!("{name} has ended and asks for nothing")
+                    } else {
+                        format!("{name} asks for nothing; `s` sends it a line")
+                    }));
+                    return Vec::new();
+                };
+                self.mode = Mode::Answer(Answer {
+                    task: task.clone(),
+                    name,
+                    prompt,
+                    line: InputLine::default(),
+                    is_secret: None,
+                    is_finished: false,
+                });
+                return vec![Effect::Explain { task }];
+            }
+            KeyCode::Char('s') if is_dead => {
+                self.say(Err(format!("{name} has ended, nothing can be sent to it")));
+            }
+            KeyCode::Char('s') => {
+                let line = InputLine::default();
+                self.mode = Mode::Send { task, name, line };
+            }
+            KeyCode::Char('x') => self.mode = Mode::ConfirmKill { task, name },
+            KeyCode::Char('r') if is_dead => return vec![Effect::Rerun { task, name }],
+            KeyCode::Char('r') => self.mode = Mode::ConfirmRerun { task, name },
+            KeyCode::Char('l') => {
+                let of = Subject::Log(task.clone());
+                self.open(of, format!("log of {name}"));
+                return vec![Effect::ReadLog { task }];
+            }
+            KeyCode::Char('e') => {
+                let of = Subject::Explanation(task.clone());
+                self.open(of, format!("why {name} waits, or not"));
+                return vec![Effect::Explain { task }];
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Says why no key for a task does anything.
+    fn why_no_task(&self) -> String {
+        let session = match &self.selected {
+            Some(Row::Session(session)) => *session,
+            Some(Row::Task(_)) | None => return "no task is selected".to_owned(),
+        };
+        let why = self.board.trouble(session).unwrap_or_default();
+        format!("{}: {why}", self.session_name(session))
+    }
+
+    /// Opens a view whose text follows.
+    fn open(&mut self, of: Subject, title: String) {
+        let view = LogView::new(title, vec![Line::from("reading…")], 1);
+        self.mode = Mode::View { of, view };
+    }
+
+    fn on_filter_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        let Mode::Filter(line) = &mut self.mode else {
+            return Vec::new();
+        };
+        if key.code == KeyCode::Esc {
+            self.filter.clear();
+            self.mode = Mode::List;
+        } else if key.code == KeyCode::Enter {
+            self.mode = Mode::List;
+        } else if line.edit(key) {
+            self.filter = line.text();
+        } else if matches!(key.code, KeyCode::Up | KeyCode::Down) {
+            self.select_by(if key.code == KeyCode::Up { -1 } else { 1 });
+        }
+        self.list_again();
+        Vec::new()
+    }
+
+    fn on_answer_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        let Mode::Answer(answer) = &mut self.mode else {
+            return Vec::new();
+        };
+        if key.code == KeyCode::Esc {
+            self.mode = Mode::List;
+        } else if answer.is_finished {
+            // It is sent as soon as it is known whether it may be shown.
+        } else if key.code == KeyCode::Enter {
+            answer.is_finished = true;
+            if answer.is_secret.is_some() {
+                return self.send_answer();
+            }
+        } else {
+            answer.line.edit(key);
+        }
+        Vec::new()
+    }
+
+    pub(super) fn send_answer(&mut self) -> Vec<Effect> {
+        let Mode::Answer(answer) = std::mem::replace(&mut self.mode, Mode::List) else {
+            return Vec::new();
+        };
+        let text = answer.line.text();
+        let input = if answer.is_secret == Some(true) {
+            TypedInput::Secret(SecretText(text))
+        } else {
+            TypedInput::Text(text)
+        };
+        vec![Effect::Send {
+            session: answer.task.session,
+            name: answer.name,
+            request: SendRequest {
+                task: answer.task.window,
+                input,
+                enter: true,
+                if_prompt: Some(answer.prompt),
+                is_guarded: false,
+            },
+        }]
+    }
+
+    fn on_send_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        let Mode::Send { line, .. } = &mut self.mode else {
+            return Vec::new();
+        };
+        if !matches!(key.code, KeyCode::Enter | KeyCode::Esc) {
+            line.edit(key);
+            return Vec::new();
+        }
+        let Mode::Send { task, name, line } = std::mem::replace(&mut self.mode, Mode::List) else {
+            return Vec::new();
+        };
+        if key.code == KeyCode::Esc {
+            return Vec::new();
+        }
+        vec![Effect::Send {
+            session: task.session,
+            name,
+            request: SendRequest {
+                task: task.window,
+                input: TypedInput::Text(line.text()),
+                enter: true,
+                if_prompt: None,
+                is_guarded: false,
+            },
+        }]
+    }
+
+    fn on_confirm_key(&mut self, key: KeyCode) -> Vec<Effect> {
+        let mode = std::mem::replace(&mut self.mode, Mode::List);
+        let is_confirmed = matches!(key, KeyCode::Char('y' | 'Y'));
+        match mode {
+            Mode::ConfirmKill { task, name } if is_confirmed => {
+                vec![Effect::Kill { task, name }]
+            }
+            Mode::ConfirmPrune { session, .. } if is_confirmed => vec![Effect::Prune { session }],
+            Mode::ConfirmRerun { task, name } if is_confirmed => {
+                vec![Effect::Rerun { task, name }]
+            }
+            Mode::List
+            | Mode::Filter(_)
+            | Mode::Answer(_)
+            | Mode::Send { .. }
+            | Mode::ConfirmKill { .. }
+            | Mode::ConfirmPrune { .. }
+            | Mode::ConfirmRerun { .. }
+            | Mode::View { .. } => {
+                self.say(Ok("nothing was done".to_owned()));
+                Vec::new()
+            }
+        }
+    }
+
+    fn on_view_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+        let Mode::View { of, view } = &mut self.mode else {
+            return Vec::new();
+        };
+        if let Some(typed) = &mut view.typed {
+            if key.code == KeyCode::Enter {
+                let query = typed.text();
+                view.typed = None;
+                if !query.is_empty() && !view.search(&query) {
+                    self.say(Err(format!("no line has `{query}`")));
+                }
+            } else if key.code == KeyCode::Esc {
+                view.typed = None;
+            } else {
+                typed.edit(key);
+            }
+            return Vec::new();
+        }
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "the other keys mean nothing"
+        )]
+        match key.code {
+            KeyCode::Char('?') if *of != Subject::Help => self.show_help(),
+            KeyCode::Char('q' | '?') | KeyCode::Esc => self.mode = Mode::List,
+            KeyCode::Down | KeyCode::Char('j') | KeyCode::Enter => view.go(Move::Down),
+            KeyCode::Up | KeyCode::Char('k') => view.go(Move::Up),
+            KeyCode::PageDown | KeyCode::Char(' ') => view.go(Move::PageDown),
+            KeyCode::PageUp => view.go(Move::PageUp),
+            KeyCode::Home | KeyCode::Char('g') => view.go(Move::Start),
+            KeyCode::End | KeyCode::Char('G') => view.go(Move::End),
+            KeyCode::Left | KeyCode::Char('h') => view.go(Move::Left),
+            KeyCode::Right => view.go(Move::Right),
+            KeyCode::Char('/') => view.typed = Some(InputLine::default()),
+            // As in less: the search went upwards, so `n` goes on upwards.
+            KeyCode::Char(key @ ('n' | 'N')) => {
+                let is_missing = view.has_query() && !view.search_again(key == 'N');
+                if is_missing {
+                    self.say(Err("no other line has it".to_owned()));
+                }
+            }
+            KeyCode::Char('l') => {
+                if let Subject::Log(task) = of {
+                    let task = task.clone();
+                    return vec![Effect::ReadLog { task }];
+                }
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    fn select_by(&mut self, rows: isize) {
+        let Some(last) = self.rows.len().checked_sub(1) else {
+            return;
+        };
+        let at = self.selected_row().unwrap_or(0);
+        let at = at.saturating_add_signed(rows).min(last);
+        self.selected = Some(self.rows[at].clone());
+    }
+}
