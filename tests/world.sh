@@ -29,7 +29,7 @@ end_world() {
     # A failed script may have left its tmux server; each has its socket in here.
     while IFS= read -r socket; do
         tmux -S "$socket" kill-server >/dev/null 2>&1 || true
-    done < <(find "$world" -type s -path '*/tmux-*/*' 2>/dev/null)
+    done < <(find "$world" -type s -path '*/tmux-[0-9]*/*' 2>/dev/null)
     # Programs that have left their process group: those of this script have inherited
     # the path of this directory.
     for process in /proc/[0-9]*; do

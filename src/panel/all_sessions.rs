@@ -47,8 +47,8 @@ enum Step {
     Connected(PathBuf, Box<Connection>),
     /// A stream has ended.
     Ended(PathBuf),
-    /// The sessions of the server at this socket.
-    Listed(PathBuf, Result<Vec<FoundSession>, OpsError>),
+    /// The sessions of the server at this socket; `None` if it has not said.
+    Listed(PathBuf, Option<Vec<FoundSession>>),
 }
 
 impl<'a> AllSessions<'a> {
@@ -105,7 +105,7 @@ impl<'a> AllSessions<'a> {
                 let file = file_id(&daemon).ok();
                 self.sessions.on_ended(&daemon, file, now())
             }
-            Step::Listed(server, sessions) => self.sessions.on_listed(&server, sessions.ok()),
+            Step::Listed(server, sessions) => self.sessions.on_listed(&server, sessions),
         }
     }
 
@@ -170,7 +170,7 @@ async fn stream(
 
 async fn list(server: Server) -> Step {
     let sessions = timeout(ANSWERS_WITHIN, ops::sessions_of(&server)).await;
-    let sessions = sessions.unwrap_or_else(|_| Ok(Vec::new()));
+    let sessions = sessions.ok().and_then(Result::ok);
     Step::Listed(server.socket().to_owned(), sessions)
 }
 
