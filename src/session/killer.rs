@@ -1,4 +1,4 @@
-//! Who ends tasks with a command, and what their owners are told of it.
+//! Who ends tasks with a command, and the reason that is recorded for their owners.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use crate::model::{PaneId, WindowId};
 
-/// What whoever asked is told of [`LogEntry::WrongOutcome`].
+/// The answer to a request whose job had a [`LogEntry::WrongOutcome`].
 pub(super) const WRONG_OUTCOME: &str = "internal error: the outcome does not fit the job";
 
 /// An observation for the daemon's log. The session does not write it: it has no world.
@@ -17,8 +17,8 @@ pub(crate) enum LogEntry {
     LooksRecovered,
     /// A safety look found an event that tmux or the kernel should have reported.
     FoundLate,
-    /// The link answered a job with an outcome of another kind, which is a bug. Whoever asked is told
-    /// [`WRONG_OUTCOME`].
+    /// The link answered a job with an outcome of another kind, which is a bug. The request is
+    /// refused with [`WRONG_OUTCOME`].
     WrongOutcome { job: &'static str },
     /// The session could not be ended after its tasks.
     CleanupFailed {

@@ -40,6 +40,7 @@ fn answers(driver: &mut Driver, time: Duration) -> Vec<Duration> {
         let asked = Instant::now();
         driver.call("display-message -p ''");
         took.push(asked.elapsed());
+        // A sample each millisecond: asking without a pause would keep the server busy itself.
         std::thread::sleep(Duration::from_millis(1));
     }
     took.sort();

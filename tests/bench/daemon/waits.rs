@@ -1,15 +1,26 @@
 //! How soon `wait --exit` returns after the end of a task, with a short and with a long history.
 
 use std::fs::File;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 use super::Effort;
 use super::busy::{command, leave, long_history, start, task};
 use super::figures::{Table, heading, ms, quantile};
-use super::world::SESSION;
+use super::world::{SESSION, World};
 
 /// How many lines the task has printed.
 const LINES: [usize; 2] = [10, 45_000];
+
+/// Whether the daemon has a wait. Asking takes some milliseconds, so this needs no pause.
+fn has_wait(world: &World) -> bool {
+    let mut status = command(world, &["daemon", "status", "--json"]);
+    let output = status.stdout(Stdio::piped()).output().unwrap();
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+    status["waits"] == 1
+}
 
 pub(crate) fn run(effort: Effort) {
     heading("From the end of a task to the end of `wait --exit`, in milliseconds");
@@ -26,8 +37,7 @@ pub(crate) fn run(effort: Effort) {
                 task(&world, &["wait", "task", "--idle", "500ms"]);
                 let opened = File::options().write(true).open(&gate).unwrap();
                 let mut wait = start(&mut command(&world, &["wait", "task", "--exit"]));
-                // Until the daemon has it.
-                std::thread::sleep(Duration::from_millis(200));
+                while !has_wait(&world) {}
                 let ended = Instant::now();
                 drop(opened);
                 assert!(wait.wait().unwrap().success());
