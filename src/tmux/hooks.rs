@@ -30,7 +30,7 @@ pub(super) const BELL_HOOK: &str = "alert-bell[9010]";
 pub(super) const DEATH_HOOK: &str = "pane-died[9011]";
 pub(super) const LINK_HOOK: &str = "window-linked[9012]";
 /// From tmux 3.8 on. It also runs when a pane is respawned.
-const SPAWN_HOOK: &str = "pane-created[9013]";
+pub(super) const SPAWN_HOOK: &str = "pane-created[9013]";
 /// A global option with the version of the installed hooks.
 const VERSION: &str = "@tmux_task_hooks";
 /// The version of the hooks below, to be raised when their text changes. Later hooks must continue

@@ -1,23 +1,21 @@
-//! The command lines of a launch, and how their answers are parsed.
+//! The command lines of a launch.
 
 use std::path::Path;
 
 use super::client::{Connection, all_ok};
 use super::error::TmuxError;
 use super::inherited::{names_format, print_inherited};
+use super::launch_options::{Count, MARK, option_commands};
 use super::launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun};
-use super::recorded::RECORD;
+use super::launch_rows::{LaunchRow, first_panes, read_rows, row_format, windows_in_order};
 use super::respawn::{
-    ATTACHED_CLIENTS, are_attached, continue_for, list_control_clients, pause_for,
-    read_control_clients,
+    are_attached, continue_for, list_control_clients, pause_for, read_control_clients,
 };
-use super::restart_option::set_restarts;
-use super::rows::{
-    IS_BARE, IS_LINKED, IS_MARKED, IS_NAMED_BY_TMUX, IS_OWN_PANE, NOT_THE_TASK, STAND_IN, TASK_PANE,
-};
+use super::rows::STAND_IN;
 use super::server::Server;
 use super::task_environment::PREFIX;
-use crate::model::{PaneId, Replaces, SessionLife, WindowId};
+use super::user_hooks::{N_COMMANDS, UserHooks};
+use crate::model::Replaces;
 use crate::protocol::{Command, Frame, control_line, literal_format};
 
 /// The history limit of a task's pane, in rows.
@@ -26,32 +24,16 @@ const HISTORY_LIMIT: &str = "50000";
 /// The windows with the task's name.
 struct Windows {
     /// Those that are tasks.
-    slots: Vec<Slot>,
-    /// tmux's description of all of them: as long as it is the same, the windows are.
+    slots: Vec<LaunchRow>,
+    /// All of them, as [`LaunchLines::are_named`] compares them.
     named: String,
     /// The names of the server's control clients.
     control_clients: Vec<String>,
-    /// Whether a hook of the user runs when a window is created.
-    has_hook: bool,
+    hooks: UserHooks,
     /// Those of [`OWN`] that all windows inherit, in words.
     inherited: Option<String>,
     /// Those of [`OWN`] that the session's windows inherit from it, in words.
     of_session: Option<String>,
-}
-
-#[derive(Debug, Clone)]
-struct Slot {
-    life: SessionLife,
-    window: WindowId,
-    pane: PaneId,
-    /// The process that tmux has started in it.
-    pid: Option<u32>,
-    run: u32,
-    is_dead: bool,
-    /// The attached clients of the server; see [`ATTACHED_CLIENTS`].
-    attached: String,
-    /// Whether it is a task, and not a shell that tmux has named after its program.
-    is_task: bool,
 }
 
 /// The result of one attempt to launch.
@@ -70,9 +52,8 @@ pub(super) struct LaunchLines<'a> {
     session: String,
 }
 
-const MARK: &str = "@tmux_task_launch";
-
-/// The window option with the name of a task whose launch has created the window and is not done.
+/// The window option with the name of a task whose launch has created the window and is not done: a
+/// hook of the user may rename the window meanwhile.
 const NAMING: &str = "@tmux_task_naming";
 
 /// What tmux refuses as the value of an option when a launch has to start over.
@@ -85,13 +66,12 @@ const OWN: [&str; 3] = ["@tmux_task_command", "@pi_task_command", MARK];
 /// 1 where the server ends with its last client, and no client is attached.
 const SERVER_ENDS: &str = "#{?exit-unattached,#{?#{m:*[1-9]*,#{S:#{session_attached}}},0,1},0}";
 
-/// The hook that runs, and may wait, right after a window was created.
-const HOOK: &str = "after-new-window";
-
-/// The window option with the owner of its task.
-const OWNER: &str = "@tmux_task_owner";
-
 impl<'a> LaunchLines<'a> {
+    /// Returns what is launched.
+    pub(super) fn plan(&self) -> &LaunchPlan {
+        self.plan
+    }
+
     pub(super) fn new(plan: &'a LaunchPlan, session: String) -> Self {
         Self { plan, session }
     }
@@ -105,7 +85,7 @@ impl<'a> LaunchLines<'a> {
             slots,
             named,
             control_clients,
-            has_hook,
+            hooks,
             inherited,
             of_session,
         } = match self.find_windows(connection).await? {
@@ -119,13 +99,7 @@ impl<'a> LaunchLines<'a> {
             return Err(LaunchError::OfSession(names));
         }
         let launched = match slots.as_slice() {
-            [] => {
-                let run = self.create_window(connection, &named, has_hook).await?;
-                if let Some(run) = &run {
-                    self.settle_name(connection, run).await;
-                }
-                run
-            }
+            [] => self.create_window(connection, &named, hooks).await?,
             [slot] if !slot.is_dead && !self.plan.replaces.may_end(slot.pid) => {
                 return Err(LaunchError::Running {
                     name: self.plan.name.clone(),
@@ -155,9 +129,19 @@ impl<'a> LaunchLines<'a> {
         }
     }
 
-    /// Returns a format that describes the windows of the name in one word.
-    fn named_format(&self) -> String {
-        format!("#{{W:#{{?{},#{{window_id}}+,}}}}", self.is_named())
+    /// Returns a format that is true as long as these are the windows of the name, in the session's
+    /// order; see [`windows_in_order`].
+    ///
+    /// It is read for all windows of the session at once. Without a window of the name, tmux compares
+    /// names by itself, which takes it a third of the time.
+    fn are_named(&self, named: &str) -> String {
+        let name = &self.plan.name;
+        if named.is_empty() {
+            let noted = format!("#{{m:*+{name}+*,#{{W:+#{{{NAMING}}}+}}}}");
+            return format!("#{{?#{{||:#{{N/w:{name}}},{noted}}},0,1}}");
+        }
+        let present = format!("#{{W:#{{?{},#{{window_id}}+,}}}}", self.is_named());
+        format!("#{{==:{present},{named}}}")
     }
 
     /// Returns a format that is true for a window of the name, and for one in which the name is noted
@@ -165,6 +149,11 @@ impl<'a> LaunchLines<'a> {
     fn is_named(&self) -> String {
         let name = &self.plan.name;
         format!("#{{||:#{{==:#{{window_name}},{name}}},#{{==:#{{{NAMING}}},{name}}}}}")
+    }
+
+    /// Notes the name of the task on a new window, until [`LaunchLines::settle_name`] is done.
+    fn note_name(&self, target: &str) -> Command {
+        Command::new("set-option").args(["-w", "-t", target, NAMING, &self.plan.name])
     }
 
     /// Gives the window its name back: a hook of the user that tmux runs after the launch's line may
@@ -184,21 +173,6 @@ impl<'a> LaunchLines<'a> {
         }
     }
 
-    /// Returns the format for a pane in the list; see [`read_row`]. `named` is the format that
-    /// describes the windows of the name, or nothing where that is not needed.
-    fn row_format(named: &str) -> String {
-        // A task was marked by a launcher, or opened with a command and named by a user. Of windows
-        // that are linked into further sessions only marked ones: the others belong there.
-        let is_users = format!("#{{||:#{{||:{IS_BARE},{IS_NAMED_BY_TMUX}}},{IS_LINKED}}}");
-        let is_task = format!("#{{?{IS_MARKED},1,#{{?{is_users},0,1}}}}");
-        let is_task = format!("#{{?{},{is_task},0}}", *IS_OWN_PANE);
-        format!(
-            "#{{pid}} #{{start_time}} #{{session_id}} #{{session_created}} \
-             #{{window_id}} #{{pane_id}} #{{pane_pid}} #{{pane_dead}} {ATTACHED_CLIENTS} {is_task} \
-             +{named} #{{@tmux_task_run}} #{{{MARK}}}"
-        )
-    }
-
     /// Returns the windows of the name; `None` when the session is missing.
     async fn find_windows(
         &self,
@@ -208,37 +182,37 @@ impl<'a> LaunchLines<'a> {
         let list = Command::new("list-panes")
             .args(["-s", "-t", &format!("{}:", self.session)])
             .args(["-f", &self.is_named()])
-            .args(["-F", &Self::row_format(&self.named_format())]);
+            .args(["-F", &row_format()]);
         let pane_target = format!("{}:", self.session);
-        let ask = [
-            list_control_clients(),
-            list,
-            Command::new("show-hooks").args(["-g", HOOK]),
-            Command::new("show-hooks").args(["-t", &pane_target, HOOK]),
-            print_inherited(&names_format(&OWN)),
-        ];
+        let inherited = print_inherited(&names_format(&OWN));
+        let mut ask = vec![list_control_clients(), list, inherited];
+        ask.extend(UserHooks::ask(&pane_target));
         // A format also finds these, but cannot tell whose they are.
-        let of_session =
-            OWN.map(|name| Command::new("show-options").args(["-q", "-t", &pane_target, name]));
-        let ask: Vec<Command> = ask.into_iter().chain(of_session).collect();
+        ask.extend(
+            OWN.map(|name| Command::new("show-options").args(["-q", "-t", &pane_target, name])),
+        );
         match connection.run(&ask).await {
             Err(error) if error.is_missing() => Ok(None),
             answer => {
                 let frames = answer?;
-                let text = frames.get(1).map(Frame::text).unwrap_or_default();
-                let rows = read_rows(&text);
-                let inherited = frames.get(4).map(Frame::text).unwrap_or_default();
+                let text = |at: usize| frames.get(at).map(Frame::text).unwrap_or_default();
+                let rows = read_rows(&text(1));
+                let inherited = text(2);
+                let (hooks, of_session) = frames
+                    .get(3..)
+                    .unwrap_or_default()
+                    .split_at_checked(N_COMMANDS)
+                    .unwrap_or_default();
                 Ok(Some(Windows {
-                    named: rows.first().map_or("", |row| row.named).to_owned(),
-                    slots: rows
+                    named: windows_in_order(&rows),
+                    slots: first_panes(rows)
                         .into_iter()
-                        .map(|row| row.slot)
-                        .filter(|slot| slot.is_task)
+                        .filter(|row| row.is_task)
                         .collect(),
                     control_clients: frames.first().map(read_control_clients).unwrap_or_default(),
-                    has_hook: frames.iter().any(is_hook_set),
+                    hooks: UserHooks::parse(hooks),
                     inherited: in_words(&inherited.split_whitespace().collect::<Vec<_>>()),
-                    of_session: in_words(&read_own(frames.get(5..).unwrap_or_default())),
+                    of_session: in_words(&read_own(of_session)),
                 }))
             }
         }
@@ -264,7 +238,7 @@ impl<'a> LaunchLines<'a> {
     }
 
     fn launched_format() -> String {
-        format!("{SERVER_ENDS} {}", Self::row_format(""))
+        format!("{SERVER_ENDS} {}", row_format())
     }
 
     /// Whether the answer to [`LaunchLines::show_launched`] shows a run of this launch.
@@ -286,20 +260,18 @@ impl<'a> LaunchLines<'a> {
         let ends = text.starts_with('1');
         let rows: Vec<&str> = text.lines().filter_map(|line| line.get(2..)).collect();
         let rows = rows.join("\n");
-        let Some(row) = read_rows(&rows)
-            .into_iter()
-            .find(|row| row.mark == self.plan.token)
-        else {
+        let rows = first_panes(read_rows(&rows));
+        let Some(row) = rows.into_iter().find(|row| row.token == self.plan.token) else {
             return Ok(None);
         };
         if ends {
             return Err(LaunchError::ServerEnds(self.plan.name.clone()));
         }
         Ok(Some(NewRun {
-            life: row.slot.life.clone(),
-            window: row.slot.window,
-            pane: row.slot.pane,
-            run: row.slot.run,
+            life: row.life,
+            window: row.window,
+            pane: row.pane,
+            run: row.run,
             replaced,
         }))
     }
@@ -352,11 +324,9 @@ impl<'a> LaunchLines<'a> {
             }
             Err(error) if !has_made => Err(error.into()),
             Ok(_) | Err(_) => {
-                let run = self.created(&mut connection, &frames).await?;
-                if let Some(run) = &run {
-                    self.settle_name(&mut connection, run).await;
-                }
-                Ok(run)
+                // The server may have begun with hooks of its configuration.
+                self.created(&mut connection, &frames, UserHooks::default())
+                    .await
             }
         }
     }
@@ -367,11 +337,11 @@ impl<'a> LaunchLines<'a> {
         &self,
         connection: &mut Connection<'_>,
         named: &str,
-        has_hook: bool,
+        hooks: UserHooks,
     ) -> Result<Option<NewRun>, LaunchError> {
         let pane_target = format!("{}:", self.session);
         let end = format!("{pane_target}{{end}}");
-        let is_same = format!("#{{==:{},{named}}}", self.named_format());
+        let is_same = self.are_named(named);
         let place = ["-a", "-t", &end];
         let mut line = vec![
             // Another session must not be used in place of one that is gone.
@@ -381,7 +351,7 @@ impl<'a> LaunchLines<'a> {
                 .args(["-F", "-t", &pane_target, "history-limit"])
                 .arg(format!("#{{?{is_same},{HISTORY_LIMIT},{CHANGED}}}")),
         ];
-        if has_hook {
+        if hooks.after_new_window {
             line.extend([
                 self.new_window(&place),
                 self.start_in(&end),
@@ -393,7 +363,10 @@ impl<'a> LaunchLines<'a> {
                 // Fails the line if the last window is not the one of this launch.
                 go_on_if(&end, &self.is_own()),
             ]);
-            line.extend(self.window_options(&end, Count::First));
+            line.extend(option_commands(self.plan, &end, Count::First));
+            if hooks.any {
+                line.push(self.note_name(&end));
+            }
             line.push(Self::show_launched(&end));
         }
         let frames = connection.frames_unseen(&line).await?;
@@ -404,7 +377,7 @@ impl<'a> LaunchLines<'a> {
                 Ok(None)
             }
             Err(error) if !has_made => Err(error.into()),
-            Ok(_) | Err(_) => self.created(connection, &frames).await,
+            Ok(_) | Err(_) => self.created(connection, &frames, hooks).await,
         }
     }
 
@@ -423,22 +396,38 @@ impl<'a> LaunchLines<'a> {
         &self,
         connection: &mut Connection<'_>,
         frames: &[Frame],
+        hooks: UserHooks,
     ) -> Result<Option<NewRun>, LaunchError> {
-        if let Some(launched) = self.launched(frames, None)? {
-            return Ok(Some(launched));
+        let launched = self.launched(frames, None)?;
+        if launched.is_some() && !hooks.any {
+            return Ok(launched);
         }
-        let Some(pane) = self.made(frames) else {
-            return Ok(None);
+        let run = match launched {
+            Some(run) => run,
+            None => match self.made(frames) {
+                Some(pane) => self.start_made(connection, &pane).await?,
+                None => return Ok(None),
+            },
         };
+        self.settle_name(connection, &run).await;
+        Ok(Some(run))
+    }
+
+    /// Starts the task in the window that this launch has created, if it does not run there.
+    async fn start_made(
+        &self,
+        connection: &mut Connection<'_>,
+        pane: &str,
+    ) -> Result<NewRun, LaunchError> {
         // The window is no longer the last one if another client has created one since.
         if let Some(launched) = self.find_launched(connection).await? {
-            return Ok(Some(launched));
+            return Ok(launched);
         }
         let commands = [
             // `if-shell` does not fail where its target is gone.
-            Command::new("list-panes").args(["-t", &pane, "-F", ""]),
-            self.start_in(&pane),
-            self.mark_in(&pane),
+            Command::new("list-panes").args(["-t", pane, "-F", ""]),
+            self.start_in(pane),
+            self.mark_in(pane),
             self.list_launched(),
         ];
         let disturbed = || LaunchError::Disturbed(self.plan.name.clone());
@@ -448,10 +437,7 @@ impl<'a> LaunchLines<'a> {
                 Err(gone())
             }
             Err(error) if error.is_missing() => Err(gone()),
-            answer => self
-                .launched(&answer?, None)?
-                .ok_or_else(disturbed)
-                .map(Some),
+            answer => self.launched(&answer?, None)?.ok_or_else(disturbed),
         }
     }
 
@@ -460,7 +446,7 @@ impl<'a> LaunchLines<'a> {
     async fn run_again(
         &self,
         connection: &mut Connection<'_>,
-        slot: &Slot,
+        slot: &LaunchRow,
         control_clients: &[String],
     ) -> Result<Option<NewRun>, LaunchError> {
         let pane = slot.pane.to_string();
@@ -479,7 +465,7 @@ impl<'a> LaunchLines<'a> {
                 .args(["-wF", "-t", &pane, "@tmux_task_replaced"])
                 .arg("#{?pane_dead,#{@tmux_task_replaced},#{pane_pid}}"),
         );
-        line.extend(self.window_options(&pane, Count::Next));
+        line.extend(option_commands(self.plan, &pane, Count::Next));
         line.extend(self.respawn(&pane));
         line.extend(continue_for(control_clients, slot.pane));
         line.push(Self::show_launched(&pane));
@@ -501,7 +487,7 @@ impl<'a> LaunchLines<'a> {
     /// Fails the line if the window has another name by now, if a client has attached since they were
     /// listed, which would not be among those that the line pauses the pane for, or if a run that must
     /// be kept is alive.
-    fn go_on_if_unchanged(&self, slot: &Slot) -> Command {
+    fn go_on_if_unchanged(&self, slot: &LaunchRow) -> Command {
         let is_same = format!(
             "#{{&&:{},{}}}",
             self.is_named(),
@@ -555,9 +541,11 @@ impl<'a> LaunchLines<'a> {
     /// Sets the options of a window that begins with the task, if the target is a window of this
     /// launch.
     fn mark_in(&self, target: &str) -> Command {
+        let mut commands = option_commands(self.plan, target, Count::First);
+        commands.push(self.note_name(target));
         Command::new("if-shell")
             .args(["-F", "-t", target, &self.is_own()])
-            .arg(control_line(&self.window_options(target, Count::First)))
+            .arg(control_line(&commands))
     }
 
     /// Adds a stand-in process, which prints nothing, ends by itself when it is no longer needed,
@@ -580,9 +568,10 @@ impl<'a> LaunchLines<'a> {
     /// Starts the task in the target, if this launch has created that window. Hooks of the user may
     /// have renamed it.
     fn start_in(&self, target: &str) -> Command {
-        let mut commands = self.window_options(target, Count::First);
+        let mut commands = option_commands(self.plan, target, Count::First);
         let name = &self.plan.name;
         let rename = Command::new("rename-window").args(["-t", target, name]);
+        commands.push(self.note_name(target));
         commands.push(
             Command::new("if-shell")
                 .args(["-F", "-t", target])
@@ -605,56 +594,6 @@ impl<'a> LaunchLines<'a> {
             Command::new("clear-history").args(["-t", target]),
         ]
     }
-
-    /// Returns the commands that describe the task on its window.
-    pub(super) fn window_options(&self, target: &str, count: Count) -> Vec<Command> {
-        let set = |flags: &str, name: &str, value: &str| {
-            Command::new("set-option").args([flags, "-t", target, name, value])
-        };
-        let mut options = vec![
-            set("-w", "remain-on-exit", "on"),
-            set("-w", "monitor-bell", "on"),
-            set("-w", "automatic-rename", "off"),
-            set("-w", "allow-rename", "off"),
-            set("-w", "@tmux_task_command", &self.plan.command),
-            set("-w", "@tmux_task_cwd", &self.plan.cwd),
-            set("-w", "@tmux_task_started", &self.plan.started.to_string()),
-            match &self.plan.record {
-                Some(record) => set("-w", RECORD, record),
-                None => Command::new("set-option").args(["-wu", "-t", target, RECORD]),
-            },
-            set_restarts(target, self.plan.restarts.as_ref(), self.plan.started),
-            set("-w", MARK, &self.plan.token),
-            set("-w", TASK_PANE, NOT_THE_TASK),
-            set("-pF", TASK_PANE, "#{window_id}"),
-            match &self.plan.owner {
-                Some(owner) => set("-w", OWNER, owner),
-                None => Command::new("set-option").args(["-wu", "-t", target, OWNER]),
-            },
-            match count {
-                Count::First => set("-w", "@tmux_task_run", "1"),
-                // A window that was never counted had its first run.
-                Count::Next => set(
-                    "-wF",
-                    "@tmux_task_run",
-                    "#{e|+:#{?@tmux_task_run,#{@tmux_task_run},1},1}",
-                ),
-            },
-        ];
-        if let Count::First = count {
-            options.push(set("-w", NAMING, &self.plan.name));
-        }
-        options
-    }
-}
-
-/// Whether this is what tmux shows of [`HOOK`] where it is set: `after-new-window[0] COMMAND`.
-fn is_hook_set(frame: &Frame) -> bool {
-    let is_set = |line: &str| {
-        line.strip_prefix(HOOK)
-            .is_some_and(|rest| rest.starts_with('['))
-    };
-    frame.text().lines().any(is_set)
 }
 
 /// Returns those of [`OWN`] that have a value, given what `show-options` prints of each.
@@ -677,22 +616,6 @@ fn in_words(names: &[&str]) -> Option<String> {
     }
 }
 
-/// The number of a launched run.
-pub(super) enum Count {
-    /// The first of its window.
-    First,
-    /// The one after the window's last.
-    Next,
-}
-
-/// One window of a list.
-#[derive(Debug)]
-struct Row<'a> {
-    slot: Slot,
-    named: &'a str,
-    mark: &'a str,
-}
-
 /// Fails the line unless a format is true for the pane. [`is_contended`] recognises the error.
 ///
 /// The option is one that a task's window has anyway, and no value of it is called so. `if-shell`
@@ -706,89 +629,4 @@ pub(super) fn go_on_if(pane: &str, condition: &str) -> Command {
 /// Whether a line failed because the session has changed since it was read.
 pub(super) fn is_contended(reply: &str) -> bool {
     reply.starts_with("can't find") || reply.starts_with("no such") || reply.ends_with(CHANGED)
-}
-
-/// Parses the list, one row per window: that of its pane with the lowest id.
-fn read_rows(text: &str) -> Vec<Row<'_>> {
-    let mut rows: Vec<Row<'_>> = Vec::new();
-    for row in text.lines().filter_map(read_row) {
-        match rows
-            .iter_mut()
-            .find(|known| known.slot.window == row.slot.window)
-        {
-            Some(known) if row.slot.pane < known.slot.pane => *known = row,
-            Some(_) => {}
-            None => rows.push(row),
-        }
-    }
-    rows
-}
-
-fn read_row(line: &str) -> Option<Row<'_>> {
-    let mut fields = line.splitn(13, ' ');
-    let life = SessionLife {
-        server_pid: fields.next()?.parse().ok()?,
-        server_started: fields.next()?.parse().ok()?,
-        id: fields.next()?.parse().ok()?,
-        created: fields.next()?.parse().ok()?,
-    };
-    let window = fields.next()?.parse().ok()?;
-    let pane = fields.next()?.parse().ok()?;
-    let pid = fields.next()?.parse().ok();
-    let is_dead = fields.next()? == "1";
-    let attached = fields.next()?.to_owned();
-    let is_task = fields.next()? == "1";
-    let named = fields.next()?.strip_prefix('+')?;
-    let run = fields.next()?.parse().unwrap_or(1);
-    let mark = fields.next()?;
-    let slot = Slot {
-        life,
-        window,
-        pane,
-        pid,
-        run,
-        is_dead,
-        attached,
-        is_task,
-    };
-    Some(Row { slot, named, mark })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hook_is_set_where_tmux_shows_what_it_runs() {
-        let shown = |text: &str| Frame {
-            time: 0,
-            number: 1,
-            flags: 1,
-            ok: true,
-            body: text.lines().map(|line| line.as_bytes().to_vec()).collect(),
-        };
-        assert!(is_hook_set(&shown("after-new-window[5] run-shell true")));
-        for text in ["", "after-new-window", "after-new-windows[0] x"] {
-            assert!(!is_hook_set(&shown(text)), "{text}");
-        }
-    }
-
-    #[test]
-    fn the_lowest_pane_is_the_slot() {
-        let rows = read_rows(
-            "1 2 $0 3 @1 %7 11 0 +a,b+ 0 +@1+@4+ 3 m\n1 2 $0 3 @1 %2 12 1 +a,b+ 1 +@1+@4+ 3 m\n\
-             1 2 $0 3 @4 %5 13 0 +a,b+ 0 +@1+@4+  \nrubbish",
-        );
-        let list: Vec<_> = rows
-            .iter()
-            .map(|row| (row.slot.window.0, row.slot.pane.0, row.slot.run, row.mark))
-            .collect();
-        assert_eq!(list, [(1, 2, 3, "m"), (4, 5, 1, "")]);
-        let list: Vec<_> = rows
-            .iter()
-            .map(|row| (row.slot.is_dead, row.slot.is_task, row.named))
-            .collect();
-        assert_eq!(list, [(true, true, "@1+@4+"), (false, false, "@1+@4+")]);
-        assert!(rows.iter().all(|row| row.slot.attached == "+a,b+"));
-    }
 }

@@ -18,7 +18,9 @@ mod kept_environment;
 mod keys;
 mod launch;
 mod launch_lines;
+mod launch_options;
 mod launch_plan;
+mod launch_rows;
 mod look;
 mod look_lines;
 mod look_memory;
@@ -43,6 +45,7 @@ mod tabs;
 mod task_environment;
 #[cfg(test)]
 mod tests;
+mod user_hooks;
 mod version;
 mod viewers;
 

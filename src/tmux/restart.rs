@@ -6,7 +6,8 @@ use super::client::Connection;
 use super::error::TmuxError;
 use super::kept_environment::copy_kept;
 use super::launch::unique_token;
-use super::launch_lines::{Count, LaunchLines, go_on_if, is_contended};
+use super::launch_lines::{LaunchLines, go_on_if, is_contended};
+use super::launch_options::{Count, option_commands};
 use super::launch_plan::LaunchPlan;
 use super::recorded::{LaunchRecord, RecordedCommand, read_record};
 use super::respawn::{
@@ -165,7 +166,7 @@ fn restart_line(
     let mut line = vec![go_on_if(&target, &is_same)];
     // If a client is gone, the line fails before anything is done.
     line.extend(pause_for(&clients, pane));
-    line.extend(lines.window_options(&target, Count::Next));
+    line.extend(option_commands(lines.plan(), &target, Count::Next));
     line.extend(lines.respawn(&target));
     line.extend(continue_for(&clients, pane));
     line.push(LaunchLines::show_launched(&target));

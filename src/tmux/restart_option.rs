@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::launch_plan::check_token;
 use crate::model::{Millis, RestartPolicy, TaskRestarts};
-use crate::protocol::Command;
 
 /// The window option.
 pub(super) const RESTART: &str = "@tmux_task_restart";
@@ -16,7 +15,7 @@ pub(super) const RESTART: &str = "@tmux_task_restart";
 const VERSION: &str = "1";
 
 /// Returns the option's value for the launch at this time: `1 STARTED LIMIT BACKOFF_MS USED TOKEN`.
-fn encode_restarts(restarts: &TaskRestarts, started: Millis) -> String {
+pub(super) fn encode_restarts(restarts: &TaskRestarts, started: Millis) -> String {
     let TaskRestarts {
         policy: RestartPolicy { limit, backoff },
         used,
@@ -24,20 +23,6 @@ fn encode_restarts(restarts: &TaskRestarts, started: Millis) -> String {
     } = restarts;
     let backoff = backoff.as_millis();
     format!("{VERSION} {started} {limit} {backoff} {used} {token}")
-}
-
-/// Returns the command that sets the option of a launch, or unsets that of another one.
-pub(super) fn set_restarts(
-    target: &str,
-    restarts: Option<&TaskRestarts>,
-    started: Millis,
-) -> Command {
-    match restarts {
-        Some(restarts) => Command::new("set-option")
-            .args(["-w", "-t", target, RESTART])
-            .arg(encode_restarts(restarts, started)),
-        None => Command::new("set-option").args(["-wu", "-t", target, RESTART]),
-    }
 }
 
 /// Reads an option's value; `None` when it is of another launch than the one at this time, of another

@@ -246,6 +246,26 @@ fn a_launch_beside_hooks_of_the_users_is_made_once() {
 }
 
 #[test]
+fn a_hook_of_the_session_or_of_its_group_does_not_rename_a_task() {
+    let world = World::new();
+    world.run("first", "exec sleep 1000");
+    let check = |name: &str| {
+        let window = world.run(name, "exec sleep 1000");
+        let format = "#{window_name} [#{@tmux_task_naming}]";
+        let shown = world.tmux(["display-message", "-p", "-t", &window, format]);
+        assert_eq!(shown, format!("{name} []"));
+    };
+    check("plain");
+    let hook = ["window-linked", "rename-window x#I"];
+    world.tmux([&["set-hook", "-t", "work:"], &hook[..]].concat());
+    check("session");
+    world.tmux(["set-hook", "-u", "-t", "work:", hook[0]]);
+    world.tmux(["new-session", "-d", "-t", "work", "-s", "other"]);
+    world.tmux([&["set-hook", "-t", "other:"], &hook[..]].concat());
+    check("group");
+}
+
+#[test]
 fn a_launch_that_a_hook_holds_up_is_one_run() {
     let world = World::new();
     world.run("other", "exec sleep 1000");

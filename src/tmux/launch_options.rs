@@ -1,0 +1,71 @@
+//! The options by which a launch describes the task on its window.
+
+use super::launch_plan::LaunchPlan;
+use super::recorded::RECORD;
+use super::restart_option::{RESTART, encode_restarts};
+use super::rows::{NOT_THE_TASK, TASK_PANE};
+use crate::protocol::Command;
+
+/// The window option with the token of the last launch.
+pub(super) const MARK: &str = "@tmux_task_launch";
+
+/// The window option with the owner of its task.
+const OWNER: &str = "@tmux_task_owner";
+
+/// The number of a launched run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Count {
+    /// The first of its window.
+    First,
+    /// The one after the window's last.
+    Next,
+}
+
+/// Returns the commands that describe the task on its window.
+///
+/// tmux 3.3a goes over all of its windows after each of them: they are as few as possible.
+pub(super) fn option_commands(plan: &LaunchPlan, target: &str, count: Count) -> Vec<Command> {
+    let set = |flags: &str, name: &str, value: &str| {
+        Command::new("set-option").args([flags, "-t", target, name, value])
+    };
+    let restarts = plan.restarts.as_ref();
+    let restarts = restarts.map(|restarts| encode_restarts(restarts, plan.started));
+    let optional = [
+        (RECORD, &plan.record),
+        (RESTART, &restarts),
+        (OWNER, &plan.owner),
+    ];
+    let optional = optional
+        .into_iter()
+        .filter_map(|(name, value)| match value {
+            Some(value) => Some(set("-w", name, value)),
+            None if count == Count::Next => {
+                Some(Command::new("set-option").args(["-wu", "-t", target, name]))
+            }
+            // A new window has none to unset.
+            None => None,
+        });
+    let mut options = vec![
+        set("-w", "remain-on-exit", "on"),
+        set("-w", "monitor-bell", "on"),
+        set("-w", "automatic-rename", "off"),
+        set("-w", "allow-rename", "off"),
+        set("-w", "@tmux_task_command", &plan.command),
+        set("-w", "@tmux_task_cwd", &plan.cwd),
+        set("-w", "@tmux_task_started", &plan.started.to_string()),
+        set("-w", MARK, &plan.token),
+        set("-w", TASK_PANE, NOT_THE_TASK),
+        set("-pF", TASK_PANE, "#{window_id}"),
+    ];
+    options.extend(optional);
+    match count {
+        Count::First => options.push(set("-w", "@tmux_task_run", "1")),
+        // A window that was never counted had its first run.
+        Count::Next => options.push(set(
+            "-wF",
+            "@tmux_task_run",
+            "#{e|+:#{?@tmux_task_run,#{@tmux_task_run},1},1}",
+        )),
+    }
+    options
+}

@@ -1,0 +1,126 @@
+//! The list of panes that a launch reads before it changes anything, and by which it recognises what it
+//! has started.
+
+use std::collections::BTreeMap;
+
+use super::launch_options::MARK;
+use super::respawn::ATTACHED_CLIENTS;
+use super::rows::{IS_BARE, IS_LINKED, IS_MARKED, IS_NAMED_BY_TMUX, IS_OWN_PANE};
+use crate::model::{PaneId, SessionLife, WindowId};
+
+/// A pane of the list.
+#[derive(Debug)]
+pub(super) struct LaunchRow {
+    pub(super) life: SessionLife,
+    pub(super) window: WindowId,
+    pub(super) pane: PaneId,
+    /// The process that tmux has started in it.
+    pub(super) pid: Option<u32>,
+    pub(super) run: u32,
+    pub(super) is_dead: bool,
+    /// The attached clients of the server; see [`ATTACHED_CLIENTS`].
+    pub(super) attached: String,
+    /// Whether it is a task, and not a shell that tmux has named after its program.
+    pub(super) is_task: bool,
+    /// The token of the last launch in the window; empty if there was none.
+    pub(super) token: String,
+}
+
+/// Returns the format for a pane in the list.
+pub(super) fn row_format() -> String {
+    // A task was marked by a launcher, or opened with a command and named by a user. Of windows
+    // that are linked into further sessions only marked ones: the others belong there.
+    let is_users = format!("#{{||:#{{||:{IS_BARE},{IS_NAMED_BY_TMUX}}},{IS_LINKED}}}");
+    let is_task = format!("#{{?{IS_MARKED},1,#{{?{is_users},0,1}}}}");
+    let is_task = format!("#{{?{},{is_task},0}}", *IS_OWN_PANE);
+    format!(
+        "#{{pid}} #{{start_time}} #{{session_id}} #{{session_created}} \
+         #{{window_id}} #{{pane_id}} #{{pane_pid}} #{{pane_dead}} {ATTACHED_CLIENTS} {is_task} \
+         #{{@tmux_task_run}} #{{{MARK}}}"
+    )
+}
+
+/// Parses the list. Lines of another form are skipped.
+pub(super) fn read_rows(text: &str) -> Vec<LaunchRow> {
+    text.lines().filter_map(read_row).collect()
+}
+
+fn read_row(line: &str) -> Option<LaunchRow> {
+    let mut fields = line.splitn(12, ' ');
+    let life = SessionLife {
+        server_pid: fields.next()?.parse().ok()?,
+        server_started: fields.next()?.parse().ok()?,
+        id: fields.next()?.parse().ok()?,
+        created: fields.next()?.parse().ok()?,
+    };
+    Some(LaunchRow {
+        life,
+        window: fields.next()?.parse().ok()?,
+        pane: fields.next()?.parse().ok()?,
+        pid: fields.next()?.parse().ok(),
+        is_dead: fields.next()? == "1",
+        attached: fields.next()?.to_owned(),
+        is_task: fields.next()? == "1",
+        run: fields.next()?.parse().unwrap_or(1),
+        token: fields.next()?.to_owned(),
+    })
+}
+
+/// Returns one row per window: that of its pane with the lowest id.
+pub(super) fn first_panes(all: Vec<LaunchRow>) -> Vec<LaunchRow> {
+    let mut rows: Vec<LaunchRow> = Vec::new();
+    for row in all {
+        match rows.iter_mut().find(|known| known.window == row.window) {
+            Some(known) if row.pane < known.pane => *known = row,
+            Some(_) => {}
+            None => rows.push(row),
+        }
+    }
+    rows
+}
+
+/// Returns the windows of a list of panes in its order: their ids, each followed by `+`. A window that
+/// is linked into the session twice is listed twice, with all of its panes.
+pub(super) fn windows_in_order(rows: &[LaunchRow]) -> String {
+    let mut first_panes = BTreeMap::new();
+    let is_first =
+        |row: &&LaunchRow| row.pane == *first_panes.entry(row.window).or_insert(row.pane);
+    let windows = rows.iter().filter(is_first);
+    windows.map(|row| format!("{}+", row.window)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_each_window_the_lowest_pane_counts() {
+        let rows = first_panes(read_rows(
+            "1 2 $0 3 @1 %7 11 0 +a,b+ 0 3 m\n1 2 $0 3 @1 %2 12 1 +a,b+ 1 3 m\n\
+             1 2 $0 3 @4 %5 13 0 +a,b+ 0  \nrubbish",
+        ));
+        let list: Vec<_> = rows
+            .iter()
+            .map(|row| (row.window.0, row.pane.0, row.run, row.token.as_str()))
+            .collect();
+        assert_eq!(list, [(1, 2, 3, "m"), (4, 5, 1, "")]);
+        let list: Vec<_> = rows.iter().map(|row| (row.is_dead, row.is_task)).collect();
+        assert_eq!(list, [(true, true), (false, false)]);
+        assert!(rows.iter().all(|row| row.attached == "+a,b+"));
+    }
+
+    #[test]
+    fn windows_are_in_the_order_of_the_list_and_there_as_often_as_they_are_linked() {
+        let row = |(window, pane): &(u32, u32)| format!("1 2 $0 3 @{window} %{pane} 11 0 + 0  \n");
+        let windows = |panes: &[(u32, u32)]| {
+            let text: String = panes.iter().map(row).collect();
+            windows_in_order(&read_rows(&text))
+        };
+        assert_eq!(windows(&[]), "");
+        assert_eq!(windows(&[(7, 9), (2, 3)]), "@7+@2+");
+        assert_eq!(windows(&[(7, 9), (7, 8), (2, 3)]), "@7+@2+");
+        let linked_twice = [(7, 9), (7, 8), (2, 3), (7, 9), (7, 8)];
+        assert_eq!(windows(&linked_twice), "@7+@2+@7+");
+        assert_eq!(windows(&[(7, 9), (7, 9)]), "@7+@7+");
+    }
+}
