@@ -27,7 +27,7 @@ pub(super) async fn run(
     };
     match launch(link, paths, session, &plan_of(request)).await {
         Ok(Some(launched)) => {
-            link.note_launched(launched.window);
+            link.note_launched(launched.window, Some(launched.pane));
             let response = Response::Launched(launched_run(&launched));
             (Some(launched.window), response)
         }
@@ -57,7 +57,7 @@ pub(super) async fn restart(
     let result = tmux::restart(&mut link.connection(), order).await?;
     Ok(match result {
         RestartResult::Started => {
-            link.note_launched(due.task.window);
+            link.note_launched(due.task.window, due.task.pane);
             RestartEnd::Started
         }
         RestartResult::Superseded => RestartEnd::Superseded,

@@ -266,9 +266,11 @@ impl LinkTask {
         }
         let limit = time_limit(&job);
         let performed = async {
-            if let Job::Launch(_) | Job::Restart(_) = &job {
-                // tmux counts the next run from the number in the option.
-                self.jobs.link.set_options().await;
+            let link = &mut self.jobs.link;
+            if let Job::Launch(request) = &job {
+                link.write_runs_named(&request.name).await;
+            } else if let Job::Restart(due) = &job {
+                link.write_runs_of(&[due.task.window]).await;
             }
             self.jobs.perform(job).await
         };

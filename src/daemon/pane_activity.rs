@@ -127,6 +127,14 @@ impl PaneActivity {
         self.is_any_changed || !self.changed.is_empty() || self.printed().next().is_some()
     }
 
+    /// Whether anything was reported since the last look that it does not include.
+    pub(super) fn has_news(&self) -> bool {
+        self.is_any_changed
+            || !self.changed.is_empty()
+            || !self.printed.is_empty()
+            || !self.closed.is_empty()
+    }
+
     /// Returns the panes that may have printed since the last look: those that were reported and
     /// those that are paused.
     pub(super) fn printed(&self) -> impl Iterator<Item = PaneId> {

@@ -121,6 +121,7 @@ fn look(windows: &[&str], deaths: &str) -> Look {
             name: "s".into(),
             root: None,
             title: None,
+            n_windows: windows.len(),
         },
         windows: windows.iter().map(|text| row(text).into()).collect(),
         is_whole: true,

@@ -55,6 +55,8 @@ pub struct SessionRow {
     pub root: Option<String>,
     /// `@tmux_task_title`.
     pub title: Option<String>,
+    /// How many windows it has. A window that is linked twice counts twice.
+    pub n_windows: usize,
 }
 
 /// One window.

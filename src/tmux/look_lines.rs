@@ -22,7 +22,7 @@ const SESSION: usize = 100;
 const INDEXED: usize = 2;
 /// To find a window takes tmux longer where there are many: a sign costs a microsecond more for so
 /// many windows.
-const WINDOWS_PER_MICROSECOND: usize = 30;
+const WINDOWS_PER_MICROSECOND: usize = 15;
 
 /// What a sign costs in a session of `n_windows`.
 const fn sign_cost(n_windows: usize) -> usize {
@@ -243,7 +243,7 @@ mod tests {
         };
         let cut = lines(signs.clone(), Limit::Short);
         let mut expected = vec![(true, 0, 0)];
-        expected.extend([(false, 0, 20); 15]);
+        expected.extend([(false, 0, 15); 20]);
         assert_eq!(cut, expected);
         assert_eq!(lines(signs, Limit::None), [(true, 0, 300)]);
         let rows = Question {

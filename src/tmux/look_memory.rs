@@ -51,6 +51,8 @@ pub(crate) struct LookMemory {
     sweep: Option<Sweep>,
     /// The session itself in the last look.
     session: Option<SessionRow>,
+    /// How many windows the session had when they were last listed.
+    n_listed: Option<usize>,
     /// Whether the last look found everything as the one before it.
     is_same: bool,
 }
@@ -126,6 +128,16 @@ impl LookMemory {
                 Arc::make_mut(&mut known.row).run = Some(*run);
             }
         }
+    }
+
+    /// Returns the windows that had this name in the last look.
+    #[must_use]
+    pub(crate) fn windows_named(&self, name: &str) -> Vec<WindowId> {
+        let windows = self.windows.iter();
+        windows
+            .filter(|(_, known)| known.row.name == name)
+            .map(|(window, _)| *window)
+            .collect()
     }
 
     /// Lets the next look list which windows there are: a report did not say which have changed.
@@ -206,7 +218,6 @@ impl LookMemory {
             index: is_whole
                 || self.is_list_wanted
                 || !doubted.is_empty()
-                || (extent == LookExtent::Part && self.sweep.is_none())
                 || (extent == LookExtent::Reported && !is_any_reported),
             rows: wanted
                 .map(|window| (window, self.likely_capture(window)))
@@ -241,8 +252,6 @@ impl LookMemory {
         left: impl Iterator<Item = &'a WindowId>,
         is_refresh: bool,
     ) {
-        // The list of all windows may fill the first line; each further one has a window.
-        let is_first = self.sweep.is_none();
         let mut part = Question {
             index: question.index,
             ..Question::default()
@@ -250,8 +259,8 @@ impl LookMemory {
         for window in left {
             let mut longer = part.clone();
             self.verify(&mut longer, *window, is_refresh);
-            let has_windows = !part.rows.is_empty() || !part.signs.is_empty();
-            if (is_first || has_windows) && !longer.fits_into_line(self.windows.len()) {
+            // A list of all windows may fill the line; any other one has a window.
+            if !part.is_empty() && !longer.fits_into_line(self.windows.len()) {
                 break;
             }
             part = longer;
@@ -285,13 +294,19 @@ impl LookMemory {
         &self,
         answer: &Answer,
         unanswered: &BTreeMap<WindowId, Detail>,
+        extent: LookExtent,
         is_whole: bool,
     ) -> Question {
         let life = answer.session.as_ref().map(|session| &session.life);
         let is_same_life = life.is_some() && life == self.life.as_ref();
         let known = |window: &WindowId| self.windows.get(window).filter(|_| is_same_life);
+        // A sweep asks for each window that is known, and fails where one is gone: as long as their
+        // number is the same, none has come. A list of many windows would be the longest of lines.
+        let n_windows = answer.session.as_ref().map(|session| session.n_windows);
+        let is_new_sweep = extent == LookExtent::Part && self.sweep.is_none();
+        let may_have_come = is_new_sweep && n_windows != self.n_listed;
         let mut question = Question {
-            index: answer.present.is_none() && (is_whole || !is_same_life),
+            index: answer.present.is_none() && (is_whole || !is_same_life || may_have_come),
             ..Question::default()
         };
         for (window, listed) in &answer.windows {
@@ -436,6 +451,7 @@ impl LookMemory {
             self.sweep = None;
         }
         if answer.present.is_some() {
+            self.n_listed = answer.n_listed;
             let present = self
                 .windows
                 .values()
@@ -547,6 +563,8 @@ struct Answer {
     /// The record of deaths at the end of the last line.
     record: String,
     deaths: Arc<[Death]>,
+    /// How many windows the session had at the end of the line that listed them.
+    n_listed: Option<usize>,
     /// The deaths that were recorded when the line that listed all windows ran.
     deaths_when_listed: Arc<[Death]>,
     /// The deaths that were recorded when each window was shown in full. A line that was
@@ -593,7 +611,7 @@ impl Inquiry {
         if self.question.is_empty() {
             self.rounds_left = self.rounds_left.checked_sub(1)?;
             let unanswered = std::mem::take(&mut self.unanswered);
-            self.question = memory.missing(&self.answer, &unanswered, self.is_whole);
+            self.question = memory.missing(&self.answer, &unanswered, self.extent, self.is_whole);
         }
         if self.question.is_empty() {
             return None;
@@ -642,6 +660,8 @@ impl Inquiry {
         }
         if line.index {
             self.answer.deaths_when_listed = Arc::clone(&self.answer.deaths);
+            let session = self.answer.session.as_ref();
+            self.answer.n_listed = session.map(|session| session.n_windows);
         }
         for (window, _) in &line.rows {
             let deaths = Arc::clone(&self.answer.deaths);

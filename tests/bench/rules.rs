@@ -173,6 +173,7 @@ fn look(windows: u32, turn: u32) -> Look {
             name: "work".to_owned(),
             root: None,
             title: None,
+            n_windows: windows as usize,
         },
         windows: (0..windows).map(|n| row(n).into()).collect(),
         is_whole: true,

@@ -148,15 +148,41 @@ impl SessionLink {
         Ok(LinkLook::Taken(Box::new(look)))
     }
 
-    /// Looks through the control client.
+    /// Looks through the control client. The look of an order that is a barrier includes everything
+    /// that tmux has reported by then.
     async fn attached_look(&mut self, order: &LookOrder) -> AttachedLook {
+        let mut taken = self.look_once(order).await;
+        let AttachedLook::Taken { has_trigger, .. } = &mut taken else {
+            return taken;
+        };
+        if !order.is_barrier || order.windows.is_empty() {
+            return taken;
+        }
+        // Where windows are named, their look is the barrier: tmux reports what came before it before
+        // it answers. This saves a round trip where nothing came.
+        let Attachment::Attached(clients) = &mut self.attachment else {
+            return taken;
+        };
+        *has_trigger |= clients.catch_up().await.is_some();
+        if !clients.activity.has_news() {
+            return taken;
+        }
+        let had_trigger = *has_trigger;
+        let mut again = self.look_once(order).await;
+        if let AttachedLook::Taken { has_trigger, .. } = &mut again {
+            *has_trigger |= had_trigger;
+        }
+        again
+    }
+
+    async fn look_once(&mut self, order: &LookOrder) -> AttachedLook {
         let run_time = self.server_run_time();
         let (Attachment::Attached(clients), Some(life)) = (&mut self.attachment, &self.life) else {
             return AttachedLook::NotAttached;
         };
         let life = life.id;
         let mut synced = Ok(());
-        if order.is_barrier {
+        if order.is_barrier && order.windows.is_empty() {
             synced = clients.main.sync().await;
         }
         // The look includes whatever triggers it.

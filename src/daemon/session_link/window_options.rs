@@ -71,6 +71,13 @@ impl WindowOptions {
         !self.unprepared.is_empty() || !self.runs.is_empty()
     }
 
+    /// Takes the run numbers of these windows that are to be written.
+    pub(super) fn take_runs(&mut self, windows: &[WindowId]) -> Vec<(WindowId, u32)> {
+        let runs = windows.iter();
+        runs.filter_map(|window| self.runs.remove_entry(window))
+            .collect()
+    }
+
     /// Takes what the next line sets; everything of one kind without a limit.
     pub(super) fn take_line(&mut self, has_limit: bool) -> OptionLine {
         let n = |limit| if has_limit { limit } else { usize::MAX };
@@ -118,5 +125,18 @@ mod tests {
         );
         options.note_look(&look, Vec::new());
         assert!(!options.is_any_left());
+    }
+
+    #[test]
+    fn the_run_numbers_of_some_windows_can_be_written_first() {
+        let mut options = WindowOptions::default();
+        let look = snapshot("life 1; @1#1 a running; @2#1 b running");
+        let [a, b] = [WindowId(1), WindowId(2)];
+        options.note_look(&look, vec![(a, 3), (b, 4)]);
+        assert_eq!(options.take_runs(&[b, WindowId(9)]), [(b, 4)]);
+        assert_eq!(options.take_runs(&[b]), []);
+        let prepare = OptionLine::Prepare(vec![a, b]);
+        assert_eq!(options.take_line(true), prepare);
+        assert_eq!(options.take_line(true), OptionLine::Runs(vec![(a, 3)]));
     }
 }

@@ -172,7 +172,8 @@ impl FakeServer {
             }
             Part::Session => {
                 let deaths = self.deaths.join(";");
-                Ok(format!("<7|1|$0|1|demo|||{deaths};>"))
+                let n = self.windows.len();
+                Ok(format!("<7|1|$0|1|{n}|demo|||{deaths};>"))
             }
         }
     }
@@ -489,7 +490,7 @@ fn a_sweep_asks_once_for_each_window_and_goes_on_after_other_looks() {
     let mut memory = LookMemory::default();
     look(&mut server, &mut memory, LookExtent::Whole);
     let (_, n_parts) = sweep(&mut server, &mut memory);
-    assert_eq!(n_parts, 1 + 300_usize.div_ceil(SIGNS_PER_LINE));
+    assert_eq!(n_parts, 300_usize.div_ceil(SIGNS_PER_LINE));
     // What nothing reports is found by the part that asks for its window.
     look(&mut server, &mut memory, LookExtent::Part);
     server.happen(&Happens::Respawn(299));
@@ -499,6 +500,41 @@ fn a_sweep_asks_once_for_each_window_and_goes_on_after_other_looks() {
     assert!(memory.is_sweeping());
     let (seen, _) = sweep(&mut server, &mut memory);
     assert_eq!(shown(&seen), there(&server));
+}
+
+#[test]
+fn a_sweep_lists_all_windows_only_if_one_may_have_come() {
+    let mut server = FakeServer::new(100);
+    let mut memory = LookMemory::default();
+    look(&mut server, &mut memory, LookExtent::Whole);
+    let lists = |server: &mut FakeServer, memory: &mut LookMemory| {
+        let mut n_lists = 0;
+        loop {
+            let mut inquiry = memory.inquire(LookExtent::Part, Limit::Short);
+            while let Some(line) = inquiry.next_line(memory) {
+                let commands = line.commands("$0:", Formats::whole());
+                let frames = server.answer(&commands);
+                inquiry.take(&line, &commands, frames).unwrap();
+                n_lists += usize::from(line.index);
+            }
+            let seen = memory.settle(inquiry).unwrap();
+            if !memory.is_sweeping() {
+                assert_eq!(shown(&seen), there(server));
+                return n_lists;
+            }
+        }
+    };
+    assert_eq!(lists(&mut server, &mut memory), 0);
+    server.happen(&Happens::Open);
+    assert_eq!(lists(&mut server, &mut memory), 1);
+    assert_eq!(lists(&mut server, &mut memory), 0);
+    // One has come and another one has gone: the line that names that one fails.
+    server.happen(&Happens::Close(50));
+    server.happen(&Happens::Open);
+    assert_eq!(lists(&mut server, &mut memory), 1);
+    server.happen(&Happens::Close(7));
+    assert_eq!(lists(&mut server, &mut memory), 1);
+    assert_eq!(lists(&mut server, &mut memory), 0);
 }
 
 #[test]
@@ -607,7 +643,7 @@ fn a_part_of_a_sweep_is_one_short_line() {
         assert!(n_lines <= at_most, "{n_lines} lines");
     }
     let (_, n_parts) = sweep(&mut server, &mut memory);
-    assert_eq!(n_parts, 300_usize.div_ceil(ROWS_PER_LINE) - 2);
+    assert_eq!(n_parts, 300_usize.div_ceil(ROWS_PER_LINE) - 3);
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
