@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::model::{Millis, age};
+use crate::model::{Millis, RunEnd, age};
 use crate::ops;
 use crate::wire::{LsTask, TaskStateName};
 
@@ -374,11 +374,13 @@ pub(super) fn last_line(listed: &LsTask) -> String {
     let lines = task.output_preview.lines().rev();
     let last = lines.map(str::trim).find(|line| !line.is_empty());
     let last = last.unwrap_or_default();
-    let end = match (&task.exit_signal, task.exit_code) {
-        _ if Group::of(listed) != Group::Failed => return last.to_owned(),
-        (Some(signal), _) => signal.clone(),
-        (None, Some(code)) => format!("exit {code}"),
-        (None, None) => "exit code unknown".to_owned(),
+    if Group::of(listed) != Group::Failed {
+        return last.to_owned();
+    }
+    let end = match task.run_end() {
+        RunEnd::Signal(signal) => signal.to_owned(),
+        RunEnd::Code(code) => format!("exit {code}"),
+        RunEnd::Unknown => "exit code unknown".to_owned(),
     };
     if let Some(why) = &listed.cannot_restart {
         format!("{end}: {}", ops::cannot_restart_words(why))

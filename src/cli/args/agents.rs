@@ -1,0 +1,91 @@
+//! Arguments of the commands by which agents are connected.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+#[cfg(feature = "mcp")]
+#[derive(Debug, Args)]
+pub(crate) struct Mcp {
+    /// Offer only the tools that change nothing
+    #[arg(long)]
+    pub(crate) read_only: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// The agent's program, the shell, or tmux
+    #[arg(value_enum)]
+    pub(crate) client: InitClient,
+    /// Install the adapter, or add the lines
+    #[arg(long, conflicts_with = "remove")]
+    pub(crate) write: bool,
+    /// Remove what --write has added
+    #[arg(long)]
+    pub(crate) remove: bool,
+}
+
+/// What can be set up: the clients that have an adapter, and shells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InitClient {
+    /// Pi: a package for `pi install`
+    Pi,
+    /// Claude Code: a plugin
+    Claude,
+    /// Codex: messages to the queue of the thread
+    Codex,
+    /// opencode: a plugin file
+    Opencode,
+    /// bash: completion, by lines in ~/.bashrc
+    Bash,
+    /// fish: completion, by a file in ~/.config/fish/completions
+    Fish,
+    /// tmux: a key for the panel in a popup, by lines in ~/.tmux.conf
+    #[cfg(feature = "panel")]
+    Tmux,
+    /// zsh: completion, by lines in ~/.zshrc
+    Zsh,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Agent {
+    #[command(subcommand)]
+    pub(crate) client: AgentCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentCommand {
+    /// Serve Pi's extension: JSON lines on standard input and output
+    Pi(AgentServe),
+    /// Serve opencode's plugin: JSON lines on standard input and output
+    Opencode(AgentServe),
+    /// Deliver to a thread of Codex
+    Codex {
+        /// The thread
+        #[arg(long, value_name = "ID")]
+        id: String,
+        /// Codex's program, for threads without an app-server
+        #[arg(long, value_name = "PATH", default_value = "codex")]
+        program: PathBuf,
+        /// Leave the terminal, say whether the thread takes messages, and end when no task is active;
+        /// so it is started by `run`
+        #[arg(long)]
+        background: bool,
+    },
+    /// A hook of Claude Code, whose input is read from standard input
+    Claude {
+        /// Wait for the next follow-ups, print them on stderr and exit 2
+        #[arg(long)]
+        wait: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentServe {
+    /// A conversation to follow from the start; may be given more than once
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Vec<String>,
+    /// Follow also the conversations that have pending follow-ups and that no process follows
+    #[arg(long)]
+    pub(crate) adopt: bool,
+}

@@ -1,0 +1,64 @@
+//! Arguments of `daemon`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::Json;
+use super::values::parse_duration;
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Daemon {
+    #[command(subcommand)]
+    pub(crate) command: Option<DaemonCommand>,
+    #[command(flatten)]
+    pub(crate) supervise: Supervise,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Supervise {
+    /// Go to the background once the daemon is ready
+    #[arg(long, conflicts_with = "stdout")]
+    pub(crate) detach: bool,
+    /// Print the live feed, from this daemon's start
+    #[arg(long)]
+    pub(crate) stdout: bool,
+    /// Discard the saved snapshot: the current state is the new baseline
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// The longest time between two looks at the session, like 2s or 1m
+    #[arg(long, value_name = "D", value_parser = parse_duration, default_value = "1m")]
+    pub(crate) interval: Duration,
+    /// The harness's id of the conversation [default: $PI_SESSION_ID, else the session's name]
+    #[arg(long, value_name = "ID")]
+    pub(crate) session_id: Option<String>,
+    /// Used by the program itself to go to the background.
+    #[arg(long, hide = true, value_enum)]
+    pub(crate) as_child: Option<ChildOf>,
+    /// Used by the program itself: the name that clients use for the session, if it differs from
+    /// the session's name.
+    #[arg(long, hide = true, requires = "as_child")]
+    pub(crate) asked: Option<String>,
+}
+
+/// What started a daemon in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ChildOf {
+    /// `daemon --detach`: the daemon runs until it is stopped.
+    Detach,
+    /// Another command that needed a daemon: it exits by itself when it is not used.
+    Autostart,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DaemonCommand {
+    /// Show the daemon's status
+    Status(Json),
+    /// Stop the daemon; tasks continue
+    Stop {
+        /// Also end the task session when no task in it is active
+        #[arg(long)]
+        cleanup: bool,
+    },
+}

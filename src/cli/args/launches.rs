@@ -1,0 +1,133 @@
+//! Arguments of the commands that start tasks, and of `down`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+
+use super::super::task_names;
+use super::Json;
+use super::values::{parse_backoff, parse_duration, parse_lines, parse_variable};
+use crate::restarts;
+
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("limited").args(["wait", "until", "after"]).multiple(true)))]
+#[command(
+    after_help = "Without a command, the task runs again: the command of its last launch, in the \
+                        directory of that launch, with the environment that this command has now."
+)]
+pub(crate) struct Run {
+    /// The task's name: 1 to 40 of A-Z a-z 0-9 . _ -, the first a letter or digit
+    #[arg(add = task_names::candidates())]
+    pub(crate) name: String,
+    /// Where to run it [default: this directory; without a command, that of its last launch]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// A variable for its environment; may be given more than once
+    #[arg(long, value_name = "K=V", value_parser = parse_variable)]
+    pub(crate) env: Vec<(String, String)>,
+    /// Fail when the task is running already, instead of replacing its run
+    #[arg(long)]
+    pub(crate) if_absent: bool,
+    /// Run it in tmux's environment instead of this one; --env is added last
+    #[arg(long)]
+    pub(crate) clean_env: bool,
+    /// Run it again when it ends with another code than 0 or by a signal: at most N times in a row
+    /// (5). A run of a minute or more resets the count
+    #[arg(
+        long,
+        value_name = "on-failure[:N]",
+        value_parser = restarts::parse_limit,
+        conflicts_with = "wait"
+    )]
+    pub(crate) restart: Option<u32>,
+    /// With --restart: the pause before the first restart in a row [default: 1s]; it doubles with each
+    /// one, up to a minute
+    #[arg(long, value_name = "D", value_parser = parse_backoff, requires = "restart")]
+    pub(crate) backoff: Option<Duration>,
+    /// Wait until the present run of this task has ended with code 0, and start then; may be given
+    /// more than once. If it fails, nothing is started
+    #[arg(long, value_name = "TASK", add = task_names::candidates())]
+    pub(crate) after: Vec<String>,
+    #[command(flatten)]
+    pub(crate) follow: FollowRun,
+    #[command(flatten)]
+    pub(crate) json: Json,
+    /// The command: one word is a shell line, several are a program and its arguments [default: that
+    /// of the task's last launch, in its directory]
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// How `run` waits for what it has started.
+#[derive(Debug, Args)]
+pub(crate) struct FollowRun {
+    /// Wait until the run ends, and exit with its code (128+N for signal N); 123: the task asks for
+    /// input, 124: timed out, 125: run itself failed
+    #[arg(long, conflicts_with = "until", group = "waits")]
+    pub(crate) wait: bool,
+    /// With --wait: continue to wait while the task asks for input
+    #[arg(long, requires = "wait")]
+    pub(crate) through_prompts: bool,
+    /// With --wait: how many of the last lines of a failed run to print on stderr
+    #[arg(long, value_name = "N", default_value = "10", value_parser = parse_lines, requires = "wait")]
+    pub(crate) tail: usize,
+    /// Wait until this text is written, as `wait --text` does
+    #[arg(long, value_name = "PATTERN", group = "waits")]
+    pub(crate) until: Vec<String>,
+    /// With --until: give up when this text is written; may be given more than once
+    #[arg(long, value_name = "PATTERN", requires = "until")]
+    pub(crate) stop: Vec<String>,
+    /// With --wait or --until, or run's --after: the longest time to wait, like 500ms, 30s or 5m
+    #[arg(long, value_name = "D", value_parser = parse_duration, requires = "limited")]
+    pub(crate) timeout: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    group(ArgGroup::new("limited").args(["wait", "until"]).multiple(true)),
+    after_help = "A live run is replaced. Each task gets the environment that this command has now \
+                        (tmux's if it was started with --clean-env); values of --env are not \
+                        recorded, so a task that was started with it is refused: \
+                        `tmux-task run NAME --env K=V` runs it again with these."
+)]
+pub(crate) struct Restart {
+    /// The tasks, by name or window id
+    #[arg(required = true, value_name = "NAME", add = task_names::candidates())]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) follow: FollowRun,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The file is TOML: a table [tasks.NAME] for each task, with `command` (a shell line, or \
+                        a list of a program and its arguments), and if needed `cwd`, `env`, `restart`, \
+                        `backoff`, `after` (a list of tasks) and `ready` (a text of its output). A task \
+                        starts when those in `after` are ready: have printed that text, or have ended \
+                        with code 0 if they have none. A task that runs already with the same command \
+                        is left alone."
+)]
+pub(crate) struct Up {
+    /// The file [default: tmux-task.toml in the project's folder]
+    pub(crate) file: Option<PathBuf>,
+    /// Wait also until each task with `ready` is ready or has failed
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// The longest time to wait, like 500ms, 30s or 5m
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Down {
+    /// The file [default: tmux-task.toml in the project's folder]
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}

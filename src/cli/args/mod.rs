@@ -1,0 +1,181 @@
+//! The command line's arguments and their help.
+
+mod agents;
+mod daemon;
+mod feed;
+mod installation;
+mod launches;
+mod tasks;
+mod values;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::tmux::CommandWords;
+
+pub(crate) use agents::{Agent, AgentCommand, AgentServe, Init, InitClient, Mcp};
+pub(crate) use daemon::{ChildOf, Daemon, DaemonCommand, Supervise};
+pub(crate) use feed::{Consume, Consumer, ConsumerCommand, Feed, FeedFormat, Replay};
+pub(crate) use installation::{Completions, Config, ConfigCommand, Man, SetEnvironment};
+pub(crate) use launches::{Down, FollowRun, Restart, Run, Up};
+pub(crate) use tasks::{
+    Attach, Explain, Kill, KillAll, Logs, Ls, MatchOptions, Panel, Prune, Search, Send, Signal,
+    Stats, Wait,
+};
+
+/// Supervises the tmux windows in which an agent's tasks run, and reports once, within
+/// milliseconds, when a task starts, exits, rings the bell, asks for input or disappears
+#[derive(Debug, Parser)]
+#[command(
+    name = "tmux-task",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
+#[command(
+    after_help = "Exit codes: 0 success, 1 failure, 2 usage, 3 no such session, task or daemon, \
+                        4 a wait timed out, 5 a wait can no longer succeed, 6 the task asks for \
+                        input, 130 interrupted. `run --wait` exits with the task's own code, or \
+                        with 123 if the task asks for input, 124 if it timed out, 125 if `run` \
+                        itself failed."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Which task session, on which tmux server.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Session and server")]
+pub(crate) struct Global {
+    /// The task session [default: $TMUX_TASK_SESSION, $PI_TMUX_SESSION, else a name made from
+    /// this directory]
+    #[arg(short, long, global = true, value_name = "NAME")]
+    pub(crate) session: Option<String>,
+    /// The tmux server's socket name, as in tmux
+    #[arg(short = 'L', global = true, value_name = "NAME")]
+    pub(crate) socket_name: Option<String>,
+    /// The tmux server's socket path, as in tmux
+    #[arg(short = 'S', global = true, value_name = "PATH")]
+    pub(crate) socket_path: Option<PathBuf>,
+    /// The tmux program [default: $TMUX_TASK_TMUX, else tmux]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) tmux: Option<PathBuf>,
+}
+
+impl Global {
+    /// Returns the options that were given, as words of a command; empty without any.
+    pub(crate) fn words(&self) -> String {
+        let path = |path: &Option<PathBuf>| path.clone().map(PathBuf::into_os_string);
+        let name = |name: &Option<String>| name.clone().map(OsString::from);
+        let options = [
+            ("-L", name(&self.socket_name)),
+            ("-S", path(&self.socket_path)),
+            ("--tmux", path(&self.tmux)),
+            ("-s", name(&self.session)),
+        ];
+        let given = options
+            .into_iter()
+            .filter_map(|(option, value)| Some([option.into(), value?]));
+        let words: Vec<OsString> = given.flatten().collect();
+        if words.is_empty() {
+            return String::new();
+        }
+        CommandWords::from_words(words).shown()
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a task, or rerun it in its window
+    Run(Run),
+    /// Run tasks again with their commands and directories
+    Restart(Restart),
+    /// Start the tasks of a file, each after those that it needs
+    Up(Up),
+    /// End the tasks of a file, the last ones first
+    Down(Down),
+    /// Supervise the task session, or manage the daemon that does
+    Daemon(Daemon),
+    /// Print the records of events and deliveries
+    Feed(Feed),
+    /// List or remove the feed's consumers
+    Consumer(Consumer),
+    /// List the tasks
+    #[command(visible_alias = "ps")]
+    Ls(Ls),
+    /// Show the session, or a task, in this terminal; inside tmux, switch to it
+    Attach(Attach),
+    /// Show the tasks full-screen: what needs you on top, with keys to answer, read and kill
+    #[cfg(feature = "panel")]
+    Panel(Panel),
+    /// Print a task's output
+    Logs(Logs),
+    /// Show how often tasks ran, failed, and how long they usually take
+    Stats(Stats),
+    /// Search the tasks' current output for a text
+    Search(Search),
+    /// Wait for a task to exit, print text, ring the bell or ask for input
+    Wait(Wait),
+    /// Wake the commands that wait on a channel
+    Signal(Signal),
+    /// Show why a task is or is not judged to wait for input
+    Explain(Explain),
+    /// Type into a task
+    Send(Send),
+    /// End a task and remove its window
+    #[command(visible_alias = "stop")]
+    Kill(Kill),
+    /// End the task session with all its tasks
+    KillAll(KillAll),
+    /// Remove the tasks that have ended, or the state of sessions that are gone
+    Prune(Prune),
+    /// Print the status line; nothing when the session is missing
+    Status(Json),
+    /// Check everything that tmux-task depends on, and suggest what to do
+    Doctor(Json),
+    /// Show the settings that apply and where each is from, or an example of a file
+    Config(Config),
+    /// Turn snapshots (JSON lines) into the records a daemon would have made of them
+    Replay(Replay),
+    /// Show or install the adapter that wakes an agent when its tasks need it, a shell's completion, or tmux's key for the panel
+    Init(Init),
+    /// Serve MCP on standard input and output: tasks as tools for a model
+    #[cfg(feature = "mcp")]
+    Mcp(Mcp),
+    /// Print how an agent uses tasks: one page to give to a model
+    Guide,
+    /// Print the script that lets a shell complete commands, options and the names of tasks
+    Completions(Completions),
+    /// Print a manual page: `tmux-task man run | man -l -`
+    Man(Man),
+    /// Deliver follow-ups to the conversations of a client. Its adapter runs this.
+    #[command(hide = true)]
+    Agent(Agent),
+    /// Used by the program itself when a task starts.
+    #[command(hide = true)]
+    SetEnvironment(SetEnvironment),
+}
+
+/// `--json` on its own.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Json {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,235 @@
+//! Arguments of the commands about tasks that are there.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::super::task_names;
+use super::Json;
+use super::values::{parse_duration, parse_key, parse_lines, parse_run};
+
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Ls {
+    /// All task sessions: those of this tmux server, and those of others that have a daemon
+    #[arg(short, long)]
+    pub(crate) all: bool,
+    /// Do not cut commands and lines
+    #[arg(short, long)]
+    pub(crate) wide: bool,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Attach {
+    /// The task, by name or window id [default: the session's current window]
+    #[arg(add = task_names::candidates())]
+    pub(crate) name: Option<String>,
+}
+
+#[cfg(feature = "panel")]
+#[derive(Debug, Args)]
+pub(crate) struct Panel {
+    /// All task sessions of yours that have a daemon, also those of other tmux servers
+    #[arg(short, long)]
+    pub(crate) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Logs {
+    /// The tasks, by name or window id
+    #[arg(required = true, value_name = "NAME", add = task_names::candidates())]
+    pub(crate) names: Vec<String>,
+    /// Only the last N lines
+    #[arg(short = 'n', long, value_name = "N", value_parser = parse_lines)]
+    pub(crate) lines: Option<usize>,
+    /// Follow new output until the run ends
+    #[arg(short, long, conflicts_with_all = ["json", "run"])]
+    pub(crate) follow: bool,
+    /// Start at this cursor, from `run --json`, `logs --json` or `wait --json`
+    #[arg(long, value_name = "CURSOR", conflicts_with = "run")]
+    pub(crate) since: Option<String>,
+    /// The stored output of an earlier run
+    #[arg(long, value_name = "N", value_parser = parse_run, conflicts_with = "raw")]
+    pub(crate) run: Option<u32>,
+    /// List the ended runs whose output is stored, the last one last; -n N the last N of each task
+    #[arg(long, conflicts_with_all = ["follow", "since", "run", "raw"])]
+    pub(crate) runs: bool,
+    /// Keep escape sequences, as the task wrote them or tmux has them
+    #[arg(long)]
+    pub(crate) raw: bool,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "From the stored runs, as many as `logs` in the configuration says: 200 of a session. \
+                        A run whose window was closed while it was alive is not stored. USUALLY is \
+                        the median of the runs that ended with code 0."
+)]
+pub(crate) struct Stats {
+    /// The tasks, by name or window id [default: all]
+    #[arg(value_name = "NAME", add = task_names::candidates())]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Search {
+    /// The text to look for
+    pub(crate) pattern: String,
+    /// Only in this task, by name or window id
+    #[arg(add = task_names::candidates())]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) matching: MatchOptions,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+/// How texts match.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct MatchOptions {
+    /// The texts are regular expressions
+    #[arg(long)]
+    pub(crate) regex: bool,
+    /// Ignore case
+    #[arg(short, long)]
+    pub(crate) ignore_case: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Without a condition, the command waits for the end of the run. The first \
+                        condition that holds ends the wait.\n\nExit codes: 0 the condition holds, \
+                        1 the run ended as awaited, but its code was not 0, 4 timed out, 5 the \
+                        wait can no longer succeed: the run ended or was replaced, its window is \
+                        gone, a --stop text was written, or some of the output is missing, 6 the \
+                        task asks for input before its run can end."
+)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a condition of its own"
+)]
+pub(crate) struct Wait {
+    /// The tasks, by name or window id
+    #[arg(required_unless_present = "channel", value_name = "NAME", add = task_names::candidates())]
+    pub(crate) names: Vec<String>,
+    /// With several tasks: end with the first outcome
+    #[arg(long, conflicts_with = "channel")]
+    pub(crate) any: bool,
+    /// With several tasks: wait for the outcomes of all (the default)
+    #[arg(long, conflicts_with_all = ["any", "channel"])]
+    pub(crate) all: bool,
+    /// Until the run ends (the default)
+    #[arg(long)]
+    pub(crate) exit: bool,
+    /// Until this text is written; may be given more than once
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) text: Vec<String>,
+    #[command(flatten)]
+    pub(crate) matching: MatchOptions,
+    /// Until anything is written
+    #[arg(long)]
+    pub(crate) change: bool,
+    /// Until the bell rings
+    #[arg(long)]
+    pub(crate) bell: bool,
+    /// Until the task waits for input
+    #[arg(long)]
+    pub(crate) input: bool,
+    /// Until nothing was written for this long
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub(crate) idle: Option<Duration>,
+    /// Wait for the end of the run even while the task asks for input
+    #[arg(long)]
+    pub(crate) through_prompts: bool,
+    /// Until `tmux-task signal NAME` or `tmux wait-for -S NAME`
+    #[arg(long, value_name = "NAME",
+          conflicts_with_all = ["names", "exit", "text", "change", "bell", "input", "idle", "through_prompts", "stop", "since"])]
+    pub(crate) channel: Option<String>,
+    /// Give up when this text is written; may be given more than once
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) stop: Vec<String>,
+    /// The longest time to wait, like 500ms, 30s or 5m
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// Count output since this cursor too
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) since: Option<String>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Signal {
+    /// The channel
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// The task, by name or window id
+    #[arg(add = task_names::candidates())]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Send {
+    /// The task, by name or window id
+    #[arg(add = task_names::candidates())]
+    pub(crate) name: String,
+    /// The text to type, words joined by spaces; Enter follows
+    #[arg(conflicts_with_all = ["key", "secret"], value_name = "TEXT")]
+    pub(crate) text: Vec<String>,
+    /// A key by tmux's name, Enter, C-c or Up; may be given more than once
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true, conflicts_with = "secret", value_parser = parse_key)]
+    pub(crate) key: Vec<String>,
+    /// Read the text from standard input; it is never displayed or logged
+    #[arg(long)]
+    pub(crate) secret: bool,
+    /// No Enter after the text
+    #[arg(long)]
+    pub(crate) no_enter: bool,
+    /// Only if the task waits for exactly this
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) if_prompt: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Kill {
+    /// The tasks, by name or window id
+    #[arg(required = true, value_name = "NAME", add = task_names::candidates())]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KillAll {
+    /// Do not ask for confirmation
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Prune {
+    /// Remove the state folders of all sessions that are gone, and the environments kept for restarts of
+    /// their tasks, instead of tasks; list them and ask for confirmation first
+    #[arg(long)]
+    pub(crate) state: bool,
+    /// With --state: also those with messages that are not read or acknowledged
+    #[arg(long, requires = "state")]
+    pub(crate) unread: bool,
+    /// With --state: do not ask for confirmation
+    #[arg(short, long, requires = "state")]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
