@@ -85,7 +85,8 @@ async fn launch(
 ) -> Result<Option<NewRun>, LaunchError> {
     // tmux can crash when windows change while a control client of another daemon connects.
     let _lock = paths.lock_server().await;
-    let launched = tmux::launch_in(&mut link.connection(), session, plan).await;
+    let expected = link.expected(&plan.name);
+    let launched = tmux::launch_in(&mut link.connection(), session, plan, expected).await;
     match launched {
         // Our client was detached during the launch.
         Err(LaunchError::Tmux(TmuxError::Closed)) => {

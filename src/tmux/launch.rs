@@ -10,6 +10,7 @@ use super::client::Connection;
 use super::kept_environment::KeptEnvironment;
 use super::launch_lines::{Attempt, LaunchLines};
 use super::launch_plan::{ATTEMPTS, LaunchError, LaunchPlan, NewRun, check_name, check_token};
+use super::named_windows::Expected;
 use super::recorded::RecordedCommand;
 use super::script::CommandWords;
 use super::server::Server;
@@ -184,7 +185,7 @@ async fn launch_prepared(
     let lines = LaunchLines::new(&prepared.plan, format!("={}", launch.session));
     let mut no_server = None;
     for attempt in 0..ATTEMPTS {
-        let launched = match lines.attempt(connection).await? {
+        let launched = match lines.attempt(connection, Expected::Unknown).await? {
             Attempt::Launched(launched) => Some(launched),
             Attempt::Contended => None,
             Attempt::NoSession => {
@@ -212,7 +213,7 @@ async fn launch_prepared(
 }
 
 /// Starts a task in its slot of an existing session; `None` when the session does not exist any
-/// more. The caller hands over the environment's file.
+/// more. The caller hands over the environment's file. What is `expected` is looked for first.
 ///
 /// # Errors
 ///
@@ -222,14 +223,15 @@ pub(crate) async fn launch_in(
     connection: &mut Connection<'_>,
     session: SessionId,
     plan: &LaunchPlan,
+    mut expected: Expected,
 ) -> Result<Option<NewRun>, LaunchError> {
     check_name(&plan.name)?;
     check_token(&plan.token)?;
     let lines = LaunchLines::new(plan, session.to_string());
     for _ in 0..ATTEMPTS {
-        match lines.attempt(connection).await? {
+        match lines.attempt(connection, expected).await? {
             Attempt::Launched(launched) => return Ok(Some(launched)),
-            Attempt::Contended => {}
+            Attempt::Contended => expected = Expected::Unknown,
             Attempt::NoSession => return Ok(None),
         }
     }

@@ -4,37 +4,20 @@ use std::path::Path;
 
 use super::client::{Connection, all_ok};
 use super::error::TmuxError;
-use super::inherited::{names_format, print_inherited};
 use super::launch_options::{Count, MARK, option_commands};
 use super::launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun};
-use super::launch_rows::{LaunchRow, first_panes, read_rows, row_format, windows_in_order};
-use super::respawn::{
-    are_attached, continue_for, list_control_clients, pause_for, read_control_clients,
-};
+use super::launch_rows::{LaunchRow, first_panes, read_rows, row_format};
+use super::named_windows::{Expected, NAMING, NamedWindows, are_named, is_named};
+use super::respawn::{are_attached, continue_for, pause_for};
 use super::rows::STAND_IN;
 use super::server::Server;
 use super::task_environment::PREFIX;
-use super::user_hooks::{N_COMMANDS, UserHooks};
+use super::user_hooks::UserHooks;
 use crate::model::Replaces;
 use crate::protocol::{Command, Frame, control_line, literal_format};
 
 /// The history limit of a task's pane, in rows.
 const HISTORY_LIMIT: &str = "50000";
-
-/// The windows with the task's name.
-struct Windows {
-    /// Those that are tasks.
-    slots: Vec<LaunchRow>,
-    /// All of them, as [`LaunchLines::are_named`] compares them.
-    named: String,
-    /// The names of the server's control clients.
-    control_clients: Vec<String>,
-    hooks: UserHooks,
-    /// Those of [`OWN`] that all windows inherit, in words.
-    inherited: Option<String>,
-    /// Those of [`OWN`] that the session's windows inherit from it, in words.
-    of_session: Option<String>,
-}
 
 /// The result of one attempt to launch.
 pub(super) enum Attempt {
@@ -52,16 +35,8 @@ pub(super) struct LaunchLines<'a> {
     session: String,
 }
 
-/// The window option with the name of a task whose launch has created the window and is not done: a
-/// hook of the user may rename the window meanwhile.
-const NAMING: &str = "@tmux_task_naming";
-
 /// What tmux refuses as the value of an option when a launch has to start over.
 const CHANGED: &str = "changed-meanwhile";
-
-/// Options that a window may not inherit when a task is launched: with the first two any shell would
-/// count as a task, and be replaced; the last one would hide which window this launch has created.
-const OWN: [&str; 3] = ["@tmux_task_command", "@pi_task_command", MARK];
 
 /// 1 where the server ends with its last client, and no client is attached.
 const SERVER_ENDS: &str = "#{?exit-unattached,#{?#{m:*[1-9]*,#{S:#{session_attached}}},0,1},0}";
@@ -76,19 +51,20 @@ impl<'a> LaunchLines<'a> {
         Self { plan, session }
     }
 
-    /// Reads the windows of the name, and launches accordingly.
+    /// Reads the windows of the name, of which so many are `expected`, and launches accordingly.
     pub(super) async fn attempt(
         &self,
         connection: &mut Connection<'_>,
+        expected: Expected,
     ) -> Result<Attempt, LaunchError> {
-        let Windows {
+        let NamedWindows {
             slots,
             named,
             control_clients,
             hooks,
             inherited,
             of_session,
-        } = match self.find_windows(connection).await? {
+        } = match NamedWindows::find(connection, &self.session, &self.plan.name, expected).await? {
             Some(windows) => windows,
             None => return Ok(Attempt::NoSession),
         };
@@ -129,28 +105,6 @@ impl<'a> LaunchLines<'a> {
         }
     }
 
-    /// Returns a format that is true as long as these are the windows of the name, in the session's
-    /// order; see [`windows_in_order`].
-    ///
-    /// It is read for all windows of the session at once. Without a window of the name, tmux compares
-    /// names by itself, which takes it a third of the time.
-    fn are_named(&self, named: &str) -> String {
-        let name = &self.plan.name;
-        if named.is_empty() {
-            let noted = format!("#{{m:*+{name}+*,#{{W:+#{{{NAMING}}}+}}}}");
-            return format!("#{{?#{{||:#{{N/w:{name}}},{noted}}},0,1}}");
-        }
-        let present = format!("#{{W:#{{?{},#{{window_id}}+,}}}}", self.is_named());
-        format!("#{{==:{present},{named}}}")
-    }
-
-    /// Returns a format that is true for a window of the name, and for one in which the name is noted
-    /// because a launch has created it and is not done.
-    fn is_named(&self) -> String {
-        let name = &self.plan.name;
-        format!("#{{||:#{{==:#{{window_name}},{name}}},#{{==:#{{{NAMING}}},{name}}}}}")
-    }
-
     /// Notes the name of the task on a new window, until [`LaunchLines::settle_name`] is done.
     fn note_name(&self, target: &str) -> Command {
         Command::new("set-option").args(["-w", "-t", target, NAMING, &self.plan.name])
@@ -170,51 +124,6 @@ impl<'a> LaunchLines<'a> {
         }
         if let Err(error) = answer {
             tracing::debug!(%error, %window, "the name of a new window is not settled");
-        }
-    }
-
-    /// Returns the windows of the name; `None` when the session is missing.
-    async fn find_windows(
-        &self,
-        connection: &mut Connection<'_>,
-    ) -> Result<Option<Windows>, TmuxError> {
-        // Without the colon tmux would also search for a window of that name.
-        let list = Command::new("list-panes")
-            .args(["-s", "-t", &format!("{}:", self.session)])
-            .args(["-f", &self.is_named()])
-            .args(["-F", &row_format()]);
-        let pane_target = format!("{}:", self.session);
-        let inherited = print_inherited(&names_format(&OWN));
-        let mut ask = vec![list_control_clients(), list, inherited];
-        ask.extend(UserHooks::ask(&pane_target));
-        // A format also finds these, but cannot tell whose they are.
-        ask.extend(
-            OWN.map(|name| Command::new("show-options").args(["-q", "-t", &pane_target, name])),
-        );
-        match connection.run(&ask).await {
-            Err(error) if error.is_missing() => Ok(None),
-            answer => {
-                let frames = answer?;
-                let text = |at: usize| frames.get(at).map(Frame::text).unwrap_or_default();
-                let rows = read_rows(&text(1));
-                let inherited = text(2);
-                let (hooks, of_session) = frames
-                    .get(3..)
-                    .unwrap_or_default()
-                    .split_at_checked(N_COMMANDS)
-                    .unwrap_or_default();
-                Ok(Some(Windows {
-                    named: windows_in_order(&rows),
-                    slots: first_panes(rows)
-                        .into_iter()
-                        .filter(|row| row.is_task)
-                        .collect(),
-                    control_clients: frames.first().map(read_control_clients).unwrap_or_default(),
-                    hooks: UserHooks::parse(hooks),
-                    inherited: in_words(&inherited.split_whitespace().collect::<Vec<_>>()),
-                    of_session: in_words(&read_own(of_session)),
-                }))
-            }
         }
     }
 
@@ -341,7 +250,7 @@ impl<'a> LaunchLines<'a> {
     ) -> Result<Option<NewRun>, LaunchError> {
         let pane_target = format!("{}:", self.session);
         let end = format!("{pane_target}{{end}}");
-        let is_same = self.are_named(named);
+        let is_same = are_named(&self.plan.name, named);
         let place = ["-a", "-t", &end];
         let mut line = vec![
             // Another session must not be used in place of one that is gone.
@@ -490,7 +399,7 @@ impl<'a> LaunchLines<'a> {
     fn go_on_if_unchanged(&self, slot: &LaunchRow) -> Command {
         let is_same = format!(
             "#{{&&:{},{}}}",
-            self.is_named(),
+            is_named(&self.plan.name),
             are_attached(&slot.attached)
         );
         let condition = match self.plan.replaces {
@@ -593,26 +502,6 @@ impl<'a> LaunchLines<'a> {
                 .args(self.plan.words.iter().cloned()),
             Command::new("clear-history").args(["-t", target]),
         ]
-    }
-}
-
-/// Returns those of [`OWN`] that have a value, given what `show-options` prints of each.
-fn read_own(frames: &[Frame]) -> Vec<&'static str> {
-    let own = OWN.into_iter().zip(frames);
-    let is_set = |(name, frame): &(&str, &Frame)| {
-        let text = frame.text();
-        let value = text.strip_prefix(name).map(str::trim);
-        value.is_some_and(|value| !matches!(value, "" | "''"))
-    };
-    own.filter(is_set).map(|(name, _)| name).collect()
-}
-
-/// Lists options: `@a is` or `@a, @b are`; `None` without any.
-fn in_words(names: &[&str]) -> Option<String> {
-    match names {
-        [] => None,
-        [name] => Some(format!("{name} is")),
-        names => Some(format!("{} are", names.join(", "))),
     }
 }
 

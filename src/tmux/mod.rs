@@ -24,6 +24,7 @@ mod launch_rows;
 mod look;
 mod look_lines;
 mod look_memory;
+mod named_windows;
 mod nonce;
 mod nudge;
 mod one_shot;
@@ -67,6 +68,7 @@ pub(crate) use launch::{Launch, LaunchRestarts, PreparedLaunch, find_launched, l
 pub(crate) use launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun, check_name};
 pub(crate) use look::{SessionIndex, Target, list_index, look};
 pub(crate) use look_memory::{LookExtent, LookMemory};
+pub(crate) use named_windows::Expected;
 pub(crate) use nudge::nudge;
 pub(crate) use output::{
     History, Log, MAX_SLICED_READINGS, PaneEnd, Style, UnsentOutput, complete, follow_output,

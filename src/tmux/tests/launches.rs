@@ -1,6 +1,7 @@
 //! Launches.
 
 use super::*;
+use crate::tmux::Expected;
 
 #[tokio::test]
 async fn a_launch_makes_session_window_and_reruns() {
@@ -104,7 +105,7 @@ async fn a_client_that_is_attached_launches_too() {
     let mut launched = Vec::new();
     for _ in 0..2 {
         let prepared = task.prepare().await.unwrap();
-        let done = launch_in(&mut connection, session, prepared.plan()).await;
+        let done = launch_in(&mut connection, session, prepared.plan(), Expected::Unknown).await;
         launched.push(done.unwrap().unwrap());
         let found = find_launched(&mut private.connection(), prepared.plan()).await;
         assert_eq!(found.unwrap().unwrap().run, launched.len() as u32);
@@ -120,7 +121,7 @@ async fn a_client_that_is_attached_launches_too() {
     let mut absent = private.task("keep", "api", &["true"]);
     absent.replaces = Replaces::Ended;
     let prepared = absent.prepare().await.unwrap();
-    let refused = launch_in(&mut connection, session, prepared.plan()).await;
+    let refused = launch_in(&mut connection, session, prepared.plan(), Expected::Unknown).await;
     assert!(matches!(refused, Err(LaunchError::Running { .. })));
     let found = find_launched(&mut private.connection(), prepared.plan()).await;
     assert_eq!(found.unwrap(), None);
@@ -131,19 +132,70 @@ async fn a_client_that_is_attached_launches_too() {
         let mut task = private.task("keep", "api", &["exec sleep 1000"]);
         task.replaces = Replaces::EndedOr(meant);
         let prepared = task.prepare().await.unwrap();
-        let done = launch_in(&mut connection, session, prepared.plan()).await;
+        let done = launch_in(&mut connection, session, prepared.plan(), Expected::Unknown).await;
         match expected {
             Some(run) => assert_eq!(done.unwrap().unwrap().run, run),
             None => assert!(matches!(done, Err(LaunchError::Running { .. })), "{done:?}"),
         }
         prepared.hand_over();
     }
-    let gone = launch_in(&mut connection, SessionId(7), prepared.plan()).await;
+    let gone = launch_in(
+        &mut connection,
+        SessionId(7),
+        prepared.plan(),
+        Expected::One,
+    )
+    .await;
     assert_eq!(gone.unwrap(), None);
     let mut forged = prepared.plan().clone();
     forged.token = "}#(touch owned)".to_owned();
-    let refused = launch_in(&mut connection, session, &forged).await;
+    let refused = launch_in(&mut connection, session, &forged, Expected::None).await;
     assert!(matches!(refused, Err(LaunchError::Token)));
+}
+
+#[tokio::test]
+async fn a_launch_finds_what_is_there_whatever_is_expected() {
+    let private = Private::started().await;
+    let session = SessionId(0);
+    let mut client = private
+        .server
+        .attach(session, Output::Reported)
+        .await
+        .unwrap();
+    let mut connection = Connection::Attached(&mut client);
+    for name in ["api", "7", "api.1"] {
+        let mut window = None;
+        for expected in [Expected::None, Expected::One, Expected::Unknown] {
+            let task = private.task("keep", name, &["exec sleep 1000"]);
+            let prepared = task.prepare().await.unwrap();
+            let done = launch_in(&mut connection, session, prepared.plan(), expected).await;
+            let done = done.unwrap().unwrap();
+            let first = *window.get_or_insert(done.window);
+            assert_eq!(done.window, first, "{name} {expected:?}");
+            prepared.hand_over();
+        }
+    }
+    // A person's shell of that name is no task; with a second task of the name there are two.
+    private.asks(&["new-window", "-d", "-t", "keep:", "-n", "own"]);
+    for (n_windows, expected) in [(0, Expected::One), (1, Expected::None), (2, Expected::One)] {
+        let task = private.task("keep", "own", &["exec sleep 1000"]);
+        let prepared = task.prepare().await.unwrap();
+        let done = launch_in(&mut connection, session, prepared.plan(), expected).await;
+        match n_windows {
+            0 => assert_eq!(done.unwrap().unwrap().replaced, None),
+            1 => {
+                let replaced = done.unwrap().unwrap().replaced;
+                assert_eq!(replaced, Some(PreviousRun::Live));
+                let command = ["new-window", "-d", "-t", "keep:", "-n", "own"];
+                private.asks(&[&command[..], &["sleep 1000"]].concat());
+            }
+            _ => assert!(
+                matches!(done, Err(LaunchError::Ambiguous { .. })),
+                "{done:?}"
+            ),
+        }
+        prepared.hand_over();
+    }
 }
 
 #[tokio::test]
