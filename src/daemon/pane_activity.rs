@@ -127,12 +127,13 @@ impl PaneActivity {
         self.is_any_changed || !self.changed.is_empty() || self.printed().next().is_some()
     }
 
-    /// Whether anything was reported since the last look that it does not include.
-    pub(super) fn has_news(&self) -> bool {
+    /// Whether anything was reported since the last look began that it may not include. A pane that is
+    /// paused, which each look captures, is no report; a window of ours that was closed is one.
+    pub(super) fn has_reports_since_look(&self, is_ours: impl Fn(&WindowId) -> bool) -> bool {
         self.is_any_changed
             || !self.changed.is_empty()
             || !self.printed.is_empty()
-            || !self.closed.is_empty()
+            || self.closed.iter().any(is_ours)
     }
 
     /// Returns the panes that may have printed since the last look: those that were reported and
@@ -238,6 +239,30 @@ mod tests {
         );
         assert!(!activity.is_any_paused());
         assert!(activity.record_output(PANE));
+    }
+
+    #[test]
+    fn what_was_reported_since_a_look_began_is_seen_and_paused_panes_and_foreign_windows_are_not() {
+        let ours = |window: &WindowId| *window == WindowId(1);
+        let print = |activity: &mut PaneActivity| assert!(activity.record_output(PANE));
+        let has_reports = |act: fn(&mut PaneActivity)| {
+            let mut activity = PaneActivity::default();
+            for _ in 0..BUSY {
+                activity.record_output(PANE);
+            }
+            activity.take_busy();
+            activity.record_look([(PANE, false)]);
+            activity.take_changed();
+            assert!(activity.is_any_paused());
+            act(&mut activity);
+            activity.has_reports_since_look(ours)
+        };
+        assert!(!has_reports(|_| {}));
+        assert!(!has_reports(|activity| activity.record_closed(WindowId(2))));
+        assert!(has_reports(|activity| activity.record_closed(WindowId(1))));
+        assert!(has_reports(|activity| activity.record_window(WindowId(2))));
+        assert!(has_reports(PaneActivity::record_any));
+        assert!(has_reports(print));
     }
 
     #[test]

@@ -48,10 +48,14 @@ pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere
     let here = session.server.socket().display().to_string();
     let mut supervised = Vec::new();
     let mut silent = Vec::new();
-    let asked = session.paths.sockets().into_iter().map(async |socket| {
-        let answer = timeout(PATIENCE, ask(&socket)).await;
-        (socket, answer)
-    });
+    let asked = session
+        .paths
+        .sockets()
+        .into_iter()
+        .map(|socket| async move {
+            let answer = timeout(PATIENCE, ask(&socket)).await;
+            (socket, answer)
+        });
     for (socket, answer) in join_all(asked).await {
         match answer {
             Ok(Some(answer)) => supervised.push(answer),

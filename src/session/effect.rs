@@ -142,7 +142,7 @@ pub(crate) struct LookOrder {
     pub(crate) scope: Scope,
     /// Windows to include even if nothing was reported of them.
     pub(crate) windows: BTreeSet<WindowId>,
-    /// Whether to make tmux send pending notifications first.
+    /// Whether the look must include everything that tmux had to report before it.
     pub(crate) is_barrier: bool,
     /// Whether to read also changes without a sign, such as options.
     pub(crate) refresh: Refresh,
@@ -185,6 +185,14 @@ impl LookOrder {
             windows: windows.into_iter().collect(),
             ..Self::new(Scope::Reported)
         }
+    }
+
+    /// Whether the look at the windows that it names is its barrier: tmux sends its reports before the
+    /// answer. This saves a round trip where nothing was reported; otherwise the look is repeated, which
+    /// a look at all windows should not be.
+    #[must_use]
+    pub(crate) fn is_own_barrier(&self) -> bool {
+        self.is_barrier && !self.windows.is_empty() && self.scope != Scope::Whole
     }
 
     /// Combines two orders into one.

@@ -9,7 +9,8 @@ use super::effect::{LookOrder, Scope};
     reason = "each is an observation of its own, and all combinations occur"
 )]
 pub(crate) struct LookFacts {
-    /// Whether all reports of tmux have arrived, if the order asks for that.
+    /// Whether all reports of tmux have arrived, if the order asks for that. Where windows are named,
+    /// the look at them is the barrier, and this is true.
     pub(crate) is_synced: bool,
     /// Whether a report that triggers a look arrived just now.
     pub(crate) has_trigger: bool,

@@ -249,9 +249,12 @@ pub(crate) async fn find_launched(
     plan: &LaunchPlan,
 ) -> Result<Option<NewRun>, LaunchError> {
     check_token(&plan.token)?;
-    LaunchLines::new(plan, String::new())
-        .find_launched(connection)
-        .await
+    let lines = LaunchLines::new(plan, String::new());
+    let launched = lines.find_launched(connection).await?;
+    if let Some(run) = &launched {
+        lines.settle_name(connection, run).await;
+    }
+    Ok(launched)
 }
 
 fn is_directory(path: &Path) -> bool {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::client::{Connection, all_ok};
 use super::error::TmuxError;
-use super::launch_options::{Count, MARK, option_commands};
+use super::launch_options::{MARK, RunNumber, option_commands};
 use super::launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun};
 use super::launch_rows::{LaunchRow, first_panes, read_rows, row_format};
 use super::named_windows::{Expected, NAMING, NamedWindows, are_named, is_named};
@@ -42,11 +42,6 @@ const CHANGED: &str = "changed-meanwhile";
 const SERVER_ENDS: &str = "#{?exit-unattached,#{?#{m:*[1-9]*,#{S:#{session_attached}}},0,1},0}";
 
 impl<'a> LaunchLines<'a> {
-    /// Returns what is launched.
-    pub(super) fn plan(&self) -> &LaunchPlan {
-        self.plan
-    }
-
     pub(super) fn new(plan: &'a LaunchPlan, session: String) -> Self {
         Self { plan, session }
     }
@@ -110,17 +105,24 @@ impl<'a> LaunchLines<'a> {
         Command::new("set-option").args(["-w", "-t", target, NAMING, &self.plan.name])
     }
 
+    /// Does so if the target is a window of this launch that has no task yet.
+    fn note_name_in_own(&self, target: &str) -> Command {
+        let (is_own, name) = (self.is_stand_in("window"), &self.plan.name);
+        Command::new("set-option")
+            .args(["-wF", "-t", target, NAMING])
+            .arg(format!("#{{?{is_own},{name},#{{{NAMING}}}}}"))
+    }
+
     /// Gives the window its name back: a hook of the user that tmux runs after the launch's line may
     /// have renamed it. The task runs, so errors are not those of the launch.
-    async fn settle_name(&self, connection: &mut Connection<'_>, run: &NewRun) {
+    pub(super) async fn settle_name(&self, connection: &mut Connection<'_>, run: &NewRun) {
         let (pane, window) = (run.pane.to_string(), run.window.to_string());
         let name = &self.plan.name;
-        let forget = || Command::new("set-option").args(["-wu", "-t", &window, NAMING]);
         let is_right = go_on_if(&pane, &format!("#{{==:#{{window_name}},{name}}}"));
-        let mut answer = connection.run(&[is_right, forget()]).await;
+        let mut answer = connection.run(&[is_right, forget_name(&window)]).await;
         if matches!(&answer, Err(TmuxError::Rejected { reply, .. }) if reply.ends_with(CHANGED)) {
             let rename = Command::new("rename-window").args(["-t", &window, name]);
-            answer = connection.run(&[rename, forget()]).await;
+            answer = connection.run(&[rename, forget_name(&window)]).await;
         }
         if let Err(error) = answer {
             tracing::debug!(%error, %window, "the name of a new window is not settled");
@@ -234,7 +236,7 @@ impl<'a> LaunchLines<'a> {
             Err(error) if !has_made => Err(error.into()),
             Ok(_) | Err(_) => {
                 // The server may have begun with hooks of its configuration.
-                self.created(&mut connection, &frames, UserHooks::default())
+                self.created(&mut connection, &frames, UserHooks::WithinLine)
                     .await
             }
         }
@@ -260,20 +262,17 @@ impl<'a> LaunchLines<'a> {
                 .args(["-F", "-t", &pane_target, "history-limit"])
                 .arg(format!("#{{?{is_same},{HISTORY_LIMIT},{CHANGED}}}")),
         ];
-        if hooks.after_new_window {
-            line.extend([
-                self.new_window(&place),
-                self.start_in(&end),
-                self.list_launched(),
-            ]);
+        if hooks == UserHooks::WithinLine {
+            // The task is started by the pane's id: another window may be the last one by then.
+            line.extend([self.new_window(&place), self.note_name_in_own(&end)]);
         } else {
             line.extend([
                 self.new_task_window(&place),
                 // Fails the line if the last window is not the one of this launch.
                 go_on_if(&end, &self.is_own()),
             ]);
-            line.extend(option_commands(self.plan, &end, Count::First));
-            if hooks.any {
+            line.extend(option_commands(self.plan, &end, RunNumber::First));
+            if hooks != UserHooks::None {
                 line.push(self.note_name(&end));
             }
             line.push(Self::show_launched(&end));
@@ -299,8 +298,8 @@ impl<'a> LaunchLines<'a> {
         pane.map(str::to_owned)
     }
 
-    /// Finds out whether this launch created a window and whether the task is in it. If a hook of
-    /// the user has created another window meanwhile, the task is started now.
+    /// Finds out whether this launch created a window and whether the task is in it. Otherwise the task
+    /// is started now.
     async fn created(
         &self,
         connection: &mut Connection<'_>,
@@ -308,7 +307,7 @@ impl<'a> LaunchLines<'a> {
         hooks: UserHooks,
     ) -> Result<Option<NewRun>, LaunchError> {
         let launched = self.launched(frames, None)?;
-        if launched.is_some() && !hooks.any {
+        if launched.is_some() && hooks == UserHooks::None {
             return Ok(launched);
         }
         let run = match launched {
@@ -328,7 +327,7 @@ impl<'a> LaunchLines<'a> {
         connection: &mut Connection<'_>,
         pane: &str,
     ) -> Result<NewRun, LaunchError> {
-        // The window is no longer the last one if another client has created one since.
+        // Another window was the last one if a client or a hook has created one meanwhile.
         if let Some(launched) = self.find_launched(connection).await? {
             return Ok(launched);
         }
@@ -374,7 +373,9 @@ impl<'a> LaunchLines<'a> {
                 .args(["-wF", "-t", &pane, "@tmux_task_replaced"])
                 .arg("#{?pane_dead,#{@tmux_task_replaced},#{pane_pid}}"),
         );
-        line.extend(option_commands(self.plan, &pane, Count::Next));
+        line.extend(option_commands(self.plan, &pane, RunNumber::Next));
+        // A launch whose client was lost has left it.
+        line.push(forget_name(&pane));
         line.extend(self.respawn(&pane));
         line.extend(continue_for(control_clients, slot.pane));
         line.push(Self::show_launched(&pane));
@@ -447,10 +448,10 @@ impl<'a> LaunchLines<'a> {
         )
     }
 
-    /// Sets the options of a window that begins with the task, if the target is a window of this
+    /// Sets the options of a window that begins with the task, and notes its name, if the target is a window of this
     /// launch.
     fn mark_in(&self, target: &str) -> Command {
-        let mut commands = option_commands(self.plan, target, Count::First);
+        let mut commands = option_commands(self.plan, target, RunNumber::First);
         commands.push(self.note_name(target));
         Command::new("if-shell")
             .args(["-F", "-t", target, &self.is_own()])
@@ -477,7 +478,7 @@ impl<'a> LaunchLines<'a> {
     /// Starts the task in the target, if this launch has created that window. Hooks of the user may
     /// have renamed it.
     fn start_in(&self, target: &str) -> Command {
-        let mut commands = option_commands(self.plan, target, Count::First);
+        let mut commands = option_commands(self.plan, target, RunNumber::First);
         let name = &self.plan.name;
         let rename = Command::new("rename-window").args(["-t", target, name]);
         commands.push(self.note_name(target));
@@ -503,6 +504,11 @@ impl<'a> LaunchLines<'a> {
             Command::new("clear-history").args(["-t", target]),
         ]
     }
+}
+
+/// Unsets the name that [`LaunchLines::note_name`] has noted.
+fn forget_name(target: &str) -> Command {
+    Command::new("set-option").args(["-wu", "-t", target, NAMING])
 }
 
 /// Fails the line unless a format is true for the pane. [`is_contended`] recognises the error.

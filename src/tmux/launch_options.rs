@@ -14,7 +14,7 @@ const OWNER: &str = "@tmux_task_owner";
 
 /// The number of a launched run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Count {
+pub(super) enum RunNumber {
     /// The first of its window.
     First,
     /// The one after the window's last.
@@ -24,27 +24,25 @@ pub(super) enum Count {
 /// Returns the commands that describe the task on its window.
 ///
 /// tmux 3.3a goes over all of its windows after each of them: they are as few as possible.
-pub(super) fn option_commands(plan: &LaunchPlan, target: &str, count: Count) -> Vec<Command> {
+pub(super) fn option_commands(plan: &LaunchPlan, target: &str, number: RunNumber) -> Vec<Command> {
     let set = |flags: &str, name: &str, value: &str| {
         Command::new("set-option").args([flags, "-t", target, name, value])
     };
     let restarts = plan.restarts.as_ref();
-    let restarts = restarts.map(|restarts| encode_restarts(restarts, plan.started));
-    let optional = [
+    let encoded = restarts.map(|restarts| encode_restarts(restarts, plan.started));
+    let values = [
         (RECORD, &plan.record),
-        (RESTART, &restarts),
+        (RESTART, &encoded),
         (OWNER, &plan.owner),
     ];
-    let optional = optional
-        .into_iter()
-        .filter_map(|(name, value)| match value {
-            Some(value) => Some(set("-w", name, value)),
-            None if count == Count::Next => {
-                Some(Command::new("set-option").args(["-wu", "-t", target, name]))
-            }
-            // A new window has none to unset.
-            None => None,
-        });
+    let optional = values.into_iter().filter_map(|(name, value)| match value {
+        Some(value) => Some(set("-w", name, value)),
+        None if number == RunNumber::Next => {
+            Some(Command::new("set-option").args(["-wu", "-t", target, name]))
+        }
+        // A new window has none to unset.
+        None => None,
+    });
     let mut options = vec![
         set("-w", "remain-on-exit", "on"),
         set("-w", "monitor-bell", "on"),
@@ -58,10 +56,10 @@ pub(super) fn option_commands(plan: &LaunchPlan, target: &str, count: Count) -> 
         set("-pF", TASK_PANE, "#{window_id}"),
     ];
     options.extend(optional);
-    match count {
-        Count::First => options.push(set("-w", "@tmux_task_run", "1")),
+    match number {
+        RunNumber::First => options.push(set("-w", "@tmux_task_run", "1")),
         // A window that was never counted had its first run.
-        Count::Next => options.push(set(
+        RunNumber::Next => options.push(set(
             "-wF",
             "@tmux_task_run",
             "#{e|+:#{?@tmux_task_run,#{@tmux_task_run},1},1}",

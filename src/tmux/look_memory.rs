@@ -51,8 +51,6 @@ pub(crate) struct LookMemory {
     sweep: Option<Sweep>,
     /// The session itself in the last look.
     session: Option<SessionRow>,
-    /// How many windows the session had when they were last listed.
-    n_listed: Option<usize>,
     /// Whether the last look found everything as the one before it.
     is_same: bool,
 }
@@ -259,8 +257,10 @@ impl LookMemory {
         for window in left {
             let mut longer = part.clone();
             self.verify(&mut longer, *window, is_refresh);
-            // A list of all windows may fill the line; any other one has a window.
-            if !part.is_empty() && !longer.fits_into_line(self.windows.len()) {
+            // A list of all windows may fill the first line; each further one has a window.
+            let has_windows = !part.rows.is_empty() || !part.signs.is_empty();
+            let may_be_empty = part.index && self.sweep.is_none();
+            if (has_windows || may_be_empty) && !longer.fits_into_line(self.windows.len()) {
                 break;
             }
             part = longer;
@@ -300,11 +300,8 @@ impl LookMemory {
         let life = answer.session.as_ref().map(|session| &session.life);
         let is_same_life = life.is_some() && life == self.life.as_ref();
         let known = |window: &WindowId| self.windows.get(window).filter(|_| is_same_life);
-        // A sweep asks for each window that is known, and fails where one is gone: as long as their
-        // number is the same, none has come. A list of many windows would be the longest of lines.
-        let n_windows = answer.session.as_ref().map(|session| session.n_windows);
-        let is_new_sweep = extent == LookExtent::Part && self.sweep.is_none();
-        let may_have_come = is_new_sweep && n_windows != self.n_listed;
+        // The list of many windows would be the longest line of a sweep.
+        let may_have_come = extent == LookExtent::Part && self.may_have_come(answer);
         let mut question = Question {
             index: answer.present.is_none() && (is_whole || !is_same_life || may_have_come),
             ..Question::default()
@@ -362,6 +359,20 @@ impl LookMemory {
             .signs
             .retain(|window| !question.rows.contains_key(window));
         question
+    }
+
+    /// Whether the session may have a window that is not known, as far as a part of a sweep can tell. A
+    /// sweep asks for each known window, and fails where one is gone: if it has no more windows than
+    /// that, none has come. A window that is linked twice counts twice, so that each sweep lists all.
+    fn may_have_come(&self, answer: &Answer) -> bool {
+        let Some(session) = &answer.session else {
+            return false;
+        };
+        let is_new = |window: &&WindowId| !self.windows.contains_key(window);
+        let n_known = self.windows.len() + answer.windows.keys().filter(is_new).count();
+        let n_before = self.session.as_ref().map(|session| session.n_windows);
+        session.n_windows != n_known
+            && (self.sweep.is_none() || n_before != Some(session.n_windows))
     }
 
     /// Returns the deaths that were recorded after their windows were asked for: what is known of
@@ -450,14 +461,9 @@ impl LookMemory {
             self.is_refresh_wanted = false;
             self.sweep = None;
         }
-        if answer.present.is_some() {
-            self.n_listed = answer.n_listed;
-            let present = self
-                .windows
-                .values()
-                .filter_map(RememberedWindow::pane)
-                .collect();
-            self.captures.keep_only(&present);
+        if answer.present.is_some() || is_whole {
+            let panes = self.windows.values().filter_map(RememberedWindow::pane);
+            self.captures.keep_only(&panes.collect());
         }
         self.is_list_wanted = false;
         self.doubtful.clear();
@@ -563,8 +569,6 @@ struct Answer {
     /// The record of deaths at the end of the last line.
     record: String,
     deaths: Arc<[Death]>,
-    /// How many windows the session had at the end of the line that listed them.
-    n_listed: Option<usize>,
     /// The deaths that were recorded when the line that listed all windows ran.
     deaths_when_listed: Arc<[Death]>,
     /// The deaths that were recorded when each window was shown in full. A line that was
@@ -660,8 +664,6 @@ impl Inquiry {
         }
         if line.index {
             self.answer.deaths_when_listed = Arc::clone(&self.answer.deaths);
-            let session = self.answer.session.as_ref();
-            self.answer.n_listed = session.map(|session| session.n_windows);
         }
         for (window, _) in &line.rows {
             let deaths = Arc::clone(&self.answer.deaths);

@@ -7,7 +7,7 @@ use super::error::TmuxError;
 use super::kept_environment::copy_kept;
 use super::launch::unique_token;
 use super::launch_lines::{LaunchLines, go_on_if, is_contended};
-use super::launch_options::{Count, option_commands};
+use super::launch_options::{RunNumber, option_commands};
 use super::launch_plan::LaunchPlan;
 use super::recorded::{LaunchRecord, RecordedCommand, read_record};
 use super::respawn::{
@@ -93,7 +93,7 @@ pub(crate) async fn restart(
     let Some(listed) = unless_contended(connection.run(&ask_for_clients(pane)).await)? else {
         return Ok(RestartResult::Superseded);
     };
-    let line = restart_line(&lines, pane, &option, &listed);
+    let line = restart_line(&plan, &lines, pane, &option, &listed);
     let launched = unless_contended(connection.run_unseen(&line).await)?;
     if launched.is_some_and(|frames| lines.has_launched(&frames)) {
         file.hand_over();
@@ -150,6 +150,7 @@ fn ask_for_clients(pane: PaneId) -> [Command; 2] {
 /// Returns the line that runs the command again. It does nothing if the task's run has not ended, its
 /// policy is not `option`, or other clients are attached than those `listed`.
 fn restart_line(
+    plan: &LaunchPlan,
     lines: &LaunchLines<'_>,
     pane: PaneId,
     option: &str,
@@ -166,7 +167,7 @@ fn restart_line(
     let mut line = vec![go_on_if(&target, &is_same)];
     // If a client is gone, the line fails before anything is done.
     line.extend(pause_for(&clients, pane));
-    line.extend(option_commands(lines.plan(), &target, Count::Next));
+    line.extend(option_commands(plan, &target, RunNumber::Next));
     line.extend(lines.respawn(&target));
     line.extend(continue_for(&clients, pane));
     line.push(LaunchLines::show_launched(&target));

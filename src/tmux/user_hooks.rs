@@ -3,20 +3,22 @@
 use super::hooks::{BELL_HOOK, DEATH_HOOK, LINK_HOOK, SPAWN_HOOK};
 use crate::protocol::{Command, Frame};
 
-/// The hook that runs, and may wait, right after a window was created: before the next command of the
-/// same line. All others run after the line.
-const AFTER_NEW_WINDOW: &str = "after-new-window";
+/// How the names of hooks begin that run, and may wait, after a command of a line, before the next one
+/// of it. All others run after the line.
+const AFTER_COMMAND: &str = "after-";
 
 /// The number of commands that [`UserHooks::ask`] returns.
 pub(super) const N_COMMANDS: usize = 4;
 
-/// Which hooks of the user a new window of a session may run into.
+/// Which hooks of the user a new window of a session may run into: they may do anything, such as rename
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct UserHooks {
-    /// Any at all: it may do anything, such as rename the window.
-    pub(super) any: bool,
-    /// One that runs in the midst of the line.
-    pub(super) after_new_window: bool,
+pub(super) enum UserHooks {
+    None,
+    /// Hooks that run after the line that creates the window.
+    AfterLine,
+    /// Also hooks that run within that line: other windows may come between two commands of it.
+    WithinLine,
 }
 
 impl UserHooks {
@@ -35,28 +37,19 @@ impl UserHooks {
 
     /// Parses the answers.
     pub(super) fn parse(frames: &[Frame]) -> Self {
-        let (grouped, shown) = match frames.split_last() {
-            Some((grouped, shown)) => (grouped.text(), shown),
-            None => return Self::default(),
+        let [global, of_windows, of_session, grouped] = frames else {
+            return Self::WithinLine;
         };
-        let shown: Vec<String> = shown.iter().map(Frame::text).collect();
+        let shown = [global, of_windows, of_session].map(Frame::text);
         let lines = || shown.iter().flat_map(|text| text.lines());
-        Self {
-            any: grouped.trim() == "1" || lines().any(is_set_by_user),
-            after_new_window: lines().any(|line| {
-                line.strip_prefix(AFTER_NEW_WINDOW)
-                    .is_some_and(|rest| rest.starts_with('['))
-            }),
-        }
-    }
-}
-
-impl Default for UserHooks {
-    /// Where nothing is known of them.
-    fn default() -> Self {
-        Self {
-            any: true,
-            after_new_window: true,
+        let mut of_user = lines().filter(|line| is_set_by_user(line)).peekable();
+        let any = grouped.text().trim() == "1" || of_user.peek().is_some();
+        if of_user.any(|line| line.starts_with(AFTER_COMMAND)) {
+            Self::WithinLine
+        } else if any {
+            Self::AfterLine
+        } else {
+            Self::None
         }
     }
 }
@@ -86,49 +79,43 @@ mod tests {
         UserHooks::parse(&shown.map(frame))
     }
 
-    fn hooks(any: bool, after_new_window: bool) -> UserHooks {
-        UserHooks {
-            any,
-            after_new_window,
-        }
-    }
-
     #[test]
     fn names_only_and_our_own_are_no_hooks_of_the_user() {
-        let none = hooks(false, false);
-        assert_eq!(parse(["", "", "", ""]), none);
-        let ours = "alert-bell[9010] if-shell -F 1 x\nafter-new-window\nafter-split-window";
-        let of_windows = "pane-died[9011] if-shell -F 1 x\npane-exited\n";
-        assert_eq!(parse([ours, of_windows, "", "0"]), none);
+        assert_eq!(parse(["", "", "", ""]), UserHooks::None);
+        let ours = "alert-bell[9010] if-shell -F 1 x\nafter-new-window\nafter-split-window\n\
+                    window-linked[9012] if-shell -F 1 x";
+        let of_windows =
+            "pane-created[9013] if-shell\npane-died[9011] if-shell -F 1 x\npane-exited\n";
+        assert_eq!(parse([ours, of_windows, "", "0"]), UserHooks::None);
     }
 
     #[test]
     fn a_hook_may_be_set_for_all_sessions_all_windows_or_the_session() {
-        let other = hooks(true, false);
-        assert_eq!(
-            parse(["window-linked[0] rename-window x", "", "", "0"]),
-            other
-        );
-        assert_eq!(
-            parse(["alert-bell[901] x\nalert-bell[9010] y", "", "", "0"]),
-            other
-        );
-        assert_eq!(
-            parse(["", "pane-died[0] display-message x", "", "0"]),
-            other
-        );
-        assert_eq!(parse(["", "", "window-renamed[3] if-shell", "0"]), other);
-        assert_eq!(parse(["", "", "", "1"]), other);
-        let within = hooks(true, true);
-        assert_eq!(
-            parse(["after-new-window[5] run-shell true", "", "", ""]),
-            within
-        );
-        assert_eq!(parse(["", "", "after-new-window[0] x", "0"]), within);
+        for shown in [
+            ["window-linked[0] rename-window x", "", "", "0"],
+            ["alert-bell[901] x\nalert-bell[9010] y", "", "", "0"],
+            ["", "pane-died[0] display-message x", "", "0"],
+            ["", "", "window-renamed[3] if-shell", "0"],
+            ["", "", "", "1"],
+        ] {
+            assert_eq!(parse(shown), UserHooks::AfterLine, "{shown:?}");
+        }
+        for shown in [
+            ["after-new-window[5] run-shell true", "", "", ""],
+            ["", "", "after-new-window[0] x", "1"],
+            [
+                "alert-bell[0] x\nafter-set-option[0] run-shell 'sleep 0.05'",
+                "",
+                "",
+                "0",
+            ],
+        ] {
+            assert_eq!(parse(shown), UserHooks::WithinLine, "{shown:?}");
+        }
     }
 
     #[test]
     fn without_an_answer_there_may_be_any() {
-        assert_eq!(UserHooks::parse(&[]), hooks(true, true));
+        assert_eq!(UserHooks::parse(&[]), UserHooks::WithinLine);
     }
 }

@@ -198,7 +198,7 @@ fn a_server_that_a_launch_starts_keeps_nothing_of_the_callers() {
 }
 
 /// Hooks as users have them. Each one once left a launch incomplete or doubled it.
-const HOOKS: [(&str, &str); 10] = [
+const HOOKS: [(&str, &str); 11] = [
     ("after-new-window", "rename-window x#I"),
     ("window-linked", "rename-window x#I"),
     ("after-new-session", "run-shell 'sleep 0.1'"),
@@ -209,6 +209,10 @@ const HOOKS: [(&str, &str); 10] = [
     ("after-new-window", "new-window -d 'exec sleep 1000'"),
     ("after-new-window", "split-window -d -b 'exec sleep 1000'"),
     ("after-set-option", "run-shell 'sleep 0.01'"),
+    (
+        "after-set-option",
+        "new-window -d -a -t ':{end}' 'exec sleep 1000'",
+    ),
 ];
 
 #[test]
@@ -227,6 +231,9 @@ fn a_launch_beside_hooks_of_the_users_is_made_once() {
             "api 3",
             "{hook} {command}"
         );
+        let tasks = ["list-windows", "-a", "-f", "#{@tmux_task_launch}"];
+        let tasks = world.tmux([&tasks[..], &["-F", "#{window_id}"]].concat());
+        assert_eq!(tasks, window, "{hook} {command}");
         let second = launch(&world, &["api", "--", line]);
         assert_eq!(second["windowId"], first["windowId"], "{hook} {command}");
         assert_eq!(second["run"], 2, "{hook} {command}");

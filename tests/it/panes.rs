@@ -258,3 +258,30 @@ fn prune_leaves_a_window_alone_that_is_linked_from_another_session() {
         assert!(windows.lines().any(|window| window == line), "{windows}");
     }
 }
+
+#[test]
+fn a_window_that_takes_the_place_of_a_second_link_is_found() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.tmux(["new-session", "-d", "-s", "other", "exec sleep 900"]);
+    world.tmux([
+        "new-window",
+        "-d",
+        "-t",
+        "other:",
+        "-n",
+        "web",
+        "exec sleep 900",
+    ]);
+    world.tmux(["link-window", "-d", "-s", "work:api", "-t", "work:91"]);
+    // tmux reports nothing, and the session has as many windows as before.
+    world.tmux(["swap-window", "-d", "-s", "other:web", "-t", "work:91"]);
+    world.until("the start of web", |records| {
+        let is_start = |record: &Value| record["type"] == "started";
+        let of_web = |record: &Value| record["task"]["windowName"] == "web";
+        records
+            .iter()
+            .any(|record| is_start(record) && of_web(record))
+    });
+    world.finish();
+}

@@ -1,4 +1,4 @@
-//! Arguments of the commands about settings, and of those that an installation uses.
+//! Arguments of the commands about settings and set-up, and of the one that a task's pane starts with.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -15,14 +15,18 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::tmux::CommandWords;
 
-pub(crate) use agents::{Agent, AgentCommand, AgentServe, Init, InitClient, Mcp};
+#[cfg(feature = "mcp")]
+pub(crate) use agents::Mcp;
+pub(crate) use agents::{Agent, AgentCommand, AgentServe, Init, InitClient};
 pub(crate) use daemon::{ChildOf, Daemon, DaemonCommand, Supervise};
 pub(crate) use feed::{Consume, Consumer, ConsumerCommand, Feed, FeedFormat, Replay};
 pub(crate) use installation::{Completions, Config, ConfigCommand, Man, SetEnvironment};
 pub(crate) use launches::{Down, FollowRun, Restart, Run, Up};
+#[cfg(feature = "panel")]
+pub(crate) use tasks::Panel;
 pub(crate) use tasks::{
-    Attach, Explain, Kill, KillAll, Logs, Ls, MatchOptions, Panel, Prune, Search, Send, Signal,
-    Stats, Wait,
+    Attach, Explain, Kill, KillAll, Logs, Ls, MatchOptions, Prune, Search, Send, Signal, Stats,
+    Wait,
 };
 
 /// Supervises the tmux windows in which an agent's tasks run, and reports once, within

@@ -149,32 +149,45 @@ impl SessionLink {
     }
 
     /// Looks through the control client. The look of an order that is a barrier includes everything
-    /// that tmux has reported by then.
+    /// that tmux had to report before the order.
     async fn attached_look(&mut self, order: &LookOrder) -> AttachedLook {
-        let mut taken = self.look_once(order).await;
-        let AttachedLook::Taken { has_trigger, .. } = &mut taken else {
-            return taken;
+        let mut first = self.look_once(order).await;
+        // Parts of sweeps, which may end with nothing new, are never barriers.
+        let AttachedLook::Taken {
+            look, has_trigger, ..
+        } = &mut first
+        else {
+            return first;
         };
-        if !order.is_barrier || order.windows.is_empty() {
-            return taken;
-        }
-        // Where windows are named, their look is the barrier: tmux reports what came before it before
-        // it answers. This saves a round trip where nothing came.
         let Attachment::Attached(clients) = &mut self.attachment else {
-            return taken;
+            return first;
         };
-        *has_trigger |= clients.catch_up().await.is_some();
-        if !clients.activity.has_news() {
-            return taken;
+        if !order.is_own_barrier() {
+            return first;
         }
-        let had_trigger = *has_trigger;
+        *has_trigger |= clients.catch_up().await.is_some();
+        let is_ours = |window: &WindowId| self.primary.contains_key(window);
+        if !clients.activity.has_reports_since_look(is_ours) {
+            return first;
+        }
+        let (had_trigger, was_whole) = (
+            *has_trigger,
+            look.as_ref().is_some_and(|look| look.is_whole),
+        );
         let mut again = self.look_once(order).await;
-        if let AttachedLook::Taken { has_trigger, .. } = &mut again {
+        if let AttachedLook::Taken {
+            look, has_trigger, ..
+        } = &mut again
+        {
             *has_trigger |= had_trigger;
+            if let Some(look) = look {
+                look.is_whole |= was_whole;
+            }
         }
         again
     }
 
+    /// Looks once; see [`SessionLink::attached_look`].
     async fn look_once(&mut self, order: &LookOrder) -> AttachedLook {
         let run_time = self.server_run_time();
         let (Attachment::Attached(clients), Some(life)) = (&mut self.attachment, &self.life) else {
@@ -182,7 +195,7 @@ impl SessionLink {
         };
         let life = life.id;
         let mut synced = Ok(());
-        if order.is_barrier && order.windows.is_empty() {
+        if order.is_barrier && !order.is_own_barrier() {
             synced = clients.main.sync().await;
         }
         // The look includes whatever triggers it.

@@ -37,7 +37,7 @@ impl SessionLink {
         Expected::of(self.memory.windows_named(name).len())
     }
 
-    /// Writes the run numbers of these windows, if tmux has wrong ones.
+    /// Writes the run numbers of these windows, if tmux has wrong ones, and others where they are few.
     pub(in crate::daemon) async fn write_runs_of(&mut self, windows: &[WindowId]) {
         let runs = self.options.take_runs(windows);
         if !runs.is_empty() {

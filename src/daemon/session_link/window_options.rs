@@ -71,8 +71,12 @@ impl WindowOptions {
         !self.unprepared.is_empty() || !self.runs.is_empty()
     }
 
-    /// Takes the run numbers of these windows that are to be written.
+    /// Takes the run numbers that are to be written: all if they fit into a line, otherwise those of
+    /// these windows.
     pub(super) fn take_runs(&mut self, windows: &[WindowId]) -> Vec<(WindowId, u32)> {
+        if self.runs.len() <= RUNS_AT_ONCE {
+            return std::mem::take(&mut self.runs).into_iter().collect();
+        }
         let runs = windows.iter();
         runs.filter_map(|window| self.runs.remove_entry(window))
             .collect()
@@ -130,13 +134,18 @@ mod tests {
     #[test]
     fn the_run_numbers_of_some_windows_can_be_written_first() {
         let mut options = WindowOptions::default();
-        let look = snapshot("life 1; @1#1 a running; @2#1 b running");
-        let [a, b] = [WindowId(1), WindowId(2)];
-        options.note_look(&look, vec![(a, 3), (b, 4)]);
-        assert_eq!(options.take_runs(&[b, WindowId(9)]), [(b, 4)]);
-        assert_eq!(options.take_runs(&[b]), []);
-        let prepare = OptionLine::Prepare(vec![a, b]);
-        assert_eq!(options.take_line(true), prepare);
-        assert_eq!(options.take_line(true), OptionLine::Runs(vec![(a, 3)]));
+        let windows = (1..=9).map(|n| format!("@{n}#1 a running"));
+        let look = snapshot(&format!(
+            "life 1; {}",
+            windows.collect::<Vec<_>>().join("; ")
+        ));
+        let runs: Vec<(WindowId, u32)> = look.tasks.keys().map(|window| (*window, 4)).collect();
+        options.note_look(&look, runs.clone());
+        let some = [WindowId(2), WindowId(99)];
+        assert_eq!(options.take_runs(&some), [(WindowId(2), 4)]);
+        assert_eq!(options.take_runs(&some), []);
+        // A window may have got the name since the look.
+        options.note_look(&look, runs[..3].to_vec());
+        assert_eq!(options.take_runs(&some), runs[..3]);
     }
 }

@@ -14,6 +14,8 @@ struct FakeServer {
     windows: BTreeMap<WindowId, FakeWindow>,
     next: u32,
     deaths: Vec<String>,
+    /// How many links windows of the session have besides their first ones.
+    n_links: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -47,6 +49,7 @@ impl FakeServer {
             windows: BTreeMap::new(),
             next: 1,
             deaths: Vec::new(),
+            n_links: 0,
         };
         for _ in 0..n_windows {
             server.happen(&Happens::Open);
@@ -172,7 +175,7 @@ impl FakeServer {
             }
             Part::Session => {
                 let deaths = self.deaths.join(";");
-                let n = self.windows.len();
+                let n = self.windows.len() + self.n_links;
                 Ok(format!("<7|1|$0|1|{n}|demo|||{deaths};>"))
             }
         }
@@ -534,7 +537,33 @@ fn a_sweep_lists_all_windows_only_if_one_may_have_come() {
     assert_eq!(lists(&mut server, &mut memory), 1);
     server.happen(&Happens::Close(7));
     assert_eq!(lists(&mut server, &mut memory), 1);
+    // A window that is linked twice counts twice: another one may have taken the place of a link.
+    server.n_links = 1;
+    assert_eq!(lists(&mut server, &mut memory), 1);
+    server.n_links = 0;
+    server.happen(&Happens::Open);
+    assert_eq!(lists(&mut server, &mut memory), 1);
     assert_eq!(lists(&mut server, &mut memory), 0);
+    // One comes while the sweep is under way.
+    look(&mut server, &mut memory, LookExtent::Part);
+    assert!(memory.is_sweeping());
+    server.happen(&Happens::Open);
+    assert_eq!(lists(&mut server, &mut memory), 1);
+    assert_eq!(lists(&mut server, &mut memory), 0);
+}
+
+#[test]
+fn each_part_of_a_sweep_asks_for_a_window_although_a_list_fills_the_line() {
+    let mut server = FakeServer::new(400);
+    let mut memory = LookMemory::default();
+    look(&mut server, &mut memory, LookExtent::Whole);
+    look(&mut server, &mut memory, LookExtent::Part);
+    assert!(memory.is_sweeping());
+    memory.want_list();
+    let lines = asked(&mut server, &mut memory, LookExtent::Part);
+    assert_eq!(lines.first(), Some(&(0, 0)), "the list");
+    let n_signs: usize = lines.iter().map(|(_, signs)| signs).sum();
+    assert_eq!(n_signs, 1);
 }
 
 #[test]
