@@ -85,7 +85,7 @@ async fn launch(
 ) -> Result<Option<NewRun>, LaunchError> {
     // tmux can crash when windows change while a control client of another daemon connects.
     let _lock = paths.lock_server().await;
-    let expected = link.expected(&plan.name);
+    let expected = link.expected_windows(&plan.name);
     let launched = tmux::launch_in(&mut link.connection(), session, plan, expected).await;
     match launched {
         // Our client was detached during the launch.

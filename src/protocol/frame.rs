@@ -24,6 +24,20 @@ impl Frame {
     }
 }
 
+#[cfg(test)]
+impl Frame {
+    /// Returns the reply of a command that has printed this.
+    pub(crate) fn printed(text: &str) -> Self {
+        Self {
+            time: 0,
+            number: 1,
+            flags: 1,
+            ok: true,
+            body: text.lines().map(|line| line.as_bytes().to_vec()).collect(),
+        }
+    }
+}
+
 /// The numbers of a guard line: `%begin TIME NUMBER FLAGS`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Guard {

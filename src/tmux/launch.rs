@@ -10,7 +10,7 @@ use super::client::Connection;
 use super::kept_environment::KeptEnvironment;
 use super::launch_lines::{Attempt, LaunchLines};
 use super::launch_plan::{ATTEMPTS, LaunchError, LaunchPlan, NewRun, check_name, check_token};
-use super::named_windows::Expected;
+use super::named_windows::ExpectedWindows;
 use super::recorded::RecordedCommand;
 use super::script::CommandWords;
 use super::server::Server;
@@ -185,7 +185,7 @@ async fn launch_prepared(
     let lines = LaunchLines::new(&prepared.plan, format!("={}", launch.session));
     let mut no_server = None;
     for attempt in 0..ATTEMPTS {
-        let launched = match lines.attempt(connection, Expected::Unknown).await? {
+        let launched = match lines.attempt(connection, ExpectedWindows::Any).await? {
             Attempt::Launched(launched) => Some(launched),
             Attempt::Contended => None,
             Attempt::NoSession => {
@@ -223,7 +223,7 @@ pub(crate) async fn launch_in(
     connection: &mut Connection<'_>,
     session: SessionId,
     plan: &LaunchPlan,
-    mut expected: Expected,
+    mut expected: ExpectedWindows,
 ) -> Result<Option<NewRun>, LaunchError> {
     check_name(&plan.name)?;
     check_token(&plan.token)?;
@@ -231,7 +231,7 @@ pub(crate) async fn launch_in(
     for _ in 0..ATTEMPTS {
         match lines.attempt(connection, expected).await? {
             Attempt::Launched(launched) => return Ok(Some(launched)),
-            Attempt::Contended => expected = Expected::Unknown,
+            Attempt::Contended => expected = ExpectedWindows::Any,
             Attempt::NoSession => return Ok(None),
         }
     }

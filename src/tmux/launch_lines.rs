@@ -7,7 +7,7 @@ use super::error::TmuxError;
 use super::launch_options::{MARK, RunNumber, option_commands};
 use super::launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun};
 use super::launch_rows::{LaunchRow, first_panes, read_rows, row_format};
-use super::named_windows::{Expected, NAMING, NamedWindows, are_named, is_named};
+use super::named_windows::{ExpectedWindows, NAMING, NamedWindows, are_named, is_named};
 use super::respawn::{are_attached, continue_for, pause_for};
 use super::rows::STAND_IN;
 use super::server::Server;
@@ -50,7 +50,7 @@ impl<'a> LaunchLines<'a> {
     pub(super) async fn attempt(
         &self,
         connection: &mut Connection<'_>,
-        expected: Expected,
+        expected: ExpectedWindows,
     ) -> Result<Attempt, LaunchError> {
         let NamedWindows {
             slots,
@@ -374,8 +374,6 @@ impl<'a> LaunchLines<'a> {
                 .arg("#{?pane_dead,#{@tmux_task_replaced},#{pane_pid}}"),
         );
         line.extend(option_commands(self.plan, &pane, RunNumber::Next));
-        // A launch whose client was lost has left it.
-        line.push(forget_name(&pane));
         line.extend(self.respawn(&pane));
         line.extend(continue_for(control_clients, slot.pane));
         line.push(Self::show_launched(&pane));
@@ -448,8 +446,8 @@ impl<'a> LaunchLines<'a> {
         )
     }
 
-    /// Sets the options of a window that begins with the task, and notes its name, if the target is a window of this
-    /// launch.
+    /// Sets the options of a window that begins with the task, and notes its name, if the target is a
+    /// window of this launch.
     fn mark_in(&self, target: &str) -> Command {
         let mut commands = option_commands(self.plan, target, RunNumber::First);
         commands.push(self.note_name(target));

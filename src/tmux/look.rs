@@ -10,8 +10,9 @@ use std::time::Instant;
 use super::client::Connection;
 use super::error::TmuxError;
 use super::inherited::{InheritedOptions, check_command, values_command};
+use super::look_inquiry::{Inquiry, LookExtent, confused};
 use super::look_lines::Limit;
-use super::look_memory::{Inquiry, LookExtent, LookMemory, confused};
+use super::look_memory::LookMemory;
 use super::rows::{
     Formats, bells_of_pi_command, index_command, read_index, read_session, ringing_command,
     session_command,
@@ -98,7 +99,7 @@ async fn ask(
     let (session, formats) = (target.pane(), target.formats());
     let mut is_inherited = false;
     // tmux serves others between two lines: the next one is sent when the answer has come.
-    while let Some(line) = inquiry.next_line(memory) {
+    while let Some(line) = memory.next_line(inquiry) {
         let commands = line.commands(&session, formats);
         // Their options are read in the same line as what all windows inherit.
         let check = (!line.rows.is_empty()).then(check_command);

@@ -5,29 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::capture::{Captures, Shape};
-use super::error::TmuxError;
-use super::inherited::InheritedOptions;
-use super::look_lines::{Capture, Limit, Line, Part, Question};
-use super::rows::{ListedWindow, WindowDetails, read_index, read_lists, read_session};
+use super::look_inquiry::{Answer, CapturedScreen, Detail, Inquiry, LookExtent};
+use super::look_lines::{Capture, Limit, Line, Question};
+use super::rows::WindowDetails;
 use crate::model::{Ordered as _, PaneId, SessionLife, WindowId};
 use crate::protocol::rows::{Death, Look, SessionRow, WindowRow};
-use crate::protocol::{Command, Frame};
 
 /// How often a look asks for what is missing from the answers so far. Twice is the rule; more often
 /// only where windows come, go and end while it asks.
 const MOST_ROUNDS: usize = 8;
-
-/// How far a look goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LookExtent {
-    /// Windows that were reported as changed, in full. If none was, which windows there are.
-    Reported,
-    /// The same, and a part of a sweep, of one line: it makes sure that some of the other windows
-    /// have not changed. So many of these looks as [`LookMemory::is_sweeping`] asks for are a whole one.
-    Part,
-    /// The same, and it makes sure that none of the other windows has changed.
-    Whole,
-}
 
 /// What is remembered between two looks at one session.
 #[derive(Debug, Default)]
@@ -185,6 +171,40 @@ impl LookMemory {
             rounds_left: MOST_ROUNDS,
             answer: Answer::default(),
         }
+    }
+
+    /// Returns the next line of a look; `None` when there is nothing left to ask.
+    pub(super) fn next_line(&self, inquiry: &mut Inquiry) -> Option<Line> {
+        if std::mem::take(&mut inquiry.has_failed) {
+            let question = std::mem::take(&mut inquiry.question);
+            let everything = question.rows.into_keys();
+            let signs = question.signs.into_iter();
+            inquiry
+                .unanswered
+                .extend(signs.map(|window| (window, Detail::Sign)));
+            inquiry
+                .unanswered
+                .extend(everything.map(|window| (window, Detail::Everything)));
+            inquiry.question.index = true;
+        }
+        if inquiry.question.is_empty() {
+            inquiry.rounds_left = inquiry.rounds_left.checked_sub(1)?;
+            let unanswered = std::mem::take(&mut inquiry.unanswered);
+            inquiry.question = self.missing(
+                &inquiry.answer,
+                &unanswered,
+                inquiry.extent,
+                inquiry.is_whole,
+            );
+        }
+        if inquiry.question.is_empty() {
+            return None;
+        }
+        let n_windows = match &inquiry.answer.present {
+            Some(present) => present.len(),
+            None => self.windows.len(),
+        };
+        Some(inquiry.question.take_line(inquiry.limit, n_windows))
     }
 
     /// Returns the windows that are queried only once a list of all windows contains them. Windows
@@ -525,290 +545,6 @@ impl LookMemory {
             self.sweep = None;
         }
         is_done
-    }
-}
-
-/// How much is wanted of a window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Detail {
-    Everything,
-    Sign,
-}
-
-/// One look under way: the lines that it takes, one after the other.
-///
-/// Windows can come, go and end between two lines. What is said of one window comes from one line,
-/// that a window has gone from a list of all windows, and the record of deaths is no newer than what
-/// is said of the windows in it.
-#[derive(Debug)]
-pub(super) struct Inquiry {
-    extent: LookExtent,
-    /// Whether it asks for all windows.
-    is_whole: bool,
-    limit: Limit,
-    /// What is still to be asked.
-    question: Question,
-    /// What was asked for and got no answer, because something in its line was not there.
-    unanswered: BTreeMap<WindowId, Detail>,
-    /// Whether something that was named was not there, so that it is to be asked which windows are.
-    has_failed: bool,
-    rounds_left: usize,
-    answer: Answer,
-}
-
-/// What was answered.
-#[derive(Debug, Default)]
-struct Answer {
-    /// The server's clock at the end of the last line, in seconds.
-    time: i64,
-    session: Option<SessionRow>,
-    /// All windows of the session; `None` where that was not asked.
-    present: Option<BTreeMap<WindowId, PaneId>>,
-    windows: BTreeMap<WindowId, ListedWindow>,
-    captured: BTreeMap<PaneId, CapturedScreen>,
-    /// The record of deaths at the end of the last line.
-    record: String,
-    deaths: Arc<[Death]>,
-    /// The deaths that were recorded when the line that listed all windows ran.
-    deaths_when_listed: Arc<[Death]>,
-    /// The deaths that were recorded when each window was shown in full. A line that was
-    /// cut short has no record: an earlier one is used.
-    deaths_then: BTreeMap<WindowId, Arc<[Death]>>,
-}
-
-impl Answer {
-    /// Whether the session may have the window of this death: one that is not in the list of all
-    /// windows may have been opened since, and have ended before the record was read.
-    fn may_have(&self, death: &Death) -> bool {
-        match &self.present {
-            Some(present) => {
-                present.contains_key(&death.window) || !self.deaths_when_listed.contains(death)
-            }
-            None => true,
-        }
-    }
-}
-
-/// A screen that was captured.
-#[derive(Debug)]
-struct CapturedScreen {
-    /// The server's second.
-    time: i64,
-    /// The shape that it was asked for with.
-    asked: Shape,
-    lines: Vec<Vec<u8>>,
-}
-
-impl Inquiry {
-    /// Returns the next line; `None` when there is nothing left to ask.
-    pub(super) fn next_line(&mut self, memory: &LookMemory) -> Option<Line> {
-        if std::mem::take(&mut self.has_failed) {
-            let question = std::mem::take(&mut self.question);
-            let everything = question.rows.into_keys();
-            let signs = question.signs.into_iter();
-            self.unanswered
-                .extend(signs.map(|window| (window, Detail::Sign)));
-            self.unanswered
-                .extend(everything.map(|window| (window, Detail::Everything)));
-            self.question.index = true;
-        }
-        if self.question.is_empty() {
-            self.rounds_left = self.rounds_left.checked_sub(1)?;
-            let unanswered = std::mem::take(&mut self.unanswered);
-            self.question = memory.missing(&self.answer, &unanswered, self.extent, self.is_whole);
-        }
-        if self.question.is_empty() {
-            return None;
-        }
-        let n_windows = match &self.answer.present {
-            Some(present) => present.len(),
-            None => memory.windows.len(),
-        };
-        Some(self.question.take_line(self.limit, n_windows))
-    }
-
-    /// Takes the answer to a line.
-    ///
-    /// # Errors
-    ///
-    /// When the session is not there, or the answer does not fit the question.
-    pub(super) fn take(
-        &mut self,
-        line: &Line,
-        commands: &[(Part, Command)],
-        frames: Vec<Frame>,
-    ) -> Result<(), TmuxError> {
-        if frames.len() > commands.len() {
-            let detail = format!("{} frames for {} commands", frames.len(), commands.len());
-            return Err(confused(detail));
-        }
-        let mut answered = 0;
-        for ((part, command), frame) in commands.iter().zip(frames) {
-            if !frame.ok {
-                let error = TmuxError::from_reply(command.name(), &frame.text());
-                match part {
-                    Part::Row(_) | Part::Capture(..) | Part::Sign(_) => self.has_failed = true,
-                    Part::Index | Part::AllRows | Part::AllSigns | Part::Session => {
-                        return Err(error);
-                    }
-                }
-                break;
-            }
-            answered += 1;
-            self.read(line, *part, frame)
-                .ok_or_else(|| confused("a row cannot be read"))?;
-        }
-        if answered < commands.len() && !self.has_failed {
-            let detail = format!("{answered} frames for {} commands", commands.len());
-            return Err(confused(detail));
-        }
-        if line.index {
-            self.answer.deaths_when_listed = Arc::clone(&self.answer.deaths);
-        }
-        for (window, _) in &line.rows {
-            let deaths = Arc::clone(&self.answer.deaths);
-            self.answer.deaths_then.insert(*window, deaths);
-        }
-        self.note_unanswered(line, &commands[answered..]);
-        Ok(())
-    }
-
-    fn read(&mut self, line: &Line, part: Part, frame: Frame) -> Option<()> {
-        let answer = &mut self.answer;
-        match part {
-            Part::Index => {
-                let present = read_index(&frame.text())?;
-                // A session has windows.
-                if present.is_empty() {
-                    return None;
-                }
-                answer
-                    .windows
-                    .retain(|window, _| present.contains_key(window));
-                self.unanswered
-                    .retain(|window, _| present.contains_key(window));
-                answer.present = Some(present);
-            }
-            Part::Row(window) => {
-                let mut listed = read_lists(None, &frame.text())?;
-                answer.show(window, listed.remove(&window)?);
-            }
-            Part::AllRows => {
-                let mut listed = read_lists(None, &frame.text())?;
-                if listed.is_empty() {
-                    return None;
-                }
-                for (window, _) in &line.rows {
-                    match listed.remove(window) {
-                        Some(listed) => answer.show(*window, listed),
-                        None => self.has_failed = true,
-                    }
-                }
-            }
-            Part::Sign(window) => {
-                let mut listed = read_lists(Some(&frame.text()), "")?;
-                answer.windows.insert(window, listed.remove(&window)?);
-            }
-            Part::AllSigns => {
-                let mut listed = read_lists(Some(&frame.text()), "")?;
-                if listed.is_empty() {
-                    return None;
-                }
-                for window in &line.signs {
-                    match listed.remove(window) {
-                        Some(listed) => drop(answer.windows.insert(*window, listed)),
-                        None => self.has_failed = true,
-                    }
-                }
-            }
-            Part::Capture(window, asked) => {
-                // Of several panes of a new window it was the active one.
-                let listed = answer.windows.get(&window);
-                let of_new = listed
-                    .filter(|listed| listed.is_only)
-                    .map(|listed| (listed.pane, Shape::default()));
-                if let Some((pane, asked)) = asked.or(of_new) {
-                    let captured = CapturedScreen {
-                        time: frame.time,
-                        asked,
-                        lines: frame.body,
-                    };
-                    answer.captured.insert(pane, captured);
-                }
-            }
-            Part::Session => {
-                let (session, record) = read_session(&frame.text())?;
-                answer.deaths = Death::parse_record(&record).into();
-                answer.time = frame.time;
-                answer.session = Some(session);
-                answer.record = record;
-            }
-        }
-        Some(())
-    }
-
-    /// Takes note of the windows that a line should have shown and did not, or not all of them.
-    fn note_unanswered(&mut self, line: &Line, missing: &[(Part, Command)]) {
-        for (part, _) in missing {
-            if let Part::Row(window) | Part::Capture(window, _) = part {
-                self.answer.windows.remove(window);
-            }
-        }
-        let windows = &self.answer.windows;
-        let is_there = |window: &WindowId| match &self.answer.present {
-            // A list in the same line says so.
-            Some(present) if line.index => present.contains_key(window),
-            Some(_) | None => true,
-        };
-        let rows = line.rows.iter().map(|(window, _)| window);
-        let rows = rows.filter(|window| {
-            windows
-                .get(window)
-                .is_none_or(|listed| listed.details.is_none())
-                && is_there(window)
-        });
-        let signs = line.signs.iter();
-        let signs = signs.filter(|window| !windows.contains_key(window) && is_there(window));
-        let signs = signs.map(|window| (*window, Detail::Sign));
-        let rows = rows.map(|window| (*window, Detail::Everything));
-        self.unanswered.extend(signs.chain(rows));
-    }
-
-    /// Returns the windows that have a count of Pi's helper, or may have one.
-    pub(super) fn with_bells_of_pi(&mut self) -> Vec<(WindowId, &mut WindowDetails)> {
-        let listed = self.answer.windows.iter_mut();
-        listed
-            .filter_map(|(window, listed)| Some((*window, listed.details.as_mut()?)))
-            .filter(|(_, found)| found.may_have_bells_of_pi)
-            .collect()
-    }
-
-    /// Removes the options that windows only inherit.
-    pub(super) fn remove_inherited(&mut self, inherited: &InheritedOptions) {
-        for listed in self.answer.windows.values_mut() {
-            if let Some(found) = &mut listed.details {
-                inherited.remove_from(&mut found.window);
-            }
-        }
-    }
-}
-
-impl Answer {
-    /// Takes everything of a window; a screen that was captured before goes with what it was taken
-    /// with.
-    fn show(&mut self, window: WindowId, listed: ListedWindow) {
-        self.captured.remove(&listed.pane);
-        if let Some(present) = &mut self.present {
-            // It may have come after they were listed.
-            present.entry(window).or_insert(listed.pane);
-        }
-        self.windows.insert(window, listed);
-    }
-}
-
-pub(super) fn confused(detail: impl Into<String>) -> TmuxError {
-    TmuxError::Confused {
-        detail: detail.into(),
     }
 }
 

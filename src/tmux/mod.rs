@@ -22,6 +22,7 @@ mod launch_options;
 mod launch_plan;
 mod launch_rows;
 mod look;
+mod look_inquiry;
 mod look_lines;
 mod look_memory;
 mod named_windows;
@@ -67,8 +68,9 @@ pub(crate) use keys::{KeyInput, TypingResult, is_key, tty_of, type_into, type_se
 pub(crate) use launch::{Launch, LaunchRestarts, PreparedLaunch, find_launched, launch, launch_in};
 pub(crate) use launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun, check_name};
 pub(crate) use look::{SessionIndex, Target, list_index, look};
-pub(crate) use look_memory::{LookExtent, LookMemory};
-pub(crate) use named_windows::Expected;
+pub(crate) use look_inquiry::LookExtent;
+pub(crate) use look_memory::LookMemory;
+pub(crate) use named_windows::ExpectedWindows;
 pub(crate) use nudge::nudge;
 pub(crate) use output::{
     History, Log, MAX_SLICED_READINGS, PaneEnd, Style, UnsentOutput, complete, follow_output,

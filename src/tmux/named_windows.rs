@@ -5,7 +5,7 @@ use super::error::TmuxError;
 use super::inherited::{names_format, print_inherited};
 use super::launch_options::MARK;
 use super::launch_rows::{LaunchRow, first_panes, read_rows, row_format, windows_in_order};
-use super::look_memory::confused;
+use super::look_inquiry::confused;
 use super::respawn::{list_control_clients, read_control_clients};
 use super::user_hooks::{N_COMMANDS, UserHooks};
 use crate::protocol::{Command, Frame};
@@ -44,7 +44,7 @@ impl NamedWindows {
         connection: &mut Connection<'_>,
         session: &str,
         name: &str,
-        expected: Expected,
+        expected: ExpectedWindows,
     ) -> Result<Option<Self>, TmuxError> {
         let target = format!("{session}:");
         let mut others = vec![list_control_clients(), print_inherited(&names_format(&OWN))];
@@ -52,18 +52,18 @@ impl NamedWindows {
         // A format also finds these, but cannot tell whose they are.
         let own = OWN.map(|name| Command::new("show-options").args(["-q", "-t", &target, name]));
         others.extend(own);
-        for list in LISTS.into_iter().filter(|list| list.fits(expected, name)) {
-            let mut line = list.commands(session, name);
+        for expected in [expected.of_name(name), ExpectedWindows::Any] {
+            let mut line = expected.list_commands(session, name);
             let n_listing = line.len();
             line.extend(others.iter().cloned());
             let frames = match connection.run(&line).await {
                 Err(error) if error.is_missing() => return Ok(None),
                 // No window has the name, or several have.
-                Err(TmuxError::Rejected { .. }) if list != List::All => continue,
+                Err(TmuxError::Rejected { .. }) if expected != ExpectedWindows::Any => continue,
                 answer => answer?,
             };
             let (listing, others) = frames.split_at_checked(n_listing).unwrap_or_default();
-            if let Some(rows) = list.read(listing) {
+            if let Some(rows) = expected.read_list(listing) {
                 let windows = Self::read(rows, others);
                 return windows
                     .map(Some)
@@ -96,55 +96,38 @@ impl NamedWindows {
 
 /// How many windows of a task's name a session is expected to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Expected {
+pub(crate) enum ExpectedWindows {
+    /// tmux says by itself whether none has the name.
     None,
+    /// tmux finds by itself the only one that has it.
     One,
-    /// Any number, or nothing is known.
-    Unknown,
+    /// tmux expands a format for each window of the session, which takes it five times as long.
+    Any,
 }
 
-impl Expected {
+impl ExpectedWindows {
     /// Returns what is expected where so many windows had the name.
     pub(crate) fn of(n_windows: usize) -> Self {
         match n_windows {
             0 => Self::None,
             1 => Self::One,
-            _ => Self::Unknown,
-        }
-    }
-}
-
-/// How the windows of the name are listed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum List {
-    /// Not at all: tmux says that none has the name.
-    None,
-    /// tmux finds the only one that has it.
-    One,
-    /// tmux expands a format for each window of the session, which takes it five times as long.
-    All,
-}
-
-/// The lists in the order in which they are tried.
-const LISTS: [List; 3] = [List::None, List::One, List::All];
-
-impl List {
-    /// Whether it may answer where so many windows are expected.
-    fn fits(self, expected: Expected, name: &str) -> bool {
-        match self {
-            Self::None => expected == Expected::None,
-            // A name of digits would be an index, and what follows a dot a pane.
-            Self::One => {
-                expected == Expected::One
-                    && !name.contains('.')
-                    && name.contains(|c: char| !c.is_ascii_digit())
-            }
-            Self::All => true,
+            _ => Self::Any,
         }
     }
 
-    /// Returns its commands, the first of which fails if the session is missing.
-    fn commands(self, session: &str, name: &str) -> Vec<Command> {
+    /// Returns what tmux can be asked for: it takes a name of digits for an index, and what follows a
+    /// dot for a pane.
+    fn of_name(self, name: &str) -> Self {
+        let is_digit = |c: char| c.is_ascii_digit();
+        if self == Self::One && (name.contains('.') || name.chars().all(is_digit)) {
+            Self::Any
+        } else {
+            self
+        }
+    }
+
+    /// Returns the commands that list the windows, the first of which fails if the session is missing.
+    fn list_commands(self, session: &str, name: &str) -> Vec<Command> {
         let target = format!("{session}:");
         let show =
             |format: &str| Command::new("display-message").args(["-p", "-t", &target, format]);
@@ -162,17 +145,18 @@ impl List {
                 show(&format!("#{{?{},0,1}}", is_noted(name))),
             ],
             // Without the colon tmux would also search for a window of that name.
-            Self::All => vec![panes(&["-s", "-t", &target, "-f", &is_named(name)])],
+            Self::Any => vec![panes(&["-s", "-t", &target, "-f", &is_named(name)])],
         }
     }
 
-    /// Reads the answers to its commands; `None` when another number of windows has the name.
-    fn read(self, frames: &[Frame]) -> Option<Vec<LaunchRow>> {
+    /// Reads the answers to these commands; `None` when another number of windows has the name.
+    fn read_list(self, frames: &[Frame]) -> Option<Vec<LaunchRow>> {
         let text = |at: usize| frames.get(at).map(Frame::text).unwrap_or_default();
+        let is_expected = || text(1).trim() == "1";
         match self {
-            Self::None => (text(1).trim() == "1").then(Vec::new),
-            Self::One => (text(1).trim() == "1").then(|| read_rows(&text(0))),
-            Self::All => Some(read_rows(&text(0))),
+            Self::None => is_expected().then(Vec::new),
+            Self::One => is_expected().then(|| read_rows(&text(0))),
+            Self::Any => Some(read_rows(&text(0))),
         }
     }
 }
@@ -223,40 +207,37 @@ fn in_words(names: &[&str]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::ExpectedWindows::{Any, None, One};
     use super::*;
 
     #[test]
-    fn what_is_expected_is_looked_for_first() {
-        let lists = |expected, name: &str| -> Vec<List> {
-            let all = LISTS.into_iter();
-            all.filter(|list| list.fits(expected, name)).collect()
-        };
-        assert_eq!(lists(Expected::of(0), "api"), [List::None, List::All]);
-        assert_eq!(lists(Expected::of(1), "api"), [List::One, List::All]);
-        assert_eq!(lists(Expected::of(2), "api"), [List::All]);
-        // tmux would take it for the index of a window, or for a pane of window `api`.
-        assert_eq!(lists(Expected::One, "7"), [List::All]);
-        assert_eq!(lists(Expected::One, "api.1"), [List::All]);
-        assert_eq!(lists(Expected::One, "7b"), [List::One, List::All]);
+    fn tmux_finds_no_window_by_a_name_that_means_something_else_to_it() {
+        assert_eq!([0, 1, 2].map(ExpectedWindows::of), [None, One, Any]);
+        for (expected, name, asked) in [
+            (None, "7", None),
+            (One, "api", One),
+            (One, "7b", One),
+            (One, "7", Any),
+            (One, "api.1", Any),
+            (Any, "api", Any),
+        ] {
+            assert_eq!(expected.of_name(name), asked, "{name}");
+        }
     }
 
     #[test]
     fn an_answer_that_does_not_fit_the_expectation_is_none() {
-        let frame = |text: &str| Frame {
-            time: 0,
-            number: 1,
-            flags: 1,
-            ok: true,
-            body: text.lines().map(|line| line.as_bytes().to_vec()).collect(),
-        };
+        let frame = Frame::printed;
         let row = frame("1 2 $0 3 @1 %7 11 0 + 1  ");
-        let read = |list: List, frames: &[Frame]| list.read(frames).map(|rows| rows.len());
-        assert_eq!(read(List::None, &[frame(""), frame("1")]), Some(0));
-        assert_eq!(read(List::None, &[frame(""), frame("0")]), None);
-        assert_eq!(read(List::One, &[row.clone(), frame("1")]), Some(1));
-        assert_eq!(read(List::One, &[row.clone(), frame("0")]), None);
-        assert_eq!(read(List::All, &[row]), Some(1));
-        assert_eq!(read(List::All, &[frame("")]), Some(0));
-        assert_eq!(read(List::One, &[]), None);
+        let read = |expected: ExpectedWindows, frames: &[Frame]| {
+            expected.read_list(frames).map(|rows| rows.len())
+        };
+        assert_eq!(read(None, &[frame(""), frame("1")]), Some(0));
+        assert_eq!(read(None, &[frame(""), frame("0")]), Option::None);
+        assert_eq!(read(One, &[row.clone(), frame("1")]), Some(1));
+        assert_eq!(read(One, &[row.clone(), frame("0")]), Option::None);
+        assert_eq!(read(Any, &[row]), Some(1));
+        assert_eq!(read(Any, &[frame("")]), Some(0));
+        assert_eq!(read(One, &[]), Option::None);
     }
 }

@@ -69,14 +69,7 @@ mod tests {
     use super::*;
 
     fn parse(shown: [&str; N_COMMANDS]) -> UserHooks {
-        let frame = |text: &str| Frame {
-            time: 0,
-            number: 1,
-            flags: 1,
-            ok: true,
-            body: text.lines().map(|line| line.as_bytes().to_vec()).collect(),
-        };
-        UserHooks::parse(&shown.map(frame))
+        UserHooks::parse(&shown.map(Frame::printed))
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::model::WindowId;
 use crate::observe::Evidence;
 use crate::protocol::rows::Look;
 use crate::session::{self, Coverage, LinkState, LookFacts, LookOrder, LookPlan, Refresh};
-use crate::tmux::{self, Connection, LookExtent, Target, TmuxError};
+use crate::tmux::{self, Connection, ExpectedWindows, LookExtent, Target, TmuxError};
 use crate::wire::{Checkpoint, SavedLife};
 
 /// How often a safety look queries everything, at most.
@@ -153,18 +153,16 @@ impl SessionLink {
     async fn attached_look(&mut self, order: &LookOrder) -> AttachedLook {
         let mut first = self.look_once(order).await;
         // Parts of sweeps, which may end with nothing new, are never barriers.
-        let AttachedLook::Taken {
-            look, has_trigger, ..
-        } = &mut first
+        let (
+            true,
+            AttachedLook::Taken {
+                look, has_trigger, ..
+            },
+            Attachment::Attached(clients),
+        ) = (order.is_own_barrier(), &mut first, &mut self.attachment)
         else {
             return first;
         };
-        let Attachment::Attached(clients) = &mut self.attachment else {
-            return first;
-        };
-        if !order.is_own_barrier() {
-            return first;
-        }
         *has_trigger |= clients.catch_up().await.is_some();
         let is_ours = |window: &WindowId| self.primary.contains_key(window);
         if !clients.activity.has_reports_since_look(is_ours) {
@@ -319,6 +317,11 @@ impl SessionLink {
         {
             self.ask_for_all();
         }
+    }
+
+    /// Returns how many windows had this name in the last look.
+    pub(in crate::daemon) fn expected_windows(&self, name: &str) -> ExpectedWindows {
+        ExpectedWindows::of(self.memory.windows_named(name).len())
     }
 
     /// Returns the state after the last look.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::SessionLink;
 use super::window_options::OptionLine;
 use crate::model::{PaneId, WindowId};
-use crate::tmux::{self, Expected};
+use crate::tmux;
 
 impl SessionLink {
     /// Records a window that a launch has created or used again: its options are set, and its pane is
@@ -30,11 +30,6 @@ impl SessionLink {
     pub(in crate::daemon) async fn write_runs_named(&mut self, name: &str) {
         let windows = self.memory.windows_named(name);
         self.write_runs_of(&windows).await;
-    }
-
-    /// Returns how many windows had this name in the last look.
-    pub(in crate::daemon) fn expected(&self, name: &str) -> Expected {
-        Expected::of(self.memory.windows_named(name).len())
     }
 
     /// Writes the run numbers of these windows, if tmux has wrong ones, and others where they are few.

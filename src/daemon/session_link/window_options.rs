@@ -100,14 +100,16 @@ mod tests {
     use super::*;
     use crate::model::test_notation::snapshot;
 
+    fn look_at(n_windows: u32) -> Snapshot {
+        let windows = (1..=n_windows).map(|n| format!("@{n}#1 a running"));
+        let windows: Vec<String> = windows.collect();
+        snapshot(&format!("life 1; {}", windows.join("; ")))
+    }
+
     #[test]
     fn options_are_set_in_short_lines_and_once() {
         let mut options = WindowOptions::default();
-        let windows = (1..=4).map(|n| format!("@{n}#1 a running"));
-        let look = snapshot(&format!(
-            "life 1; {}",
-            windows.collect::<Vec<_>>().join("; ")
-        ));
+        let look = look_at(4);
         let ids: Vec<WindowId> = look.tasks.keys().copied().collect();
         let runs: Vec<(WindowId, u32)> = ids.iter().map(|window| (*window, 1)).collect();
         options.note_look(&look, runs.clone());
@@ -134,11 +136,7 @@ mod tests {
     #[test]
     fn the_run_numbers_of_some_windows_can_be_written_first() {
         let mut options = WindowOptions::default();
-        let windows = (1..=9).map(|n| format!("@{n}#1 a running"));
-        let look = snapshot(&format!(
-            "life 1; {}",
-            windows.collect::<Vec<_>>().join("; ")
-        ));
+        let look = look_at(9);
         let runs: Vec<(WindowId, u32)> = look.tasks.keys().map(|window| (*window, 4)).collect();
         options.note_look(&look, runs.clone());
         let some = [WindowId(2), WindowId(99)];

@@ -1,8 +1,11 @@
 use proptest::prelude::*;
 
-use super::super::look_lines::{ROWS_PER_LINE, SIGNS_PER_LINE};
+use super::super::error::TmuxError;
+use super::super::look_inquiry::confused;
+use super::super::look_lines::{Part, ROWS_PER_LINE, SIGNS_PER_LINE};
 use super::*;
 use crate::model::SessionId;
+use crate::protocol::{Command, Frame};
 use crate::tmux::rows::Formats;
 
 /// A tmux server with one session that answers lines.
@@ -136,10 +139,8 @@ impl FakeServer {
             let (Ok(text) | Err(text)) = answer;
             frames.push(Frame {
                 time: self.time,
-                number: 1,
-                flags: 1,
                 ok,
-                body: text.lines().map(|line| line.as_bytes().to_vec()).collect(),
+                ..Frame::printed(&text)
             });
             if !ok {
                 break;
@@ -212,7 +213,7 @@ fn look_while(
 ) -> Result<Look, TmuxError> {
     let mut happens = happens.iter();
     let mut inquiry = memory.inquire(extent, limit);
-    while let Some(line) = inquiry.next_line(memory) {
+    while let Some(line) = memory.next_line(&mut inquiry) {
         let commands = line.commands("$0:", Formats::whole());
         let frames = server.answer(&commands);
         inquiry.take(&line, &commands, frames)?;
@@ -289,7 +290,7 @@ fn a_reported_window_that_is_gone_is_gone_by_a_list_of_all() {
     memory.expect([], &BTreeSet::new(), [closed]);
     let mut inquiry = memory.inquire(LookExtent::Reported, Limit::Short);
     let mut parts = Vec::new();
-    while let Some(line) = inquiry.next_line(&memory) {
+    while let Some(line) = memory.next_line(&mut inquiry) {
         let commands = line.commands("$0:", Formats::whole());
         parts.push(commands.iter().map(|(part, _)| *part).collect::<Vec<_>>());
         let frames = server.answer(&commands);
@@ -317,7 +318,7 @@ fn windows_that_a_command_has_ended_are_looked_for_in_a_list_of_all() {
     memory.expect([], &BTreeSet::new(), killed);
     memory.forget_windows(&killed);
     let mut inquiry = memory.inquire(LookExtent::Reported, Limit::Short);
-    let line = inquiry.next_line(&memory).unwrap();
+    let line = memory.next_line(&mut inquiry).unwrap();
     assert!(line.index && line.rows.is_empty() && line.signs.is_empty());
     let seen = look(&mut server, &mut memory, LookExtent::Reported);
     assert_eq!(shown(&seen), there(&server));
@@ -356,7 +357,7 @@ fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains
     memory.expect(panes, &BTreeSet::new(), []);
     memory.doubt(&[closed, respawned].into());
     let mut inquiry = memory.inquire(LookExtent::Reported, Limit::Short);
-    let line = inquiry.next_line(&memory).unwrap();
+    let line = memory.next_line(&mut inquiry).unwrap();
     assert_eq!(
         (line.index, line.rows.len(), line.signs.len()),
         (true, 1, 0)
@@ -370,7 +371,7 @@ fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains
     server.happen(&Happens::Respawn(4));
     memory.expect([], &BTreeSet::new(), [respawned]);
     let mut inquiry = memory.inquire(LookExtent::Reported, Limit::Short);
-    let line = inquiry.next_line(&memory).unwrap();
+    let line = memory.next_line(&mut inquiry).unwrap();
     assert!(!line.index && line.rows.iter().any(|(window, _)| *window == respawned));
     let seen = look(&mut server, &mut memory, LookExtent::Reported);
     assert_eq!(shown(&seen), there(&server));
@@ -453,13 +454,13 @@ fn a_session_that_is_killed_between_two_lines_is_missing() {
     let mut server = FakeServer::new(30);
     let memory = LookMemory::default();
     let mut inquiry = memory.inquire(LookExtent::Whole, Limit::Short);
-    let line = inquiry.next_line(&memory).unwrap();
+    let line = memory.next_line(&mut inquiry).unwrap();
     let commands = line.commands("$0:", Formats::whole());
     let frames = server.answer(&commands);
     inquiry.take(&line, &commands, frames).unwrap();
     server.session = None;
     let mut error = None;
-    while let Some(line) = inquiry.next_line(&memory) {
+    while let Some(line) = memory.next_line(&mut inquiry) {
         let commands = line.commands("$0:", Formats::whole());
         if let Err(missing) = inquiry.take(&line, &commands, server.answer(&commands)) {
             error = Some(missing);
@@ -475,7 +476,7 @@ fn a_sign_that_is_not_printed_is_no_answer() {
     let mut memory = LookMemory::default();
     look(&mut server, &mut memory, LookExtent::Whole);
     let mut inquiry = memory.inquire(LookExtent::Whole, Limit::Short);
-    let line = inquiry.next_line(&memory).unwrap();
+    let line = memory.next_line(&mut inquiry).unwrap();
     let commands = line.commands("$0:", Formats::whole());
     let mut frames = server.answer(&commands);
     for ((part, _), frame) in commands.iter().zip(&mut frames) {
@@ -514,7 +515,7 @@ fn a_sweep_lists_all_windows_only_if_one_may_have_come() {
         let mut n_lists = 0;
         loop {
             let mut inquiry = memory.inquire(LookExtent::Part, Limit::Short);
-            while let Some(line) = inquiry.next_line(memory) {
+            while let Some(line) = memory.next_line(&mut inquiry) {
                 let commands = line.commands("$0:", Formats::whole());
                 let frames = server.answer(&commands);
                 inquiry.take(&line, &commands, frames).unwrap();
@@ -591,7 +592,7 @@ fn asked(
 ) -> Vec<(usize, usize)> {
     let mut inquiry = memory.inquire(extent, Limit::Short);
     let mut asked = Vec::new();
-    while let Some(line) = inquiry.next_line(memory) {
+    while let Some(line) = memory.next_line(&mut inquiry) {
         let commands = line.commands("$0:", Formats::whole());
         inquiry
             .take(&line, &commands, server.answer(&commands))
@@ -661,7 +662,7 @@ fn a_part_of_a_sweep_is_one_short_line() {
     for at_most in [1, 1, 1] {
         let mut inquiry = memory.inquire(LookExtent::Part, Limit::Short);
         let mut n_lines = 0;
-        while let Some(line) = inquiry.next_line(&memory) {
+        while let Some(line) = memory.next_line(&mut inquiry) {
             let commands = line.commands("$0:", Formats::whole());
             inquiry
                 .take(&line, &commands, server.answer(&commands))

@@ -1,7 +1,7 @@
 //! Launches.
 
 use super::*;
-use crate::tmux::Expected;
+use crate::tmux::ExpectedWindows;
 
 #[tokio::test]
 async fn a_launch_makes_session_window_and_reruns() {
@@ -95,17 +95,20 @@ async fn a_launch_makes_session_window_and_reruns() {
 async fn a_client_that_is_attached_launches_too() {
     let private = Private::started().await;
     let session = SessionId(0);
-    let mut client = private
-        .server
-        .attach(session, Output::Reported)
-        .await
-        .unwrap();
+    let attached = private.server.attach(session, Output::Reported).await;
+    let mut client = attached.unwrap();
     let mut connection = Connection::Attached(&mut client);
     let task = private.task("keep", "api", &["echo up; exec sleep 1000"]);
     let mut launched = Vec::new();
     for _ in 0..2 {
         let prepared = task.prepare().await.unwrap();
-        let done = launch_in(&mut connection, session, prepared.plan(), Expected::Unknown).await;
+        let done = launch_in(
+            &mut connection,
+            session,
+            prepared.plan(),
+            ExpectedWindows::Any,
+        )
+        .await;
         launched.push(done.unwrap().unwrap());
         let found = find_launched(&mut private.connection(), prepared.plan()).await;
         assert_eq!(found.unwrap().unwrap().run, launched.len() as u32);
@@ -121,7 +124,13 @@ async fn a_client_that_is_attached_launches_too() {
     let mut absent = private.task("keep", "api", &["true"]);
     absent.replaces = Replaces::Ended;
     let prepared = absent.prepare().await.unwrap();
-    let refused = launch_in(&mut connection, session, prepared.plan(), Expected::Unknown).await;
+    let refused = launch_in(
+        &mut connection,
+        session,
+        prepared.plan(),
+        ExpectedWindows::Any,
+    )
+    .await;
     assert!(matches!(refused, Err(LaunchError::Running { .. })));
     let found = find_launched(&mut private.connection(), prepared.plan()).await;
     assert_eq!(found.unwrap(), None);
@@ -132,7 +141,13 @@ async fn a_client_that_is_attached_launches_too() {
         let mut task = private.task("keep", "api", &["exec sleep 1000"]);
         task.replaces = Replaces::EndedOr(meant);
         let prepared = task.prepare().await.unwrap();
-        let done = launch_in(&mut connection, session, prepared.plan(), Expected::Unknown).await;
+        let done = launch_in(
+            &mut connection,
+            session,
+            prepared.plan(),
+            ExpectedWindows::Any,
+        )
+        .await;
         match expected {
             Some(run) => assert_eq!(done.unwrap().unwrap().run, run),
             None => assert!(matches!(done, Err(LaunchError::Running { .. })), "{done:?}"),
@@ -143,13 +158,13 @@ async fn a_client_that_is_attached_launches_too() {
         &mut connection,
         SessionId(7),
         prepared.plan(),
-        Expected::One,
+        ExpectedWindows::One,
     )
     .await;
     assert_eq!(gone.unwrap(), None);
     let mut forged = prepared.plan().clone();
     forged.token = "}#(touch owned)".to_owned();
-    let refused = launch_in(&mut connection, session, &forged, Expected::None).await;
+    let refused = launch_in(&mut connection, session, &forged, ExpectedWindows::None).await;
     assert!(matches!(refused, Err(LaunchError::Token)));
 }
 
@@ -157,15 +172,16 @@ async fn a_client_that_is_attached_launches_too() {
 async fn a_launch_finds_what_is_there_whatever_is_expected() {
     let private = Private::started().await;
     let session = SessionId(0);
-    let mut client = private
-        .server
-        .attach(session, Output::Reported)
-        .await
-        .unwrap();
+    let attached = private.server.attach(session, Output::Reported).await;
+    let mut client = attached.unwrap();
     let mut connection = Connection::Attached(&mut client);
     for name in ["api", "7", "api.1"] {
         let mut window = None;
-        for expected in [Expected::None, Expected::One, Expected::Unknown] {
+        for expected in [
+            ExpectedWindows::None,
+            ExpectedWindows::One,
+            ExpectedWindows::Any,
+        ] {
             let task = private.task("keep", name, &["exec sleep 1000"]);
             let prepared = task.prepare().await.unwrap();
             let done = launch_in(&mut connection, session, prepared.plan(), expected).await;
@@ -177,7 +193,11 @@ async fn a_launch_finds_what_is_there_whatever_is_expected() {
     }
     // A person's shell of that name is no task; with a second task of the name there are two.
     private.asks(&["new-window", "-d", "-t", "keep:", "-n", "own"]);
-    for (n_windows, expected) in [(0, Expected::One), (1, Expected::None), (2, Expected::One)] {
+    for (n_windows, expected) in [
+        (0, ExpectedWindows::One),
+        (1, ExpectedWindows::None),
+        (2, ExpectedWindows::One),
+    ] {
         let task = private.task("keep", "own", &["exec sleep 1000"]);
         let prepared = task.prepare().await.unwrap();
         let done = launch_in(&mut connection, session, prepared.plan(), expected).await;
