@@ -25,6 +25,13 @@ const FIRST_SAFETY: Duration = Duration::from_millis(25);
 /// From this pause on a safety look sweeps over all windows, in parts.
 const FIRST_SWEEP: Duration = Duration::from_millis(200);
 
+/// Sweeps that find nothing rest so many times as long as they keep tmux busy.
+const SWEEP_RESTS: u32 = 1000;
+
+/// What a sweep costs tmux for each window and each window beside it: it takes more lines the more
+/// windows there are, and tmux takes longer for each line. About 40 ms at 300 windows.
+const SWEEP_COST: Duration = Duration::from_nanos(400);
+
 /// Between two parts of a sweep: other jobs go first, and tmux serves others.
 const PART_PAUSE: Duration = Duration::from_millis(5);
 
@@ -88,6 +95,8 @@ pub(super) struct LookResult {
     /// Whether it was a part of a sweep.
     pub(super) is_part: bool,
     pub(super) coverage: Coverage,
+    /// How many windows the session has.
+    pub(super) n_windows: usize,
 }
 
 /// The schedule of the next look.
@@ -110,6 +119,7 @@ pub(super) struct LookSchedule {
     /// Whether the next part begins a new sweep.
     is_restart: bool,
     reporting: Reporting,
+    n_windows: usize,
     settling: Duration,
     last: Instant,
 }
@@ -127,6 +137,7 @@ impl LookSchedule {
             is_urgent: false,
             is_restart: false,
             reporting: Reporting::Absent,
+            n_windows: 0,
             settling,
             last: now,
         }
@@ -155,10 +166,12 @@ impl LookSchedule {
             is_unsettled,
             is_part,
             coverage,
+            n_windows,
         } = result;
         self.last = now;
         self.wanted = None;
         self.reporting = reporting;
+        self.n_windows = n_windows;
         if matches!(reporting, Reporting::Absent | Reporting::Nothing) {
             // Each look is at all windows.
             self.is_restart = false;
@@ -169,9 +182,13 @@ impl LookSchedule {
             Reporting::AllButRespawns => (FIRST_SAFETY, WITH_DEAD),
             Reporting::All => (FIRST_SWEEP, self.longest),
         };
+        let rest = match reporting {
+            Reporting::All => sweep_rest(n_windows),
+            Reporting::Absent | Reporting::Nothing | Reporting::AllButRespawns => Duration::ZERO,
+        };
         let pause = match finding {
             LookFinding::Changed => Some(first),
-            LookFinding::Unchanged => Some((self.pause * 2).max(first)),
+            LookFinding::Unchanged => Some((self.pause * 2).max(first).max(rest)),
             LookFinding::ReportedUnchanged => None,
         };
         if let Some(pause) = pause {
@@ -221,6 +238,7 @@ impl LookSchedule {
             is_unsettled: false,
             is_part: false,
             coverage: Coverage::Whole,
+            n_windows: self.n_windows,
         };
         self.looked(result, now);
     }
@@ -303,6 +321,13 @@ impl LookSchedule {
     }
 }
 
+/// Returns how long sweeps over so many windows rest at least after one that has found nothing.
+fn sweep_rest(n_windows: usize) -> Duration {
+    let n_windows = u32::try_from(n_windows).unwrap_or(u32::MAX);
+    let cost = SWEEP_COST.saturating_mul(n_windows.saturating_mul(n_windows));
+    cost.saturating_mul(SWEEP_RESTS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -321,6 +346,7 @@ mod tests {
                 LookFinding::Changed | LookFinding::Unchanged => Coverage::Whole,
                 LookFinding::ReportedUnchanged => Coverage::Reported,
             },
+            n_windows: 5,
         }
     }
 
@@ -373,6 +399,39 @@ mod tests {
             });
             assert_eq!(pauses, expected, "{reporting:?}");
         }
+    }
+
+    #[test]
+    fn sweeps_that_find_nothing_are_rarer_the_more_windows_there_are() {
+        let now = Instant::now();
+        let pauses = |reporting, n_windows| {
+            let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
+            let changed = LookFinding::Changed;
+            [
+                changed,
+                LookFinding::Unchanged,
+                LookFinding::Unchanged,
+                changed,
+            ]
+            .map(|finding| {
+                let result = LookResult {
+                    n_windows,
+                    ..result(reporting, finding)
+                };
+                schedule.looked(result, now);
+                in_ms(&schedule)
+            })
+        };
+        assert_eq!(pauses(Reporting::All, 20), [200, 400, 800, 200]);
+        assert_eq!(pauses(Reporting::All, 100), [200, 4000, 8000, 200]);
+        assert_eq!(pauses(Reporting::All, 300), [200, 36_000, 60_000, 200]);
+        assert_eq!(
+            pauses(Reporting::All, 1_000_000),
+            [200, 60_000, 60_000, 200]
+        );
+        // Respawns of dead panes are not reported, so that their sweeps are no rarer.
+        let with_dead = pauses(Reporting::AllButRespawns, 300);
+        assert_eq!(with_dead, [25, 50, 100, 25]);
     }
 
     #[test]

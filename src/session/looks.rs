@@ -117,6 +117,7 @@ impl Session {
             is_unsettled,
             is_part: queued.order.scope == Scope::Part,
             coverage,
+            n_windows: self.engine.before().map_or(0, |look| look.tasks.len()),
         };
         self.schedule.looked(result, now.mono);
         if self.link.is_any_paused {
