@@ -67,11 +67,11 @@ pub enum Effect {
 #[derive(Debug, Clone, Default)]
 pub struct RestoredState {
     /// The last look; `None` makes the next one the baseline.
-    pub before: Option<Snapshot>,
+    pub last_look: Option<Snapshot>,
     /// Tasks that were reported as waiting, as they were then.
     pub waiting: Vec<(Task, Prompt)>,
     /// Events that are not delivered yet.
-    pub owed: Vec<DeliveredEvent>,
+    pub undelivered: Vec<DeliveredEvent>,
     /// The sequence number of the last record.
     pub last_seq: Seq,
 }
@@ -81,7 +81,7 @@ pub struct RestoredState {
 pub struct Engine {
     settings: Settings,
     /// The last look; `None` until the baseline.
-    before: Option<Snapshot>,
+    last_look: Option<Snapshot>,
     episodes: Episodes,
     /// Events to be delivered, oldest first. All gatherings but the last are closed.
     gatherings: VecDeque<Gathering>,
@@ -105,13 +105,13 @@ impl Engine {
         for (task, prompt) in memory.waiting {
             episodes.restore(task, prompt);
         }
-        let owed = memory.owed;
-        let owed = (!owed.is_empty()).then(|| Gathering::new(now.mono, owed));
+        let undelivered = memory.undelivered;
+        let undelivered = (!undelivered.is_empty()).then(|| Gathering::new(now.mono, undelivered));
         Self {
             settings,
-            before: memory.before,
+            last_look: memory.last_look,
             episodes,
-            gatherings: owed.into_iter().collect(),
+            gatherings: undelivered.into_iter().collect(),
             tried: None,
             expected_waits: Vec::new(),
             expected_readers: Vec::new(),
@@ -132,7 +132,7 @@ impl Engine {
     pub fn look(&mut self, look: Snapshot, now: Now) -> Vec<Effect> {
         let mut effects = self.deliver_due(now);
         let mut events = Vec::new();
-        if let Some(before) = &self.before {
+        if let Some(before) = &self.last_look {
             if is_another_life(before, &look) {
                 events.extend(self.episodes.end_all());
             }
@@ -159,7 +159,7 @@ impl Engine {
             self.counts = Some(counts);
             effects.push(Effect::Status(counts));
         }
-        self.before = Some(look);
+        self.last_look = Some(look);
         effects
     }
 
@@ -325,8 +325,8 @@ impl Engine {
 
     /// Returns the last look.
     #[must_use]
-    pub fn before(&self) -> Option<&Snapshot> {
-        self.before.as_ref()
+    pub fn last_look(&self) -> Option<&Snapshot> {
+        self.last_look.as_ref()
     }
 
     /// Returns the reported prompt that a task waits at.
@@ -350,7 +350,7 @@ impl Engine {
     /// stalled. This is a status for requests and never an event.
     #[must_use]
     pub fn stalled_for(&self, window: WindowId, now: Now) -> Option<Duration> {
-        let task = self.before.as_ref()?.tasks.get(&window)?;
+        let task = self.last_look.as_ref()?.tasks.get(&window)?;
         self.task_stalled_for(task, now)
     }
 

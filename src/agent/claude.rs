@@ -146,7 +146,7 @@ fn export(name: &str, value: &str) -> String {
 /// The waiter's stream ends when another reader takes the consumer over.
 async fn end_waiter(choice: &SessionChoice, conversation: &Conversation) -> Result<(), OpsError> {
     let mut session = Session::named(choice)?;
-    session.settle().await?;
+    session.resolve_name().await?;
     if let Some(mut client) = session.daemon().await? {
         let request = ConsumeRequest {
             name: conversation.consumer(),
@@ -175,7 +175,7 @@ pub(crate) async fn wait(
 ) -> Result<WaiterEnd, OpsError> {
     let conversation = input.conversation()?;
     let mut session = Session::named(choice)?;
-    session.settle().await?;
+    session.resolve_name().await?;
     session.paths.create_state()?;
     let Some(ledger) = open_ledger(&session, &conversation, input).await? else {
         return Ok(WaiterEnd::Left);

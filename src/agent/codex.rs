@@ -75,7 +75,7 @@ pub(crate) async fn follow(
     let conversation = Conversation::new(AgentClient::Codex, &options.thread)
         .ok_or_else(|| OpsError::Usage("the thread's id is empty".to_owned()))?;
     let mut session = Session::named(choice)?;
-    session.settle().await?;
+    session.resolve_name().await?;
     session.paths.create_runtime()?;
     let mut thread = CodexThread::new(&conversation, options.program, &lookup)
         .ok_or_else(|| OpsError::Usage("neither CODEX_HOME nor HOME is set".to_owned()))?;

@@ -218,7 +218,7 @@ impl Lanes {
     /// and that no process reads.
     async fn pending_conversations(&self) -> Result<Vec<String>, OpsError> {
         let mut session = Session::named(&self.choice)?;
-        session.settle().await?;
+        session.resolve_name().await?;
         let prefix = format!("{}:", self.client.name());
         let mut cursors = BTreeMap::new();
         let listed = match ops::list_consumers(&session).await {
@@ -257,7 +257,7 @@ impl Lane {
         max_per_minute: u32,
     ) -> Result<(), OpsError> {
         let mut session = Session::named(choice)?;
-        session.settle().await?;
+        session.resolve_name().await?;
         let session_name = session.name.clone();
         let mut outbox = Outbox::new(&session_name, max_per_minute, Budget::default());
         let mut follower = Follower::new(session, conversation, kinds);

@@ -58,7 +58,7 @@ impl Context {
     /// for errors.
     pub(super) async fn session(&self, what: &str) -> Result<Session, Failure> {
         let mut session = self.given(what)?;
-        session.settle().await.or_fail(what)?;
+        session.resolve_name().await.or_fail(what)?;
         Ok(session)
     }
 

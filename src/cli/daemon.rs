@@ -37,8 +37,8 @@ async fn session(context: &Context, args: &Supervise) -> Result<Session, Failure
         return Ok(session);
     };
     let mut session = context.given("daemon")?;
-    if let Some(asked) = &args.asked {
-        session.use_files_of(asked).or_fail("daemon")?;
+    if let Some(start_name) = &args.start_name {
+        session.use_files_of(start_name).or_fail("daemon")?;
     }
     Ok(session)
 }
@@ -72,7 +72,7 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
     let in_background = args.as_child.is_some();
     let options = Options {
         clean_after: has_harness.then_some(config.clean_after),
-        session: name_in(&session.paths.asked).to_owned(),
+        session: name_in(&session.paths.start_name).to_owned(),
         server: session.server.clone(),
         paths: session.paths.clone(),
         session_id: args.session_id.or_else(|| {

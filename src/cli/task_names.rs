@@ -27,7 +27,7 @@ fn names(choice: &SessionChoice) -> Option<Vec<CompletionCandidate>> {
     let listed = runtime.block_on(async {
         let list = async {
             let mut session = Session::named(choice).ok()?;
-            session.settle().await.ok()?;
+            session.resolve_name().await.ok()?;
             ops::list(&mut session).await.ok()
         };
         tokio::time::timeout(LIMIT, list).await.ok()?

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
 
-use super::connection::{self, Asks};
+use super::connection::{self, RequestSender};
 use super::open_connection::OpenConnection;
 use super::signals::StopRequest;
 use super::streams::Streams;
@@ -59,7 +59,7 @@ impl Acceptor {
     pub(super) async fn run(
         mut self,
         mut listeners: watch::Receiver<Arc<UnixListener>>,
-        asks: Asks,
+        requests: RequestSender,
         streams: Streams,
         stopping: StopRequest,
         tasks: &mut JoinSet<()>,
@@ -71,7 +71,7 @@ impl Acceptor {
                 accepted = self.accept(&listener) => {
                     let serving = connection::serve(
                         accepted,
-                        asks.clone(),
+                        requests.clone(),
                         streams.clone(),
                         stopping.clone(),
                     );

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-/// The part of our time for rounds, and for examinations.
-pub(super) const PART: u32 = 1000;
+/// Rounds and examinations may each take one part in so many of our time.
+pub(super) const ONE_PART_IN: u32 = 1000;
 
-/// How much may be examined at once, as saved-up time: five milliseconds.
-const AHEAD: Duration = Duration::from_secs(5);
+/// How much time may be saved up: its allowance is five milliseconds of work at once.
+const SAVED_UP: Duration = Duration::from_secs(5);
 
 /// Once the part for examinations is used up, the next are examined together, this much later.
 const BATCH: Duration = Duration::from_millis(500);
@@ -29,9 +29,9 @@ impl Allowance {
     }
 
     pub(super) fn spend(&mut self, cost: Duration, now: Instant) {
-        let saved = now.checked_sub(AHEAD).unwrap_or(now);
+        let saved = now.checked_sub(SAVED_UP).unwrap_or(now);
         let from = self.from.map_or(saved, |from| from.max(saved));
-        self.from = Some(from + cost * PART);
+        self.from = Some(from + cost * ONE_PART_IN);
     }
 }
 
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn what_is_spent_is_a_thousandth_in_the_long_run_and_some_at_once() {
-        let start = Instant::now() + AHEAD;
+        let start = Instant::now() + SAVED_UP;
         let mut allowance = Allowance::default();
         let cost = Duration::from_micros(100);
         let mut spent = Vec::new();

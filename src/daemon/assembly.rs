@@ -59,7 +59,7 @@ pub(super) fn assemble(
     let store = Store::start(StoreSetup {
         journal: beginning.journal,
         epoch: beginning.epoch.clone(),
-        asked: paths.asked.clone(),
+        start_name: paths.start_name.clone(),
         session_name: options.session.clone(),
         last_seq: beginning.memory.last_seq,
         pending: beginning.pending,
@@ -85,12 +85,12 @@ pub(super) fn assemble(
         checkpoint: None,
     };
     let last_seq = beginning.memory.last_seq;
-    let before = beginning.memory.before.as_ref();
+    let last_look = beginning.memory.last_look.as_ref();
     let link = SessionLink::new(
         options.server.clone(),
         options.session.clone(),
         options.paths.clone(),
-        before.map(|look| (look, &beginning.bookmark)),
+        last_look.map(|look| (look, &beginning.bookmark)),
         claimed,
     );
     let input = &options.config.input;

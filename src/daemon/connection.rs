@@ -14,7 +14,7 @@ use super::output_queue::OutputReceiver;
 use super::signals::StopRequest;
 use super::streams::{Streams, until_closed};
 use crate::files;
-use crate::session::AskId;
+use crate::session::RequestId;
 use crate::store::Subscription;
 use crate::wire::{
     ConsumeRequest, Refusal, RefusalKind, Request, Response, WaitRequest, parse_request,
@@ -25,10 +25,10 @@ const MAX_REQUEST: u64 = 8 << 20;
 
 /// A message from a connection to the event loop.
 #[derive(Debug)]
-pub(super) enum Ask {
+pub(super) enum ConnectionMessage {
     /// A request with one answer.
     Request {
-        id: AskId,
+        id: RequestId,
         request: Request,
         /// When it was received: it may wait in the channel.
         received_at: Instant,
@@ -36,7 +36,7 @@ pub(super) enum Ask {
     },
     /// A wait, answered when it has begun and when it has ended.
     Wait {
-        id: AskId,
+        id: RequestId,
         /// The session's name, if it was asked for by name.
         session: Option<String>,
         request: WaitRequest,
@@ -45,48 +45,48 @@ pub(super) enum Ask {
     },
     /// A task's output, line by line.
     Follow {
-        id: AskId,
+        id: RequestId,
         window: String,
         raw: bool,
         reply: oneshot::Sender<Result<OutputReceiver, Refusal>>,
     },
     /// The client of this request has disconnected.
-    Left(AskId),
+    Left(RequestId),
 }
 
 /// The channel from a connection to the event loop.
 #[derive(Debug, Clone)]
-pub(super) struct Asks {
-    sender: mpsc::Sender<Ask>,
+pub(super) struct RequestSender {
+    sender: mpsc::Sender<ConnectionMessage>,
     /// How many requests were numbered.
     numbered: Arc<AtomicU64>,
 }
 
-impl Asks {
-    pub(super) fn new(sender: mpsc::Sender<Ask>) -> Self {
+impl RequestSender {
+    pub(super) fn new(sender: mpsc::Sender<ConnectionMessage>) -> Self {
         Self {
             sender,
             numbered: Arc::default(),
         }
     }
 
-    fn number(&self) -> AskId {
-        AskId(self.numbered.fetch_add(1, Ordering::Relaxed))
+    fn number(&self) -> RequestId {
+        RequestId(self.numbered.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Whether it was sent: it is not when the daemon stops.
-    async fn send(&self, ask: Ask) -> bool {
-        self.sender.send(ask).await.is_ok()
+    async fn send(&self, message: ConnectionMessage) -> bool {
+        self.sender.send(message).await.is_ok()
     }
 }
 
-/// The lines before a task's output.
+/// The first line of a task's output: the stream has begun.
 const FOLLOWING: &str = "following";
 
 /// Serves one connection until either side closes it.
 pub(super) async fn serve(
     connection: OpenConnection,
-    asks: Asks,
+    requests: RequestSender,
     streams: Streams,
     stopping: StopRequest,
 ) {
@@ -104,7 +104,7 @@ pub(super) async fn serve(
         let request = tokio::select! {
             request = read_request(&mut reader) => request,
             // The daemon stops: an incomplete request is not worth waiting for.
-            () = asks.sender.closed() => return,
+            () = requests.sender.closed() => return,
         };
         let request = match request {
             Ok(Some(request)) => request,
@@ -140,13 +140,15 @@ pub(super) async fn serve(
                 let response = removed.map_or_else(Response::Refused, |()| Response::Done);
                 answer(&mut writer, &response).await
             }
-            Request::Wait(request) => wait(&mut reader, &mut writer, &asks, None, request).await,
+            Request::Wait(request) => {
+                wait(&mut reader, &mut writer, &requests, None, request).await
+            }
             Request::To { session, request } => {
                 if let Request::Wait(request) = *request {
-                    wait(&mut reader, &mut writer, &asks, Some(session), request).await
+                    wait(&mut reader, &mut writer, &requests, Some(session), request).await
                 } else if may_be_addressed(&request) {
                     let request = Request::To { session, request };
-                    ask(&mut reader, &mut writer, &asks, request).await
+                    forward(&mut reader, &mut writer, &requests, request).await
                 } else {
                     let message = "this request does not name its session".to_owned();
                     let refusal = Refusal::new(RefusalKind::Usage, message);
@@ -154,7 +156,7 @@ pub(super) async fn serve(
                 }
             }
             Request::Follow { window, raw } => {
-                follow(&mut reader, &mut writer, &asks, window, raw).await
+                follow(&mut reader, &mut writer, &requests, window, raw).await
             }
             // Not through the event loop: a request to stop waits for nothing else.
             Request::Stop { cleanup: false } => {
@@ -183,7 +185,7 @@ pub(super) async fn serve(
             | Request::Explain { .. }
             | Request::MakeRoom { .. }
             | Request::Stop { cleanup: true }) => {
-                ask(&mut reader, &mut writer, &asks, request).await
+                forward(&mut reader, &mut writer, &requests, request).await
             }
         };
         if !goes_on {
@@ -231,16 +233,21 @@ type WriteHalf = tokio::net::unix::OwnedWriteHalf;
 
 /// Answers one request. Returns whether the connection continues. A client that disconnects stops
 /// waiting.
-async fn ask(reader: &mut ReadHalf, writer: &mut WriteHalf, asks: &Asks, request: Request) -> bool {
+async fn forward(
+    reader: &mut ReadHalf,
+    writer: &mut WriteHalf,
+    requests: &RequestSender,
+    request: Request,
+) -> bool {
     let (reply, response) = oneshot::channel();
-    let id = asks.number();
-    let ask = Ask::Request {
+    let id = requests.number();
+    let message = ConnectionMessage::Request {
         id,
         request,
         received_at: Instant::now(),
         reply,
     };
-    if !asks.send(ask).await {
+    if !requests.send(message).await {
         return false;
     }
     tokio::select! {
@@ -250,7 +257,7 @@ async fn ask(reader: &mut ReadHalf, writer: &mut WriteHalf, asks: &Asks, request
             Err(_) => false,
         },
         () = closed(reader) => {
-            asks.send(Ask::Left(id)).await;
+            requests.send(ConnectionMessage::Left(id)).await;
             false
         }
     }
@@ -263,27 +270,27 @@ enum AnswerResult {
     Gone,
 }
 
-/// Answers a wait: that it has begun, if the client asks for that, and its result. Returns whether the
+/// Answers a wait: that it has begun, if the client requests for that, and its result. Returns whether the
 /// connection continues. A client that disconnects ends its wait.
 async fn wait(
     reader: &mut ReadHalf,
     writer: &mut WriteHalf,
-    asks: &Asks,
+    requests: &RequestSender,
     session: Option<String>,
     request: WaitRequest,
 ) -> bool {
     let (reply, mut response) = oneshot::channel();
     let (begun, has_begun) = oneshot::channel();
     let says_when_it_begins = request.says_when_it_begins;
-    let id = asks.number();
-    let ask = Ask::Wait {
+    let id = requests.number();
+    let message = ConnectionMessage::Wait {
         id,
         session,
         request,
         begun,
         reply,
     };
-    if !asks.send(ask).await {
+    if !requests.send(message).await {
         return false;
     }
     let serve = async {
@@ -307,7 +314,7 @@ async fn wait(
     match served {
         AnswerResult::Done => true,
         AnswerResult::Gone => {
-            asks.send(Ask::Left(id)).await;
+            requests.send(ConnectionMessage::Left(id)).await;
             false
         }
     }
@@ -367,25 +374,25 @@ async fn consume(
 async fn follow(
     reader: &mut ReadHalf,
     writer: &mut WriteHalf,
-    asks: &Asks,
+    requests: &RequestSender,
     window: String,
     raw: bool,
 ) -> bool {
     let (reply, response) = oneshot::channel();
-    let id = asks.number();
-    let ask = Ask::Follow {
+    let id = requests.number();
+    let message = ConnectionMessage::Follow {
         id,
         window,
         raw,
         reply,
     };
-    if !asks.send(ask).await {
+    if !requests.send(message).await {
         return false;
     }
     let begun = tokio::select! {
         begun = response => begun,
         () = closed(reader) => {
-            asks.send(Ask::Left(id)).await;
+            requests.send(ConnectionMessage::Left(id)).await;
             return false;
         }
     };
@@ -409,7 +416,7 @@ async fn follow(
         () = serve => {}
         () = until_closed(reader) => {}
     }
-    asks.send(Ask::Left(id)).await;
+    requests.send(ConnectionMessage::Left(id)).await;
     false
 }
 

@@ -185,10 +185,10 @@ impl ControlClients {
         let mut answered = None;
         for change in changes {
             match change {
-                Change::Task => answered = Some(Change::Task),
-                Change::Windows => {
-                    if answered != Some(Change::Task) {
-                        answered = Some(Change::Windows);
+                Change::AnyWindow => answered = Some(Change::AnyWindow),
+                Change::KnownWindows => {
+                    if answered != Some(Change::AnyWindow) {
+                        answered = Some(Change::KnownWindows);
                     }
                 }
                 Change::Output => answered = answered.or(Some(Change::Output)),
@@ -309,11 +309,11 @@ fn of_report(reported: ReportedWindows, activity: &mut PaneActivity) -> Change {
                     activity.record_bells(window, bells);
                 }
             }
-            Change::Windows
+            Change::KnownWindows
         }
         ReportedWindows::Unknown => {
             activity.record_any();
-            Change::Task
+            Change::AnyWindow
         }
     }
 }
@@ -334,7 +334,7 @@ fn of_notification(
         }
         Notification::WindowAdd(window) | Notification::WindowRenamed(window) => {
             activity.record_window(*window);
-            Some(Change::Task)
+            Some(Change::AnyWindow)
         }
         Notification::LayoutChange(window) => {
             activity.record_window(*window);
@@ -342,11 +342,11 @@ fn of_notification(
         }
         Notification::WindowClose(window) => {
             activity.record_closed(*window);
-            Some(Change::Windows)
+            Some(Change::KnownWindows)
         }
         Notification::SessionRenamed | Notification::SessionChanged(_) | Notification::Exit(_) => {
             activity.record_any();
-            Some(Change::Task)
+            Some(Change::AnyWindow)
         }
         Notification::Output { pane, .. } | Notification::ExtendedOutput { pane, .. } => {
             activity.record_output(*pane).then_some(Change::Output)

@@ -121,7 +121,7 @@ impl Endpoint {
     }
 
     /// Checks whether everything is still there, if that is due, and creates again what is not.
-    pub(super) fn keep(&mut self) -> EndpointOwner {
+    pub(super) fn check_and_recreate(&mut self) -> EndpointOwner {
         if self.next_deadline() > Instant::now() {
             return EndpointOwner::Ours;
         }

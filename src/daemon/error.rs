@@ -30,7 +30,7 @@ pub(crate) enum DaemonError {
     #[error("already running (pid {pid}) for session `{name}`")]
     Elsewhere {
         pid: u32,
-        /// The name that it was asked for.
+        /// Its start name.
         name: String,
     },
     /// The socket or the log cannot be created.

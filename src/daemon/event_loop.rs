@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::connection::Ask;
+use super::alert_displays::Displays;
+use super::connection::ConnectionMessage;
 use super::disuse::Disuse;
 use super::endpoint::{Endpoint, EndpointOwner};
 use super::feed_publisher::{Displayable, FeedPublisher, Publication};
 use super::link::{Link, LinkReport};
-use super::notices::Displays;
 use super::options::Options;
 use super::output_queue::{OutputReceiver, OutputSender, output_queue};
 use super::service_manager::ServiceManager;
@@ -25,13 +25,13 @@ use super::timer::Timer;
 use crate::clock::now;
 use crate::model::{Body, EventKind, Level, Millis, Now, WindowId};
 use crate::paths::Paths;
-use crate::session::{AskId, Effect, Input, Session, StoreState};
+use crate::session::{Effect, Input, RequestId, Session, StoreState};
 use crate::store::{Archiver, BegunRun, StoreGone, UsualDuration};
 use crate::tmux::Traffic;
 use crate::wire::{Counters, DaemonStatus, Refusal, Request, Response};
 
 /// How many requests may be queued for the event loop; further ones wait in their connections.
-pub(super) const ASKS_QUEUED: usize = 32;
+pub(super) const MESSAGES_QUEUED: usize = 32;
 
 /// Every alert that is gathered is due within this time.
 const GATHERED: Duration = Duration::from_secs(60);
@@ -54,9 +54,9 @@ pub(super) struct EventLoop {
     sinks: Option<Arc<Sinks>>,
     service_manager: Option<ServiceManager>,
     /// Clients that wait for an answer.
-    askers: BTreeMap<AskId, Asker>,
+    pending_replies: BTreeMap<RequestId, PendingReply>,
     /// When their requests were received, without waits and output streams.
-    received_at: BTreeMap<AskId, Instant>,
+    received_at: BTreeMap<RequestId, Instant>,
     started_at: Millis,
     leaves_when_useless: bool,
     /// Since when there has been neither session nor reader.
@@ -71,7 +71,7 @@ pub(super) struct EventLoop {
 }
 
 /// What a client waits for.
-enum Asker {
+enum PendingReply {
     /// One.
     Request(oneshot::Sender<Response>),
     /// One, with the session's present name.
@@ -91,7 +91,7 @@ enum Asker {
 
 /// Everything that wakes the event loop, and so everything that can make the daemon do something.
 enum Wake {
-    Asked(Box<Ask>),
+    Message(Box<ConnectionMessage>),
     /// The link reports a change or the outcome of a job.
     Reported(LinkReport),
     /// The store has written something, or the disk has refused it.
@@ -130,7 +130,7 @@ impl EventLoop {
             displays: Displays::new(&options.config),
             sinks: None,
             service_manager: options.service_manager.clone(),
-            askers: BTreeMap::new(),
+            pending_replies: BTreeMap::new(),
             received_at: BTreeMap::new(),
             started_at: now().wall,
             leaves_when_useless: options.leaves_when_useless,
@@ -143,7 +143,7 @@ impl EventLoop {
     }
 
     /// Shows these sinks in the status, and stops them at the end.
-    pub(super) fn has_sinks(&mut self, sinks: Option<Arc<Sinks>>) {
+    pub(super) fn set_sinks(&mut self, sinks: Option<Arc<Sinks>>) {
         self.sinks = sinks;
     }
 
@@ -160,7 +160,7 @@ impl EventLoop {
         }
         // Its result is in the feed before the daemon reports that it is ready. A disk that hangs
         // does not prevent serving.
-        self.settle(patience).await;
+        self.wait_for_disk(patience).await;
     }
 
     /// Returns the service manager that started the daemon, if one did.
@@ -175,7 +175,11 @@ impl EventLoop {
     }
 
     /// Serves until the daemon is to stop.
-    pub(super) async fn run(&mut self, endpoint: &mut Endpoint, asked: &mut mpsc::Receiver<Ask>) {
+    pub(super) async fn run(
+        &mut self,
+        endpoint: &mut Endpoint,
+        messages: &mut mpsc::Receiver<ConnectionMessage>,
+    ) {
         let stopping = self.stopping.clone();
         let mut timer = Timer::new();
         while !self.is_leaving {
@@ -187,7 +191,7 @@ impl EventLoop {
             // stop request is remembered.
             let wake = tokio::select! {
                 () = stopping.asked() => Wake::Stop,
-                Some(ask) = asked.recv() => Wake::Asked(Box::new(ask)),
+                Some(message) = messages.recv() => Wake::Message(Box::new(message)),
                 report = self.link.report() => Wake::Reported(report),
                 stored = self.publisher.changed() => Wake::Stored(stored),
                 window = self.displays.clicked() => Wake::Clicked(window),
@@ -227,11 +231,11 @@ impl EventLoop {
                     tracing::error!(%error, "leaving");
                     return;
                 }
-                Wake::Due => match endpoint.keep() {
+                Wake::Due => match endpoint.check_and_recreate() {
                     EndpointOwner::Ours => self.on_deadline(),
                     EndpointOwner::Theirs => return,
                 },
-                Wake::Asked(ask) => self.on_ask(*ask),
+                Wake::Message(request_id) => self.on_message(*request_id),
             }
         }
     }
@@ -296,7 +300,7 @@ impl EventLoop {
 
     /// Waits until the disk has accepted or refused everything recorded by now, and the counts are
     /// published, within this time.
-    async fn settle(&mut self, limit: Duration) {
+    async fn wait_for_disk(&mut self, limit: Duration) {
         let (seq, counts) = (self.publisher.given_seq(), self.publisher.given_counts());
         let deadline = Instant::now() + limit;
         while !self.publisher.has_tried(seq, counts) {
@@ -374,74 +378,79 @@ impl EventLoop {
                 let is_taken = self.publisher.save(&look, bookmark, first_undelivered);
                 return (!is_taken).then_some(Input::NotSaved);
             }
-            Effect::Answer(ask, response) => self.answer(ask, response),
-            Effect::Begun(ask) => {
-                if let Some(Asker::Wait { begun, .. }) = self.askers.get_mut(&ask)
+            Effect::Answer(request_id, response) => self.answer(request_id, response),
+            Effect::Begun(request_id) => {
+                if let Some(PendingReply::Wait { begun, .. }) =
+                    self.pending_replies.get_mut(&request_id)
                     && let Some(begun) = begun.take()
                 {
                     // Clients that have disconnected need not know.
                     begun.send(()).unwrap_or_default();
                 }
             }
-            Effect::Following(ask) => {
-                if let Some(Asker::Stream(reply)) = self.askers.remove(&ask) {
+            Effect::Following(request_id) => {
+                if let Some(PendingReply::Stream(reply)) = self.pending_replies.remove(&request_id)
+                {
                     let (output, receiver) = output_queue();
-                    self.askers.insert(ask, Asker::Streaming(output));
+                    self.pending_replies
+                        .insert(request_id, PendingReply::Streaming(output));
                     drop(reply.send(Ok(receiver)));
                 }
             }
-            Effect::Output(ask, piece) => {
+            Effect::Output(request_id, piece) => {
                 // A client that is too far behind is disconnected, so that its output never has
                 // gaps.
-                if let Some(Asker::Streaming(output)) = self.askers.get(&ask)
+                if let Some(PendingReply::Streaming(output)) = self.pending_replies.get(&request_id)
                     && !output.send(piece)
                 {
-                    self.askers.remove(&ask);
-                    return Some(Input::Left(ask));
+                    self.pending_replies.remove(&request_id);
+                    return Some(Input::Left(request_id));
                 }
             }
-            Effect::OutputEnd(ask) => {
-                if let Some(Asker::Streaming(output)) = self.askers.remove(&ask) {
+            Effect::OutputEnd(request_id) => {
+                if let Some(PendingReply::Streaming(output)) =
+                    self.pending_replies.remove(&request_id)
+                {
                     output.end();
                 }
             }
-            Effect::OutputCut(ask) => drop(self.askers.remove(&ask)),
+            Effect::OutputCut(request_id) => drop(self.pending_replies.remove(&request_id)),
             Effect::Log(entry) => session_log::write(entry),
             Effect::Leave => self.is_leaving = true,
         }
         None
     }
 
-    fn answer(&mut self, ask: AskId, response: Response) {
-        match self.received_at.remove(&ask) {
-            Some(received_at) => self.note_answer(ask, received_at),
+    fn answer(&mut self, request_id: RequestId, response: Response) {
+        match self.received_at.remove(&request_id) {
+            Some(received_at) => self.note_answer(request_id, received_at),
             // A wait, or an output stream.
-            None => tracing::debug!(ask = ask.0, "answer"),
+            None => tracing::debug!(id = request_id.0, "answer"),
         }
         // Clients that have disconnected need no answer.
-        match self.askers.remove(&ask) {
+        match self.pending_replies.remove(&request_id) {
             Some(
-                Asker::Request(reply)
-                | Asker::Wait {
+                PendingReply::Request(reply)
+                | PendingReply::Wait {
                     reply,
                     is_named: false,
                     ..
                 },
             ) => drop(reply.send(response)),
             Some(
-                Asker::Named(reply)
-                | Asker::Wait {
+                PendingReply::Named(reply)
+                | PendingReply::Wait {
                     reply,
                     is_named: true,
                     ..
                 },
             ) => drop(reply.send(self.named(response))),
-            Some(Asker::Stream(reply)) => {
+            Some(PendingReply::Stream(reply)) => {
                 if let Response::Refused(refusal) = response {
                     drop(reply.send(Err(refusal)));
                 }
             }
-            Some(Asker::Streaming(_)) | None => {}
+            Some(PendingReply::Streaming(_)) | None => {}
         }
     }
 
@@ -457,31 +466,31 @@ impl EventLoop {
     }
 
     /// Notes the answer to a request that was received at this time.
-    fn note_answer(&mut self, ask: AskId, received_at: Instant) {
+    fn note_answer(&mut self, request_id: RequestId, received_at: Instant) {
         let took = received_at.elapsed();
         self.slowest_answer = self.slowest_answer.max(took);
-        tracing::debug!(ask = ask.0, ?took, "answer");
+        tracing::debug!(id = request_id.0, ?took, "answer");
     }
 
-    fn on_ask(&mut self, ask: Ask) {
-        match ask {
-            Ask::Request {
+    fn on_message(&mut self, message: ConnectionMessage) {
+        match message {
+            ConnectionMessage::Request {
                 id,
                 request: request @ Request::Status,
                 received_at,
                 reply,
             } => {
-                tracing::debug!(ask = id.0, request = request.name(), "request");
+                tracing::debug!(id = id.0, request = request.name(), "request");
                 self.note_answer(id, received_at);
                 drop(reply.send(Response::Status(Box::new(self.status()))));
             }
-            Ask::Request {
+            ConnectionMessage::Request {
                 id,
                 request: Request::MakeRoom { successor },
                 received_at,
                 reply,
             } => {
-                tracing::debug!(ask = id.0, request = "make-room", successor, "request");
+                tracing::debug!(id = id.0, request = "make-room", successor, "request");
                 self.note_answer(id, received_at);
                 let response = match succession::refusal(&successor, &self.usage()) {
                     Some(refusal) => Response::Refused(refusal),
@@ -493,36 +502,36 @@ impl EventLoop {
                 };
                 drop(reply.send(response));
             }
-            Ask::Request {
+            ConnectionMessage::Request {
                 id,
                 request,
                 received_at,
                 reply,
             } => {
-                tracing::debug!(ask = id.0, request = request.name(), "request");
+                tracing::debug!(id = id.0, request = request.name(), "request");
                 self.received_at.insert(id, received_at);
-                let asker = if matches!(request, Request::To { .. }) {
-                    Asker::Named(reply)
+                let pending = if matches!(request, Request::To { .. }) {
+                    PendingReply::Named(reply)
                 } else {
-                    Asker::Request(reply)
+                    PendingReply::Request(reply)
                 };
-                self.askers.insert(id, asker);
-                self.take(Input::Asked(id, request));
+                self.pending_replies.insert(id, pending);
+                self.take(Input::Requested(id, request));
             }
-            Ask::Wait {
+            ConnectionMessage::Wait {
                 id,
                 session,
                 request,
                 begun,
                 reply,
             } => {
-                tracing::debug!(ask = id.0, request = "wait", task = request.task, "request");
-                let asker = Asker::Wait {
+                tracing::debug!(id = id.0, request = "wait", task = request.task, "request");
+                let pending = PendingReply::Wait {
                     begun: Some(begun),
                     reply,
                     is_named: session.is_some(),
                 };
-                self.askers.insert(id, asker);
+                self.pending_replies.insert(id, pending);
                 let wait = Request::Wait(request);
                 let request = match session {
                     None => wait,
@@ -531,22 +540,22 @@ impl EventLoop {
                         request: Box::new(wait),
                     },
                 };
-                self.take(Input::Asked(id, request));
+                self.take(Input::Requested(id, request));
             }
-            Ask::Follow {
+            ConnectionMessage::Follow {
                 id,
                 window,
                 raw,
                 reply,
             } => {
-                tracing::debug!(ask = id.0, request = "follow", window, raw, "request");
-                self.askers.insert(id, Asker::Stream(reply));
-                self.take(Input::Asked(id, Request::Follow { window, raw }));
+                tracing::debug!(id = id.0, request = "follow", window, raw, "request");
+                self.pending_replies.insert(id, PendingReply::Stream(reply));
+                self.take(Input::Requested(id, Request::Follow { window, raw }));
             }
-            Ask::Left(id) => {
-                tracing::debug!(ask = id.0, "left");
+            ConnectionMessage::Left(id) => {
+                tracing::debug!(id = id.0, "left");
                 self.received_at.remove(&id);
-                self.askers.remove(&id);
+                self.pending_replies.remove(&id);
                 self.take(Input::Left(id));
             }
         }
@@ -613,7 +622,7 @@ impl EventLoop {
             is_autostarted: self.leaves_when_useless,
             waits: self.session.n_waits(),
             readers: self.n_readers(),
-            requests: self.askers.len(),
+            requests: self.pending_replies.len(),
             has_delivery: self.session.has_undelivered(),
         }
     }

@@ -21,14 +21,14 @@ const FLUSHES_AFTER_RUN: u32 = 2;
 pub(super) struct FlushSchedule {
     flushed: Instant,
     /// How many flushes are due because programs have run.
-    owed: u32,
+    flushes_left: u32,
 }
 
 impl FlushSchedule {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             flushed: now,
-            owed: FLUSHES_AFTER_RUN,
+            flushes_left: FLUSHES_AFTER_RUN,
         }
     }
 
@@ -36,13 +36,13 @@ impl FlushSchedule {
     /// since the last call.
     pub(super) fn take_due(&mut self, has_run: bool, now: Instant) -> bool {
         if has_run {
-            self.owed = FLUSHES_AFTER_RUN;
+            self.flushes_left = FLUSHES_AFTER_RUN;
         }
         let pause = now.saturating_duration_since(self.flushed);
-        let is_due = pause >= MAX_PAUSE || (self.owed > 0 && pause >= MIN_PAUSE);
+        let is_due = pause >= MAX_PAUSE || (self.flushes_left > 0 && pause >= MIN_PAUSE);
         if is_due {
             self.flushed = now;
-            self.owed = self.owed.saturating_sub(1);
+            self.flushes_left = self.flushes_left.saturating_sub(1);
         }
         is_due
     }
@@ -52,7 +52,7 @@ impl FlushSchedule {
 mod tests {
     use super::*;
 
-    /// Asks every two seconds; `has_run` says when programs have run.
+    /// RequestSender every two seconds; `has_run` says when programs have run.
     fn flushes(has_run: &str) -> String {
         let start = Instant::now();
         let mut schedule = FlushSchedule::new(start);

@@ -25,6 +25,7 @@ pub(super) async fn run(
     let Some(session) = link.attached_session() else {
         return (None, Response::Unattached);
     };
+    link.write_runs_named(&request.name).await;
     match launch(link, paths, session, &plan_of(request)).await {
         Ok(Some(launched)) => {
             link.note_launched(launched.window, Some(launched.pane));
@@ -42,6 +43,7 @@ pub(super) async fn restart(
     options: &Options,
     due: &DueRestart,
 ) -> Result<RestartEnd, TmuxError> {
+    link.write_runs_of(&[due.task.window]).await;
     let paths = &options.paths;
     let order = TaskRestart {
         task: &due.task,

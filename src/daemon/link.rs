@@ -13,10 +13,10 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
+use super::alert_displays::DueAlerts;
 use super::flush_schedule::FlushSchedule;
 use super::job_limits::{ORDER, time_limit};
 use super::link_jobs::{Done, LinkJobs};
-use super::notices::DueAlerts;
 use super::options::Options;
 use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
@@ -248,7 +248,7 @@ impl LinkTask {
                         self.jobs.link.read_activity();
                     }
                     if is_due(asking) {
-                        self.ask_terminals().await;
+                        self.examine_terminals().await;
                     }
                 }
                 () = ready(()), if self.jobs.link.has_options_to_set() => {
@@ -265,17 +265,8 @@ impl LinkTask {
             tracing::debug!(scope = ?order.scope, windows = ?order.windows, "look");
         }
         let limit = time_limit(&job);
-        let performed = async {
-            let link = &mut self.jobs.link;
-            if let Job::Launch(request) = &job {
-                link.write_runs_named(&request.name).await;
-            } else if let Job::Restart(due) = &job {
-                link.write_runs_of(&[due.task.window]).await;
-            }
-            self.jobs.perform(job).await
-        };
         let done = tokio::select! {
-            done = timeout(limit, performed) => done.unwrap_or_else(|_| {
+            done = timeout(limit, self.jobs.perform(job)) => done.unwrap_or_else(|_| {
                 Done::failed(format!("tmux does not answer: gave up after {limit:?}"))
             }),
             // Only when the daemon stops: the outcome is not needed any more.
@@ -308,7 +299,7 @@ impl LinkTask {
     }
 
     /// Examines terminals, and makes tmux send pending notifications.
-    async fn ask_terminals(&mut self) {
+    async fn examine_terminals(&mut self) {
         let waiting = &self.waiting;
         let waits = |window| waiting.contains(&window);
         let now = Instant::now().into_std();

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::alert_displays::{DueAlerts, StatusLineDisplay};
 use super::launches::task_record;
-use super::notices::{DueAlerts, TmuxNotices};
 use super::options::Options;
 use super::pane_reading::PaneReading;
 use super::run_archiver::RunArchiver;
@@ -23,16 +23,16 @@ use crate::tmux::{self, Connection, TmuxError, Unless};
 use crate::wire::{LogRequest, Response};
 
 /// How long tmux may take to read the last output of a run after the kernel has reported its end.
-const LAST_WORDS: Duration = Duration::from_millis(100);
+const LAST_OUTPUT_LIMIT: Duration = Duration::from_millis(100);
 
 /// How often tmux is queried meanwhile: it does not report that it has read the last output.
-const LAST_WORDS_PAUSE: Duration = Duration::from_millis(2);
+const LAST_OUTPUT_PAUSE: Duration = Duration::from_millis(2);
 
 /// Runs jobs.
 #[derive(Debug)]
 pub(super) struct LinkJobs {
     pub(super) link: SessionLink,
-    notices: TmuxNotices,
+    notices: StatusLineDisplay,
     options: Options,
     archiver: RunArchiver,
     /// Cleans up after the scan for other sessions; `None` once that has begun.
@@ -74,7 +74,7 @@ impl LinkJobs {
     ) -> Self {
         Self {
             link,
-            notices: TmuxNotices::new(&options.config),
+            notices: StatusLineDisplay::new(&options.config),
             options: options.clone(),
             archiver,
             cleaner: Some(cleaner),
@@ -151,9 +151,9 @@ impl LinkJobs {
                 let restarted = launches::restart(&mut self.link, &self.options, &due);
                 Done::of(restarted.await.map(JobOutcome::Restarted).map_err(text))
             }),
-            Job::ForgetEnvironments(present, gone) => boxed(move || async move {
+            Job::ForgetEnvironments(cleanup) => boxed(move || async move {
                 let folder = self.options.paths.kept_environments();
-                tmux::forget_environments(&folder, &present, &gone);
+                tmux::forget_environments(&folder, &cleanup.present, &cleanup.gone);
                 Done::of(Ok(JobOutcome::Finished))
             }),
             Job::Type(task, explanation, request) => boxed(move || async move {
@@ -327,12 +327,12 @@ impl LinkJobs {
             } = reading;
             before.extend(until_then);
             // The kernel may have reported the end before tmux has read all output.
-            let is_settled = last_of
+            let has_all_output = last_of
                 .as_ref()
-                .is_none_or(|task| is_settled(&output, task));
-            if !is_settled && began.elapsed() < LAST_WORDS {
+                .is_none_or(|task| has_all_output(&output, task));
+            if !has_all_output && began.elapsed() < LAST_OUTPUT_LIMIT {
                 before.extend(after);
-                tokio::time::sleep(LAST_WORDS_PAUSE).await;
+                tokio::time::sleep(LAST_OUTPUT_PAUSE).await;
                 continue;
             }
             judge_entries(&mut entries, &output);
@@ -387,7 +387,7 @@ impl LinkJobs {
 }
 
 /// Whether no more output comes from the ended run of this pane.
-fn is_settled(output: &PaneOutput, task: &Task) -> bool {
+fn has_all_output(output: &PaneOutput, task: &Task) -> bool {
     output.is_dead || (output.pid.is_some() && output.pid != task.pid)
 }
 

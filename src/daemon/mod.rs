@@ -1,6 +1,7 @@
 //! The daemon: one per task session. It owns the session's state machine, and is where the edges meet.
 
 mod acceptor;
+mod alert_displays;
 mod allowance;
 mod assembly;
 mod connection;
@@ -20,7 +21,6 @@ mod link_jobs;
 mod lock;
 mod log;
 mod log_queue;
-mod notices;
 mod open_connection;
 mod options;
 mod output_follower;

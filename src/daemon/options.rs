@@ -11,7 +11,7 @@ use crate::tmux::Server;
 /// A daemon's options.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
-    /// The task session as it is asked for.
+    /// The task session, by the name that the daemon was started with.
     pub session: String,
     /// Its tmux server.
     pub server: Server,

@@ -1,7 +1,7 @@
 //! Which daemon supervises a session that has, or had, more than one name.
 //!
-//! A daemon is found by the name that it was asked for, and follows its session through renames. So
-//! a session can be asked for by its present name while it is supervised under an earlier one: the
+//! A daemon is found by its session's start name, and follows the session through renames. So a
+//! session can be asked for by its present name while it is supervised under an earlier one: the
 //! mark that the daemon left on it shows which.
 
 use std::fs;
@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use super::lock;
 use crate::feed::load_saved;
 use crate::model::SessionLife;
-use crate::paths::{Env, Paths, PathsError, asked_by_id, name_in};
+use crate::paths::{Env, Paths, PathsError, name_in, start_name_by_id};
 use crate::process::{is_our_program, parent};
 use crate::tmux::{self, Connection, Mark, MarkedSession, Probe, Server, TmuxError};
 use crate::wire::SavedSession;
@@ -32,11 +32,11 @@ const ATTACHES_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct ResolvedName {
     /// The session's present name; `None` when there is no such session.
     pub name: Option<String>,
-    /// How its daemon is asked for, whether one runs or not.
-    pub asked: String,
+    /// Its start name, by which its daemon is found, whether one runs or not.
+    pub start_name: String,
 }
 
-/// Asks tmux once what the name means: the session with that name; if there is none, the session
+/// RequestSender tmux once what the name means: the session with that name; if there is none, the session
 /// that the last daemon of this name supervised, through renames.
 ///
 /// # Errors
@@ -71,7 +71,7 @@ fn choose(
     let Some(found) = named.or(left) else {
         return ResolvedName {
             name: None,
-            asked: name.to_owned(),
+            start_name: name.to_owned(),
         };
     };
     let owner = match left {
@@ -81,7 +81,7 @@ fn choose(
     };
     ResolvedName {
         name: Some(found.name.clone()),
-        asked: asked_for(found, name, owner, kept, is_living),
+        start_name: start_name(found, name, owner, kept, is_living),
     }
 }
 
@@ -95,8 +95,8 @@ enum FolderOwner {
     None,
 }
 
-/// Returns how the session `found`, which `name` means, is asked for.
-fn asked_for(
+/// Returns the start name of the session `found`, which `name` means.
+fn start_name(
     found: &MarkedSession,
     name: &str,
     owner: FolderOwner,
@@ -110,19 +110,19 @@ fn asked_for(
         FolderOwner::SameSession => name.to_owned(),
         // The feed of another session is not continued while that session exists.
         FolderOwner::OtherSession => {
-            kept(&found.life).unwrap_or_else(|| asked_by_id(name, found.life.id))
+            kept(&found.life).unwrap_or_else(|| start_name_by_id(name, found.life.id))
         }
         FolderOwner::None => kept(&found.life).unwrap_or_else(|| name.to_owned()),
     }
 }
 
-/// Returns how the session is asked for, given that the folder of its name belongs to another
+/// Returns the start name of the session, given that the folder of its name belongs to another
 /// existing session.
-pub(super) fn asked_of(server: &Server, paths: &Paths, session: &MarkedSession) -> String {
+pub(super) fn start_name_of(server: &Server, paths: &Paths, session: &MarkedSession) -> String {
     let kept = |life: &SessionLife| kept_as(server, paths, life);
     let is_living = |mark: &Mark| is_living(server, mark);
     let owner = FolderOwner::OtherSession;
-    asked_for(session, &session.name, owner, kept, is_living)
+    start_name(session, &session.name, owner, kept, is_living)
 }
 
 /// Returns the session that a daemon of these `paths` supervises: the one whose state is there,
@@ -140,12 +140,13 @@ pub(super) async fn occupant(
     let left = sessions
         .iter()
         .position(|session| Some(&session.life) == life.as_ref());
-    let is_free =
-        |life: &SessionLife| kept_as(server, paths, life).is_none_or(|asked| asked == paths.asked);
+    let is_free = |life: &SessionLife| {
+        kept_as(server, paths, life).is_none_or(|start_name| start_name == paths.start_name)
+    };
     let named = || {
-        sessions
-            .iter()
-            .position(|session| session.name == name_in(&paths.asked) && is_free(&session.life))
+        sessions.iter().position(|session| {
+            session.name == name_in(&paths.start_name) && is_free(&session.life)
+        })
     };
     Ok(left.or_else(named).map(|index| sessions.swap_remove(index)))
 }
@@ -163,7 +164,7 @@ fn load(file: &Path) -> Option<SavedSession> {
 }
 
 /// Searches the states of all task sessions, of which `paths` is one, for this life of a session.
-/// Returns how it is asked for; of several, the one saved last.
+/// Returns its start name; of several, the one saved last.
 pub(super) fn kept_as(server: &Server, paths: &Paths, life: &SessionLife) -> Option<String> {
     let created = Duration::from_secs(u64::try_from(life.created).unwrap_or_default());
     let earliest = UNIX_EPOCH.checked_add(created.saturating_sub(CLOCK_SET_BACK))?;
@@ -175,22 +176,22 @@ pub(super) fn kept_as(server: &Server, paths: &Paths, life: &SessionLife) -> Opt
                 .to_life()
                 .is_ok_and(|saved| saved.as_ref() == Some(life))
         })?;
-        let asked = saved.asked_for().to_owned();
+        let start_name = saved.start_name().to_owned();
         // Neither a copy of another folder nor one created by an earlier version for another name.
-        let is_at_home = paths_of(server, &asked).is_ok_and(|paths| paths.saved() == file);
-        is_at_home.then_some((saved.snapshot.captured_at, asked))
+        let is_at_home = paths_of(server, &start_name).is_ok_and(|paths| paths.saved() == file);
+        is_at_home.then_some((saved.snapshot.captured_at, start_name))
     });
-    found.max().map(|(_, asked)| asked)
+    found.max().map(|(_, start_name)| start_name)
 }
 
 fn changed_at(file: &Path) -> Option<SystemTime> {
     fs::symlink_metadata(file).ok()?.modified().ok()
 }
 
-/// Returns the files of the session that is asked for like this.
-pub(super) fn paths_of(server: &Server, asked: &str) -> Result<Paths, PathsError> {
+/// Returns the files of the session with this start name.
+pub(super) fn paths_of(server: &Server, start_name: &str) -> Result<Paths, PathsError> {
     let env: Env<'_> = &|name| std::env::var_os(name);
-    Paths::locate(server.socket(), asked, env)
+    Paths::locate(server.socket(), start_name, env)
 }
 
 /// Which daemon supervises a session.
@@ -202,7 +203,7 @@ pub(super) enum Claim {
     Theirs(Mark),
 }
 
-/// Marks the session as ours, under the name that it was asked for, unless another daemon follows
+/// Marks the session as ours, under its start name, unless another daemon follows
 /// it under a former name. Of two daemons that try, one succeeds.
 ///
 /// # Errors
@@ -220,18 +221,18 @@ pub(super) async fn claim(
         name: name.to_owned(),
     };
     let mut connection = Connection::OneShot(server);
-    let mut bears = tmux::claim(&mut connection, life.id, None, &ours).await?;
-    if bears != ours && (bears.name == name || !is_living(server, &bears)) {
-        if is_supervised(server, life, bears.pid).await {
-            return Err(TmuxError::OtherDaemon { pid: bears.pid });
+    let mut mark = tmux::claim(&mut connection, life.id, None, &ours).await?;
+    if mark != ours && (mark.name == name || !is_living(server, &mark)) {
+        if is_supervised(server, life, mark.pid).await {
+            return Err(TmuxError::OtherDaemon { pid: mark.pid });
         }
         // Left by a daemon that was killed.
-        bears = tmux::claim(&mut connection, life.id, Some(&bears), &ours).await?;
+        mark = tmux::claim(&mut connection, life.id, Some(&mark), &ours).await?;
     }
-    Ok(if bears == ours {
+    Ok(if mark == ours {
         Claim::Ours
     } else {
-        Claim::Theirs(bears)
+        Claim::Theirs(mark)
     })
 }
 
@@ -287,7 +288,7 @@ mod tests {
 
     /// Daemons with odd pids are running. `left` is the session whose state is in the folder of the
     /// name `work`, `kept` one whose state is in the folder of `first`. Returns which session is
-    /// meant and how it is asked for.
+    /// meant and its start name.
     #[track_caller]
     fn check(
         sessions: &[MarkedSession],
@@ -301,7 +302,7 @@ mod tests {
             mark.pid % 2 == 1
         });
         assert_eq!(
-            (resolved.name.as_deref(), resolved.asked.as_str()),
+            (resolved.name.as_deref(), resolved.start_name.as_str()),
             expected
         );
     }
@@ -336,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_session_that_is_supervised_is_asked_for_as_its_daemon_was() {
-        // The first one was asked for as `work` and is `other` now.
+        // The first one was started as `work` and is `other` now.
         let swapped = |pids: [u32; 2]| {
             [
                 session(1, "other", Some((pids[0], "work"))),

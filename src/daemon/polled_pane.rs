@@ -121,7 +121,12 @@ pub(super) type Urgency = (ExaminationReason, bool, Duration, Instant);
 
 impl PolledPane {
     /// Returns a pane whose output moves, or has moved until now: it is examined at `next`.
-    pub(super) fn moving(pid: u32, tty: PathBuf, screen: Screen, next: Instant) -> Self {
+    pub(super) fn with_changing_output(
+        pid: u32,
+        tty: PathBuf,
+        screen: Screen,
+        next: Instant,
+    ) -> Self {
         Self {
             pid,
             tty,
@@ -337,7 +342,7 @@ impl LastExamination {
 
     /// Checks whether its programs have run, and sets the time of the next check. Returns whether
     /// they have.
-    pub(super) fn take_part(&mut self, is_reported: bool, now: Instant) -> bool {
+    pub(super) fn check_activity(&mut self, is_reported: bool, now: Instant) -> bool {
         let age = now.saturating_duration_since(self.at);
         let longest = if is_reported && age >= LONG_UNANSWERED {
             UNANSWERED_PAUSE
@@ -371,7 +376,7 @@ mod tests {
 
     fn pane() -> PolledPane {
         let tty = PathBuf::from("/dev/pts/7");
-        PolledPane::moving(1, tty, Screen::default(), Instant::now())
+        PolledPane::with_changing_output(1, tty, Screen::default(), Instant::now())
     }
 
     fn examination(reader: TtyUse) -> TtyExamination {
@@ -468,7 +473,7 @@ mod tests {
             };
             pane.take(examination, false, now);
             now += every;
-            assert!(pane.known.as_mut().unwrap().take_part(false, now));
+            assert!(pane.known.as_mut().unwrap().check_activity(false, now));
             !pane.evidence().unwrap().checks_no_keys
         };
         examinations.into_iter().map(take).collect()
@@ -580,7 +585,7 @@ mod tests {
             while pane.next < start + Duration::from_secs(15) {
                 let now = pane.next;
                 let known = pane.known.as_mut().unwrap();
-                known.take_part(is_reported, now);
+                known.check_activity(is_reported, now);
                 pane.next = now + known.pause;
                 let pause = known.pause.as_millis();
                 if pauses.last().is_none_or(|(_, last)| *last != pause) {
@@ -610,7 +615,7 @@ mod tests {
             pane
         };
         let has_run =
-            |pane: &mut PolledPane, now| pane.known.as_mut().unwrap().take_part(false, now);
+            |pane: &mut PolledPane, now| pane.known.as_mut().unwrap().check_activity(false, now);
 
         let mut always = restless(start);
         assert!(has_run(&mut always, after(1)));

@@ -25,7 +25,7 @@ pub(super) struct InitialState {
 /// baseline.
 pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<InitialState, FeedError> {
     let saved = load(paths);
-    let mut replay = Replay::of(saved.as_ref(), name_in(&paths.asked));
+    let mut replay = Replay::of(saved.as_ref(), name_in(&paths.start_name));
     let recovered = recover(&paths.feed(), saved.as_ref(), |look| replay.carry_on(&look))?;
     let epoch = epoch(
         recovered.epoch,
@@ -53,15 +53,15 @@ pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<InitialState, FeedErro
     }
     let last_seq = last_seq.max(recovered.last_seq);
     let journal = Journal::open(&paths.feed(), recovered.end, last_seq)?;
-    let (before, bookmark) = if fresh {
+    let (last_look, bookmark) = if fresh {
         (None, Bookmark::default())
     } else {
         replay.into_state()
     };
     let memory = RestoredState {
-        before,
+        last_look,
         waiting: recovered.pending.waiting(),
-        owed: recovered.pending.undelivered(),
+        undelivered: recovered.pending.undelivered(),
         last_seq,
     };
     Ok(InitialState {

@@ -9,10 +9,10 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::acceptor::Acceptor;
 use super::assembly::{Parts, assemble};
-use super::connection::{Ask, Asks};
+use super::connection::{ConnectionMessage, RequestSender};
 use super::endpoint::{Endpoint, Locks};
 use super::error::DaemonError;
-use super::event_loop::{ASKS_QUEUED, EventLoop};
+use super::event_loop::{EventLoop, MESSAGES_QUEUED};
 use super::options::Options;
 use super::ownership::{self, Claim};
 use super::signals::{Signals, StopRequest};
@@ -24,12 +24,12 @@ use crate::tmux::{Mark, MarkedSession, TmuxError};
 
 /// How long operations in progress may take when the daemon is to stop. Then a tmux that hangs is
 /// abandoned.
-const PATIENCE: Duration = Duration::from_millis(400);
+const RUNNING_JOB_LIMIT: Duration = Duration::from_millis(400);
 
 /// How long removing hooks and options from tmux may take when the daemon stops.
-const FAREWELL: Duration = Duration::from_millis(800);
+const CLEANUP_LIMIT: Duration = Duration::from_millis(800);
 
-/// How long tmux, readers and sinks together may take then: with [`PATIENCE`] less than two
+/// How long tmux, readers and sinks together may take then: with [`RUNNING_JOB_LIMIT`] less than two
 /// seconds.
 const GRACE: Duration = Duration::from_millis(1400);
 
@@ -83,16 +83,16 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     let mut tasks = JoinSet::new();
     let sinks = Sinks::start(&options.config.sinks, &live, last_seq, &mut tasks).await;
     let sinks = sinks.map_err(DaemonError::Thread)?.map(Arc::new);
-    events.has_sinks(sinks.clone());
+    events.set_sinks(sinks.clone());
 
     let mut locks = Some(locks);
     let mut endpoint = None;
     let acceptor = Acceptor::new(descriptors.most_connections());
-    let (asks, mut asked) = mpsc::channel(ASKS_QUEUED);
-    let asks = Asks::new(asks);
+    let (sender, mut messages) = mpsc::channel(MESSAGES_QUEUED);
+    let requests = RequestSender::new(sender);
     let stopping = events.stopping().clone();
     let supervising = async {
-        events.begin(PATIENCE).await;
+        events.begin(RUNNING_JOB_LIMIT).await;
         if options.stdout {
             tasks.spawn(streams.clone().print(last_seq));
         }
@@ -110,13 +110,13 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
         events.scan_others();
         let accepting = acceptor.run(
             endpoint.listeners(),
-            asks,
+            requests,
             streams.clone(),
             stopping.clone(),
             &mut tasks,
         );
         tokio::select! {
-            () = events.run(endpoint, &mut asked) => {}
+            () = events.run(endpoint, &mut messages) => {}
             () = accepting => {}
         }
         Ok::<(), DaemonError>(())
@@ -136,7 +136,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     let locks = endpoint.map(Endpoint::leave).or(locks);
     // The second signal ends it at once, whatever is in progress.
     tokio::select! {
-        () = leave(events, asked, tasks, sinks, &marks, &consumers) => {}
+        () = leave(events, messages, tasks, sinks, &marks, &consumers) => {}
         () = signals.next() => tracing::warn!("second request to stop: leaving at once"),
     }
     drop(locks);
@@ -149,7 +149,7 @@ async fn overdue(signals: &mut Signals, stopping: &StopRequest) {
         () = signals.next() => stopping.ask(),
         () = stopping.asked() => {}
     }
-    sleep(PATIENCE).await;
+    sleep(RUNNING_JOB_LIMIT).await;
 }
 
 /// A session has one daemon, whatever name it is asked for: marks the session as ours, if it
@@ -165,7 +165,7 @@ async fn claim(
     let Some(MarkedSession { life, .. }) = occupant else {
         return Ok(None);
     };
-    match ownership::claim(&options.server, &life, &options.paths.asked).await {
+    match ownership::claim(&options.server, &life, &options.paths.start_name).await {
         Ok(Claim::Ours) => Ok(Some(life)),
         Ok(Claim::Theirs(mark)) => Err(elsewhere(mark)),
         Err(error @ TmuxError::OtherDaemon { .. }) => Err(error.into()),
@@ -179,7 +179,7 @@ async fn claim(
 /// Stops in order: gathered events are delivered, then readers get the end of their streams.
 async fn leave(
     events: EventLoop,
-    asked: mpsc::Receiver<Ask>,
+    messages: mpsc::Receiver<ConnectionMessage>,
     mut tasks: JoinSet<()>,
     sinks: Option<Arc<Sinks>>,
     marks: &ReadMarks,
@@ -187,8 +187,10 @@ async fn leave(
 ) {
     let deadline = Instant::now() + GRACE;
     // Connections that wait for another request are closed.
-    drop(asked);
-    events.close(PATIENCE, FAREWELL, deadline).await;
+    drop(messages);
+    events
+        .close(RUNNING_JOB_LIMIT, CLEANUP_LIMIT, deadline)
+        .await;
     if let Some(sinks) = &sinks {
         sinks.stop();
     }

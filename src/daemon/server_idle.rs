@@ -12,7 +12,7 @@ use crate::process::RunTime;
 const FLUSH_TAKES: Duration = Duration::from_millis(10);
 
 /// How long after a reading the next one shows whether the server sleeps.
-const SETTLES_IN: Duration = Duration::from_millis(5);
+const SLEEP_CHECK_AFTER: Duration = Duration::from_millis(5);
 
 /// After so many flushes in a row because the server had run, as it does beside other daemons,
 /// readings are made after some of them only: they cost two wake-ups, and find that it has run again.
@@ -51,7 +51,7 @@ impl ServerIdle {
     pub(super) fn note_sweep(&mut self, now: Instant, reading: Option<RunTime>) {
         *self = Self {
             reading: reading.map(|first| RunTimeReading {
-                due: now + SETTLES_IN,
+                due: now + SLEEP_CHECK_AFTER,
                 first: Some(first),
                 swept_at: Some(now),
             }),
@@ -96,7 +96,7 @@ impl ServerIdle {
         match before.first {
             None => {
                 self.reading = Some(RunTimeReading {
-                    due: now + SETTLES_IN,
+                    due: now + SLEEP_CHECK_AFTER,
                     first: Some(reading),
                     ..before
                 });
@@ -184,7 +184,7 @@ mod tests {
         let start = Instant::now();
         let mut idle = ServerIdle::default();
         idle.note_sweep(start, run(50, 2));
-        idle.read(start + SETTLES_IN, run(50, 2));
+        idle.read(start + SLEEP_CHECK_AFTER, run(50, 2));
         assert!(idle.is_swept(start + LEAVE_OUT_FOR / 2, run(50, 2)));
         assert!(!idle.is_swept(start + LEAVE_OUT_FOR, run(50, 2)));
         idle.note_sweep(start, None);

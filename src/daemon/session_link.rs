@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 
 pub(super) use self::look::LinkLook;
 
-use self::last_look::{followed, primary};
+use self::last_look::{primary, watched_windows};
 use self::server_process::server_of;
 use self::window_options::WindowOptions;
 use super::control_clients::ControlClients;
@@ -42,7 +42,7 @@ const LOCK_LIMIT: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct SessionLink {
     server: Server,
-    /// The session as it was asked for.
+    /// The session, by the name that the daemon was started with.
     name: String,
     /// The life that we follow, through renames; `None` while there is none.
     life: Option<SessionLife>,
@@ -60,8 +60,8 @@ pub(super) struct SessionLink {
     server_process: Option<Process>,
     /// Whether the last look found that the server runs but cannot be reached.
     is_unreachable: bool,
-    /// Windows of the last look whose tasks were alive, with their pids, or may be restarted.
-    followed: Vec<(WindowId, Option<u32>)>,
+    /// Windows of the last look whose departure has to be explained, with the pids of live runs.
+    watched_windows: Vec<(WindowId, Option<u32>)>,
     /// The primary panes of the windows in the last look.
     primary: BTreeMap<WindowId, PaneId>,
     /// Windows that looks have found to be gone, the newest only: tmux reports later that they were
@@ -72,8 +72,8 @@ pub(super) struct SessionLink {
     paths: Paths,
     /// The life that has our mark.
     claimed: Option<SessionLife>,
-    /// How the session with our name is asked for, if its state is not ours.
-    elsewhere: Option<String>,
+    /// The start name of the session that has our name now, if its state is not ours.
+    other_start_name: Option<String>,
     /// Data of the session itself, from the last successful look.
     about: SessionInfo,
     /// Evidence on the tasks' terminals.
@@ -132,13 +132,13 @@ impl SessionLink {
             all_asked: None,
             idle: ServerIdle::default(),
             options: WindowOptions::default(),
-            followed: before.map(followed).unwrap_or_default(),
+            watched_windows: before.map(watched_windows).unwrap_or_default(),
             primary: before.map(primary).unwrap_or_default(),
             gone: BTreeSet::new(),
             processes: Processes::new(),
             paths,
             claimed,
-            elsewhere: None,
+            other_start_name: None,
             about: SessionInfo::default(),
             terminals: TtyPoller::default(),
             former_traffic: Traffic::default(),
@@ -188,13 +188,13 @@ impl SessionLink {
             }
         };
         tokio::select! {
-            () = processes.ended() => Change::Task,
+            () = processes.ended() => Change::AnyWindow,
             reported = reported => match reported {
                 Ok(change) => change,
                 Err(error) => {
                     tracing::debug!(%error, "the control client has gone");
                     self.disconnect();
-                    Change::Task
+                    Change::AnyWindow
                 }
             },
         }

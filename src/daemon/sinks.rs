@@ -28,7 +28,7 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(300);
 
 /// How long deliveries may take when the daemon stops.
-const FAREWELL: Duration = Duration::from_millis(300);
+const FINAL_DELIVERY_LIMIT: Duration = Duration::from_millis(300);
 
 /// How much of the feed is read ahead for a sink, in bytes.
 const READ_AHEAD: usize = 64 << 10;
@@ -369,7 +369,7 @@ impl RunningSink {
 async fn farewell(stopping: &mut watch::Receiver<bool>) {
     // Without a sender the daemon has gone.
     drop(stopping.wait_for(|is_stopping| *is_stopping).await);
-    sleep(FAREWELL).await;
+    sleep(FINAL_DELIVERY_LIMIT).await;
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ use crate::wire::{Request, Response};
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
 /// How many tasks a report names.
-const NAMED: usize = 2;
+const MAX_NAMED_TASKS: usize = 2;
 
 /// The other sessions of the project, with their tasks.
 #[derive(Debug)]
@@ -171,10 +171,10 @@ impl SessionCleaner {
     ) -> Option<Paths> {
         let server = &self.options.server;
         let resolved = ownership::resolve_name(server, &session.name).await.ok()?;
-        let paths = ownership::paths_of(server, &resolved.asked).ok()?;
-        let use_of_it = use_of(session, tasks, &paths)?;
-        use_of_it
-            .is_over(after, SystemTime::now(), now().wall)
+        let paths = ownership::paths_of(server, &resolved.start_name).ok()?;
+        let usage = usage_of(session, tasks, &paths)?;
+        usage
+            .is_unused_for(after, SystemTime::now(), now().wall)
             .then_some(paths)
     }
 
@@ -253,9 +253,9 @@ impl Tasks {
             .iter()
             .chain(dead)
             .map(String::as_str)
-            .take(NAMED)
+            .take(MAX_NAMED_TASKS)
             .collect();
-        let more = (self.active.len() + self.dead.len()).saturating_sub(NAMED);
+        let more = (self.active.len() + self.dead.len()).saturating_sub(MAX_NAMED_TASKS);
         let more = if more > 0 {
             format!(", +{more} more")
         } else {
@@ -295,16 +295,16 @@ async fn tasks_of(link: &mut SessionLink, session: SessionId) -> Result<Option<T
 
 /// The remaining uses of a session in which nothing runs.
 #[derive(Debug, Clone)]
-struct UseOf {
+struct SessionUsage {
     /// The contents of its feed, and how far it was read.
     progress: ReadProgress,
     /// When the last of its runs known to tmux ended.
     last_end: Option<Millis>,
 }
 
-impl UseOf {
+impl SessionUsage {
     /// Whether it has been unused for as long as `after`, and nothing is left to read.
-    fn is_over(&self, after: Duration, now: SystemTime, wall: Millis) -> bool {
+    fn is_unused_for(&self, after: Duration, now: SystemTime, wall: Millis) -> bool {
         let is_past = |at: Millis| {
             u64::try_from(wall - at).is_ok_and(|ago| Duration::from_millis(ago) >= after)
         };
@@ -329,7 +329,7 @@ impl UseOf {
 }
 
 /// Determines its remaining uses; `None` where they are not known.
-fn use_of(session: &ListedSession, tasks: &Tasks, paths: &Paths) -> Option<UseOf> {
+fn usage_of(session: &ListedSession, tasks: &Tasks, paths: &Paths) -> Option<SessionUsage> {
     // It had a daemon whose files are not found by its name: it was renamed, or they are gone.
     if session.has_record && !has_files(&paths.feed()) {
         return None;
@@ -340,7 +340,7 @@ fn use_of(session: &ListedSession, tasks: &Tasks, paths: &Paths) -> Option<UseOf
             tracing::warn!(%error, session = session.name, "the session stays, because what is unread is not known");
         })
         .ok()?;
-    Some(UseOf {
+    Some(SessionUsage {
         progress,
         last_end: tasks.dead.iter().filter_map(|task| task.ended_at).max(),
     })
@@ -374,19 +374,19 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
     const WALL: Millis = 100 * 3_600_000;
 
-    fn unused() -> UseOf {
-        UseOf {
+    fn unused() -> SessionUsage {
+        SessionUsage {
             progress: ReadProgress::default(),
             last_end: Some(0),
         }
     }
 
     #[track_caller]
-    fn check(is_over: bool, change: fn(&mut UseOf, SystemTime)) {
+    fn check(is_unused: bool, change: fn(&mut SessionUsage, SystemTime)) {
         let now = SystemTime::now();
         let mut used = unused();
         change(&mut used, now);
-        assert_eq!(used.is_over(HOUR, now, WALL), is_over, "{used:?}");
+        assert_eq!(used.is_unused_for(HOUR, now, WALL), is_unused, "{used:?}");
     }
 
     fn read(seq: u64, at: SystemTime) -> Option<LastRead> {
@@ -407,18 +407,21 @@ mod tests {
         check(true, |used, now| used.progress.read = read(0, now - HOUR));
         // The clock was set back.
         check(false, |used, now| used.progress.read = read(0, now + HOUR));
-        let follow_up = |used: &mut UseOf| {
+        let follow_up = |used: &mut SessionUsage| {
             used.progress.feed.epoch = "e".to_owned();
             used.progress.feed.last_follow_up = Some(7);
         };
         let mut used = unused();
         follow_up(&mut used);
         let now = SystemTime::now();
-        assert!(!used.is_over(HOUR, now, WALL), "it was not read");
+        assert!(!used.is_unused_for(HOUR, now, WALL), "it was not read");
         used.progress.read = read(6, now - HOUR);
-        assert!(!used.is_over(HOUR, now, WALL), "it was not read that far");
+        assert!(
+            !used.is_unused_for(HOUR, now, WALL),
+            "it was not read that far"
+        );
         used.progress.read = read(7, now - HOUR);
-        assert!(used.is_over(HOUR, now, WALL));
+        assert!(used.is_unused_for(HOUR, now, WALL));
         check(false, |used, _| used.last_end = Some(WALL - 3_599_999));
         check(true, |used, _| used.last_end = Some(WALL - 3_600_000));
         check(false, |used, _| used.last_end = Some(WALL + 1));
@@ -442,14 +445,17 @@ mod tests {
         };
         let mut used = unused();
         used.progress.consumers = vec![consumer(WALL - 3_600_000), consumer(WALL - 3_599_999)];
-        assert!(!used.is_over(HOUR, now, WALL), "one read lately");
+        assert!(!used.is_unused_for(HOUR, now, WALL), "one read lately");
         used.progress.consumers.pop();
-        assert!(used.is_over(HOUR, now, WALL));
+        assert!(used.is_unused_for(HOUR, now, WALL));
         used.progress.feed.epoch = "e".to_owned();
         used.progress.feed.last_follow_up = Some(7);
         used.progress.read = read(7, now - HOUR);
-        assert!(!used.is_over(HOUR, now, WALL), "one has not acknowledged 7");
+        assert!(
+            !used.is_unused_for(HOUR, now, WALL),
+            "one has not acknowledged 7"
+        );
         used.progress.consumers[0].cursor = 7;
-        assert!(used.is_over(HOUR, now, WALL));
+        assert!(used.is_unused_for(HOUR, now, WALL));
     }
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::allowance::{Allowance, PART};
+use super::allowance::{Allowance, ONE_PART_IN};
 use super::polled_pane::{PolledPane, RESTLESS_PAUSE, TOGETHER, Urgency, differ_in_numbers};
 use crate::clock;
 use crate::model::{Now, Snapshot, WindowId};
@@ -71,8 +71,14 @@ impl TtyPoller {
             else {
                 continue;
             };
-            let moving =
-                || PolledPane::moving(pid, PathBuf::from(tty), task.screen.clone(), now + quiet);
+            let moving = || {
+                PolledPane::with_changing_output(
+                    pid,
+                    PathBuf::from(tty),
+                    task.screen.clone(),
+                    now + quiet,
+                )
+            };
             let is_reported = waits(row.window);
             // What the previous daemon has reported may be a program that checks for keys.
             let entry = self.panes.entry(row.window);
@@ -185,7 +191,7 @@ impl TtyPoller {
                         self.left_since = Some(now);
                         break;
                     }
-                    let has_run = known.take_part(waits(*window), now);
+                    let has_run = known.check_activity(waits(*window), now);
                     self.has_run |= has_run;
                     pane.next = now + known.pause;
                 }
@@ -194,7 +200,7 @@ impl TtyPoller {
         self.round_cost += clock::thread_time().saturating_sub(began);
         if self.left_since.is_none() {
             let cost = std::mem::take(&mut self.round_cost);
-            self.round_at = Some(now + (cost * PART).min(RESTLESS_PAUSE));
+            self.round_at = Some(now + (cost * ONE_PART_IN).min(RESTLESS_PAUSE));
         }
     }
 
@@ -250,7 +256,7 @@ mod tests {
         assert!(!poller.take_has_run());
         let now = Instant::now();
         let tty = PathBuf::from("/dev/null");
-        let moving = PolledPane::moving(child.id(), tty, Screen::default(), now);
+        let moving = PolledPane::with_changing_output(child.id(), tty, Screen::default(), now);
         poller.panes.insert(WindowId(1), moving);
         assert!(poller.take_has_run(), "it prints");
         // The second time, because nothing can be known of this terminal.

@@ -136,22 +136,7 @@ pub(crate) async fn type_into_task(
     }
     let mut only_if = None;
     if let Some(expected) = &request.if_prompt {
-        let asked =
-            explanation.and_then(|explanation| asked_of(explanation).zip(Some(explanation)));
-        let explanation = match asked {
-            None => return Err(TypingError::AsksNothing(label())),
-            Some((asked, explanation))
-                if asked.trim() == expected.trim() || is_same_but_for_signs(asked, expected) =>
-            {
-                explanation
-            }
-            Some((asked, _)) => {
-                return Err(TypingError::AsksElse {
-                    task: label(),
-                    prompt: asked.to_owned(),
-                });
-            }
-        };
+        let explanation = check_prompt(expected, explanation, &label())?;
         // The prompt may have changed, or may change before the answer is typed.
         let shown = see(connection, pane, explanation).await?;
         only_if = Some(shown.ok_or_else(|| TypingError::Changed(label()))?);
@@ -193,6 +178,27 @@ pub(crate) async fn type_into_task(
     }
 }
 
+/// Returns what was judged of the prompt that is to be answered, if the task shows that prompt.
+fn check_prompt<'a>(
+    expected: &str,
+    explanation: Option<&'a Explanation>,
+    label: &str,
+) -> Result<&'a Explanation, TypingError> {
+    let Some((explanation, prompt)) =
+        explanation.and_then(|explanation| Some((explanation, prompt_of(explanation)?)))
+    else {
+        return Err(TypingError::AsksNothing(label.to_owned()));
+    };
+    if prompt.trim() == expected.trim() || is_same_but_for_signs(prompt, expected) {
+        Ok(explanation)
+    } else {
+        Err(TypingError::AsksElse {
+            task: label.to_owned(),
+            prompt: prompt.to_owned(),
+        })
+    }
+}
+
 /// Refuses a text that would be a secret, as far as the task's prompt shows that, and an answer that
 /// does not name its prompt.
 fn guard(
@@ -203,20 +209,20 @@ fn guard(
     let Some(explanation) = explanation else {
         return Ok(());
     };
-    let asked = asked_of(explanation);
+    let prompt = prompt_of(explanation);
     let kind = explanation.prompt_kind.map(PromptKind::from);
     let is_secret = AnswerBy::of(kind, explanation.secret == Some(true)) == AnswerBy::Secret;
     let is_hidden = explanation
         .terminal
         .as_ref()
         .is_some_and(|terminal| terminal.echo == Some(false) && terminal.canonical == Some(true));
-    if has_text(&request.input) && (asked.is_some() && is_secret || is_hidden) {
-        return Err(secret(task, asked.unwrap_or_default()));
+    if has_text(&request.input) && (prompt.is_some() && is_secret || is_hidden) {
+        return Err(secret(task, prompt.unwrap_or_default()));
     }
-    match (asked, &request.if_prompt) {
-        (Some(asked), None) => Err(TypingError::AsksMeanwhile {
+    match (prompt, &request.if_prompt) {
+        (Some(prompt), None) => Err(TypingError::AsksMeanwhile {
             task: task.name.clone(),
-            prompt: asked.to_owned(),
+            prompt: prompt.to_owned(),
         }),
         (Some(_) | None, _) => Ok(()),
     }
@@ -237,7 +243,8 @@ fn has_text(input: &TypedInput) -> bool {
     }
 }
 
-fn asked_of(explanation: &Explanation) -> Option<&str> {
+/// Returns the prompt that the task waits at.
+fn prompt_of(explanation: &Explanation) -> Option<&str> {
     explanation.prompt.as_deref().filter(|_| explanation.asks)
 }
 
@@ -354,11 +361,11 @@ mod tests {
         check(&asks, &text, None, Some("a asks: Proceed?"));
         check(&asks, &text, Some("Proceed?"), None);
         check(&explanation(false, false, false), &text, None, None);
-        let asked = Some("a asks for a secret: Proceed?; nothing was typed");
+        let shown = Some("a asks for a secret: Proceed?; nothing was typed");
         let hidden = Some("a asks for a secret; nothing was typed");
         for (explanation, refused) in [
-            (explanation(true, true, true), asked),
-            (explanation(true, true, false), asked),
+            (explanation(true, true, true), shown),
+            (explanation(true, true, false), shown),
             (explanation(false, false, true), hidden),
         ] {
             check(&explanation, &text, Some("Proceed?"), refused);

@@ -109,13 +109,13 @@ struct Audience {
 }
 
 impl Gathering {
-    pub(super) fn new(due: Instant, owed: Vec<DeliveredEvent>) -> Self {
+    pub(super) fn new(due: Instant, undelivered: Vec<DeliveredEvent>) -> Self {
         let mut gathering = Self {
             due,
             is_closed: false,
             events: Vec::new(),
         };
-        for delivered in owed {
+        for delivered in undelivered {
             gathering.add(delivered);
         }
         gathering

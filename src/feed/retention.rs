@@ -91,14 +91,20 @@ impl Retention {
     }
 
     /// Whether a file of this size, whose first record was made at `first_at`, is to be closed before
-    /// the next write. `is_owed` says whether it has events that are not delivered yet: those should
+    /// the next write. `has_undelivered` says whether it has events that are not delivered yet: those should
     /// be in one file with their delivery.
     #[must_use]
-    pub fn closes(&self, bytes: u64, first_at: Option<Millis>, is_owed: bool, now: Millis) -> bool {
+    pub fn closes(
+        &self,
+        bytes: u64,
+        first_at: Option<Millis>,
+        has_undelivered: bool,
+        now: Millis,
+    ) -> bool {
         let n_segments = Millis::try_from(SEGMENTS).unwrap_or(1);
         let is_old = first_at.is_some_and(|at| now - at > self.age / n_segments);
         let size = self.size / SEGMENTS;
-        bytes >= 2 * size || (!is_owed && bytes > 0 && (bytes >= size || is_old))
+        bytes >= 2 * size || (!has_undelivered && bytes > 0 && (bytes >= size || is_old))
     }
 
     /// Returns the first record to keep. What lies before it is in segments that are larger or older
@@ -250,8 +256,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_closed_when_it_is_large_or_old_and_nothing_in_it_is_owed() {
-        let closes = |bytes, age, is_owed| BOUNDS.closes(bytes, Some(NOW - age), is_owed, NOW);
+    fn a_file_is_closed_when_it_is_large_or_old_and_nothing_in_it_is_undelivered() {
+        let closes = |bytes, age, has_undelivered| {
+            BOUNDS.closes(bytes, Some(NOW - age), has_undelivered, NOW)
+        };
         assert!(!closes(9, 0, false));
         assert!(closes(10, 0, false));
         assert!(!closes(19, 0, true));

@@ -318,17 +318,18 @@ fn a_record_of_a_later_version_keeps_its_number_and_its_place() {
 #[test]
 fn events_without_a_delivery_are_pending() {
     let feed = Feed::new();
-    let owed = |feed: &Feed| -> Vec<(Seq, String)> {
-        let owed = feed.recover().pending.undelivered();
-        owed.iter()
+    let undelivered = |feed: &Feed| -> Vec<(Seq, String)> {
+        let undelivered = feed.recover().pending.undelivered();
+        undelivered
+            .iter()
             .map(|actual| (actual.seq, describe(&actual.event)))
             .collect()
     };
     let first = events(1, "", "@1 a running");
     feed.append(&first);
-    assert_eq!(owed(&feed), [(1, "started @1".to_owned())]);
+    assert_eq!(undelivered(&feed), [(1, "started @1".to_owned())]);
     feed.append(&[notice(2, &[1])]);
-    assert_eq!(owed(&feed), []);
+    assert_eq!(undelivered(&feed), []);
     let ends = events(3, "@1 a running; @2 b running", "@1 a dead 0; @2 b dead 1");
     feed.append(&ends);
     feed.append(&number(
@@ -337,12 +338,12 @@ fn events_without_a_delivery_are_pending() {
     ));
     feed.append(&[notice(6, &[])]);
     assert_eq!(
-        owed(&feed).len(),
+        undelivered(&feed).len(),
         2,
-        "what is for the feed only is not owed"
+        "what is for the feed only is not undelivered"
     );
     feed.append(&[follow_up(7, &ends[..1])]);
-    assert_eq!(owed(&feed), [(4, "exited @2 1".to_owned())]);
+    assert_eq!(undelivered(&feed), [(4, "exited @2 1".to_owned())]);
 }
 
 #[test]
@@ -507,9 +508,9 @@ impl Daemon<'_> {
             }
         }
         let memory = RestoredState {
-            before,
+            last_look: before,
             waiting: past.pending.waiting(),
-            owed: past.pending.undelivered(),
+            undelivered: past.pending.undelivered(),
             last_seq: past.last_seq,
         };
         let now = Now {

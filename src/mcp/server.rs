@@ -154,7 +154,7 @@ impl Server {
     async fn session(&self) -> Result<Session, Answer> {
         let find = async {
             let mut session = Session::named(&self.options.choice)?;
-            session.settle().await?;
+            session.resolve_name().await?;
             Ok(session)
         };
         let session = within_time(find).await?;

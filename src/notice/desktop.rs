@@ -127,7 +127,7 @@ impl Desktop {
         let outcome = self.try_show(notice).await;
         match &outcome {
             Ok(()) => {
-                if self.failures.settle() {
+                if self.failures.clear() {
                     tracing::info!("desktop notices work again");
                 }
             }

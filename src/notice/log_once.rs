@@ -30,7 +30,7 @@ impl<E> LogOnce<E> {
     }
 
     /// Clears the kinds, because the sink works. Returns whether there were any.
-    pub fn settle(&mut self) -> bool {
+    pub fn clear(&mut self) -> bool {
         let had_any = !self.logged.is_empty();
         self.logged.clear();
         had_any
@@ -44,13 +44,13 @@ mod tests {
     #[test]
     fn each_kind_is_logged_once_until_the_sink_works() {
         let mut complaints = LogOnce::default();
-        assert!(!complaints.settle());
+        assert!(!complaints.clear());
         assert!(complaints.admit(&Some("refused")));
         assert!(!complaints.admit(&Some("reset")));
         assert!(complaints.admit(&None));
         assert!(!complaints.admit(&Some("refused")));
-        assert!(complaints.settle());
-        assert!(!complaints.settle());
+        assert!(complaints.clear());
+        assert!(!complaints.clear());
         assert!(complaints.admit(&Some("refused")));
     }
 }

@@ -26,7 +26,7 @@ pub(crate) async fn wait_across_daemons(
         match wait(&mut daemon, request.clone(), begin).await {
             Err(error) if misses_nothing(&request) && lost.goes_on_after(&error) => {
                 let mut session = Session::named(choice)?;
-                session.settle().await?;
+                session.resolve_name().await?;
                 let next = session.daemon_or_start().await?;
                 daemon = next.ok_or_else(|| session.no_daemon())?;
             }

@@ -43,7 +43,7 @@ pub(super) async fn start_codex_follower(session: &Session, owner: Option<&str>)
         .arg(session.server.socket())
         .arg("--tmux")
         .arg(absolute(session.server.program()))
-        .arg(format!("--session={}", name_in(&session.paths.asked)))
+        .arg(format!("--session={}", name_in(&session.paths.start_name)))
         .args(["agent", "codex", "--background", "--id", thread])
         // Codex's shells need not have it on their `PATH`.
         .args(ancestor_named("codex").map_or_else(Vec::new, |program| {

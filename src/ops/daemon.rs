@@ -29,7 +29,7 @@ pub(crate) async fn daemon_status(session: &mut Session) -> Result<DaemonStatus,
         return Ok(status);
     }
     session.disconnect();
-    session.settle().await?;
+    session.resolve_name().await?;
     ask_for_status(session).await
 }
 

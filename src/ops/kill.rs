@@ -87,7 +87,7 @@ pub(crate) async fn kill_all(
     let target = match target {
         Some(target) => target,
         None => {
-            session.settle().await?;
+            session.resolve_name().await?;
             if session.name != given {
                 let name = session.name.clone();
                 return Err(OpsError::Renamed { given, name });

@@ -45,7 +45,7 @@ pub(super) async fn launch_at_once(
         Ok(Some(_)) => Err(ClientError::Unexpected.into()),
         Err(OpsError::Client(ClientError::Left)) => {
             let (_, run) = after_loss(session, prepared).await?;
-            session.settle().await?;
+            session.resolve_name().await?;
             Ok(run)
         }
         Err(error) => Err(error),

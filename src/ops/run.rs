@@ -121,7 +121,7 @@ pub(crate) async fn run(mut session: Session, options: RunOptions) -> Result<Sta
     // The environment of a task that may be restarted is kept among the session's files: its name is
     // resolved first.
     let launched = if order.restarts.is_some() {
-        session.settle().await?;
+        session.resolve_name().await?;
         None
     } else {
         launch_at_once(&mut session, &order, will_wait).await?

@@ -50,7 +50,7 @@ pub(crate) struct Session {
     /// The session's present name.
     pub(crate) name: String,
     pub(crate) server: Server,
-    /// Its files. They contain the name that its daemon was asked for: the session may have been
+    /// Its files. They contain its start name: the session may have been
     /// renamed.
     pub(crate) paths: Paths,
     /// The project's folder: the enclosing git work tree, else the directory.
@@ -62,7 +62,7 @@ pub(crate) struct Session {
     /// Whether a daemon exists and did not answer in time.
     pub(crate) is_daemon_silent: bool,
     /// Whether the name is resolved.
-    is_settled: bool,
+    is_name_resolved: bool,
     /// The daemon's socket, for whoever checks that the daemon answers.
     socket: Arc<Mutex<PathBuf>>,
 }
@@ -111,7 +111,7 @@ impl Session {
             client: RefCell::default(),
             daemon_version: None,
             is_daemon_silent: false,
-            is_settled: false,
+            is_name_resolved: false,
             socket,
         })
     }
@@ -126,15 +126,15 @@ impl Session {
             client: RefCell::default(),
             daemon_version: self.daemon_version.clone(),
             is_daemon_silent: false,
-            is_settled: self.is_settled,
+            is_name_resolved: self.is_name_resolved,
             socket: Arc::new(Mutex::new(self.paths.socket())),
         }
     }
 
     /// Resolves the name. The daemon knows it; without one tmux is asked once: the session may have
     /// been renamed.
-    pub(crate) async fn settle(&mut self) -> Result<(), OpsError> {
-        self.is_settled = true;
+    pub(crate) async fn resolve_name(&mut self) -> Result<(), OpsError> {
+        self.is_name_resolved = true;
         match Client::connect(&self.paths.socket()).await {
             Ok(mut daemon) => {
                 let socket = self.paths.socket();
@@ -155,7 +155,7 @@ impl Session {
                 let Ok(Ok(resolved)) = timeout(ANSWERS_WITHIN, resolved).await else {
                     return Ok(());
                 };
-                self.use_files_of(&resolved.asked)?;
+                self.use_files_of(&resolved.start_name)?;
                 if let Some(name) = resolved.name {
                     self.name = name;
                 }
@@ -193,9 +193,9 @@ impl Session {
         Ok(())
     }
 
-    /// Uses the files of the session that is asked for like this.
-    pub(crate) fn use_files_of(&mut self, asked: &str) -> Result<(), OpsError> {
-        self.paths = Paths::locate(self.server.socket(), asked, &lookup)?;
+    /// Uses the files of the session with this start name.
+    pub(crate) fn use_files_of(&mut self, start_name: &str) -> Result<(), OpsError> {
+        self.paths = Paths::locate(self.server.socket(), start_name, &lookup)?;
         let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
         *socket = self.paths.socket();
         Ok(())
@@ -292,28 +292,28 @@ impl Session {
         request: &Request,
         repeatable: Repeatable,
     ) -> Result<Option<Response>, OpsError> {
-        while !self.is_settled {
+        while !self.is_name_resolved {
             let Ok(mut daemon) = Client::connect(&self.paths.socket()).await else {
-                self.settle().await?;
+                self.resolve_name().await?;
                 break;
             };
             if daemon.pid().is_some_and(process::is_stopped) {
-                self.is_settled = true;
+                self.is_name_resolved = true;
                 self.is_daemon_silent = true;
                 break;
             }
             let name = text::one_line(self.name.as_bytes(), MAX_NAME);
             match daemon.ask_session(name, request).await {
                 Ok(NamedAnswer::Answered(name, response)) => {
-                    self.is_settled = true;
+                    self.is_name_resolved = true;
                     if let Some(name) = name.filter(|name| !self.is_named(name)) {
                         self.name = name;
                     }
                     self.client.replace(Some(daemon));
                     return Ok(Some(response));
                 }
-                Ok(NamedAnswer::Elsewhere(asked)) if self.paths.asked != asked => {
-                    self.use_files_of(&asked)?;
+                Ok(NamedAnswer::Elsewhere(start_name)) if self.paths.start_name != start_name => {
+                    self.use_files_of(&start_name)?;
                 }
                 // It was stopping when it was found.
                 Err(ClientError::Left) if repeatable == Repeatable::Yes => {}
@@ -322,9 +322,9 @@ impl Session {
                     if matches!(refusal.kind, RefusalKind::Version | RefusalKind::Usage) =>
                 {
                     drop(daemon);
-                    self.settle().await?;
+                    self.resolve_name().await?;
                 }
-                Ok(NamedAnswer::Elsewhere(_)) => self.settle().await?,
+                Ok(NamedAnswer::Elsewhere(_)) => self.resolve_name().await?,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -355,11 +355,11 @@ impl Session {
             "--tmux".into(),
             absolute(self.server.program()).into(),
             // One word, so that a name that starts with a dash is not an option.
-            format!("--session={}", name_in(&self.paths.asked)).into(),
+            format!("--session={}", name_in(&self.paths.start_name)).into(),
             "daemon".into(),
             "--as-child".into(),
             child_of.into(),
-            format!("--asked={}", self.paths.asked).into(),
+            format!("--start-name={}", self.paths.start_name).into(),
         ];
         args.extend_from_slice(more);
         Ok(Start {

@@ -88,7 +88,7 @@ fn examine(
     let paths = session.paths.of_folder(&path);
     let saved = load_saved(&paths.saved());
     let last = saved.as_ref().ok().and_then(Option::as_ref);
-    let session_name = last.map(|saved| name_in(saved.asked_for()).to_owned());
+    let session_name = last.map(|saved| name_in(saved.start_name()).to_owned());
     let files = [paths.feed(), paths.saved(), paths.log()];
     let used_at = files.iter().filter_map(|file| written_at(file)).max();
     let used_at = used_at.or_else(|| written_at(&path));
@@ -99,13 +99,13 @@ fn examine(
         Ok(None) => FolderUse::Unknown("it has no saved snapshot of its session".to_owned()),
         Ok(Some(saved)) => {
             let is_named = |name: &str| {
-                let same = Paths::locate(session.server.socket(), saved.asked_for(), &lookup);
+                let same = Paths::locate(session.server.socket(), saved.start_name(), &lookup);
                 same.is_ok_and(|same| same.state == path)
                     && present.iter().any(|present| present.name == name)
             };
             match saved.to_life() {
                 Err(why) => FolderUse::Unknown(why),
-                _ if is_named(name_in(saved.asked_for())) => FolderUse::Session,
+                _ if is_named(name_in(saved.start_name())) => FolderUse::Session,
                 Ok(life) => {
                     use_of_life(life.as_ref(), present).unwrap_or_else(|| unread(&paths, retention))
                 }

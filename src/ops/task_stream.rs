@@ -50,7 +50,7 @@ pub(crate) async fn task_stream_at(
     })?;
     // The session may have been renamed since its daemon started.
     if session.paths.socket() != socket {
-        session.settle().await?;
+        session.resolve_name().await?;
     }
     if session.paths.socket() != socket {
         return Ok(None);

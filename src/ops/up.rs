@@ -250,7 +250,7 @@ pub(crate) async fn start_one(
             },
             ..plan.options.clone()
         };
-        session.settle().await?;
+        session.resolve_name().await?;
         match run(session.for_request(), options).await {
             Ok(started) => return Ok(FileTaskRun::Now(Box::new(started))),
             // The task may have been started meanwhile.

@@ -57,7 +57,7 @@ impl TaskStream {
     /// Begins a stream. Starts a daemon if none runs.
     pub(super) async fn begin(choice: &SessionChoice) -> Result<Self, OpsError> {
         let mut session = Session::named(choice)?;
-        session.settle().await?;
+        session.resolve_name().await?;
         let (client, name) = task_stream(&session).await?;
         session.name = name;
         Ok(Self {

@@ -78,17 +78,19 @@ fn advice(variable: &str, path: &Path, refused: &RefusedFile) -> String {
     }
 }
 
-/// Returns the key for a session whose name was first used by another session that still exists
+/// Returns the start name of a session whose name was first used by another session that still exists
 /// under a new name. tmux allows no `:` in a name, so no session has this name.
 #[must_use]
-pub(crate) fn asked_by_id(name: &str, id: impl fmt::Display) -> String {
+pub(crate) fn start_name_by_id(name: &str, id: impl fmt::Display) -> String {
     format!("{name}:{id}")
 }
 
-/// Returns the session's name in such a key.
+/// Returns the session's name in a start name.
 #[must_use]
-pub(crate) fn name_in(asked: &str) -> &str {
-    asked.split_once(':').map_or(asked, |(name, _)| name)
+pub(crate) fn name_in(start_name: &str) -> &str {
+    start_name
+        .split_once(':')
+        .map_or(start_name, |(name, _)| name)
 }
 
 /// Returns the folder of the adapters for agents; `None` when there is no home folder.
@@ -104,9 +106,9 @@ pub(crate) fn adapters_folder(env: Env<'_>) -> Option<PathBuf> {
 /// The files of one task session. Creating this value creates no files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Paths {
-    /// The session as its daemon was asked for: the name that it had at first, or the result of
-    /// [`asked_by_id`].
-    pub asked: String,
+    /// The session's start name: the name that it had when its first daemon was started, or the result
+    /// of [`start_name_by_id`]. It stays when the session is renamed, and its files are found by it.
+    pub start_name: String,
     /// Identifies this task session. Can be used as a file name.
     pub key: String,
     /// The folder of persistent files.
@@ -118,20 +120,20 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// Returns the files of the session `asked` on the tmux server at `server_socket`.
+    /// Returns the files of the session `start_name` on the tmux server at `server_socket`.
     ///
     /// # Errors
     ///
     /// When the environment names no folder for state, or names one by a relative path.
     pub(crate) fn locate(
         server_socket: &Path,
-        asked: &str,
+        start_name: &str,
         env: Env<'_>,
     ) -> Result<Self, PathsError> {
-        let key = key(server_socket, asked);
+        let key = key(server_socket, start_name);
         let state = state_root(env)?.join(&key);
         Ok(Self {
-            asked: asked.to_owned(),
+            start_name: start_name.to_owned(),
             key,
             state,
             runtime: runtime_root(env)?,
@@ -139,13 +141,13 @@ impl Paths {
         })
     }
 
-    /// Returns the files of the session that has this state folder, a folder beside this one. How its
-    /// daemon was asked for is not known.
+    /// Returns the files of the session that has this state folder, a folder beside this one. Its
+    /// start name is not known.
     #[must_use]
     pub(crate) fn of_folder(&self, state: &Path) -> Self {
         let key = state.file_name().unwrap_or_default();
         Self {
-            asked: String::new(),
+            start_name: String::new(),
             key: key.to_string_lossy().into_owned(),
             state: state.to_owned(),
             runtime: self.runtime.clone(),

@@ -52,7 +52,7 @@ impl AnnouncedRestarts {
 
     /// Processes a look and its records. Returns the ends that no restart will follow although nobody
     /// has seen to that: the policy was removed, or the window or the pane is elsewhere. A window that is
-    /// closed, or that shows another run, owes nothing: whoever ended it or ran it again has seen it.
+    /// closed, or that shows another run, has nothing to deliver: whoever ended it or ran it again has seen it.
     pub(super) fn look(&mut self, look: &Snapshot, records: &[Record]) -> Vec<PreventedRestart> {
         // A session that is missing may have lost its last window to another one.
         if self.life != look.life && look.life.is_some() {

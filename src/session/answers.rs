@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::held_answers::HeldAnswer;
-use super::input::{AskId, JobOutcome, StoreState};
+use super::input::{JobOutcome, RequestId, StoreState};
 use super::listeners::EndedWait;
 use super::log_entry::LogEntry;
 use super::machine::Session;
@@ -37,7 +37,7 @@ impl Session {
     }
 
     /// Answers with the end of a task's output, after a look at its window.
-    pub(super) fn read_cursor(&mut self, ask: AskId, window: &str) {
+    pub(super) fn read_cursor(&mut self, request_id: RequestId, window: &str) {
         let task = window.parse().ok().and_then(|window| self.task(window));
         match task.and_then(|task| Some((task.pane?, task))) {
             Some((pane, task)) => self.jobs.read_end(EndRead {
@@ -45,9 +45,13 @@ impl Session {
                 rows: 0,
                 task,
                 waits: Vec::new(),
-                cursors: vec![ask],
+                cursors: vec![request_id],
             }),
-            None => self.refuse(ask, RefusalKind::Missing, format!("no task {window}")),
+            None => self.refuse(
+                request_id,
+                RefusalKind::Missing,
+                format!("no task {window}"),
+            ),
         }
     }
 
@@ -83,15 +87,15 @@ impl Session {
         for ended in waits {
             self.answer_wait(&ended, end.as_ref(), now);
         }
-        for ask in cursors {
+        for request_id in cursors {
             match &end {
                 Some((cursor, _)) => {
                     let cursor = cursor.to_string();
-                    self.answer(ask, Response::Cursor { cursor });
+                    self.answer(request_id, Response::Cursor { cursor });
                 }
                 None => {
                     let message = format!("no task {}", task.window);
-                    self.refuse(ask, RefusalKind::Missing, message);
+                    self.refuse(request_id, RefusalKind::Missing, message);
                 }
             }
         }
@@ -105,7 +109,7 @@ impl Session {
     ) {
         let end = end.map(|(cursor, output)| (cursor, output.as_ref()));
         let result = wait_result::result(ended, end, now);
-        let ask = ended.active.ask;
+        let request_id = ended.active.request_id;
         let wait_return = wait_result::wait_return(ended);
         self.hold(HeldAnswer {
             rests_on: match wait_return {
@@ -113,7 +117,7 @@ impl Session {
                 // It contains no event.
                 None => 0,
             },
-            ask,
+            request_id,
             response: Response::Waited(result),
             wait_return,
         });
@@ -137,10 +141,10 @@ impl Session {
 
     /// Sends an answer once the disk has accepted or refused everything recorded by now. A disk
     /// that refuses delays no answer.
-    pub(super) fn answer_when_stored(&mut self, ask: AskId, response: Response) {
+    pub(super) fn answer_when_stored(&mut self, request_id: RequestId, response: Response) {
         self.hold(HeldAnswer {
             rests_on: self.engine.last_seq(),
-            ask,
+            request_id,
             response,
             wait_return: None,
         });
@@ -157,8 +161,12 @@ impl Session {
             if let Some(wait_return) = &answer.wait_return {
                 self.engine.note_return(wait_return);
             }
-            let HeldAnswer { ask, response, .. } = answer;
-            self.answer(ask, response);
+            let HeldAnswer {
+                request_id,
+                response,
+                ..
+            } = answer;
+            self.answer(request_id, response);
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::effect::{Effect, LookOrder, Scope};
-use super::input::{AskId, JobOutcome};
+use super::input::{JobOutcome, RequestId};
 use super::killer::Killer;
 use super::log_entry::{LogEntry, WRONG_OUTCOME};
 use super::machine::Session;
@@ -23,9 +23,9 @@ const WAIT_BEGINS_WITHIN: Duration = Duration::from_secs(5);
 
 impl Session {
     /// Starts a task, or runs it again in its slot.
-    pub(super) fn run(&mut self, ask: AskId, request: RunRequest, now: Now) {
+    pub(super) fn run(&mut self, request_id: RequestId, request: RunRequest, now: Now) {
         if self.link.life.is_none() || !self.link.is_connected {
-            return self.answer(ask, Response::Unattached);
+            return self.answer(request_id, Response::Unattached);
         }
         if request.will_wait {
             self.expect_wait(request.name.clone(), request.owner.clone(), now);
@@ -35,26 +35,26 @@ impl Session {
             !request.if_absent || request.but_for.is_some(),
         );
         self.jobs
-            .push_command(Command::Launch(ask, Box::new(request)));
+            .push_command(Command::Launch(request_id, Box::new(request)));
     }
 
     /// Types into a task.
-    pub(super) fn send(&mut self, ask: AskId, request: SendRequest, now: Now) {
+    pub(super) fn send(&mut self, request_id: RequestId, request: SendRequest, now: Now) {
         let task = match self.find_task(&request.task) {
             Ok(task) => task,
             Err(refusal) => {
-                return self.refuse_with(ask, refusal);
+                return self.refuse_with(request_id, refusal);
             }
         };
         let explanation = request
             .needs_prompt()
             .then(|| Box::new(self.explain(&task, now)));
         self.jobs
-            .push_command(Command::Type(ask, task, explanation, request));
+            .push_command(Command::Type(request_id, task, explanation, request));
     }
 
     /// Ends tasks; none of them if one of the names is not a task's.
-    pub(super) fn kill(&mut self, ask: AskId, names: &[String], killer: Killer) {
+    pub(super) fn kill(&mut self, request_id: RequestId, names: &[String], killer: Killer) {
         let found: Result<Vec<Arc<Task>>, Refusal> = names
             .iter()
             .map(|name| self.find_task_to_end(name))
@@ -62,14 +62,15 @@ impl Session {
         let mut tasks = match found {
             Ok(tasks) => tasks,
             Err(refusal) => {
-                return self.refuse_with(ask, refusal);
+                return self.refuse_with(request_id, refusal);
             }
         };
         let mut windows = BTreeSet::new();
         tasks.retain(|task| windows.insert(task.window));
         let is_killed = |window| tasks.iter().any(|task| task.window == window);
         self.jobs.archive_first(is_killed);
-        self.jobs.push_command(Command::Kill(ask, tasks, killer));
+        self.jobs
+            .push_command(Command::Kill(request_id, tasks, killer));
     }
 
     /// Handles the first look of a command that is about to launch a task of this name.
@@ -120,15 +121,15 @@ impl Session {
         match (command, outcome) {
             (Command::Archive(_) | Command::Answer(..) | Command::ForgetEnvironments(..), _) => {}
             (Command::Restart(due), outcome) => self.restarted(&due.task, outcome, now),
-            (Command::Kill(ask, tasks, killer), Ok(JobOutcome::Killed(killed, done))) => {
+            (Command::Kill(request_id, tasks, killer), Ok(JobOutcome::Killed(killed, done))) => {
                 let ended = tasks.iter().filter(|task| killed.contains(&task.window));
                 let order = LookOrder {
                     killed: killer.reasons(ended),
                     ..LookOrder::of(killed)
                 };
-                self.order_then(order, AfterLook::Killed(ask, tasks, done));
+                self.order_then(order, AfterLook::Killed(request_id, tasks, done));
             }
-            (Command::KillSession(ask, killer, _), Ok(JobOutcome::SessionKilled(moved))) => {
+            (Command::KillSession(request_id, killer, _), Ok(JobOutcome::SessionKilled(moved))) => {
                 let tasks = self.tasks();
                 let mut killed = killer.reasons(&tasks);
                 killed.retain(|window, _| !moved.contains(window));
@@ -136,38 +137,47 @@ impl Session {
                     killed,
                     ..LookOrder::new(Scope::Whole)
                 };
-                self.order_then(order, AfterLook::SessionKilled(ask, tasks, moved));
+                self.order_then(order, AfterLook::SessionKilled(request_id, tasks, moved));
             }
-            (Command::Prune(ask, dead), Ok(_)) => {
-                self.order_then(LookOrder::new(Scope::Whole), AfterLook::Pruned(ask, dead));
+            (Command::Prune(request_id, dead), Ok(_)) => {
+                self.order_then(
+                    LookOrder::new(Scope::Whole),
+                    AfterLook::Pruned(request_id, dead),
+                );
             }
-            (Command::Cleanup(ask), done) => {
+            (Command::Cleanup(request_id), done) => {
                 if let Err(error) = done {
                     self.log(LogEntry::CleanupFailed { error });
                 }
-                self.order_then(LookOrder::new(Scope::Whole), AfterLook::Leave(ask));
+                self.order_then(LookOrder::new(Scope::Whole), AfterLook::Leave(request_id));
             }
-            (Command::Launch(ask, request), Ok(JobOutcome::Answered(response, Some(window)))) => {
-                let then = AfterLook::Launched(ask, request, *response);
+            (
+                Command::Launch(request_id, request),
+                Ok(JobOutcome::Answered(response, Some(window))),
+            ) => {
+                let then = AfterLook::Launched(request_id, request, *response);
                 self.order_then(LookOrder::of([window]), then);
             }
             (
-                Command::Launch(ask, _) | Command::Type(ask, ..),
+                Command::Launch(request_id, _) | Command::Type(request_id, ..),
                 Ok(JobOutcome::Answered(response, _)),
-            ) => self.answer(ask, *response),
+            ) => self.answer(request_id, *response),
             (
-                Command::ReadLog(ask, ..) | Command::ReadRecord(ask, _),
+                Command::ReadLog(request_id, ..) | Command::ReadRecord(request_id, _),
                 Ok(JobOutcome::Answered(response, _)),
             ) => {
-                self.answer(ask, *response);
+                self.answer(request_id, *response);
             }
             (Command::Search(search), outcome) => self.searched(*search, outcome),
-            (Command::Resolve(ask, session, request), Ok(JobOutcome::Whereabouts(found))) => {
+            (
+                Command::Resolve(request_id, session, request),
+                Ok(JobOutcome::Whereabouts(found)),
+            ) => {
                 match found.elsewhere {
                     Some(asked) if found.name.as_ref() != Some(&session) => {
-                        self.beginning.remove(&ask);
+                        self.beginning.remove(&request_id);
                         let elsewhere = Response::Elsewhere { asked };
-                        self.answer(ask, elsewhere);
+                        self.answer(request_id, elsewhere);
                     }
                     // Another session may have had the name since: a command that ends all tasks does
                     // not guess.
@@ -181,7 +191,7 @@ impl Session {
                         );
                         let hint = format!("`tmux-task -s '{name}' kill-all` ends it");
                         let refusal = Refusal::new(RefusalKind::Missing, message).with_hint(hint);
-                        self.refuse_with(ask, refusal);
+                        self.refuse_with(request_id, refusal);
                     }
                     // A task knows its session's present name.
                     Some(_) | None
@@ -189,32 +199,32 @@ impl Session {
                             && matches!(*request, Request::Run(_)) =>
                     {
                         let whereabouts = Response::Whereabouts(found);
-                        self.answer(ask, whereabouts);
+                        self.answer(request_id, whereabouts);
                     }
-                    Some(_) | None => self.respond(ask, *request, now),
+                    Some(_) | None => self.respond(request_id, *request, now),
                 }
             }
-            (Command::Whereabouts(ask), Ok(JobOutcome::Whereabouts(whereabouts))) => {
-                self.answer(ask, Response::Whereabouts(whereabouts));
+            (Command::Whereabouts(request_id), Ok(JobOutcome::Whereabouts(whereabouts))) => {
+                self.answer(request_id, Response::Whereabouts(whereabouts));
             }
             (
-                Command::Launch(ask, _)
-                | Command::Type(ask, ..)
-                | Command::Kill(ask, ..)
-                | Command::KillSession(ask, ..)
-                | Command::Prune(ask, _)
-                | Command::ReadLog(ask, ..)
-                | Command::ReadRecord(ask, _)
-                | Command::Resolve(ask, ..)
-                | Command::Whereabouts(ask),
+                Command::Launch(request_id, _)
+                | Command::Type(request_id, ..)
+                | Command::Kill(request_id, ..)
+                | Command::KillSession(request_id, ..)
+                | Command::Prune(request_id, _)
+                | Command::ReadLog(request_id, ..)
+                | Command::ReadRecord(request_id, _)
+                | Command::Resolve(request_id, ..)
+                | Command::Whereabouts(request_id),
                 failed,
             ) => {
-                self.beginning.remove(&ask);
+                self.beginning.remove(&request_id);
                 let message = failed.err().unwrap_or_else(|| {
                     self.log(LogEntry::WrongOutcome { job: "command" });
                     WRONG_OUTCOME.to_owned()
                 });
-                self.refuse(ask, RefusalKind::Failed, message);
+                self.refuse(request_id, RefusalKind::Failed, message);
             }
         }
     }
@@ -223,21 +233,21 @@ impl Session {
     /// renamed, and its name given to another one.
     pub(super) fn respond_to(
         &mut self,
-        ask: AskId,
+        request_id: RequestId,
         session: String,
         request: Box<Request>,
         now: Now,
     ) {
         if self.link.session_name.as_ref() == Some(&session) {
-            self.respond(ask, *request, now);
+            self.respond(request_id, *request, now);
         } else {
-            let resolve = Command::Resolve(ask, session, request);
+            let resolve = Command::Resolve(request_id, session, request);
             self.jobs.push_command(resolve);
         }
     }
 
     /// Begins a search, in the task of this name or in all tasks.
-    pub(super) fn search(&mut self, ask: AskId, request: &SearchRequest) {
+    pub(super) fn search(&mut self, request_id: RequestId, request: &SearchRequest) {
         let SearchRequest {
             task,
             pattern,
@@ -246,7 +256,7 @@ impl Session {
         } = request;
         let pattern = match Pattern::parse(pattern, *regex, *ignore_case) {
             Ok(pattern) => Arc::new(pattern),
-            Err(error) => return self.refuse(ask, RefusalKind::Usage, error.to_string()),
+            Err(error) => return self.refuse(request_id, RefusalKind::Usage, error.to_string()),
         };
         let tasks = match task {
             Some(name) => self.find_task(name).map(|task| vec![task]),
@@ -255,27 +265,27 @@ impl Session {
         let mut rest = match tasks {
             Ok(tasks) => tasks,
             Err(refusal) => {
-                return self.refuse_with(ask, refusal);
+                return self.refuse_with(request_id, refusal);
             }
         };
         rest.reverse();
-        self.search_next(ask, pattern, rest, Vec::new());
+        self.search_next(request_id, pattern, rest, Vec::new());
     }
 
     /// Searches the last of these tasks, or answers.
     fn search_next(
         &mut self,
-        ask: AskId,
+        request_id: RequestId,
         pattern: Arc<Pattern>,
         mut rest: Vec<Arc<Task>>,
         matches: Vec<SearchMatch>,
     ) {
         let Some(task) = rest.pop() else {
             let matches = Response::Matches { matches };
-            return self.answer(ask, matches);
+            return self.answer(request_id, matches);
         };
         self.jobs.push_command(Command::Search(Box::new(Search {
-            ask,
+            request_id,
             pattern,
             task,
             rest,
@@ -286,7 +296,7 @@ impl Session {
     /// Goes on with the next task of a search.
     fn searched(&mut self, search: Search, outcome: Result<JobOutcome, String>) {
         let Search {
-            ask,
+            request_id,
             pattern,
             task,
             rest,
@@ -300,17 +310,17 @@ impl Session {
                 self.log(LogEntry::NotSearched { window, error });
             }
             Ok(_) => self.log(LogEntry::WrongOutcome { job: "search" }),
-            Err(error) => return self.refuse(ask, RefusalKind::Failed, error),
+            Err(error) => return self.refuse(request_id, RefusalKind::Failed, error),
         }
-        self.search_next(ask, pattern, rest, matches);
+        self.search_next(request_id, pattern, rest, matches);
     }
 
     /// Continues after a look.
     pub(super) fn after_look(&mut self, then: AfterLook, now: Now) {
         match then {
-            AfterLook::Answer(ask, request) => self.respond(ask, request, now),
+            AfterLook::Answer(request_id, request) => self.respond(request_id, request, now),
             AfterLook::TakeUp(pane, tries) => self.take_up(pane, tries),
-            AfterLook::Launched(ask, request, response) => {
+            AfterLook::Launched(request_id, request, response) => {
                 if let Response::Launched(run) = &response {
                     let launch = DirectLaunch {
                         name: request.name,
@@ -322,21 +332,23 @@ impl Session {
                     };
                     self.report_unseen(launch, now);
                 }
-                self.answer_when_stored(ask, response);
+                self.answer_when_stored(request_id, response);
             }
             AfterLook::Superseded(window) => self.superseded(window, now),
-            AfterLook::Leave(ask) => {
-                self.answer(ask, Response::Done);
+            AfterLook::Leave(request_id) => {
+                self.answer(request_id, Response::Done);
                 self.effects.push(Effect::Leave);
             }
-            AfterLook::Killed(ask, tasks, Ok(())) => {
+            AfterLook::Killed(request_id, tasks, Ok(())) => {
                 let names: Vec<String> = tasks.iter().map(|task| label(task)).collect();
                 let text = format!("killed {}", list_of_tasks(&names));
                 self.notice(Level::Info, text, now);
-                self.answer_when_stored(ask, ended(&tasks));
+                self.answer_when_stored(request_id, ended(&tasks));
             }
-            AfterLook::Killed(ask, _, Err(error)) => self.refuse(ask, RefusalKind::Failed, error),
-            AfterLook::SessionKilled(ask, tasks, moved) => {
+            AfterLook::Killed(request_id, _, Err(error)) => {
+                self.refuse(request_id, RefusalKind::Failed, error)
+            }
+            AfterLook::SessionKilled(request_id, tasks, moved) => {
                 let (moved, tasks): (Vec<_>, Vec<_>) = tasks
                     .into_iter()
                     .partition(|task| moved.contains(&task.window));
@@ -347,9 +359,9 @@ impl Session {
                     tasks: fields_of(&tasks),
                     moved: fields_of(&moved),
                 };
-                self.answer_when_stored(ask, response);
+                self.answer_when_stored(request_id, response);
             }
-            AfterLook::Pruned(ask, dead) => {
+            AfterLook::Pruned(request_id, dead) => {
                 // A task that was run again meanwhile still exists.
                 let is_gone = |task: &Arc<Task>| self.task(task.window).is_none();
                 let gone: Vec<Arc<Task>> = dead.into_iter().filter(is_gone).collect();
@@ -358,7 +370,7 @@ impl Session {
                     let text = format!("pruned {}", list_of_tasks(&names));
                     self.notice(Level::Info, text, now);
                 }
-                self.answer_when_stored(ask, ended(&gone));
+                self.answer_when_stored(request_id, ended(&gone));
             }
         }
     }

@@ -29,7 +29,7 @@ impl Session {
         [
             look_at,
             self.deliver_at(),
-            self.save_at.filter(|_| self.engine.before().is_some()),
+            self.save_at.filter(|_| self.engine.last_look().is_some()),
             self.nudges.map(|(next, _)| next),
             self.listeners.next_deadline(),
             self.restarts.next_deadline(),
@@ -116,7 +116,7 @@ impl Session {
 
     /// Saves the last look, from which the next daemon continues.
     pub(super) fn save(&mut self) {
-        let Some(look) = self.engine.before() else {
+        let Some(look) = self.engine.last_look() else {
             return;
         };
         self.save_at = None;

@@ -14,18 +14,18 @@ pub(crate) struct Departures {
 }
 
 impl Departures {
-    /// Compares the windows that were followed in the last look, with the pids of their live runs, with
-    /// those that are present now. `killed` has the windows that a command of ours has ended, `ended` the processes
-    /// that have ended.
+    /// Compares the windows that the last look watched, with the pids of their live runs, with those
+    /// that are present now. `killed` has the windows that a command of ours has ended, `ended` the
+    /// processes that have ended.
     #[must_use]
     pub(crate) fn new(
-        followed: &[(WindowId, Option<u32>)],
+        watched: &[(WindowId, Option<u32>)],
         present: &BTreeSet<WindowId>,
         killed: &BTreeMap<WindowId, GoneReason>,
         ended: &BTreeSet<u32>,
     ) -> Self {
         let mut departures = Self::default();
-        for (window, pid) in followed {
+        for (window, pid) in watched {
             if present.contains(window) {
                 continue;
             }

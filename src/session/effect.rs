@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::input::AskId;
+use super::input::RequestId;
 use super::log_entry::LogEntry;
-use super::restart_job::DueRestart;
+use super::restart_job::{DueRestart, EnvironmentCleanup};
 use crate::model::{
     Bookmark, GoneReason, PaneId, Record, Seq, SessionLife, Snapshot, StatusCounts, Task,
     TaskBoard, WindowId,
@@ -45,17 +45,17 @@ pub(crate) enum Effect {
     /// event that is not delivered yet.
     Save(Box<Snapshot>, Bookmark, Option<Seq>),
     /// Send the final answer to a request.
-    Answer(AskId, Response),
+    Answer(RequestId, Response),
     /// Report to the client that a wait has begun.
-    Begun(AskId),
+    Begun(RequestId),
     /// Report to the client that a task's output follows.
-    Following(AskId),
+    Following(RequestId),
     /// Send a piece of a task's output.
-    Output(AskId, String),
+    Output(RequestId, String),
     /// Report that the run has ended and its output is complete.
-    OutputEnd(AskId),
+    OutputEnd(RequestId),
     /// End a stream of output before the end of the run: some of it is missing.
-    OutputCut(AskId),
+    OutputCut(RequestId),
     /// Write this to the daemon's log.
     Log(LogEntry),
     /// Stop.
@@ -93,8 +93,8 @@ pub(crate) enum Job {
     Launch(Box<RunRequest>),
     /// Run a task again in its window, unless the window has changed.
     Restart(Arc<DueRestart>),
-    /// Forget the kept environments of launches that are gone; the first ones are present.
-    ForgetEnvironments(BTreeSet<String>, BTreeSet<String>),
+    /// Forget the kept environments of launches that are gone.
+    ForgetEnvironments(EnvironmentCleanup),
     /// Type into a task. If the request names a prompt, only while the task shows it.
     Type(Arc<Task>, Option<Box<Explanation>>, SendRequest),
     /// End these windows.

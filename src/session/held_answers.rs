@@ -1,6 +1,6 @@
 //! Answers that wait until the disk has accepted or refused their records.
 
-use super::input::AskId;
+use super::input::RequestId;
 use crate::engine::WaitReturn;
 use crate::model::Seq;
 use crate::wire::Response;
@@ -10,7 +10,7 @@ use crate::wire::Response;
 pub(super) struct HeldAnswer {
     /// The sequence number of the last of them; 0 when it contains none.
     pub(super) rests_on: Seq,
-    pub(super) ask: AskId,
+    pub(super) request_id: RequestId,
     pub(super) response: Response,
     /// The event that the client learns from it.
     pub(super) wait_return: Option<WaitReturn>,
@@ -35,8 +35,8 @@ impl HeldAnswers {
     }
 
     /// Drops the answer of a client that has disconnected.
-    pub(super) fn forget(&mut self, ask: AskId) {
-        self.0.retain(|held| held.ask != ask);
+    pub(super) fn forget(&mut self, request_id: RequestId) {
+        self.0.retain(|held| held.request_id != request_id);
     }
 
     /// Returns how many of them are of waits.

@@ -11,16 +11,16 @@ use super::wait_entry::Entry;
 
 /// Identifies a request until it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct AskId(pub u64);
+pub(crate) struct RequestId(pub u64);
 
 /// Everything that can make a session do something.
 #[derive(Debug)]
 pub(crate) enum Input {
     /// A request. Subscriptions to the feed are not included: they do not involve the session.
-    Asked(AskId, Request),
+    Requested(RequestId, Request),
     /// The client of a request has disconnected or reads too slowly: its answer is not wanted any
     /// more.
-    Left(AskId),
+    Left(RequestId),
     /// tmux or the kernel reports a change.
     Changed(Change),
     /// The running job has finished; an error says why it failed.
@@ -45,10 +45,11 @@ pub(crate) enum Input {
 /// A change that tmux or the kernel reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// A run ended, a bell rang, a window was created or closed: look now.
-    Task,
-    /// A run ended or a bell rang in known windows: the others need no look.
-    Windows,
+    /// A change that may concern any window, such as a window that was created: look now, and sweep if
+    /// the look finds nothing.
+    AnyWindow,
+    /// A change of windows that are known, such as a bell or a closed window: look now, at these only.
+    KnownWindows,
     /// A pane printed something: look soon.
     Output,
     /// Output of a followed pane.
@@ -75,8 +76,8 @@ impl Change {
     #[must_use]
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Self::Task => "task",
-            Self::Windows => "windows",
+            Self::AnyWindow => "any-window",
+            Self::KnownWindows => "known-windows",
             Self::Output => "output",
             Self::Printed { .. } => "followed-output",
             Self::Unfollowed => "unfollowed",

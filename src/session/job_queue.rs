@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::effect::{Job, LookOrder, RowsToRead, Scope};
-use super::input::AskId;
+use super::input::RequestId;
 use super::listeners::EndedWait;
 use super::queue_items::{
     AfterLook, Chore, Command, EndRead, Next, PaneRead, Purpose, QueuedLook, ReadReason, Urgent,
@@ -191,24 +191,25 @@ impl JobQueue {
 
     /// Drops what a request waits for, because its client has disconnected. A command that has not
     /// begun is not carried out: the client has given up, and the user may give it again.
-    pub(super) fn forget_request(&mut self, ask: AskId) {
+    pub(super) fn forget_request(&mut self, request_id: RequestId) {
         let (mut end, mut look) = (None, None);
         match &mut self.running {
             Some(Purpose::End(running)) => end = Some(running),
             Some(Purpose::Look(running)) => look = Some(running),
             // What it finds out is not needed any more.
-            Some(running) if running.precedes(ask) => *running = Purpose::Chore,
+            Some(running) if running.precedes(request_id) => *running = Purpose::Chore,
             Some(_) | None => {}
         }
         for end in self.ends.iter_mut().chain(end) {
-            end.waits.retain(|ended| ended.active.ask != ask);
+            end.waits
+                .retain(|ended| ended.active.request_id != request_id);
         }
         let looks = self.look.iter_mut().chain(&mut self.part).chain(look);
         for look in looks {
             look.then.retain(|then| match then {
                 // It carries nothing out, and may say what was launched.
                 AfterLook::Answer(_, Request::Look { .. }) => true,
-                AfterLook::Answer(of, _) => *of != ask,
+                AfterLook::Answer(of, _) => *of != request_id,
                 AfterLook::Killed(..)
                 | AfterLook::SessionKilled(..)
                 | AfterLook::Launched(..)
@@ -219,7 +220,7 @@ impl JobQueue {
             });
         }
         self.commands
-            .retain(|command| command.request() != Some(ask));
+            .retain(|command| command.request() != Some(request_id));
     }
 
     /// Returns the queued read with which waits and output streams of a pane begin: one for all of them.
@@ -340,11 +341,11 @@ fn next_command(command: Command) -> Next {
             Job::Search(Arc::clone(&search.task), Arc::clone(&search.pattern))
         }
         Command::Restart(due) => Job::Restart(Arc::clone(due)),
-        Command::ForgetEnvironments(present, gone) => {
-            Job::ForgetEnvironments(present.clone(), gone.clone())
-        }
+        Command::ForgetEnvironments(cleanup) => Job::ForgetEnvironments(cleanup.clone()),
         Command::Archive(task) => Job::Archive(Arc::clone(task)),
-        Command::Answer(ask, response) => return Next::Answer(*ask, response.clone()),
+        Command::Answer(request_id, response) => {
+            return Next::Answer(*request_id, response.clone());
+        }
     };
     Next::Run(job, Purpose::Command(command))
 }

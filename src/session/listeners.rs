@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use super::input::AskId;
+use super::input::RequestId;
 use super::pane_stream::PaneStream;
 use super::wait_entry::{OutputSinceAnchor, give_since};
 use crate::model::{Now, PaneId, Prompt, Snapshot, Task, WindowId, text};
@@ -24,7 +24,7 @@ pub(super) struct Listeners {
 /// A wait and its request.
 #[derive(Debug)]
 pub(super) struct ActiveWait {
-    pub(super) ask: AskId,
+    pub(super) request_id: RequestId,
     pub(super) wait: Wait,
     /// The pane whose output it follows, if it needs output.
     pub(super) pane: Option<PaneId>,
@@ -47,7 +47,7 @@ pub(super) struct EndedWait {
 /// A task's output, on its way to a client.
 #[derive(Debug)]
 struct OutputStream {
-    ask: AskId,
+    request_id: RequestId,
     pane: PaneId,
     window: WindowId,
     run: Option<u32>,
@@ -59,11 +59,11 @@ struct OutputStream {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
     /// This.
-    Text(AskId, String),
+    Text(RequestId, String),
     /// The run has ended, and its output is complete.
-    End(AskId),
+    End(RequestId),
     /// The stream ends because some of the output is missing.
-    Cut(AskId),
+    Cut(RequestId),
 }
 
 impl OutputStream {
@@ -81,7 +81,7 @@ impl OutputStream {
             }
         };
         let is_wanted = self.raw.is_none() || !text.is_empty();
-        is_wanted.then_some(Piece::Text(self.ask, text))
+        is_wanted.then_some(Piece::Text(self.request_id, text))
     }
 }
 
@@ -136,9 +136,15 @@ impl Listeners {
     }
 
     /// Adds a stream of a task's output.
-    pub(super) fn add_output_stream(&mut self, ask: AskId, pane: PaneId, task: &Task, raw: bool) {
+    pub(super) fn add_output_stream(
+        &mut self,
+        request_id: RequestId,
+        pane: PaneId,
+        task: &Task,
+        raw: bool,
+    ) {
         self.output_streams.push(OutputStream {
-            ask,
+            request_id,
             pane,
             window: task.window,
             run: task.run,
@@ -147,9 +153,10 @@ impl Listeners {
     }
 
     /// Drops the listener of this request.
-    pub(super) fn leave(&mut self, ask: AskId) {
-        self.waits.retain(|active| active.ask != ask);
-        self.output_streams.retain(|stream| stream.ask != ask);
+    pub(super) fn leave(&mut self, request_id: RequestId) {
+        self.waits.retain(|active| active.request_id != request_id);
+        self.output_streams
+            .retain(|stream| stream.request_id != request_id);
         self.forget_idle_streams();
     }
 
@@ -236,7 +243,7 @@ impl Listeners {
                 return true;
             }
             let Some((lines, rest)) = &rest else {
-                pieces.push(Piece::Cut(stream.ask));
+                pieces.push(Piece::Cut(stream.request_id));
                 return false;
             };
             let piece = match stream.raw {
@@ -286,9 +293,9 @@ impl Listeners {
             let pane_stream = pane_streams.get(&stream.pane);
             let unfinished = pane_stream.and_then(|stream| stream.unfinished.clone());
             if let (None, Some(line)) = (&stream.raw, unfinished) {
-                pieces.push(Piece::Text(stream.ask, line));
+                pieces.push(Piece::Text(stream.request_id, line));
             }
-            pieces.push(Piece::End(stream.ask));
+            pieces.push(Piece::End(stream.request_id));
             false
         });
         self.forget_idle_streams();
@@ -372,7 +379,7 @@ impl Listeners {
         self.output_streams.retain(|stream| {
             let is_cut = is_cut(stream);
             if is_cut {
-                pieces.push(Piece::Cut(stream.ask));
+                pieces.push(Piece::Cut(stream.request_id));
             }
             !is_cut
         });

@@ -17,20 +17,25 @@ const WHILE_PAUSED: Duration = Duration::from_millis(400);
 /// each time.
 const UNSETTLED: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
 
-/// The first safety look comes this long after a change; the delay doubles each time. The only
-/// change that is never reported is a respawn of a dead pane, which usually happens soon after its
-/// end: these first looks query only windows whose runs ended last.
-const FIRST_SAFETY: Duration = Duration::from_millis(25);
+/// While there are dead panes, the first safety look comes this long after a change; the delay doubles
+/// each time. A respawn of a dead pane is not reported, and usually happens soon after its end: these
+/// first looks query only windows whose runs ended last.
+const FIRST_WITH_DEAD: Duration = Duration::from_millis(25);
 
 /// From this pause on a safety look sweeps over all windows, in parts.
 const FIRST_SWEEP: Duration = Duration::from_millis(200);
 
-/// Sweeps that find nothing rest so many times as long as they keep tmux busy.
-const SWEEP_RESTS: u32 = 1000;
+/// Until the pause is this long, sweeps are no rarer with many windows: what tmux does not report
+/// usually comes with other changes.
+const SOON: Duration = Duration::from_secs(10);
 
-/// What a sweep costs tmux for each window and each window beside it: it takes more lines the more
-/// windows there are, and tmux takes longer for each line. About 40 ms at 300 windows.
-const SWEEP_COST: Duration = Duration::from_nanos(400);
+/// After that, the pause is at least this many times what a sweep costs: it takes a thousandth of
+/// tmux's time.
+const SWEEP_PAUSE_FACTOR: u32 = 1000;
+
+/// A sweep of n windows costs tmux about n² times this: it takes more lines the more windows there are,
+/// and tmux takes longer for each. 36 ms at 300 windows, with tmux 3.3a.
+const SWEEP_COST_PER_SQUARE: Duration = Duration::from_nanos(400);
 
 /// Between two parts of a sweep: other jobs go first, and tmux serves others.
 const PART_PAUSE: Duration = Duration::from_millis(5);
@@ -68,9 +73,9 @@ pub(super) enum Reporting {
 pub(super) enum Due {
     /// Something was reported or ordered.
     Triggered,
-    /// Nothing did. It makes sure that runs which have just ended have not begun again.
+    /// Nothing was reported: check that the runs which ended last have not begun again.
     Ended,
-    /// Nothing did. It makes sure of some of the windows.
+    /// Nothing was reported: check the next part of all windows.
     Part,
 }
 
@@ -119,6 +124,7 @@ pub(super) struct LookSchedule {
     /// Whether the next part begins a new sweep.
     is_restart: bool,
     reporting: Reporting,
+    /// How many windows the session had in the last look.
     n_windows: usize,
     settling: Duration,
     last: Instant,
@@ -179,16 +185,20 @@ impl LookSchedule {
         let (first, most) = match reporting {
             Reporting::Absent => ABSENT,
             Reporting::Nothing => UNREPORTED,
-            Reporting::AllButRespawns => (FIRST_SAFETY, WITH_DEAD),
+            Reporting::AllButRespawns => (FIRST_WITH_DEAD, WITH_DEAD),
             Reporting::All => (FIRST_SWEEP, self.longest),
-        };
-        let rest = match reporting {
-            Reporting::All => sweep_rest(n_windows),
-            Reporting::Absent | Reporting::Nothing | Reporting::AllButRespawns => Duration::ZERO,
         };
         let pause = match finding {
             LookFinding::Changed => Some(first),
-            LookFinding::Unchanged => Some((self.pause * 2).max(first).max(rest)),
+            LookFinding::Unchanged => {
+                let doubled = (self.pause * 2).max(first);
+                let is_late = reporting == Reporting::All && doubled > SOON;
+                Some(if is_late {
+                    doubled.max(late_sweep_pause(n_windows))
+                } else {
+                    doubled
+                })
+            }
             LookFinding::ReportedUnchanged => None,
         };
         if let Some(pause) = pause {
@@ -321,11 +331,11 @@ impl LookSchedule {
     }
 }
 
-/// Returns how long sweeps over so many windows rest at least after one that has found nothing.
-fn sweep_rest(n_windows: usize) -> Duration {
+/// Returns the minimum pause between sweeps over so many windows when nothing has changed for long.
+fn late_sweep_pause(n_windows: usize) -> Duration {
     let n_windows = u32::try_from(n_windows).unwrap_or(u32::MAX);
-    let cost = SWEEP_COST.saturating_mul(n_windows.saturating_mul(n_windows));
-    cost.saturating_mul(SWEEP_RESTS)
+    let cost = SWEEP_COST_PER_SQUARE.saturating_mul(n_windows.saturating_mul(n_windows));
+    cost.saturating_mul(SWEEP_PAUSE_FACTOR)
 }
 
 #[cfg(test)]
@@ -402,36 +412,30 @@ mod tests {
     }
 
     #[test]
-    fn sweeps_that_find_nothing_are_rarer_the_more_windows_there_are() {
+    fn late_sweeps_are_rarer_the_more_windows_there_are() {
         let now = Instant::now();
         let pauses = |reporting, n_windows| {
             let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
-            let changed = LookFinding::Changed;
-            [
-                changed,
-                LookFinding::Unchanged,
-                LookFinding::Unchanged,
-                changed,
-            ]
-            .map(|finding| {
+            let mut findings = [LookFinding::Unchanged; 10];
+            (findings[0], findings[9]) = (LookFinding::Changed, LookFinding::Changed);
+            let pauses = findings.map(|finding| {
                 let result = LookResult {
                     n_windows,
                     ..result(reporting, finding)
                 };
                 schedule.looked(result, now);
                 in_ms(&schedule)
-            })
+            });
+            (pauses[0], pauses[5], pauses[6], pauses[7], pauses[9])
         };
-        assert_eq!(pauses(Reporting::All, 20), [200, 400, 800, 200]);
-        assert_eq!(pauses(Reporting::All, 100), [200, 4000, 8000, 200]);
-        assert_eq!(pauses(Reporting::All, 300), [200, 36_000, 60_000, 200]);
-        assert_eq!(
-            pauses(Reporting::All, 1_000_000),
-            [200, 60_000, 60_000, 200]
-        );
-        // Respawns of dead panes are not reported, so that their sweeps are no rarer.
+        let all = |n_windows| pauses(Reporting::All, n_windows);
+        assert_eq!(all(100), (200, 6400, 12_800, 25_600, 200));
+        assert_eq!(all(200), (200, 6400, 16_000, 32_000, 200));
+        assert_eq!(all(300), (200, 6400, 36_000, 60_000, 200));
+        assert_eq!(all(1_000_000), (200, 6400, 60_000, 60_000, 200));
+        // Respawns of dead panes are not reported, so that sweeps are no rarer.
         let with_dead = pauses(Reporting::AllButRespawns, 300);
-        assert_eq!(with_dead, [25, 50, 100, 25]);
+        assert_eq!(with_dead, (25, 800, 1600, 3200, 25));
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl Session {
         }
         let is_first = !std::mem::replace(&mut self.has_looked, true);
         let reporting = reporting(&snapshot, self.link.is_connected);
-        let before = self.engine.before();
+        let before = self.engine.last_look();
         let difference =
             before.map_or(Difference::Otherwise, |before| before.difference(&snapshot));
         let dead = self.dead_windows();
@@ -117,7 +117,7 @@ impl Session {
             is_unsettled,
             is_part: queued.order.scope == Scope::Part,
             coverage,
-            n_windows: self.engine.before().map_or(0, |look| look.tasks.len()),
+            n_windows: self.engine.last_look().map_or(0, |look| look.tasks.len()),
         };
         self.schedule.looked(result, now.mono);
         if self.link.is_any_paused {
@@ -157,13 +157,13 @@ impl Session {
     /// Returns which changes are reported now.
     fn reporting(&self) -> Reporting {
         let connected = self.link.is_connected;
-        let before = self.engine.before();
+        let before = self.engine.last_look();
         before.map_or(Reporting::Nothing, |before| reporting(before, connected))
     }
 
     /// Orders reading of the output before the look: waits are judged after that.
     fn prepare_judgement(&mut self, now: Now) {
-        let Some(look) = self.engine.before() else {
+        let Some(look) = self.engine.last_look() else {
             return;
         };
         if self.listeners.is_over(look) {
@@ -190,7 +190,7 @@ impl Session {
     pub(super) fn judge_waits(&mut self, now: Now) {
         let engine = &self.engine;
         let mut ended = Vec::new();
-        if let Some(look) = engine.before() {
+        if let Some(look) = engine.last_look() {
             let prompt_of = |window| engine.prompt_of(window);
             ended = self.listeners.look(look, prompt_of);
         }
@@ -205,7 +205,7 @@ impl Session {
 
     /// Returns the windows whose run had ended in the last look.
     fn dead_windows(&self) -> BTreeSet<WindowId> {
-        let look = self.engine.before().into_iter();
+        let look = self.engine.last_look().into_iter();
         look.flat_map(|look| look.tasks.values())
             .filter(|task| !task.is_alive())
             .map(|task| task.window)

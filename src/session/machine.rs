@@ -8,7 +8,7 @@ use super::announced_restarts::AnnouncedRestarts;
 use super::effect::{Effect, LookOrder, Scope};
 use super::ended_runs::EndedRuns;
 use super::held_answers::HeldAnswers;
-use super::input::{AskId, Change, Input, JobOutcome, LinkState, StoreState};
+use super::input::{Change, Input, JobOutcome, LinkState, RequestId, StoreState};
 use super::job_queue::JobQueue;
 use super::listeners::{Listeners, Piece};
 use super::log_entry::LogEntry;
@@ -49,7 +49,7 @@ pub(crate) struct Session {
     pub(super) look_problem: Option<String>,
     pub(super) counts: Counts,
     /// Waits that are about to begin.
-    pub(super) beginning: BTreeSet<AskId>,
+    pub(super) beginning: BTreeSet<RequestId>,
     /// Answers that wait for records to be written.
     pub(super) held: HeldAnswers,
     /// When tmux is nudged next, and until when nudging continues.
@@ -89,7 +89,7 @@ pub(super) struct Doubts {
 pub(crate) struct Setup {
     /// The engine, with its restored state.
     pub(crate) engine: Engine,
-    /// The session as it was asked for.
+    /// The session, by the name that the daemon was started with.
     pub(crate) session_name: String,
     /// The longest time between two looks.
     pub(crate) longest_pause: Duration,
@@ -129,7 +129,7 @@ impl Session {
             announced,
             store,
         } = setup;
-        let announced = AnnouncedRestarts::new(engine.before(), announced);
+        let announced = AnnouncedRestarts::new(engine.last_look(), announced);
         engine.tried(store.tried);
         Self {
             engine,
@@ -167,8 +167,8 @@ impl Session {
     #[must_use]
     pub(crate) fn handle(&mut self, input: Input, now: Now) -> Vec<Effect> {
         match input {
-            Input::Asked(ask, request) => self.ask(ask, request, now),
-            Input::Left(ask) => self.leave(ask),
+            Input::Requested(request_id, request) => self.ask(request_id, request, now),
+            Input::Left(request_id) => self.leave(request_id),
             Input::Changed(change) => self.change(change, now),
             Input::Done(outcome) => self.done(outcome, now),
             Input::Stored(store) => self.stored(store, now),
@@ -282,7 +282,7 @@ impl Session {
                     self.effects.push(Effect::Run(job));
                 }
                 Next::Judge => self.judge_waits(now),
-                Next::Answer(ask, response) => self.answer_when_stored(ask, response),
+                Next::Answer(request_id, response) => self.answer_when_stored(request_id, response),
             }
         }
         // Answers that need no record, or whose records are stored already.
@@ -290,20 +290,20 @@ impl Session {
         self.follow_only_listened();
         let pieces = self.listeners.take_pieces().into_iter();
         self.effects.extend(pieces.map(|piece| match piece {
-            Piece::Text(ask, text) => Effect::Output(ask, text),
-            Piece::End(ask) => Effect::OutputEnd(ask),
-            Piece::Cut(ask) => Effect::OutputCut(ask),
+            Piece::Text(request_id, text) => Effect::Output(request_id, text),
+            Piece::End(request_id) => Effect::OutputEnd(request_id),
+            Piece::Cut(request_id) => Effect::OutputCut(request_id),
         }));
         std::mem::take(&mut self.effects)
     }
 
     fn change(&mut self, change: Change, now: Now) {
         match change {
-            Change::Task => {
+            Change::AnyWindow => {
                 // Usually the change comes with a report of its windows. If not, a sweep follows.
                 self.order(LookOrder::new(Scope::Reported)).must_explain = true;
             }
-            Change::Windows => {
+            Change::KnownWindows => {
                 self.order(LookOrder::new(Scope::Reported));
             }
             Change::Output => {
@@ -352,11 +352,11 @@ impl Session {
         self.order(order).then.push(then);
     }
 
-    fn leave(&mut self, ask: AskId) {
-        self.listeners.leave(ask);
-        self.jobs.forget_request(ask);
-        self.beginning.remove(&ask);
-        self.held.forget(ask);
+    fn leave(&mut self, request_id: RequestId) {
+        self.listeners.leave(request_id);
+        self.jobs.forget_request(request_id);
+        self.beginning.remove(&request_id);
+        self.held.forget(request_id);
     }
 
     fn done(&mut self, outcome: Result<JobOutcome, String>, now: Now) {
@@ -444,14 +444,14 @@ impl Session {
 
     /// Returns all tasks of the last look.
     pub(super) fn tasks(&self) -> Vec<Arc<Task>> {
-        let look = self.engine.before();
+        let look = self.engine.last_look();
         look.map(|look| look.tasks.values().cloned().collect())
             .unwrap_or_default()
     }
 
     /// Returns a task of the last look.
     pub(super) fn task(&self, window: WindowId) -> Option<Arc<Task>> {
-        self.engine.before()?.tasks.get(&window).cloned()
+        self.engine.last_look()?.tasks.get(&window).cloned()
     }
 
     /// Returns the task whose primary pane this is.
@@ -461,7 +461,7 @@ impl Session {
 }
 
 fn task_in(engine: &Engine, pane: PaneId) -> Option<&Arc<Task>> {
-    let tasks = &engine.before()?.tasks;
+    let tasks = &engine.last_look()?.tasks;
     tasks.values().find(|task| task.pane == Some(pane))
 }
 

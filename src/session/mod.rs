@@ -43,7 +43,9 @@ mod tests;
 
 pub(crate) use departures::{Departures, replaced_panes};
 pub(crate) use effect::{Effect, Job, LookOrder, Refresh, RowsToRead};
-pub(crate) use input::{AskId, Change, Coverage, Input, JobOutcome, LinkState, Look, StoreState};
+pub(crate) use input::{
+    Change, Coverage, Input, JobOutcome, LinkState, Look, RequestId, StoreState,
+};
 pub(crate) use log_entry::LogEntry;
 pub(crate) use look_plan::{LookFacts, LookPlan};
 pub(crate) use machine::{Session, Setup};

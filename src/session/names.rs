@@ -3,23 +3,25 @@
 use crate::model::SessionLife;
 
 /// Whether the server's sessions have to be listed to know which of them `asked` means: the session
-/// that is followed had another name in the last look.
+/// that is supervised had another name in the last look.
 #[must_use]
 pub(crate) fn is_list_needed(asked: &str, name: Option<&str>) -> bool {
     name.is_some_and(|name| name != asked)
 }
 
-/// Returns the present name of the session that is followed, and the session that has the name
+/// Returns the present name of the session that is supervised, and the session that has the name
 /// `asked` now, if that is another one. `name` and `life` read an entry of the server's list.
 pub(crate) fn owners_of_names<'a, S>(
     asked: &str,
-    followed: &SessionLife,
+    supervised: &SessionLife,
     sessions: &'a [S],
     name: impl Fn(&S) -> &str,
     life: impl Fn(&S) -> &SessionLife,
 ) -> (Option<String>, Option<&'a S>) {
-    let ours = sessions.iter().find(|session| life(session) == followed);
-    let mut others = sessions.iter().filter(|session| life(session) != followed);
+    let ours = sessions.iter().find(|session| life(session) == supervised);
+    let mut others = sessions
+        .iter()
+        .filter(|session| life(session) != supervised);
     let other = others.find(|session| name(session) == asked);
     (ours.map(|ours| name(ours).to_owned()), other)
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::effect::{Effect, LookOrder, RowsToRead, Scope};
-use super::input::{AskId, JobOutcome};
+use super::input::{JobOutcome, RequestId};
 use super::listeners::{ActiveWait, EndedWait, verdict_since};
 use super::log_entry::{LogEntry, WRONG_OUTCOME};
 use super::machine::Session;
@@ -22,15 +22,15 @@ const READINGS: usize = 5;
 impl Session {
     /// Begins a wait, after a look at its window. No output of the task is missed once it has
     /// begun.
-    pub(super) fn begin_wait(&mut self, ask: AskId, request: &WaitRequest, now: Now) {
-        if !self.beginning.contains(&ask) {
+    pub(super) fn begin_wait(&mut self, request_id: RequestId, request: &WaitRequest, now: Now) {
+        if !self.beginning.contains(&request_id) {
             return;
         }
         let (task, spec, anchor) = match self.prepare_wait(request) {
             Ok(prepared) => prepared,
             Err(refusal) => {
-                self.beginning.remove(&ask);
-                self.refuse_with(ask, refusal);
+                self.beginning.remove(&request_id);
+                self.refuse_with(request_id, refusal);
                 return;
             }
         };
@@ -41,7 +41,7 @@ impl Session {
             RowsToRead::LastRow
         };
         let begin = Begin {
-            ask,
+            request_id,
             entry: Some(Entry {
                 wait: Wait::begin(spec, task, 0, now).with_whole_run(anchor == Some(Anchor::START)),
                 anchor,
@@ -61,20 +61,28 @@ impl Session {
     }
 
     /// Begins to follow a task's output, after a look at its window.
-    pub(super) fn begin_output_stream(&mut self, ask: AskId, window: &str, raw: bool) {
-        if !self.beginning.contains(&ask) {
+    pub(super) fn begin_output_stream(&mut self, request_id: RequestId, window: &str, raw: bool) {
+        if !self.beginning.contains(&request_id) {
             return;
         }
         let task = window.parse().ok().and_then(|window| self.task(window));
         let Some((task, pane)) = task.and_then(|task| Some((task.clone(), task.pane?))) else {
-            self.beginning.remove(&ask);
-            self.refuse(ask, RefusalKind::Missing, format!("no task {window}"));
+            self.beginning.remove(&request_id);
+            self.refuse(
+                request_id,
+                RefusalKind::Missing,
+                format!("no task {window}"),
+            );
             return;
         };
         if let ReadReason::Begin { output_streams, .. } =
             self.jobs.begin_with(pane, RowsToRead::LastRow)
         {
-            output_streams.push(OutputStreamEntry { ask, task, raw });
+            output_streams.push(OutputStreamEntry {
+                request_id,
+                task,
+                raw,
+            });
         }
     }
 
@@ -114,13 +122,13 @@ impl Session {
             ) => {
                 let message = format!("cannot read the task's output: {error}");
                 // The link has the entries; their requests are those that are still beginning.
-                let asks = entries.iter().map(|begin| begin.ask);
-                let asks: Vec<AskId> = asks
-                    .chain(output_streams.iter().map(|listener| listener.ask))
+                let asks = entries.iter().map(|begin| begin.request_id);
+                let asks: Vec<RequestId> = asks
+                    .chain(output_streams.iter().map(|listener| listener.request_id))
                     .collect();
-                for ask in asks {
-                    if self.beginning.remove(&ask) {
-                        self.refuse(ask, RefusalKind::Failed, message.clone());
+                for request_id in asks {
+                    if self.beginning.remove(&request_id) {
+                        self.refuse(request_id, RefusalKind::Failed, message.clone());
                     }
                 }
             }
@@ -171,10 +179,16 @@ impl Session {
             begin.entry = Some(entry);
             self.start_wait(begin, Some(pane), now);
         }
-        for OutputStreamEntry { ask, task, raw } in output_streams {
-            if self.beginning.remove(&ask) {
-                self.listeners.add_output_stream(ask, pane, &task, raw);
-                self.effects.push(Effect::Following(ask));
+        for OutputStreamEntry {
+            request_id,
+            task,
+            raw,
+        } in output_streams
+        {
+            if self.beginning.remove(&request_id) {
+                self.listeners
+                    .add_output_stream(request_id, pane, &task, raw);
+                self.effects.push(Effect::Following(request_id));
                 if self
                     .task(task.window)
                     .is_none_or(|now| now.run != task.run || !now.is_alive())
@@ -190,29 +204,29 @@ impl Session {
     /// Adds a wait, or ends it if it has a verdict already.
     fn start_wait(&mut self, begin: Begin, pane: Option<PaneId>, now: Now) {
         let Begin {
-            ask,
+            request_id,
             entry,
             tail,
             owner,
         } = begin;
         let Some(Entry {
             mut wait, reading, ..
-        }) = entry.filter(|_| self.beginning.remove(&ask))
+        }) = entry.filter(|_| self.beginning.remove(&request_id))
         else {
             // The client has disconnected.
             return;
         };
-        self.effects.push(Effect::Begun(ask));
+        self.effects.push(Effect::Begun(request_id));
         let verdict = match reading.since {
             Some(since) => verdict_since(&mut wait, since, now),
             None => None,
         };
-        let look = self.engine.before().cloned().unwrap_or_default();
+        let look = self.engine.last_look().cloned().unwrap_or_default();
         let look = self.ended_runs.look_for(wait.entry(), look);
         let prompt = self.engine.prompt_of(wait.window());
         let verdict = verdict.or_else(|| wait.look(&look, prompt));
         let active = ActiveWait {
-            ask,
+            request_id,
             began: wait.began(),
             wait,
             pane,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use super::restart_job::EnvironmentCleanup;
 use crate::model::{Now, Snapshot, Task, TaskRestarts, WindowId};
 use crate::restarts::{Restart, restart_of};
 use crate::wire::NextRestart;
@@ -133,20 +134,17 @@ impl PendingRestarts {
 
     /// Notes the launches that the look's tasks name. Returns them, and those that are gone, if that
     /// has changed or is the first look: an earlier daemon may have left environments of others.
-    pub(super) fn note_kept(
-        &mut self,
-        look: &Snapshot,
-    ) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
+    pub(super) fn note_kept(&mut self, look: &Snapshot) -> Option<EnvironmentCleanup> {
         let tasks = look.tasks.values();
-        let kept: BTreeSet<String> = tasks
+        let present: BTreeSet<String> = tasks
             .filter_map(|task| Some(task.restarts.as_ref()?.token.clone()))
             .collect();
-        if self.kept.as_ref() == Some(&kept) {
+        if self.kept.as_ref() == Some(&present) {
             return None;
         }
-        let before = self.kept.replace(kept.clone()).unwrap_or_default();
-        let gone = before.difference(&kept).cloned().collect();
-        Some((kept, gone))
+        let before = self.kept.replace(present.clone()).unwrap_or_default();
+        let gone = before.difference(&present).cloned().collect();
+        Some(EnvironmentCleanup { present, gone })
     }
 }
 
@@ -167,7 +165,7 @@ mod tests {
         let mut restarts = PendingRestarts::default();
         let mut note = |look: &str| {
             let noted = restarts.note_kept(&snapshot(look));
-            noted.map(|(present, gone)| (present.len(), gone.len()))
+            noted.map(|cleanup| (cleanup.present.len(), cleanup.gone.len()))
         };
         // An earlier daemon may have left some, also where no task has a policy.
         assert_eq!(note("@1 a running"), Some((0, 0)));

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::effect::{Job, LookOrder, RowsToRead};
-use super::input::AskId;
+use super::input::RequestId;
 use super::killer::Killer;
 use super::listeners::EndedWait;
-use super::restart_job::DueRestart;
+use super::restart_job::{DueRestart, EnvironmentCleanup};
 use super::wait_entry::Entry;
 use crate::model::{PaneId, Task, WindowId};
 use crate::terminal::Pattern;
@@ -42,67 +42,67 @@ pub(super) struct QueuedLook {
 #[derive(Debug)]
 pub(super) enum AfterLook {
     /// Answer a request about the present state.
-    Answer(AskId, Request),
+    Answer(RequestId, Request),
     /// A command of ours has ended these tasks.
-    Killed(AskId, Vec<Arc<Task>>, Result<(), String>),
+    Killed(RequestId, Vec<Arc<Task>>, Result<(), String>),
     /// A command of ours has ended the session with these tasks. The windows are those that live on in
     /// another session.
-    SessionKilled(AskId, Vec<Arc<Task>>, BTreeSet<WindowId>),
+    SessionKilled(RequestId, Vec<Arc<Task>>, BTreeSet<WindowId>),
     /// Send the answer of a launch, and report its run as gone if no look has contained its window.
-    Launched(AskId, Box<RunRequest>, Response),
+    Launched(RequestId, Box<RunRequest>, Response),
     /// Windows of ended tasks were removed.
-    Pruned(AskId, Vec<Arc<Task>>),
+    Pruned(RequestId, Vec<Arc<Task>>),
     /// Read a pane that was paused, with the number of attempts so far.
     TakeUp(PaneId, usize),
     /// A restart has started nothing because this window seemed to have changed.
     Superseded(WindowId),
     /// The session was ended if possible, and the daemon stops.
-    Leave(AskId),
+    Leave(RequestId),
 }
 
-/// A command, as opposed to a query.
+/// A job that a request or a restart needs. They are run in the order in which they were queued.
 #[derive(Debug)]
 pub(super) enum Command {
-    Launch(AskId, Box<RunRequest>),
-    Type(AskId, Arc<Task>, Option<Box<Explanation>>, SendRequest),
-    Kill(AskId, Vec<Arc<Task>>, Killer),
+    Launch(RequestId, Box<RunRequest>),
+    Type(RequestId, Arc<Task>, Option<Box<Explanation>>, SendRequest),
+    Kill(RequestId, Vec<Arc<Task>>, Killer),
     /// End the session, which has these windows.
-    KillSession(AskId, Killer, Vec<WindowId>),
-    Prune(AskId, Vec<Arc<Task>>),
-    Cleanup(AskId),
-    Whereabouts(AskId),
+    KillSession(RequestId, Killer, Vec<WindowId>),
+    Prune(RequestId, Vec<Arc<Task>>),
+    Cleanup(RequestId),
+    Whereabouts(RequestId),
     /// Resolve the name of a request whose session had another name in the last look.
-    Resolve(AskId, String, Box<Request>),
+    Resolve(RequestId, String, Box<Request>),
     /// Read the output of a task's run.
-    ReadLog(AskId, Arc<Task>, LogRequest),
+    ReadLog(RequestId, Arc<Task>, LogRequest),
     /// Read how a task was last launched.
-    ReadRecord(AskId, Arc<Task>),
+    ReadRecord(RequestId, Arc<Task>),
     Search(Box<Search>),
     /// Run a task again that has failed.
     Restart(Arc<DueRestart>),
-    /// Forget the kept environments of launches that are gone; the first ones are present.
-    ForgetEnvironments(BTreeSet<String>, BTreeSet<String>),
+    /// Forget the kept environments of launches that are gone.
+    ForgetEnvironments(EnvironmentCleanup),
     /// Archive the output of this run before the next command.
     Archive(Arc<Task>),
     /// Everything before it is done.
-    Answer(AskId, Response),
+    Answer(RequestId, Response),
 }
 
 impl Command {
     /// Returns the request that it carries out, if that may be given up before it has begun.
-    pub(super) fn request(&self) -> Option<AskId> {
+    pub(super) fn request(&self) -> Option<RequestId> {
         match self {
-            Self::Launch(ask, _)
-            | Self::Type(ask, ..)
-            | Self::Kill(ask, ..)
-            | Self::KillSession(ask, ..)
-            | Self::Prune(ask, _)
-            | Self::Whereabouts(ask)
-            | Self::Resolve(ask, ..)
-            | Self::ReadLog(ask, ..)
-            | Self::ReadRecord(ask, _)
-            | Self::Answer(ask, _) => Some(*ask),
-            Self::Search(search) => Some(search.ask),
+            Self::Launch(request_id, _)
+            | Self::Type(request_id, ..)
+            | Self::Kill(request_id, ..)
+            | Self::KillSession(request_id, ..)
+            | Self::Prune(request_id, _)
+            | Self::Whereabouts(request_id)
+            | Self::Resolve(request_id, ..)
+            | Self::ReadLog(request_id, ..)
+            | Self::ReadRecord(request_id, _)
+            | Self::Answer(request_id, _) => Some(*request_id),
+            Self::Search(search) => Some(search.request_id),
             // The daemon stops, whoever asked for it.
             Self::Cleanup(_)
             | Self::Restart(_)
@@ -115,7 +115,7 @@ impl Command {
 /// A search in the output of tasks, one after the other.
 #[derive(Debug)]
 pub(super) struct Search {
-    pub(super) ask: AskId,
+    pub(super) request_id: RequestId,
     pub(super) pattern: Arc<Pattern>,
     /// The task to search next.
     pub(super) task: Arc<Task>,
@@ -148,7 +148,7 @@ pub(super) enum ReadReason {
 /// A wait that begins.
 #[derive(Debug)]
 pub(super) struct Begin {
-    pub(super) ask: AskId,
+    pub(super) request_id: RequestId,
     /// `None` while the link has it.
     pub(super) entry: Option<Entry>,
     pub(super) tail: usize,
@@ -158,7 +158,7 @@ pub(super) struct Begin {
 /// An output stream that begins.
 #[derive(Debug)]
 pub(super) struct OutputStreamEntry {
-    pub(super) ask: AskId,
+    pub(super) request_id: RequestId,
     pub(super) task: Arc<Task>,
     pub(super) raw: bool,
 }
@@ -170,7 +170,7 @@ pub(super) struct EndRead {
     pub(super) rows: usize,
     pub(super) task: Arc<Task>,
     pub(super) waits: Vec<EndedWait>,
-    pub(super) cursors: Vec<AskId>,
+    pub(super) cursors: Vec<RequestId>,
 }
 
 /// Jobs that can be delayed.
@@ -197,10 +197,10 @@ pub(super) enum Purpose {
 
 impl Purpose {
     /// Whether this request is carried out only after the job.
-    pub(super) fn precedes(&self, ask: AskId) -> bool {
+    pub(super) fn precedes(&self, request_id: RequestId) -> bool {
         match self {
-            Self::Command(Command::Resolve(of, ..)) => *of == ask,
-            Self::Command(Command::Search(search)) => search.ask == ask,
+            Self::Command(Command::Resolve(of, ..)) => *of == request_id,
+            Self::Command(Command::Search(search)) => search.request_id == request_id,
             Self::Command(_)
             | Self::Look(_)
             | Self::LastOutput(..)
@@ -221,5 +221,5 @@ pub(super) enum Next {
     /// Judge waits by the last look.
     Judge,
     /// Answer a request.
-    Answer(AskId, Response),
+    Answer(RequestId, Response),
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::effect::{Effect, LookOrder, Refresh, Scope};
-use super::input::AskId;
+use super::input::RequestId;
 use super::killer::Killer;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command};
@@ -25,21 +25,21 @@ const NO_SESSION_HINT: &str =
 
 impl Session {
     /// Processes a request. It is answered after a look at what it is about.
-    pub(super) fn ask(&mut self, ask: AskId, request: Request, now: Now) {
-        if self.note_reader(ask, &request, now) {
+    pub(super) fn ask(&mut self, request_id: RequestId, request: Request, now: Now) {
+        if self.note_reader(request_id, &request, now) {
             return;
         }
-        match self.order_for(ask, &request) {
-            Some(order) => self.order_then(order, AfterLook::Answer(ask, request)),
+        match self.order_for(request_id, &request) {
+            Some(order) => self.order_then(order, AfterLook::Answer(request_id, request)),
             None => {
                 let message = "this is not for the session".to_owned();
-                self.refuse(ask, RefusalKind::Usage, message);
+                self.refuse(request_id, RefusalKind::Usage, message);
             }
         }
     }
 
     /// Notes what a reader of events announces, and answers it. Returns whether that was the request.
-    fn note_reader(&mut self, ask: AskId, request: &Request, now: Now) -> bool {
+    fn note_reader(&mut self, request_id: RequestId, request: &Request, now: Now) -> bool {
         if let Request::Reads { owner } = request {
             let until = now.mono + READS_WITHIN;
             self.engine.expect_reader(owner.clone(), until, now);
@@ -48,15 +48,15 @@ impl Session {
         } else {
             return false;
         }
-        self.answer(ask, Response::Done);
+        self.answer(request_id, Response::Done);
         true
     }
 
     /// Returns the look that a request needs; `None` for requests that do not concern the session.
-    fn order_for(&mut self, ask: AskId, request: &Request) -> Option<LookOrder> {
+    fn order_for(&mut self, request_id: RequestId, request: &Request) -> Option<LookOrder> {
         let of = |window: &String| LookOrder::of(window.parse::<WindowId>());
         Some(match request {
-            Request::To { request, .. } => return self.order_for(ask, request),
+            Request::To { request, .. } => return self.order_for(request_id, request),
             Request::Whereabouts | Request::Count | Request::Find { .. } => barrier([]),
             Request::Kill { .. } => barrier([]),
             Request::List => self.order_for_list(),
@@ -75,14 +75,14 @@ impl Session {
                 LookOrder::new(Scope::Whole)
             }
             Request::Wait(wait) => {
-                self.beginning.insert(ask);
+                self.beginning.insert(request_id);
                 match wait.task.parse::<WindowId>() {
                     Ok(window) => LookOrder::of([window]),
                     Err(_) => barrier(self.windows_named(&wait.task)),
                 }
             }
             Request::Follow { window, .. } => {
-                self.beginning.insert(ask);
+                self.beginning.insert(request_id);
                 of(window)
             }
             Request::Cursor { window } => of(window),
@@ -103,31 +103,31 @@ impl Session {
         })
     }
 
-    pub(super) fn answer(&mut self, ask: AskId, response: Response) {
-        self.effects.push(Effect::Answer(ask, response));
+    pub(super) fn answer(&mut self, request_id: RequestId, response: Response) {
+        self.effects.push(Effect::Answer(request_id, response));
     }
 
-    pub(super) fn refuse_with(&mut self, ask: AskId, refusal: Refusal) {
-        self.answer(ask, Response::Refused(refusal));
+    pub(super) fn refuse_with(&mut self, request_id: RequestId, refusal: Refusal) {
+        self.answer(request_id, Response::Refused(refusal));
     }
 
-    pub(super) fn refuse(&mut self, ask: AskId, kind: RefusalKind, message: String) {
-        self.refuse_with(ask, Refusal::new(kind, message));
+    pub(super) fn refuse(&mut self, request_id: RequestId, kind: RefusalKind, message: String) {
+        self.refuse_with(request_id, Refusal::new(kind, message));
     }
 
-    pub(super) fn respond(&mut self, ask: AskId, request: Request, now: Now) {
+    pub(super) fn respond(&mut self, request_id: RequestId, request: Request, now: Now) {
         match request {
-            Request::To { session, request } => self.respond_to(ask, session, request, now),
-            Request::Whereabouts => self.jobs.push_command(Command::Whereabouts(ask)),
+            Request::To { session, request } => self.respond_to(request_id, session, request, now),
+            Request::Whereabouts => self.jobs.push_command(Command::Whereabouts(request_id)),
             Request::List => {
                 if self.look_problem.is_some()
                     && let Err(refusal) = self.look()
                 {
-                    self.refuse_with(ask, refusal);
+                    self.refuse_with(request_id, refusal);
                     return;
                 }
                 let view = self.view(now);
-                self.answer(ask, Response::List(view));
+                self.answer(request_id, Response::List(view));
             }
             Request::Look {
                 launching,
@@ -139,7 +139,7 @@ impl Session {
                     // A server that runs and cannot be reached would be started a second time.
                     if self.look_problem.is_some() {
                         let missing = self.missing();
-                        self.refuse_with(ask, missing);
+                        self.refuse_with(request_id, missing);
                         return;
                     }
                     self.prepare_launch(&name, will_wait, owner, now);
@@ -148,14 +148,15 @@ impl Session {
                     self.report_unseen(*launched, now);
                 }
                 // After its output is archived.
-                self.jobs.push_command(Command::Answer(ask, Response::Done));
+                self.jobs
+                    .push_command(Command::Answer(request_id, Response::Done));
             }
-            Request::Run(request) => self.run(ask, request, now),
-            Request::Send(request) => self.send(ask, request, now),
+            Request::Run(request) => self.run(request_id, request, now),
+            Request::Send(request) => self.send(request_id, request, now),
             Request::SendGuarded(request) => {
                 let is_guarded = true;
                 self.send(
-                    ask,
+                    request_id,
                     SendRequest {
                         is_guarded,
                         ..request
@@ -166,7 +167,7 @@ impl Session {
             Request::Count => {
                 let counts = self.engine.counts().unwrap_or_default();
                 let counted = Response::Counted(counts.into());
-                self.answer(ask, counted);
+                self.answer(request_id, counted);
             }
             Request::Find { task } => {
                 let response = match self.find_task(&task) {
@@ -176,7 +177,7 @@ impl Session {
                     }
                     Err(refusal) => Response::Refused(refusal),
                 };
-                self.answer(ask, response);
+                self.answer(request_id, response);
             }
             Request::Kill {
                 tasks,
@@ -184,12 +185,12 @@ impl Session {
                 by_agent,
             } => {
                 let is_agent = by_agent;
-                self.kill(ask, &tasks, Killer { owner, is_agent });
+                self.kill(request_id, &tasks, Killer { owner, is_agent });
             }
             Request::KillAll { owner } => {
                 if self.link.life.is_none() {
                     let missing = self.missing();
-                    self.refuse_with(ask, missing);
+                    self.refuse_with(request_id, missing);
                     return;
                 }
                 self.jobs.archive_first(|_| true);
@@ -197,45 +198,49 @@ impl Session {
                 let killer = Killer { owner, is_agent };
                 let windows = self.tasks().iter().map(|task| task.window).collect();
                 self.jobs
-                    .push_command(Command::KillSession(ask, killer, windows));
+                    .push_command(Command::KillSession(request_id, killer, windows));
             }
             Request::Prune => {
                 let mut dead = self.tasks();
                 dead.retain(|task| task.is_prunable());
                 self.jobs.archive_first(|_| true);
-                self.jobs.push_command(Command::Prune(ask, dead));
+                self.jobs.push_command(Command::Prune(request_id, dead));
             }
             Request::Stop { cleanup } => {
                 if cleanup && self.link.life.is_some() {
                     self.jobs.archive_first(|_| true);
-                    self.jobs.push_command(Command::Cleanup(ask));
+                    self.jobs.push_command(Command::Cleanup(request_id));
                 } else {
-                    self.after_look(AfterLook::Leave(ask), now);
+                    self.after_look(AfterLook::Leave(request_id), now);
                 }
             }
-            Request::Wait(request) => self.begin_wait(ask, &request, now),
-            Request::Follow { window, raw } => self.begin_output_stream(ask, &window, raw),
-            Request::Cursor { window } => self.read_cursor(ask, &window),
+            Request::Wait(request) => self.begin_wait(request_id, &request, now),
+            Request::Follow { window, raw } => self.begin_output_stream(request_id, &window, raw),
+            Request::Cursor { window } => self.read_cursor(request_id, &window),
             Request::Log(request) => match self.find_task(&request.task) {
-                Ok(task) => self.jobs.push_command(Command::ReadLog(ask, task, request)),
+                Ok(task) => self
+                    .jobs
+                    .push_command(Command::ReadLog(request_id, task, request)),
                 Err(refusal) => {
-                    self.refuse_with(ask, refusal);
+                    self.refuse_with(request_id, refusal);
                 }
             },
             Request::Record { task } => match self.find_task(&task) {
-                Ok(task) => self.jobs.push_command(Command::ReadRecord(ask, task)),
+                Ok(task) => self
+                    .jobs
+                    .push_command(Command::ReadRecord(request_id, task)),
                 Err(refusal) => {
-                    self.refuse_with(ask, refusal);
+                    self.refuse_with(request_id, refusal);
                 }
             },
-            Request::Search(request) => self.search(ask, &request),
+            Request::Search(request) => self.search(request_id, &request),
             Request::Explain { task } => {
                 let explained = self.find_task(&task).map(|task| self.explain(&task, now));
                 let response = match explained {
                     Ok(explanation) => Response::Explained(Box::new(explanation)),
                     Err(refusal) => Response::Refused(refusal),
                 };
-                self.answer(ask, response);
+                self.answer(request_id, response);
             }
             Request::Reads { .. }
             | Request::Seen { .. }
@@ -269,7 +274,7 @@ impl Session {
 
     /// Returns the last look, if the session exists.
     fn look(&self) -> Result<&Snapshot, Refusal> {
-        let look = self.engine.before().filter(|look| look.exists);
+        let look = self.engine.last_look().filter(|look| look.exists);
         look.ok_or_else(|| self.missing())
     }
 

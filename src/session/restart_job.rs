@@ -1,5 +1,6 @@
-//! The job that runs a task again, and its result.
+//! The jobs of restarts: to run a task again, and to remove environments that were kept for it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::model::Task;
@@ -13,6 +14,15 @@ pub(crate) struct DueRestart {
     pub(crate) number: u32,
     /// The session's present name.
     pub(crate) session_name: String,
+}
+
+/// Which environments that were kept for restarts are needed, by the tokens of their launches.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct EnvironmentCleanup {
+    /// Launches that tasks of the last look name.
+    pub(crate) present: BTreeSet<String>,
+    /// Launches that a task named in an earlier look, and none names any more.
+    pub(crate) gone: BTreeSet<String>,
 }
 
 /// The result of a restart.

@@ -18,20 +18,19 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 impl Session {
     /// Plans restarts after a look, whose records these are.
     pub(super) fn plan_restarts(&mut self, records: &[Record], now: Now) {
-        let Some(look) = self.engine.before() else {
+        let Some(look) = self.engine.last_look() else {
             return;
         };
         self.restarts.plan(look, now);
         let prevented = self.announced.look(look, records);
-        if let Some((present, gone)) = self.restarts.note_kept(look) {
-            self.jobs
-                .push_command(Command::ForgetEnvironments(present, gone));
+        if let Some(cleanup) = self.restarts.note_kept(look) {
+            self.jobs.push_command(Command::ForgetEnvironments(cleanup));
         }
         for PreventedRestart { end, why } in prevented {
             if let Some(why) = why {
                 self.report_impossible(&end.event.task, why, now);
             }
-            self.owe_end(end, now);
+            self.deliver_end(end, now);
         }
         self.restart_due(now);
     }
@@ -53,7 +52,7 @@ impl Session {
 
     /// Delivers the end of a run that no restart follows, although one was announced: its owner has to
     /// know of it.
-    fn owe_end(&mut self, end: DeliveredEvent, now: Now) {
+    fn deliver_end(&mut self, end: DeliveredEvent, now: Now) {
         let DeliveredEvent { seq, mut event } = end;
         event.task.restarts = None;
         self.engine.queue_delivery(seq, event, now);
@@ -86,7 +85,7 @@ impl Session {
                 self.restarts.give_up(window, why);
                 self.publish_tasks(now);
                 if let Some(end) = self.announced.take(window) {
-                    self.owe_end(end, now);
+                    self.deliver_end(end, now);
                 }
             }
             failed => {

@@ -10,7 +10,7 @@ use crate::wire::{ExplainedState, Explanation, LsTask, LsView, SnapshotLine, Tas
 impl Session {
     /// Publishes the tasks of the last look.
     pub(super) fn publish_tasks(&mut self, now: Now) {
-        let Some(look) = self.engine.before() else {
+        let Some(look) = self.engine.last_look() else {
             return;
         };
         let task = |(window, task): (&WindowId, &Arc<Task>)| {
@@ -33,7 +33,7 @@ impl Session {
     }
 
     pub(super) fn view(&self, now: Now) -> LsView {
-        let look = self.engine.before().cloned().unwrap_or_default();
+        let look = self.engine.last_look().cloned().unwrap_or_default();
         LsView::new(SnapshotLine::from(&look), |task| self.listed(task, now))
     }
 
@@ -45,7 +45,7 @@ impl Session {
         let waiting_for = prompt.map(|prompt| prompt.text.clone());
         let stalled_ms = stalled.and_then(|stood| u64::try_from(stood.as_millis()).ok());
         let next_restart = window.and_then(|window| self.restarts.next(window, now));
-        let task_now = window.and_then(|window| self.engine.before()?.tasks.get(&window));
+        let task_now = window.and_then(|window| self.engine.last_look()?.tasks.get(&window));
         LsTask {
             named_by_tmux: task_now.is_some_and(|task| task.is_named_by_tmux),
             linked: task_now.is_some_and(|task| task.is_linked),
@@ -56,7 +56,7 @@ impl Session {
         }
     }
 
-    /// Asks how long these runs usually take.
+    /// RequestSender how long these runs usually take.
     pub(super) fn find_usual_durations(&mut self, windows: &[WindowId]) {
         for window in windows {
             let task = self.task(*window);
@@ -74,7 +74,7 @@ impl Session {
         millis: Millis,
         now: Now,
     ) {
-        let tasks = self.engine.before().map(|look| &look.tasks);
+        let tasks = self.engine.last_look().map(|look| &look.tasks);
         let task = tasks.and_then(|tasks| Some((tasks, tasks.get(&window)?)));
         if let Some((tasks, task)) = task.filter(|(_, task)| task.is_alive() && task.run == run) {
             self.usual.add(task, millis, tasks);
@@ -85,7 +85,7 @@ impl Session {
     /// Explains why a task is or is not judged to wait for input.
     pub(super) fn explain(&self, task: &Task, now: Now) -> Explanation {
         let engine = &self.engine;
-        let look = engine.before();
+        let look = engine.last_look();
         let terminal = look
             .and_then(|look| look.terminals.get(&task.window))
             .map(Arc::as_ref);

@@ -58,7 +58,7 @@ impl Driver {
             task,
         };
         let memory = RestoredState {
-            before: Some(before),
+            last_look: Some(before),
             last_seq: 7,
             ..RestoredState::default()
         };
@@ -133,25 +133,29 @@ impl Driver {
                     });
                     format!("append {}", kinds.collect::<Vec<_>>().join(" "))
                 }
-                Effect::Answer(ask, Response::Waited(result)) => {
-                    format!("answer {} {:?}", ask.0, result.outcome)
+                Effect::Answer(request_id, Response::Waited(result)) => {
+                    format!("answer {} {:?}", request_id.0, result.outcome)
                 }
-                Effect::Answer(ask, Response::Refused(refusal)) => {
-                    format!("refuse {}: {}", ask.0, refusal.message)
+                Effect::Answer(request_id, Response::Refused(refusal)) => {
+                    format!("refuse {}: {}", request_id.0, refusal.message)
                 }
-                Effect::Answer(ask, Response::Matches { matches }) => {
+                Effect::Answer(request_id, Response::Matches { matches }) => {
                     let lines = matches.iter().map(|found| found.line.as_str());
-                    format!("answer {} {}", ask.0, lines.collect::<Vec<_>>().join(" "))
+                    format!(
+                        "answer {} {}",
+                        request_id.0,
+                        lines.collect::<Vec<_>>().join(" ")
+                    )
                 }
-                Effect::Answer(ask, Response::Elsewhere { asked }) => {
-                    format!("answer {} elsewhere: {asked}", ask.0)
+                Effect::Answer(request_id, Response::Elsewhere { asked }) => {
+                    format!("answer {} elsewhere: {asked}", request_id.0)
                 }
-                Effect::Answer(ask, _) => format!("answer {}", ask.0),
-                Effect::Begun(ask) => format!("begun {}", ask.0),
-                Effect::Following(ask) => format!("following {}", ask.0),
-                Effect::Output(ask, text) => format!("output {} {text}", ask.0),
-                Effect::OutputEnd(ask) => format!("end {}", ask.0),
-                Effect::OutputCut(ask) => format!("cut {}", ask.0),
+                Effect::Answer(request_id, _) => format!("answer {}", request_id.0),
+                Effect::Begun(request_id) => format!("begun {}", request_id.0),
+                Effect::Following(request_id) => format!("following {}", request_id.0),
+                Effect::Output(request_id, text) => format!("output {} {text}", request_id.0),
+                Effect::OutputEnd(request_id) => format!("end {}", request_id.0),
+                Effect::OutputCut(request_id) => format!("cut {}", request_id.0),
                 Effect::FindUsualDuration(task) => {
                     self.begun.push((task.window, task.run));
                     continue;
@@ -266,15 +270,15 @@ impl Driver {
         }));
     }
 
-    fn ask(&mut self, request: Request) -> AskId {
+    fn ask(&mut self, request: Request) -> RequestId {
         self.asks += 1;
-        let ask = AskId(self.asks);
-        self.input(Input::Asked(ask, request));
-        ask
+        let request_id = RequestId(self.asks);
+        self.input(Input::Requested(request_id, request));
+        request_id
     }
 
     /// Requests a wait on `@1`, for a text or, without one, for the end.
-    fn wait(&mut self, text: Option<&str>) -> AskId {
+    fn wait(&mut self, text: Option<&str>) -> RequestId {
         let text = text.map(|text| ConditionFields::Text(text.to_owned()));
         self.ask(Request::Wait(WaitRequest {
             task: "@1".to_owned(),
@@ -284,13 +288,13 @@ impl Driver {
     }
 
     /// Begins a wait for a text on a running `@1` with these rows.
-    fn begin(&mut self, text: &str, rows: &[&str]) -> AskId {
-        let ask = self.wait(Some(text));
+    fn begin(&mut self, text: &str, rows: &[&str]) -> RequestId {
+        let request_id = self.wait(Some(text));
         self.look("life 1; @1#1 a running pid=7");
         self.read(rows);
         self.finish_chores();
         self.take();
-        ask
+        request_id
     }
 
     /// Advances the time; looks show no changes.

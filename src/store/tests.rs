@@ -70,7 +70,7 @@ impl Desk {
         StoreSetup {
             journal,
             epoch: "e1".to_owned(),
-            asked: "work".to_owned(),
+            start_name: "work".to_owned(),
             session_name: "work".to_owned(),
             last_seq: recovered.last_seq,
             pending: recovered.pending,
@@ -410,10 +410,10 @@ async fn a_consumer_keeps_what_it_has_not_acknowledged_up_to_the_hard_limit() {
 }
 
 #[tokio::test]
-async fn a_segment_ends_where_nothing_is_owed_and_what_is_owed_is_not_removed() {
+async fn a_segment_ends_where_all_is_delivered_and_what_is_not_stays() {
     let desk = Desk::new();
     let store = desk.small_store();
-    // The start is owed: its segment becomes larger than others.
+    // The start is not delivered: its segment becomes larger than others.
     let mut start = events(1, "", "@1 a running");
     start[0].time = crate::clock::now().wall;
     record(&store, start, Some(1)).await;
@@ -424,7 +424,7 @@ async fn a_segment_ends_where_nothing_is_owed_and_what_is_owed_is_not_removed() 
     let firsts = |files: &FeedFiles| files.closed.iter().map(|one| one.first).collect::<Vec<_>>();
     let files = store.live().files();
     assert_eq!((firsts(&files), files.active_first), (vec![1], 5));
-    // It does not wait for ever, and what is owed stays.
+    // It does not wait for ever, and what is not delivered stays.
     record(&store, events(6, "@1 a running", "@1 a dead 0"), Some(6)).await;
     for seq in 7..=40 {
         record(&store, vec![large_notice(seq)], Some(6)).await;

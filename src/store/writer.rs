@@ -29,8 +29,8 @@ pub(crate) const MOST_WAITING: Seq = 4096;
 pub(super) struct Writer {
     journal: Journal,
     epoch: String,
-    /// The session as the daemon was asked for.
-    asked: String,
+    /// The session's start name.
+    start_name: String,
     /// The file of the saved snapshot.
     saved: PathBuf,
     live: Arc<Live>,
@@ -58,7 +58,7 @@ pub(super) struct Writer {
     /// The last record that the snapshot on the disk includes; `None` until one was saved.
     saved_seq: Option<Seq>,
     /// Whether events on the disk are not delivered yet.
-    is_owed: bool,
+    has_undelivered: bool,
     retainer: Retainer,
     /// When to try again to save a snapshot.
     save_again_at: Option<Instant>,
@@ -118,11 +118,11 @@ impl Writer {
             beginning.retention,
             Arc::clone(&live),
         );
-        let is_owed = beginning.pending.first_undelivered().is_some();
+        let has_undelivered = beginning.pending.first_undelivered().is_some();
         Self {
             journal: beginning.journal,
             epoch: beginning.epoch,
-            asked: beginning.asked,
+            start_name: beginning.start_name,
             saved: beginning.saved,
             live,
             reporter,
@@ -137,7 +137,7 @@ impl Writer {
             counts: None,
             unsaved: None,
             saved_seq: None,
-            is_owed,
+            has_undelivered,
             retainer,
             save_again_at: None,
         }
@@ -204,7 +204,7 @@ impl Writer {
         let (at, first_at) = (self.journal.end().at, self.journal.first_at());
         let now = clock::now().wall;
         let retention = self.retainer.retention();
-        if !retention.closes(at, first_at, self.is_owed, now) {
+        if !retention.closes(at, first_at, self.has_undelivered, now) {
             return;
         }
         let segment = self.journal.end().segment;
@@ -252,12 +252,17 @@ impl Writer {
             bookmark,
             first_undelivered,
         } = look;
-        let mut saved =
-            SavedSession::new(&self.asked, snapshot, bookmark, &self.epoch, self.queued);
+        let mut saved = SavedSession::new(
+            &self.start_name,
+            snapshot,
+            bookmark,
+            &self.epoch,
+            self.queued,
+        );
         self.pending.forget_settled(snapshot, *first_undelivered);
         self.pending.forget_before(*first_undelivered);
         if self.queued == self.written {
-            self.is_owed = self.pending.first_undelivered().is_some();
+            self.has_undelivered = self.pending.first_undelivered().is_some();
         }
         // The end of the feed is known when it is written.
         saved.feed = (self.queued > 0).then(|| self.pending.to_saved(0, 0));
@@ -320,7 +325,7 @@ impl Writer {
             tracing::info!(last_seq = self.queued, "the feed can be written again");
         }
         self.written = self.queued;
-        self.is_owed = self.pending.first_undelivered().is_some();
+        self.has_undelivered = self.pending.first_undelivered().is_some();
         self.problem = None;
     }
 

@@ -96,6 +96,13 @@ impl TmuxError {
         }
     }
 
+    /// Returns the error for an answer that does not fit the question.
+    pub(super) fn confused(detail: impl Into<String>) -> Self {
+        Self::Confused {
+            detail: detail.into(),
+        }
+    }
+
     /// Parses tmux's reply when it refuses a command.
     pub(super) fn from_reply(command: &str, reply: &str) -> Self {
         let reply = crate::model::text::one_line(reply.as_bytes(), 300);

@@ -252,7 +252,7 @@ pub(crate) async fn find_launched(
     let lines = LaunchLines::new(plan, String::new());
     let launched = lines.find_launched(connection).await?;
     if let Some(run) = &launched {
-        lines.settle_name(connection, run).await;
+        lines.restore_name(connection, run).await;
     }
     Ok(launched)
 }

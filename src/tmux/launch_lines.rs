@@ -100,7 +100,7 @@ impl<'a> LaunchLines<'a> {
         }
     }
 
-    /// Notes the name of the task on a new window, until [`LaunchLines::settle_name`] is done.
+    /// Notes the name of the task on a new window, until [`LaunchLines::restore_name`] is done.
     fn note_name(&self, target: &str) -> Command {
         Command::new("set-option").args(["-w", "-t", target, NAMING, &self.plan.name])
     }
@@ -115,7 +115,7 @@ impl<'a> LaunchLines<'a> {
 
     /// Gives the window its name back: a hook of the user that tmux runs after the launch's line may
     /// have renamed it. The task runs, so errors are not those of the launch.
-    pub(super) async fn settle_name(&self, connection: &mut Connection<'_>, run: &NewRun) {
+    pub(super) async fn restore_name(&self, connection: &mut Connection<'_>, run: &NewRun) {
         let (pane, window) = (run.pane.to_string(), run.window.to_string());
         let name = &self.plan.name;
         let is_right = go_on_if(&pane, &format!("#{{==:#{{window_name}},{name}}}"));
@@ -317,7 +317,7 @@ impl<'a> LaunchLines<'a> {
                 None => return Ok(None),
             },
         };
-        self.settle_name(connection, &run).await;
+        self.restore_name(connection, &run).await;
         Ok(Some(run))
     }
 
@@ -374,6 +374,8 @@ impl<'a> LaunchLines<'a> {
                 .arg("#{?pane_dead,#{@tmux_task_replaced},#{pane_pid}}"),
         );
         line.extend(option_commands(self.plan, &pane, RunNumber::Next));
+        // A launcher that was killed has left it: the window would have two names for ever.
+        line.push(forget_name(&pane));
         line.extend(self.respawn(&pane));
         line.extend(continue_for(control_clients, slot.pane));
         line.push(Self::show_launched(&pane));

@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::client::Connection;
 use super::error::TmuxError;
 use super::inherited::{InheritedOptions, check_command, values_command};
-use super::look_inquiry::{Inquiry, LookExtent, confused};
+use super::look_inquiry::{Inquiry, LookExtent};
 use super::look_lines::Limit;
 use super::look_memory::LookMemory;
 use super::rows::{
@@ -79,8 +79,8 @@ pub(crate) async fn look(
     }
     add_bells_of_pi(connection, &mut inquiry).await?;
     let mut look = memory
-        .settle(inquiry)
-        .ok_or_else(|| confused("no session"))?;
+        .finish_look(inquiry)
+        .ok_or_else(|| TmuxError::confused("no session"))?;
     for death in &mut look.deaths {
         if let Some(inherited) = &inherited {
             inherited.remove_from_death(death);
@@ -116,7 +116,7 @@ async fn ask(
         );
         if let Some(check) = check {
             if frames.is_empty() {
-                return Err(confused("no frame"));
+                return Err(TmuxError::confused("no frame"));
             }
             let frame = frames.remove(0);
             if !frame.ok {
@@ -131,8 +131,8 @@ async fn ask(
     }
     let frames = connection.run(&[values_command()]).await?;
     let text = frames.last().map(Frame::text).unwrap_or_default();
-    let inherited =
-        InheritedOptions::parse(&text).ok_or_else(|| confused("a row cannot be read"))?;
+    let inherited = InheritedOptions::parse(&text)
+        .ok_or_else(|| TmuxError::confused("a row cannot be read"))?;
     Ok(Some(inherited))
 }
 
@@ -197,7 +197,7 @@ pub(crate) async fn list_index(
             name: session.name,
         })
     };
-    let index = read().ok_or_else(|| confused("a row cannot be read"))?;
+    let index = read().ok_or_else(|| TmuxError::confused("a row cannot be read"))?;
     Ok(Some(index))
 }
 
@@ -219,7 +219,7 @@ async fn add_bells_of_pi(
             frames.clear();
             for command in commands {
                 let mut frame = connection.frames(&[command]).await?;
-                frames.push(frame.pop().ok_or_else(|| confused("no frame"))?);
+                frames.push(frame.pop().ok_or_else(|| TmuxError::confused("no frame"))?);
             }
         }
         for ((_, found), frame) in counted.iter_mut().zip(frames) {

@@ -12,6 +12,10 @@ use crate::model::{PaneId, WindowId};
 use crate::protocol::rows::{Death, SessionRow};
 use crate::protocol::{Command, Frame};
 
+/// How often a look asks for what is missing from the answers so far. Twice is the rule; more often
+/// only where windows come, go and end while it asks.
+const MOST_ROUNDS: usize = 8;
+
 /// How far a look goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LookExtent {
@@ -39,18 +43,18 @@ pub(super) enum Detail {
 /// is said of the windows in it.
 #[derive(Debug)]
 pub(super) struct Inquiry {
-    pub(super) extent: LookExtent,
+    extent: LookExtent,
     /// Whether it asks for all windows.
-    pub(super) is_whole: bool,
-    pub(super) limit: Limit,
+    is_whole: bool,
+    limit: Limit,
     /// What is still to be asked.
-    pub(super) question: Question,
+    question: Question,
     /// What was asked for and got no answer, because something in its line was not there.
-    pub(super) unanswered: BTreeMap<WindowId, Detail>,
+    unanswered: BTreeMap<WindowId, Detail>,
     /// Whether something that was named was not there, so that it is to be asked which windows are.
-    pub(super) has_failed: bool,
-    pub(super) rounds_left: usize,
-    pub(super) answer: Answer,
+    has_failed: bool,
+    rounds_left: usize,
+    answer: Answer,
 }
 
 /// What was answered.
@@ -84,6 +88,17 @@ impl Answer {
             None => true,
         }
     }
+
+    /// Takes everything of a window; a screen that was captured before goes with what it was taken
+    /// with.
+    fn show(&mut self, window: WindowId, listed: ListedWindow) {
+        self.captured.remove(&listed.pane);
+        if let Some(present) = &mut self.present {
+            // It may have come after they were listed.
+            present.entry(window).or_insert(listed.pane);
+        }
+        self.windows.insert(window, listed);
+    }
 }
 
 /// A screen that was captured.
@@ -97,6 +112,67 @@ pub(super) struct CapturedScreen {
 }
 
 impl Inquiry {
+    /// Begins a look with this question. What is `unanswered` is asked for once it is known which
+    /// windows there are.
+    pub(super) fn new(
+        extent: LookExtent,
+        is_whole: bool,
+        limit: Limit,
+        question: Question,
+        unanswered: BTreeMap<WindowId, Detail>,
+    ) -> Self {
+        Self {
+            extent,
+            is_whole,
+            limit,
+            question,
+            unanswered,
+            has_failed: false,
+            rounds_left: MOST_ROUNDS,
+            answer: Answer::default(),
+        }
+    }
+
+    pub(super) fn extent(&self) -> LookExtent {
+        self.extent
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Returns the next line; `None` when there is nothing left to ask. `missing` says what the answers
+    /// so far leave to ask, and `n_known` is how many windows the session had before.
+    pub(super) fn next_line(
+        &mut self,
+        n_known: usize,
+        missing: impl FnOnce(&Answer, &BTreeMap<WindowId, Detail>) -> Question,
+    ) -> Option<Line> {
+        if std::mem::take(&mut self.has_failed) {
+            let Question { rows, signs, .. } = std::mem::take(&mut self.question);
+            let signs = signs.into_iter().map(|window| (window, Detail::Sign));
+            let rows = rows.into_keys().map(|window| (window, Detail::Everything));
+            self.unanswered.extend(signs.chain(rows));
+            self.question.index = true;
+        }
+        if self.question.is_empty() {
+            self.rounds_left = self.rounds_left.checked_sub(1)?;
+            let unanswered = std::mem::take(&mut self.unanswered);
+            self.question = missing(&self.answer, &unanswered);
+        }
+        if self.question.is_empty() {
+            return None;
+        }
+        let present = self.answer.present.as_ref();
+        let n_windows = present.map_or(n_known, BTreeMap::len);
+        Some(self.question.take_line(self.limit, n_windows))
+    }
+
+    /// Returns what was answered, and what was not.
+    pub(super) fn into_answer(self) -> (Answer, BTreeMap<WindowId, Detail>) {
+        (self.answer, self.unanswered)
+    }
+
     /// Takes the answer to a line.
     ///
     /// # Errors
@@ -110,7 +186,7 @@ impl Inquiry {
     ) -> Result<(), TmuxError> {
         if frames.len() > commands.len() {
             let detail = format!("{} frames for {} commands", frames.len(), commands.len());
-            return Err(confused(detail));
+            return Err(TmuxError::confused(detail));
         }
         let mut answered = 0;
         for ((part, command), frame) in commands.iter().zip(frames) {
@@ -126,11 +202,11 @@ impl Inquiry {
             }
             answered += 1;
             self.read(line, *part, frame)
-                .ok_or_else(|| confused("a row cannot be read"))?;
+                .ok_or_else(|| TmuxError::confused("a row cannot be read"))?;
         }
         if answered < commands.len() && !self.has_failed {
             let detail = format!("{answered} frames for {} commands", commands.len());
-            return Err(confused(detail));
+            return Err(TmuxError::confused(detail));
         }
         if line.index {
             self.answer.deaths_when_listed = Arc::clone(&self.answer.deaths);
@@ -260,24 +336,5 @@ impl Inquiry {
                 inherited.remove_from(&mut found.window);
             }
         }
-    }
-}
-
-impl Answer {
-    /// Takes everything of a window; a screen that was captured before goes with what it was taken
-    /// with.
-    fn show(&mut self, window: WindowId, listed: ListedWindow) {
-        self.captured.remove(&listed.pane);
-        if let Some(present) = &mut self.present {
-            // It may have come after they were listed.
-            present.entry(window).or_insert(listed.pane);
-        }
-        self.windows.insert(window, listed);
-    }
-}
-
-pub(super) fn confused(detail: impl Into<String>) -> TmuxError {
-    TmuxError::Confused {
-        detail: detail.into(),
     }
 }

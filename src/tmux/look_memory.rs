@@ -11,10 +11,6 @@ use super::rows::WindowDetails;
 use crate::model::{Ordered as _, PaneId, SessionLife, WindowId};
 use crate::protocol::rows::{Death, Look, SessionRow, WindowRow};
 
-/// How often a look asks for what is missing from the answers so far. Twice is the rule; more often
-/// only where windows come, go and end while it asks.
-const MOST_ROUNDS: usize = 8;
-
 /// What is remembered between two looks at one session.
 #[derive(Debug, Default)]
 pub(crate) struct LookMemory {
@@ -158,53 +154,18 @@ impl LookMemory {
     /// Begins a look.
     pub(super) fn inquire(&self, extent: LookExtent, limit: Limit) -> Inquiry {
         let is_whole = extent == LookExtent::Whole || self.windows.is_empty();
-        Inquiry {
-            extent,
-            is_whole,
-            limit,
-            question: self.first_question(extent, is_whole),
-            unanswered: self
-                .doubted()
-                .map(|window| (window, Detail::Everything))
-                .into_map(),
-            has_failed: false,
-            rounds_left: MOST_ROUNDS,
-            answer: Answer::default(),
-        }
+        let doubted = self.doubted();
+        let unanswered = doubted.map(|window| (window, Detail::Everything));
+        let question = self.first_question(extent, is_whole);
+        Inquiry::new(extent, is_whole, limit, question, unanswered.into_map())
     }
 
     /// Returns the next line of a look; `None` when there is nothing left to ask.
     pub(super) fn next_line(&self, inquiry: &mut Inquiry) -> Option<Line> {
-        if std::mem::take(&mut inquiry.has_failed) {
-            let question = std::mem::take(&mut inquiry.question);
-            let everything = question.rows.into_keys();
-            let signs = question.signs.into_iter();
-            inquiry
-                .unanswered
-                .extend(signs.map(|window| (window, Detail::Sign)));
-            inquiry
-                .unanswered
-                .extend(everything.map(|window| (window, Detail::Everything)));
-            inquiry.question.index = true;
-        }
-        if inquiry.question.is_empty() {
-            inquiry.rounds_left = inquiry.rounds_left.checked_sub(1)?;
-            let unanswered = std::mem::take(&mut inquiry.unanswered);
-            inquiry.question = self.missing(
-                &inquiry.answer,
-                &unanswered,
-                inquiry.extent,
-                inquiry.is_whole,
-            );
-        }
-        if inquiry.question.is_empty() {
-            return None;
-        }
-        let n_windows = match &inquiry.answer.present {
-            Some(present) => present.len(),
-            None => self.windows.len(),
-        };
-        Some(inquiry.question.take_line(inquiry.limit, n_windows))
+        let (extent, is_whole) = (inquiry.extent(), inquiry.is_whole());
+        inquiry.next_line(self.windows.len(), |answer, unanswered| {
+            self.missing(answer, unanswered, extent, is_whole)
+        })
     }
 
     /// Returns the windows that are queried only once a list of all windows contains them. Windows
@@ -430,13 +391,9 @@ impl LookMemory {
 
     /// Joins what was answered and what is remembered, and remembers the answer; `None` when nothing
     /// was answered of the session itself.
-    pub(super) fn settle(&mut self, inquiry: Inquiry) -> Option<Look> {
-        let Inquiry {
-            extent,
-            unanswered,
-            mut answer,
-            ..
-        } = inquiry;
+    pub(super) fn finish_look(&mut self, inquiry: Inquiry) -> Option<Look> {
+        let extent = inquiry.extent();
+        let (mut answer, unanswered) = inquiry.into_answer();
         let session = answer.session.take()?;
         let is_same_life = self.life.as_ref() == Some(&session.life);
         let mut is_same = self.session.as_ref() == Some(&session);

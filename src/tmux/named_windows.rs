@@ -5,7 +5,6 @@ use super::error::TmuxError;
 use super::inherited::{names_format, print_inherited};
 use super::launch_options::MARK;
 use super::launch_rows::{LaunchRow, first_panes, read_rows, row_format, windows_in_order};
-use super::look_inquiry::confused;
 use super::respawn::{list_control_clients, read_control_clients};
 use super::user_hooks::{N_COMMANDS, UserHooks};
 use crate::protocol::{Command, Frame};
@@ -52,25 +51,46 @@ impl NamedWindows {
         // A format also finds these, but cannot tell whose they are.
         let own = OWN.map(|name| Command::new("show-options").args(["-q", "-t", &target, name]));
         others.extend(own);
-        for expected in [expected.of_name(name), ExpectedWindows::Any] {
-            let mut line = expected.list_commands(session, name);
-            let n_listing = line.len();
-            line.extend(others.iter().cloned());
-            let frames = match connection.run(&line).await {
-                Err(error) if error.is_missing() => return Ok(None),
-                // No window has the name, or several have.
-                Err(TmuxError::Rejected { .. }) if expected != ExpectedWindows::Any => continue,
-                answer => answer?,
-            };
-            let (listing, others) = frames.split_at_checked(n_listing).unwrap_or_default();
-            if let Some(rows) = expected.read_list(listing) {
-                let windows = Self::read(rows, others);
-                return windows
-                    .map(Some)
-                    .ok_or_else(|| confused("a frame is missing"));
-            }
+        let mut listed = Ok(None);
+        let narrow = expected.that_tmux_finds(name);
+        if narrow != ExpectedWindows::Any {
+            listed = Self::list(connection, session, name, narrow, &others).await;
         }
-        Err(confused("no list of windows"))
+        if matches!(listed, Ok(None)) {
+            let any = ExpectedWindows::Any;
+            listed = Self::list(connection, session, name, any, &others).await;
+        }
+        match listed {
+            Err(error) if error.is_missing() => Ok(None),
+            listed => listed,
+        }
+    }
+
+    /// Lists as many windows as are expected, and runs the other commands in the same line; `None` if
+    /// another number of windows has the name.
+    async fn list(
+        connection: &mut Connection<'_>,
+        session: &str,
+        name: &str,
+        expected: ExpectedWindows,
+        others: &[Command],
+    ) -> Result<Option<Self>, TmuxError> {
+        let mut line = expected.list_commands(session, name);
+        let n_listing = line.len();
+        line.extend(others.iter().cloned());
+        let frames = match connection.run(&line).await {
+            // No window has the name, or several have.
+            Err(TmuxError::Rejected { .. }) if expected != ExpectedWindows::Any => return Ok(None),
+            answer => answer?,
+        };
+        let (listing, others) = frames.split_at_checked(n_listing).unwrap_or_default();
+        let Some(rows) = expected.read_list(listing) else {
+            return Ok(None);
+        };
+        let windows = Self::read(rows, others);
+        windows
+            .map(Some)
+            .ok_or_else(|| TmuxError::confused("a frame is missing"))
     }
 
     /// Reads the list, and the answers to what is asked after it.
@@ -97,27 +117,28 @@ impl NamedWindows {
 /// How many windows of a task's name a session is expected to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExpectedWindows {
-    /// tmux says by itself whether none has the name.
-    None,
-    /// tmux finds by itself the only one that has it.
+    /// No window has the name. tmux checks this without a list of windows.
+    Zero,
+    /// Exactly one window has it. tmux finds it as a target.
     One,
-    /// tmux expands a format for each window of the session, which takes it five times as long.
+    /// Any number. tmux evaluates a filter for each window of the session, which takes it five times as
+    /// long.
     Any,
 }
 
 impl ExpectedWindows {
     /// Returns what is expected where so many windows had the name.
-    pub(crate) fn of(n_windows: usize) -> Self {
+    pub(crate) fn from_count(n_windows: usize) -> Self {
         match n_windows {
-            0 => Self::None,
+            0 => Self::Zero,
             1 => Self::One,
             _ => Self::Any,
         }
     }
 
-    /// Returns what tmux can be asked for: it takes a name of digits for an index, and what follows a
-    /// dot for a pane.
-    fn of_name(self, name: &str) -> Self {
+    /// Returns what is expected as far as tmux can find a window of this name: it takes a name of digits
+    /// for an index, and what follows a dot for a pane.
+    fn that_tmux_finds(self, name: &str) -> Self {
         let is_digit = |c: char| c.is_ascii_digit();
         if self == Self::One && (name.contains('.') || name.chars().all(is_digit)) {
             Self::Any
@@ -136,7 +157,7 @@ impl ExpectedWindows {
             list.args(["-F", &row_format()])
         };
         match self {
-            Self::None => vec![
+            Self::Zero => vec![
                 Command::new("has-session").args(["-t", session]),
                 show(&are_named(name, "")),
             ],
@@ -154,7 +175,7 @@ impl ExpectedWindows {
         let text = |at: usize| frames.get(at).map(Frame::text).unwrap_or_default();
         let is_expected = || text(1).trim() == "1";
         match self {
-            Self::None => is_expected().then(Vec::new),
+            Self::Zero => is_expected().then(Vec::new),
             Self::One => is_expected().then(|| read_rows(&text(0))),
             Self::Any => Some(read_rows(&text(0))),
         }
@@ -207,21 +228,21 @@ fn in_words(names: &[&str]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::ExpectedWindows::{Any, None, One};
+    use super::ExpectedWindows::{Any, One, Zero};
     use super::*;
 
     #[test]
     fn tmux_finds_no_window_by_a_name_that_means_something_else_to_it() {
-        assert_eq!([0, 1, 2].map(ExpectedWindows::of), [None, One, Any]);
+        assert_eq!([0, 1, 2].map(ExpectedWindows::from_count), [Zero, One, Any]);
         for (expected, name, asked) in [
-            (None, "7", None),
+            (Zero, "7", Zero),
             (One, "api", One),
             (One, "7b", One),
             (One, "7", Any),
             (One, "api.1", Any),
             (Any, "api", Any),
         ] {
-            assert_eq!(expected.of_name(name), asked, "{name}");
+            assert_eq!(expected.that_tmux_finds(name), asked, "{name}");
         }
     }
 
@@ -232,12 +253,12 @@ mod tests {
         let read = |expected: ExpectedWindows, frames: &[Frame]| {
             expected.read_list(frames).map(|rows| rows.len())
         };
-        assert_eq!(read(None, &[frame(""), frame("1")]), Some(0));
-        assert_eq!(read(None, &[frame(""), frame("0")]), Option::None);
+        assert_eq!(read(Zero, &[frame(""), frame("1")]), Some(0));
+        assert_eq!(read(Zero, &[frame(""), frame("0")]), None);
         assert_eq!(read(One, &[row.clone(), frame("1")]), Some(1));
-        assert_eq!(read(One, &[row.clone(), frame("0")]), Option::None);
+        assert_eq!(read(One, &[row.clone(), frame("0")]), None);
         assert_eq!(read(Any, &[row]), Some(1));
         assert_eq!(read(Any, &[frame("")]), Some(0));
-        assert_eq!(read(One, &[]), Option::None);
+        assert_eq!(read(One, &[]), None);
     }
 }

@@ -17,9 +17,10 @@ pub struct SavedSession {
     pub epoch: String,
     /// The sequence number of the last record whose change is in the snapshot.
     pub last_seq: Seq,
-    /// The session as its daemon was asked for; absent in files of earlier versions.
+    /// The session's start name; absent in files of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<String>,
+    #[serde(rename = "asked")]
+    pub start_name: Option<String>,
     /// The life of the session.
     pub life: Option<SavedLife>,
     /// The number of the last death in tmux's record that the snapshot accounts for.
@@ -68,10 +69,10 @@ pub struct SavedEvent {
 }
 
 impl SavedSession {
-    /// Returns the state to save for this look at the session that the daemon was asked for as `asked`.
+    /// Returns the state to save for this look at the session whose daemon was started with `start_name`.
     #[must_use]
     pub fn new(
-        asked: &str,
+        start_name: &str,
         snapshot: &Snapshot,
         bookmark: &Bookmark,
         epoch: &str,
@@ -82,7 +83,7 @@ impl SavedSession {
             v: super::VERSION,
             epoch: epoch.to_owned(),
             last_seq,
-            asked: Some(asked.to_owned()),
+            start_name: Some(start_name.to_owned()),
             life: snapshot.life.as_ref().map(SavedLife::from),
             deaths_read: bookmark.deaths_read,
             launched_at: launched
@@ -93,10 +94,12 @@ impl SavedSession {
         }
     }
 
-    /// Returns how the session is asked for: as its daemon was, in files of earlier versions by its name.
+    /// Returns the session's start name; in files of earlier versions its name.
     #[must_use]
-    pub fn asked_for(&self) -> &str {
-        self.asked.as_ref().unwrap_or(&self.snapshot.session_name)
+    pub fn start_name(&self) -> &str {
+        self.start_name
+            .as_ref()
+            .unwrap_or(&self.snapshot.session_name)
     }
 
     /// Returns the life of the session; `None` if there was none at the last look. An error names what

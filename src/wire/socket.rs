@@ -264,7 +264,7 @@ pub enum Response {
     },
     /// The name in [`Request::To`] belongs to another session.
     Elsewhere {
-        /// How that session is asked for.
+        /// That session's start name.
         asked: String,
     },
     /// The session.
@@ -323,8 +323,8 @@ pub enum Response {
 pub struct Whereabouts {
     /// The session's present name; `None` when the session is missing.
     pub name: Option<String>,
-    /// Set when the name that this daemon was asked for now belongs to another session: how that
-    /// session is asked for.
+    /// Set when the start name of this daemon's session is now the name of another session: that one's
+    /// start name.
     pub elsewhere: Option<String>,
     /// The daemon's version; absent in answers of the first versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -39,7 +39,7 @@ pub(crate) struct Supervise {
     /// Used by the program itself: the name that clients use for the session, if it differs from
     /// the session's name.
     #[arg(long, hide = true, requires = "as_child")]
-    pub(crate) asked: Option<String>,
+    pub(crate) start_name: Option<String>,
 }
 
 /// What started a daemon in the background.

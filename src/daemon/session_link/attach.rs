@@ -21,7 +21,7 @@ impl SessionLink {
             return self.without_server().await;
         }
         let found = self.find().await?;
-        self.elsewhere = None;
+        self.other_start_name = None;
         let Some(index) = found else {
             // The server may have closed its socket just now.
             return match self.server_listens() {
@@ -79,13 +79,17 @@ impl SessionLink {
         }
         if self.life.as_ref() != Some(life) {
             let kept = ownership::kept_as(&self.server, &self.paths, life);
-            if let Some(asked) = kept.filter(|asked| *asked != self.paths.asked) {
-                tracing::info!(asked, "the state of the session is kept under another name");
-                self.elsewhere = Some(asked);
+            if let Some(start_name) = kept.filter(|start_name| *start_name != self.paths.start_name)
+            {
+                tracing::info!(
+                    start_name,
+                    "the state of the session is kept under another name"
+                );
+                self.other_start_name = Some(start_name);
                 return Ok(false);
             }
         }
-        match ownership::claim(&self.server, life, &self.paths.asked).await? {
+        match ownership::claim(&self.server, life, &self.paths.start_name).await? {
             Claim::Ours => {
                 self.claimed = Some(life.clone());
                 Ok(true)
@@ -96,7 +100,7 @@ impl SessionLink {
                     pid = mark.pid,
                     "another daemon supervises the session"
                 );
-                self.elsewhere = Some(mark.name);
+                self.other_start_name = Some(mark.name);
                 Ok(false)
             }
         }
@@ -130,7 +134,7 @@ impl SessionLink {
     /// Returns the whereabouts of this session, for a client that only knows a name.
     pub(in crate::daemon) async fn whereabouts(&mut self) -> Whereabouts {
         let mut name = self.about.name.clone();
-        let mut elsewhere = self.elsewhere.clone();
+        let mut other_start_name = self.other_start_name.clone();
         let asked = text::one_line(self.name.as_bytes(), 4096);
         let life = self.life.clone();
         if let Some(life) = life.filter(|_| is_list_needed(&asked, name.as_deref())) {
@@ -141,7 +145,8 @@ impl SessionLink {
                         owners_of_names(&self.name, &life, &all, |one| &one.name, |one| &one.life);
                     name = now.or(name);
                     if let Some(other) = other {
-                        elsewhere = Some(ownership::asked_of(&self.server, &self.paths, other));
+                        other_start_name =
+                            Some(ownership::start_name_of(&self.server, &self.paths, other));
                     }
                 }
                 Err(error) => tracing::warn!(%error, "could not ask who has the name"),
@@ -149,7 +154,7 @@ impl SessionLink {
         }
         Whereabouts {
             name,
-            elsewhere,
+            elsewhere: other_start_name,
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
         }
     }

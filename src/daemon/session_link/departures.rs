@@ -53,7 +53,7 @@ impl SessionLink {
         let Departures {
             killed: mut reasons,
             unexplained,
-        } = Departures::new(&self.followed, &present, killed, ended);
+        } = Departures::new(&self.watched_windows, &present, killed, ended);
         if !unexplained.is_empty() && self.server_listens() {
             match tmux::where_is(&mut self.connection(), &unexplained).await {
                 Ok(found) => {

@@ -6,7 +6,7 @@ use crate::model::{Ordered as _, PaneId, Snapshot, WindowId};
 
 /// Returns the windows whose departure has to be explained, with the pids of their runs: those of tasks
 /// that are alive, or that may be restarted.
-pub(super) fn followed(look: &Snapshot) -> Vec<(WindowId, Option<u32>)> {
+pub(super) fn watched_windows(look: &Snapshot) -> Vec<(WindowId, Option<u32>)> {
     look.tasks
         .values()
         .filter(|task| task.is_alive() || task.restarts.is_some())

@@ -6,14 +6,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::control_clients::ControlClients;
-use super::last_look::{followed, primary};
+use super::last_look::{primary, watched_windows};
 use super::{Attachment, SessionInfo, SessionLink};
 use crate::clock::now;
 use crate::model::WindowId;
 use crate::observe::Evidence;
 use crate::protocol::rows::Look;
 use crate::session::{self, Coverage, LinkState, LookFacts, LookOrder, LookPlan, Refresh};
-use crate::tmux::{self, Connection, ExpectedWindows, LookExtent, Target, TmuxError};
+use crate::tmux::{self, Connection, LookExtent, Target, TmuxError};
 use crate::wire::{Checkpoint, SavedLife};
 
 /// How often a safety look queries everything, at most.
@@ -116,7 +116,7 @@ impl SessionLink {
         let waits = |window| order.waiting.contains(&window);
         self.terminals
             .add_to(&mut snapshot, look.as_ref(), waits, quiet, now);
-        self.followed = followed(&snapshot);
+        self.watched_windows = watched_windows(&snapshot);
         self.note_primary(primary(&snapshot));
         self.processes.watch(&snapshot);
         self.options.note_look(&snapshot, observed.write_runs);
@@ -153,14 +153,16 @@ impl SessionLink {
     async fn attached_look(&mut self, order: &LookOrder) -> AttachedLook {
         let mut first = self.look_once(order).await;
         // Parts of sweeps, which may end with nothing new, are never barriers.
-        let (
-            true,
-            AttachedLook::Taken {
-                look, has_trigger, ..
-            },
-            Attachment::Attached(clients),
-        ) = (order.is_own_barrier(), &mut first, &mut self.attachment)
+        if !order.is_own_barrier() {
+            return first;
+        }
+        let AttachedLook::Taken {
+            look, has_trigger, ..
+        } = &mut first
         else {
+            return first;
+        };
+        let Attachment::Attached(clients) = &mut self.attachment else {
             return first;
         };
         *has_trigger |= clients.catch_up().await.is_some();
@@ -317,11 +319,6 @@ impl SessionLink {
         {
             self.ask_for_all();
         }
-    }
-
-    /// Returns how many windows had this name in the last look.
-    pub(in crate::daemon) fn expected_windows(&self, name: &str) -> ExpectedWindows {
-        ExpectedWindows::of(self.memory.windows_named(name).len())
     }
 
     /// Returns the state after the last look.

@@ -38,12 +38,12 @@ impl SessionLink {
         }
     }
 
-    /// Whether the server that we followed still runs. A server can take for ever to end, but the
+    /// Whether the server of the last look still runs. A server can take for ever to end, but the
     /// tasks in it do not.
     fn server_runs(&self) -> bool {
         let runs = |pid: &u32| Process::open(*pid).is_some_and(|process| process.is_running());
         let mut tasks = self
-            .followed
+            .watched_windows
             .iter()
             .filter_map(|(_, pid)| pid.as_ref())
             .peekable();

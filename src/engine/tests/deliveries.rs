@@ -182,7 +182,10 @@ fn deadlines_are_returned() {
     );
     assert_eq!(driver.engine.last_seq(), 3);
     assert_eq!(driver.engine.counts().map(|counts| counts.waiting), Some(1));
-    assert_eq!(driver.engine.before().map(|look| look.tasks.len()), Some(1));
+    assert_eq!(
+        driver.engine.last_look().map(|look| look.tasks.len()),
+        Some(1)
+    );
 }
 
 #[test]

@@ -38,7 +38,7 @@ proptest! {
         steps in proptest::collection::vec(any_step(), 1..20),
     ) {
         let mut driver = Driver::new(Settings::LIVE, RestoredState::default());
-        let mut owed = Vec::new();
+        let mut undelivered = Vec::new();
         let mut next = 1;
         for step in steps.iter().map(String::as_str).chain(["deliver"]) {
             for effect in driver.step(step) {
@@ -51,21 +51,21 @@ proptest! {
                         Some((_, actual)) => {
                             let actual: Vec<Seq> =
                                 actual.split(' ').map(|seq| seq.parse().unwrap()).collect();
-                            let events: Vec<Seq> = owed.iter().map(|(seq, _)| *seq).collect();
+                            let events: Vec<Seq> = undelivered.iter().map(|(seq, _)| *seq).collect();
                             prop_assert_eq!(actual, events);
-                            owed.clear();
+                            undelivered.clear();
                         }
                         // What was answered before it was delivered is not delivered any more.
                         None if what.starts_with("resolved") => {
                             let (window, _) = what["resolved ".len()..].split_once('#').unwrap();
                             let answered = format!("input {window}#");
-                            owed.retain(|(_, what): &(Seq, String)| !what.starts_with(&answered));
+                            undelivered.retain(|(_, what): &(Seq, String)| !what.starts_with(&answered));
                         }
-                        None => owed.push((seq, what.to_owned())),
+                        None => undelivered.push((seq, what.to_owned())),
                     }
                 }
             }
         }
-        prop_assert_eq!(owed, []);
+        prop_assert_eq!(undelivered, []);
     }
 }

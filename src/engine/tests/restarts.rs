@@ -4,7 +4,7 @@ use super::*;
 
 fn memory(before: &str) -> RestoredState {
     RestoredState {
-        before: Some(snapshot(before)),
+        last_look: Some(snapshot(before)),
         last_seq: 7,
         ..RestoredState::default()
     }
@@ -85,8 +85,8 @@ fn an_episode_goes_on_after_a_restart() {
 }
 
 #[test]
-fn what_was_owed_is_delivered_on_return() {
-    let owed = |notation: &str, seq| DeliveredEvent {
+fn what_was_not_delivered_is_delivered_on_return() {
+    let delivered = |notation: &str, seq| DeliveredEvent {
         seq,
         event: Event {
             kind: EventKind::Exited { replaced: None },
@@ -94,7 +94,7 @@ fn what_was_owed_is_delivered_on_return() {
         },
     };
     let memory = || RestoredState {
-        owed: vec![owed("@1 a dead 0", 6), owed("@2 b dead 1", 7)],
+        undelivered: vec![delivered("@1 a dead 0", 6), delivered("@2 b dead 1", 7)],
         ..memory("@1 a dead 0; @2 b dead 1; @3 c running")
     };
     // At once, whether a look comes first or not, and without what the look brings.

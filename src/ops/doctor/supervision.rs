@@ -44,7 +44,7 @@ pub(super) async fn examine(session: Result<Session, OpsError>) -> Vec<Check> {
         }
     };
     // What it fails with is found again below.
-    drop(within(LIMIT, session.settle()).await);
+    drop(within(LIMIT, session.resolve_name()).await);
     let id = session_id(&session).await;
     let (supervisor, hooks) = tokio::join!(
         examine_daemon(&session, id.is_some()),

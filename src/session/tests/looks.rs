@@ -5,9 +5,9 @@ use super::*;
 #[test]
 fn changes_during_a_look_call_for_another_one() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
-    driver.input(Input::Changed(Change::Windows));
-    driver.input(Input::Changed(Change::Windows));
-    driver.input(Input::Changed(Change::Windows));
+    driver.input(Input::Changed(Change::KnownWindows));
+    driver.input(Input::Changed(Change::KnownWindows));
+    driver.input(Input::Changed(Change::KnownWindows));
     driver.did(&["look Reported"]);
     driver.look("life 1; @1#1 a running pid=7");
     driver.did(&["look Reported"]);
@@ -52,7 +52,7 @@ fn what_is_reported_goes_before_a_part_of_a_sweep_that_is_due() {
     driver.take();
     driver.now = driver.now.after(Duration::from_mins(1));
     driver.input(Input::Due);
-    driver.input(Input::Changed(Change::Windows));
+    driver.input(Input::Changed(Change::KnownWindows));
     driver.did(&[]);
     driver.read(&["working"]);
     driver.did(&["begun 1", "look Reported"]);
@@ -61,7 +61,7 @@ fn what_is_reported_goes_before_a_part_of_a_sweep_that_is_due() {
     // While the part runs, another one is not ordered, and what is reported waits for this one only.
     driver.now = driver.now.after(Duration::from_millis(50));
     driver.input(Input::Due);
-    driver.input(Input::Changed(Change::Windows));
+    driver.input(Input::Changed(Change::KnownWindows));
     driver.did(&[]);
     driver.outcome(JobOutcome::NothingNew);
     driver.did(&["look Reported"]);
@@ -72,11 +72,11 @@ fn a_report_that_no_look_explains_leads_to_a_sweep_in_parts() {
     let shown = "life 1; @1#1 a running pid=7; @2#1 b running pid=8";
     let mut driver = Driver::new(shown);
     // A look that found nothing at all.
-    driver.input(Input::Changed(Change::Windows));
+    driver.input(Input::Changed(Change::KnownWindows));
     driver.look_at(Coverage::Reported, shown);
     driver.take();
     for is_taken in [true, false] {
-        driver.input(Input::Changed(Change::Task));
+        driver.input(Input::Changed(Change::AnyWindow));
         driver.did(&["look Reported"]);
         if is_taken {
             driver.look_at(Coverage::Reported, shown);
@@ -93,12 +93,12 @@ fn a_report_that_no_look_explains_leads_to_a_sweep_in_parts() {
         driver.now = driver.now.after(Duration::from_millis(1));
         driver.input(Input::Due);
         driver.did(&[]);
-        driver.input(Input::Changed(Change::Windows));
+        driver.input(Input::Changed(Change::KnownWindows));
         driver.look_at(Coverage::Reported, shown);
         driver.take();
     }
     // A task that has another name now explains the report.
-    driver.input(Input::Changed(Change::Task));
+    driver.input(Input::Changed(Change::AnyWindow));
     driver.look_at(
         Coverage::Reported,
         "life 1; @1#1 renamed running pid=7; @2#1 b running pid=8",
@@ -120,23 +120,37 @@ fn a_prompt_that_may_be_reported_leads_to_a_look_at_its_window() {
     driver.did(&["look Existence @2"]);
 }
 
-#[test]
-fn sweeps_that_need_not_be_taken_grow_seldom_as_well() {
-    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
-    let mut pauses = Vec::new();
-    for _ in 0..4 {
+/// Lets so many sweeps find that tmux has not run. Returns the pauses before them, in milliseconds.
+fn pauses_of_sweeps(driver: &mut Driver, n: usize) -> Vec<u128> {
+    let sweeps = (0..n).map(|_| {
         let due = driver.session.schedule.next_look();
-        pauses.push((due - driver.now.mono).as_millis());
-        driver.now = driver.now.after(due - driver.now.mono);
+        let pause = due - driver.now.mono;
+        driver.now = driver.now.after(pause);
         driver.input(Input::Due);
         driver.did(&["look Part"]);
         driver.outcome(JobOutcome::Unchanged);
         driver.did(&[]);
-    }
-    assert_eq!(pauses, [200, 400, 800, 1600]);
+        pause.as_millis()
+    });
+    sweeps.collect()
+}
+
+#[test]
+fn sweeps_that_need_not_be_taken_grow_seldom_as_well() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    assert_eq!(pauses_of_sweeps(&mut driver, 4), [200, 400, 800, 1600]);
     // No report was covered by an earlier look.
     let counts = driver.session.counts();
     assert_eq!((counts.unchanged_looks, counts.skipped_looks), (4, 0));
+}
+
+#[test]
+fn sweeps_over_many_windows_are_rarer_when_nothing_has_changed_for_long() {
+    let tasks = (1..=300).map(|n| format!("@{n}#1 a{n} running pid={n}"));
+    let shown = format!("life 1; {}", tasks.collect::<Vec<_>>().join("; "));
+    let mut driver = Driver::new(&shown);
+    let pauses = pauses_of_sweeps(&mut driver, 8);
+    assert_eq!(pauses[4..], [3200, 6400, 36_000, 60_000]);
 }
 
 #[test]
@@ -144,7 +158,7 @@ fn a_look_that_fails_again_for_the_same_reason_is_logged_once() {
     let shown = "life 1; @1#1 a running pid=7";
     let mut driver = Driver::new(shown);
     let fail = |driver: &mut Driver, why: &str| {
-        driver.input(Input::Changed(Change::Windows));
+        driver.input(Input::Changed(Change::KnownWindows));
         driver.now = driver.now.after(Duration::from_secs(60));
         driver.input(Input::Due);
         driver.done.clear();
@@ -167,7 +181,7 @@ fn a_look_that_fails_again_for_the_same_reason_is_logged_once() {
 fn soon_after_an_end_only_what_has_just_ended_is_looked_at() {
     let shown = "life 1; @1#1 a dead 0 pid=7; @2#1 b running pid=8";
     let mut driver = Driver::new("life 1; @1#1 a running pid=7; @2#1 b running pid=8");
-    driver.input(Input::Changed(Change::Task));
+    driver.input(Input::Changed(Change::AnyWindow));
     driver.look_at(Coverage::Reported, shown);
     driver.finish_chores();
     driver.take();
@@ -191,14 +205,14 @@ fn soon_after_an_end_only_what_has_just_ended_is_looked_at() {
 fn tmux_is_nudged_when_a_look_asks_for_it_and_for_a_while_after_an_end() {
     let running = "life 1; @1#1 a running pid=7";
     let mut driver = Driver::new(running);
-    driver.input(Input::Changed(Change::Windows));
+    driver.input(Input::Changed(Change::KnownWindows));
     driver.look(running);
     assert_eq!(driver.nudges, 0);
     driver.needs_nudge = true;
-    driver.input(Input::Changed(Change::Windows));
+    driver.input(Input::Changed(Change::KnownWindows));
     driver.look(running);
     assert_eq!(driver.nudges, 1);
-    driver.input(Input::Changed(Change::Windows));
+    driver.input(Input::Changed(Change::KnownWindows));
     driver.look("life 1; @1#1 a dead 0");
     driver.after(100);
     assert_eq!(driver.nudges, 2);

@@ -9,7 +9,7 @@ fn an_answer_waits_for_the_disk_and_a_delivery_for_the_answer() {
     driver.wait(None);
     driver.look("life 1; @1#1 a running pid=7");
     driver.disk_takes = false;
-    driver.input(Input::Changed(Change::Task));
+    driver.input(Input::Changed(Change::AnyWindow));
     driver.take();
     driver.look("life 1; @1#1 a dead 0 pid=7");
     driver.did(&["append event", "read end of %1"]);
@@ -75,9 +75,9 @@ fn a_command_whose_client_has_left_is_not_carried_out() {
     };
     let mut driver = Driver::new(tasks);
     // While its look is under way, as with a tmux that does not answer.
-    let ask = driver.ask(kill());
+    let request_id = driver.ask(kill());
     driver.did(&["look Reported barrier"]);
-    driver.input(Input::Left(ask));
+    driver.input(Input::Left(request_id));
     driver.look_fails("tmux does not answer");
     driver.after(100);
     let did = driver.take();
@@ -87,8 +87,8 @@ fn a_command_whose_client_has_left_is_not_carried_out() {
     driver.ask(launch_of("b", false));
     driver.look(tasks);
     driver.did(&["look Reported barrier", "launch b"]);
-    let ask = driver.ask(kill());
-    driver.input(Input::Left(ask));
+    let request_id = driver.ask(kill());
+    driver.input(Input::Left(request_id));
     driver.job = None;
     driver.input(Input::Done(Err("tmux does not answer".to_owned())));
     driver.after(100);
@@ -96,13 +96,13 @@ fn a_command_whose_client_has_left_is_not_carried_out() {
     assert!(!did.iter().any(|did| did.starts_with("kill")), "{did:?}");
     // While it is found out which session its name means.
     let mut driver = Driver::new(tasks);
-    let ask = driver.ask(Request::To {
+    let request_id = driver.ask(Request::To {
         session: "before".to_owned(),
         request: Box::new(kill()),
     });
     driver.look(tasks);
     driver.did(&["look Reported barrier", "Whereabouts"]);
-    driver.input(Input::Left(ask));
+    driver.input(Input::Left(request_id));
     driver.outcome(JobOutcome::Whereabouts(Whereabouts {
         name: Some("work".to_owned()),
         elsewhere: None,
@@ -273,7 +273,7 @@ fn while_too_much_waits_for_the_disk_only_requests_take_looks() {
     let shown = "life 1; @1#1 a running pid=7";
     let mut driver = Driver::new(shown);
     driver.refuse();
-    driver.input(Input::Changed(Change::Task));
+    driver.input(Input::Changed(Change::AnyWindow));
     driver.after(60_000);
     assert_eq!(driver.session.next_deadline(), None);
     driver.did(&[]);
@@ -281,7 +281,7 @@ fn while_too_much_waits_for_the_disk_only_requests_take_looks() {
     driver.did(&["look Whole"]);
     driver.look(shown);
     driver.did(&["answer 1"]);
-    driver.input(Input::Changed(Change::Windows));
+    driver.input(Input::Changed(Change::KnownWindows));
     driver.did(&[]);
     driver.store(0);
     driver.did(&["look Reported"]);
@@ -345,7 +345,7 @@ fn an_answer_without_records_is_sent_at_once() {
 #[test]
 fn output_is_archived_before_a_command_changes_its_window() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
-    driver.input(Input::Changed(Change::Task));
+    driver.input(Input::Changed(Change::AnyWindow));
     driver.ask(Request::Kill {
         tasks: vec!["a".to_owned()],
         owner: None,
@@ -362,7 +362,7 @@ fn output_is_archived_before_a_command_changes_its_window() {
 #[test]
 fn stopping_delivers_and_saves_while_a_job_is_out() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
-    driver.input(Input::Changed(Change::Task));
+    driver.input(Input::Changed(Change::AnyWindow));
     driver.look("life 1; @1#1 a dead 0 pid=7");
     assert!(matches!(driver.job, Some(Job::Archive(_))));
     driver.take();
@@ -397,7 +397,7 @@ fn looks_go_between_the_tasks_of_a_search() {
             line: line.to_owned(),
         }])
     };
-    driver.input(Input::Changed(Change::Windows));
+    driver.input(Input::Changed(Change::KnownWindows));
     driver.outcome(found("one"));
     driver.did(&["look Reported"]);
     driver.look_at(

@@ -1,7 +1,6 @@
 use proptest::prelude::*;
 
 use super::super::error::TmuxError;
-use super::super::look_inquiry::confused;
 use super::super::look_lines::{Part, ROWS_PER_LINE, SIGNS_PER_LINE};
 use super::*;
 use crate::model::SessionId;
@@ -221,7 +220,9 @@ fn look_while(
             server.happen(what);
         }
     }
-    memory.settle(inquiry).ok_or_else(|| confused("no session"))
+    memory
+        .finish_look(inquiry)
+        .ok_or_else(|| TmuxError::confused("no session"))
 }
 
 fn look(server: &mut FakeServer, memory: &mut LookMemory, extent: LookExtent) -> Look {
@@ -303,7 +304,7 @@ fn a_reported_window_that_is_gone_is_gone_by_a_list_of_all() {
             vec![Part::Index, Part::Session]
         ]
     );
-    let seen = memory.settle(inquiry).unwrap();
+    let seen = memory.finish_look(inquiry).unwrap();
     assert_eq!(shown(&seen), there(&server));
 }
 
@@ -521,7 +522,7 @@ fn a_sweep_lists_all_windows_only_if_one_may_have_come() {
                 inquiry.take(&line, &commands, frames).unwrap();
                 n_lists += usize::from(line.index);
             }
-            let seen = memory.settle(inquiry).unwrap();
+            let seen = memory.finish_look(inquiry).unwrap();
             if !memory.is_sweeping() {
                 assert_eq!(shown(&seen), there(server));
                 return n_lists;
@@ -599,7 +600,7 @@ fn asked(
             .unwrap();
         asked.push((line.rows.len(), line.signs.len()));
     }
-    memory.settle(inquiry).unwrap();
+    memory.finish_look(inquiry).unwrap();
     asked
 }
 
@@ -669,7 +670,7 @@ fn a_part_of_a_sweep_is_one_short_line() {
                 .unwrap();
             n_lines += 1;
         }
-        memory.settle(inquiry).unwrap();
+        memory.finish_look(inquiry).unwrap();
         assert!(n_lines <= at_most, "{n_lines} lines");
     }
     let (_, n_parts) = sweep(&mut server, &mut memory);

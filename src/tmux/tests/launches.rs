@@ -164,7 +164,7 @@ async fn a_client_that_is_attached_launches_too() {
     assert_eq!(gone.unwrap(), None);
     let mut forged = prepared.plan().clone();
     forged.token = "}#(touch owned)".to_owned();
-    let refused = launch_in(&mut connection, session, &forged, ExpectedWindows::None).await;
+    let refused = launch_in(&mut connection, session, &forged, ExpectedWindows::Zero).await;
     assert!(matches!(refused, Err(LaunchError::Token)));
 }
 
@@ -178,7 +178,7 @@ async fn a_launch_finds_what_is_there_whatever_is_expected() {
     for name in ["api", "7", "api.1"] {
         let mut window = None;
         for expected in [
-            ExpectedWindows::None,
+            ExpectedWindows::Zero,
             ExpectedWindows::One,
             ExpectedWindows::Any,
         ] {
@@ -195,7 +195,7 @@ async fn a_launch_finds_what_is_there_whatever_is_expected() {
     private.asks(&["new-window", "-d", "-t", "keep:", "-n", "own"]);
     for (n_windows, expected) in [
         (0, ExpectedWindows::One),
-        (1, ExpectedWindows::None),
+        (1, ExpectedWindows::Zero),
         (2, ExpectedWindows::One),
     ] {
         let task = private.task("keep", "own", &["exec sleep 1000"]);

@@ -28,7 +28,7 @@ const STATUS_OPTION: &str = "@tmux_task_status";
 /// Decides what is displayed, and owns the desktop.
 #[derive(Debug)]
 pub(super) struct Displays {
-    desktop: Option<(Alerts, DesktopTask)>,
+    desktop: Option<(Alerts, DesktopDisplay)>,
     tmux: Option<Alerts>,
 }
 
@@ -42,14 +42,14 @@ pub(super) struct DueAlerts {
 
 /// tmux's status line, if enabled.
 #[derive(Debug)]
-pub(super) struct TmuxNotices {
+pub(super) struct StatusLineDisplay {
     is_wanted: bool,
     complaints: LogOnce<TmuxError>,
 }
 
 /// The desktop, which may be slow, has its own task.
 #[derive(Debug)]
-struct DesktopTask {
+struct DesktopDisplay {
     queue: mpsc::Sender<AlertAction>,
     clicks: mpsc::Receiver<WindowId>,
     task: JoinHandle<()>,
@@ -70,7 +70,7 @@ impl Displays {
         };
         Self {
             desktop: alerts(&notices.desktop)
-                .and_then(|alerts| Some((alerts, DesktopTask::start()?))),
+                .and_then(|alerts| Some((alerts, DesktopDisplay::start()?))),
             tmux: alerts(&notices.tmux),
         }
     }
@@ -198,7 +198,7 @@ fn one_line(alert: &Alert) -> String {
     }
 }
 
-impl TmuxNotices {
+impl StatusLineDisplay {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             is_wanted: !config.notices.tmux.is_empty(),
@@ -215,7 +215,7 @@ impl TmuxNotices {
         line: &str,
     ) {
         let shown = tmux::show_notice(connection, session, viewers, line).await;
-        self.settle(shown);
+        self.log_result(shown);
     }
 
     /// Stores the counts for tmux's status line: `#{@tmux_task_status}`.
@@ -230,14 +230,14 @@ impl TmuxNotices {
             let set =
                 tmux::set_session_option(connection, session, STATUS_OPTION, summary.as_deref())
                     .await;
-            self.settle(set);
+            self.log_result(set);
         }
     }
 
-    fn settle(&mut self, outcome: Result<(), TmuxError>) {
+    fn log_result(&mut self, outcome: Result<(), TmuxError>) {
         match outcome {
             Ok(()) => {
-                self.complaints.settle();
+                self.complaints.clear();
             }
             // The session was closed meanwhile.
             Err(error) if error.is_missing() => {}
@@ -254,13 +254,13 @@ impl TmuxNotices {
         if self.is_wanted {
             for option in [STATUS_OPTION, tmux::NOTICE_OPTION] {
                 let cleared = tmux::set_session_option(connection, session, option, None).await;
-                self.settle(cleared);
+                self.log_result(cleared);
             }
         }
     }
 }
 
-impl DesktopTask {
+impl DesktopDisplay {
     #[cfg(feature = "notice")]
     fn start() -> Option<Self> {
         let (queue, queued) = mpsc::channel(DESKTOP_QUEUE);
