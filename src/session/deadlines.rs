@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::effect::{Effect, LookOrder, Refresh, Scope};
+use super::log_entry::LogEntry;
 use super::look_schedule::Due;
 use super::machine::Session;
 use super::wait_result;
@@ -31,6 +32,7 @@ impl Session {
             self.deliver_at(),
             self.save_at.filter(|_| self.engine.last_look().is_some()),
             self.nudges.map(|(next, _)| next),
+            self.unreported_at,
             self.listeners.next_deadline(),
             self.restarts.next_deadline(),
         ]
@@ -46,6 +48,10 @@ impl Session {
         }
         self.save_if_due(now);
         self.nudge_if_due(now);
+        if self.unreported_at.take_if(|at| *at <= now.mono).is_some() {
+            self.counts.found_late += 1;
+            self.log(LogEntry::FoundLate);
+        }
         let ended = self.listeners.tick(now);
         self.finish(ended, now);
         self.restart_due(now);

@@ -14,6 +14,10 @@ use super::usual_durations::begun_runs;
 use crate::engine::Effect;
 use crate::model::{Body, Difference, EventKind, Now, PaneId, Record, Snapshot, Task, WindowId};
 
+/// How long after a safety look the report of what it has found may come: the look may have been under
+/// way when that happened.
+const REPORT_WITHIN: Duration = Duration::from_millis(200);
+
 impl Session {
     /// Processes a look that was ordered, or its failure.
     pub(super) fn looked(
@@ -89,8 +93,7 @@ impl Session {
         let dead = self.dead_windows();
         let effects = self.engine.look(snapshot, at);
         if queued.is_safety && !has_trigger && should_have_been_reported(&effects, &dead) {
-            self.counts.found_late += 1;
-            self.log(LogEntry::FoundLate);
+            self.unreported_at.get_or_insert(now.mono + REPORT_WITHIN);
         }
         let has_news = !effects.is_empty();
         let ended = ended_runs(&effects);

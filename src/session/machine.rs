@@ -56,6 +56,8 @@ pub(crate) struct Session {
     pub(super) nudges: Option<(Instant, Instant)>,
     /// When the last look is saved; `None` when it is saved, or would be the same.
     pub(super) save_at: Option<Instant>,
+    /// When an event that a safety look has found counts as not reported; `None` without one.
+    pub(super) unreported_at: Option<Instant>,
     /// tmux's death record, and the sequence number that has to be on the disk before it is
     /// cleared.
     pub(super) death_record: Option<(Seq, String)>,
@@ -113,7 +115,7 @@ pub(crate) struct Counts {
     pub(crate) skipped_looks: u64,
     /// Sweeps that were due and not begun, because tmux had not run since the last one.
     pub(crate) unchanged_looks: u64,
-    /// Safety looks that found an event.
+    /// Safety looks that found an event which nothing reported.
     pub(crate) found_late: u64,
 }
 
@@ -152,6 +154,7 @@ impl Session {
             held: HeldAnswers::default(),
             nudges: None,
             save_at: Some(now.mono),
+            unreported_at: None,
             death_record: None,
             followed: None,
             waiting: BTreeSet::new(),
@@ -300,10 +303,12 @@ impl Session {
     fn change(&mut self, change: Change, now: Now) {
         match change {
             Change::AnyWindow => {
+                self.unreported_at = None;
                 // Usually the change comes with a report of its windows. If not, a sweep follows.
                 self.order(LookOrder::new(Scope::Reported)).must_explain = true;
             }
             Change::KnownWindows => {
+                self.unreported_at = None;
                 self.order(LookOrder::new(Scope::Reported));
             }
             Change::Output => {

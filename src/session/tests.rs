@@ -34,6 +34,8 @@ struct Driver {
     followed: BTreeSet<PaneId>,
     /// The runs whose usual duration was asked for.
     begun: Vec<(WindowId, Option<u32>)>,
+    /// Whether looks are triggered by a report.
+    has_trigger: bool,
     /// Whether the next look finds that tmux has to collect its children.
     needs_nudge: bool,
     /// How often tmux was nudged.
@@ -93,6 +95,7 @@ impl Driver {
             asks: 0,
             followed: BTreeSet::new(),
             begun: Vec::new(),
+            has_trigger: true,
             needs_nudge: false,
             nudges: 0,
             shown: String::new(),
@@ -221,7 +224,7 @@ impl Driver {
         let look = Look {
             at: self.now,
             coverage,
-            has_trigger: true,
+            has_trigger: self.has_trigger,
             is_any_doubtful: false,
             is_unsettled: false,
             needs_nudge: std::mem::take(&mut self.needs_nudge),

@@ -478,7 +478,7 @@ pub struct DaemonStatus {
     pub waits: usize,
     /// How many looks were taken.
     pub looks: u64,
-    /// How many looks found an event without being triggered by a report. It should be 0.
+    /// How many safety looks found an event that nothing reported within 200 ms. It should be 0.
     pub found_late: u64,
     /// Its work since it started.
     #[serde(default)]

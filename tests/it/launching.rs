@@ -253,6 +253,17 @@ fn a_launch_beside_hooks_of_the_users_is_made_once() {
 }
 
 #[test]
+fn a_window_keeps_its_second_name_no_longer_than_to_the_next_run() {
+    let world = World::new();
+    let first = world.run("api", "exec sleep 1000");
+    // What a launcher leaves that was killed beside a hook of the user.
+    world.tmux(["set-option", "-w", "-t", &first, "@tmux_task_naming", "api"]);
+    assert_eq!(world.run("api", "exec sleep 1000"), first);
+    world.tmux(["rename-window", "-t", &first, "mine"]);
+    assert_ne!(world.run("api", "exec sleep 1000"), first);
+}
+
+#[test]
 fn a_hook_of_the_session_or_of_its_group_does_not_rename_a_task() {
     let world = World::new();
     world.run("first", "exec sleep 1000");

@@ -154,6 +154,33 @@ fn sweeps_over_many_windows_are_rarer_when_nothing_has_changed_for_long() {
 }
 
 #[test]
+fn an_event_that_a_safety_look_finds_is_late_unless_its_report_follows() {
+    let (before, after) = (
+        "life 1; @1#1 a running pid=7",
+        "life 1; @1#1 a running pid=7; @2#1 b running pid=8",
+    );
+    for (report, n_late) in [
+        (None, 1),
+        (Some(Change::Output), 1),
+        (Some(Change::AnyWindow), 0),
+        (Some(Change::KnownWindows), 0),
+    ] {
+        let mut driver = Driver::new(before);
+        driver.has_trigger = false;
+        driver.now = driver.now.after(Duration::from_mins(1));
+        driver.input(Input::Due);
+        driver.look(after);
+        if let Some(report) = report.clone() {
+            driver.now = driver.now.after(Duration::from_millis(5));
+            driver.input(Input::Changed(report));
+        }
+        driver.now = driver.now.after(Duration::from_millis(200));
+        driver.input(Input::Due);
+        assert_eq!(driver.session.counts().found_late, n_late, "{report:?}");
+    }
+}
+
+#[test]
 fn a_look_that_fails_again_for_the_same_reason_is_logged_once() {
     let shown = "life 1; @1#1 a running pid=7";
     let mut driver = Driver::new(shown);
