@@ -30,7 +30,7 @@ pub(super) struct PreventedRestart {
 enum AfterLook {
     /// The restart, as announced.
     Restart,
-    /// Nothing that its owner has to be told.
+    /// Nothing that its owner has to know.
     Nothing,
     /// No restart; its owner does not know. Holds why, unless the policy was removed.
     Prevented(Option<&'static str>),

@@ -98,8 +98,8 @@ impl Session {
         windows.take(JUST_ENDED).collect()
     }
 
-    /// Returns when gathered events are to be delivered: not while answers are pending that tell
-    /// their owner the same.
+    /// Returns when gathered events are to be delivered: not while answers are pending that report
+    /// the same to their owner.
     pub(super) fn deliver_at(&self) -> Option<Instant> {
         let at = self.engine.deliver_at()?;
         let is_answering = self

@@ -2,7 +2,7 @@
 //!
 //! Answers and rules rely on this order: first the last output of a run, so that its waits can be
 //! judged; then the ends of output for answers, looks, commands, the reads with which waits begin,
-//! jobs that can be delayed, and last archiving.
+//! jobs that can be delayed, parts of sweeps, and last archiving.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -118,7 +118,7 @@ impl JobQueue {
         self.part.is_some() || is_running
     }
 
-    /// Orders a part of a sweep: everything else goes first.
+    /// Orders a part of a sweep: everything but archiving goes first.
     pub(super) fn order_part(&mut self, order: LookOrder) {
         self.part = Some(QueuedLook {
             order,

@@ -319,7 +319,7 @@ fn barrier(windows: impl IntoIterator<Item = WindowId>) -> LookOrder {
     }
 }
 
-/// Returns the task, or why the name means none, as a client is told.
+/// Returns the task, or why the name means none, as a client gets it.
 fn refuse(found: Result<&Arc<Task>, NameError>) -> Result<Arc<Task>, Refusal> {
     found.map(Arc::clone).map_err(|error| {
         let kind = match error {

@@ -27,7 +27,7 @@ pub(crate) struct Supervise {
     /// Discard the saved snapshot: the current state is the new baseline
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// The longest time between two looks at the session, like 2s or 1m
+    /// The longest time between two safety looks at the session, like 2s or 1m
     #[arg(long, value_name = "D", value_parser = parse_duration, default_value = "1m")]
     pub(crate) interval: Duration,
     /// The harness's id of the conversation [default: $PI_SESSION_ID, else the session's name]

@@ -1,6 +1,6 @@
 //! Looks at the session, with everything else that is known of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -9,7 +9,7 @@ use super::super::control_clients::ControlClients;
 use super::last_look::{primary, watched_windows};
 use super::{Attachment, SessionInfo, SessionLink};
 use crate::clock::now;
-use crate::model::WindowId;
+use crate::model::{SessionId, WindowId};
 use crate::observe::Evidence;
 use crate::protocol::rows::Look;
 use crate::session::{self, Coverage, LinkState, LookFacts, LookOrder, LookPlan, Refresh};
@@ -42,6 +42,17 @@ enum AttachedLook {
     NotAttached,
     /// tmux did not answer in time; a process would wait as long again.
     NoAnswer,
+}
+
+/// What was reported before a look.
+struct Reported {
+    /// The session that is looked at.
+    life: SessionId,
+    facts: LookFacts,
+    /// Windows that were closed.
+    closed: BTreeSet<WindowId>,
+    /// Whether all earlier reports have arrived, if the order asks for that.
+    synced: Result<(), TmuxError>,
 }
 
 /// The result of a look.
@@ -189,9 +200,31 @@ impl SessionLink {
 
     /// Looks once; see [`SessionLink::attached_look`].
     async fn look_once(&mut self, order: &LookOrder) -> AttachedLook {
+        let Some(reported) = self.take_reported(order).await else {
+            return AttachedLook::NotAttached;
+        };
+        let plan = LookPlan::new(order, reported.facts);
+        let extent = match plan {
+            LookPlan::NotNeeded | LookPlan::Unchanged => {
+                tracing::debug!(?plan, "look not taken");
+                return if plan == LookPlan::Unchanged {
+                    AttachedLook::Unchanged
+                } else {
+                    AttachedLook::NotNeeded
+                };
+            }
+            LookPlan::Reported | LookPlan::ReportedAndList => LookExtent::Reported,
+            LookPlan::Part => LookExtent::Part,
+            LookPlan::Whole => LookExtent::Whole,
+        };
+        self.take_planned(order, plan, extent, reported).await
+    }
+
+    /// Takes what was reported by now; `None` without a control client.
+    async fn take_reported(&mut self, order: &LookOrder) -> Option<Reported> {
         let run_time = self.server_run_time();
         let (Attachment::Attached(clients), Some(life)) = (&mut self.attachment, &self.life) else {
-            return AttachedLook::NotAttached;
+            return None;
         };
         let life = life.id;
         let mut synced = Ok(());
@@ -214,20 +247,28 @@ impl SessionLink {
             is_sweeping: self.memory.is_sweeping(),
             is_swept: self.idle.is_swept(Instant::now().into_std(), run_time),
         };
-        let plan = LookPlan::new(order, facts);
-        let extent = match plan {
-            LookPlan::NotNeeded | LookPlan::Unchanged => {
-                tracing::debug!(?plan, "look not taken");
-                return if plan == LookPlan::Unchanged {
-                    AttachedLook::Unchanged
-                } else {
-                    AttachedLook::NotNeeded
-                };
-            }
-            LookPlan::Reported | LookPlan::ReportedAndList => LookExtent::Reported,
-            LookPlan::Part => LookExtent::Part,
-            LookPlan::Whole => LookExtent::Whole,
-        };
+        Some(Reported {
+            life,
+            facts,
+            closed,
+            synced,
+        })
+    }
+
+    /// Looks as planned.
+    async fn take_planned(
+        &mut self,
+        order: &LookOrder,
+        plan: LookPlan,
+        extent: LookExtent,
+        reported: Reported,
+    ) -> AttachedLook {
+        let Reported {
+            life,
+            facts,
+            mut closed,
+            synced,
+        } = reported;
         self.prepare_refresh(order, plan);
         let Attachment::Attached(clients) = &mut self.attachment else {
             return AttachedLook::NotAttached;
@@ -261,7 +302,7 @@ impl SessionLink {
                 }
                 AttachedLook::Taken {
                     look,
-                    has_trigger,
+                    has_trigger: facts.has_trigger,
                     is_any_doubtful: plan == LookPlan::ReportedAndList,
                 }
             }
