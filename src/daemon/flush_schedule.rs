@@ -52,7 +52,7 @@ impl FlushSchedule {
 mod tests {
     use super::*;
 
-    /// RequestSender every two seconds; `has_run` says when programs have run.
+    /// Asks every two seconds; `has_run` says when programs have run.
     fn flushes(has_run: &str) -> String {
         let start = Instant::now();
         let mut schedule = FlushSchedule::new(start);

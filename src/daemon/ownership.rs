@@ -36,7 +36,7 @@ pub(crate) struct ResolvedName {
     pub start_name: String,
 }
 
-/// RequestSender tmux once what the name means: the session with that name; if there is none, the session
+/// Asks tmux once what the name means: the session with that name; if there is none, the session
 /// that the last daemon of this name supervised, through renames.
 ///
 /// # Errors

@@ -170,7 +170,7 @@ impl Session {
     #[must_use]
     pub(crate) fn handle(&mut self, input: Input, now: Now) -> Vec<Effect> {
         match input {
-            Input::Requested(request_id, request) => self.ask(request_id, request, now),
+            Input::Requested(request_id, request) => self.handle_request(request_id, request, now),
             Input::Left(request_id) => self.leave(request_id),
             Input::Changed(change) => self.change(change, now),
             Input::Done(outcome) => self.done(outcome, now),

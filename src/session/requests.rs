@@ -25,7 +25,7 @@ const NO_SESSION_HINT: &str =
 
 impl Session {
     /// Processes a request. It is answered after a look at what it is about.
-    pub(super) fn ask(&mut self, request_id: RequestId, request: Request, now: Now) {
+    pub(super) fn handle_request(&mut self, request_id: RequestId, request: Request, now: Now) {
         if self.note_reader(request_id, &request, now) {
             return;
         }

@@ -56,7 +56,7 @@ impl Session {
         }
     }
 
-    /// RequestSender how long these runs usually take.
+    /// Asks how long these runs usually take.
     pub(super) fn find_usual_durations(&mut self, windows: &[WindowId]) {
         for window in windows {
             let task = self.task(*window);

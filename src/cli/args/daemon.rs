@@ -37,8 +37,8 @@ pub(crate) struct Supervise {
     #[arg(long, hide = true, value_enum)]
     pub(crate) as_child: Option<ChildOf>,
     /// Used by the program itself: the name that clients use for the session, if it differs from
-    /// the session's name.
-    #[arg(long, hide = true, requires = "as_child")]
+    /// the session's name. Programs of earlier versions that still run pass it as `--asked`.
+    #[arg(long, hide = true, alias = "asked", requires = "as_child")]
     pub(crate) start_name: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! Launches.
 
 use super::*;
-use crate::tmux::ExpectedWindows;
+use crate::tmux::ExpectedWindows::{Any, One, Zero};
 
 #[tokio::test]
 async fn a_launch_makes_session_window_and_reruns() {
@@ -102,13 +102,7 @@ async fn a_client_that_is_attached_launches_too() {
     let mut launched = Vec::new();
     for _ in 0..2 {
         let prepared = task.prepare().await.unwrap();
-        let done = launch_in(
-            &mut connection,
-            session,
-            prepared.plan(),
-            ExpectedWindows::Any,
-        )
-        .await;
+        let done = launch_in(&mut connection, session, prepared.plan(), Any).await;
         launched.push(done.unwrap().unwrap());
         let found = find_launched(&mut private.connection(), prepared.plan()).await;
         assert_eq!(found.unwrap().unwrap().run, launched.len() as u32);
@@ -124,13 +118,7 @@ async fn a_client_that_is_attached_launches_too() {
     let mut absent = private.task("keep", "api", &["true"]);
     absent.replaces = Replaces::Ended;
     let prepared = absent.prepare().await.unwrap();
-    let refused = launch_in(
-        &mut connection,
-        session,
-        prepared.plan(),
-        ExpectedWindows::Any,
-    )
-    .await;
+    let refused = launch_in(&mut connection, session, prepared.plan(), Any).await;
     assert!(matches!(refused, Err(LaunchError::Running { .. })));
     let found = find_launched(&mut private.connection(), prepared.plan()).await;
     assert_eq!(found.unwrap(), None);
@@ -141,30 +129,18 @@ async fn a_client_that_is_attached_launches_too() {
         let mut task = private.task("keep", "api", &["exec sleep 1000"]);
         task.replaces = Replaces::EndedOr(meant);
         let prepared = task.prepare().await.unwrap();
-        let done = launch_in(
-            &mut connection,
-            session,
-            prepared.plan(),
-            ExpectedWindows::Any,
-        )
-        .await;
+        let done = launch_in(&mut connection, session, prepared.plan(), Any).await;
         match expected {
             Some(run) => assert_eq!(done.unwrap().unwrap().run, run),
             None => assert!(matches!(done, Err(LaunchError::Running { .. })), "{done:?}"),
         }
         prepared.hand_over();
     }
-    let gone = launch_in(
-        &mut connection,
-        SessionId(7),
-        prepared.plan(),
-        ExpectedWindows::One,
-    )
-    .await;
+    let gone = launch_in(&mut connection, SessionId(7), prepared.plan(), One).await;
     assert_eq!(gone.unwrap(), None);
     let mut forged = prepared.plan().clone();
     forged.token = "}#(touch owned)".to_owned();
-    let refused = launch_in(&mut connection, session, &forged, ExpectedWindows::Zero).await;
+    let refused = launch_in(&mut connection, session, &forged, Zero).await;
     assert!(matches!(refused, Err(LaunchError::Token)));
 }
 
@@ -177,11 +153,7 @@ async fn a_launch_finds_what_is_there_whatever_is_expected() {
     let mut connection = Connection::Attached(&mut client);
     for name in ["api", "7", "api.1"] {
         let mut window = None;
-        for expected in [
-            ExpectedWindows::Zero,
-            ExpectedWindows::One,
-            ExpectedWindows::Any,
-        ] {
+        for expected in [Zero, One, Any] {
             let task = private.task("keep", name, &["exec sleep 1000"]);
             let prepared = task.prepare().await.unwrap();
             let done = launch_in(&mut connection, session, prepared.plan(), expected).await;
@@ -193,11 +165,7 @@ async fn a_launch_finds_what_is_there_whatever_is_expected() {
     }
     // A person's shell of that name is no task; with a second task of the name there are two.
     private.asks(&["new-window", "-d", "-t", "keep:", "-n", "own"]);
-    for (n_windows, expected) in [
-        (0, ExpectedWindows::One),
-        (1, ExpectedWindows::Zero),
-        (2, ExpectedWindows::One),
-    ] {
+    for (n_windows, expected) in [(0, One), (1, Zero), (2, One)] {
         let task = private.task("keep", "own", &["exec sleep 1000"]);
         let prepared = task.prepare().await.unwrap();
         let done = launch_in(&mut connection, session, prepared.plan(), expected).await;
