@@ -310,6 +310,12 @@ command_record() {
     printf '%s\0' "$@" | hex
 }
 
+# While a run is being ended, its shell has to be the last of its processes: at its end
+# the terminal is hung up. The daemon sends it SIGPWR; when its present command has
+# ended, it waits for the daemon's hangup, and ends with that command's code.
+# shellcheck disable=SC2016 # for the task's shell to expand
+HOLD='builtin trap '\''{ c=$?; builtin set +xv; } 2>/dev/null; if builtin [ -n "$(builtin trap -p TERM)" ]; then builtin kill -TERM $$; else builtin [ $c -ne 158 ] || c=143; builtin trap "builtin exit $c" HUP; builtin trap : STKFLT; { builtin exec {f}<> <(:); builtin read -r -t 3600 -u $f _; } 2>/dev/null || :; builtin exit $c; fi'\'' PWR 2>/dev/null || :'
+
 # task_script WORD...: sets `pane`, the words of a task's pane, whose last shell runs
 # the script with `bash -lc`. The pane keeps one process: each of its shells takes
 # the place of the one before. `eval` ends the
@@ -347,6 +353,7 @@ builtin set --
 builtin export $names
 builtin set -euo pipefail
 ${before}builtin trap '{ builtin set +xv; } 2>/dev/null; IFS= builtin read -rs -d n -t 0.5 -p \$'\\''\\e[5n'\\'' _ </dev/tty 2>/dev/tty || :' EXIT$after
+$HOLD
 builtin eval $quoted
 builtin exit \"\$?\""
     pane=(bash -pc "$CLEAR" bash "$script" "$environment_file" "$LOAD")

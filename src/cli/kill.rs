@@ -4,24 +4,42 @@ use serde_json::json;
 
 use super::args::{Json, Kill, KillAll, Prune};
 use super::context::Context;
+use super::ending::watched;
 use super::failure::{Failure, OrFail};
 use super::{confirm, output, prune_state};
-use crate::ops::{self, Caller};
+use crate::ops::{self, Caller, EndWatch, StopChoice};
 use crate::wire::EndedTask;
 
 pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Failure> {
     let mut session = context.given("kill")?;
-    let ended = ops::kill(&mut session, Caller::of_environment(), args.names).await;
+    let choice = StopChoice {
+        signal: args.signal,
+        grace: args.grace,
+    };
+    let watch = EndWatch::default();
+    let (asking, names) = (session.for_request(), args.names.clone());
+    let work = ops::kill(
+        &mut session,
+        Caller::of_environment(),
+        args.names,
+        &choice,
+        &watch,
+    );
+    let ended = watched("kill", &asking, &names, &watch, work).await?;
     let ended = ended.or_fail("kill")?;
-    report("killed", &ended, args.json)
+    report(DoneTo::Killed, &ended, args.json)
 }
 
 pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Failure> {
-    let ended = if args.yes {
-        let mut session = context.given("kill-all")?;
-        ops::kill_all(&mut session, None).await
+    let choice = StopChoice {
+        signal: None,
+        grace: args.grace,
+    };
+    let watch = EndWatch::default();
+    let (mut session, target) = if args.yes {
+        (context.given("kill-all")?, None)
     } else {
-        let mut session = context.session("kill-all").await?;
+        let session = context.session("kill-all").await?;
         let target = ops::session_to_kill(&session).await.or_fail("kill-all")?;
         let active = target.tasks.iter().filter(|task| task.is_alive()).count();
         let n = target.tasks.len();
@@ -33,21 +51,25 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Fai
             &format!("End session {name} with {n} {tasks} ({active} active)?"),
             "nothing was ended",
         )?;
-        ops::kill_all(&mut session, Some(target)).await
+        (session, Some(target))
     };
+    let asking = session.for_request();
+    let work = ops::kill_all(&mut session, target, &choice, &watch);
+    let ended = watched("kill-all", &asking, &[], &watch, work).await?;
     let ops::KilledSession { ended, moved } = ended.or_fail("kill-all")?;
     if args.json.json {
         return output::json(&json!({ "killed": ended, "moved": moved }));
     }
-    report("killed", &ended, args.json)?;
+    report(DoneTo::Killed, &ended, args.json)?;
     let lines: Vec<String> = moved
         .iter()
         .map(|task| {
             let EndedTask {
                 window_id,
                 window_name,
+                ..
             } = task;
-            format!("not killed {window_id} ({window_name}): it lives on in another session")
+            format!("not ended {window_id} ({window_name}): it lives on in another session")
         })
         .collect();
     output::lines(lines.iter().map(String::as_str))
@@ -60,16 +82,29 @@ pub(super) async fn prune(context: &Context, args: Prune) -> Result<(), Failure>
     }
     let mut session = context.given("prune")?;
     let pruned = ops::prune(&mut session).await.or_fail("prune")?;
-    report("pruned", &pruned, args.json)
+    report(DoneTo::Pruned, &pruned, args.json)
 }
 
-pub(super) fn report(done: &str, ended: &[EndedTask], args: Json) -> Result<(), Failure> {
+/// What was done to tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DoneTo {
+    /// Nothing of their runs is left.
+    Killed,
+    /// Their windows were removed; their runs had ended.
+    Pruned,
+}
+
+pub(super) fn report(done: DoneTo, ended: &[EndedTask], args: Json) -> Result<(), Failure> {
+    let (key, word) = match done {
+        DoneTo::Killed => ("killed", "ended"),
+        DoneTo::Pruned => ("pruned", "pruned"),
+    };
     if args.json {
-        return output::json(&json!({ done: ended }));
+        return output::json(&json!({ key: ended }));
     }
     let lines: Vec<String> = ended
         .iter()
-        .map(|task| format!("{done} {} ({})", task.window_id, task.window_name))
+        .map(|task| format!("{word} {} ({})", task.window_id, task.window_name))
         .collect();
     output::lines(lines.iter().map(String::as_str))
 }

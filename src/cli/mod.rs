@@ -12,6 +12,7 @@ mod consumer;
 mod context;
 mod daemon;
 mod doctor;
+mod ending;
 mod explain;
 mod failure;
 mod feed;

@@ -9,11 +9,14 @@ use serde_json::json;
 use super::after;
 use super::args::{FollowRun, Restart, Run};
 use super::context::Context;
+use super::ending::watched;
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use super::until::Until;
 use crate::model::{Replaces, RestartPolicy, WindowId, text};
-use crate::ops::{self, Caller, LaunchWait, OlderDaemon, RunOptions, Session, StartedRun};
+use crate::ops::{
+    self, Caller, EndWatch, LaunchWait, OlderDaemon, RunOptions, Session, StartedRun,
+};
 use crate::restarts::DEFAULT_BACKOFF;
 use crate::wire::ReplacedRun;
 
@@ -39,6 +42,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         clean_env,
         restart,
         backoff,
+        ending,
         after,
         mut follow,
         json,
@@ -71,6 +75,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
             limit,
             backoff: backoff.unwrap_or(DEFAULT_BACKOFF),
         }),
+        stop: ending.settings(),
     };
     if !is_again {
         options.check().or_fail("run")?;
@@ -135,7 +140,7 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
     }
     for options in all {
         let session = context.given(what)?;
-        let started = ops::run(session, options).await.or_fail(what)?;
+        let started = launch(session, what, options).await?;
         print(&started, what, report)?;
     }
     Ok(())
@@ -154,6 +159,15 @@ fn check(follow: &FollowRun, what: &str) -> Result<(), Failure> {
     ops::check_texts(follow.until.iter().chain(&follow.stop)).or_fail(what)
 }
 
+/// Starts a run. A live run of its slot ends first, which may take a while.
+async fn launch(session: Session, what: &str, options: RunOptions) -> Result<StartedRun, Failure> {
+    let (asking, names) = (session.for_request(), [options.name.clone()]);
+    let watch = EndWatch::default();
+    let work = ops::run(session, options);
+    let started = watched(what, &asking, &names, &watch, work).await?;
+    started.or_fail(what)
+}
+
 /// Starts a run, and follows it as requested.
 async fn start(
     context: &Context,
@@ -164,7 +178,7 @@ async fn start(
     report: LaunchReport,
 ) -> Result<(), Failure> {
     let will_wait = options.wait != LaunchWait::No;
-    let started = ops::run(session, options).await.or_fail(what)?;
+    let started = launch(session, what, options).await?;
     print(&started, what, report)?;
     if let Some(why) = started.unreachable.as_ref().filter(|_| !will_wait) {
         output::note(&format!(

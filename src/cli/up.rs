@@ -3,13 +3,15 @@
 use serde::Serialize;
 use serde_json::json;
 
-use super::args::{Down, Up};
+use super::args::{Down, Json, Up};
 use super::context::{self, Context};
+use super::ending::watched;
 use super::failure::{Failure, Kind, OrFail};
+use super::kill::DoneTo;
 use super::{after, kill, output};
 use crate::ops::{
-    self, BringUpFailure, BringUpNews, BringUpOptions, BringUpResult, Caller, FileTaskRun,
-    OpsError, Readiness, TaskRun, WindowsDown,
+    self, BringUpFailure, BringUpNews, BringUpOptions, BringUpResult, Caller, EndWatch,
+    FileTaskRun, OpsError, Readiness, StopChoice, TaskRun, WindowsDown,
 };
 
 /// The result for one task, in JSON.
@@ -136,14 +138,24 @@ fn print_news(
 pub(super) async fn down(context: &Context, args: Down) -> Result<(), Failure> {
     let mut session = context.session("down").await?;
     let down = ops::windows_down(&mut session, args.file).await;
-    let WindowsDown { windows, ambiguous } = down.or_fail("down")?;
-    let ended = if windows.is_empty() {
-        Vec::new()
-    } else {
-        let ended = ops::kill(&mut session, Caller::of_environment(), windows).await;
-        ended.or_fail("down")?
-    };
-    kill::report("killed", &ended, args.json)?;
+    let WindowsDown { groups, ambiguous } = down.or_fail("down")?;
+    let asking = session.for_request();
+    let (choice, watch) = (StopChoice::default(), EndWatch::default());
+    let mut ended = Vec::new();
+    for windows in groups {
+        let names = windows.clone();
+        let caller = Caller::of_environment();
+        let work = ops::kill(&mut session, caller, windows, &choice, &watch);
+        let group = watched("down", &asking, &names, &watch, work).await?;
+        let group = group.or_fail("down")?;
+        if !args.json.json {
+            kill::report(DoneTo::Killed, &group, Json { json: false })?;
+        }
+        ended.extend(group);
+    }
+    if args.json.json {
+        kill::report(DoneTo::Killed, &ended, args.json)?;
+    }
     let mut ambiguous = ambiguous.into_iter().map(OpsError::Launch);
     let Some(first) = ambiguous.next() else {
         return Ok(());

@@ -22,7 +22,7 @@ mod value;
 pub(crate) use duration::parse_duration;
 pub(crate) use error::ConfigError;
 pub(crate) use file::{ConfigFile, find, load};
-pub(crate) use settings::{Config, InputConfig, LogsConfig};
+pub(crate) use settings::{Config, InputConfig, LogsConfig, parse_signal};
 pub(crate) use show::{EXAMPLE, Setting, ShownConfig, show};
 pub(crate) use sinks::{SinkConfig, SinkFilter, SinkTarget};
 pub(crate) use task_file::{TASK_FILE, TaskEntry, read_tasks};

@@ -12,7 +12,7 @@ use super::quantity::parse_size;
 use super::sinks::{SinkConfig, sinks as read_sinks};
 use super::value::{list, number, text, words, wrong};
 use crate::model::environment::is_name_pattern;
-use crate::model::{PromptKind, ShellDelivery};
+use crate::model::{PromptKind, ShellDelivery, Signal, StopPlan, StopSettings};
 
 /// The contents of the file, with defaults for missing keys.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -30,6 +30,8 @@ pub(crate) struct Config {
     /// in `*`: key `env-withhold`.
     #[serde(deserialize_with = "variables")]
     pub env_withhold: Vec<String>,
+    /// How runs are ended, unless the task itself says it: table `stop`.
+    pub stop: StopConfig,
     /// Which prompts are reported: table `input`.
     pub input: InputConfig,
     /// How much output of ended runs is stored: table `logs`.
@@ -48,6 +50,49 @@ pub(crate) struct Config {
     /// key `clean-after`.
     #[serde(deserialize_with = "clean_after")]
     pub clean_after: Duration,
+}
+
+/// How runs are ended, unless the task itself says it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(
+    default,
+    deny_unknown_fields,
+    rename_all = "kebab-case",
+    expecting = "a table"
+)]
+pub(crate) struct StopConfig {
+    /// The signal that asks a run to end: key `signal`.
+    #[serde(deserialize_with = "signal")]
+    pub signal: Signal,
+    /// How long it has before `SIGKILL`: key `grace`.
+    #[serde(deserialize_with = "grace")]
+    pub grace: Duration,
+    /// How long a run that `run` starts may last; `None` for as long as it likes: key `kill-after`.
+    #[serde(deserialize_with = "kill_after")]
+    pub kill_after: Option<Duration>,
+}
+
+impl Default for StopConfig {
+    fn default() -> Self {
+        let StopPlan { signal, grace, .. } = StopPlan::default();
+        Self {
+            signal,
+            grace,
+            kill_after: None,
+        }
+    }
+}
+
+impl StopConfig {
+    /// Returns how runs are ended whose launch says nothing.
+    #[must_use]
+    pub(crate) fn plan(&self) -> StopPlan {
+        StopPlan {
+            signal: self.signal.clone(),
+            grace: self.grace,
+            parent_only: false,
+        }
+    }
 }
 
 /// How much output of ended runs is stored.
@@ -202,6 +247,7 @@ impl Default for Config {
         Self {
             notices: NoticesConfig::default(),
             env_withhold: Vec::new(),
+            stop: StopConfig::default(),
             input: InputConfig::default(),
             logs: LogsConfig::default(),
             agents: AgentsConfig::default(),
@@ -281,6 +327,36 @@ fn clean_after<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error>
     })
 }
 
+fn signal<'de, D: Deserializer<'de>>(from: D) -> Result<Signal, D::Error> {
+    text(from, "the name of a signal like \"SIGTERM\"", parse_signal)
+}
+
+/// Reads a signal by name or number.
+pub(crate) fn parse_signal(text: &str) -> Result<Signal, String> {
+    Signal::parse(text)
+        .filter(|signal| signal.number().is_some_and(|number| number <= 64))
+        .ok_or_else(|| wrong(text, "is not a signal like SIGINT, TERM or 15"))
+}
+
+fn grace<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    text(from, "a duration like \"10s\"", |text| {
+        duration(text, Duration::ZERO..=StopSettings::LONGEST)
+            .ok_or_else(|| wrong(text, "is not a duration like 10s, 1m or 0s, up to 366d"))
+    })
+}
+
+fn kill_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    text(from, "a duration like \"10m\" or \"2h\"", |text| {
+        let after = match text {
+            "0" => Some(Duration::ZERO),
+            _ => duration(text, Duration::ZERO..=StopSettings::LONGEST),
+        };
+        after
+            .map(|after| (!after.is_zero()).then_some(after))
+            .ok_or_else(|| wrong(text, "is neither 0 nor a duration like 10m, up to 366d"))
+    })
+}
+
 fn keep_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     text(from, "a size like \"64MiB\"", |text| {
         parse_size(text)
@@ -350,6 +426,35 @@ mod tests {
         for text in ["shells = 'always'", "shells = true"] {
             let error = shells(text).unwrap_err();
             assert!(error.to_string().contains("shells"), "{error}");
+        }
+    }
+
+    #[test]
+    fn how_runs_are_ended_is_set_within_bounds() {
+        let stop = |text: &str| parse(Path::new("c.toml"), text).map(|config| config.stop);
+        let set = "[stop]\nsignal = 'int'\ngrace = '1m'\nkill-after = '2h'\n";
+        let expected = StopConfig {
+            signal: Signal::from_number(2),
+            grace: Duration::from_secs(60),
+            kill_after: Some(Duration::from_secs(7200)),
+        };
+        assert_eq!(stop(set).unwrap(), expected);
+        assert_eq!(stop("").unwrap(), StopConfig::default());
+        assert_eq!(stop("[stop]\nkill-after = '0'\n").unwrap().kill_after, None);
+        for (value, expected) in [
+            (
+                "signal = 'SIGNONE'",
+                "`stop.signal`: `SIGNONE` is not a signal like SIGINT, TERM or 15",
+            ),
+            (
+                "grace = 'long'",
+                "`stop.grace`: `long` is not a duration like 10s, 1m or 0s, up to 366d",
+            ),
+        ] {
+            check_error(
+                &format!("[stop]\n{value}\n"),
+                &format!("c.toml:2: {expected}"),
+            );
         }
     }
 

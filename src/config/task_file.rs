@@ -14,10 +14,11 @@ use toml::Spanned;
 use super::file::{MAX_BYTES, not_utf8};
 use super::parse::{line_of, parse_as};
 use super::quotable::quotable;
+use super::settings::parse_signal;
 use super::value::text;
 use super::{ConfigError, parse_duration};
 use crate::files;
-use crate::model::{RestartPolicy, TASK_NAME_RULE, is_task_name};
+use crate::model::{RestartPolicy, Signal, StopSettings, TASK_NAME_RULE, is_task_name};
 use crate::restarts;
 
 /// The file's usual name, in the project's folder.
@@ -35,6 +36,8 @@ pub(crate) struct TaskEntry {
     pub(crate) env: Vec<(String, String)>,
     /// When it is run again by itself.
     pub(crate) restart: Option<RestartPolicy>,
+    /// How it is ended.
+    pub(crate) stop: StopSettings,
     /// The tasks that it starts after.
     pub(crate) after: Vec<String>,
     /// The text of its output that says that it is ready. Without one, it is ready when it has ended
@@ -161,6 +164,10 @@ fn problem_of(fields: &Fields) -> Option<(Range<usize>, String)> {
         restart,
         backoff,
         ready,
+        stop_signal: _,
+        grace: _,
+        parent_only: _,
+        kill_after: _,
         after: _,
     } = fields;
     let has_nul = |text: &str| text.contains('\0');
@@ -220,6 +227,12 @@ fn entry(name: &str, fields: &Fields, cwd: TaskFolder) -> TaskEntry {
                 .as_ref()
                 .map_or(restarts::DEFAULT_BACKOFF, |backoff| *backoff.get_ref()),
         }),
+        stop: StopSettings {
+            signal: fields.stop_signal.clone(),
+            grace: fields.grace,
+            parent_only: fields.parent_only,
+            kill_after: fields.kill_after,
+        },
         after: fields
             .after
             .iter()
@@ -298,7 +311,7 @@ struct TaskFile {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table")]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", expecting = "a table")]
 struct Fields {
     command: Spanned<Command>,
     #[serde(default)]
@@ -313,6 +326,38 @@ struct Fields {
     after: Vec<Spanned<String>>,
     #[serde(default)]
     ready: Option<Spanned<String>>,
+    #[serde(default, deserialize_with = "stop_signal")]
+    stop_signal: Option<Signal>,
+    #[serde(default, deserialize_with = "grace")]
+    grace: Option<Duration>,
+    #[serde(default)]
+    parent_only: bool,
+    #[serde(default, deserialize_with = "kill_after")]
+    kill_after: Option<Duration>,
+}
+
+fn stop_signal<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Signal>, D::Error> {
+    text(from, "the name of a signal like \"SIGINT\"", parse_signal).map(Some)
+}
+
+fn grace<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    text(from, "a duration such as \"10s\"", stop_time).map(Some)
+}
+
+fn kill_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let parse = |text: &str| {
+        let after = stop_time(text)?;
+        if after.is_zero() {
+            return Err("a run must have some time".to_owned());
+        }
+        Ok(after)
+    };
+    text(from, "a duration such as \"10m\"", parse).map(Some)
+}
+
+fn stop_time(text: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text).filter(|time| *time <= StopSettings::LONGEST);
+    duration.ok_or_else(|| format!("`{}` is not a duration, up to 366d", quotable(text)))
 }
 
 fn restart<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
@@ -493,6 +538,7 @@ mod tests {
                 cwd: folder("/p/", 10),
                 env: vec![("A".to_owned(), "1".to_owned())],
                 restart: None,
+                stop: StopSettings::default(),
                 after: Vec::new(),
                 ready: None,
             }
@@ -508,6 +554,7 @@ mod tests {
                     limit: 3,
                     backoff: Duration::from_millis(500),
                 }),
+                stop: StopSettings::default(),
                 after: vec!["db".to_owned()],
                 ready: Some("listening".to_owned()),
             }

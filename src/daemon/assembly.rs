@@ -109,6 +109,7 @@ pub(super) fn assemble(
             session_name: options.session.clone(),
             longest_pause: options.interval,
             bookmark: beginning.bookmark,
+            stop: options.config.stop.plan(),
             announced,
             store: StoreState {
                 written: last_seq,

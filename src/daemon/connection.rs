@@ -174,6 +174,7 @@ pub(super) async fn serve(
             | Request::Count
             | Request::Find { .. }
             | Request::Kill { .. }
+            | Request::Endings { .. }
             | Request::KillAll { .. }
             | Request::Prune
             | Request::Cursor { .. }
@@ -217,6 +218,7 @@ fn may_be_addressed(request: &Request) -> bool {
         | Request::Wait(_)
         | Request::Follow { .. }
         | Request::Cursor { .. }
+        | Request::Endings { .. }
         | Request::Reads { .. }
         | Request::Seen { .. }
         | Request::MakeRoom { .. }

@@ -25,6 +25,7 @@ use super::timer::Timer;
 use crate::clock::now;
 use crate::model::{Body, EventKind, Level, Millis, Now, WindowId};
 use crate::paths::Paths;
+use crate::process::{EndOrder, EndReport, RunEnder};
 use crate::session::{Effect, Input, RequestId, Session, StoreState};
 use crate::store::{Archiver, BegunRun, StoreGone, UsualDuration};
 use crate::tmux::Traffic;
@@ -49,6 +50,8 @@ pub(super) struct EventLoop {
     /// The notices of the scan for other sessions of the project; closed when there is no scan, or
     /// it has ended.
     scanned: mpsc::Receiver<Vec<(Level, String)>>,
+    /// Ends the processes of runs.
+    ender: RunEnder,
     displays: Displays,
     /// The sinks, once they run.
     sinks: Option<Arc<Sinks>>,
@@ -100,6 +103,8 @@ enum Wake {
     Clicked(WindowId),
     /// It is known how long a run usually takes.
     UsualFound(UsualDuration),
+    /// The processes of a run that is being ended are gone, or some of them are not.
+    Ending(EndReport),
     /// The scan for other sessions of the project has ended, with these notices.
     Scanned(Vec<(Level, String)>),
     /// A deadline was reached.
@@ -127,6 +132,7 @@ impl EventLoop {
             archiver,
             usual,
             scanned,
+            ender: RunEnder::new(),
             displays: Displays::new(&options.config),
             sinks: None,
             service_manager: options.service_manager.clone(),
@@ -194,6 +200,7 @@ impl EventLoop {
                 Some(message) = messages.recv() => Wake::Message(Box::new(message)),
                 report = self.link.report() => Wake::Reported(report),
                 stored = self.publisher.changed() => Wake::Stored(stored),
+                report = self.ender.report() => Wake::Ending(report),
                 window = self.displays.clicked() => Wake::Clicked(window),
                 Some(usual) = self.usual.recv() => Wake::UsualFound(usual),
                 Some(notices) = self.scanned.recv() => Wake::Scanned(notices),
@@ -221,6 +228,7 @@ impl EventLoop {
                     tracing::debug!(notices = notices.len(), "other sessions scanned");
                     self.take(Input::Notices(notices));
                 }
+                Wake::Ending(report) => self.on_ending(report),
                 Wake::Clicked(window) => {
                     tracing::debug!(%window, "alert clicked");
                     self.link.show_window(window);
@@ -312,6 +320,19 @@ impl EventLoop {
         }
     }
 
+    fn on_ending(&mut self, report: EndReport) {
+        self.take(match report {
+            EndReport::Waiting(window, left) => {
+                tracing::debug!(%window, ?left, "a run has not ended yet");
+                Input::RunWaits(window, left)
+            }
+            EndReport::Ended(window, left) => {
+                tracing::debug!(%window, ?left, "a run was ended");
+                Input::RunEnded(window, left)
+            }
+        });
+    }
+
     fn take_report(&mut self, report: LinkReport) {
         match report {
             LinkReport::Changed(change) => {
@@ -345,6 +366,22 @@ impl EventLoop {
         match effect {
             Effect::Run(job) => self.link.run(job),
             Effect::Follow(panes) => self.link.follow(panes),
+            Effect::EndRun {
+                window,
+                leader,
+                is_over,
+                plan,
+                is_asked,
+            } => {
+                tracing::debug!(%window, leader, is_over, ?plan, "ending a run");
+                self.ender.end(EndOrder {
+                    window,
+                    leader,
+                    is_over,
+                    plan,
+                    is_asked,
+                });
+            }
             Effect::Waiting(windows) => self.link.set_waiting(windows),
             Effect::Nudge(life) => Link::nudge(&life),
             Effect::Append {

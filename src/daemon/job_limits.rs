@@ -40,9 +40,12 @@ pub(super) fn time_limit(job: &Job) -> Duration {
         | Job::Prune(_)
         | Job::Whereabouts
         | Job::ForgetDeaths(_)
+        | Job::FindShared(_)
         // An empty line for each client.
         | Job::Drain
         // A line for each window.
+        | Job::MarkEndings(_)
+        | Job::UnmarkEndings(_)
         | Job::Kill(_)
         // A look at the prompt, and the keys.
         | Job::Type(..)

@@ -3,8 +3,8 @@
 use super::options::Options;
 use super::session_link::SessionLink;
 use crate::clock;
-use crate::model::environment::WithheldVariables;
 use crate::model::{Replaces, SessionId, Task, TaskRestarts, WindowId};
+use crate::model::{StopSettings, environment::WithheldVariables};
 use crate::paths::Paths;
 use crate::session::{DueRestart, RestartEnd};
 use crate::tmux::{
@@ -13,7 +13,8 @@ use crate::tmux::{
 };
 use crate::wait::{Anchor, Cursor};
 use crate::wire::{
-    LaunchedRun, Refusal, RefusalKind, ReplacedRun, Response, RestartFields, RunRequest, TaskRecord,
+    LaunchedRun, Refusal, RefusalKind, ReplacedRun, Response, RestartFields, RunRequest,
+    StopFields, TaskRecord,
 };
 
 /// Starts a task, or runs it again in its slot. Returns its window, if it has one, and the answer.
@@ -75,6 +76,7 @@ pub(crate) fn task_record(task: &Task, found: LaunchRecord) -> TaskRecord {
         window_name: task.name.clone(),
         record,
         restarts: restart.map(|(_, restarts)| RestartFields::from(&restarts)),
+        stop: StopFields::of(&task.stop),
     }
 }
 
@@ -112,6 +114,7 @@ fn plan_of(request: RunRequest) -> LaunchPlan {
         if_absent,
         but_for,
         restarts,
+        stop,
         will_wait: _,
     } = request;
     LaunchPlan {
@@ -129,6 +132,7 @@ fn plan_of(request: RunRequest) -> LaunchPlan {
             (true, Some(pid)) => Replaces::EndedOr(pid),
         },
         restarts: restarts.as_ref().map(TaskRestarts::from),
+        stop: stop.as_ref().map(StopSettings::from).unwrap_or_default(),
     }
 }
 

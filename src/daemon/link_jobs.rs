@@ -92,6 +92,9 @@ impl LinkJobs {
             Job::ReadRecord(_) => "read-record",
             Job::Search(..) => "search",
             Job::Drain => "drain",
+            Job::MarkEndings(_) => "mark-endings",
+            Job::UnmarkEndings(_) => "unmark-endings",
+            Job::FindShared(_) => "find-shared",
             Job::Kill(_) => "kill",
             Job::KillSession(_) => "kill-session",
             Job::Prune(_) => "prune",
@@ -160,6 +163,22 @@ impl LinkJobs {
                 let explanation = explanation.as_deref();
                 let response = typing::answer(&mut self.link, &task, explanation, request).await;
                 Done::of(Ok(JobOutcome::Answered(Box::new(response), None)))
+            }),
+            Job::MarkEndings(marks) => boxed(move || async move {
+                let marked = tmux::mark_endings(&mut self.link.connection(), &marks).await;
+                Done::of(marked.map(|()| JobOutcome::Finished).map_err(text))
+            }),
+            Job::UnmarkEndings(windows) => boxed(move || async move {
+                let unmarked = tmux::unmark_endings(&mut self.link.connection(), &windows).await;
+                Done::of(unmarked.map(|()| JobOutcome::Finished).map_err(text))
+            }),
+            Job::FindShared(windows) => boxed(move || async move {
+                let Some(session) = self.link.life().map(|life| life.id) else {
+                    return Done::of(Ok(JobOutcome::Shared(BTreeSet::new())));
+                };
+                let mut connection = self.link.connection();
+                let shared = tmux::shared_windows(&mut connection, session, &windows).await;
+                Done::of(shared.map(JobOutcome::Shared).map_err(text))
             }),
             Job::Kill(windows) => {
                 boxed(move || async move { Done::of(Ok(self.kill(&windows).await)) })

@@ -13,6 +13,9 @@ pub(super) fn write(entry: LogEntry) {
         LogEntry::WrongOutcome { job } => {
             tracing::error!(job, "the outcome of a job is of another kind than the job");
         }
+        LogEntry::NotMarked { error } => {
+            tracing::warn!(error, "could not mark windows whose runs are ended");
+        }
         LogEntry::CleanupFailed { error } => tracing::error!(error, "could not end the session"),
         LogEntry::NotSearched { window, error } => {
             tracing::debug!(error, %window, "a window was closed before it was searched");

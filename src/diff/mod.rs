@@ -104,6 +104,7 @@ fn between(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
     let ended = after
         .ended
         .iter()
+        .filter(|task| !killed(before, after, task.window).is_some_and(|run| run.run == task.run))
         .map(|task| RunInSnapshot { task, ended: true });
     let ended_windows: BTreeSet<WindowId> = after.ended.iter().map(|ended| ended.window).into_set();
     let has_ended = |window| ended_windows.contains(&window);
@@ -244,12 +245,28 @@ fn disappeared(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
     beside(before, after)
         .filter_map(|(task, now)| (task.is_alive() && now.is_none()).then_some(task))
         // A run whose exit is known is reported as exited only.
-        .filter(|task| !after.ended.iter().any(|ended| ended.window == task.window))
+        .filter(|task| {
+            let is_told = after.ended.iter().any(|ended| ended.window == task.window);
+            !is_told || killed(before, after, task.window).is_some()
+        })
         .map(|task| {
             let reason = after.gone.get(&task.window).copied();
+            let task = killed(before, after, task.window).unwrap_or(task);
             event(EventKind::Disappeared { reason }, task)
         })
         .collect()
+}
+
+/// Returns the live run of this window that was ended on purpose, with its window, as it was at its
+/// end: its end and its disappearance are one event.
+fn killed<'a>(before: &Snapshot, after: &'a Snapshot, window: WindowId) -> Option<&'a Task> {
+    let reason = after.gone.get(&window).filter(|reason| reason.is_end());
+    let last = before.tasks.get(&window).filter(|task| task.is_alive());
+    let (_, last) = reason.zip(last)?;
+    // A later run was ended with the window, and this one has ended before.
+    let mut runs = after.ended.iter().rev();
+    let run = runs.find(|run| run.window == window)?;
+    (run.run == last.run && !after.tasks.contains_key(&window)).then_some(run)
 }
 
 fn event(kind: EventKind, task: &Task) -> Event {

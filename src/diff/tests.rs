@@ -5,7 +5,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::test_notation::{describe, snapshot};
-use crate::model::{GoneReason, Level, Millis, PaneId, Screen, SessionId, SessionLife};
+use crate::model::{
+    GoneReason, Level, Millis, PaneId, Screen, SessionId, SessionLife, StopSettings,
+};
 
 #[track_caller]
 fn check(before: &str, after: &str, expected: &[&str]) {
@@ -25,6 +27,27 @@ fn sharing(before: &Snapshot, after: &Snapshot) -> Snapshot {
         }
     }
     after
+}
+
+#[test]
+fn a_run_that_was_ended_on_purpose_is_told_once_with_its_exit() {
+    check(
+        "@1#1 a running pid=7; @2#1 b running pid=8",
+        "ended @1#1 a dead 143 pid=7; gone @1 userKilled; @2#1 b running pid=8",
+        &["disappeared @1#1 userKilled"],
+    );
+    let looks = (
+        snapshot("@1#1 a running pid=7"),
+        snapshot("ended @1#1 a dead 143 pid=7; gone @1 timedOut"),
+    );
+    let events = diff(&looks.0, &looks.1);
+    assert_eq!(events[0].task.exit().and_then(|exit| exit.code), Some(143));
+    // Its window was moved, and it has ended meanwhile.
+    check(
+        "@1#1 a running pid=7",
+        "ended @1#1 a dead 143 pid=7; gone @1 moved",
+        &["exited @1#1 143"],
+    );
 }
 
 #[test]
@@ -552,6 +575,8 @@ fn run_of(window: u32, run: u32, life: Life, bells: Option<u64>, bell: bool) -> 
         started_at: None,
         ended_at: None,
         restarts: None,
+        stop: StopSettings::default(),
+        ending: None,
         screen: Screen::default(),
     }
 }
@@ -723,7 +748,14 @@ proptest! {
         let events = diff(&before, &after);
         for ended in &after.ended {
             let ends = events.iter().filter(|event| {
-                matches!(event.kind, EventKind::Exited { .. })
+                // What was ended on purpose is told with its window.
+                let is_end = match event.kind {
+                    EventKind::Exited { .. } => true,
+                    EventKind::Disappeared { reason } => reason.is_some_and(GoneReason::is_end),
+                    _ => false,
+                };
+                is_end
+                    && !event.task.is_alive()
                     && event.task.window == ended.window
                     && event.task.run == ended.run
             });

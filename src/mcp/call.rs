@@ -86,7 +86,15 @@ impl Call {
 pub(super) async fn within_time<T>(
     work: impl Future<Output = Result<T, Answer>>,
 ) -> Result<T, Answer> {
-    match timeout(ANSWERS_WITHIN, work).await {
+    within(ANSWERS_WITHIN, work).await
+}
+
+/// The same within another time.
+pub(super) async fn within<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, Answer>>,
+) -> Result<T, Answer> {
+    match timeout(limit, work).await {
         Ok(result) => result,
         Err(_) => Err(Answer::refused(
             "tmux or the daemon of tmux-task does not answer",

@@ -1,14 +1,18 @@
 //! `run_task`: starts a task, and waits for it where that is wanted.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use super::answer::{Answer, short};
 use super::arguments::RunTask;
-use super::call::{Call, Limit, within_time};
+use super::call::{Call, Limit, within};
 use super::wait::Wait;
-use crate::model::Replaces;
+use crate::model::{Replaces, StopSettings};
 use crate::ops::{self, LaunchWait, OpsError, RunOptions, Session, SessionChoice, StartedRun};
 use crate::wire::{ReplacedRun, WaitRequest};
+
+/// How long the live run of a slot may take to end, and the next one to start.
+const REPLACED_WITHIN: Duration = Duration::from_secs(60);
 
 /// The maximum length of a directory, in characters.
 const CWD_CHARS: usize = 400;
@@ -75,8 +79,13 @@ pub(super) async fn start(
         owner: call.caller.owner.clone(),
         wait,
         restart: None,
+        stop: StopSettings::default(),
     };
-    let started = within_time(async { Ok(ops::run(session, options).await?) }).await?;
+    // A live run of its slot ends first, which may take its time.
+    let started = within(REPLACED_WITHIN, async {
+        Ok(ops::run(session, options).await?)
+    })
+    .await?;
     let line = announce(&started);
     let StartedRun {
         name,

@@ -1,10 +1,14 @@
 //! `list_tasks`, `kill_task` and `prune_tasks`.
 
+use std::time::Duration;
+
+use tokio::time::timeout;
+
 use super::answer::{Answer, short};
 use super::call::{Call, within_time};
 use crate::clock;
 use crate::model::Millis;
-use crate::ops::{self, Session};
+use crate::ops::{self, EndWatch, Session, StopChoice};
 use crate::wire::{EndedTask, LsTask, LsView, TaskStateName};
 
 /// The maximum number of tasks in a list.
@@ -19,6 +23,9 @@ const COMMAND_CHARS: usize = 60;
 /// The maximum length of a last line in a list, in characters.
 const LAST_CHARS: usize = 200;
 
+/// How long tasks that are ended may take before the call returns.
+const ENDS_WITHIN: Duration = Duration::from_secs(45);
+
 pub(super) async fn list(session: &mut Session) -> Result<Answer, Answer> {
     let view = within_time(async { Ok(ops::list(session).await?) }).await?;
     Ok(Answer::new(table(&view, clock::now().wall)))
@@ -30,8 +37,23 @@ pub(super) async fn kill(
     names: Vec<String>,
 ) -> Result<Answer, Answer> {
     let caller = call.caller.clone();
-    let ended = within_time(async { Ok(ops::kill(session, caller, names).await?) }).await?;
-    Ok(Answer::new([format!("killed {}", names_of(&ended))]))
+    let (choice, watch) = (StopChoice::default(), EndWatch::default());
+    // Once more kills what has not ended yet.
+    let runs = within_time(async { Ok(watch.runs(session, &names, true).await?) }).await?;
+    if !runs.is_empty() {
+        let names: Vec<&str> = runs.iter().map(|run| run.window_name.as_str()).collect();
+        let line = format!("killed what was left of {}", names.join(", "));
+        return Ok(Answer::new([line]));
+    }
+    let work = ops::kill(session, caller, names, &choice, &watch);
+    match timeout(ENDS_WITHIN, work).await {
+        Ok(ended) => Ok(Answer::new([format!("killed {}", names_of(&ended?))])),
+        // The daemon goes on with it.
+        Err(_) => Err(Answer::refused(
+            "not all of them have ended yet",
+            Some("`kill_task` once more kills at once what is left"),
+        )),
+    }
 }
 
 pub(super) async fn prune(session: &mut Session) -> Result<Answer, Answer> {

@@ -50,6 +50,24 @@ pub fn took(millis: Millis) -> String {
     }
 }
 
+/// Returns a duration as a user writes it: `10m`, `1m30s`, `500ms`.
+#[must_use]
+pub fn written(duration: Duration) -> String {
+    let units = [
+        (duration.as_secs() / 3600, "h"),
+        (duration.as_secs() / 60 % 60, "m"),
+        (duration.as_secs() % 60, "s"),
+        (u64::from(duration.subsec_millis()), "ms"),
+    ];
+    let parts = units.iter().filter(|(n, _)| *n > 0);
+    let text: String = parts.map(|(n, unit)| format!("{n}{unit}")).collect();
+    if text.is_empty() {
+        "0s".to_owned()
+    } else {
+        text
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +76,13 @@ mod tests {
     fn ages_are_in_their_largest_unit() {
         let shown = [0, 59_999, 60_000, 3_600_000, 90_000_000, -5].map(age);
         assert_eq!(shown, ["0s", "59s", "1m", "1h", "1d", "0s"]);
+    }
+
+    #[test]
+    fn durations_are_written_as_users_write_them() {
+        let all = [0, 500, 2_000, 90_000, 600_000, 3_600_000, 5_400_001];
+        let all = all.map(|ms| written(Duration::from_millis(ms)));
+        assert_eq!(all, ["0s", "500ms", "2s", "1m30s", "10m", "1h", "1h30m1ms"]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Difference, Millis, PaneId, RunEnd, TaskRestarts, WindowId};
+use super::{Difference, GoneReason, Millis, PaneId, RunEnd, StopSettings, TaskRestarts, WindowId};
 
 /// What was observed of one task at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +48,10 @@ pub struct Task {
     pub ended_at: Option<Millis>,
     /// When it is run again by itself; `None` for never.
     pub restarts: Option<TaskRestarts>,
+    /// How it is ended, as far as its launch has said.
+    pub stop: StopSettings,
+    /// Why its run is being ended, since a command of ours has begun with that.
+    pub ending: Option<GoneReason>,
     /// The last rows of the pane.
     pub screen: Screen,
 }
@@ -74,6 +78,8 @@ impl Task {
             started_at,
             ended_at,
             restarts,
+            stop,
+            ending,
             screen: _,
         } = self;
         let is_same = (window, name, pane, pid, life, command, cwd)
@@ -88,6 +94,7 @@ impl Task {
             )
             && (run, started_at, ended_at) == (&other.run, &other.started_at, &other.ended_at)
             && (owner, shell, restarts) == (&other.owner, &other.shell, &other.restarts)
+            && (stop, ending) == (&other.stop, &other.ending)
             && (is_named_by_tmux, is_linked) == (&other.is_named_by_tmux, &other.is_linked);
         if !is_same {
             Difference::Otherwise

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use super::{
     Body, CursorPosition, Event, EventKind, Exit, GoneReason, Level, Life, PaneId, Record,
-    ReplacedBy, RestartPolicy, Screen, Seq, SessionId, SessionLife, Signal, Snapshot, Task,
-    TaskRestarts, WindowId,
+    ReplacedBy, RestartPolicy, Screen, Seq, SessionId, SessionLife, Signal, Snapshot, StopSettings,
+    Task, TaskRestarts, WindowId,
 };
 
 /// Reads a snapshot.
@@ -40,6 +40,7 @@ pub(crate) fn snapshot(notation: &str) -> Snapshot {
                     "userKilled" => GoneReason::UserKilled,
                     "agentKilled" => GoneReason::AgentKilled,
                     "otherAgentKilled" => GoneReason::OtherAgentKilled,
+                    "timedOut" => GoneReason::TimedOut,
                     "moved" => GoneReason::Moved,
                     other => panic!("no reason `{other}`"),
                 };
@@ -106,6 +107,8 @@ pub(crate) fn task(notation: &str) -> Task {
         started_at: None,
         ended_at: None,
         restarts: None,
+        stop: StopSettings::default(),
+        ending: None,
         screen: Screen::default(),
     };
     if !rows.is_empty() {
@@ -119,6 +122,11 @@ pub(crate) fn task(notation: &str) -> Task {
             None if word == "shell" => task.shell = true,
             Some(("owner", owner)) => task.owner = Some(owner.to_owned()),
             Some(("ended", ms)) => task.ended_at = Some(ms.parse().unwrap()),
+            Some(("started", ms)) => task.started_at = Some(ms.parse().unwrap()),
+            Some(("limit", ms)) => {
+                task.stop.kill_after = Some(Duration::from_millis(ms.parse().unwrap()));
+            }
+            Some(("ending", reason)) => task.ending = GoneReason::of_word(reason),
             Some(("restarts", numbers)) => task.restarts = Some(restarts(numbers)),
             Some(("pane", pane)) => task.pane = Some(PaneId(pane.parse().unwrap())),
             Some(("pid", pid)) => task.pid = Some(pid.parse().unwrap()),
@@ -196,6 +204,7 @@ pub(crate) fn describe(event: &Event) -> String {
                 Some(GoneReason::UserKilled) => " userKilled",
                 Some(GoneReason::AgentKilled) => " agentKilled",
                 Some(GoneReason::OtherAgentKilled) => " otherAgentKilled",
+                Some(GoneReason::TimedOut) => " timedOut",
                 Some(GoneReason::Moved) => " moved",
             };
             format!("disappeared {window}{why}")

@@ -10,8 +10,8 @@ use super::deaths::{EarlierRun, RecordedDeath, WindowDeaths};
 use super::evidence::Evidence;
 use super::known::KnownWindow;
 use crate::model::{
-    Bookmark, Exit, Life, Millis, Now, Ordered as _, Screen, SessionLife, Signal, Snapshot, Task,
-    WindowId,
+    Bookmark, Exit, Life, Millis, Now, Ordered as _, Screen, SessionLife, Signal, Snapshot,
+    StopSettings, Task, WindowId,
 };
 use crate::protocol::rows::{DeadPane, Death, Look, PaneRow, WindowRow};
 
@@ -496,6 +496,8 @@ impl<'a> WindowLook<'a> {
             started_at,
             ended_at,
             restarts: self.row.restarts.clone(),
+            stop: self.row.stop.clone(),
+            ending: self.row.ending,
             screen: pane.map(|pane| pane.screen.clone()).unwrap_or_default(),
         }
     }
@@ -651,6 +653,8 @@ fn ends_of_unknown(
             started_at: None,
             ended_at: None,
             restarts: None,
+            stop: StopSettings::default(),
+            ending: None,
             screen: Screen::default(),
         };
         ended.push((place, end(task, death, now)));

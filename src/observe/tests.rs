@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::model::{
     Bookmark, Exit, GoneReason, Life, Now, PaneId, Screen, SessionId, SessionLife, Signal,
-    Snapshot, WindowId,
+    Snapshot, StopSettings, WindowId,
 };
 use crate::protocol::rows::{DeadPane, Death, Look, PaneRow, SessionRow, WindowRow};
 
@@ -155,6 +155,8 @@ fn row(text: &str) -> WindowRow {
         replaced: None,
         owner: None,
         restarts: None,
+        stop: StopSettings::default(),
+        ending: None,
         is_bare: false,
         is_named_by_tmux: false,
         is_linked: false,

@@ -6,7 +6,7 @@ use super::run::{LaunchWait, RunOptions};
 use super::session::Session;
 use crate::client::ClientError;
 use crate::daemon::task_record;
-use crate::model::{Replaces, RestartPolicy, TaskRestarts};
+use crate::model::{Replaces, RestartPolicy, StopSettings, TaskRestarts};
 use crate::tmux::{self, RecordedCommand};
 use crate::wire::{Request, Response, RestartFields, TaskRecord};
 
@@ -23,6 +23,7 @@ pub(crate) async fn run_again(
         window_name,
         record,
         restarts,
+        stop,
     } = find_record(session, &options.name).await?;
     let Some(record) = record.as_deref().and_then(RecordedCommand::decode) else {
         return Err(OpsError::NotRecorded(window_name));
@@ -36,6 +37,9 @@ pub(crate) async fn run_again(
         is_env_clean: options.is_env_clean || record.is_env_clean,
         command: record.words,
         restart: options.restart.or(restarts.as_ref().map(policy_of)),
+        stop: options
+            .stop
+            .or(stop.as_ref().map(StopSettings::from).unwrap_or_default()),
         ..options
     })
 }
@@ -63,6 +67,7 @@ pub(crate) async fn plan_restarts(
             owner: Caller::of_environment().owner,
             wait,
             restart: None,
+            stop: StopSettings::default(),
         };
         let options = run_again(session, options).await?;
         options.check()?;

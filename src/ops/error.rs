@@ -77,6 +77,9 @@ pub(crate) enum OpsError {
     /// A launch that is to be run again by itself; nothing was started.
     #[error("the daemon is version {0}, which cannot restart tasks")]
     OldDaemonToRestart(String),
+    /// Some of what was to be ended still runs.
+    #[error("could not end {0}")]
+    NotEnded(String),
     /// No task has this name.
     #[error(transparent)]
     Name(#[from] NameError),
@@ -190,6 +193,7 @@ impl OpsError {
                 | NameError::Linked { .. },
             )
             | Self::StillStopping(_)
+            | Self::NotEnded(_)
             | Self::Feed(_)
             | Self::Folder { .. }
             | Self::OtherServer(_)
@@ -235,6 +239,7 @@ impl OpsError {
             Self::OtherServer(_) => "`env -u TMUX tmux-task attach` attaches inside it",
             Self::NoDirectory { hint, .. } => (*hint)?,
             Self::Name(error) => return Some(error.hint().into_owned()),
+            Self::NotEnded(_) => "what is another user's, that user has to end",
             Self::StillStopping(log) => return Some(format!("its log is {}", log.display())),
             Self::NoRuns(_) => {
                 "a run is stored when it has ended; `tmux-task ls` shows the present ones"

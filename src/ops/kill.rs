@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::caller::Caller;
+use super::ending::{EndWatch, StopChoice, not_ended};
 use super::error::OpsError;
 use super::session::Session;
 use crate::client::ClientError;
@@ -31,12 +32,16 @@ pub(crate) async fn kill(
     session: &mut Session,
     caller: Caller,
     names: Vec<String>,
+    choice: &StopChoice,
+    watch: &EndWatch,
 ) -> Result<Vec<EndedTask>, OpsError> {
     let is_by_agent = caller.is_agent || caller.owner.is_some();
     let request = Request::Kill {
         tasks: names.clone(),
         owner: caller.owner,
         by_agent: caller.is_agent,
+        signal: choice.signal.as_ref().map(ToString::to_string),
+        grace_ms: choice.grace_ms(),
     };
     if let Some(ended) = ask_to_end(session, &request, is_by_agent).await? {
         return Ok(ended.ended);
@@ -49,13 +54,20 @@ pub(crate) async fn kill(
     for name in &names {
         let task = look.find_task_to_end(name)?;
         if windows.insert(task.window) {
-            tasks.push(task);
+            tasks.push(Arc::clone(task));
         }
     }
-    for task in &tasks {
+    let failed = watch.end_alone(&tasks, choice).await;
+    for task in tasks
+        .iter()
+        .filter(|task| !failed.contains_key(&task.window))
+    {
         tmux::kill_window(&mut session.connection(), task.window).await?;
     }
-    Ok(tasks.into_iter().map(|task| ended(task)).collect())
+    if !failed.is_empty() {
+        return Err(not_ended(&tasks, &failed));
+    }
+    Ok(tasks.iter().map(|task| ended(task)).collect())
 }
 
 /// Returns what [`kill_all`] would end.
@@ -76,11 +88,14 @@ pub(crate) async fn session_to_kill(session: &Session) -> Result<SessionToKill, 
 pub(crate) async fn kill_all(
     session: &mut Session,
     target: Option<SessionToKill>,
+    choice: &StopChoice,
+    watch: &EndWatch,
 ) -> Result<KilledSession, OpsError> {
     let owner = Caller::of_environment().owner;
     let is_by_agent = owner.is_some();
     let given = session.name.clone();
-    let request = Request::KillAll { owner };
+    let grace_ms = choice.grace_ms();
+    let request = Request::KillAll { owner, grace_ms };
     if let Some(ended) = ask_to_end(session, &request, is_by_agent).await? {
         return Ok(ended);
     }
@@ -95,9 +110,22 @@ pub(crate) async fn kill_all(
             session_to_kill(session).await?
         }
     };
+    let windows: Vec<WindowId> = target.tasks.iter().map(|task| task.window).collect();
+    let shared = tmux::shared_windows(&mut session.connection(), target.id, &windows).await?;
+    let mut ending = target.tasks.clone();
+    ending.retain(|task| task.is_alive() && !shared.contains(&task.window));
+    let failed = watch.end_alone(&ending, choice).await;
+    if !failed.is_empty() {
+        for task in ending
+            .iter()
+            .filter(|task| !failed.contains_key(&task.window))
+        {
+            tmux::kill_window(&mut session.connection(), task.window).await?;
+        }
+        return Err(not_ended(&ending, &failed));
+    }
     let _lock = session.lock_server().await?;
     tmux::kill_session(&mut session.connection(), target.id).await?;
-    let windows: Vec<WindowId> = target.tasks.iter().map(|task| task.window).collect();
     let left = tmux::where_is(&mut session.connection(), &windows).await?;
     let (moved, gone): (Vec<_>, Vec<_>) = target
         .tasks
@@ -171,5 +199,7 @@ fn ended(task: &Task) -> EndedTask {
     EndedTask {
         window_id: task.window.to_string(),
         window_name: task.name.clone(),
+        exit_code: None,
+        exit_signal: None,
     }
 }

@@ -1,13 +1,18 @@
 //! Launches a task, through the daemon if it is attached to the session, otherwise directly with
 //! tmux.
 
+use std::sync::Arc;
+
+use super::ending::{EndWatch, StopChoice, not_ended};
 use super::error::OpsError;
 use super::session::{Repeatable, Session};
 use crate::client::{Client, ClientError};
 use crate::daemon::launched_run;
-use crate::model::Replaces;
-use crate::tmux::{self, Launch, LaunchPlan, LaunchRestarts, NewRun, PreparedLaunch};
-use crate::wire::{DirectLaunch, LaunchedRun, Request, Response, RestartFields, RunRequest};
+use crate::model::{Replaces, Task};
+use crate::tmux::{self, Launch, LaunchPlan, LaunchRestarts, NewRun, PreparedLaunch, PreviousRun};
+use crate::wire::{
+    DirectLaunch, LaunchedRun, Request, Response, RestartFields, RunRequest, StopFields,
+};
 
 /// A task that was launched.
 pub(super) struct LaunchedTask {
@@ -158,6 +163,7 @@ async fn start_directly(
         // It may have other files than those of the name that was given.
         restarts.kept = session.paths.kept_environments();
     }
+    let has_replaced = end_live_run(&session, &launch).await?;
     let lock = session.lock_server().await?;
     let launched = tmux::launch(&mut session.connection(), &session.server, &launch).await;
     drop(lock);
@@ -171,7 +177,10 @@ async fn start_directly(
     };
     let look_result = look(daemon.as_mut(), &after).await;
     drop(launching);
-    let launched = launched?;
+    let mut launched = launched?;
+    if has_replaced {
+        launched.replaced = Some(PreviousRun::Live);
+    }
     if look_result.is_err() {
         // It ended, and the next one reports the run.
         daemon = session.daemon_or_start().await.ok().flatten();
@@ -181,6 +190,33 @@ async fn start_directly(
         daemon,
         run: launched_run(&launched),
     })
+}
+
+/// Ends the live run of the slot that this launch replaces. Returns whether there was one.
+async fn end_live_run(session: &Session, launch: &Launch) -> Result<bool, OpsError> {
+    let look = session.look().await?;
+    let mut slot: Vec<&Arc<Task>> = look.tasks.values().collect();
+    slot.retain(|task| task.name == launch.name && !task.shell && !task.is_linked);
+    // Of two windows of the name, none is ended: the launch says so.
+    let [task] = slot.as_slice() else {
+        return Ok(false);
+    };
+    let may_replace = match launch.replaces {
+        Replaces::Any => true,
+        Replaces::Ended => false,
+        Replaces::EndedOr(pid) => task.pid == Some(pid),
+    };
+    if !task.is_alive() || !may_replace {
+        return Ok(false);
+    }
+    let ended = [Arc::clone(task)];
+    let choice = StopChoice::default();
+    let failed = EndWatch::default().end_alone(&ended, &choice).await;
+    if failed.is_empty() {
+        Ok(true)
+    } else {
+        Err(not_ended(&ended, &failed))
+    }
 }
 
 /// Returns what the daemon needs to report a run that no look contains: the first task of a session
@@ -217,6 +253,7 @@ fn request_of(plan: &LaunchPlan, will_wait: bool) -> RunRequest {
         started,
         replaces,
         restarts,
+        stop,
     } = plan.clone();
     RunRequest {
         name,
@@ -233,6 +270,7 @@ fn request_of(plan: &LaunchPlan, will_wait: bool) -> RunRequest {
             Replaces::Any | Replaces::Ended => None,
         },
         restarts: restarts.as_ref().map(RestartFields::from),
+        stop: StopFields::of(&stop),
         will_wait,
     }
 }

@@ -14,6 +14,7 @@ mod codex_follower;
 mod consumers;
 mod daemon;
 mod doctor;
+mod ending;
 mod error;
 #[cfg(feature = "mcp")]
 mod events;
@@ -55,6 +56,7 @@ pub(crate) use caller::Caller;
 pub(crate) use consumers::{list_consumers, remove_consumer};
 pub(crate) use daemon::{daemon_status, stop_daemon};
 pub(crate) use doctor::{Check, EndsWith, Finding, OnPath, Severity, Subject, Survivor, examine};
+pub(crate) use ending::{EndWatch, StopChoice};
 pub(crate) use error::{ErrorKind, OpsError, STOP_OLDER_DAEMON};
 #[cfg(feature = "mcp")]
 pub(crate) use events::{EventQuery, Events, FeedEvent, end_of_events, next_events};

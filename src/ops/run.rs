@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::clock;
 use crate::config;
 use crate::model::environment::{WithheldVariables, is_shell_name};
-use crate::model::{Replaces, RestartPolicy};
+use crate::model::{Replaces, RestartPolicy, StopSettings};
 use crate::tmux::{self, CommandWords, Gate, Launch, LaunchRestarts, TaskEnvironment};
 use crate::wire::LaunchedRun;
 
@@ -39,6 +39,8 @@ pub(crate) struct RunOptions {
     pub(crate) wait: LaunchWait,
     /// When the daemon runs it again by itself; `None` for never.
     pub(crate) restart: Option<RestartPolicy>,
+    /// How it is ended.
+    pub(crate) stop: StopSettings,
 }
 
 /// What the caller of a launch will wait for.
@@ -116,6 +118,7 @@ pub(crate) async fn run(mut session: Session, options: RunOptions) -> Result<Sta
             policy,
             kept: session.paths.kept_environments(),
         }),
+        stop: options.stop,
     };
     let will_wait = options.wait != LaunchWait::No;
     // The environment of a task that may be restarted is kept among the session's files: its name is

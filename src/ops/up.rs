@@ -1,5 +1,6 @@
 //! The tasks of a file: which are to be started, and how.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::caller::Caller;
@@ -52,6 +53,7 @@ pub(crate) async fn plan_tasks(
             cwd,
             env,
             restart,
+            stop,
             after,
             ready,
         } = task;
@@ -66,6 +68,7 @@ pub(crate) async fn plan_tasks(
             owner: Caller::of_environment().owner,
             wait: LaunchWait::No,
             restart,
+            stop,
         };
         options.check()?;
         plans.push(TaskPlan {
@@ -81,14 +84,15 @@ pub(crate) async fn plan_tasks(
 /// The windows of a file's tasks.
 #[derive(Debug)]
 pub(crate) struct WindowsDown {
-    /// Those of the last tasks first.
-    pub(crate) windows: Vec<String>,
+    /// Those to end together, and then the next ones.
+    pub(crate) groups: Vec<Vec<String>>,
     /// The names that several windows have: which of them is meant is not known.
     pub(crate) ambiguous: Vec<LaunchError>,
 }
 
-/// Returns the windows of the file's tasks that exist. What a launch would not take for a task is
-/// none: ending it would end a user's program.
+/// Returns the windows of the file's tasks that exist, in the groups in which they are to be ended: each
+/// task after those that were started after it. What a launch would not take for a task is none: ending
+/// it would end a user's program.
 pub(crate) async fn windows_down(
     session: &mut Session,
     file: Option<PathBuf>,
@@ -96,18 +100,42 @@ pub(crate) async fn windows_down(
     let tasks = config::read_tasks(&locate(session, file)?).map_err(OpsError::Config)?;
     let view = list(session).await?;
     let mut down = WindowsDown {
-        windows: Vec::new(),
+        groups: Vec::new(),
         ambiguous: Vec::new(),
     };
-    for file_task in tasks.into_iter().rev() {
-        match find(&view, &file_task.name) {
-            Ok(found) => down
-                .windows
-                .extend(found.map(|task| task.window_id.clone())),
-            Err(error) => down.ambiguous.push(error),
+    for group in groups_down(&tasks) {
+        let mut windows = Vec::new();
+        for name in group {
+            match find(&view, name) {
+                Ok(found) => windows.extend(found.map(|task| task.window_id.clone())),
+                Err(error) => down.ambiguous.push(error),
+            }
+        }
+        if !windows.is_empty() {
+            down.groups.push(windows);
         }
     }
     Ok(down)
+}
+
+/// Returns the names in groups: each task is in a later one than those that start after it. `tasks` are
+/// in the order in which they start.
+fn groups_down(tasks: &[TaskEntry]) -> Vec<Vec<&str>> {
+    let mut depths: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut groups: Vec<Vec<&str>> = Vec::new();
+    for task in tasks.iter().rev() {
+        let dependents = tasks
+            .iter()
+            .filter(|other| other.after.contains(&task.name));
+        let depths_of = dependents.filter_map(|other| depths.get(other.name.as_str()));
+        let depth = depths_of.max().map_or(0, |depth| depth + 1);
+        depths.insert(&task.name, depth);
+        if groups.len() <= depth {
+            groups.resize(depth + 1, Vec::new());
+        }
+        groups[depth].push(&task.name);
+    }
+    groups
 }
 
 /// Returns the task of this name, as a launch finds it.
@@ -267,6 +295,21 @@ mod tests {
     use crate::model::Task;
     use crate::model::test_notation::task;
     use crate::wire::LsTask;
+
+    #[test]
+    fn tasks_end_after_those_that_were_started_after_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tasks.toml");
+        let text = "[tasks.db]\ncommand = 'a'\n\
+                    [tasks.cache]\ncommand = 'a'\n\
+                    [tasks.api]\ncommand = 'a'\nafter = ['db', 'cache']\n\
+                    [tasks.web]\ncommand = 'a'\nafter = ['api', 'db']\n\
+                    [tasks.docs]\ncommand = 'a'\n";
+        std::fs::write(&path, text).unwrap();
+        let tasks = config::read_tasks(&path).unwrap();
+        let expected: [&[&str]; 3] = [&["docs", "web"], &["api"], &["cache", "db"]];
+        assert_eq!(groups_down(&tasks), expected);
+    }
 
     fn view(tasks: impl IntoIterator<Item = Task>) -> LsView {
         let listed = |task: Task| LsTask::new((&task).into(), None, None).with_name_of(&task);

@@ -7,11 +7,16 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep_until, timeout};
 
 use super::effect::{ActionReport, Effect};
-use crate::model::{Replaces, text, with_causes};
-use crate::ops::{self, Attachment, Caller, LaunchWait, OpsError, RunOptions, Session};
+use crate::model::{Replaces, StopSettings, text, with_causes};
+use crate::ops::{
+    self, Attachment, Caller, EndWatch, LaunchWait, OpsError, RunOptions, Session, StopChoice,
+};
 
 /// How long daemon and tmux may take to answer.
 pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a task that is ended may take before that is said.
+const ENDS_SOON: Duration = Duration::from_secs(2);
 
 /// The maximum length of an error, in characters.
 const ERROR_CHARS: usize = 500;
@@ -48,15 +53,27 @@ pub(super) async fn perform(session: Rc<Session>, effect: Effect) -> EffectResul
         }
         Effect::Kill { task, name } => {
             let mut session = session.for_request();
-            match limited(ops::kill(&mut session, Caller::user(), vec![task.window])).await {
-                Some(result) => said(result.map(|_| format!("killed {name}"))),
-                None => EffectResult::Report(ActionReport::Said(Err(silent()))),
+            let names = vec![task.window];
+            let (choice, watch) = (StopChoice::default(), EndWatch::default());
+            // Once more kills what has not ended yet.
+            let runs = limited(watch.runs(&session, &names, true)).await;
+            if runs.is_some_and(|runs| runs.is_ok_and(|runs| !runs.is_empty())) {
+                return said(Ok(format!("killed what was left of {name}")));
+            }
+            let work = ops::kill(&mut session, Caller::user(), names, &choice, &watch);
+            match timeout(ENDS_SOON, work).await {
+                Ok(result) => said(result.map(|_| format!("killed {name}"))),
+                // The daemon goes on with it.
+                Err(_) => said(Ok(format!(
+                    "{name} has not ended yet: x once more kills it at once"
+                ))),
             }
         }
-        Effect::Rerun { task, name } => match limited(rerun(&session, task.window)).await {
-            Some(result) => said(result.map(|()| format!("{name} runs again"))),
-            None => EffectResult::Report(ActionReport::Said(Err(silent()))),
-        },
+        // A run that has to end first may take its time.
+        Effect::Rerun { task, name } => {
+            let result = rerun(&session, task.window).await;
+            said(result.map(|()| format!("{name} runs again")))
+        }
         Effect::Prune { .. } => match limited(ops::prune(&mut session.for_request())).await {
             Some(result) => said(result.map(|tasks| match tasks.len() {
                 1 => "removed 1 task".to_owned(),
@@ -107,6 +124,7 @@ async fn rerun(session: &Session, window: String) -> Result<(), OpsError> {
         owner: None,
         wait: LaunchWait::No,
         restart: None,
+        stop: StopSettings::default(),
     };
     let mut session = session.for_request();
     let options = ops::run_again(&mut session, last).await?;

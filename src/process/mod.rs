@@ -11,6 +11,7 @@ mod blocked;
     allow(dead_code, reason = "only Linux counts")
 )]
 mod cpu_activity;
+mod ending;
 mod evidence;
 mod exit_watch;
 #[cfg(target_os = "linux")]
@@ -31,6 +32,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 
 pub(crate) use ancestors::{ancestor_named, is_our_program, parent};
+pub(crate) use ending::{EndOrder, EndReport, RunEnder};
 pub(crate) use evidence::{TtyExamination, examine, terminal};
 pub(crate) use exit_watch::{ExitWatch, ProcessExit};
 pub(crate) use resources::{control_group_of, descriptors_of};

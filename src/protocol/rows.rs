@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, TaskRestarts, WindowId};
+use crate::model::{
+    Exit, GoneReason, Millis, PaneId, Screen, SessionLife, Signal, StopSettings, TaskRestarts,
+    WindowId,
+};
 
 /// Everything that one atomic look returned of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +89,10 @@ pub struct WindowRow {
     pub owner: Option<String>,
     /// `@tmux_task_restart`, if it is of the last launch.
     pub restarts: Option<TaskRestarts>,
+    /// `@tmux_task_stop`, as far as it is of the last launch.
+    pub stop: StopSettings,
+    /// Why the pane's run is being ended, as the same option says.
+    pub ending: Option<GoneReason>,
     /// Whether the pane is a user's: it was opened without a command, so that a shell runs in it, or is
     /// not the pane that a launcher has started in the window.
     pub is_bare: bool,

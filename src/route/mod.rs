@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Delivery, Event, EventKind, GoneReason, Level, ReplacedBy, Task, text};
+use crate::model::{
+    Delivery, Event, EventKind, GoneReason, Level, ReplacedBy, Task, text, written,
+};
 use crate::restarts::{AfterEnd, after_end, gave_up, restart_of};
 
 /// The first line of every message to the agent.
@@ -47,7 +49,13 @@ pub(crate) fn reach(event: &Event) -> Reach {
         | EventKind::Input { .. }
         | EventKind::Disappeared {
             reason:
-                None | Some(GoneReason::UserKilled | GoneReason::OtherAgentKilled | GoneReason::Moved),
+                None
+                | Some(
+                    GoneReason::UserKilled
+                    | GoneReason::OtherAgentKilled
+                    | GoneReason::TimedOut
+                    | GoneReason::Moved,
+                ),
         } => Reach::FollowUp,
     }
 }
@@ -168,6 +176,17 @@ pub(crate) fn text_of(event: &Event) -> String {
             task,
             "disappeared from session after another agent killed it",
         ),
+        EventKind::Disappeared {
+            reason: Some(GoneReason::TimedOut),
+        } => line(task, &timed_out(task)),
+    }
+}
+
+/// Says that a run was ended because it took too long.
+fn timed_out(task: &Task) -> String {
+    match task.stop.kill_after {
+        Some(limit) => format!("was ended after {} by its time limit", written(limit)),
+        None => "was ended by its time limit".to_owned(),
     }
 }
 

@@ -95,7 +95,10 @@ fn what_follows(window: WindowId, ended: &Task, look: &Snapshot) -> AfterLook {
                 AfterLook::Prevented(Some("its window was moved to another session"))
             }
             Some(
-                GoneReason::UserKilled | GoneReason::AgentKilled | GoneReason::OtherAgentKilled,
+                GoneReason::UserKilled
+                | GoneReason::AgentKilled
+                | GoneReason::OtherAgentKilled
+                | GoneReason::TimedOut,
             )
             | None => AfterLook::Nothing,
         };

@@ -13,7 +13,7 @@ use super::wait_result;
 use crate::model::{Now, Task};
 use crate::terminal::PaneOutput;
 use crate::wait::{Anchor, Cursor};
-use crate::wire::{RefusalKind, Response};
+use crate::wire::{Refusal, RefusalKind, Response};
 
 impl Session {
     /// Answers waits that have ended, with the present end of their task's output if it still
@@ -148,6 +148,11 @@ impl Session {
             response,
             wait_return: None,
         });
+    }
+
+    /// Refuses a request once everything recorded so far is on the disk.
+    pub(super) fn refuse_when_stored(&mut self, request_id: RequestId, refusal: Refusal) {
+        self.answer_when_stored(request_id, Response::Refused(refusal));
     }
 
     /// Keeps an answer until the disk has accepted or refused its records.

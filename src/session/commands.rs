@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::effect::{Effect, LookOrder, Scope};
+use super::endings::{StopChoice, Then, fields_of, label, list_of_tasks, plural};
 use super::input::{JobOutcome, RequestId};
 use super::killer::Killer;
 use super::log_entry::{LogEntry, WRONG_OUTCOME};
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command, Search};
 use crate::engine::ExpectedWait;
-use crate::model::{Level, Life, Now, Screen, Task};
+use crate::model::{Level, Life, Now, Screen, StopSettings, Task, WindowId};
 use crate::terminal::Pattern;
 use crate::wire::{
-    DirectLaunch, EndedTask, Refusal, RefusalKind, Request, Response, RunRequest, SearchMatch,
-    SearchRequest, SendRequest,
+    DirectLaunch, EndedTask, Refusal, RefusalKind, ReplacedRun, Request, Response, RunRequest,
+    SearchMatch, SearchRequest, SendRequest,
 };
 
 /// The maximum time between a launch and the wait that the launching command begins.
@@ -30,12 +31,8 @@ impl Session {
         if request.will_wait {
             self.expect_wait(request.name.clone(), request.owner.clone(), now);
         }
-        self.keep_replaced(
-            &request.name,
-            !request.if_absent || request.but_for.is_some(),
-        );
-        self.jobs
-            .push_command(Command::Launch(request_id, Box::new(request)));
+        self.keep_replaced(&request.name, false);
+        self.replace_run(request_id, request, now);
     }
 
     /// Types into a task.
@@ -54,7 +51,14 @@ impl Session {
     }
 
     /// Ends tasks; none of them if one of the names is not a task's.
-    pub(super) fn kill(&mut self, request_id: RequestId, names: &[String], killer: Killer) {
+    pub(super) fn kill(
+        &mut self,
+        request_id: RequestId,
+        names: &[String],
+        killer: &Killer,
+        choice: &StopChoice,
+        now: Now,
+    ) {
         let found: Result<Vec<Arc<Task>>, Refusal> = names
             .iter()
             .map(|name| self.find_task_to_end(name))
@@ -67,10 +71,25 @@ impl Session {
         };
         let mut windows = BTreeSet::new();
         tasks.retain(|task| windows.insert(task.window));
-        let is_killed = |window| tasks.iter().any(|task| task.window == window);
-        self.jobs.archive_first(is_killed);
-        self.jobs
-            .push_command(Command::Kill(request_id, tasks, killer));
+        let reasons = killer.reasons(&tasks);
+        self.end_runs(tasks, &reasons, choice, Then::Answer(request_id), now);
+    }
+
+    /// Ends the session, after all its runs have ended. Those of windows that live on in another
+    /// session go on.
+    pub(super) fn kill_all(
+        &mut self,
+        request_id: RequestId,
+        killer: Killer,
+        choice: &StopChoice,
+        shared: &BTreeSet<WindowId>,
+        now: Now,
+    ) {
+        let mut tasks = self.tasks();
+        tasks.retain(|task| task.is_alive() && !shared.contains(&task.window));
+        let reasons = killer.reasons(&tasks);
+        let then = Then::EndSession(request_id, killer);
+        self.end_runs(tasks, &reasons, choice, then, now);
     }
 
     /// Handles the first look of a command that is about to launch a task of this name.
@@ -119,15 +138,29 @@ impl Session {
         now: Now,
     ) {
         match (command, outcome) {
-            (Command::Archive(_) | Command::Answer(..) | Command::ForgetEnvironments(..), _) => {}
+            (
+                Command::Archive(_)
+                | Command::Answer(..)
+                | Command::Unmark(_)
+                | Command::ForgetEnvironments(..),
+                _,
+            ) => {}
             (Command::Restart(due), outcome) => self.restarted(&due.task, outcome, now),
-            (Command::Kill(request_id, tasks, killer), Ok(JobOutcome::Killed(killed, done))) => {
-                let ended = tasks.iter().filter(|task| killed.contains(&task.window));
-                let order = LookOrder {
-                    killed: killer.reasons(ended),
-                    ..LookOrder::of(killed)
-                };
-                self.order_then(order, AfterLook::Killed(request_id, tasks, done));
+            (Command::Mark(marks), done) => {
+                if let Err(error) = done {
+                    self.log(LogEntry::NotMarked { error });
+                }
+                self.endings_marked(&marks, now);
+            }
+            (
+                Command::FindShared(request_id, killer, choice, _),
+                Ok(JobOutcome::Shared(shared)),
+            ) => self.kill_all(request_id, killer, &choice, &shared, now),
+            (Command::Close(windows), Ok(JobOutcome::Killed(closed, done))) => {
+                self.windows_closed(&windows, closed, done.err(), now);
+            }
+            (Command::Close(windows), Err(error)) => {
+                self.windows_closed(&windows, BTreeSet::new(), Some(error), now);
             }
             (Command::KillSession(request_id, killer, _), Ok(JobOutcome::SessionKilled(moved))) => {
                 let tasks = self.tasks();
@@ -152,16 +185,22 @@ impl Session {
                 self.order_then(LookOrder::new(Scope::Whole), AfterLook::Leave(request_id));
             }
             (
-                Command::Launch(request_id, request),
-                Ok(JobOutcome::Answered(response, Some(window))),
+                Command::Launch(request_id, request, has_replaced),
+                Ok(JobOutcome::Answered(mut response, Some(window))),
             ) => {
+                if let (true, Response::Launched(run)) = (has_replaced, &mut *response) {
+                    run.replaced = Some(ReplacedRun::Live);
+                }
                 let then = AfterLook::Launched(request_id, request, *response);
                 self.order_then(LookOrder::of([window]), then);
             }
-            (
-                Command::Launch(request_id, _) | Command::Type(request_id, ..),
-                Ok(JobOutcome::Answered(response, _)),
-            ) => self.answer(request_id, *response),
+            (Command::Launch(request_id, request, _), Ok(JobOutcome::Answered(response, None))) => {
+                self.launch_failed(&request.name, now);
+                self.answer(request_id, *response);
+            }
+            (Command::Type(request_id, ..), Ok(JobOutcome::Answered(response, _))) => {
+                self.answer(request_id, *response);
+            }
             (
                 Command::ReadLog(request_id, ..) | Command::ReadRecord(request_id, _),
                 Ok(JobOutcome::Answered(response, _)),
@@ -208,9 +247,8 @@ impl Session {
                 self.answer(request_id, Response::Whereabouts(whereabouts));
             }
             (
-                Command::Launch(request_id, _)
-                | Command::Type(request_id, ..)
-                | Command::Kill(request_id, ..)
+                Command::Type(request_id, ..)
+                | Command::FindShared(request_id, ..)
                 | Command::KillSession(request_id, ..)
                 | Command::Prune(request_id, _)
                 | Command::ReadLog(request_id, ..)
@@ -218,15 +256,26 @@ impl Session {
                 | Command::Resolve(request_id, ..)
                 | Command::Whereabouts(request_id),
                 failed,
-            ) => {
-                self.beginning.remove(&request_id);
-                let message = failed.err().unwrap_or_else(|| {
-                    self.log(LogEntry::WrongOutcome { job: "command" });
-                    WRONG_OUTCOME.to_owned()
-                });
-                self.refuse(request_id, RefusalKind::Failed, message);
+            ) => self.command_failed(request_id, failed),
+            (Command::Launch(request_id, request, _), failed) => {
+                self.launch_failed(&request.name, now);
+                self.command_failed(request_id, failed);
+            }
+            (Command::Close(windows), Ok(_)) => {
+                let failure = WRONG_OUTCOME.to_owned();
+                self.windows_closed(&windows, BTreeSet::new(), Some(failure), now);
             }
         }
+    }
+
+    /// Refuses the request of a command that has failed.
+    fn command_failed(&mut self, request_id: RequestId, failed: Result<JobOutcome, String>) {
+        self.beginning.remove(&request_id);
+        let message = failed.err().unwrap_or_else(|| {
+            self.log(LogEntry::WrongOutcome { job: "command" });
+            WRONG_OUTCOME.to_owned()
+        });
+        self.refuse(request_id, RefusalKind::Failed, message);
     }
 
     /// Answers a request that named its session, or resolves the name: the session may have been
@@ -321,6 +370,7 @@ impl Session {
             AfterLook::Answer(request_id, request) => self.respond(request_id, request, now),
             AfterLook::TakeUp(pane, tries) => self.take_up(pane, tries),
             AfterLook::Launched(request_id, request, response) => {
+                let name = request.name.clone();
                 if let Response::Launched(run) = &response {
                     let launch = DirectLaunch {
                         name: request.name,
@@ -333,20 +383,12 @@ impl Session {
                     self.report_unseen(launch, now);
                 }
                 self.answer_when_stored(request_id, response);
+                self.launch_over(&name, now);
             }
             AfterLook::Superseded(window) => self.superseded(window, now),
             AfterLook::Leave(request_id) => {
                 self.answer(request_id, Response::Done);
                 self.effects.push(Effect::Leave);
-            }
-            AfterLook::Killed(request_id, tasks, Ok(())) => {
-                let names: Vec<String> = tasks.iter().map(|task| label(task)).collect();
-                let text = format!("killed {}", list_of_tasks(&names));
-                self.notice(Level::Info, text, now);
-                self.answer_when_stored(request_id, ended(&tasks));
-            }
-            AfterLook::Killed(request_id, _, Err(error)) => {
-                self.refuse(request_id, RefusalKind::Failed, error)
             }
             AfterLook::SessionKilled(request_id, tasks, moved) => {
                 let (moved, tasks): (Vec<_>, Vec<_>) = tasks
@@ -356,8 +398,8 @@ impl Session {
                 let text = format!("ended the session with {n} task{}", plural(n));
                 self.notice(Level::Info, text, now);
                 let response = Response::Ended {
-                    tasks: fields_of(&tasks),
-                    moved: fields_of(&moved),
+                    tasks: all_fields_of(&tasks),
+                    moved: all_fields_of(&moved),
                 };
                 self.answer_when_stored(request_id, response);
             }
@@ -418,33 +460,19 @@ fn unseen_task(launch: DirectLaunch) -> Option<Task> {
         started_at: Some(launch.started),
         ended_at: None,
         restarts: None,
+        stop: StopSettings::default(),
+        ending: None,
         screen: Screen::default(),
     })
 }
 
-fn label(task: &Task) -> String {
-    format!("{} ({})", task.window, task.name)
-}
-
-fn list_of_tasks(names: &[String]) -> String {
-    format!("task{} {}", plural(names.len()), names.join(", "))
-}
-
-fn plural(n: usize) -> &'static str {
-    if n == 1 { "" } else { "s" }
-}
-
 fn ended(tasks: &[Arc<Task>]) -> Response {
     Response::Ended {
-        tasks: fields_of(tasks),
+        tasks: all_fields_of(tasks),
         moved: Vec::new(),
     }
 }
 
-fn fields_of(tasks: &[Arc<Task>]) -> Vec<EndedTask> {
-    let of = |task: &Arc<Task>| EndedTask {
-        window_id: task.window.to_string(),
-        window_name: task.name.clone(),
-    };
-    tasks.iter().map(of).collect()
+fn all_fields_of(tasks: &[Arc<Task>]) -> Vec<EndedTask> {
+    tasks.iter().map(|task| fields_of(task, None)).collect()
 }

@@ -35,6 +35,7 @@ impl Session {
             self.unreported_at,
             self.listeners.next_deadline(),
             self.restarts.next_deadline(),
+            self.endings.next_deadline(),
         ]
         .into_iter()
         .flatten()
@@ -55,6 +56,7 @@ impl Session {
         let ended = self.listeners.tick(now);
         self.finish(ended, now);
         self.restart_due(now);
+        self.end_overdue(now);
         if self.jobs.has_look() {
             return;
         }

@@ -7,7 +7,7 @@ use super::input::RequestId;
 use super::log_entry::LogEntry;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
 use crate::model::{
-    Bookmark, GoneReason, PaneId, Record, Seq, SessionLife, Snapshot, StatusCounts, Task,
+    Bookmark, GoneReason, PaneId, Record, Seq, SessionLife, Snapshot, StatusCounts, StopPlan, Task,
     TaskBoard, WindowId,
 };
 use crate::terminal::Pattern;
@@ -22,6 +22,18 @@ pub(crate) enum Effect {
     Run(Job),
     /// Follow the output of exactly these panes from here on. Others that send output are paused.
     Follow(BTreeSet<PaneId>),
+    /// End the processes of this window's run. The result is an input. A later order with a shorter
+    /// grace time shortens that.
+    EndRun {
+        window: WindowId,
+        /// The process that tmux started in its pane.
+        leader: u32,
+        /// Whether that process has ended.
+        is_over: bool,
+        plan: StopPlan,
+        /// Whether the signal has been sent already.
+        is_asked: bool,
+    },
     /// Exactly these tasks are reported as waiting: their terminals are examined more often.
     Waiting(BTreeSet<WindowId>),
     /// Make tmux collect children that have ended.
@@ -97,8 +109,14 @@ pub(crate) enum Job {
     ForgetEnvironments(EnvironmentCleanup),
     /// Type into a task. If the request names a prompt, only while the task shows it.
     Type(Arc<Task>, Option<Box<Explanation>>, SendRequest),
-    /// End these windows.
+    /// Note on these windows that their runs, with these processes, are about to be ended.
+    MarkEndings(Vec<(WindowId, u32, GoneReason)>),
+    /// Remove that note: the runs could not be ended.
+    UnmarkEndings(Vec<WindowId>),
+    /// Close these windows.
     Kill(Vec<WindowId>),
+    /// Find out which of these windows belong to another session as well.
+    FindShared(Vec<WindowId>),
     /// End the session, and find out which of these windows live on in another one.
     KillSession(Vec<WindowId>),
     /// Remove these windows if their panes are still dead.

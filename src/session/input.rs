@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Bookmark, Level, Millis, Now, PaneId, Seq, SessionLife, Snapshot, WindowId};
+use crate::model::{
+    Bookmark, LeftProcess, Level, Millis, Now, PaneId, Seq, SessionLife, Snapshot, WindowId,
+};
 use crate::terminal::PaneOutput;
 use crate::wire::{Checkpoint, Request, Response, SearchMatch, Whereabouts};
 
@@ -36,6 +38,10 @@ pub(crate) enum Input {
         run: Option<u32>,
         millis: Millis,
     },
+    /// The kernel has not reported yet that these processes of a run that is being ended are gone.
+    RunWaits(WindowId, Vec<LeftProcess>),
+    /// Nothing is left of a run that was to be ended, or only these processes, which cannot be ended.
+    RunEnded(WindowId, Vec<LeftProcess>),
     /// Notices to record, with their levels.
     Notices(Vec<(Level, String)>),
     /// A deadline was reached.
@@ -106,6 +112,8 @@ pub(crate) enum JobOutcome {
     Drained,
     /// These windows were ended; the error is about the next one.
     Killed(BTreeSet<WindowId>, Result<(), String>),
+    /// These windows belong to another session as well.
+    Shared(BTreeSet<WindowId>),
     /// The session was ended. These of its windows live on in another one.
     SessionKilled(BTreeSet<WindowId>),
     /// The session's whereabouts.

@@ -190,8 +190,9 @@ impl JobQueue {
     }
 
     /// Drops what a request waits for, because its client has disconnected. A command that has not
-    /// begun is not carried out: the client has given up, and the user may give it again.
-    pub(super) fn forget_request(&mut self, request_id: RequestId) {
+    /// begun is not carried out: the client has given up, and the user may give it again. Returns whether
+    /// that was a launch.
+    pub(super) fn forget_request(&mut self, request_id: RequestId) -> bool {
         let (mut end, mut look) = (None, None);
         match &mut self.running {
             Some(Purpose::End(running)) => end = Some(running),
@@ -210,8 +211,7 @@ impl JobQueue {
                 // It carries nothing out, and may say what was launched.
                 AfterLook::Answer(_, Request::Look { .. }) => true,
                 AfterLook::Answer(of, _) => *of != request_id,
-                AfterLook::Killed(..)
-                | AfterLook::SessionKilled(..)
+                AfterLook::SessionKilled(..)
                 | AfterLook::Launched(..)
                 | AfterLook::Pruned(..)
                 | AfterLook::TakeUp(..)
@@ -219,8 +219,12 @@ impl JobQueue {
                 | AfterLook::Leave(_) => true,
             });
         }
+        let is_launch =
+            |command: &Command| matches!(command, Command::Launch(of, ..) if *of == request_id);
+        let was_queued = self.commands.iter().any(is_launch);
         self.commands
             .retain(|command| command.request() != Some(request_id));
+        was_queued
     }
 
     /// Returns the queued read with which waits and output streams of a pane begin: one for all of them.
@@ -319,11 +323,14 @@ impl JobQueue {
 
 fn next_command(command: Command) -> Next {
     let job = match &command {
-        Command::Launch(_, request) => Job::Launch(request.clone()),
+        Command::Launch(_, request, _) => Job::Launch(request.clone()),
+        Command::Mark(marks) => Job::MarkEndings(marks.clone()),
+        Command::Unmark(windows) => Job::UnmarkEndings(windows.clone()),
+        Command::Close(windows) => Job::Kill(windows.clone()),
         Command::Type(_, task, explanation, request) => {
             Job::Type(Arc::clone(task), explanation.clone(), request.clone())
         }
-        Command::Kill(_, tasks, _) => Job::Kill(tasks.iter().map(|task| task.window).collect()),
+        Command::FindShared(_, _, _, windows) => Job::FindShared(windows.clone()),
         Command::KillSession(_, _, windows) => Job::KillSession(windows.clone()),
         Command::Prune(_, dead) => {
             let panes = dead.iter();

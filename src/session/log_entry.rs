@@ -20,6 +20,8 @@ pub(crate) enum LogEntry {
     /// The link answered a job with an outcome of another kind, which is a bug. The request is
     /// refused with [`WRONG_OUTCOME`].
     WrongOutcome { job: &'static str },
+    /// Windows were not marked before their runs were ended.
+    NotMarked { error: String },
     /// The session could not be ended after its tasks.
     CleanupFailed {
         /// Why.

@@ -61,7 +61,7 @@ impl Session {
     fn take_look(&mut self, look: Look, queued: &QueuedLook, now: Now) {
         let Look {
             at,
-            snapshot,
+            mut snapshot,
             coverage,
             has_trigger,
             is_any_doubtful,
@@ -86,6 +86,10 @@ impl Session {
             self.nudge();
         }
         let is_first = !std::mem::replace(&mut self.has_looked, true);
+        if is_first {
+            self.resume_endings(&snapshot);
+        }
+        self.endings.hold(&mut snapshot, self.engine.last_look());
         let reporting = reporting(&snapshot, self.link.is_connected);
         let before = self.engine.last_look();
         let difference =
@@ -138,6 +142,8 @@ impl Session {
             }
         }
         self.plan_restarts(&recorded, now);
+        self.note_time_limits(now);
+        self.proceed_with_endings(now);
         self.has_last_look_found = has_changed || is_whole || is_unsettled;
         self.explain_report(queued, now);
         if is_any_doubtful {

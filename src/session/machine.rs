@@ -1,12 +1,13 @@
 //! The session's state, and how each input is handled.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::announced_restarts::AnnouncedRestarts;
 use super::effect::{Effect, LookOrder, Scope};
 use super::ended_runs::EndedRuns;
+use super::endings::Endings;
 use super::held_answers::HeldAnswers;
 use super::input::{Change, Input, JobOutcome, LinkState, RequestId, StoreState};
 use super::job_queue::JobQueue;
@@ -18,7 +19,8 @@ use super::queue_items::{AfterLook, Chore, Next, Purpose, QueuedLook};
 use super::usual_durations::UsualDurations;
 use crate::engine::{self, Engine};
 use crate::model::{
-    Bookmark, DeliveredEvent, Event, Level, Now, PaneId, Seq, StatusCounts, Task, WindowId,
+    Bookmark, DeliveredEvent, Event, Level, Now, PaneId, Seq, StatusCounts, StopPlan, Task,
+    WindowId,
 };
 
 /// How long saving is delayed for changes that are also in the feed, so that not every bell causes
@@ -71,6 +73,12 @@ pub(crate) struct Session {
     pub(super) restarts: PendingRestarts,
     /// The ends that were delivered as notices because restarts follow.
     pub(super) announced: AnnouncedRestarts,
+    /// The runs that are being ended.
+    pub(super) endings: Endings,
+    /// How runs are ended that are being marked for it.
+    pub(super) stops: BTreeMap<WindowId, StopPlan>,
+    /// How runs are ended whose launch says nothing.
+    pub(super) stop_defaults: StopPlan,
     /// How long runs usually take, by their windows.
     pub(super) usual: UsualDurations,
     /// The effects of the present input.
@@ -97,6 +105,8 @@ pub(crate) struct Setup {
     pub(crate) longest_pause: Duration,
     /// How much of tmux's data had been processed at the engine's last look.
     pub(crate) bookmark: Bookmark,
+    /// How runs are ended whose launch says nothing.
+    pub(crate) stop: StopPlan,
     /// The ends after which earlier daemons have announced restarts that have not happened.
     pub(crate) announced: Vec<DeliveredEvent>,
     /// How far the feed is on the disk.
@@ -128,6 +138,7 @@ impl Session {
             session_name,
             longest_pause,
             bookmark,
+            stop,
             announced,
             store,
         } = setup;
@@ -161,6 +172,9 @@ impl Session {
             unseen: Vec::new(),
             restarts: PendingRestarts::default(),
             announced,
+            endings: Endings::default(),
+            stops: BTreeMap::new(),
+            stop_defaults: stop,
             usual: UsualDurations::default(),
             effects: Vec::new(),
         }
@@ -171,7 +185,7 @@ impl Session {
     pub(crate) fn handle(&mut self, input: Input, now: Now) -> Vec<Effect> {
         match input {
             Input::Requested(request_id, request) => self.handle_request(request_id, request, now),
-            Input::Left(request_id) => self.leave(request_id),
+            Input::Left(request_id) => self.leave(request_id, now),
             Input::Changed(change) => self.change(change, now),
             Input::Done(outcome) => self.done(outcome, now),
             Input::Stored(store) => self.stored(store, now),
@@ -181,6 +195,8 @@ impl Session {
                 run,
                 millis,
             } => self.usual_duration_found(window, run, millis, now),
+            Input::RunWaits(window, left) => self.run_waits(window, left),
+            Input::RunEnded(window, left) => self.run_ended(window, &left, now),
             Input::Notices(notices) => {
                 for (level, text) in notices {
                     self.notice(level, text, now);
@@ -357,11 +373,12 @@ impl Session {
         self.order(order).then.push(then);
     }
 
-    fn leave(&mut self, request_id: RequestId) {
+    fn leave(&mut self, request_id: RequestId, now: Now) {
         self.listeners.leave(request_id);
-        self.jobs.forget_request(request_id);
+        let was_queued = self.jobs.forget_request(request_id);
         self.beginning.remove(&request_id);
         self.held.forget(request_id);
+        self.forget_ending(request_id, was_queued, now);
     }
 
     fn done(&mut self, outcome: Result<JobOutcome, String>, now: Now) {

@@ -15,6 +15,7 @@ mod deadlines;
 mod departures;
 mod effect;
 mod ended_runs;
+mod endings;
 mod held_answers;
 mod input;
 mod job_queue;

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::effect::{Job, LookOrder, RowsToRead};
+use super::endings::StopChoice;
 use super::input::RequestId;
 use super::killer::Killer;
 use super::listeners::EndedWait;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
 use super::wait_entry::Entry;
-use crate::model::{PaneId, Task, WindowId};
+use crate::model::{GoneReason, PaneId, Task, WindowId};
 use crate::terminal::Pattern;
 use crate::wire::{
     Explanation, LogRequest, Request, Response, RunRequest, SearchMatch, SendRequest,
@@ -43,8 +44,6 @@ pub(super) struct QueuedLook {
 pub(super) enum AfterLook {
     /// Answer a request about the present state.
     Answer(RequestId, Request),
-    /// A command of ours has ended these tasks.
-    Killed(RequestId, Vec<Arc<Task>>, Result<(), String>),
     /// A command of ours has ended the session with these tasks. The windows are those that live on in
     /// another session.
     SessionKilled(RequestId, Vec<Arc<Task>>, BTreeSet<WindowId>),
@@ -63,9 +62,18 @@ pub(super) enum AfterLook {
 /// A job that a request or a restart needs. They are run in the order in which they were queued.
 #[derive(Debug)]
 pub(super) enum Command {
-    Launch(RequestId, Box<RunRequest>),
+    /// Start a task; with whether a live run of its slot was ended for it.
+    Launch(RequestId, Box<RunRequest>, bool),
+    /// Mark windows whose runs are about to be ended, with their processes.
+    Mark(Vec<(WindowId, u32, GoneReason)>),
+    /// Remove the marks of runs that could not be ended.
+    Unmark(Vec<WindowId>),
+    /// Close the windows of runs that have ended.
+    Close(Vec<WindowId>),
     Type(RequestId, Arc<Task>, Option<Box<Explanation>>, SendRequest),
-    Kill(RequestId, Vec<Arc<Task>>, Killer),
+    /// Find out which of these windows would live on without the session, to end the runs of the others
+    /// and then the session.
+    FindShared(RequestId, Killer, StopChoice, Vec<WindowId>),
     /// End the session, which has these windows.
     KillSession(RequestId, Killer, Vec<WindowId>),
     Prune(RequestId, Vec<Arc<Task>>),
@@ -92,9 +100,9 @@ impl Command {
     /// Returns the request that it carries out, if that may be given up before it has begun.
     pub(super) fn request(&self) -> Option<RequestId> {
         match self {
-            Self::Launch(request_id, _)
+            Self::Launch(request_id, ..)
             | Self::Type(request_id, ..)
-            | Self::Kill(request_id, ..)
+            | Self::FindShared(request_id, ..)
             | Self::KillSession(request_id, ..)
             | Self::Prune(request_id, _)
             | Self::Whereabouts(request_id)
@@ -105,6 +113,9 @@ impl Command {
             Self::Search(search) => Some(search.request_id),
             // The daemon stops, whoever asked for it.
             Self::Cleanup(_)
+            | Self::Mark(_)
+            | Self::Unmark(_)
+            | Self::Close(_)
             | Self::Restart(_)
             | Self::ForgetEnvironments(..)
             | Self::Archive(_) => None,

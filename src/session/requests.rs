@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::effect::{Effect, LookOrder, Refresh, Scope};
+use super::endings::StopChoice;
 use super::input::RequestId;
 use super::killer::Killer;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command};
-use crate::model::{NameError, Now, Snapshot, Task, WindowId};
+use crate::model::{NameError, Now, Signal, Snapshot, Task, WindowId};
 use crate::wire::{Refusal, RefusalKind, Request, Response, SendRequest, TaskFields};
 
 /// Up to this many windows, a list includes also changes that are never reported: an option was
@@ -59,6 +60,8 @@ impl Session {
             Request::To { request, .. } => return self.order_for(request_id, request),
             Request::Whereabouts | Request::Count | Request::Find { .. } => barrier([]),
             Request::Kill { .. } => barrier([]),
+            // It says what is known.
+            Request::Endings { .. } => LookOrder::new(Scope::Reported),
             Request::List => self.order_for_list(),
             Request::Look { .. } => LookOrder {
                 refresh: Refresh::Yes,
@@ -183,22 +186,36 @@ impl Session {
                 tasks,
                 owner,
                 by_agent,
+                signal,
+                grace_ms,
             } => {
                 let is_agent = by_agent;
-                self.kill(request_id, &tasks, Killer { owner, is_agent });
+                let choice = StopChoice {
+                    signal: signal.as_deref().and_then(Signal::parse),
+                    grace: grace_ms.map(Duration::from_millis),
+                };
+                let killer = Killer { owner, is_agent };
+                self.kill(request_id, &tasks, &killer, &choice, now);
             }
-            Request::KillAll { owner } => {
+            Request::Endings { tasks, at_once } => {
+                let runs = self.endings_of(&tasks, at_once);
+                self.answer(request_id, Response::Endings { runs });
+            }
+            Request::KillAll { owner, grace_ms } => {
                 if self.link.life.is_none() {
                     let missing = self.missing();
                     self.refuse_with(request_id, missing);
                     return;
                 }
-                self.jobs.archive_first(|_| true);
                 let is_agent = owner.is_some();
                 let killer = Killer { owner, is_agent };
+                let choice = StopChoice {
+                    signal: None,
+                    grace: grace_ms.map(Duration::from_millis),
+                };
                 let windows = self.tasks().iter().map(|task| task.window).collect();
                 self.jobs
-                    .push_command(Command::KillSession(request_id, killer, windows));
+                    .push_command(Command::FindShared(request_id, killer, choice, windows));
             }
             Request::Prune => {
                 let mut dead = self.tasks();

@@ -1,3 +1,4 @@
+mod endings;
 mod looks;
 mod output;
 mod requests;
@@ -8,8 +9,11 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::engine::{Engine, RestoredState, Settings};
-use crate::model::test_notation::snapshot;
 use crate::model::{Body, DeliveredEvent, Event, EventKind, Now, PaneId, Task, WindowId};
+use crate::model::{
+    StopPlan,
+    test_notation::{describe as describe_event, snapshot},
+};
 use crate::terminal::PaneOutput;
 use crate::wire::{
     ConditionFields, Request, Response, RunRequest, SearchMatch, SearchRequest, SendRequest,
@@ -42,6 +46,8 @@ struct Driver {
     nudges: usize,
     /// The last look.
     shown: String,
+    /// The recorded events.
+    told: Vec<String>,
 }
 
 impl Driver {
@@ -82,6 +88,7 @@ impl Driver {
             session_name: "work".to_owned(),
             longest_pause: Duration::from_secs(60),
             bookmark: crate::model::Bookmark::default(),
+            stop: StopPlan::default(),
             announced,
             store: on_disk,
         };
@@ -99,6 +106,7 @@ impl Driver {
             needs_nudge: false,
             nudges: 0,
             shown: String::new(),
+            told: Vec::new(),
         };
         driver.input(Input::Due);
         driver.look(notation);
@@ -126,11 +134,26 @@ impl Driver {
                     self.followed = panes;
                     continue;
                 }
+                Effect::EndRun {
+                    window,
+                    leader,
+                    is_over,
+                    plan,
+                    is_asked,
+                } => {
+                    let over = if is_over { " over" } else { "" };
+                    let asked = if is_asked { " asked" } else { "" };
+                    let (signal, grace) = (plan.signal, plan.grace);
+                    format!("end {window} {leader} {signal} {grace:?}{over}{asked}")
+                }
                 Effect::Waiting(windows) => format!("waiting {}", list(&windows)),
                 Effect::Append { records, .. } => {
                     stored = records.last().map(|record| record.seq);
                     let kinds = records.iter().map(|record| match &record.body {
-                        Body::Event(_) => "event",
+                        Body::Event(event) => {
+                            self.told.push(describe_event(event));
+                            "event"
+                        }
                         Body::Notice { .. } => "notice",
                         Body::FollowUp { .. } => "followUp",
                     });
@@ -348,6 +371,9 @@ fn describe(job: &Job) -> String {
         Job::ReadEnd(pane, _) => format!("read end of {pane}"),
         Job::Drain => "drain".to_owned(),
         Job::Launch(request) => format!("launch {}", request.name),
+        Job::MarkEndings(marks) => format!("mark {marks:?}"),
+        Job::UnmarkEndings(windows) => format!("unmark {windows:?}"),
+        Job::FindShared(windows) => format!("find shared {windows:?}"),
         Job::Kill(windows) => format!("kill {windows:?}"),
         Job::Archive(task) => format!("archive {}", task.window),
         Job::Type(task, ..) => format!("type {}", task.window),

@@ -174,6 +174,30 @@ pub(crate) async fn where_is(
         .into_map())
 }
 
+/// Returns those of these windows that are also linked into another session than this one.
+///
+/// # Errors
+///
+/// When tmux fails.
+pub(crate) async fn shared_windows(
+    connection: &mut Connection<'_>,
+    session: SessionId,
+    windows: &[WindowId],
+) -> Result<BTreeSet<WindowId>, TmuxError> {
+    let list = Command::new("list-windows").args(["-a", "-F", "#{window_id} #{session_id}"]);
+    let frames = match connection.run(&[list]).await {
+        Err(error) if error.is_missing() => return Ok(BTreeSet::new()),
+        answer => answer?,
+    };
+    Ok(last_text(&frames)
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .filter_map(|(window, of)| Some((window.parse().ok()?, of.parse().ok()?)))
+        .filter(|(window, of): &(WindowId, SessionId)| *of != session && windows.contains(window))
+        .map(|(window, _)| window)
+        .into_set())
+}
+
 /// Returns those of these panes that exist on the server, dead or alive.
 ///
 /// # Errors

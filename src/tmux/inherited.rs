@@ -71,7 +71,7 @@ fn unset_if_same<T: PartialEq>(value: &mut Option<T>, inherited: &Option<T>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::WindowId;
+    use crate::model::{StopSettings, WindowId};
 
     fn row(owner: &str, command: &str) -> WindowRow {
         WindowRow {
@@ -85,6 +85,8 @@ mod tests {
             replaced: None,
             owner: Some(owner.to_owned()),
             restarts: None,
+            stop: StopSettings::default(),
+            ending: None,
             is_bare: false,
             is_named_by_tmux: false,
             is_linked: false,
@@ -97,7 +99,7 @@ mod tests {
 
     #[test]
     fn what_is_inherited_is_not_the_windows_own() {
-        let inherited = InheritedOptions::parse("<7 | | |pi:1|make||>").unwrap();
+        let inherited = InheritedOptions::parse("<7 | | |pi:1|make|||>").unwrap();
         let mut own = row("pi:2", "make test");
         inherited.remove_from(&mut own);
         assert_eq!(own, row("pi:2", "make test"));

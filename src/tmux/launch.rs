@@ -15,7 +15,7 @@ use super::recorded::RecordedCommand;
 use super::script::CommandWords;
 use super::server::Server;
 use super::task_environment::{EnvironmentFile, TaskEnvironment};
-use crate::model::{Millis, Replaces, RestartPolicy, SessionId, TaskRestarts};
+use crate::model::{Millis, Replaces, RestartPolicy, SessionId, StopSettings, TaskRestarts};
 
 /// How often to wait for a server that others may be starting, and how long each time: nothing
 /// reports that its socket exists.
@@ -47,6 +47,8 @@ pub(crate) struct Launch {
     pub replaces: Replaces,
     /// When to run it again by itself; `None` for never.
     pub restarts: Option<LaunchRestarts>,
+    /// How it is ended.
+    pub stop: StopSettings,
 }
 
 /// When to run a task again by itself.
@@ -134,6 +136,7 @@ impl Launch {
             started: self.started,
             replaces: self.replaces,
             restarts,
+            stop: self.stop.clone(),
         };
         Ok(PreparedLaunch { plan, file, kept })
     }

@@ -4,6 +4,7 @@ use super::launch_plan::LaunchPlan;
 use super::recorded::RECORD;
 use super::restart_option::{RESTART, encode_restarts};
 use super::rows::{NOT_THE_TASK, TASK_PANE};
+use super::stop_option::{STOP, encode_stop};
 use crate::protocol::Command;
 
 /// The window option with the token of the last launch.
@@ -30,9 +31,11 @@ pub(super) fn option_commands(plan: &LaunchPlan, target: &str, number: RunNumber
     };
     let restarts = plan.restarts.as_ref();
     let encoded = restarts.map(|restarts| encode_restarts(restarts, plan.started));
+    let stop = encode_stop(&plan.stop, plan.started);
     let values = [
         (RECORD, &plan.record),
         (RESTART, &encoded),
+        (STOP, &stop),
         (OWNER, &plan.owner),
     ];
     let optional = values.into_iter().filter_map(|(name, value)| match value {

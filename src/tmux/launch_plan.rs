@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use super::error::TmuxError;
 use crate::model::{
-    Millis, PaneId, Replaces, SessionLife, TASK_NAME_RULE, TaskRestarts, WindowId, is_task_name,
+    Millis, PaneId, Replaces, SessionLife, StopSettings, TASK_NAME_RULE, TaskRestarts, WindowId,
+    is_task_name,
 };
 
 /// How often a launch starts over before it gives up.
@@ -34,6 +35,8 @@ pub(crate) struct LaunchPlan {
     pub replaces: Replaces,
     /// When it is run again by itself; `None` for never.
     pub restarts: Option<TaskRestarts>,
+    /// How it is ended.
+    pub stop: StopSettings,
 }
 
 /// What a launch replaced.

@@ -43,6 +43,7 @@ mod rows;
 mod script;
 mod server;
 mod shown;
+mod stop_option;
 mod tabs;
 mod task_environment;
 #[cfg(test)]
@@ -54,7 +55,7 @@ mod viewers;
 pub(crate) use client::{Client, Connection, ReceivedItem, Traffic};
 pub(crate) use commands::{
     ListedSession, existing_panes, kill_session, kill_window, list_sessions, set_session_option,
-    signal_channel, wait_for, where_is,
+    shared_windows, signal_channel, wait_for, where_is,
 };
 pub(crate) use control_client::Output;
 pub(crate) use error::TmuxError;
@@ -84,5 +85,6 @@ pub(crate) use restart::{RestartResult, TaskRestart, restart};
 pub(crate) use script::CommandWords;
 pub(crate) use server::{Server, ServerChoice};
 pub(crate) use shown::{AskingRow, PromptPlace, ShownPrompt};
+pub(crate) use stop_option::{mark_endings, unmark_endings};
 pub(crate) use task_environment::{TaskEnvironment, take_beyond_shells};
 pub(crate) use viewers::{NOTICE_OPTION, Viewer, list_viewers, show_notice, show_window};

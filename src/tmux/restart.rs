@@ -219,5 +219,6 @@ fn plan(
             used: *number,
             ..restarts.clone()
         }),
+        stop: task.stop.clone(),
     })
 }

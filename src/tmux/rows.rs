@@ -16,6 +16,7 @@ use super::quoted::{
     unless_plain,
 };
 use super::restart_option::{RESTART, decode_restarts};
+use super::stop_option::{STOP, decode_ending, decode_stop};
 use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, WindowId};
 use crate::protocol::Command;
 use crate::protocol::rows::{DeadPane, PaneRow, SessionRow, WindowRow};
@@ -283,7 +284,7 @@ pub(super) const IS_MARKED: &str = "#{||:#{@tmux_task_command},#{@pi_task_comman
 pub(super) const STAND_IN: &str = "tmux-task-stand-in";
 
 /// The options that describe a task.
-pub(super) const OPTION_NAMES: [&str; 9] = [
+pub(super) const OPTION_NAMES: [&str; 10] = [
     "@tmux_task_run",
     "@tmux_task_started",
     "@tmux_task_replaced",
@@ -293,6 +294,7 @@ pub(super) const OPTION_NAMES: [&str; 9] = [
     "@tmux_task_cwd",
     "@pi_task_cwd",
     RESTART,
+    STOP,
 ];
 
 static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
@@ -306,6 +308,7 @@ static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
         cwd,
         cwd_of_pi,
         restart,
+        stop,
     ] = OPTION_NAMES;
     let fields = |print: Print| {
         join_fields(&[
@@ -313,9 +316,10 @@ static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
             &print.first_of(command, of_pi),
             &print.first_of(cwd, cwd_of_pi),
             &print.bounded(restart),
+            &print.bounded(stop),
         ])
     };
-    let texts = [owner, command, of_pi, cwd, cwd_of_pi, restart];
+    let texts = [owner, command, of_pi, cwd, cwd_of_pi, restart, stop];
     let texts = texts.map(|option| format!("#{{{option}}}")).concat();
     join_fields(&[
         &counter(run),
@@ -340,6 +344,8 @@ pub(super) struct WindowOptions {
     pub(super) cwd: Option<String>,
     /// As [`decode_restarts`] reads it.
     pub(super) restart: Option<String>,
+    /// As [`decode_stop`] and [`decode_ending`] read it.
+    pub(super) stop: Option<String>,
 }
 
 pub(super) fn read_options(fields: &mut Fields) -> Option<WindowOptions> {
@@ -351,6 +357,7 @@ pub(super) fn read_options(fields: &mut Fields) -> Option<WindowOptions> {
         command: fields.some_text()?,
         cwd: fields.some_text()?,
         restart: fields.some_text()?,
+        stop: fields.some_text()?,
     })
 }
 
@@ -416,6 +423,7 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
         };
     }
     let restarts = decode_restarts(options.restart.as_deref(), options.started);
+    let stop = decode_stop(options.stop.as_deref(), options.started);
     let mut window = WindowRow {
         window,
         bell,
@@ -426,6 +434,8 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
         replaced: options.replaced,
         owner: options.owner,
         restarts,
+        stop,
+        ending: None,
         is_bare: is_other_pane || opened == "1",
         is_named_by_tmux: fields.flag()?,
         is_linked: fields.flag()?,
@@ -436,6 +446,7 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
         pane: None,
     };
     let pid = fields.maybe()?;
+    window.ending = decode_ending(options.stop.as_deref(), pid);
     let is_dead = fields.flag()?;
     let dead = DeadPane {
         exit: Exit {
@@ -516,7 +527,7 @@ mod tests {
     fn full(window: &str, pane: &str, name: &str) -> String {
         let ids = [window, pane, "41 0 5 0   0"];
         let of_window = [
-            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "", "", "", "1", "0", "0", "0", name,
+            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "", "", "", "", "1", "0", "0", "0", name,
         ];
         let of_pane = [
             "41", "0", "", "", "", "80", "24", "0", "0", "0", "0", "0", "", "", "sh", "",

@@ -10,6 +10,15 @@ use std::os::unix::ffi::OsStrExt;
 /// that does not answer costs half a second. A task with `set -x` or `set -v` does not show it.
 const DRAIN: &str = r"builtin trap '{ builtin set +xv; } 2>/dev/null; IFS= builtin read -rs -d n -t 0.5 -p $'\''\e[5n'\'' _ </dev/tty 2>/dev/tty || :' EXIT";
 
+/// While a run is being ended, its shell has to be the last of its processes: at its end the kernel
+/// hangs up the terminal, and what has not stopped by then gets `SIGHUP` and loses its output. So the
+/// daemon sends the shell `SIGPWR`, which nothing else uses. When the shell's present command has
+/// ended, the trap waits for the daemon's hangup, and ends with that command's code; that it waits is
+/// seen by its catching `SIGSTKFLT`. `wait` returns 158 for this signal, which is not the command's code.
+/// A shell line with a trap for `SIGTERM` gets that signal instead. The shell ends by itself when no
+/// daemon comes.
+const HOLD: &str = r#"builtin trap '{ c=$?; builtin set +xv; } 2>/dev/null; if builtin [ -n "$(builtin trap -p TERM)" ]; then builtin kill -TERM $$; else builtin [ $c -ne 158 ] || c=143; builtin trap "builtin exit $c" HUP; builtin trap : STKFLT; { builtin exec {f}<> <(:); builtin read -r -t 3600 -u $f _; } 2>/dev/null || :; builtin exit $c; fi' PWR 2>/dev/null || :"#;
+
 /// Around [`DRAIN`]: a hangup ends the shell at once.
 ///
 /// For an `EXIT` trap bash catches all signals that would end it, except those that have a trap of
@@ -139,7 +148,7 @@ impl CommandWords {
         // program is then an exit code of the shell.
         let [before, after] = hang_up;
         format!(
-            "{}\n{RELOAD}\nbuiltin export {}\n{}builtin set -euo pipefail\n{before}{DRAIN}{after}\n\
+            "{}\n{RELOAD}\nbuiltin export {}\n{}builtin set -euo pipefail\n{before}{DRAIN}{after}\n{HOLD}\n\
              builtin eval {}\nbuiltin exit \"$?\"",
             environment.unset_line(),
             names.join(" "),

@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::model::environment::WithheldVariables;
 use crate::model::{Millis, PaneId, Replaces, SessionId, WindowId};
+use crate::model::{StopSettings, environment::WithheldVariables};
 use crate::protocol::rows::{Look, WindowRow};
 use crate::protocol::{Command, Notification, control_line};
 
@@ -95,6 +95,7 @@ impl Private {
             started: 1_700_000_000_123,
             replaces: Replaces::Any,
             restarts: None,
+            stop: StopSettings::default(),
         }
     }
 

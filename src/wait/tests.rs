@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{Life, PaneId, PromptKind, Screen, Signal};
+use crate::model::{Life, PaneId, PromptKind, Screen, Signal, StopSettings};
 
 const WINDOW: WindowId = WindowId(1);
 
@@ -29,6 +29,8 @@ fn task(life: Life, run: u32) -> Task {
         started_at: None,
         ended_at: None,
         restarts: None,
+        stop: StopSettings::default(),
+        ending: None,
         screen: Screen::default(),
     }
 }

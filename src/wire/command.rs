@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::RestartFields;
+use super::{RestartFields, StopFields};
 use crate::model::{Millis, StatusCounts};
 
 /// A request to start a task, or to run it again in its slot.
@@ -37,6 +37,9 @@ pub struct RunRequest {
     /// When it is run again by itself. Absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarts: Option<RestartFields>,
+    /// How it is ended. Absent: nothing was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<StopFields>,
     /// Whether the command will wait for the run and return with its events.
     #[serde(default)]
     pub will_wait: bool,

@@ -45,11 +45,11 @@ pub use saved::{SavedEvent, SavedFeed, SavedSession};
 pub use schema::feed_schema;
 pub use snapshot::SnapshotLine;
 pub use socket::{
-    After, Counters, DaemonStatus, EndedTask, ReaderStart, Refusal, RefusalKind, Request, Response,
-    SinkStatus, TaskRecord, Whereabouts,
+    After, Counters, DaemonStatus, EndedTask, EndingRun, ReaderStart, Refusal, RefusalKind,
+    Request, Response, SinkStatus, TaskRecord, Whereabouts,
 };
 use task::OWNER_CHARS;
-pub use task::{RestartFields, TaskFields};
+pub use task::{RestartFields, StopFields, TaskFields};
 pub use wait::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
 
 /// The version of the feed's records.

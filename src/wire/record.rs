@@ -299,8 +299,37 @@ pub enum Reason {
     UserKilled,
     /// The agent ended it with our tools.
     AgentKilled,
+    /// It lasted longer than its launch allowed.
+    TimedOut,
     /// Its window was moved to another session.
     Moved,
+}
+
+impl From<GoneReason> for Reason {
+    fn from(reason: GoneReason) -> Self {
+        match reason {
+            GoneReason::UserKilled => Self::UserKilled,
+            GoneReason::AgentKilled | GoneReason::OtherAgentKilled => Self::AgentKilled,
+            GoneReason::TimedOut => Self::TimedOut,
+            GoneReason::Moved => Self::Moved,
+        }
+    }
+}
+
+impl Reason {
+    /// Returns why a task is gone; `None` for the reason of an exit.
+    pub(super) fn gone(self, ended_by: Option<EndedByName>) -> Option<GoneReason> {
+        match (self, ended_by) {
+            (Self::UserKilled, _) => Some(GoneReason::UserKilled),
+            (Self::AgentKilled, None) => Some(GoneReason::AgentKilled),
+            (Self::AgentKilled, Some(EndedByName::OtherAgent)) => {
+                Some(GoneReason::OtherAgentKilled)
+            }
+            (Self::TimedOut, _) => Some(GoneReason::TimedOut),
+            (Self::Moved, _) => Some(GoneReason::Moved),
+            (Self::Replaced, _) => None,
+        }
+    }
 }
 
 /// Who replaced a live run.
@@ -631,11 +660,7 @@ impl From<&Event> for EventFields {
             }
             EventKind::Disappeared { reason } => {
                 fields.event_type = EventType::Disappeared;
-                fields.reason = reason.map(|reason| match reason {
-                    GoneReason::UserKilled => Reason::UserKilled,
-                    GoneReason::AgentKilled | GoneReason::OtherAgentKilled => Reason::AgentKilled,
-                    GoneReason::Moved => Reason::Moved,
-                });
+                fields.reason = reason.map(Reason::from);
                 let by_other = *reason == Some(GoneReason::OtherAgentKilled);
                 fields.ended_by = by_other.then_some(EndedByName::OtherAgent);
             }
@@ -678,15 +703,7 @@ impl EventFields {
             EventType::Input => EventKind::Input { prompt: prompt() },
             EventType::InputResolved => EventKind::InputResolved { prompt: prompt() },
             EventType::Disappeared => EventKind::Disappeared {
-                reason: self.reason.and_then(|reason| match reason {
-                    Reason::UserKilled => Some(GoneReason::UserKilled),
-                    Reason::AgentKilled => Some(match self.ended_by {
-                        Some(EndedByName::OtherAgent) => GoneReason::OtherAgentKilled,
-                        None => GoneReason::AgentKilled,
-                    }),
-                    Reason::Moved => Some(GoneReason::Moved),
-                    Reason::Replaced => None,
-                }),
+                reason: self.reason.and_then(|reason| reason.gone(self.ended_by)),
             },
         };
         Ok(Event {

@@ -70,12 +70,30 @@ pub enum Request {
         /// Whether an agent gave the command. One with an owner always is an agent's.
         #[serde(default)]
         by_agent: bool,
+        /// The signal that asks them to end, instead of theirs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<String>,
+        /// How long they have before `SIGKILL`, instead of theirs, in milliseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grace_ms: Option<u64>,
+    },
+    /// Which runs are being ended.
+    Endings {
+        /// Of these tasks, by name or window id; of all if there is none.
+        #[serde(default)]
+        tasks: Vec<String>,
+        /// Whether to kill what is left of them.
+        #[serde(default)]
+        at_once: bool,
     },
     /// End the task session.
     KillAll {
         /// The owner that the command belongs to; `None` for a user at a terminal.
         #[serde(default)]
         owner: Option<String>,
+        /// How long tasks have before `SIGKILL`, instead of theirs, in milliseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grace_ms: Option<u64>,
     },
     /// Remove the tasks that have ended.
     Prune,
@@ -169,6 +187,7 @@ impl Request {
             Self::Count => "count",
             Self::Find { .. } => "find",
             Self::Kill { .. } => "kill",
+            Self::Endings { .. } => "endings",
             Self::KillAll { .. } => "kill-all",
             Self::Prune => "prune",
             Self::Wait(_) => "wait",
@@ -308,6 +327,11 @@ pub enum Response {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         moved: Vec<EndedTask>,
     },
+    /// The runs that are being ended.
+    Endings {
+        /// The runs, by window.
+        runs: Vec<EndingRun>,
+    },
     /// Why a task is or is not judged to wait for input.
     Explained(Box<Explanation>),
     /// The consumers of the feed.
@@ -342,6 +366,9 @@ pub struct TaskRecord {
     /// When the task is run again by itself. Absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarts: Option<super::RestartFields>,
+    /// How it is ended. Absent: nothing was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<super::StopFields>,
 }
 
 /// A task that a command ended or removed.
@@ -352,6 +379,24 @@ pub struct EndedTask {
     pub window_id: String,
     /// Its name.
     pub window_name: String,
+    /// The code with which its run ended, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_signal: Option<String>,
+}
+
+/// A run that is being ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndingRun {
+    /// The window's id.
+    pub window_id: String,
+    /// Its name.
+    pub window_name: String,
+    /// What is left of it, in words; empty during the first second.
+    pub processes: Vec<String>,
 }
 
 /// Why a request was not carried out.

@@ -6,9 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    CursorPosition, Exit, Life, Millis, PaneId, RestartPolicy, RunEnd, Screen, Signal, Task,
-    TaskRestarts, WindowId, text,
+    CursorPosition, Exit, Life, Millis, PaneId, RestartPolicy, RunEnd, Screen, Signal,
+    StopSettings, Task, TaskRestarts, WindowId, text,
 };
+
+use super::record::Reason;
 
 /// The maximum number of rows of a preview; a full-screen program's screen may have
 /// [`ALTERNATE_ROWS`].
@@ -77,6 +79,14 @@ pub struct TaskFields {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "RestartFields")]
     pub restarts: Option<RestartFields>,
+    /// How it is ended, as far as its launch has said. Absent: nothing was said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "StopFields")]
+    pub stop: Option<StopFields>,
+    /// Why its run is being ended, from the stop signal until the window is gone. Absent: it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Reason")]
+    pub ending: Option<Reason>,
     /// The last rows of history and screen, wrapped as on the screen; untrusted text without
     /// control characters.
     pub output_preview: String,
@@ -136,6 +146,58 @@ impl From<&RestartFields> for TaskRestarts {
     }
 }
 
+/// How a task is ended, as far as its launch has said.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StopFields {
+    /// The signal that asks it to end, `SIGINT`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub signal: Option<String>,
+    /// How long it has before `SIGKILL`, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
+    pub grace_ms: Option<u64>,
+    /// Whether the signal goes to the command itself only.
+    pub parent_only: bool,
+    /// How long a run may last before it is ended, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
+    pub kill_after_ms: Option<u64>,
+}
+
+impl StopFields {
+    /// Returns the fields; `None` where nothing is set.
+    #[must_use]
+    pub fn of(settings: &StopSettings) -> Option<Self> {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let StopSettings {
+            signal,
+            grace,
+            parent_only,
+            kill_after,
+        } = settings;
+        settings.is_any_set().then(|| Self {
+            signal: signal.as_ref().map(ToString::to_string),
+            grace_ms: grace.map(millis),
+            parent_only: *parent_only,
+            kill_after_ms: kill_after.map(millis),
+        })
+    }
+}
+
+impl From<&StopFields> for StopSettings {
+    fn from(fields: &StopFields) -> Self {
+        let bounded = |ms: u64| Duration::from_millis(ms).min(Self::LONGEST);
+        Self {
+            signal: fields.signal.as_deref().and_then(Signal::parse),
+            grace: fields.grace_ms.map(bounded),
+            parent_only: fields.parent_only,
+            kill_after: fields.kill_after_ms.map(bounded),
+        }
+    }
+}
+
 /// Reads the cursor's column or row. A position outside of the preview counts as unknown.
 fn place<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     let place: Option<i64> = Option::deserialize(deserializer)?;
@@ -173,6 +235,8 @@ impl From<&Task> for TaskFields {
                 .zip(task.ended_at)
                 .map(|(from, to)| to.saturating_sub(from).max(0)),
             restarts: task.restarts.as_ref().map(RestartFields::from),
+            stop: StopFields::of(&task.stop),
+            ending: task.ending.map(Reason::from),
             output_preview: screen.rows.join("\n"),
             cursor_x: screen.cursor.map(|cursor| cursor.x),
             cursor_y: screen.cursor.map(|cursor| cursor.y),
@@ -295,6 +359,12 @@ impl TaskFields {
             started_at: self.started_at,
             ended_at: self.ended_at,
             restarts: self.restarts.as_ref().map(TaskRestarts::from),
+            stop: self
+                .stop
+                .as_ref()
+                .map(StopSettings::from)
+                .unwrap_or_default(),
+            ending: self.ending.and_then(|reason| reason.gone(None)),
             screen: Screen {
                 rows: rows.into(),
                 cursor: self

@@ -8,7 +8,10 @@ use clap::{ArgGroup, Args};
 
 use super::super::task_names;
 use super::Json;
-use super::values::{parse_backoff, parse_duration, parse_lines, parse_variable};
+use super::values::{
+    parse_any_duration, parse_backoff, parse_duration, parse_lines, parse_signal, parse_variable,
+};
+use crate::model::{Signal, StopSettings};
 use crate::restarts;
 
 #[derive(Debug, Args)]
@@ -46,6 +49,8 @@ pub(crate) struct Run {
     /// one, up to a minute
     #[arg(long, value_name = "D", value_parser = parse_backoff, requires = "restart")]
     pub(crate) backoff: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) ending: EndingOfRun,
     /// Wait until the present run of this task has ended with code 0, and start then; may be given
     /// more than once. If it fails, nothing is started
     #[arg(long, value_name = "TASK", add = task_names::candidates())]
@@ -58,6 +63,38 @@ pub(crate) struct Run {
     /// of the task's last launch, in its directory]
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// How a run is ended.
+#[derive(Debug, Args)]
+pub(crate) struct EndingOfRun {
+    /// End the run when it has lasted this long, like 90s, 10m or 2h; as `kill` does
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub(crate) kill_after: Option<Duration>,
+    /// The signal that asks it to end, like SIGINT [default: SIGTERM, or `stop.signal` in the
+    /// configuration]
+    #[arg(long, value_name = "SIG", value_parser = parse_signal)]
+    pub(crate) stop_signal: Option<Signal>,
+    /// How long it has to end before SIGKILL; 0: no time [default: 10s, or `stop.grace` in the
+    /// configuration]
+    #[arg(long, value_name = "D", value_parser = parse_any_duration)]
+    pub(crate) grace: Option<Duration>,
+    /// Send the signal to the command itself only, for programs that pass it on to their children
+    /// and take a second one as `at once`, like docker compose
+    #[arg(long)]
+    pub(crate) parent_only: bool,
+}
+
+impl EndingOfRun {
+    /// Returns the settings of the run.
+    pub(crate) fn settings(self) -> StopSettings {
+        StopSettings {
+            signal: self.stop_signal,
+            grace: self.grace,
+            parent_only: self.parent_only,
+            kill_after: self.kill_after,
+        }
+    }
 }
 
 /// How `run` waits for what it has started.

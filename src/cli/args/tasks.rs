@@ -6,7 +6,10 @@ use clap::Args;
 
 use super::super::task_names;
 use super::Json;
-use super::values::{parse_duration, parse_key, parse_lines, parse_run};
+use super::values::{
+    parse_any_duration, parse_duration, parse_key, parse_lines, parse_run, parse_signal,
+};
+use crate::model;
 
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Ls {
@@ -201,10 +204,24 @@ pub(crate) struct Send {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Every process of a task's run gets the signal; what is left after the grace time gets \
+                  SIGKILL. The command returns when nothing of the run is left, and its window is \
+                  closed. After a second it says for whom it waits; a second interrupt (Ctrl-C) kills \
+                  at once. What another user's process is cannot be ended: it is named, and the exit \
+                  code is 1."
+)]
 pub(crate) struct Kill {
     /// The tasks, by name or window id
     #[arg(required = true, value_name = "NAME", add = task_names::candidates())]
     pub(crate) names: Vec<String>,
+    /// The signal that asks them to end, like SIGINT [default: that of the task, else SIGTERM]
+    #[arg(long, value_name = "SIG", value_parser = parse_signal)]
+    pub(crate) signal: Option<model::Signal>,
+    /// How long they have to end before SIGKILL, like 30s; 0: no time [default: that of the task, else
+    /// 10s]
+    #[arg(long, value_name = "D", value_parser = parse_any_duration)]
+    pub(crate) grace: Option<Duration>,
     #[command(flatten)]
     pub(crate) json: Json,
 }
@@ -214,6 +231,10 @@ pub(crate) struct KillAll {
     /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
+    /// How long tasks have to end before SIGKILL, like 30s; 0: no time [default: that of each task, else
+    /// 10s]
+    #[arg(long, value_name = "D", value_parser = parse_any_duration)]
+    pub(crate) grace: Option<Duration>,
     #[command(flatten)]
     pub(crate) json: Json,
 }

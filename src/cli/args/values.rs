@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::config;
+use crate::model::Signal;
 use crate::restarts;
 
 pub(super) fn parse_key(text: &str) -> Result<String, String> {
@@ -44,12 +45,18 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
+/// Reads a signal, by name or number.
+pub(super) fn parse_signal(text: &str) -> Result<Signal, String> {
+    config::parse_signal(text)
+}
+
 /// Reads the pause before the first restart; without a unit it is seconds.
 pub(super) fn parse_backoff(text: &str) -> Result<Duration, String> {
     restarts::check_backoff(parse_any_duration(text)?)
 }
 
-fn parse_any_duration(text: &str) -> Result<Duration, String> {
+/// Reads a duration; without a unit it is seconds.
+pub(super) fn parse_any_duration(text: &str) -> Result<Duration, String> {
     let is_bare = text.chars().all(|c| c.is_ascii_digit() || c == '.');
     let duration = if is_bare {
         config::parse_duration(&format!("{text}s"))

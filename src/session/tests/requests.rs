@@ -24,7 +24,7 @@ fn an_answer_waits_for_the_disk_and_a_delivery_for_the_answer() {
     driver.did(&["answer 1 Exited", "append notice"]);
 }
 
-fn launch_of(name: &str, will_wait: bool) -> Request {
+pub(super) fn launch_of(name: &str, will_wait: bool) -> Request {
     Request::Run(RunRequest {
         name: name.to_owned(),
         token: "t".to_owned(),
@@ -37,6 +37,7 @@ fn launch_of(name: &str, will_wait: bool) -> Request {
         if_absent: false,
         but_for: None,
         restarts: None,
+        stop: None,
         will_wait,
     })
 }
@@ -52,6 +53,8 @@ fn a_kill_that_comes_during_a_launch_finds_its_window() {
         tasks: vec!["b".to_owned()],
         owner: None,
         by_agent: false,
+        signal: None,
+        grace_ms: None,
     });
     driver.did(&[]);
     driver.outcome(JobOutcome::Answered(
@@ -62,7 +65,8 @@ fn a_kill_that_comes_during_a_launch_finds_its_window() {
     driver.did(&["look Reported barrier @2"]);
     driver.look("life 1; @1#1 a running pid=7; @2#1 b running pid=8");
     let did = driver.take();
-    assert!(did.contains(&"kill [WindowId(2)]".to_owned()), "{did:?}");
+    let mark = "mark [(WindowId(2), 8, UserKilled)]";
+    assert!(did.contains(&mark.to_owned()), "{did:?}");
 }
 
 #[test]
@@ -72,6 +76,8 @@ fn a_command_whose_client_has_left_is_not_carried_out() {
         tasks: vec!["a".to_owned()],
         owner: None,
         by_agent: false,
+        signal: None,
+        grace_ms: None,
     };
     let mut driver = Driver::new(tasks);
     // While its look is under way, as with a tmux that does not answer.
@@ -81,7 +87,7 @@ fn a_command_whose_client_has_left_is_not_carried_out() {
     driver.look_fails("tmux does not answer");
     driver.after(100);
     let did = driver.take();
-    assert!(!did.iter().any(|did| did.starts_with("kill")), "{did:?}");
+    assert!(!did.iter().any(|did| did.starts_with("mark")), "{did:?}");
     // While another command is under way.
     let mut driver = Driver::new(tasks);
     driver.ask(launch_of("b", false));
@@ -93,7 +99,7 @@ fn a_command_whose_client_has_left_is_not_carried_out() {
     driver.input(Input::Done(Err("tmux does not answer".to_owned())));
     driver.after(100);
     let did = driver.take();
-    assert!(!did.iter().any(|did| did.starts_with("kill")), "{did:?}");
+    assert!(!did.iter().any(|did| did.starts_with("mark")), "{did:?}");
     // While it is found out which session its name means.
     let mut driver = Driver::new(tasks);
     let request_id = driver.ask(Request::To {
@@ -110,7 +116,7 @@ fn a_command_whose_client_has_left_is_not_carried_out() {
     }));
     driver.after(100);
     let did = driver.take();
-    assert!(!did.iter().any(|did| did.starts_with("kill")), "{did:?}");
+    assert!(!did.iter().any(|did| did.starts_with("mark")), "{did:?}");
 }
 
 #[test]
@@ -350,13 +356,27 @@ fn output_is_archived_before_a_command_changes_its_window() {
         tasks: vec!["a".to_owned()],
         owner: None,
         by_agent: false,
+        signal: None,
+        grace_ms: None,
     });
     driver.look("life 1; @1#1 a dead 0 pid=7");
     driver.take();
     driver.look("life 1; @1#1 a dead 0 pid=7");
-    driver.did(&["archive @1"]);
+    let did = driver.take();
+    assert!(
+        did.contains(&"end @1 7 SIGTERM 10s over".to_owned()),
+        "{did:?}"
+    );
+    driver.input(Input::RunEnded(WindowId(1), Vec::new()));
+    assert!(
+        matches!(driver.job, Some(Job::Archive(_))),
+        "{:?}",
+        driver.job
+    );
     driver.outcome(JobOutcome::Finished);
-    driver.did(&["kill [WindowId(1)]"]);
+    driver.look("life 1; @1#1 a dead 0 pid=7");
+    let did = driver.take();
+    assert!(did.contains(&"kill [WindowId(1)]".to_owned()), "{did:?}");
 }
 
 #[test]

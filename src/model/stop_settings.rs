@@ -1,0 +1,105 @@
+//! How a task's run is ended.
+
+use std::time::Duration;
+
+use super::Signal;
+
+/// How a task's run is ended, as far as its launch has said. What is `None` is left to the
+/// configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StopSettings {
+    /// The signal that asks it to end.
+    pub signal: Option<Signal>,
+    /// How long it has before `SIGKILL`.
+    pub grace: Option<Duration>,
+    /// Whether the signal goes to the command itself only, which passes it on to its children.
+    pub parent_only: bool,
+    /// How long a run may last before it is ended.
+    pub kill_after: Option<Duration>,
+}
+
+impl StopSettings {
+    /// The longest time that a launch may set: a year.
+    pub const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+    /// Returns these settings, and for what they do not set those of `other`.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            signal: self.signal.or(other.signal),
+            grace: self.grace.or(other.grace),
+            parent_only: self.parent_only || other.parent_only,
+            kill_after: self.kill_after.or(other.kill_after),
+        }
+    }
+
+    /// Whether the launch has said anything.
+    #[must_use]
+    pub fn is_any_set(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+/// How a run is ended: every value is decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StopPlan {
+    /// The signal that asks it to end.
+    pub signal: Signal,
+    /// How long it has before `SIGKILL`.
+    pub grace: Duration,
+    /// Whether the signal goes to the command itself only.
+    pub parent_only: bool,
+}
+
+impl StopPlan {
+    /// The time that a run has to end unless something else is set.
+    pub const GRACE: Duration = Duration::from_secs(10);
+
+    /// Returns the plan for a task: what its launch has set, else these defaults.
+    #[must_use]
+    pub fn of(settings: &StopSettings, defaults: &Self) -> Self {
+        Self {
+            signal: settings
+                .signal
+                .clone()
+                .unwrap_or_else(|| defaults.signal.clone()),
+            grace: settings.grace.unwrap_or(defaults.grace),
+            parent_only: settings.parent_only || defaults.parent_only,
+        }
+    }
+}
+
+impl Default for StopPlan {
+    fn default() -> Self {
+        Self {
+            signal: Signal::from_number(15),
+            grace: Self::GRACE,
+            parent_only: false,
+        }
+    }
+}
+
+/// A process that is left of a run that was to be ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftProcess {
+    /// Its process id.
+    pub pid: u32,
+    /// The program's name.
+    pub name: String,
+    /// Whether it may not be signalled: it is another user's.
+    pub is_anothers: bool,
+}
+
+impl LeftProcess {
+    /// Returns it in words: `postgres (pid 71)`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let name = &self.name;
+        let pid = self.pid;
+        if self.is_anothers {
+            format!("{name} (pid {pid}, another user's)")
+        } else {
+            format!("{name} (pid {pid})")
+        }
+    }
+}

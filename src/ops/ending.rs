@@ -1,0 +1,166 @@
+//! Ends runs where no daemon does it, and follows the ending of runs.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::error::OpsError;
+use super::lookup;
+use super::session::Session;
+use crate::config;
+use crate::model::{LeftProcess, Ordered as _, Signal, StopPlan, Task, WindowId};
+use crate::process::{EndOrder, EndReport, RunEnder};
+use crate::wire::{EndingRun, Request, Response};
+
+/// What a command asks for instead of what is set for tasks.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StopChoice {
+    pub(crate) signal: Option<Signal>,
+    pub(crate) grace: Option<Duration>,
+}
+
+impl StopChoice {
+    /// Returns the grace time as it is sent to a daemon.
+    pub(super) fn grace_ms(&self) -> Option<u64> {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.grace.map(millis)
+    }
+}
+
+/// Follows how a command ends runs, and kills them at once where that is asked for.
+#[derive(Debug, Default)]
+pub(crate) struct EndWatch {
+    at_once: Notify,
+    /// The runs that are ended without a daemon.
+    alone: RefCell<Vec<EndingRun>>,
+}
+
+impl EndWatch {
+    /// Returns the runs of these tasks that are being ended; of all if none is named. Kills what is left
+    /// of them if that is asked for.
+    ///
+    /// # Errors
+    ///
+    /// When the daemon does not answer.
+    pub(crate) async fn runs(
+        &self,
+        session: &Session,
+        names: &[String],
+        at_once: bool,
+    ) -> Result<Vec<EndingRun>, OpsError> {
+        let alone = self.alone.borrow().clone();
+        if !alone.is_empty() {
+            if at_once {
+                self.at_once.notify_one();
+            }
+            return Ok(alone);
+        }
+        let request = Request::Endings {
+            tasks: names.to_vec(),
+            at_once,
+        };
+        Ok(match session.ask(&request).await? {
+            Some(Response::Endings { runs }) => runs,
+            Some(_) | None => Vec::new(),
+        })
+    }
+
+    /// Ends the processes of these tasks' runs, without a daemon. Returns what is left of those that
+    /// could not be ended, in words.
+    pub(super) async fn end_alone(
+        &self,
+        tasks: &[Arc<Task>],
+        choice: &StopChoice,
+    ) -> BTreeMap<WindowId, String> {
+        let defaults = config::load(&lookup).map(|config| config.stop.plan());
+        let defaults = defaults.unwrap_or_default();
+        let order = |task: &Arc<Task>, leader| {
+            let plan = StopPlan::of(&task.stop, &defaults);
+            EndOrder {
+                window: task.window,
+                leader,
+                is_over: !task.is_alive(),
+                plan: StopPlan {
+                    signal: choice.signal.clone().unwrap_or(plan.signal),
+                    grace: choice.grace.unwrap_or(plan.grace),
+                    parent_only: plan.parent_only,
+                },
+                is_asked: false,
+            }
+        };
+        let orders = tasks
+            .iter()
+            .filter_map(|task| Some((task.window, order(task, task.pid?))));
+        let mut open: BTreeMap<WindowId, EndOrder> = orders.into_map();
+        let running = tasks.iter().filter(|task| open.contains_key(&task.window));
+        self.alone.replace(
+            running
+                .map(|task| EndingRun {
+                    window_id: task.window.to_string(),
+                    window_name: task.name.clone(),
+                    processes: Vec::new(),
+                })
+                .collect(),
+        );
+        let mut ender = RunEnder::new();
+        for order in open.values() {
+            ender.end(order.clone());
+        }
+        let mut failed = BTreeMap::new();
+        while !open.is_empty() {
+            // Losing an arm is safe: reports stay in their queue, and so does the notification.
+            tokio::select! {
+                report = ender.report() => match report {
+                    EndReport::Waiting(window, left) => self.note(window, Some(&left)),
+                    EndReport::Ended(window, left) => {
+                        open.remove(&window);
+                        self.note(window, None);
+                        if !left.is_empty() {
+                            failed.insert(window, words(&left));
+                        }
+                    }
+                },
+                () = self.at_once.notified() => for order in open.values_mut() {
+                    order.plan.grace = Duration::ZERO;
+                    ender.end(order.clone());
+                },
+            }
+        }
+        failed
+    }
+
+    /// Notes what is left of a run; `None` when it has ended.
+    fn note(&self, window: WindowId, left: Option<&[LeftProcess]>) {
+        let id = window.to_string();
+        let mut runs = self.alone.borrow_mut();
+        match left {
+            None => runs.retain(|run| run.window_id != id),
+            Some(left) => {
+                for run in runs.iter_mut().filter(|run| run.window_id == id) {
+                    run.processes = left.iter().map(LeftProcess::words).collect();
+                }
+            }
+        }
+    }
+}
+
+fn words(left: &[LeftProcess]) -> String {
+    let names: Vec<String> = left.iter().map(LeftProcess::words).collect();
+    let s = if left.len() == 1 { "s" } else { "" };
+    format!("{} still run{s}", names.join(", "))
+}
+
+/// Returns the error for tasks that could not be ended.
+pub(super) fn not_ended(tasks: &[Arc<Task>], failed: &BTreeMap<WindowId, String>) -> OpsError {
+    let all: Vec<String> = tasks
+        .iter()
+        .filter_map(|task| {
+            let why = failed.get(&task.window)?;
+            Some(format!("{} ({}): {why}", task.window, task.name))
+        })
+        .collect();
+    OpsError::NotEnded(all.join("; "))
+}

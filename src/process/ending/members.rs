@@ -1,0 +1,211 @@
+//! Which processes belong to a run, and how each is asked to end: pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A process in the system's table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) pid: u32,
+    pub(super) parent: u32,
+    /// The terminal session that it is in: the pid of its first process.
+    pub(super) session: u32,
+    /// When it started, in ticks since boot.
+    pub(super) started: u64,
+    pub(super) is_stopped: bool,
+    pub(super) name: String,
+}
+
+/// What a process does with signals, as masks: bit N-1 is signal N.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct SignalMasks {
+    pub(super) ignored: u64,
+    pub(super) caught: u64,
+}
+
+const STKFLT: u8 = 16;
+const TTOU: u8 = 22;
+const PWR: u8 = 30;
+
+impl SignalMasks {
+    fn has(mask: u64, signal: u8) -> bool {
+        signal
+            .checked_sub(1)
+            .is_some_and(|bit| mask >> bit & 1 == 1)
+    }
+
+    /// Whether a shell with job control ignores the signal, as interactive shells ignore `SIGTERM`. A
+    /// program that only ignores the signal has no job control, and is not meant.
+    pub(super) fn is_deaf_shell(&self, signal: u8) -> bool {
+        Self::has(self.ignored, signal) && Self::has(self.ignored, TTOU)
+    }
+
+    /// Whether it is our launcher's shell, which waits at `SIGPWR` until everything else has ended.
+    pub(super) fn is_launcher(&self, name: &str) -> bool {
+        name == "bash" && Self::has(self.caught, PWR)
+    }
+
+    /// Whether our launcher's shell waits for the hangup that ends it.
+    pub(super) fn is_held(&self) -> bool {
+        Self::has(self.caught, STKFLT)
+    }
+
+    /// Whether this signal would end it at once.
+    pub(super) fn dies_of(&self, signal: u8) -> bool {
+        !Self::has(self.ignored, signal) && !Self::has(self.caught, signal)
+    }
+}
+
+/// The processes of a run that are known so far.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Sessions that belong to the run: the pane's, and those that its processes have begun.
+    pub(super) sessions: BTreeSet<u32>,
+    /// By pid, when they started: a pid can be given to another process.
+    pub(super) started: BTreeMap<u32, u64>,
+}
+
+impl Known {
+    /// Returns the processes of the table that belong to the run, and remembers them. `us` is never one
+    /// of them.
+    pub(super) fn find<'a>(&mut self, table: &'a [Row], us: u32) -> Vec<&'a Row> {
+        let mut found: BTreeMap<u32, &Row> = BTreeMap::new();
+        loop {
+            let n_found = found.len();
+            for row in table {
+                if row.pid == us || row.pid <= 1 || found.contains_key(&row.pid) {
+                    continue;
+                }
+                let is_known = self.started.get(&row.pid) == Some(&row.started);
+                let is_member = is_known
+                    || self.sessions.contains(&row.session)
+                    || found.contains_key(&row.parent);
+                if is_member {
+                    found.insert(row.pid, row);
+                    // A descendant is in the pane's session or in one that a descendant has begun.
+                    if row.session > 1 {
+                        self.sessions.insert(row.session);
+                    }
+                }
+            }
+            if found.len() == n_found {
+                break;
+            }
+        }
+        self.started
+            .extend(found.values().map(|row| (row.pid, row.started)));
+        found.into_values().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// pid, parent, session.
+    fn table(rows: &[(u32, u32, u32)]) -> Vec<Row> {
+        let row = |&(pid, parent, session): &(u32, u32, u32)| Row {
+            pid,
+            parent,
+            session,
+            started: u64::from(pid) * 10,
+            is_stopped: false,
+            name: "sleep".to_owned(),
+        };
+        rows.iter().map(row).collect()
+    }
+
+    fn known(leader: u32) -> Known {
+        Known {
+            sessions: BTreeSet::from([leader]),
+            ..Known::default()
+        }
+    }
+
+    #[track_caller]
+    fn check(known: &mut Known, rows: &[(u32, u32, u32)], expected: &[u32]) {
+        let table = table(rows);
+        let pids: Vec<u32> = known.find(&table, 99).iter().map(|row| row.pid).collect();
+        assert_eq!(pids, expected);
+    }
+
+    #[test]
+    fn a_run_is_its_session_and_all_descendants() {
+        let rows = [
+            (5, 1, 5),
+            (10, 5, 10),
+            (11, 10, 10),
+            // In a session of its own, with a child.
+            (12, 11, 12),
+            (13, 12, 12),
+            // Left by its parent, in the pane's session.
+            (14, 1, 10),
+            (20, 5, 20),
+        ];
+        check(&mut known(10), &rows, &[10, 11, 12, 13, 14]);
+    }
+
+    #[test]
+    fn what_was_a_descendant_belongs_to_the_run_when_its_parents_have_ended() {
+        let mut known = known(10);
+        check(&mut known, &[(10, 5, 10), (12, 10, 12)], &[10, 12]);
+        // Its session stays known, with what was started in it since.
+        check(
+            &mut known,
+            &[(12, 1, 12), (15, 1, 12), (16, 15, 16)],
+            &[12, 15, 16],
+        );
+    }
+
+    #[test]
+    fn nobody_ends_himself_or_the_first_process() {
+        check(
+            &mut known(10),
+            &[(1, 0, 10), (10, 5, 10), (99, 10, 10)],
+            &[10],
+        );
+        // Kernel threads are in no session.
+        check(
+            &mut known(10),
+            &[(2, 0, 0), (10, 5, 10), (11, 10, 0), (12, 2, 0)],
+            &[10, 11],
+        );
+    }
+
+    #[test]
+    fn a_pid_of_another_process_is_not_known() {
+        let mut known = known(10);
+        check(&mut known, &[(10, 5, 10), (12, 10, 12)], &[10, 12]);
+        known.sessions.clear();
+        let mut later = table(&[(12, 1, 40)]);
+        later[0].started = 7;
+        assert!(known.find(&later, 99).is_empty());
+    }
+
+    #[test]
+    fn shells_are_told_by_what_they_do_with_signals() {
+        let mask = |signals: &[u8]| signals.iter().fold(0, |mask, n| mask | 1 << (n - 1));
+        let interactive = SignalMasks {
+            ignored: 0x38_4004,
+            caught: 0,
+        };
+        assert!(interactive.is_deaf_shell(15));
+        let only_ignores = SignalMasks {
+            ignored: mask(&[15, 1]),
+            caught: 0,
+        };
+        assert!(!only_ignores.is_deaf_shell(15));
+        let launcher = SignalMasks {
+            ignored: 0,
+            caught: mask(&[30, 17]),
+        };
+        assert!(launcher.is_launcher("bash") && !launcher.is_launcher("nginx"));
+        assert!(launcher.dies_of(15) && !launcher.dies_of(17));
+        assert!(!launcher.is_held());
+        let held = SignalMasks {
+            caught: mask(&[30, 16]),
+            ..launcher
+        };
+        assert!(held.is_held());
+        assert!(!only_ignores.dies_of(1));
+    }
+}

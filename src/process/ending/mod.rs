@@ -1,0 +1,119 @@
+//! Ends the processes of runs: asks them to end, waits for the kernel to report that they have, and
+//! kills those that have not after the grace time.
+//!
+//! The processes of a run are those in the terminal session of its pane and all their descendants. The
+//! pane's process, the leader, is ended last where that is possible: at its end the kernel hangs up the
+//! terminal, and what still stops would get `SIGHUP` and lose its output.
+//!
+//! One thread ends all runs. It exists only while there is something to end, and sleeps in `poll` on
+//! pidfds.
+
+mod members;
+#[cfg(target_os = "linux")]
+mod table;
+#[cfg(target_os = "linux")]
+mod worker;
+
+use std::collections::VecDeque;
+
+use tokio::sync::mpsc;
+
+use crate::model::{LeftProcess, StopPlan, WindowId};
+
+/// A run that is to be ended.
+#[derive(Debug, Clone)]
+pub(crate) struct EndOrder {
+    /// Identifies the run in reports.
+    pub(crate) window: WindowId,
+    /// The process that tmux started in its pane.
+    pub(crate) leader: u32,
+    /// Whether that process has ended, so that its number may be another's.
+    pub(crate) is_over: bool,
+    pub(crate) plan: StopPlan,
+    /// Whether an earlier daemon has sent the signal.
+    pub(crate) is_asked: bool,
+}
+
+/// What became of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum EndReport {
+    /// These processes have not ended after a second.
+    Waiting(WindowId, Vec<LeftProcess>),
+    /// It has ended, or what is left of it cannot be ended.
+    Ended(WindowId, Vec<LeftProcess>),
+}
+
+/// Ends runs.
+#[derive(Debug)]
+pub(crate) struct RunEnder {
+    #[cfg(target_os = "linux")]
+    worker: Option<worker::Handle>,
+    sender: mpsc::UnboundedSender<EndReport>,
+    /// At most two for each run.
+    reports: mpsc::UnboundedReceiver<EndReport>,
+    /// Reports of runs that could not be handed over.
+    failed: VecDeque<EndReport>,
+}
+
+impl RunEnder {
+    /// Returns one that ends nothing yet.
+    pub(crate) fn new() -> Self {
+        let (sender, reports) = mpsc::unbounded_channel();
+        Self {
+            #[cfg(target_os = "linux")]
+            worker: None,
+            sender,
+            reports,
+            failed: VecDeque::new(),
+        }
+    }
+
+    /// Begins to end a run, unless that has begun. A later order with a shorter grace time shortens
+    /// it.
+    pub(crate) fn end(&mut self, order: EndOrder) {
+        #[cfg(target_os = "linux")]
+        {
+            let order = match &self.worker {
+                Some(worker) => match worker.send(order) {
+                    Ok(()) => return,
+                    // It had nothing to end any more.
+                    Err(order) => order,
+                },
+                None => order,
+            };
+            let (window, leader) = (order.window, order.leader);
+            match worker::Handle::start(order, self.sender.clone()) {
+                Ok(worker) => self.worker = Some(worker),
+                Err(error) => {
+                    tracing::error!(%error, %window, "could not begin to end a run");
+                    let left = LeftProcess {
+                        pid: leader,
+                        name: "its process".to_owned(),
+                        is_anothers: false,
+                    };
+                    self.failed.push_back(EndReport::Ended(window, vec![left]));
+                }
+            }
+        }
+        // Elsewhere, closing the window hangs up.
+        #[cfg(not(target_os = "linux"))]
+        self.failed
+            .push_back(EndReport::Ended(order.window, Vec::new()));
+    }
+
+    /// Returns the next report; pending while there is none.
+    ///
+    /// # Cancel safety
+    ///
+    /// No report is lost when the future is dropped.
+    pub(crate) async fn report(&mut self) -> EndReport {
+        if let Some(report) = self.failed.pop_front() {
+            return report;
+        }
+        match self.reports.recv().await {
+            Some(report) => report,
+            // It has a sender itself.
+            None => std::future::pending().await,
+        }
+    }
+}

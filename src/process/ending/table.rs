@@ -1,0 +1,46 @@
+//! The system's table of processes, from `/proc`.
+
+use std::fs;
+
+use super::super::stat;
+use super::members::{Row, SignalMasks};
+
+/// The maximum length of a program's name, in characters.
+const NAME_CHARS: usize = 64;
+
+/// Returns all processes.
+pub(super) fn read() -> Vec<Row> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter_map(row).collect()
+}
+
+/// Returns a process; `None` when it is gone.
+pub(super) fn row(pid: u32) -> Option<Row> {
+    let stat = stat(pid)?;
+    let number = |field| stat.field(field)?.parse().ok();
+    Some(Row {
+        pid,
+        parent: number(4)?,
+        session: number(6)?,
+        started: stat.field(22)?.parse().ok()?,
+        is_stopped: matches!(stat.field(3), Some("T" | "t")),
+        name: crate::model::text::one_line(stat.name().as_bytes(), NAME_CHARS),
+    })
+}
+
+/// Returns what a process does with signals; nothing special where it is gone.
+pub(super) fn masks(pid: u32) -> SignalMasks {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .unwrap_or_default()
+    };
+    SignalMasks {
+        ignored: mask("SigIgn:"),
+        caught: mask("SigCgt:"),
+    }
+}

@@ -1,0 +1,540 @@
+//! The thread that ends runs.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use tokio::sync::mpsc;
+
+use super::members::{Known, Row};
+use super::{EndOrder, EndReport, table};
+use crate::model::programs::{CommandReader, command_reader};
+use crate::model::{LeftProcess, WindowId};
+
+/// After this time, those who wait are told for whom.
+const TELL_AFTER: Duration = Duration::from_secs(1);
+
+/// How long the kernel may take to end a killed process, which may hang in the kernel.
+const KILLED_WITHIN: Duration = Duration::from_secs(5);
+
+/// How often the launcher's shell is looked at when only it is left: nothing reports that it has noticed
+/// the end of its command. First often, because it takes no time; it may also clean up.
+const LEADER_PAUSE: Duration = Duration::from_millis(1);
+const LEADER_SOON: Duration = Duration::from_millis(100);
+const LEADER_PAUSE_LATER: Duration = Duration::from_millis(50);
+
+/// How often a process is looked at that cannot be watched, because descriptors are short.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How many orders may be queued: more would wait for the thread, which never takes long.
+const QUEUED: usize = 1024;
+
+/// The handle of the thread.
+#[derive(Debug)]
+pub(super) struct Handle {
+    orders: SyncSender<EndOrder>,
+    /// Set when the thread takes no more orders. It is locked while an order is sent.
+    is_closed: Arc<Mutex<bool>>,
+    wake: Arc<OwnedFd>,
+}
+
+impl Handle {
+    /// Starts the thread with its first order.
+    pub(super) fn start(
+        order: EndOrder,
+        reports: mpsc::UnboundedSender<EndReport>,
+    ) -> io::Result<Self> {
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let (sender, orders) = sync_channel(QUEUED);
+        let is_closed = Arc::new(Mutex::new(false));
+        let mut worker = Worker {
+            orders,
+            is_closed: Arc::clone(&is_closed),
+            wake: Arc::clone(&wake),
+            reports,
+            runs: BTreeMap::new(),
+        };
+        worker.take(order);
+        thread::Builder::new()
+            .name("run-ender".to_owned())
+            .spawn(move || worker.run())?;
+        Ok(Self {
+            orders: sender,
+            is_closed,
+            wake,
+        })
+    }
+
+    /// Hands over an order; gives it back when the thread takes no more.
+    pub(super) fn send(&self, order: EndOrder) -> Result<(), EndOrder> {
+        let is_closed = self
+            .is_closed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if *is_closed {
+            return Err(order);
+        }
+        self.orders.send(order).map_err(|error| error.0)?;
+        if let Err(error) = rustix::io::write(&*self.wake, &1u64.to_ne_bytes()) {
+            tracing::warn!(%error, "could not wake the thread that ends runs");
+        }
+        Ok(())
+    }
+}
+
+struct Worker {
+    orders: Receiver<EndOrder>,
+    is_closed: Arc<Mutex<bool>>,
+    wake: Arc<OwnedFd>,
+    reports: mpsc::UnboundedSender<EndReport>,
+    runs: BTreeMap<WindowId, Run>,
+}
+
+impl Worker {
+    fn run(mut self) {
+        loop {
+            self.step();
+            if self.runs.is_empty() && self.close() {
+                return;
+            }
+            self.sleep();
+            loop {
+                match self.orders.try_recv() {
+                    Ok(order) => self.take(order),
+                    Err(TryRecvError::Empty) => break,
+                    // Whoever waits for the reports is gone; the runs are ended all the same.
+                    Err(TryRecvError::Disconnected) if self.runs.is_empty() => return,
+                    Err(TryRecvError::Disconnected) => break,
+                }
+            }
+        }
+    }
+
+    /// Takes no more orders, unless there is one.
+    fn close(&mut self) -> bool {
+        let mut is_closed = self
+            .is_closed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match self.orders.try_recv() {
+            Ok(order) => {
+                drop(is_closed);
+                self.take(order);
+                false
+            }
+            Err(_) => {
+                *is_closed = true;
+                true
+            }
+        }
+    }
+
+    fn take(&mut self, order: EndOrder) {
+        let until = Instant::now() + order.plan.grace;
+        match self.runs.get_mut(&order.window) {
+            Some(run) if run.order.leader == order.leader => run.until = run.until.min(until),
+            Some(_) | None => {
+                self.runs.insert(order.window, Run::new(order, until));
+            }
+        }
+    }
+
+    /// Goes on with every run for which something has changed.
+    fn step(&mut self) {
+        let now = Instant::now();
+        // One table for all of them: reading it takes longer than everything else.
+        let mut all = None;
+        let mut ended = Vec::new();
+        for (window, run) in &mut self.runs {
+            run.forget_ended(now);
+            if run.members.is_empty() || run.is_due(now) {
+                run.proceed(all.get_or_insert_with(table::read), now);
+            }
+            if run.is_over(now) {
+                ended.push(*window);
+            } else if run.tell_at.is_some_and(|at| at <= now) {
+                run.tell_at = None;
+                let report = EndReport::Waiting(*window, run.left());
+                // Whoever has ordered it may be gone.
+                drop(self.reports.send(report));
+            }
+        }
+        for window in ended {
+            if let Some(run) = self.runs.remove(&window) {
+                self.report(EndReport::Ended(window, run.left()));
+            }
+        }
+    }
+
+    fn report(&self, report: EndReport) {
+        // Whoever has ordered it may be gone.
+        drop(self.reports.send(report));
+    }
+
+    /// Sleeps until a process ends, an order comes, or something is due.
+    fn sleep(&self) {
+        let mut files = vec![PollFd::new(&*self.wake, PollFlags::IN)];
+        let members = self.runs.values().flat_map(|run| run.members.values());
+        files.extend(
+            members
+                .filter_map(|member| member.file.as_ref())
+                .map(|file| PollFd::new(file, PollFlags::IN)),
+        );
+        let due = self.runs.values().map(Run::next_deadline).min();
+        let pause = due.map(|due| due.saturating_duration_since(Instant::now()));
+        let pause = pause.map(|pause| Timespec {
+            tv_sec: i64::try_from(pause.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(pause.subsec_nanos()),
+        });
+        match poll(&mut files, pause.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => {
+                tracing::warn!(%error, "could not wait for processes to end");
+                thread::sleep(LOOK_EVERY);
+            }
+        }
+        let mut count = [0; 8];
+        // Empty if nobody has woken us.
+        rustix::io::read(&*self.wake, &mut count).unwrap_or_default();
+    }
+}
+
+/// A run that is being ended.
+struct Run {
+    order: EndOrder,
+    known: Known,
+    /// Its processes that have not ended, by pid.
+    members: BTreeMap<u32, Member>,
+    /// When those that have not ended are killed.
+    until: Instant,
+    /// When waiting for killed ones is given up; `None` until they are killed.
+    give_up_at: Option<Instant>,
+    /// When those who wait are told for whom; `None` once they are.
+    tell_at: Option<Instant>,
+    /// Since when only the leader is left, which has waited for the others.
+    alone_since: Option<Instant>,
+    /// Whether its processes were looked for.
+    has_begun: bool,
+}
+
+/// A process of a run.
+struct Member {
+    pid: i32,
+    name: String,
+    /// Its pidfd; `None` where descriptors are short.
+    file: Option<OwnedFd>,
+    started: u64,
+    parent: u32,
+    /// Whether it was asked to end, or is not to be.
+    is_asked: bool,
+    /// Whether it may not be signalled.
+    is_anothers: bool,
+    role: Role,
+}
+
+/// How the process of a pane is ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// As any other process.
+    Plain,
+    /// Our launcher's shell: it was told to wait for the others, and ends with its command's code.
+    Launcher,
+    /// A shell that would end at once, before the others.
+    Shell,
+}
+
+impl Run {
+    fn new(order: EndOrder, until: Instant) -> Self {
+        let mut known = Known::default();
+        known.sessions.insert(order.leader);
+        Self {
+            order,
+            known,
+            members: BTreeMap::new(),
+            until,
+            give_up_at: None,
+            tell_at: Some(Instant::now() + TELL_AFTER),
+            alone_since: None,
+            has_begun: false,
+        }
+    }
+
+    /// Forgets processes that have ended.
+    fn forget_ended(&mut self, now: Instant) {
+        self.members.retain(|pid, member| member.is_running(*pid));
+        self.alone_since = self
+            .has_only_leader()
+            .then(|| self.alone_since.unwrap_or(now));
+    }
+
+    /// Whether something is due besides waiting for processes.
+    fn is_due(&self, now: Instant) -> bool {
+        let is_kill_due = self.give_up_at.is_none() && self.until <= now;
+        is_kill_due || self.is_leader_ready() || self.are_parents_over()
+    }
+
+    fn next_deadline(&self) -> Instant {
+        let has_unwatched = self.members.values().any(|member| member.file.is_none());
+        let now = Instant::now();
+        let unwatched = has_unwatched.then(|| now + LOOK_EVERY);
+        let releasing = self.alone_since.map(|since| {
+            let is_soon = now < since + LEADER_SOON;
+            now + if is_soon {
+                LEADER_PAUSE
+            } else {
+                LEADER_PAUSE_LATER
+            }
+        });
+        let deadlines = [self.tell_at, unwatched, releasing].into_iter().flatten();
+        deadlines.fold(self.give_up_at.unwrap_or(self.until), Instant::min)
+    }
+
+    /// Whether only the leader is left, which waits for that.
+    fn has_only_leader(&self) -> bool {
+        self.members.len() == 1
+            && self
+                .members
+                .values()
+                .all(|member| member.role != Role::Plain)
+    }
+
+    /// Whether those that were asked alone have ended, and the rest is to be asked.
+    fn are_parents_over(&self) -> bool {
+        let mut members = self.members.values();
+        self.order.plan.parent_only
+            && self.give_up_at.is_none()
+            && members.any(|member| !member.is_asked && member.role == Role::Plain)
+            && !self
+                .members
+                .values()
+                .any(|member| member.is_asked && member.role == Role::Plain)
+    }
+
+    /// Looks for processes of the run, and asks or kills them.
+    fn proceed(&mut self, all: &[Row], now: Instant) {
+        let is_first = !self.has_begun;
+        self.discover(all);
+        if self.until <= now {
+            self.kill(now);
+        } else if self.is_leader_ready() {
+            self.release_leader();
+        } else {
+            self.ask(all);
+            if is_first {
+                // What they have started while the table was read. What they start from now on belongs
+                // to how they end.
+                let all = table::read();
+                self.discover(&all);
+                self.ask(&all);
+            }
+            for member in self.members.values_mut() {
+                member.is_asked |= !self.order.plan.parent_only;
+            }
+        }
+    }
+
+    fn discover(&mut self, all: &[Row]) {
+        let leader = self.order.leader;
+        if !self.has_begun && self.order.is_over {
+            // Its pid is another's by now, and so is the session of that number.
+            if all.iter().any(|row| row.pid == leader) {
+                self.known.sessions.clear();
+            }
+        }
+        let rows = self.known.find(all, std::process::id());
+        let has_others = rows.len() > 1;
+        for row in rows {
+            if self.members.contains_key(&row.pid) {
+                continue;
+            }
+            let Some(mut member) = Member::open(row) else {
+                continue;
+            };
+            if row.pid == leader {
+                member.role = self.role(row, has_others);
+            }
+            member.is_asked = self.order.is_asked;
+            self.members.insert(row.pid, member);
+        }
+        self.has_begun = true;
+    }
+
+    /// Returns how the leader is ended.
+    fn role(&self, row: &Row, has_others: bool) -> Role {
+        let masks = table::masks(row.pid);
+        if masks.is_launcher(&row.name) {
+            Role::Launcher
+        } else if has_others
+            && command_reader(&row.name) == Some(CommandReader::Shell)
+            && masks.dies_of(self.signal_number())
+        {
+            Role::Shell
+        } else {
+            Role::Plain
+        }
+    }
+
+    fn signal_number(&self) -> u8 {
+        self.order.plan.signal.number().unwrap_or(15)
+    }
+
+    fn ask(&mut self, all: &[Row]) {
+        let signal = self.signal_number();
+        let Some(stop) = Signal::from_named_raw(i32::from(signal)) else {
+            return;
+        };
+        let (leader, parent_only) = (self.order.leader, self.order.plan.parent_only);
+        let is_led = self
+            .members
+            .get(&leader)
+            .is_some_and(|member| member.role != Role::Plain);
+        // Those that are asked alone: the command, which is the leader or what its shell has started.
+        let is_parent =
+            |pid: u32, member: &Member| pid == leader || (is_led && member.parent == leader);
+        let has_parents = self
+            .members
+            .iter()
+            .any(|(pid, member)| member.role == Role::Plain && is_parent(*pid, member));
+        for (pid, member) in &mut self.members {
+            if member.is_asked {
+                continue;
+            }
+            match member.role {
+                Role::Launcher => {
+                    member.is_asked = true;
+                    member.send(Signal::POWER);
+                }
+                Role::Shell => continue,
+                Role::Plain if parent_only && has_parents && !is_parent(*pid, member) => continue,
+                Role::Plain => {
+                    member.is_asked = true;
+                    member.send(stop);
+                    if table::masks(*pid).is_deaf_shell(signal) {
+                        member.send(Signal::HUP);
+                    }
+                }
+            }
+            let is_stopped = |row: &Row| row.pid == *pid && row.is_stopped;
+            if all.iter().any(is_stopped) {
+                member.send(Signal::CONT);
+            }
+        }
+    }
+
+    /// Whether only the leader is left, and waits to be ended.
+    fn is_leader_ready(&self) -> bool {
+        let mut members = self.members.iter();
+        self.has_only_leader()
+            && members.all(|(pid, member)| match member.role {
+                Role::Launcher => table::masks(*pid).is_held(),
+                Role::Shell | Role::Plain => true,
+            })
+    }
+
+    /// Ends the leader, which has waited for the others.
+    fn release_leader(&mut self) {
+        let signal = self.order.plan.signal.number().map(i32::from);
+        let stop = signal.and_then(Signal::from_named_raw);
+        for member in self.members.values_mut() {
+            match member.role {
+                Role::Launcher => member.send(Signal::HUP),
+                Role::Shell | Role::Plain => member.send(stop.unwrap_or(Signal::TERM)),
+            }
+            member.send(Signal::CONT);
+            member.is_asked = true;
+            member.role = Role::Plain;
+        }
+    }
+
+    fn kill(&mut self, now: Instant) {
+        self.give_up_at.get_or_insert(now + KILLED_WITHIN);
+        for member in self.members.values_mut() {
+            member.send(Signal::KILL);
+            member.role = Role::Plain;
+        }
+    }
+
+    /// Whether nothing is left, or nothing more can be done.
+    fn is_over(&self, now: Instant) -> bool {
+        let is_given_up = self.give_up_at.is_some_and(|at| at <= now);
+        let is_refused =
+            self.give_up_at.is_some() && self.members.values().all(|member| member.is_anothers);
+        self.has_begun && (self.members.is_empty() || is_given_up || is_refused)
+    }
+
+    /// Returns the processes that have not ended. A shell of ours only waits for the others.
+    fn left(&self) -> Vec<LeftProcess> {
+        let members = self.members.iter();
+        members
+            .filter(|(_, member)| self.members.len() == 1 || member.role == Role::Plain)
+            .map(|(pid, member)| LeftProcess {
+                pid: *pid,
+                name: member.name.clone(),
+                is_anothers: member.is_anothers,
+            })
+            .collect()
+    }
+}
+
+impl Member {
+    /// Opens a process of the table; `None` when it has ended.
+    fn open(row: &Row) -> Option<Self> {
+        let pid = i32::try_from(row.pid).ok()?;
+        let file = match pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()) {
+            Ok(file) => Some(file),
+            Err(Errno::SRCH) => return None,
+            Err(error) => {
+                tracing::warn!(%error, pid = row.pid, "could not watch a process");
+                None
+            }
+        };
+        // The pid may have been given to another process since the table was read.
+        if table::row(row.pid).is_none_or(|now| now.started != row.started) {
+            return None;
+        }
+        let member = Self {
+            pid,
+            name: row.name.clone(),
+            file,
+            started: row.started,
+            parent: row.parent,
+            is_asked: false,
+            is_anothers: false,
+            role: Role::Plain,
+        };
+        member.is_running(row.pid).then_some(member)
+    }
+
+    fn is_running(&self, pid: u32) -> bool {
+        match &self.file {
+            Some(file) => {
+                let mut files = [PollFd::new(file, PollFlags::IN)];
+                let at_once = Timespec {
+                    tv_sec: 0,
+                    tv_nsec: 0,
+                };
+                matches!(poll(&mut files, Some(&at_once)), Ok(0))
+            }
+            None => table::row(pid).is_some_and(|row| row.started == self.started),
+        }
+    }
+
+    fn send(&mut self, signal: Signal) {
+        let sent = match &self.file {
+            Some(file) => pidfd_send_signal(file, signal),
+            None => Pid::from_raw(self.pid).map_or(Ok(()), |pid| kill_process(pid, signal)),
+        };
+        match sent {
+            Ok(()) | Err(Errno::SRCH) => {}
+            Err(Errno::PERM) => self.is_anothers = true,
+            Err(error) => tracing::warn!(%error, ?signal, "could not signal a process"),
+        }
+    }
+}

@@ -1,0 +1,786 @@
+//! Ending runs: the one way in which commands, time limits and launches end what is alive.
+//!
+//! A run is asked to end, and what is left of it after the grace time is killed. Only when the kernel
+//! has reported that nothing is left does the window go, or the next run begin. Until then the run
+//! counts as alive: its end is recorded once, together with what it was for.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::effect::{Effect, LookOrder};
+use super::input::RequestId;
+use super::killer::Killer;
+use super::machine::Session;
+use super::queue_items::Command;
+use crate::model::{
+    GoneReason, LeftProcess, Level, Now, Signal, Snapshot, StopPlan, Task, WindowId,
+};
+use crate::wire::{EndedTask, EndingRun, Refusal, RefusalKind, Response, RunRequest};
+
+/// How long tmux may take to report that a run's process has ended. After that its window is closed
+/// all the same.
+const REPORTED_WITHIN: Duration = Duration::from_secs(1);
+
+/// What a command asks for instead of what is set for a task.
+#[derive(Debug, Clone, Default)]
+pub(super) struct StopChoice {
+    pub(super) signal: Option<Signal>,
+    pub(super) grace: Option<Duration>,
+}
+
+/// What is done when runs have ended.
+#[derive(Debug)]
+pub(super) enum Then {
+    /// Close their windows, and answer.
+    Answer(RequestId),
+    /// End the session.
+    EndSession(RequestId, Killer),
+    /// Start the next run in the slot.
+    Launch(RequestId, Box<RunRequest>),
+    /// Close their windows.
+    Close,
+    /// Nothing: the client that wanted the slot of this name has left.
+    Abandon(String),
+}
+
+impl Then {
+    fn request(&self) -> Option<RequestId> {
+        match self {
+            Self::Answer(request_id)
+            | Self::EndSession(request_id, _)
+            | Self::Launch(request_id, _) => Some(*request_id),
+            Self::Close | Self::Abandon(_) => None,
+        }
+    }
+
+    /// Whether it needs the windows as they are when their runs have ended.
+    fn keeps_windows(&self) -> bool {
+        match self {
+            Self::EndSession(..) | Self::Launch(..) | Self::Abandon(_) => true,
+            Self::Answer(_) | Self::Close => false,
+        }
+    }
+}
+
+/// The runs that are being ended.
+#[derive(Debug, Default)]
+pub(super) struct Endings {
+    runs: BTreeMap<WindowId, Ending>,
+    orders: Vec<EndOrder>,
+    /// The names whose slots are being launched into, and for which request.
+    launching: BTreeMap<String, RequestId>,
+    /// Launches that wait for another one into the same slot, oldest first.
+    launches: VecDeque<(RequestId, RunRequest)>,
+    /// When runs have lasted as long as they may, by window.
+    limits: BTreeMap<WindowId, TimeLimit>,
+}
+
+/// When a run has lasted as long as it may.
+#[derive(Debug)]
+struct TimeLimit {
+    run: Option<u32>,
+    at: Instant,
+}
+
+/// A run that is being ended.
+#[derive(Debug)]
+struct Ending {
+    /// The task as it was when this began.
+    task: Arc<Task>,
+    /// Why its window goes; `None` when its slot is needed.
+    reason: Option<GoneReason>,
+    stage: Stage,
+    /// The task as it was at its end, once a look has shown that.
+    ended: Option<Arc<Task>>,
+    /// What is left of it after a second.
+    waits_for: Vec<LeftProcess>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Its window is being marked.
+    Marking,
+    /// Its processes are being ended.
+    Stopping,
+    /// Nothing of it is left; a look has to show that, until this time.
+    Ended(Instant),
+    /// Its window is being closed, or kept for what comes next.
+    Closing,
+}
+
+/// A command that waits for runs to end.
+#[derive(Debug)]
+struct EndOrder {
+    /// All of its tasks.
+    tasks: Vec<Arc<Task>>,
+    /// Those that have not ended.
+    open: BTreeSet<WindowId>,
+    /// What could not be ended, and why.
+    failed: Vec<String>,
+    /// How those ended that have, as far as it is known.
+    ended: BTreeMap<WindowId, Arc<Task>>,
+    then: Then,
+}
+
+impl Endings {
+    /// Whether the run in this window is being ended.
+    pub(super) fn contain(&self, window: WindowId) -> bool {
+        self.runs.contains_key(&window)
+    }
+
+    /// Returns the windows in which a task of this name is being ended.
+    fn of_name(&self, name: &str) -> Vec<Arc<Task>> {
+        let runs = self.runs.values();
+        runs.filter(|ending| ending.task.name == name)
+            .map(|ending| Arc::clone(&ending.task))
+            .collect()
+    }
+
+    /// Returns when the next time limit is reached.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let ended = self.runs.values().filter_map(|ending| match ending.stage {
+            Stage::Ended(until) => Some(until),
+            Stage::Marking | Stage::Stopping | Stage::Closing => None,
+        });
+        ended
+            .chain(self.limits.values().map(|limit| limit.at))
+            .min()
+    }
+
+    /// Keeps from a look what is not told of runs that are being ended: they count as alive until their
+    /// window is gone or has another run. `last` is the last look.
+    pub(super) fn hold(&mut self, look: &mut Snapshot, last: Option<&Snapshot>) {
+        let mut over = Vec::new();
+        for (window, ending) in &mut self.runs {
+            match look.tasks.get_mut(window) {
+                None => {
+                    over.push(*window);
+                    let Some(reason) = ending.reason else {
+                        continue;
+                    };
+                    look.gone.insert(*window, reason);
+                    let is_told = look.ended.iter().any(|ended| ended.window == *window);
+                    if let Some(ended) = &ending.ended
+                        && !is_told
+                    {
+                        look.ended.push(Task::clone(ended));
+                    }
+                }
+                Some(task) if task.run == ending.task.run => {
+                    if !task.is_alive() && ending.task.is_alive() {
+                        ending.ended = Some(Arc::clone(task));
+                        let before = last.and_then(|last| last.tasks.get(window));
+                        let before = before.filter(|before| before.is_alive());
+                        let screen = task.screen.clone();
+                        *task = Arc::clone(before.unwrap_or(&ending.task));
+                        if task.screen != screen {
+                            Arc::make_mut(task).screen = screen;
+                        }
+                    } else if !task.is_alive() {
+                        ending.ended = Some(Arc::clone(task));
+                    }
+                    if task.ending != ending.reason {
+                        Arc::make_mut(task).ending = ending.reason;
+                    }
+                }
+                // The next run.
+                Some(_) => {
+                    over.push(*window);
+                    let Some(ended) = &ending.ended else { continue };
+                    if ending.reason.is_none()
+                        && let Some(pid) = ending.task.pid
+                    {
+                        look.launcher_replaced.insert(*window, pid);
+                        look.ended.push(Task::clone(ended));
+                    }
+                }
+            }
+        }
+        // What an earlier daemon had begun, and something else has finished.
+        for (window, before) in last.into_iter().flat_map(|last| &last.tasks) {
+            if let Some(reason) = before.ending
+                && !look.tasks.contains_key(window)
+            {
+                look.gone.entry(*window).or_insert(reason);
+            }
+        }
+        for window in over {
+            if let Some(ending) = self.runs.remove(&window) {
+                self.settle(window, ending.ended, None);
+            }
+        }
+    }
+
+    /// Notes that the run in this window has ended, or why it cannot be.
+    fn settle(&mut self, window: WindowId, ended: Option<Arc<Task>>, failure: Option<&str>) {
+        for order in &mut self.orders {
+            if !order.open.remove(&window) {
+                continue;
+            }
+            match failure {
+                Some(failure) => order.failed.push(failure.to_owned()),
+                None => order
+                    .ended
+                    .extend(ended.clone().map(|ended| (window, ended))),
+            }
+        }
+    }
+
+    /// Whether a command that waits for this window needs it as it is.
+    fn is_window_kept(&self, window: WindowId) -> bool {
+        let mut orders = self.orders.iter();
+        orders.any(|order| {
+            order.then.keeps_windows() && order.tasks.iter().any(|task| task.window == window)
+        })
+    }
+}
+
+impl Session {
+    /// Ends the runs of these tasks, and does what follows when nothing is left of any of them.
+    pub(super) fn end_runs(
+        &mut self,
+        tasks: Vec<Arc<Task>>,
+        reasons: &BTreeMap<WindowId, GoneReason>,
+        choice: &StopChoice,
+        then: Then,
+        now: Now,
+    ) {
+        let mut marks = Vec::new();
+        for task in &tasks {
+            let reason = reasons.get(&task.window).copied();
+            let plan = self.plan_of(task, choice);
+            if let Some(ending) = self.endings.runs.get_mut(&task.window) {
+                let is_marked = ending.reason.is_some();
+                ending.reason = ending.reason.or(reason);
+                if let (false, Some(reason), Some(pid)) = (is_marked, reason, task.pid) {
+                    self.jobs
+                        .push_command(Command::Mark(vec![(task.window, pid, reason)]));
+                }
+                // A shorter grace time counts.
+                if ending.stage == Stage::Stopping {
+                    self.stop_processes(task, plan, true);
+                }
+                continue;
+            }
+            let mut stage = Stage::Stopping;
+            match (reason, task.pid) {
+                (Some(reason), Some(pid)) if task.is_alive() => {
+                    marks.push((task.window, pid, reason));
+                    stage = Stage::Marking;
+                }
+                (Some(_) | None, Some(_)) => self.stop_processes(task, plan.clone(), false),
+                // tmux has forgotten the process of an ended run.
+                (Some(_) | None, None) => stage = Stage::Ended(now.mono),
+            }
+            self.endings.runs.insert(
+                task.window,
+                Ending {
+                    task: Arc::clone(task),
+                    reason,
+                    stage,
+                    ended: None,
+                    waits_for: Vec::new(),
+                },
+            );
+            if stage == Stage::Marking {
+                self.stops.insert(task.window, plan);
+            }
+        }
+        if !marks.is_empty() {
+            self.jobs.push_command(Command::Mark(marks));
+        }
+        let open = tasks.iter().map(|task| task.window).collect();
+        self.endings.orders.push(EndOrder {
+            tasks,
+            open,
+            failed: Vec::new(),
+            ended: BTreeMap::new(),
+            then,
+        });
+        self.proceed_with_endings(now);
+    }
+
+    /// Starts a task, after the live run of its slot has ended if there is one. Launches into one slot
+    /// follow each other.
+    pub(super) fn replace_run(&mut self, request_id: RequestId, request: RunRequest, now: Now) {
+        if self.endings.launching.contains_key(&request.name) {
+            self.endings.launches.push_back((request_id, request));
+            return;
+        }
+        let name = request.name.clone();
+        self.endings.launching.insert(name, request_id);
+        let mut ending = self.endings.of_name(&request.name);
+        if ending.is_empty() {
+            let mut slot = self.tasks();
+            slot.retain(|task| task.name == request.name && !task.shell && !task.is_linked);
+            let may_replace = |task: &Task| {
+                task.is_alive() && (!request.if_absent || request.but_for == task.pid)
+            };
+            // Of two windows of the name, none is ended: the launch says so.
+            if let [task] = slot.as_slice()
+                && may_replace(task)
+            {
+                ending.push(Arc::clone(task));
+            }
+        }
+        if ending.is_empty() {
+            self.jobs
+                .push_command(Command::Launch(request_id, Box::new(request), false));
+            return;
+        }
+        let then = Then::Launch(request_id, Box::new(request));
+        let choice = StopChoice::default();
+        self.end_runs(ending, &BTreeMap::new(), &choice, then, now);
+    }
+
+    /// Processes that windows are marked: their runs are asked to end.
+    pub(super) fn endings_marked(&mut self, marks: &[(WindowId, u32, GoneReason)], now: Now) {
+        for (window, ..) in marks {
+            let Some(ending) = self.endings.runs.get_mut(window) else {
+                continue;
+            };
+            if ending.stage != Stage::Marking {
+                continue;
+            }
+            ending.stage = Stage::Stopping;
+            let task = Arc::clone(&ending.task);
+            let plan = self.stops.remove(window);
+            let plan = plan.unwrap_or_else(|| self.plan_of(&task, &StopChoice::default()));
+            self.stop_processes(&task, plan, false);
+        }
+        self.save_within(Duration::ZERO, now);
+    }
+
+    /// Notes for whom is waited.
+    pub(super) fn run_waits(&mut self, window: WindowId, left: Vec<LeftProcess>) {
+        if let Some(ending) = self.endings.runs.get_mut(&window) {
+            ending.waits_for = left;
+        }
+    }
+
+    /// Processes that the kernel has reported the end of a run's processes, or what is left.
+    pub(super) fn run_ended(&mut self, window: WindowId, left: &[LeftProcess], now: Now) {
+        let Some(ending) = self.endings.runs.get_mut(&window) else {
+            return;
+        };
+        if left.is_empty() {
+            ending.stage = Stage::Ended(now.mono + REPORTED_WITHIN);
+            if ending.ended.is_some() {
+                return self.proceed_with_endings(now);
+            }
+        } else {
+            let names: Vec<String> = left.iter().map(LeftProcess::words).collect();
+            let task = Arc::clone(&ending.task);
+            let failure = format!(
+                "{} ({}): {} still run{}",
+                task.window,
+                task.name,
+                names.join(", "),
+                if left.len() == 1 { "s" } else { "" }
+            );
+            self.ending_failed(window, &failure);
+        }
+        self.order(LookOrder::of([window]));
+        self.proceed_with_endings(now);
+    }
+
+    /// Gives up to end the run in this window.
+    fn ending_failed(&mut self, window: WindowId, failure: &str) {
+        let Some(ending) = self.endings.runs.remove(&window) else {
+            return;
+        };
+        self.stops.remove(&window);
+        if ending.reason.is_some() {
+            self.jobs.push_command(Command::Unmark(vec![window]));
+        }
+        self.endings.settle(window, None, Some(failure));
+    }
+
+    /// Processes that windows were closed, or why the next of them could not be.
+    pub(super) fn windows_closed(
+        &mut self,
+        windows: &[WindowId],
+        closed: BTreeSet<WindowId>,
+        failure: Option<String>,
+        now: Now,
+    ) {
+        if let Some(failure) = failure {
+            for window in windows.iter().filter(|window| !closed.contains(window)) {
+                self.ending_failed(*window, &format!("{window}: {failure}"));
+            }
+        }
+        let reasons = closed.iter().filter_map(|window| {
+            let ending = self.endings.runs.get(window)?;
+            Some((*window, ending.reason?))
+        });
+        let order = LookOrder {
+            killed: reasons.collect(),
+            ..LookOrder::of(windows.iter().copied())
+        };
+        self.order(order);
+        self.proceed_with_endings(now);
+    }
+
+    /// Goes on with runs that have ended, and with commands that have waited for them.
+    pub(super) fn proceed_with_endings(&mut self, now: Now) {
+        let is_shown = |ending: &Ending| match ending.stage {
+            Stage::Ended(until) => {
+                ending.ended.is_some() || !ending.task.is_alive() || until <= now.mono
+            }
+            Stage::Marking | Stage::Stopping | Stage::Closing => false,
+        };
+        let shown: Vec<WindowId> = self
+            .endings
+            .runs
+            .iter()
+            .filter(|(_, ending)| is_shown(ending))
+            .map(|(window, _)| *window)
+            .collect();
+        let mut closing = Vec::new();
+        for window in shown {
+            let is_kept = self.endings.is_window_kept(window);
+            let Some(ending) = self.endings.runs.get_mut(&window) else {
+                continue;
+            };
+            ending.stage = Stage::Closing;
+            if ending.task.is_alive() {
+                let run = ending.ended.as_ref().unwrap_or(&ending.task);
+                let archive = Command::Archive(Arc::clone(run));
+                self.jobs.push_command(archive);
+            }
+            if is_kept {
+                let ended = ending.ended.clone();
+                self.endings.settle(window, ended, None);
+            } else if ending.reason.is_some() {
+                closing.push(window);
+            } else {
+                // Nothing needs its slot any more.
+                self.endings.runs.remove(&window);
+                self.endings.settle(window, None, None);
+                self.order(LookOrder::of([window]));
+            }
+        }
+        if !closing.is_empty() {
+            let of_closing = |window| closing.contains(&window);
+            self.jobs.archive_first(of_closing);
+            self.jobs.push_command(Command::Close(closing));
+        }
+        let is_done = |order: &mut EndOrder| order.open.is_empty();
+        let done: Vec<EndOrder> = self.endings.orders.extract_if(.., is_done).collect();
+        for order in done {
+            self.runs_ended(order, now);
+        }
+    }
+
+    /// Does what follows when the runs of a command have ended.
+    fn runs_ended(&mut self, order: EndOrder, now: Now) {
+        let EndOrder {
+            tasks,
+            failed,
+            ended,
+            then,
+            ..
+        } = order;
+        let refusal = (!failed.is_empty()).then(|| {
+            Refusal::new(
+                RefusalKind::Failed,
+                format!("could not end {}", failed.join("; ")),
+            )
+            .with_hint("what is another user's, that user has to end")
+        });
+        match then {
+            Then::Close => {
+                if let Some(refusal) = refusal {
+                    self.notice(Level::Warning, refusal.message, now);
+                }
+            }
+            Then::Answer(request_id) => {
+                let gone: Vec<&Arc<Task>> = tasks
+                    .iter()
+                    .filter(|task| self.task(task.window).is_none_or(|now| now.run != task.run))
+                    .collect();
+                if !gone.is_empty() {
+                    let names: Vec<String> = gone.iter().map(|task| label(task)).collect();
+                    let text = format!("killed {}", list_of_tasks(&names));
+                    self.notice(Level::Info, text, now);
+                }
+                match refusal {
+                    Some(refusal) => self.refuse_when_stored(request_id, refusal),
+                    None => {
+                        let of = |task: &Arc<Task>| fields_of(task, ended.get(&task.window));
+                        let tasks = tasks.iter().map(of).collect();
+                        let moved = Vec::new();
+                        self.answer_when_stored(request_id, Response::Ended { tasks, moved });
+                    }
+                }
+            }
+            Then::EndSession(request_id, killer) => match refusal {
+                Some(refusal) => {
+                    self.close_kept(&tasks, now);
+                    self.refuse_when_stored(request_id, refusal);
+                }
+                None => {
+                    let windows = self.tasks().iter().map(|task| task.window).collect();
+                    self.jobs.archive_first(|_| true);
+                    self.jobs
+                        .push_command(Command::KillSession(request_id, killer, windows));
+                }
+            },
+            Then::Abandon(name) => self.launch_failed(&name, now),
+            Then::Launch(request_id, request) => match refusal {
+                Some(refusal) => {
+                    self.launch_failed(&request.name, now);
+                    self.refuse_when_stored(request_id, refusal);
+                }
+                None => self
+                    .jobs
+                    .push_command(Command::Launch(request_id, request, true)),
+            },
+        }
+    }
+
+    /// Closes the windows of runs that have ended and were to end with their session.
+    fn close_kept(&mut self, tasks: &[Arc<Task>], now: Now) {
+        let windows: Vec<WindowId> = tasks
+            .iter()
+            .map(|task| task.window)
+            .filter(|window| self.endings.contain(*window))
+            .collect();
+        if !windows.is_empty() {
+            self.jobs.push_command(Command::Close(windows));
+            self.proceed_with_endings(now);
+        }
+    }
+
+    /// A launch is over: the next one into the same slot begins.
+    pub(super) fn launch_over(&mut self, name: &str, now: Now) {
+        self.endings.launching.remove(name);
+        let mut launches = self.endings.launches.iter();
+        let next = launches.position(|(_, request)| request.name == name);
+        if let Some((request_id, request)) =
+            next.and_then(|next| self.endings.launches.remove(next))
+        {
+            self.replace_run(request_id, request, now);
+        }
+    }
+
+    /// A launch into a slot has failed. If a run was ended for it, that is told like any other end.
+    pub(super) fn launch_failed(&mut self, name: &str, now: Now) {
+        let replaced: Vec<WindowId> = self
+            .endings
+            .runs
+            .iter()
+            .filter(|(_, ending)| ending.reason.is_none() && ending.task.name == name)
+            .map(|(window, _)| *window)
+            .collect();
+        for window in &replaced {
+            self.endings.runs.remove(window);
+        }
+        if !replaced.is_empty() {
+            self.order(LookOrder::of(replaced));
+        }
+        self.launch_over(name, now);
+    }
+
+    /// Continues to end what an earlier daemon has begun to end.
+    pub(super) fn resume_endings(&mut self, look: &Snapshot) {
+        for task in look.tasks.values() {
+            let Some(reason) = task.ending else { continue };
+            let last = self
+                .engine
+                .last_look()
+                .and_then(|last| last.tasks.get(&task.window));
+            // The last daemon had not recorded its end.
+            let was_alive = last.is_none_or(|last| last.is_alive());
+            if self.endings.contain(task.window) || !(task.is_alive() || was_alive) {
+                continue;
+            }
+            let mut before = Arc::clone(last.filter(|last| last.run == task.run).unwrap_or(task));
+            if before.pid.is_none() {
+                Arc::make_mut(&mut before).pid = task.pid;
+            }
+            let plan = self.plan_of(&before, &StopChoice::default());
+            self.stop_processes(&before, plan, true);
+            let stage = match before.pid {
+                Some(_) => Stage::Stopping,
+                None => Stage::Closing,
+            };
+            let window = task.window;
+            self.endings.runs.insert(
+                window,
+                Ending {
+                    task: before,
+                    reason: Some(reason),
+                    stage,
+                    ended: None,
+                    waits_for: Vec::new(),
+                },
+            );
+            if stage == Stage::Closing {
+                self.jobs.push_command(Command::Close(vec![window]));
+            }
+        }
+    }
+
+    /// Notes until when the runs of this look may last.
+    pub(super) fn note_time_limits(&mut self, now: Now) {
+        let limits = std::mem::take(&mut self.endings.limits);
+        for task in self.tasks() {
+            let (Some(limit), Some(started_at)) = (task.stop.kill_after, task.started_at) else {
+                continue;
+            };
+            if !task.is_alive() || self.endings.contain(task.window) {
+                continue;
+            }
+            let known = limits
+                .get(&task.window)
+                .filter(|known| known.run == task.run);
+            let at = known.map_or_else(
+                || {
+                    let lasted = now.wall.saturating_sub(started_at);
+                    let lasted = Duration::from_millis(u64::try_from(lasted).unwrap_or(0));
+                    now.mono + limit.saturating_sub(lasted)
+                },
+                |known| known.at,
+            );
+            let run = task.run;
+            self.endings
+                .limits
+                .insert(task.window, TimeLimit { run, at });
+        }
+    }
+
+    /// Ends the runs that have lasted as long as they may.
+    pub(super) fn end_overdue(&mut self, now: Now) {
+        let limits = self.endings.limits.iter();
+        let due: Vec<WindowId> = limits
+            .filter(|(_, limit)| limit.at <= now.mono)
+            .map(|(window, _)| *window)
+            .collect();
+        let mut tasks = Vec::new();
+        for window in due {
+            self.endings.limits.remove(&window);
+            tasks.extend(self.task(window).filter(|task| task.is_alive()));
+        }
+        if !tasks.is_empty() {
+            let reasons = tasks
+                .iter()
+                .map(|task| (task.window, GoneReason::TimedOut))
+                .collect();
+            self.end_runs(tasks, &reasons, &StopChoice::default(), Then::Close, now);
+        }
+        self.proceed_with_endings(now);
+    }
+
+    /// Returns the runs of these tasks that are being ended; of all tasks if none is named. Kills what
+    /// is left of them if that is asked for.
+    pub(super) fn endings_of(&mut self, names: &[String], at_once: bool) -> Vec<EndingRun> {
+        let is_named = |task: &Task| {
+            let window = task.window.to_string();
+            names.is_empty()
+                || names
+                    .iter()
+                    .any(|name| *name == task.name || *name == window)
+        };
+        let runs = self.endings.runs.values();
+        let runs: Vec<(Arc<Task>, Stage, Vec<LeftProcess>)> = runs
+            .filter(|ending| is_named(&ending.task))
+            .map(|ending| {
+                let task = Arc::clone(&ending.task);
+                (task, ending.stage, ending.waits_for.clone())
+            })
+            .collect();
+        if at_once {
+            for (task, stage, _) in &runs {
+                if *stage == Stage::Stopping {
+                    let plan = StopPlan {
+                        grace: Duration::ZERO,
+                        ..StopPlan::default()
+                    };
+                    self.stop_processes(task, plan, true);
+                }
+            }
+        }
+        runs.into_iter()
+            .map(|(task, _, left)| EndingRun {
+                window_id: task.window.to_string(),
+                window_name: task.name.clone(),
+                processes: left.iter().map(LeftProcess::words).collect(),
+            })
+            .collect()
+    }
+
+    /// Drops what a client waits for that has disconnected. What has begun to end is ended all the same.
+    /// `was_queued` says that its launch was about to begin.
+    pub(super) fn forget_ending(&mut self, request_id: RequestId, was_queued: bool, now: Now) {
+        self.endings
+            .launches
+            .retain(|(other, _)| *other != request_id);
+        for order in &mut self.endings.orders {
+            if order.then.request() == Some(request_id) {
+                match &order.then {
+                    Then::Answer(_) => order.then = Then::Close,
+                    // Its environment is gone with the client.
+                    Then::Launch(_, request) => {
+                        order.then = Then::Abandon(request.name.clone());
+                    }
+                    Then::EndSession(..) | Then::Close | Then::Abandon(_) => {}
+                }
+            }
+        }
+        if was_queued {
+            let mut launching = self.endings.launching.iter();
+            let name = launching.find(|(_, other)| **other == request_id);
+            if let Some(name) = name.map(|(name, _)| name.clone()) {
+                self.launch_failed(&name, now);
+            }
+        }
+    }
+
+    fn plan_of(&self, task: &Task, choice: &StopChoice) -> StopPlan {
+        let plan = StopPlan::of(&task.stop, &self.stop_defaults);
+        StopPlan {
+            signal: choice.signal.clone().unwrap_or(plan.signal),
+            grace: choice.grace.unwrap_or(plan.grace),
+            parent_only: plan.parent_only,
+        }
+    }
+
+    fn stop_processes(&mut self, task: &Task, plan: StopPlan, is_asked: bool) {
+        if let Some(leader) = task.pid {
+            self.effects.push(Effect::EndRun {
+                window: task.window,
+                leader,
+                is_over: !task.is_alive(),
+                plan,
+                is_asked,
+            });
+        }
+    }
+}
+
+/// Returns a task in words: `@12 (api)`.
+pub(super) fn label(task: &Task) -> String {
+    format!("{} ({})", task.window, task.name)
+}
+
+/// Returns tasks in words: `tasks @1 (a), @2 (b)`.
+pub(super) fn list_of_tasks(names: &[String]) -> String {
+    format!("task{} {}", plural(names.len()), names.join(", "))
+}
+
+pub(super) fn plural(n: usize) -> &'static str {
+    if n == 1 { "" } else { "s" }
+}
+
+/// Returns a task that was ended, with how its run ended where that is known.
+pub(super) fn fields_of(task: &Task, ended: Option<&Arc<Task>>) -> EndedTask {
+    let exit = ended.and_then(|ended| ended.exit());
+    EndedTask {
+        window_id: task.window.to_string(),
+        window_name: task.name.clone(),
+        exit_code: exit.and_then(|exit| exit.code),
+        exit_signal: exit.and_then(|exit| exit.signal.as_ref().map(ToString::to_string)),
+    }
+}

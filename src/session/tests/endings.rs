@@ -1,0 +1,285 @@
+//! Ending runs: commands, time limits and launches into a live slot.
+
+use super::*;
+use crate::model::{GoneReason, LeftProcess};
+
+fn kill(names: &[&str]) -> Request {
+    Request::Kill {
+        tasks: names.iter().map(ToString::to_string).collect(),
+        owner: None,
+        by_agent: false,
+        signal: None,
+        grace_ms: None,
+    }
+}
+
+fn window(id: &str) -> WindowId {
+    id.parse().unwrap()
+}
+
+impl Driver {
+    fn run_ended(&mut self, id: &str) {
+        self.input(Input::RunEnded(window(id), Vec::new()));
+    }
+
+    /// The running job has marked windows.
+    #[track_caller]
+    fn marked(&mut self) {
+        assert!(
+            matches!(self.job, Some(Job::MarkEndings(_))),
+            "{:?}",
+            self.job
+        );
+        self.outcome(JobOutcome::Finished);
+    }
+
+    /// The running job has closed its windows.
+    #[track_caller]
+    fn closed(&mut self) {
+        let Some(Job::Kill(windows)) = &self.job else {
+            panic!("nothing is closed: {:?}", self.job);
+        };
+        let windows = windows.iter().copied().collect();
+        self.outcome(JobOutcome::Killed(windows, Ok(())));
+    }
+}
+
+const RUNS: &str = "life 1; @1#1 a running pid=7";
+
+#[test]
+fn a_kill_is_told_once_when_nothing_is_left_with_how_the_run_ended() {
+    let mut driver = Driver::new(RUNS);
+    driver.ask(kill(&["a"]));
+    driver.look(RUNS);
+    driver.did(&[
+        "look Reported barrier",
+        "mark [(WindowId(1), 7, UserKilled)]",
+    ]);
+    driver.marked();
+    driver.did(&["end @1 7 SIGTERM 10s"]);
+    // A look that shows its end tells nothing.
+    driver.input(Input::Changed(Change::AnyWindow));
+    driver.look("life 1; @1#1 a dead 0 pid=7 ended=5");
+    assert_eq!(driver.told, [""; 0]);
+    assert!(driver.session.task(window("@1")).unwrap().is_alive());
+    driver.take();
+    driver.run_ended("@1");
+    driver.did(&["archive @1"]);
+    driver.finish_chores();
+    driver.closed();
+    driver.look("life 1");
+    assert_eq!(driver.told, ["disappeared @1#1 userKilled"]);
+    let did = driver.take();
+    assert!(did.contains(&"answer 1".to_owned()), "{did:?}");
+}
+
+#[test]
+fn a_window_that_closes_by_itself_is_told_once_as_well() {
+    let mut driver = Driver::new(RUNS);
+    driver.ask(kill(&["a"]));
+    driver.look(RUNS);
+    driver.marked();
+    driver.input(Input::Changed(Change::AnyWindow));
+    driver.look("life 1; ended @1#1 a dead 3 pid=7");
+    assert_eq!(driver.told, ["disappeared @1#1 userKilled"]);
+    let did = driver.take();
+    assert!(did.contains(&"answer 1".to_owned()), "{did:?}");
+}
+
+#[test]
+fn what_cannot_be_ended_is_named_and_its_end_is_told_like_any_other() {
+    let runs = "life 1; @1#1 a running pid=7; @2#1 b running pid=8";
+    let both = "life 1; @1#1 a dead 0 pid=7 ended=5; @2#1 b dead 0 pid=8 ended=5";
+    let mut driver = Driver::new(runs);
+    driver.ask(kill(&["a", "b"]));
+    driver.look(runs);
+    driver.marked();
+    driver.input(Input::Changed(Change::AnyWindow));
+    driver.look(both);
+    let left = LeftProcess {
+        pid: 9,
+        name: "sudo".to_owned(),
+        is_anothers: true,
+    };
+    driver.input(Input::RunEnded(window("@1"), vec![left]));
+    // The mark is removed, and a look shows its end.
+    while let Some(job) = &driver.job {
+        match job {
+            Job::UnmarkEndings(_) | Job::Archive(_) => driver.outcome(JobOutcome::Finished),
+            Job::Look(_) => driver.look(both),
+            job => panic!("{job:?}"),
+        }
+    }
+    assert_eq!(driver.told, ["exited @1#1 0"]);
+    driver.run_ended("@2");
+    while !matches!(driver.job, Some(Job::Kill(_))) {
+        match &driver.job {
+            Some(Job::Archive(_)) => driver.outcome(JobOutcome::Finished),
+            Some(Job::Look(_)) => driver.look(both),
+            job => panic!("{job:?}"),
+        }
+    }
+    driver.closed();
+    driver.look("life 1; @1#1 a dead 0 pid=7 ended=5");
+    let did = driver.take();
+    let refusal = "refuse 1: could not end @1 (a): sudo (pid 9, another user's) still runs";
+    assert!(did.contains(&refusal.to_owned()), "{did:?}");
+    assert_eq!(driver.told[1..], ["disappeared @2#1 userKilled"]);
+}
+
+#[test]
+fn a_live_run_ends_before_the_next_one_starts_in_its_slot() {
+    let mut driver = Driver::new(RUNS);
+    driver.ask(super::requests::launch_of("a", false));
+    driver.look(RUNS);
+    driver.did(&["look Reported barrier @1", "end @1 7 SIGTERM 10s"]);
+    driver.run_ended("@1");
+    let dead = "life 1; @1#1 a dead 143 pid=7 ended=5";
+    driver.look(dead);
+    driver.did(&["look Reported @1", "archive @1"]);
+    driver.outcome(JobOutcome::Finished);
+    driver.did(&["launch a"]);
+    driver.outcome(JobOutcome::Answered(
+        Box::new(Response::Done),
+        Some(window("@1")),
+    ));
+    driver.look("life 1; @1#2 a running pid=8");
+    assert_eq!(
+        driver.told,
+        ["exited @1#1 143 replaced by launcher", "rerun @1#2"]
+    );
+}
+
+#[test]
+fn launches_into_one_slot_follow_each_other() {
+    let mut driver = Driver::new(RUNS);
+    driver.ask(super::requests::launch_of("a", false));
+    driver.ask(super::requests::launch_of("a", false));
+    driver.look(RUNS);
+    driver.look(RUNS);
+    driver.run_ended("@1");
+    driver.look("life 1; @1#1 a dead 143 pid=7 ended=5");
+    driver.finish_chores();
+    driver.take();
+    driver.outcome(JobOutcome::Answered(
+        Box::new(Response::Done),
+        Some(window("@1")),
+    ));
+    driver.look("life 1; @1#2 a running pid=8");
+    let did = driver.take();
+    assert!(did.contains(&"end @1 8 SIGTERM 10s".to_owned()), "{did:?}");
+    driver.run_ended("@1");
+    driver.look("life 1; @1#2 a dead 143 pid=8 ended=5");
+    driver.did(&["look Reported @1", "archive @1"]);
+    driver.finish_chores();
+    driver.did(&["launch a"]);
+}
+
+#[test]
+fn a_launch_whose_client_has_left_makes_room_for_the_next() {
+    let mut driver = Driver::new(RUNS);
+    let first = driver.ask(super::requests::launch_of("a", false));
+    driver.ask(super::requests::launch_of("a", false));
+    driver.look(RUNS);
+    driver.look(RUNS);
+    driver.input(Input::Left(first));
+    let dead = "life 1; @1#1 a dead 143 pid=7 ended=5";
+    for _ in 0..2 {
+        driver.run_ended("@1");
+        driver.look(dead);
+        driver.finish_chores();
+    }
+    let did = driver.take();
+    assert!(did.contains(&"launch a".to_owned()), "{did:?}");
+}
+
+#[test]
+fn an_end_whose_launch_has_failed_is_told_like_any_other() {
+    let mut driver = Driver::new(RUNS);
+    driver.ask(super::requests::launch_of("a", false));
+    driver.look(RUNS);
+    driver.run_ended("@1");
+    let dead = "life 1; @1#1 a dead 143 pid=7 ended=5";
+    driver.look(dead);
+    driver.finish_chores();
+    driver.job = None;
+    driver.input(Input::Done(Err("tmux does not answer".to_owned())));
+    driver.look(dead);
+    assert_eq!(driver.told, ["exited @1#1 143"]);
+}
+
+#[test]
+fn a_run_ends_when_its_time_is_over() {
+    let runs = "life 1; @1#1 a running pid=7 started=1000000 limit=2000";
+    let mut driver = Driver::new(runs);
+    driver.after(1900);
+    let is_begun = |did: &[String]| did.iter().any(|did| did.starts_with("mark"));
+    assert!(!is_begun(&driver.take()));
+    driver.after(200);
+    assert!(is_begun(&driver.take()));
+    driver.marked();
+    driver.run_ended("@1");
+    driver.look("life 1; @1#1 a dead 143 pid=7 started=1000000 ended=5 limit=2000");
+    driver.finish_chores();
+    driver.closed();
+    driver.look("life 1");
+    assert_eq!(driver.told, ["disappeared @1#1 timedOut"]);
+}
+
+#[test]
+fn what_a_daemon_had_begun_the_next_one_finishes() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7 ending=userKilled");
+    assert!(driver.session.endings.contain(window("@1")));
+    let task = driver.session.task(window("@1")).unwrap();
+    assert_eq!(task.ending, Some(GoneReason::UserKilled));
+    driver.run_ended("@1");
+    driver.look("life 1; @1#1 a dead 0 pid=7 ended=5 ending=userKilled");
+    driver.finish_chores();
+    driver.closed();
+    driver.look("life 1");
+    assert_eq!(driver.told, ["disappeared @1#1 userKilled"]);
+}
+
+#[test]
+fn a_client_that_leaves_does_not_stop_what_has_begun() {
+    let mut driver = Driver::new(RUNS);
+    let request_id = driver.ask(kill(&["a"]));
+    driver.look(RUNS);
+    driver.marked();
+    driver.input(Input::Left(request_id));
+    driver.take();
+    driver.run_ended("@1");
+    driver.look("life 1; @1#1 a dead 0 pid=7 ended=5");
+    driver.finish_chores();
+    driver.closed();
+    driver.look("life 1");
+    assert_eq!(driver.told, ["disappeared @1#1 userKilled"]);
+    assert!(!driver.take().iter().any(|did| did.starts_with("answer")));
+}
+
+#[test]
+fn a_second_command_shortens_the_time_and_both_are_answered() {
+    let mut driver = Driver::new(RUNS);
+    driver.ask(kill(&["a"]));
+    driver.look(RUNS);
+    driver.marked();
+    driver.take();
+    driver.ask(Request::Kill {
+        tasks: vec!["a".to_owned()],
+        owner: Some("pi:1".to_owned()),
+        by_agent: true,
+        signal: None,
+        grace_ms: Some(0),
+    });
+    driver.look(RUNS);
+    driver.did(&["look Reported barrier", "end @1 7 SIGTERM 0ns asked"]);
+    driver.run_ended("@1");
+    driver.look("life 1; @1#1 a dead SIGKILL pid=7 ended=5");
+    driver.finish_chores();
+    driver.closed();
+    driver.look("life 1");
+    assert_eq!(driver.told, ["disappeared @1#1 userKilled"]);
+    let did = driver.take();
+    assert!(did.contains(&"answer 1".to_owned()), "{did:?}");
+    assert!(did.contains(&"answer 2".to_owned()), "{did:?}");
+}
