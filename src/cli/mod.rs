@@ -148,7 +148,7 @@ fn dispatch(context: &Context, command: Command) -> Execution<'_> {
         Command::Guide => Box::pin(ready(guide::run())),
         Command::Completions(args) => Box::pin(ready(completions::run(args))),
         Command::Man(args) => Box::pin(ready(man::run(&args))),
-        Command::Init(args) => Box::pin(ready(init::run(&args))),
+        Command::Init(args) => boxed(move || async move { init::run(context, &args).await }),
         Command::Agent(args) => boxed(move || agent::run(context, args)),
         #[cfg(feature = "mcp")]
         Command::Mcp(args) => boxed(move || async move { mcp::run(context, &args).await }),

@@ -76,7 +76,7 @@ pub(crate) use run::{LaunchWait, RunOptions, StartedRun, run};
 pub(crate) use search::search;
 pub(crate) use send::send;
 pub(crate) use session::{Session, SessionChoice};
-pub(crate) use shell_setup::{ShellSetup, ShellSetupError, UserProgram};
+pub(crate) use shell_setup::{ShellSetup, ShellSetupError, UserProgram, replace_user_file};
 pub(crate) use state_folders::{FolderUse, StateFolder, remove_state, state_folders};
 pub(crate) use succession::OlderDaemon;
 #[cfg(feature = "panel")]

@@ -467,11 +467,15 @@ fn what_is_no_hook_input_is_refused() {
 
 #[test]
 fn an_adapter_is_shown_then_written_then_removed() {
-    let world = World::new();
+    let mut world = World::new();
     let path = world.path("conf").join("opencode/plugin/tmux-task.js");
     let shown = world.task(["init", "opencode"]);
     assert_eq!(shown.ok(), format!("would write {}\n", path.display()));
     assert!(!path.exists());
+    let bin = world.path("bin");
+    fs::create_dir(&bin).unwrap();
+    world.script("bin/opencode", "#!/bin/sh\n");
+    world.prepend_path(&bin);
     world.task(["init", "opencode", "--write"]).ok();
     assert!(
         fs::read_to_string(&path)
@@ -505,8 +509,15 @@ fn a_client_that_is_missing_is_named() {
     assert_eq!(output.code, 1);
     assert!(output.err.contains("no program `pi` on PATH"), "{output}");
     assert!(output.err.contains("and put it on PATH"), "{output}");
+    for client in ["opencode", "claude", "codex"] {
+        let output = world.task(["init", client, "--write"]);
+        let expected = format!("tmux-task: init: no program `{client}` on PATH, so nothing was");
+        assert!(output.err.starts_with(&expected), "{output}");
+        assert_eq!((output.code, output.out.as_str()), (1, ""));
+    }
+    assert!(!world.path("conf/opencode").exists());
     let folder = world.path("xdg/tmux-task/adapters/pi");
-    assert!(!folder.exists());
+    assert!(!folder.parent().unwrap().exists());
     // Its files are removed also if the client was removed before.
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("index.ts"), "").unwrap();
@@ -517,6 +528,49 @@ fn a_client_that_is_missing_is_named() {
         "{output}"
     );
     assert!(!folder.exists());
+}
+
+#[test]
+fn a_client_that_fails_half_way_leaves_nothing_that_remove_does_not_take_away() {
+    let mut world = World::new();
+    let bin = world.path("bin");
+    fs::create_dir(&bin).unwrap();
+    let line = "case $* in *marketplace*add*) ;; *) echo 'not logged in' >&2; exit 1; esac";
+    world.script("bin/claude", &format!("#!/bin/sh\n{line}\n"));
+    world.prepend_path(&bin);
+    let folder = world.path("xdg/tmux-task/adapters/claude-code");
+    let written = world.task(["init", "claude", "--write"]);
+    let error =
+        "tmux-task: init: `claude plugin install tmux-task@tmux-task` failed: not logged in";
+    assert_eq!(written.code, 1, "{written}");
+    assert!(written.err.starts_with(error), "{written}");
+    assert!(
+        written
+            .err
+            .contains("hint: `tmux-task init claude --remove` "),
+        "{written}"
+    );
+    let plugin = folder.join(".claude-plugin/plugin.json");
+    let line = format!("wrote {}\n", plugin.display());
+    assert!(written.out.contains(&line), "{written}");
+    assert!(
+        written.out.contains("\nran claude plugin marketplace add "),
+        "{written}"
+    );
+    let removed = world.task(["init", "claude", "--remove"]);
+    assert_eq!(removed.code, 1, "{removed}");
+    for command in [
+        "uninstall tmux-task@tmux-task",
+        "marketplace remove tmux-task",
+    ] {
+        let error = format!("tmux-task: init: `claude plugin {command}` failed: not logged in\n");
+        assert!(removed.err.contains(&error), "{removed}");
+    }
+    let line = format!("removed {}\n", plugin.display());
+    assert!(removed.out.contains(&line), "{removed}");
+    assert!(!folder.exists());
+    let again = world.task(["init", "claude", "--remove"]);
+    assert!(again.ok().starts_with("nothing to remove: "), "{again}");
 }
 
 // --- opencode
