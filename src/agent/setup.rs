@@ -325,6 +325,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::paths::adapter_file;
 
     fn setup(client: AgentClient, home: &Path) -> Setup {
         let env = |name: &str| (name == "HOME").then(|| home.as_os_str().to_owned());
@@ -438,6 +439,17 @@ mod tests {
         assert_ne!(fs::read_to_string(&real).unwrap(), "old");
         // Nothing else is left in the folder.
         assert_eq!(fs::read_dir(&setup.folder).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn an_adapter_that_is_installed_is_recognized() {
+        let home = Path::new("/h");
+        let env = |name: &str| (name == "HOME").then(|| home.as_os_str().to_owned());
+        for client in AgentClient::ALL {
+            let file = adapter_file(client.name(), &env).unwrap();
+            assert!(setup(client, home).paths().contains(&file), "{file:?}");
+        }
+        assert_eq!(adapter_file("gemini", &env), None);
     }
 
     #[tokio::test]

@@ -140,7 +140,7 @@ fn dispatch(context: &Context, command: Command) -> Execution<'_> {
         Command::KillAll(args) => boxed(move || kill::kill_all(context, args)),
         Command::Prune(args) => boxed(move || kill::prune(context, args)),
         Command::Status(args) => boxed(move || status::run(context, args)),
-        Command::Config(args) => Box::pin(ready(config::run(context, &args))),
+        Command::Config(args) => boxed(move || async move { config::run(context, &args).await }),
         Command::Doctor(args) => boxed(move || doctor::run(context, args)),
         Command::Attach(args) => boxed(move || attach::run(context, args)),
         #[cfg(feature = "panel")]

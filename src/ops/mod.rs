@@ -40,6 +40,7 @@ mod state_folders;
 mod succession;
 #[cfg(feature = "panel")]
 mod task_stream;
+mod undelivered;
 mod up;
 mod wait;
 
@@ -54,8 +55,10 @@ pub(crate) use bring_up::{
 pub(crate) use caller::Caller;
 pub(crate) use consumers::{list_consumers, remove_consumer};
 pub(crate) use daemon::{daemon_status, stop_daemon};
-pub(crate) use doctor::{Check, EndsWith, Finding, OnPath, Severity, Subject, Survivor, examine};
-pub(crate) use error::{ErrorKind, OpsError, STOP_OLDER_DAEMON};
+pub(crate) use doctor::{
+    Behind, Check, EndsWith, Finding, OnPath, Severity, Subject, Survivor, examine,
+};
+pub(crate) use error::{APPLY_CONFIG, ErrorKind, OpsError, STOP_OLDER_DAEMON};
 #[cfg(feature = "mcp")]
 pub(crate) use events::{EventQuery, Events, FeedEvent, end_of_events, next_events};
 pub(crate) use everywhere::{Everywhere, list_everywhere};
@@ -81,6 +84,7 @@ pub(crate) use state_folders::{FolderUse, StateFolder, remove_state, state_folde
 pub(crate) use succession::OlderDaemon;
 #[cfg(feature = "panel")]
 pub(crate) use task_stream::{task_stream, task_stream_at};
+pub(crate) use undelivered::{Undelivered, undelivered};
 pub(crate) use up::{FileTaskRun, WindowsDown, plan_tasks, windows_down};
 pub(crate) use wait::{
     CHANNEL, check_texts, find_to_wait, signal_channel, wait, wait_for_channel, wait_for_task,

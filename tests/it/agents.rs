@@ -463,6 +463,78 @@ fn what_is_no_hook_input_is_refused() {
     );
 }
 
+// --- without an adapter
+
+/// Runs a task of the owner and returns what it says on standard error.
+#[track_caller]
+fn said(world: &World, owner: (&str, &str), args: &[&str]) -> String {
+    let mut command = world.command(World::program());
+    command.args(args).env(owner.0, owner.1);
+    let output = Output::of(command);
+    output.ok();
+    output.err
+}
+
+#[test]
+fn a_conversation_that_gets_no_messages_is_told_once() {
+    let world = World::new();
+    let run = |name: &'static str| ["run", name, "--", "sleep 1000"];
+    let claude = ("CLAUDE_CODE_SESSION_ID", "abc");
+    let expected = "tmux-task: run: nothing delivers messages to claude:abc\n\
+        hint: `tmux-task wait own` waits for the task, or `tmux-task init claude --write` \
+        installs what delivers messages\n";
+    // Whoever waits needs no message.
+    let waits = ["run", "short", "--wait", "--", "true"];
+    assert_eq!(said(&world, claude, &waits), "");
+    assert_eq!(said(&world, claude, &run("own")), expected);
+    assert_eq!(said(&world, claude, &run("more")), "");
+    let other = said(&world, ("TMUX_TASK_OWNER", "mine:1"), &run("own"));
+    let expected = "tmux-task: run: nothing delivers messages to mine:1\n\
+        hint: `tmux-task wait own` waits for the task\n";
+    assert_eq!(other, expected);
+    assert_eq!(said(&world, ("TMUX_TASK_OWNER", ""), &run("persons")), "");
+    let json = ["run", "json", "--json", "--", "sleep 1000"];
+    let mut command = world.command(World::program());
+    command.args(json).env("PI_SESSION_ID", "p");
+    let output = Output::of(command);
+    serde_json::from_str::<Value>(output.ok()).unwrap();
+    assert!(
+        output.err.contains("nothing delivers messages to pi:p"),
+        "{output}"
+    );
+}
+
+#[test]
+fn a_conversation_that_gets_messages_is_told_nothing() {
+    let world = World::new();
+    world.daemon();
+    let run = |owner: &str| {
+        let args = ["run", "t", "--", "sleep 1000"];
+        said(&world, ("TMUX_TASK_OWNER", owner), &args)
+    };
+    // Its adapter reads, or did a moment ago.
+    let adapter = adapter(&world, &["pi", "--id", "p"]);
+    until_following(&adapter, "p");
+    assert_eq!(run("pi:p"), "");
+    adapter.signal(Signal::KILL);
+    world.until_true("nobody follows it", || {
+        world.daemon_status()["consumers"][0]["reader"].is_null()
+    });
+    assert_eq!(run("pi:p"), "");
+    // The adapter of the client is installed and does not read now.
+    let file = world.path("xdg/tmux-task/adapters/claude-code/.claude-plugin/plugin.json");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "{}").unwrap();
+    assert_eq!(run("claude:c"), "");
+    // A reader for another owner is none, a harness that reads all messages is one.
+    let others = world.start(["feed", "--follow", "--owner", "pi:p"]);
+    others.records_until(|record| record["kind"] == "sync");
+    assert!(run("pi:other").contains("nothing delivers messages to pi:other"));
+    let all = world.start(["feed", "--follow"]);
+    all.records_until(|record| record["kind"] == "sync");
+    assert_eq!(run("pi:third"), "");
+}
+
 // --- init
 
 #[test]
