@@ -90,8 +90,11 @@ async fn show(context: &Context, args: Json) -> Result<(), Failure> {
         let source = at.map_or("default".to_owned(), |at| format!("line {at}"));
         let of_this = pending.iter().find(|one| one.key == *key);
         let differs = of_this.map(|one| {
-            let present = one.of_daemon.as_deref().map(|value| of_running(key, value));
-            let has = present.map(|value| format!(" (it has {value})"));
+            let has = one.of_daemon.as_deref().map(|running| {
+                let running = of_running(key, running);
+                let other = if running == value { "another " } else { "" };
+                format!(" (it has {other}{running})")
+            });
             format!(", not in the daemon yet{}", has.unwrap_or_default())
         });
         let source = format!("{source}{}", differs.unwrap_or_default());
@@ -112,13 +115,13 @@ async fn show(context: &Context, args: Json) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns a value of the running daemon: of a sink, only of what kind it is.
-fn of_running(key: &str, value: &str) -> String {
-    if !key.starts_with("sink.") {
-        return value.to_owned();
+/// Returns a value of the running daemon: of a sink only its kind, as in the present settings.
+fn of_running<'a>(key: &str, value: &'a str) -> &'a str {
+    if key.starts_with("sink.") {
+        value.split(' ').next().unwrap_or_default()
+    } else {
+        value
     }
-    let kind = value.split(' ').next().unwrap_or_default();
-    format!("another {kind}")
 }
 
 fn file_line(shown: &ShownConfig, of_daemon: Option<&DaemonConfig>) -> String {

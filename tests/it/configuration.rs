@@ -139,7 +139,7 @@ fn what_the_running_daemon_does_not_have_is_marked() {
     fs::write(&file, "notices = []\n").unwrap();
     assert_eq!(
         source(&world, "sink.a"),
-        "removed, the daemon still has another shell"
+        "removed, the daemon still has shell"
     );
     assert_eq!(
         source(&world, "logs.keep-runs"),

@@ -207,7 +207,7 @@ mod tests {
             behind: behind(30),
             reader: 4,
         };
-        check(&[stuck.clone()], 30 * MINUTE, &[expected]);
+        check(std::slice::from_ref(&stuck), 30 * MINUTE, &[expected]);
         let expected = Finding::Consumers {
             number: 1,
             behind: vec![("stuck".to_owned(), behind(5))],
