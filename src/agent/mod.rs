@@ -8,6 +8,7 @@
 
 mod app_server;
 pub(crate) mod claude;
+mod client_command;
 pub(crate) mod codex;
 mod codex_thread;
 mod conversation;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+pub(crate) use client_command::CommandError;
 pub(crate) use codex_thread::Reachable;
 pub(crate) use conversation::AgentClient;
 pub(crate) use setup::{Setup, SetupError};

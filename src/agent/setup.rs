@@ -1,14 +1,16 @@
 //! Installs adapters: which files go where, and which commands of the client make it use them. The
 //! adapters' files are part of the program.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::time::Duration;
 
+use super::client_command::{CommandError, run, shown};
 use super::conversation::AgentClient;
+use crate::ops::replace_user_file;
 use crate::paths::{Env, adapters_folder, folder_of};
 
 /// Why an adapter was not installed or removed.
@@ -29,22 +31,13 @@ pub(crate) enum SetupError {
     /// The client is not installed.
     #[error("no program `{}` on PATH, so nothing was written", .0.display())]
     NoProgram(PathBuf),
-    /// The client's program does not start.
-    #[error("could not start `{}`", .program.display())]
-    Spawn {
-        program: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// The client's command failed.
-    #[error("`{command}` failed: {reply}")]
-    Command {
-        command: String,
-        /// The last line that it wrote.
-        reply: String,
-    },
+    /// A command of the client did not succeed.
+    #[error(transparent)]
+    Command(#[from] CommandError),
 }
+
+/// How long a command of a client may take: it starts a runtime, and may ask a server.
+const COMMAND_LIMIT: Duration = Duration::from_secs(30);
 
 /// Where programs are looked for without `PATH`.
 const USUAL_PATH: &str = "/bin:/usr/bin";
@@ -112,6 +105,8 @@ const CLAUDE_PLUGIN: &str = "tmux-task@tmux-task";
 /// What installing and removing an adapter does.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Setup {
+    /// The client's program.
+    program: &'static str,
     folder: PathBuf,
     files: &'static [AdapterFile],
     /// Whether the folder is the adapter's own.
@@ -122,8 +117,17 @@ pub(crate) struct Setup {
     programs: Vec<PathBuf>,
 }
 
+/// What installing an adapter did, up to the first error.
+#[derive(Debug, Default)]
+pub(crate) struct Installation {
+    pub(crate) written: Vec<PathBuf>,
+    /// The client's commands that were run, as a shell would read them.
+    pub(crate) run: Vec<String>,
+    pub(crate) error: Option<SetupError>,
+}
+
 /// What removing an adapter did.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct Removal {
     /// Whether there was an adapter.
     pub(crate) was_installed: bool,
@@ -131,6 +135,8 @@ pub(crate) struct Removal {
     pub(crate) run: Vec<String>,
     /// Those that were not run, because the client is gone.
     pub(crate) not_run: Vec<String>,
+    /// Why others failed. The files are removed nevertheless.
+    pub(crate) failed: Vec<CommandError>,
 }
 
 impl Setup {
@@ -144,6 +150,7 @@ impl Setup {
         let adapters = adapters_folder(env).ok_or(SetupError::NoHome)?;
         let path = env("PATH").unwrap_or_else(|| USUAL_PATH.into());
         let programs = std::env::split_paths(&path).collect();
+        let program = client.name();
         Ok(match client {
             AgentClient::Pi => {
                 let folder = adapters.join("pi");
@@ -153,6 +160,7 @@ impl Setup {
                     vec![command]
                 };
                 Self {
+                    program,
                     files: &PI,
                     owns_folder: true,
                     install: with_folder("install"),
@@ -166,6 +174,7 @@ impl Setup {
                 let mut add = words(&["claude", "plugin", "marketplace", "add"]);
                 add.push(folder.clone().into());
                 Self {
+                    program,
                     files: &CLAUDE,
                     owns_folder: true,
                     install: vec![add, words(&["claude", "plugin", "install", CLAUDE_PLUGIN])],
@@ -188,6 +197,7 @@ impl Setup {
                 }
                 add.extend(words(&["--", "tmux-task", "mcp"]));
                 Self {
+                    program,
                     folder: adapters.join("codex"),
                     files: &CODEX,
                     owns_folder: true,
@@ -197,6 +207,7 @@ impl Setup {
                 }
             }
             AgentClient::Opencode => Self {
+                program,
                 folder: home_folder(env, "XDG_CONFIG_HOME", ".config")?.join("opencode/plugin"),
                 files: &OPENCODE,
                 owns_folder: false,
@@ -220,33 +231,40 @@ impl Setup {
 
     /// Writes the files and runs the client's commands. An adapter that is installed already is
     /// brought up to date. Without the client, nothing is written.
-    ///
-    /// # Errors
-    ///
-    /// When the client is not installed, a file cannot be written or a command fails.
-    pub(crate) fn install(&self) -> Result<(), SetupError> {
-        let mut programs = self.install.iter().filter_map(|words| words.first());
-        if let Some(missing) = programs.find(|program| !self.is_on_path(program)) {
-            return Err(SetupError::NoProgram(missing.into()));
-        }
-        for (name, contents) in self.files {
-            let path = self.folder.join(name);
-            let folder = path.parent().unwrap_or(&self.folder);
-            fs::create_dir_all(folder)
-                .and_then(|()| fs::write(&path, contents))
-                .map_err(|source| SetupError::File { path, source })?;
-        }
-        self.install.iter().try_for_each(|words| run(words))
+    pub(crate) async fn install(&self) -> Installation {
+        let mut done = Installation::default();
+        done.error = self.install_into(&mut done).await.err();
+        done
     }
 
-    /// Runs the client's commands, if the client is still there, and removes the files. Without files,
-    /// no command runs.
+    async fn install_into(&self, done: &mut Installation) -> Result<(), SetupError> {
+        if !self.has_client() {
+            return Err(SetupError::NoProgram(self.program.into()));
+        }
+        for (path, (_, contents)) in self.paths().into_iter().zip(self.files) {
+            // Where a link leads, what it leads to.
+            let real = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+            if let Err(source) = replace_user_file(&real, contents.as_bytes()) {
+                return Err(SetupError::File { path, source });
+            }
+            done.written.push(path);
+        }
+        for words in &self.install {
+            run(words, COMMAND_LIMIT).await?;
+            done.run.push(shown(words));
+        }
+        Ok(())
+    }
+
+    /// Runs the client's commands, if the client is still there, and removes the files, also if a
+    /// command fails. Without files, no command runs.
     ///
     /// # Errors
     ///
-    /// When a file cannot be removed or a command fails.
-    pub(crate) fn remove(&self) -> Result<Removal, SetupError> {
-        if !self.paths().iter().any(|path| path.exists()) {
+    /// When a file cannot be removed.
+    pub(crate) async fn remove(&self) -> Result<Removal, SetupError> {
+        let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
+        if !self.paths().iter().any(is_there) {
             return Ok(Removal::default());
         }
         let mut removal = Removal {
@@ -254,14 +272,13 @@ impl Setup {
             ..Removal::default()
         };
         for words in &self.remove {
-            if words
-                .first()
-                .is_some_and(|program| self.is_on_path(program))
-            {
-                run(words)?;
-                removal.run.push(shown(words));
-            } else {
+            if !self.has_client() {
                 removal.not_run.push(shown(words));
+                continue;
+            }
+            match run(words, COMMAND_LIMIT).await {
+                Ok(()) => removal.run.push(shown(words)),
+                Err(error) => removal.failed.push(error),
             }
         }
         for path in self.paths() {
@@ -284,10 +301,10 @@ impl Setup {
         Ok(removal)
     }
 
-    /// Whether the program can be started by its name.
-    fn is_on_path(&self, program: &OsStr) -> bool {
+    /// Whether the client's program can be started by its name.
+    fn has_client(&self) -> bool {
         self.programs.iter().any(|folder| {
-            let found = fs::metadata(folder.join(program));
+            let found = fs::metadata(folder.join(self.program));
             found.is_ok_and(|found| found.is_file() && found.permissions().mode() & EXECUTABLE != 0)
         })
     }
@@ -303,115 +320,148 @@ fn home_folder(env: Env<'_>, variable: &str, usual: &str) -> Result<PathBuf, Set
     }
 }
 
-fn shown(words: &[OsString]) -> String {
-    let word = |word: &OsString| {
-        let word = word.to_string_lossy();
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-@:+".contains(c);
-        if word.chars().all(is_plain) {
-            word.into_owned()
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    };
-    words.iter().map(word).collect::<Vec<_>>().join(" ")
-}
-
-fn run(words: &[OsString]) -> Result<(), SetupError> {
-    let Some((program, args)) = words.split_first() else {
-        return Ok(());
-    };
-    let output = Command::new(program)
-        .args(args)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|source| SetupError::Spawn {
-            program: Path::new(program).to_owned(),
-            source,
-        })?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    let last = said.lines().rfind(|line| !line.trim().is_empty());
-    Err(SetupError::Command {
-        command: shown(words),
-        reply: last.unwrap_or("it said nothing").to_owned(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::paths::adapter_file;
 
     fn setup(client: AgentClient, home: &Path) -> Setup {
         let env = |name: &str| (name == "HOME").then(|| home.as_os_str().to_owned());
         Setup::of(client, &env).unwrap()
     }
 
-    #[test]
-    fn an_adapter_is_installed_and_removed_without_a_trace() {
+    /// A folder with a program of this name, which runs this line of `sh`.
+    fn client(home: &Path, name: &str, line: &str) -> PathBuf {
+        let bin = home.join("bin");
+        fs::create_dir_all(&bin).unwrap();
+        fs::write(bin.join(name), format!("#!/bin/sh\n{line}\n")).unwrap();
+        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        bin
+    }
+
+    #[tokio::test]
+    async fn an_adapter_is_installed_and_removed_without_a_trace() {
         let home = tempfile::tempdir().unwrap();
-        for client in [
-            AgentClient::Pi,
-            AgentClient::Claude,
-            AgentClient::Codex,
-            AgentClient::Opencode,
-        ] {
-            let mut setup = setup(client, home.path());
+        for of in AgentClient::ALL {
+            let mut setup = setup(of, home.path());
+            setup.programs = vec![client(home.path(), of.name(), "")];
             (setup.install, setup.remove) = (Vec::new(), Vec::new());
             for _ in 0..2 {
-                setup.install().unwrap();
+                let done = setup.install().await;
+                assert!(done.error.is_none(), "{done:?}");
+                assert_eq!(done.written, setup.paths());
                 assert!(setup.paths().iter().all(|path| path.exists()));
             }
             for is_there in [true, false] {
-                assert_eq!(setup.remove().unwrap().was_installed, is_there);
+                assert_eq!(setup.remove().await.unwrap().was_installed, is_there);
                 assert!(!setup.paths().iter().any(|path| path.exists()));
             }
             assert_eq!(setup.folder.exists(), !setup.owns_folder);
         }
     }
 
-    #[test]
-    fn without_the_client_nothing_is_written_and_all_is_removed() {
+    #[tokio::test]
+    async fn without_the_client_nothing_is_written_and_all_is_removed() {
         let home = tempfile::tempdir().unwrap();
-        let bin = home.path().join("bin");
-        fs::create_dir(&bin).unwrap();
-        for (client, name, n_commands) in [
-            (AgentClient::Pi, "pi", 1),
-            (AgentClient::Claude, "claude", 2),
-            (AgentClient::Codex, "codex", 1),
+        for (of, n_commands) in [
+            (AgentClient::Pi, 1),
+            (AgentClient::Claude, 2),
+            (AgentClient::Codex, 1),
+            (AgentClient::Opencode, 0),
         ] {
-            let mut setup = setup(client, home.path());
+            let mut setup = setup(of, home.path());
+            let bin = client(home.path(), of.name(), "");
             setup.programs = vec![home.path().join("no such folder"), bin.clone()];
-            let program = bin.join(name);
+            let program = bin.join(of.name());
             // A file of this name that cannot be executed is not the client.
-            fs::write(&program, "#!/bin/sh\n").unwrap();
-            let error = setup.install().unwrap_err();
-            assert!(matches!(error, SetupError::NoProgram(_)), "{error}");
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o644)).unwrap();
+            let done = setup.install().await;
+            assert!(matches!(done.error, Some(SetupError::NoProgram(_))));
+            assert_eq!(done.written, [""; 0].map(PathBuf::from));
             assert!(!setup.folder.exists());
 
             fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
             setup.install = Vec::new();
-            setup.install().unwrap();
+            assert!(setup.install().await.error.is_none());
             fs::remove_file(&program).unwrap();
-            let removal = setup.remove().unwrap();
+            let removal = setup.remove().await.unwrap();
             assert!(removal.was_installed);
             assert_eq!(removal.run, [""; 0]);
             assert_eq!(removal.not_run.len(), n_commands);
-            assert!(!setup.folder.exists());
+            assert!(!setup.paths().iter().any(|path| path.exists()));
         }
     }
 
+    #[tokio::test]
+    async fn what_was_done_before_an_error_is_reported_and_can_be_removed() {
+        let home = tempfile::tempdir().unwrap();
+        let mut setup = setup(AgentClient::Claude, home.path());
+        let line = "case $* in *add*) ;; *) echo not now; exit 7; esac";
+        let bin = client(home.path(), "claude", line);
+        let program = bin.join("claude");
+        setup.programs = vec![bin];
+        for words in setup.install.iter_mut().chain(&mut setup.remove) {
+            words[0] = program.clone().into();
+        }
+        let done = setup.install().await;
+        assert_eq!(done.written, setup.paths());
+        assert_eq!(done.run.len(), 1);
+        let error = done.error.unwrap().to_string();
+        assert!(error.ends_with("failed: not now"), "{error}");
+
+        let removal = setup.remove().await.unwrap();
+        assert_eq!(removal.failed.len(), 2);
+        assert!(removal.failed[0].to_string().ends_with("failed: not now"));
+        assert!(!setup.folder.exists());
+    }
+
+    #[tokio::test]
+    async fn files_are_replaced_as_a_whole_and_links_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let mut setup = setup(AgentClient::Opencode, home.path());
+        setup.programs = vec![client(home.path(), "opencode", "")];
+        let path = setup.paths().remove(0);
+        assert!(setup.install().await.error.is_none());
+        // Who has the old file open continues with the old text.
+        fs::write(&path, "old").unwrap();
+        let old = fs::File::open(&path).unwrap();
+        assert!(setup.install().await.error.is_none());
+        assert_eq!(io::read_to_string(old).unwrap(), "old");
+        // A link of a user who keeps such files elsewhere.
+        let real = home.path().join("real.js");
+        fs::rename(&path, &real).unwrap();
+        fs::write(&real, "old").unwrap();
+        std::os::unix::fs::symlink(&real, &path).unwrap();
+        assert!(setup.install().await.error.is_none());
+        assert!(path.is_symlink());
+        assert_ne!(fs::read_to_string(&real).unwrap(), "old");
+        // Nothing else is left in the folder.
+        assert_eq!(fs::read_dir(&setup.folder).unwrap().count(), 1);
+    }
+
     #[test]
-    fn files_of_others_stay() {
+    fn an_adapter_that_is_installed_is_recognized() {
+        let home = Path::new("/h");
+        let env = |name: &str| (name == "HOME").then(|| home.as_os_str().to_owned());
+        for client in AgentClient::ALL {
+            let file = adapter_file(client.name(), &env).unwrap();
+            assert!(setup(client, home).paths().contains(&file), "{file:?}");
+        }
+        assert_eq!(adapter_file("gemini", &env), None);
+    }
+
+    #[tokio::test]
+    async fn files_of_others_stay() {
         let home = tempfile::tempdir().unwrap();
         let mut setup = setup(AgentClient::Pi, home.path());
+        setup.programs = vec![client(home.path(), "pi", "")];
         (setup.install, setup.remove) = (Vec::new(), Vec::new());
-        setup.install().unwrap();
+        assert!(setup.install().await.error.is_none());
         let other = setup.folder.join("mine.ts");
         fs::write(&other, "").unwrap();
-        setup.remove().unwrap();
+        setup.remove().await.unwrap();
         assert!(other.exists());
     }
 
@@ -444,15 +494,6 @@ mod tests {
             codex.install_commands(),
             ["codex mcp add tmux-task --env 'XDG_RUNTIME_DIR=/run/user/1 0' -- tmux-task mcp"]
         );
-    }
-
-    #[test]
-    fn a_command_that_fails_is_reported_with_what_it_said() {
-        let words = ["sh", "-c", "echo no such thing >&2; exit 3"].map(OsString::from);
-        let error = run(&words).unwrap_err().to_string();
-        assert!(error.ends_with("failed: no such thing"), "{error}");
-        let error = run(&["/no/such/program".into()]).unwrap_err().to_string();
-        assert_eq!(error, "could not start `/no/such/program`");
     }
 
     #[test]

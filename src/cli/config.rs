@@ -1,16 +1,19 @@
 //! `config show` and `config example`.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::args::{Config, ConfigCommand, Json};
 use super::context::Context;
 use super::failure::{Failure, Kind};
 use super::output;
-use crate::config::{self, Setting, ShownConfig};
-use crate::model::text;
-use crate::ops::lookup;
+use crate::config::{self, PendingSetting, Setting, ShownConfig, is_of_daemon, pending_settings};
+use crate::model::{text, with_causes};
+use crate::ops::{self, ErrorKind, lookup};
+use crate::wire::DaemonConfig;
 
 const WHAT: &str = "config";
 
@@ -20,6 +23,9 @@ const MAX_CHARS: usize = 4096;
 /// Values are padded up to this column, so that the sources are below each other.
 const COLUMN: usize = 48;
 
+/// How long the daemon, and tmux if it is asked where the session is, may take to answer.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
+
 /// A value that options and variables select.
 struct SelectedValue {
     key: &'static str,
@@ -28,41 +34,137 @@ struct SelectedValue {
     by: Option<&'static str>,
 }
 
-pub(super) fn run(context: &Context, args: &Config) -> Result<(), Failure> {
+/// The configuration of the running daemon, compared with the file.
+struct OfDaemon {
+    config: DaemonConfig,
+    pending: Vec<PendingSetting>,
+}
+
+pub(super) async fn run(context: &Context, args: &Config) -> Result<(), Failure> {
     match args.command {
         ConfigCommand::Example => output::text(config::EXAMPLE),
-        ConfigCommand::Show(json) => show(context, json),
+        ConfigCommand::Show(json) => show(context, json).await,
     }
 }
 
-fn show(context: &Context, args: Json) -> Result<(), Failure> {
-    let shown = config::show(&lookup).map_err(|error| Failure::of(Kind::Failed, WHAT, &error))?;
+async fn show(context: &Context, args: Json) -> Result<(), Failure> {
+    // The daemon is asked with a time limit of its own.
+    context.limit.lift();
+    let shown = config::show(&lookup).map_err(|error| {
+        Failure::of(Kind::Failed, WHAT, &error)
+            .with_hint("a running daemon keeps the settings that it has; no other one starts")
+    })?;
     let selected = selected(context)?;
+    let of_daemon = match ask_daemon(context).await? {
+        DaemonAnswer::None => None,
+        DaemonAnswer::Config(config) => {
+            let pending = pending_settings(&shown.comparables(), &config.settings);
+            Some(OfDaemon { config, pending })
+        }
+        DaemonAnswer::Unknown(why) => {
+            output::note(&format!(
+                "tmux-task: {WHAT}: whether the daemon has these settings is not known: {why}"
+            ));
+            None
+        }
+    };
     if args.json {
-        return print_json(&shown, &selected);
+        return print_json(&shown, &selected, of_daemon.as_ref());
     }
     let mut lines = Vec::new();
     for SelectedValue { key, value, by } in &selected {
         let source = by.map_or_else(|| "default".to_owned(), str::to_owned);
         lines.push(line(key, value, &source));
     }
-    let path = shown.file.as_ref().map(|file| one_line(file.path()));
-    lines.push(match (&path, shown.exists) {
-        (Some(path), true) => format!("\n# {path}"),
-        (Some(path), false) => format!("\n# {path} (there is no such file)"),
-        (None, _) => "\n# no file: there is no home directory".to_owned(),
-    });
-    for Setting {
-        key,
-        value,
-        line: at,
-    } in &shown.settings
-    {
+    let of_daemon = of_daemon.as_ref();
+    lines.push(file_line(&shown, of_daemon.map(|one| &one.config)));
+    let pending = of_daemon.map_or(&[][..], |one| &one.pending);
+    for setting in &shown.settings {
+        let Setting {
+            key,
+            value,
+            line: at,
+            ..
+        } = setting;
         let value = value.as_deref().unwrap_or("(none)");
         let source = at.map_or("default".to_owned(), |at| format!("line {at}"));
+        let of_this = pending.iter().find(|one| one.key == *key);
+        let differs = of_this.map(|one| {
+            let has = one.of_daemon.as_deref().map(|running| {
+                let running = of_running(key, running);
+                let other = if running == value { "another " } else { "" };
+                format!(" (it has {other}{running})")
+            });
+            format!(", not in the daemon yet{}", has.unwrap_or_default())
+        });
+        let source = format!("{source}{}", differs.unwrap_or_default());
         lines.push(line(key, value, &source));
     }
-    output::lines(lines.iter().map(String::as_str))
+    for PendingSetting { key, of_daemon, .. } in pending.iter().filter(|one| !one.is_set) {
+        let value = of_running(key, of_daemon.as_deref().unwrap_or_default());
+        lines.push(line(
+            key,
+            "(none)",
+            &format!("removed, the daemon still has {value}"),
+        ));
+    }
+    output::lines(lines.iter().map(String::as_str))?;
+    if !pending.is_empty() {
+        output::note(&format!("hint: {}", ops::APPLY_CONFIG));
+    }
+    Ok(())
+}
+
+/// Returns a value of the running daemon: of a sink only its kind, as in the present settings.
+fn of_running<'a>(key: &str, value: &'a str) -> &'a str {
+    if key.starts_with("sink.") {
+        value.split(' ').next().unwrap_or_default()
+    } else {
+        value
+    }
+}
+
+fn file_line(shown: &ShownConfig, of_daemon: Option<&DaemonConfig>) -> String {
+    let Some(path) = shown.path() else {
+        return "\n# no file: there is no home directory".to_owned();
+    };
+    let missing = (!shown.exists).then(|| "there is no such file".to_owned());
+    let read = of_daemon.and_then(|config| match &config.file {
+        Some(other) if *other != path => Some(format!("the daemon has read {other}")),
+        Some(_) if config.exists && !shown.exists => Some("the daemon has read it".to_owned()),
+        Some(_) | None => None,
+    });
+    let remarks: Vec<String> = missing.into_iter().chain(read).collect();
+    if remarks.is_empty() {
+        format!("\n# {path}")
+    } else {
+        format!("\n# {path} ({})", remarks.join("; "))
+    }
+}
+
+/// What is known of the daemon's configuration.
+enum DaemonAnswer {
+    /// None runs, or one of an earlier version, which `doctor` reports.
+    None,
+    Config(DaemonConfig),
+    /// Why it is not known.
+    Unknown(String),
+}
+
+async fn ask_daemon(context: &Context) -> Result<DaemonAnswer, Failure> {
+    let mut session = context.given(WHAT)?;
+    let asked = timeout(ANSWERS_WITHIN, ops::daemon_status(&mut session)).await;
+    Ok(match asked {
+        Ok(Ok(status)) => status
+            .config
+            .map_or(DaemonAnswer::None, DaemonAnswer::Config),
+        Ok(Err(error)) if error.kind() == ErrorKind::Missing => DaemonAnswer::None,
+        Ok(Err(error)) => DaemonAnswer::Unknown(with_causes(&error)),
+        Err(_) => DaemonAnswer::Unknown(format!(
+            "no answer within {} s; `tmux-task doctor` finds out why",
+            ANSWERS_WITHIN.as_secs()
+        )),
+    })
 }
 
 fn line(key: &str, value: &str, source: &str) -> String {
@@ -70,7 +172,11 @@ fn line(key: &str, value: &str, source: &str) -> String {
     format!("{set:COLUMN$}  # {source}")
 }
 
-fn print_json(shown: &ShownConfig, selected: &[SelectedValue]) -> Result<(), Failure> {
+fn print_json(
+    shown: &ShownConfig,
+    selected: &[SelectedValue],
+    of_daemon: Option<&OfDaemon>,
+) -> Result<(), Failure> {
     let selected: Vec<Value> = selected
         .iter()
         .map(|SelectedValue { key, value, by }| {
@@ -85,16 +191,32 @@ fn print_json(shown: &ShownConfig, selected: &[SelectedValue]) -> Result<(), Fai
     let settings: Vec<Value> = shown
         .settings
         .iter()
-        .map(|Setting { key, value, line }| {
+        .map(|setting| {
+            let Setting {
+                key, value, line, ..
+            } = setting;
             let source = if line.is_some() { "file" } else { "default" };
-            json!({"key": key, "value": value, "source": source, "line": line})
+            let in_daemon = of_daemon
+                .filter(|_| is_of_daemon(key))
+                .map(|one| one.pending.iter().all(|pending| pending.key != *key));
+            json!({
+                "key": key, "value": value, "source": source, "line": line, "inDaemon": in_daemon,
+            })
         })
         .collect();
+    let daemon = of_daemon.map(|OfDaemon { config, pending }| {
+        let pending: Vec<Value> = pending
+            .iter()
+            .map(|one| json!({"key": one.key, "isSet": one.is_set, "inDaemon": one.of_daemon}))
+            .collect();
+        json!({"file": config.file, "exists": config.exists, "pending": pending})
+    });
     output::json(&json!({
-        "file": shown.file.as_ref().map(|file| one_line(file.path())),
+        "file": shown.path(),
         "exists": shown.exists,
         "selected": selected,
         "settings": settings,
+        "daemon": daemon,
     }))
 }
 

@@ -14,7 +14,9 @@ use crate::daemon::{self, DaemonError, LockError, Options, ServiceManager};
 use crate::model::owner_of_environment;
 use crate::ops::{self, Session, lookup};
 use crate::paths::name_in;
-use crate::wire::{ConsumerStatus, DaemonStatus, Filter, ReaderStart, SINK_PREFIX, SinkStatus};
+use crate::wire::{
+    ConsumerStatus, DaemonConfig, DaemonStatus, Filter, ReaderStart, SINK_PREFIX, SinkStatus,
+};
 
 pub(super) async fn run(context: &Context, args: Daemon) -> Result<(), Failure> {
     match args.command {
@@ -65,8 +67,14 @@ async fn detach(context: &Context, args: &Supervise) -> Result<(), Failure> {
 
 async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
     let session = session(context, &args).await?;
-    let config = config::load(&lookup)
+    let shown = config::show(&lookup)
         .map_err(|error| Failure::of(Kind::Failed, "configuration", &error))?;
+    let shown_config = DaemonConfig {
+        file: shown.path(),
+        exists: shown.exists,
+        settings: shown.comparables(),
+    };
+    let config = shown.config;
     // A harness starts it for a conversation. A user's daemon ends nothing by itself.
     let has_harness = args.session_id.is_some() || owner_of_environment(&lookup).is_some();
     let in_background = args.as_child.is_some();
@@ -90,6 +98,7 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
             .flatten(),
         stdout: args.stdout,
         config,
+        shown_config,
     };
     if in_background {
         leave_terminal()?;

@@ -8,7 +8,7 @@ use super::context::Context;
 use super::failure::{Failure, Kind, OrFail};
 use super::{ls, output};
 use crate::model::text;
-use crate::ops::{self, Check, EndsWith, Finding, OnPath, Severity, Subject, Survivor};
+use crate::ops::{self, Behind, Check, EndsWith, Finding, OnPath, Severity, Subject, Survivor};
 use crate::terminal::columns_of;
 use crate::tmux::HookFault;
 use crate::wire::{CheckResult, DoctorCheck, DoctorReport};
@@ -113,6 +113,7 @@ fn name(subject: Subject) -> &'static str {
         Subject::Daemon => "daemon",
         Subject::Hooks => "hooks",
         Subject::Consumers => "consumers",
+        Subject::Sinks => "sinks",
         Subject::Leftovers => "leftovers",
     }
 }
@@ -181,8 +182,8 @@ fn describe(finding: &Finding) -> (String, Option<String>) {
         Finding::Configuration(Some(path)) => fine(path.display().to_string()),
         Finding::BadConfiguration { why } => advised(
             why.clone(),
-            "correct the file: no daemon starts with it; `tmux-task config example` describes the \
-             keys",
+            "correct the file: no daemon starts with it, and one that runs keeps its settings; \
+             `tmux-task config example` describes the keys",
         ),
         Finding::Folder { path, free } => {
             fine(format!("{}, {} free", path.display(), bytes(*free)))
@@ -296,10 +297,96 @@ fn describe(finding: &Finding) -> (String, Option<String>) {
             problem.clone(),
             "`tmux-task daemon status` shows when it is over, and the path of the log",
         ),
+        Finding::OtherConfiguration { changed, removed } => {
+            let parts = [("", changed), ("removed: ", removed)]
+                .into_iter()
+                .filter(|(_, keys)| !keys.is_empty())
+                .map(|(what, keys)| format!("{what}{}", keys.join(", ")));
+            let parts: Vec<String> = parts.collect();
+            advised(
+                format!(
+                    "the daemon does not have the present settings yet: {}",
+                    parts.join("; ")
+                ),
+                ops::APPLY_CONFIG,
+            )
+        }
+        Finding::OtherConfigurationFile { of_daemon, here } => {
+            let shown = |file: &Option<String>| file.clone().unwrap_or_else(|| "none".to_owned());
+            advised(
+                format!(
+                    "the daemon has read the configuration {}, here it is {}",
+                    shown(of_daemon),
+                    shown(here)
+                ),
+                "compare $TMUX_TASK_CONFIG and $XDG_CONFIG_HOME; after `tmux-task daemon stop` the \
+                 next command starts a daemon with its own",
+            )
+        }
         Finding::Hooks => fine("in place".to_owned()),
         Finding::HookFault(fault) => describe_hook(fault),
-        Finding::Consumers { number: 0 } => fine("none".to_owned()),
-        Finding::Consumers { number } => fine(format!("{number}, none forgotten")),
+        Finding::Consumers { number: 0, .. } => fine("none".to_owned()),
+        Finding::Consumers { number, behind } => {
+            let behind: Vec<String> = behind
+                .iter()
+                .map(|(name, of_it)| format!("`{name}` is {}", behind_text(*of_it)))
+                .collect();
+            fine(if behind.is_empty() {
+                format!("{number}, none behind")
+            } else {
+                format!("{number}, none forgotten: {}", behind.join(", "))
+            })
+        }
+        Finding::StuckConsumer {
+            name,
+            behind,
+            reader,
+        } => advised(
+            format!(
+                "`{name}`: {}, and process {reader} reads it without acknowledging",
+                behind_text(*behind)
+            ),
+            "if its client is not in the middle of a turn, restart the client",
+        ),
+        Finding::Sink {
+            name,
+            delivered,
+            failed,
+            behind,
+        } => {
+            let failed = match failed {
+                0 => String::new(),
+                n => format!(", {} before", counted_failures(*n)),
+            };
+            fine(format!(
+                "`{name}`: {delivered} delivered, {}{failed}",
+                behind_text(*behind)
+            ))
+        }
+        Finding::StuckSink {
+            name,
+            behind,
+            failure: Some((why, ago)),
+        } => advised(
+            format!(
+                "`{name}`: {}; the last attempt failed {} ago: {why}",
+                behind_text(*behind),
+                age(*ago)
+            ),
+            "the record is repeated until the sink takes it (exit code 0, or a status from 200 to \
+             299); correct its program or its table `sink`",
+        ),
+        Finding::StuckSink {
+            name,
+            behind,
+            failure: None,
+        } => advised(
+            format!(
+                "`{name}`: {}, and no attempt has failed",
+                behind_text(*behind)
+            ),
+            "its program or its peer is slow; the key `timeout` ends a delivery that hangs",
+        ),
         Finding::ForgottenConsumer {
             name,
             lag,
@@ -432,6 +519,24 @@ fn describe_hook(fault: &HookFault) -> (String, Option<String>) {
                 "`tmux set-option -w -t {window} remain-on-exit on`"
             )),
         ),
+    }
+}
+
+/// Returns how far a reader is behind: `3 records behind, the first for 5m`.
+fn behind_text(Behind { lag, since }: Behind) -> String {
+    let records = match lag {
+        0 => return "nothing behind".to_owned(),
+        1 => "1 record".to_owned(),
+        n => format!("{n} records"),
+    };
+    let since = since.map(|since| format!(", the first for {}", age(since)));
+    format!("{records} behind{}", since.unwrap_or_default())
+}
+
+fn counted_failures(number: u64) -> String {
+    match number {
+        1 => "1 failure".to_owned(),
+        n => format!("{n} failures"),
     }
 }
 

@@ -1,10 +1,15 @@
 //! `init`: installs and removes the adapters of agents.
 
+use std::path::PathBuf;
+
+use tokio::signal::unix::{SignalKind, signal};
+
 use super::args::{Init, InitClient};
+use super::context::Context;
 use super::failure::{Failure, Kind};
 use super::output;
-use crate::agent::{AgentClient, Setup, SetupError};
-use crate::model::text;
+use crate::agent::{AgentClient, CommandError, Setup, SetupError};
+use crate::model::{text, with_causes};
 use crate::ops::{ShellSetup, ShellSetupError, UserProgram, lookup};
 use crate::paths::foreign_home;
 
@@ -16,7 +21,7 @@ const NOTHING: &str = "nothing to remove:";
 /// The maximum length of a path, in characters.
 const MAX_CHARS: usize = 4096;
 
-pub(super) fn run(args: &Init) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context, args: &Init) -> Result<(), Failure> {
     if let Some((home, owner)) = foreign_home(&lookup).filter(|_| args.write || args.remove) {
         let why = format!("{} belongs to uid {owner}", home.display());
         return Err(Failure::new(Kind::Failed, WHAT, why)
@@ -33,42 +38,80 @@ pub(super) fn run(args: &Init) -> Result<(), Failure> {
         InitClient::Codex => AgentClient::Codex,
         InitClient::Opencode => AgentClient::Opencode,
     };
-    let setup = Setup::of(client, &lookup).map_err(failure)?;
-    let paths: Vec<_> = setup.paths();
-    let paths = paths.iter().map(|path| path.display().to_string());
-    let (file_verb, command_verb, commands) = if args.write {
-        setup.install().map_err(failure)?;
-        ("wrote", "ran", setup.install_commands())
-    } else if !args.remove {
-        ("would write", "would run", setup.install_commands())
-    } else {
-        let removed = setup.remove().map_err(failure)?;
-        for command in removed.not_run {
-            output::note(&format!(
-                "tmux-task: {WHAT}: `{}` is not on PATH, so this was not run: {command}",
-                client.name()
-            ));
-        }
-        let verb = if removed.was_installed {
-            "removed"
-        } else {
-            NOTHING
-        };
-        (verb, "ran", removed.run)
-    };
-    let files = paths.map(|path| format!("{file_verb} {path}"));
-    let commands = commands
-        .into_iter()
-        .map(|command| format!("{command_verb} {command}"));
-    let lines: Vec<String> = files.chain(commands).collect();
-    output::lines(lines.iter().map(String::as_str))?;
-    if !args.write && !args.remove {
+    // Each command of a client has a time limit of its own.
+    context.limit.lift();
+    let mut interrupts =
+        signal(SignalKind::interrupt()).map_err(|error| Failure::of(Kind::Failed, WHAT, &error))?;
+    tokio::select! {
+        done = set_up_client(args, client) => done,
+        // A command that runs is killed.
+        _ = interrupts.recv() => Err(Failure::silent(Kind::Interrupted)),
+    }
+}
+
+/// Shows what installing an adapter would do, installs it or removes it.
+async fn set_up_client(args: &Init, client: AgentClient) -> Result<(), Failure> {
+    let name = client.name();
+    let setup = Setup::of(client, &lookup).map_err(|error| failure(&error))?;
+    if args.write {
+        let done = setup.install().await;
+        print("wrote", &done.written, "ran", &done.run)?;
+        return done.error.map_or(Ok(()), |error| {
+            let failure = failure(&error);
+            Err(if done.written.is_empty() {
+                failure
+            } else {
+                failure.with_hint(format!(
+                    "`tmux-task init {name} --remove` takes away what was written"
+                ))
+            })
+        });
+    }
+    if !args.remove {
+        let commands = setup.install_commands();
+        print("would write", &setup.paths(), "would run", &commands)?;
         output::note(&format!(
-            "hint: `tmux-task init {} --write` does it, --remove takes it away",
-            client.name()
+            "hint: `tmux-task init {name} --write` does it, --remove takes it away"
+        ));
+        return Ok(());
+    }
+    let removed = setup.remove().await.map_err(|error| failure(&error))?;
+    let verb = if removed.was_installed {
+        "removed"
+    } else {
+        NOTHING
+    };
+    print(verb, &setup.paths(), "ran", &removed.run)?;
+    for command in removed.not_run {
+        output::note(&format!(
+            "tmux-task: {WHAT}: `{name}` is not on PATH, so this was not run: {command}"
         ));
     }
-    Ok(())
+    let mut failed = removed.failed;
+    let Some(last) = failed.pop() else {
+        return Ok(());
+    };
+    for error in failed {
+        output::note(&format!("tmux-task: {WHAT}: {}", with_causes(&error)));
+    }
+    let hint = format!("the files are removed; if {name} still lists tmux-task, remove it there");
+    Err(Failure::of(Kind::Failed, WHAT, &last).with_hint(hint))
+}
+
+fn print(
+    file_verb: &str,
+    files: &[PathBuf],
+    command_verb: &str,
+    commands: &[String],
+) -> Result<(), Failure> {
+    let files = files
+        .iter()
+        .map(|path| format!("{file_verb} {}", path.display()));
+    let commands = commands
+        .iter()
+        .map(|command| format!("{command_verb} {command}"));
+    let lines: Vec<String> = files.chain(commands).collect();
+    output::lines(lines.iter().map(String::as_str))
 }
 
 /// Shows what would be added to a file of the program, adds it or removes it.
@@ -124,12 +167,14 @@ fn shell_failure(error: ShellSetupError) -> Failure {
     Failure::of(Kind::Failed, WHAT, &error).with_optional_hint(hint)
 }
 
-fn failure(error: SetupError) -> Failure {
-    let hint = match &error {
-        SetupError::NoProgram(_) | SetupError::Spawn { .. } => {
+fn failure(error: &SetupError) -> Failure {
+    let hint = match error {
+        SetupError::NoProgram(_) | SetupError::Command(CommandError::Spawn { .. }) => {
             Some("install the client first, and put it on PATH".to_owned())
         }
-        SetupError::NoHome | SetupError::File { .. } | SetupError::Command { .. } => None,
+        SetupError::NoHome
+        | SetupError::File { .. }
+        | SetupError::Command(CommandError::Failed { .. }) => None,
     };
-    Failure::of(Kind::Failed, WHAT, &error).with_optional_hint(hint)
+    Failure::of(Kind::Failed, WHAT, error).with_optional_hint(hint)
 }

@@ -141,7 +141,7 @@ fn dispatch(context: &Context, command: Command) -> Execution<'_> {
         Command::KillAll(args) => boxed(move || kill::kill_all(context, args)),
         Command::Prune(args) => boxed(move || kill::prune(context, args)),
         Command::Status(args) => boxed(move || status::run(context, args)),
-        Command::Config(args) => Box::pin(ready(config::run(context, &args))),
+        Command::Config(args) => boxed(move || async move { config::run(context, &args).await }),
         Command::Doctor(args) => boxed(move || doctor::run(context, args)),
         Command::Attach(args) => boxed(move || attach::run(context, args)),
         #[cfg(feature = "panel")]
@@ -149,7 +149,7 @@ fn dispatch(context: &Context, command: Command) -> Execution<'_> {
         Command::Guide => Box::pin(ready(guide::run())),
         Command::Completions(args) => Box::pin(ready(completions::run(args))),
         Command::Man(args) => Box::pin(ready(man::run(&args))),
-        Command::Init(args) => Box::pin(ready(init::run(&args))),
+        Command::Init(args) => boxed(move || async move { init::run(context, &args).await }),
         Command::Agent(args) => boxed(move || agent::run(context, args)),
         #[cfg(feature = "mcp")]
         Command::Mcp(args) => boxed(move || async move { mcp::run(context, &args).await }),

@@ -15,7 +15,7 @@ use super::output;
 use super::until::Until;
 use crate::model::{Replaces, RestartPolicy, WindowId, text};
 use crate::ops::{
-    self, Caller, EndWatch, LaunchWait, OlderDaemon, RunOptions, Session, StartedRun,
+    self, Caller, EndWatch, LaunchWait, OlderDaemon, RunOptions, Session, StartedRun, Undelivered,
 };
 use crate::restarts::DEFAULT_BACKOFF;
 use crate::wire::ReplacedRun;
@@ -140,8 +140,11 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
     }
     for options in all {
         let session = context.given(what)?;
-        let started = launch(session, what, options).await?;
+        let mut started = launch(session, what, options).await?;
         print(&started, what, report)?;
+        if started.unreachable.is_none() {
+            say_if_undelivered(&mut started, what).await;
+        }
     }
     Ok(())
 }
@@ -178,8 +181,11 @@ async fn start(
     report: LaunchReport,
 ) -> Result<(), Failure> {
     let will_wait = options.wait != LaunchWait::No;
-    let started = launch(session, what, options).await?;
+    let mut started = launch(session, what, options).await?;
     print(&started, what, report)?;
+    if !will_wait && started.unreachable.is_none() {
+        say_if_undelivered(&mut started, what).await;
+    }
     if let Some(why) = started.unreachable.as_ref().filter(|_| !will_wait) {
         output::note(&format!(
             "tmux-task: {what}: no message will come when this task ends or asks for input: {why}\n\
@@ -211,6 +217,22 @@ async fn start(
         }
         (true, None) => Err(ops::OpsError::NoDaemonToWait).or_fail(what),
     }
+}
+
+/// Says once to a conversation that nothing delivers messages to it.
+async fn say_if_undelivered(started: &mut StartedRun, what: &str) {
+    let Some(Undelivered { owner, client }) = ops::undelivered(started).await else {
+        return;
+    };
+    let install = client.map(|client| {
+        format!(", or `tmux-task init {client} --write` installs what delivers messages")
+    });
+    output::note(&format!(
+        "tmux-task: {what}: nothing delivers messages to {owner}\nhint: `tmux-task wait {}` waits for \
+         the task{}",
+        started.name,
+        install.unwrap_or_default()
+    ));
 }
 
 /// Returns a path as it can stand on a line: one with a line break in it would be read as two lines.

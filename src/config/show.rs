@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use sha2::{Digest as _, Sha256};
 use toml::de::{DeTable, DeValue};
 
 use super::file::{Env, read_text};
@@ -15,8 +16,14 @@ pub(crate) const EXAMPLE: &str = include_str!("example.toml");
 /// Settings that have no default, in the order of the example.
 const WITHOUT_DEFAULT: [&str; 3] = ["notices.quiet-hours", "notices.tasks", "sink"];
 
+/// How much of a hash is used: what differs is one of a few versions of the user's own file.
+const HASH_BYTES: usize = 6;
+
 /// The maximum length of a value, in characters.
 const MAX_CHARS: usize = 400;
+
+/// The maximum length of a path, in characters.
+const MAX_PATH_CHARS: usize = 4096;
 
 /// A setting that applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,16 +35,39 @@ pub(crate) struct Setting {
     pub value: Option<String>,
     /// The line of the file; `None` for a default.
     pub line: Option<u32>,
+    /// What is equal for equal values, however they are written: the value, or its beginning and a
+    /// hash. Of a sink its kind and a hash.
+    pub comparable: Option<String>,
 }
 
 /// The settings that apply.
 #[derive(Debug)]
 pub(crate) struct ShownConfig {
+    /// The settings as the program uses them.
+    pub config: Config,
     /// The file; `None` when this user has no home directory.
     pub file: Option<ConfigFile>,
     pub exists: bool,
     /// The settings, in the order of the example.
     pub settings: Vec<Setting>,
+}
+
+impl ShownConfig {
+    /// Returns the absolute path of the file as one line.
+    pub(crate) fn path(&self) -> Option<String> {
+        let path = self.file.as_ref()?.path();
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        Some(text::one_line(
+            path.as_os_str().as_encoded_bytes(),
+            MAX_PATH_CHARS,
+        ))
+    }
+
+    /// Returns the values by key, for a comparison with those of another process.
+    pub(crate) fn comparables(&self) -> BTreeMap<String, String> {
+        let of = |setting: &Setting| Some((setting.key.clone(), setting.comparable.clone()?));
+        self.settings.iter().filter_map(of).into_map()
+    }
 }
 
 /// Returns the settings that apply, with where they are from.
@@ -51,10 +81,12 @@ pub(crate) fn show(env: Env<'_>) -> Result<ShownConfig, ConfigError> {
         Some(file) => read_text(file)?,
         None => None,
     };
-    if let (Some(file), Some(text)) = (&file, &text) {
-        let _: Config = super::parse::parse(file.path(), text)?;
-    }
+    let config = match (&file, &text) {
+        (Some(file), Some(text)) => super::parse::parse(file.path(), text)?,
+        _ => Config::default(),
+    };
     Ok(ShownConfig {
+        config,
         exists: text.is_some(),
         settings: merge(
             &settings_in(&defaults()),
@@ -103,6 +135,7 @@ fn merge(defaults: &[Setting], set: &[Setting]) -> Vec<Setting> {
                 key: key.to_owned(),
                 value: None,
                 line: None,
+                comparable: None,
             });
         }
     }
@@ -150,11 +183,15 @@ fn collect(text: &str, above: &str, table: &DeTable<'_>, settings: &mut Vec<Sett
             | DeValue::Integer(_)
             | DeValue::Float(_)
             | DeValue::Boolean(_)
-            | DeValue::Datetime(_) => settings.push(Setting {
-                value: Some(text::one_line(written(text, value).as_bytes(), MAX_CHARS)),
-                line: Some(line_of(text.as_bytes(), name.span().start)),
-                key,
-            }),
+            | DeValue::Datetime(_) => {
+                let written = written(text, value);
+                settings.push(Setting {
+                    value: Some(text::one_line(written.as_bytes(), MAX_CHARS)),
+                    line: Some(line_of(text.as_bytes(), name.span().start)),
+                    comparable: Some(comparable(&normal(&written))),
+                    key,
+                });
+            }
         }
     }
 }
@@ -165,11 +202,41 @@ fn sink_in(text: &str, sink: &DeTable<'_>) -> Option<Setting> {
     let kind = ["exec", "shell", "webhook"]
         .into_iter()
         .find(|kind| of(kind).is_some())?;
+    let keys: BTreeMap<&str, String> = sink
+        .iter()
+        .map(|(key, value)| (key.get_ref().as_ref(), normal(&written(text, value))))
+        .into_map();
     Some(Setting {
+        comparable: Some(format!("{kind} {}", hash(&format!("{keys:?}")))),
         key: format!("sink.{}", plain_key(name.get_ref().as_str()?)),
         value: Some(kind.to_owned()),
         line: Some(line_of(text.as_bytes(), at.span().start)),
     })
+}
+
+/// Returns a value as JSON, however it is written.
+fn normal(written: &str) -> String {
+    let parsed: Option<toml::Value> = written.parse().ok();
+    parsed
+        .and_then(|value| serde_json::to_string(&value).ok())
+        .unwrap_or_else(|| written.to_owned())
+}
+
+fn comparable(normal: &str) -> String {
+    let shown = text::one_line(normal.as_bytes(), MAX_CHARS);
+    if shown == normal {
+        shown
+    } else {
+        format!("{shown} {}", hash(normal))
+    }
+}
+
+fn hash(text: &str) -> String {
+    let hash = Sha256::digest(text.as_bytes());
+    hash.iter()
+        .take(HASH_BYTES)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// Returns a value as it is written in the file, lists without their comments.
@@ -236,6 +303,32 @@ mod tests {
             });
             assert!(is_there, "{key}");
         }
+    }
+
+    #[test]
+    fn equal_values_are_comparable_however_they_are_written() {
+        let of = |text: &str| {
+            let settings = settings_in(text);
+            settings.into_iter().map(|one| one.comparable.unwrap())
+        };
+        let same = |one: &str, other: &str| of(one).eq(of(other));
+        assert!(same("shells = 'ignore'", "shells = \"ignore\" # why"));
+        assert!(same("[logs]\nkeep-runs = 1_0", "logs.keep-runs = 10"));
+        let list = "[notices]\ntmux = [\n 'failed', # why\n 'input']";
+        assert!(same(list, "[notices]\ntmux = ['failed', \"input\"]"));
+        assert!(!same("shells = 'ignore'", "shells = 'notice'"));
+        let long = |end: &str| format!("[input]\nask = ['{}{end}']", "x".repeat(500));
+        assert!(same(&long("a"), &long("a")));
+        assert!(!same(&long("a"), &long("b")));
+
+        let sink = "[[sink]]\nname = 'a'\nshell = 'secret'\n";
+        let reordered = "[[sink]]\nshell = \"secret\"\nname = 'a'\n";
+        assert!(same(sink, reordered));
+        assert!(!same(sink, &sink.replace("secret", "other")));
+        assert!(!same(sink, &format!("{sink}level = 'warning'\n")));
+        let shown = of(sink).next().unwrap();
+        assert!(shown.starts_with("shell "), "{shown}");
+        assert!(!shown.contains("secret"), "{shown}");
     }
 
     fn shown(text: &str) -> Vec<String> {

@@ -29,7 +29,7 @@ use crate::process::{EndOrder, EndReport, RunEnder};
 use crate::session::{Effect, Input, RequestId, Session, StoreState};
 use crate::store::{Archiver, BegunRun, StoreGone, UsualDuration};
 use crate::tmux::Traffic;
-use crate::wire::{Counters, DaemonStatus, Refusal, Request, Response};
+use crate::wire::{Counters, DaemonConfig, DaemonStatus, Refusal, Request, Response};
 
 /// How many requests may be queued for the event loop; further ones wait in their connections.
 pub(super) const MESSAGES_QUEUED: usize = 32;
@@ -61,6 +61,7 @@ pub(super) struct EventLoop {
     /// When their requests were received, without waits and output streams.
     received_at: BTreeMap<RequestId, Instant>,
     started_at: Millis,
+    config: DaemonConfig,
     leaves_when_useless: bool,
     /// Since when there has been neither session nor reader.
     disuse: Disuse,
@@ -139,6 +140,7 @@ impl EventLoop {
             pending_replies: BTreeMap::new(),
             received_at: BTreeMap::new(),
             started_at: now().wall,
+            config: options.shown_config.clone(),
             leaves_when_useless: options.leaves_when_useless,
             disuse: Disuse::default(),
             traffic: Traffic::default(),
@@ -618,8 +620,10 @@ impl EventLoop {
             feed_bytes: files.bytes(),
             feed_files: files.closed.len() + 1,
             log: self.paths.log().display().to_string(),
+            config: Some(self.config.clone()),
             problems: self.problems(),
             readers: self.n_readers(),
+            reader_owners: self.publisher.live().readers().owners(),
             sinks: sinks.map_or_else(Vec::new, |sinks| sinks.status(&consumers)),
             consumers,
             waits: self.session.n_waits(),

@@ -7,6 +7,7 @@ use super::service_manager::ServiceManager;
 use crate::config::Config;
 use crate::paths::Paths;
 use crate::tmux::Server;
+use crate::wire::DaemonConfig;
 
 /// A daemon's options.
 #[derive(Debug, Clone)]
@@ -36,4 +37,6 @@ pub(crate) struct Options {
     pub clean_after: Option<Duration>,
     /// The configuration.
     pub config: Config,
+    /// The same for those who ask which one it is.
+    pub shown_config: DaemonConfig,
 }

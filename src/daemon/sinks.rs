@@ -20,7 +20,7 @@ use crate::sink::{Delivery, Exec, Sink};
 use crate::store::{self, Lease, Live, ReaderThread, Subscription};
 use crate::wire::{
     ConsumeRequest, ConsumerStatus, DurableRecord, EventType, Filter, Kind, LevelName, RecordBody,
-    Refusal, SINK_PREFIX, SinkStatus, StreamRecord,
+    Refusal, SINK_PREFIX, SinkStatus, StreamRecord, is_owner_of,
 };
 
 /// How long to wait before trying again, at first and at most. It doubles.
@@ -50,6 +50,7 @@ pub(super) struct Sinks {
 struct State {
     name: String,
     kind: &'static str,
+    owners: Vec<String>,
     progress: Mutex<Progress>,
 }
 
@@ -116,6 +117,7 @@ impl Sinks {
             let state = Arc::new(State {
                 name: config.name.clone(),
                 kind: sink.kind(),
+                owners: config.filter.owners.clone(),
                 progress: Mutex::default(),
             });
             states.push(Arc::clone(&state));
@@ -167,6 +169,7 @@ impl Sinks {
                 failed: progress.failed,
                 error_at: error.as_ref().map(|(_, at)| *at),
                 error: error.map(|(why, _)| why),
+                owners: state.owners.clone(),
             }
         };
         self.states.iter().map(status).collect()
@@ -230,15 +233,11 @@ impl Selection {
             }
         };
         let is_important = self.level != Some(Level::Warning) || level == LevelName::Warning;
-        let is_of = |pattern: &String, owner: &str| match pattern.strip_suffix('*') {
-            Some(start) => owner.starts_with(start),
-            None => owner == pattern,
-        };
         // What has no owner is everybody's.
         let is_theirs = self.owners.is_empty()
             || owner
                 .as_ref()
-                .is_none_or(|owner| self.owners.iter().any(|one| is_of(one, owner)));
+                .is_none_or(|owner| self.owners.iter().any(|one| is_owner_of(one, owner)));
         is_important && is_theirs
     }
 }

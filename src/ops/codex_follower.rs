@@ -17,7 +17,7 @@ use super::lookup;
 use super::session::{Session, absolute};
 use crate::client::READY;
 use crate::files;
-use crate::paths::{adapters_folder, name_in};
+use crate::paths::{adapter_file, name_in};
 use crate::process::ancestor_named;
 
 /// The beginning of the owner of a thread's tasks.
@@ -31,7 +31,7 @@ const REPORTS_WITHIN: Duration = Duration::from_secs(3);
 /// or when that is not known in time.
 pub(super) async fn start_codex_follower(session: &Session, owner: Option<&str>) -> Option<String> {
     let thread = owner?.strip_prefix(PREFIX)?;
-    if !adapters_folder(&lookup)?.join("codex/enabled").exists() {
+    if !adapter_file("codex", &lookup)?.exists() {
         return None;
     }
     if is_followed(session, owner?) {

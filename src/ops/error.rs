@@ -26,6 +26,10 @@ pub(crate) enum ErrorKind {
     Impossible,
 }
 
+/// How a daemon gets the present configuration.
+pub(crate) const APPLY_CONFIG: &str = "`tmux-task daemon stop`, and the next command starts a daemon with \
+                                       these settings; the tasks go on";
+
 /// What to do about a daemon of an older version.
 pub(crate) const STOP_OLDER_DAEMON: &str = "`tmux-task daemon stop` stops it, and the tasks go on; \
                                             the next command starts one of this version";

@@ -41,6 +41,7 @@ mod state_folders;
 mod succession;
 #[cfg(feature = "panel")]
 mod task_stream;
+mod undelivered;
 mod up;
 mod wait;
 
@@ -55,9 +56,11 @@ pub(crate) use bring_up::{
 pub(crate) use caller::Caller;
 pub(crate) use consumers::{list_consumers, remove_consumer};
 pub(crate) use daemon::{daemon_status, stop_daemon};
-pub(crate) use doctor::{Check, EndsWith, Finding, OnPath, Severity, Subject, Survivor, examine};
+pub(crate) use doctor::{
+    Behind, Check, EndsWith, Finding, OnPath, Severity, Subject, Survivor, examine,
+};
 pub(crate) use ending::{EndWatch, StopChoice};
-pub(crate) use error::{ErrorKind, OpsError, STOP_OLDER_DAEMON};
+pub(crate) use error::{APPLY_CONFIG, ErrorKind, OpsError, STOP_OLDER_DAEMON};
 #[cfg(feature = "mcp")]
 pub(crate) use events::{EventQuery, Events, FeedEvent, end_of_events, next_events};
 pub(crate) use everywhere::{Everywhere, list_everywhere};
@@ -78,11 +81,12 @@ pub(crate) use run::{LaunchWait, RunOptions, StartedRun, run};
 pub(crate) use search::search;
 pub(crate) use send::send;
 pub(crate) use session::{Session, SessionChoice};
-pub(crate) use shell_setup::{ShellSetup, ShellSetupError, UserProgram};
+pub(crate) use shell_setup::{ShellSetup, ShellSetupError, UserProgram, replace_user_file};
 pub(crate) use state_folders::{FolderUse, StateFolder, remove_state, state_folders};
 pub(crate) use succession::OlderDaemon;
 #[cfg(feature = "panel")]
 pub(crate) use task_stream::{task_stream, task_stream_at};
+pub(crate) use undelivered::{Undelivered, undelivered};
 pub(crate) use up::{FileTaskRun, WindowsDown, plan_tasks, windows_down};
 pub(crate) use wait::{
     CHANNEL, check_texts, find_to_wait, signal_channel, wait, wait_for_channel, wait_for_task,

@@ -15,6 +15,7 @@ use crate::clock;
 use crate::config;
 use crate::model::environment::{WithheldVariables, is_shell_name};
 use crate::model::{Replaces, RestartPolicy, StopSettings};
+use crate::paths::Paths;
 use crate::tmux::{self, CommandWords, Gate, Launch, LaunchRestarts, TaskEnvironment};
 use crate::wire::LaunchedRun;
 
@@ -59,8 +60,12 @@ pub(crate) enum LaunchWait {
 pub(crate) struct StartedRun {
     /// The session's name.
     pub(crate) session_name: String,
+    /// The session's files.
+    pub(crate) paths: Paths,
     /// The task's name.
     pub(crate) name: String,
+    /// The owner of the run.
+    pub(crate) owner: Option<String>,
     /// The directory of the run, an absolute path.
     pub(crate) cwd: String,
     pub(crate) run: LaunchedRun,
@@ -149,7 +154,9 @@ pub(crate) async fn run(mut session: Session, options: RunOptions) -> Result<Sta
     let unreachable = start_codex_follower(&session, options.owner.as_deref()).await;
     Ok(StartedRun {
         session_name: session.name,
+        paths: session.paths,
         name: options.name,
+        owner: options.owner,
         cwd: cwd.display().to_string(),
         run,
         daemon,

@@ -256,7 +256,7 @@ impl ShellSetup {
     fn write(&self, text: &[u8]) -> Result<(), ShellSetupError> {
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         self.check_writable(&path)?;
-        replace(&path, text).map_err(|source| self.failed(source))
+        replace_user_file(&path, text).map_err(|source| self.failed(source))
     }
 
     fn failed(&self, source: io::Error) -> ShellSetupError {
@@ -267,7 +267,8 @@ impl ShellSetup {
     }
 }
 
-fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+/// Replaces a file of the user at once, with its permissions. Missing folders are created.
+pub(crate) fn replace_user_file(path: &Path, text: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -288,7 +289,7 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
         .and_then(|()| fs::rename(&fresh, path));
     if written.is_err() {
         let removed = fs::remove_file(&fresh);
-        tracing::debug!(?removed, "a shell was not set up");
+        tracing::debug!(?removed, "a file was not replaced");
     }
     written
 }

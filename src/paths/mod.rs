@@ -103,6 +103,26 @@ pub(crate) fn adapters_folder(env: Env<'_>) -> Option<PathBuf> {
     Some(data.join("tmux-task/adapters"))
 }
 
+/// Returns a file that is there if this client's adapter is installed; `None` for a client without an
+/// adapter, and when there is no home folder.
+#[must_use]
+pub(crate) fn adapter_file(client: &str, env: Env<'_>) -> Option<PathBuf> {
+    let file = match client {
+        "pi" => "pi/package.json",
+        "claude" => "claude-code/.claude-plugin/plugin.json",
+        "codex" => "codex/enabled",
+        "opencode" => {
+            let config = match folder_of(env, "XDG_CONFIG_HOME") {
+                Some(config) => config,
+                None => folder_of(env, "HOME")?.join(".config"),
+            };
+            return Some(config.join("opencode/plugin/tmux-task.js"));
+        }
+        _ => return None,
+    };
+    Some(adapters_folder(env)?.join(file))
+}
+
 /// The files of one task session. Creating this value creates no files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Paths {
@@ -193,6 +213,14 @@ impl Paths {
     #[must_use]
     pub(crate) fn follower_lock(&self, owner: &str) -> PathBuf {
         let file = format!("{}.{}.follower", self.key, hex(owner.as_bytes(), 12));
+        self.runtime.join(file)
+    }
+
+    /// Returns the file that exists if the conversation with this owner was told that nothing delivers
+    /// messages to it.
+    #[must_use]
+    pub(crate) fn told_undelivered(&self, owner: &str) -> PathBuf {
+        let file = format!("{}.undelivered", hex(owner.as_bytes(), 12));
         self.runtime.join(file)
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{broadcast, watch};
 
 use super::consumers::{Consumers, Lease};
-use super::read_marks::Readers;
+use super::read_marks::{Audience, Readers};
 use super::setup::StoreSetup;
 use super::stream::{CHANGES_KEPT, FeedChange, FeedExtent, Subscription};
 use super::task_changes::TaskChanges;
@@ -76,6 +76,19 @@ impl Live {
         start: &ReaderStart,
         filter: Filter,
     ) -> Result<Subscription, Refusal> {
+        let audience = filter
+            .owner
+            .clone()
+            .map_or(Audience::AllOwners, Audience::Owner);
+        self.subscribe_for(start, filter, audience)
+    }
+
+    fn subscribe_for(
+        &self,
+        start: &ReaderStart,
+        filter: Filter,
+        audience: Audience,
+    ) -> Result<Subscription, Refusal> {
         // Everything published from here on reaches the subscription; everything earlier is within
         // its extent.
         let state = self.state();
@@ -114,7 +127,7 @@ impl Live {
             news: news.subscribe(),
             tasks: None,
             has_skipped: false,
-            reading: self.readers.begin(),
+            reading: self.readers.begin(audience),
             consumer: None,
         })
     }
@@ -125,7 +138,7 @@ impl Live {
         start: &ReaderStart,
         filter: Filter,
     ) -> Result<Subscription, Refusal> {
-        let mut subscription = self.subscribe(start, filter)?;
+        let mut subscription = self.subscribe_for(start, filter, Audience::User)?;
         subscription.tasks = Some(TaskChanges::new(self.tasks.subscribe()));
         Ok(subscription)
     }
@@ -173,7 +186,7 @@ impl Live {
         subscription.consumer = Some(Arc::clone(&lease));
         if request.name.starts_with(SINK_PREFIX) {
             // Nobody has read what a sink passes on.
-            subscription.reading = Arc::new(Readers::default()).begin();
+            subscription.reading = Arc::new(Readers::default()).begin(Audience::User);
         }
         Ok((subscription, lease))
     }

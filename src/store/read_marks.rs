@@ -1,8 +1,9 @@
 //! Who reads the feed and how far, and the file with which other daemons learn it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -14,36 +15,74 @@ use crate::model::Seq;
 /// How often a present reader is stored, so that its session does not count as unused.
 const NOTE_EVERY: Duration = Duration::from_secs(60);
 
+/// For whom a stream is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Audience {
+    /// For the user: a panel.
+    User,
+    /// For whoever reads the messages of all owners.
+    AllOwners,
+    /// For the conversation with this owner.
+    Owner(String),
+}
+
 /// The readers of a feed.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
-    /// The number of tasks by state.
-    n: AtomicUsize,
+    /// Those that are there, by a number of each.
+    present: Mutex<Present>,
     /// The sequence number of the last follow-up that was written to one of them.
     last_follow_up: AtomicU64,
     /// Notified when a reader arrives and when a follow-up is written.
     changed: Notify,
 }
 
+#[derive(Debug, Default)]
+struct Present {
+    last: u64,
+    readers: BTreeMap<u64, Audience>,
+}
+
 /// One reader. Dropping it decreases the number of readers.
 #[derive(Debug)]
 pub(super) struct ReaderGuard {
     readers: Arc<Readers>,
+    number: u64,
 }
 
 impl Readers {
     /// Counts one more reader.
-    pub(super) fn begin(self: &Arc<Self>) -> ReaderGuard {
-        self.n.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn begin(self: &Arc<Self>, audience: Audience) -> ReaderGuard {
+        let mut present = self.present();
+        present.last += 1;
+        let number = present.last;
+        present.readers.insert(number, audience);
+        drop(present);
         self.changed.notify_one();
         ReaderGuard {
             readers: Arc::clone(self),
+            number,
         }
     }
 
     /// Returns how many there are.
     pub(crate) fn n(&self) -> usize {
-        self.n.load(Ordering::Relaxed)
+        self.present().readers.len()
+    }
+
+    /// Returns for which owners programs read; `None` for all owners.
+    pub(crate) fn owners(&self) -> Vec<Option<String>> {
+        let owner = |audience: &Audience| match audience {
+            Audience::User => None,
+            Audience::AllOwners => Some(None),
+            Audience::Owner(owner) => Some(Some(owner.clone())),
+        };
+        self.present().readers.values().filter_map(owner).collect()
+    }
+
+    fn present(&self) -> MutexGuard<'_, Present> {
+        // Nothing is left half done while it is held.
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -59,7 +98,7 @@ impl ReaderGuard {
 
 impl Drop for ReaderGuard {
     fn drop(&mut self) {
-        self.readers.n.fetch_sub(1, Ordering::Relaxed);
+        self.readers.present().readers.remove(&self.number);
     }
 }
 

@@ -33,7 +33,7 @@ pub use consumer::{
 };
 pub use doctor::{CheckResult, DoctorCheck, DoctorReport};
 pub use explain::{ExplainedState, Explanation, TerminalFields};
-pub use filter::Filter;
+pub use filter::{Filter, is_owner_of};
 pub use listing::{LsTask, LsView, NextRestart, TaskStateName};
 pub use output::{LogRequest, SearchMatch, SearchRequest, TaskLog};
 pub use protocol::{PROTOCOL, is_older, parse_request, request_line};
@@ -45,8 +45,8 @@ pub use saved::{SavedEvent, SavedFeed, SavedSession};
 pub use schema::feed_schema;
 pub use snapshot::SnapshotLine;
 pub use socket::{
-    After, Counters, DaemonStatus, EndedTask, EndingRun, ReaderStart, Refusal, RefusalKind,
-    Request, Response, SinkStatus, TaskRecord, Whereabouts,
+    After, Counters, DaemonConfig, DaemonStatus, EndedTask, EndingRun, ReaderStart, Refusal,
+    RefusalKind, Request, Response, SinkStatus, TaskRecord, Whereabouts,
 };
 use task::OWNER_CHARS;
 pub use task::{RestartFields, StopFields, TaskFields};

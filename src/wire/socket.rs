@@ -1,6 +1,8 @@
 //! Requests to the daemon on its socket and its answers: one line of JSON each. A subscription's
 //! records follow its answer.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -506,12 +508,19 @@ pub struct DaemonStatus {
     pub feed_files: usize,
     /// The daemon's log.
     pub log: String,
+    /// The configuration that it has; absent in answers of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<DaemonConfig>,
     /// Problems that keep the daemon from its work now, one sentence each; absent when there are
     /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
     /// How many readers the live feed has.
     pub readers: usize,
+    /// For whom programs read it: for each the owner whose messages it gets, null if it gets those of
+    /// all owners. Absent when there are none. Panels and sinks are not among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reader_owners: Vec<Option<String>>,
     /// The consumers of the feed, by name; absent when there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub consumers: Vec<ConsumerStatus>,
@@ -539,6 +548,19 @@ pub struct DaemonStatus {
     pub stalled: usize,
 }
 
+/// The configuration that a daemon has read at its start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DaemonConfig {
+    /// The file; null when the user had no home directory.
+    pub file: Option<String>,
+    /// Whether it existed.
+    pub exists: bool,
+    /// All settings by key, defaults included, as values of JSON; a long one is cut and has a hash. A
+    /// sink is shown by its kind and a hash.
+    pub settings: BTreeMap<String, String>,
+}
+
 /// A sink as `daemon status` shows it. Its consumer is named `sink:NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -559,4 +581,7 @@ pub struct SinkStatus {
     pub error: Option<String>,
     /// When that was, in milliseconds since 1970.
     pub error_at: Option<Millis>,
+    /// The owners that the configuration names; absent when it names none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub owners: Vec<String>,
 }

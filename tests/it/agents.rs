@@ -463,15 +463,91 @@ fn what_is_no_hook_input_is_refused() {
     );
 }
 
+// --- without an adapter
+
+/// Runs a task of the owner and returns what it says on standard error.
+#[track_caller]
+fn said(world: &World, owner: (&str, &str), args: &[&str]) -> String {
+    let mut command = world.command(World::program());
+    command.args(args).env(owner.0, owner.1);
+    let output = Output::of(command);
+    output.ok();
+    output.err
+}
+
+#[test]
+fn a_conversation_that_gets_no_messages_is_told_once() {
+    let world = World::new();
+    let run = |name: &'static str| ["run", name, "--", "sleep 1000"];
+    let claude = ("CLAUDE_CODE_SESSION_ID", "abc");
+    let expected = "tmux-task: run: nothing delivers messages to claude:abc\n\
+        hint: `tmux-task wait own` waits for the task, or `tmux-task init claude --write` \
+        installs what delivers messages\n";
+    // Whoever waits needs no message.
+    let waits = ["run", "short", "--wait", "--", "true"];
+    assert_eq!(said(&world, claude, &waits), "");
+    assert_eq!(said(&world, claude, &run("own")), expected);
+    assert_eq!(said(&world, claude, &run("more")), "");
+    let other = said(&world, ("TMUX_TASK_OWNER", "mine:1"), &run("own"));
+    let expected = "tmux-task: run: nothing delivers messages to mine:1\n\
+        hint: `tmux-task wait own` waits for the task\n";
+    assert_eq!(other, expected);
+    assert_eq!(said(&world, ("TMUX_TASK_OWNER", ""), &run("persons")), "");
+    let json = ["run", "json", "--json", "--", "sleep 1000"];
+    let mut command = world.command(World::program());
+    command.args(json).env("PI_SESSION_ID", "p");
+    let output = Output::of(command);
+    serde_json::from_str::<Value>(output.ok()).unwrap();
+    assert!(
+        output.err.contains("nothing delivers messages to pi:p"),
+        "{output}"
+    );
+}
+
+#[test]
+fn a_conversation_that_gets_messages_is_told_nothing() {
+    let world = World::new();
+    world.daemon();
+    let run = |owner: &str| {
+        let args = ["run", "t", "--", "sleep 1000"];
+        said(&world, ("TMUX_TASK_OWNER", owner), &args)
+    };
+    // Its adapter reads, or did a moment ago.
+    let adapter = adapter(&world, &["pi", "--id", "p"]);
+    until_following(&adapter, "p");
+    assert_eq!(run("pi:p"), "");
+    adapter.signal(Signal::KILL);
+    world.until_true("nobody follows it", || {
+        world.daemon_status()["consumers"][0]["reader"].is_null()
+    });
+    assert_eq!(run("pi:p"), "");
+    // The adapter of the client is installed and does not read now.
+    let file = world.path("xdg/tmux-task/adapters/claude-code/.claude-plugin/plugin.json");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "{}").unwrap();
+    assert_eq!(run("claude:c"), "");
+    // A reader for another owner is none, a harness that reads all messages is one.
+    let others = world.start(["feed", "--follow", "--owner", "pi:p"]);
+    others.records_until(|record| record["kind"] == "sync");
+    assert!(run("pi:other").contains("nothing delivers messages to pi:other"));
+    let all = world.start(["feed", "--follow"]);
+    all.records_until(|record| record["kind"] == "sync");
+    assert_eq!(run("pi:third"), "");
+}
+
 // --- init
 
 #[test]
 fn an_adapter_is_shown_then_written_then_removed() {
-    let world = World::new();
+    let mut world = World::new();
     let path = world.path("conf").join("opencode/plugin/tmux-task.js");
     let shown = world.task(["init", "opencode"]);
     assert_eq!(shown.ok(), format!("would write {}\n", path.display()));
     assert!(!path.exists());
+    let bin = world.path("bin");
+    fs::create_dir(&bin).unwrap();
+    world.script("bin/opencode", "#!/bin/sh\n");
+    world.prepend_path(&bin);
     world.task(["init", "opencode", "--write"]).ok();
     assert!(
         fs::read_to_string(&path)
@@ -505,8 +581,15 @@ fn a_client_that_is_missing_is_named() {
     assert_eq!(output.code, 1);
     assert!(output.err.contains("no program `pi` on PATH"), "{output}");
     assert!(output.err.contains("and put it on PATH"), "{output}");
+    for client in ["opencode", "claude", "codex"] {
+        let output = world.task(["init", client, "--write"]);
+        let expected = format!("tmux-task: init: no program `{client}` on PATH, so nothing was");
+        assert!(output.err.starts_with(&expected), "{output}");
+        assert_eq!((output.code, output.out.as_str()), (1, ""));
+    }
+    assert!(!world.path("conf/opencode").exists());
     let folder = world.path("xdg/tmux-task/adapters/pi");
-    assert!(!folder.exists());
+    assert!(!folder.parent().unwrap().exists());
     // Its files are removed also if the client was removed before.
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("index.ts"), "").unwrap();
@@ -517,6 +600,49 @@ fn a_client_that_is_missing_is_named() {
         "{output}"
     );
     assert!(!folder.exists());
+}
+
+#[test]
+fn a_client_that_fails_half_way_leaves_nothing_that_remove_does_not_take_away() {
+    let mut world = World::new();
+    let bin = world.path("bin");
+    fs::create_dir(&bin).unwrap();
+    let line = "case $* in *marketplace*add*) ;; *) echo 'not logged in' >&2; exit 1; esac";
+    world.script("bin/claude", &format!("#!/bin/sh\n{line}\n"));
+    world.prepend_path(&bin);
+    let folder = world.path("xdg/tmux-task/adapters/claude-code");
+    let written = world.task(["init", "claude", "--write"]);
+    let error =
+        "tmux-task: init: `claude plugin install tmux-task@tmux-task` failed: not logged in";
+    assert_eq!(written.code, 1, "{written}");
+    assert!(written.err.starts_with(error), "{written}");
+    assert!(
+        written
+            .err
+            .contains("hint: `tmux-task init claude --remove` "),
+        "{written}"
+    );
+    let plugin = folder.join(".claude-plugin/plugin.json");
+    let line = format!("wrote {}\n", plugin.display());
+    assert!(written.out.contains(&line), "{written}");
+    assert!(
+        written.out.contains("\nran claude plugin marketplace add "),
+        "{written}"
+    );
+    let removed = world.task(["init", "claude", "--remove"]);
+    assert_eq!(removed.code, 1, "{removed}");
+    for command in [
+        "uninstall tmux-task@tmux-task",
+        "marketplace remove tmux-task",
+    ] {
+        let error = format!("tmux-task: init: `claude plugin {command}` failed: not logged in\n");
+        assert!(removed.err.contains(&error), "{removed}");
+    }
+    let line = format!("removed {}\n", plugin.display());
+    assert!(removed.out.contains(&line), "{removed}");
+    assert!(!folder.exists());
+    let again = world.task(["init", "claude", "--remove"]);
+    assert!(again.ok().starts_with("nothing to remove: "), "{again}");
 }
 
 // --- opencode

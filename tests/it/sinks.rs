@@ -113,6 +113,49 @@ fn a_program_gets_each_record_until_it_takes_it() {
     }
 }
 
+#[test]
+fn doctor_says_which_sink_is_stuck_and_why() {
+    let world = World::new();
+    configure(
+        &world,
+        &format!(
+            "notices = []\n[[sink]]\nname = 'all'\nshell = 'cat >>{}'\n\
+             [[sink]]\nname = 'stuck'\nshell = 'echo not now >&2; exit 1'\n",
+            world.path("all").display()
+        ),
+    );
+    world.run("api", "exec sleep 1000");
+    world.until_true("one has its record, and the other has failed", || {
+        sink(&world, "all")["lag"] == 0 && sink(&world, "stuck")["failed"].as_u64() > Some(0)
+    });
+    let report = world.task(["doctor"]);
+    let line = |start: &str| {
+        let mut lines = report.ok().lines();
+        let found = lines.find(|line| line.starts_with(start));
+        found
+            .unwrap_or_else(|| panic!("{start}: {report}"))
+            .to_owned()
+    };
+    let fine = line("ok    sinks        `all`: ");
+    assert!(fine.ends_with(" delivered, nothing behind"), "{fine}");
+    let stuck = line("warn  sinks        `stuck`: ");
+    assert!(stuck.contains(" behind, the first for "), "{stuck}");
+    assert!(
+        stuck.contains("; the last attempt failed ")
+            && stuck.ends_with(": exit status: 1: not now"),
+        "{stuck}"
+    );
+    assert!(report.out.contains("exit code 0"), "{report}");
+    // Their consumers are not counted among those of programs.
+    line("ok    consumers    none");
+    // One that was taken out of the configuration is.
+    world.task(["daemon", "stop"]).ok();
+    configure(&world, "notices = []\n");
+    world.run("web", "exec sleep 1000");
+    let report = world.task(["doctor"]);
+    assert!(report.ok().contains("`sink:stuck` is "), "{report}");
+}
+
 #[cfg(feature = "webhook")]
 mod webhook {
     use std::collections::BTreeMap;
@@ -164,6 +207,87 @@ mod webhook {
             headers,
             body,
         })
+    }
+
+    /// The sinks in the examples of these pages of the documentation.
+    fn examples(pages: &[&str]) -> String {
+        let mut sinks = String::new();
+        for page in pages {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("docs")
+                .join(page);
+            let text = fs::read_to_string(path).unwrap();
+            let blocks = text.split("```toml\n").skip(1);
+            let blocks = blocks.filter_map(|rest| rest.split_once("```"));
+            for (block, _) in blocks.filter(|(block, _)| block.starts_with("[[sink]]")) {
+                sinks.push_str(block);
+            }
+        }
+        sinks
+    }
+
+    #[test]
+    fn the_examples_of_the_documentation_take_what_they_get() {
+        let mut world = World::new();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                answer(stream.unwrap(), 204);
+            }
+        });
+        let home = world.path("home");
+        for folder in [".config/tmux-task", "src/api"] {
+            fs::create_dir_all(home.join(folder)).unwrap();
+        }
+        let key = home.join(".config/tmux-task/ci.key");
+        fs::write(&key, format!("{KEY}\n")).unwrap();
+        fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+        let bin = world.path("bin");
+        fs::create_dir(&bin).unwrap();
+        for program in ["mail", "gemini", "acpx"] {
+            let called = world.path(program);
+            let script = format!(
+                "#!/bin/sh\necho \"$*: $(tail -n +2)\" >>'{}'\n",
+                called.display()
+            );
+            world.script(&format!("bin/{program}"), &script);
+        }
+        world.prepend_path(&bin);
+        let sinks = examples(&["sinks.md", "agents.md"])
+            .replace("/home/you", home.to_str().unwrap())
+            .replace("https://ci.example.org", &format!("http://{address}"));
+        configure(&world, &format!("notices = []\n{sinks}"));
+        let names = ["log", "phone", "ci", "gemini-api", "acp-api"];
+        assert_eq!(sinks.matches("[[sink]]").count(), names.len(), "{sinks}");
+        for (name, owner, line) in [
+            ("fine", "", "true"),
+            ("one", "gemini:api", "exit 3"),
+            ("two", "acp:api", "exit 4"),
+        ] {
+            let mut run = world.command(World::program());
+            run.args(["run", name, "--", line])
+                .env("TMUX_TASK_OWNER", owner);
+            crate::support::Output::of(run).ok();
+        }
+        world.until_true("each sink has taken its records", || {
+            names.iter().all(|name| {
+                let sink = sink(&world, name);
+                assert_eq!(sink["failed"], 0, "{sink}");
+                sink["lag"] == 0 && sink["delivered"].as_u64() > Some(0)
+            }) && lines(&home.join("tasks.jsonl")).len() > 3
+        });
+        let called = |program: &str| lines(&world.path(program)).join("\n");
+        let mails = called("mail");
+        assert!(
+            mails.contains("-s one you@example.org: tmux task") && mails.contains("-s two"),
+            "{mails}"
+        );
+        assert!(!mails.contains("fine"), "{mails}");
+        let gemini = called("gemini");
+        assert!(gemini.contains("--resume latest: tmux task"), "{gemini}");
+        assert!(!gemini.contains("(two)"), "{gemini}");
+        assert!(called("acpx").contains("(two) exited with code 4"));
     }
 
     #[test]

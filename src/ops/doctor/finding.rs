@@ -37,6 +37,8 @@ pub(crate) enum Subject {
     Hooks,
     /// The consumers of the session's feed.
     Consumers,
+    /// The sinks of the configuration that the daemon has.
+    Sinks,
     /// The state folders of sessions that are gone.
     Leftovers,
 }
@@ -88,6 +90,15 @@ pub(crate) enum Survivor {
     Daemon,
     /// Whatever is started from here.
     Next,
+}
+
+/// How far a reader of the feed is behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Behind {
+    /// How many records it has not acknowledged.
+    pub(crate) lag: u64,
+    /// For how long the first of them has been in the feed; `None` if that is not known.
+    pub(crate) since: Option<Duration>,
 }
 
 /// What a check has found. The variants are in the order of the subjects.
@@ -271,12 +282,37 @@ pub(crate) enum Finding {
     },
     /// A problem that the daemon reports itself.
     DaemonProblem(String),
+    /// The daemon has read another configuration than the present one.
+    OtherConfiguration {
+        /// The settings that it does not have.
+        changed: Vec<String>,
+        /// The settings that it still has.
+        removed: Vec<String>,
+    },
+    /// The daemon has read another file than a command that runs here.
+    OtherConfigurationFile {
+        /// The file that it has read, if there can be one.
+        of_daemon: Option<String>,
+        /// The file here.
+        here: Option<String>,
+    },
     /// The hooks are in place.
     Hooks,
     /// A fault of the hooks.
     HookFault(HookFault),
-    /// How many consumers there are; each of them reads or has little to read.
-    Consumers { number: usize },
+    /// How many consumers there are, sinks left out; none of them is stuck or forgotten.
+    Consumers {
+        number: usize,
+        /// Those that have not acknowledged everything, by name.
+        behind: Vec<(String, Behind)>,
+    },
+    /// A consumer that is read and has not acknowledged a record for long.
+    StuckConsumer {
+        name: String,
+        behind: Behind,
+        /// The process that reads.
+        reader: u32,
+    },
     /// A consumer that was not used for long, with records that it has not acknowledged.
     ForgottenConsumer {
         name: String,
@@ -289,6 +325,22 @@ pub(crate) enum Finding {
     },
     /// The consumers cannot be read.
     BadConsumers { why: String },
+    /// A sink whose last delivery succeeded, or that has had none.
+    Sink {
+        name: String,
+        /// How many records it got since the daemon started.
+        delivered: u64,
+        /// How many attempts failed since then.
+        failed: u64,
+        behind: Behind,
+    },
+    /// A sink whose last delivery failed, or that takes long for one.
+    StuckSink {
+        name: String,
+        behind: Behind,
+        /// Why the last attempt failed, and how long ago; `None` if none has failed.
+        failure: Option<(String, Duration)>,
+    },
     /// The state folders of sessions that are gone take little space.
     Leftovers {
         /// How many there are.
@@ -331,6 +383,7 @@ impl Finding {
             }
             | Self::Hooks
             | Self::Consumers { .. }
+            | Self::Sink { .. }
             | Self::Leftovers { .. } => Severity::Ok,
             Self::Program {
                 on_path: OnPath::Other(_) | OnPath::None,
@@ -350,7 +403,11 @@ impl Finding {
             }
             | Self::DaemonOfOtherVersion { .. }
             | Self::HookFault(_)
+            | Self::OtherConfiguration { .. }
+            | Self::OtherConfigurationFile { .. }
+            | Self::StuckConsumer { .. }
             | Self::ForgottenConsumer { .. }
+            | Self::StuckSink { .. }
             | Self::LargeLeftovers { .. } => Severity::Warn,
             Self::NoAnswer { .. }
             | Self::TmuxMissing { .. }

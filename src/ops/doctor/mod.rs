@@ -7,11 +7,12 @@ mod finding;
 mod folders;
 mod login;
 mod machine;
+mod readers;
 mod supervision;
 mod time_limit;
 mod tmux;
 
-pub(crate) use finding::{Check, EndsWith, Finding, OnPath, Severity, Subject, Survivor};
+pub(crate) use finding::{Behind, Check, EndsWith, Finding, OnPath, Severity, Subject, Survivor};
 
 use super::error::{ErrorKind, OpsError};
 use super::lookup;

@@ -1,24 +1,21 @@
-//! A session: its daemon, its hooks and the consumers of its feed; and what happens to them when the
+//! A session: its daemon, its hooks and the readers of its feed; and what happens to them when the
 //! login ends.
 
-use std::time::Duration;
-
 use super::time_limit::{LIMIT, within};
-use super::{Check, Finding, Subject, login};
+use super::{Check, Finding, Subject, login, readers};
 use crate::client::{Client, ClientError};
-use crate::clock;
+use crate::config::{self, PendingSetting};
 use crate::daemon;
 use crate::model::{SessionId, with_causes};
 use crate::ops::error::OpsError;
-use crate::ops::list_consumers;
+use crate::ops::lookup;
 use crate::ops::session::{Session, is_autostart_forbidden};
 use crate::ops::state_folders::{FolderUse, StateFolder, state_folders};
 use crate::process;
 use crate::tmux::{Connection, Probe, check_hooks, list_sessions};
-use crate::wire::{DaemonStatus, RefusalKind, Request, Response, is_older};
-
-/// A consumer that was not used for so long is forgotten, in milliseconds.
-const FORGOTTEN_AFTER: i64 = 24 * 60 * 60 * 1000;
+use crate::wire::{
+    DaemonConfig, DaemonStatus, RefusalKind, Request, Response, SinkStatus, is_older,
+};
 
 /// State folders of sessions that are gone are worth a word from this size on, in bytes.
 const MUCH: u64 = 1 << 30;
@@ -29,6 +26,8 @@ struct Supervisor {
     /// The pid of a daemon that listens.
     pid: Option<u32>,
     answers: bool,
+    /// The sinks that it runs.
+    sinks: Vec<SinkStatus>,
 }
 
 /// Checks the session, if it can be said which one is meant.
@@ -66,8 +65,7 @@ pub(super) async fn examine(session: Result<Session, OpsError>) -> Vec<Check> {
         checks.extend(hooks.into_iter().map(|f| f.of(Subject::Hooks)));
     }
     if supervisor.answers || supervisor.pid.is_none() {
-        let consumers = examine_consumers(&session).await;
-        checks.extend(consumers.into_iter().map(|f| f.of(Subject::Consumers)));
+        checks.extend(readers::examine(&session, supervisor.sinks).await);
     }
     let leftovers = examine_leftovers(&session).await;
     checks.extend(leftovers.map(|finding| finding.of(Subject::Leftovers)));
@@ -98,6 +96,7 @@ async fn examine_daemon(session: &Session, exists: bool) -> Supervisor {
         findings: vec![finding],
         pid: None,
         answers: false,
+        sinks: Vec::new(),
     };
     let mut client = match within(LIMIT, Client::connect(&path)).await {
         Ok(Ok(client)) => client,
@@ -121,12 +120,18 @@ async fn examine_daemon(session: &Session, exists: bool) -> Supervisor {
         version: None,
         is_newer: false,
     };
+    let mut sinks = Vec::new();
     let (findings, answers) = if is_stopped {
         (vec![silent], false)
     } else {
         match within(LIMIT, client.ask(&Request::Status)).await {
             Err(_) => (vec![silent], false),
-            Ok(Ok(Response::Status(status))) => (judge_status(&status), true),
+            Ok(Ok(Response::Status(status))) => {
+                let mut findings = judge_status(&status);
+                findings.extend(judge_config(status.config).await);
+                sinks = status.sinks;
+                (findings, true)
+            }
             Ok(Err(ClientError::Refused(refusal))) if refusal.kind == RefusalKind::Version => {
                 (vec![other], false)
             }
@@ -147,7 +152,37 @@ async fn examine_daemon(session: &Session, exists: bool) -> Supervisor {
         findings,
         pid,
         answers,
+        sinks,
     }
+}
+
+/// Compares the configuration that the daemon has with the present one. That this one cannot be read
+/// is another check's finding.
+async fn judge_config(of_daemon: Option<DaemonConfig>) -> Vec<Finding> {
+    let Some(of_daemon) = of_daemon else {
+        return Vec::new();
+    };
+    let show = tokio::task::spawn_blocking(|| config::show(&lookup));
+    let Ok(Ok(Ok(here))) = within(LIMIT, show).await else {
+        return Vec::new();
+    };
+    let pending = config::pending_settings(&here.comparables(), &of_daemon.settings);
+    let (changed, removed): (Vec<_>, Vec<_>) = pending.into_iter().partition(|one| one.is_set);
+    let keys = |settings: Vec<PendingSetting>| settings.into_iter().map(|one| one.key).collect();
+    let mut findings = Vec::new();
+    if here.path() != of_daemon.file {
+        findings.push(Finding::OtherConfigurationFile {
+            of_daemon: of_daemon.file,
+            here: here.path(),
+        });
+    }
+    if !(changed.is_empty() && removed.is_empty()) {
+        findings.push(Finding::OtherConfiguration {
+            changed: keys(changed),
+            removed: keys(removed),
+        });
+    }
+    findings
 }
 
 fn judge_status(status: &DaemonStatus) -> Vec<Finding> {
@@ -194,40 +229,6 @@ async fn examine_hooks(session: &Session, id: Option<SessionId>) -> Vec<Finding>
         // The server is checked by itself.
         Ok(Err(_)) => Vec::new(),
     }
-}
-
-async fn examine_consumers(session: &Session) -> Vec<Finding> {
-    let list = match within(LIMIT, list_consumers(session)).await {
-        Err(finding) => return vec![finding],
-        Ok(Err(OpsError::NoFeed(_))) => return Vec::new(),
-        Ok(Err(error)) => {
-            return vec![Finding::BadConsumers {
-                why: with_causes(&error),
-            }];
-        }
-        Ok(Ok(list)) => list,
-    };
-    let now = clock::now().wall;
-    let forgotten: Vec<Finding> = list
-        .consumers
-        .iter()
-        .filter_map(|consumer| {
-            let unused = now.saturating_sub(consumer.used_at);
-            let is_forgotten =
-                consumer.reader.is_none() && consumer.lag > 0 && unused >= FORGOTTEN_AFTER;
-            is_forgotten.then(|| Finding::ForgottenConsumer {
-                name: consumer.name.clone(),
-                lag: consumer.lag,
-                held: consumer.held_bytes,
-                unused: Duration::from_millis(u64::try_from(unused).unwrap_or_default()),
-            })
-        })
-        .collect();
-    if forgotten.is_empty() {
-        let number = list.consumers.len();
-        return vec![Finding::Consumers { number }];
-    }
-    forgotten
 }
 
 /// What cannot be found out is another check's finding.
