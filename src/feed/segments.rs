@@ -52,7 +52,12 @@ pub(super) fn all_firsts(feed: &Path) -> io::Result<Vec<Seq>> {
     let (prefix, suffix) = (prefix(feed), suffix(feed));
     let mut firsts = Vec::new();
     for entry in entries {
-        let name = entry?.file_name();
+        let entry = entry?;
+        // What is no file was not closed by a daemon. It must not make the others unreadable.
+        if !entry.file_type()?.is_file() {
+            continue;
+        }
+        let name = entry.file_name();
         let number = name
             .to_str()
             .and_then(|name| name.strip_prefix(&prefix)?.strip_suffix(&suffix));
