@@ -42,6 +42,8 @@ pub(super) struct LogFlusher(LogQueue);
 
 impl Drop for LogFlusher {
     fn drop(&mut self) {
+        self.0.0.lock().is_to_flush = true;
+        self.0.0.changed.notify_all();
         self.0.flush(FLUSH_LIMIT);
     }
 }
@@ -64,10 +66,10 @@ impl LogQueue {
     /// Waits until all lines so far are written, at most this long. Returns whether they are.
     fn flush(&self, limit: Duration) -> bool {
         let is_busy = |state: &mut State| state.is_writing || state.has_work();
-        let mut state = self.0.lock();
-        state.is_to_flush = true;
-        self.0.changed.notify_all();
-        let waited = self.0.changed.wait_timeout_while(state, limit, is_busy);
+        let waited = self
+            .0
+            .changed
+            .wait_timeout_while(self.0.lock(), limit, is_busy);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         !is_busy(&mut state)
     }

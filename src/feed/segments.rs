@@ -53,8 +53,8 @@ pub(super) fn all_firsts(feed: &Path) -> io::Result<Vec<Seq>> {
     let mut firsts = Vec::new();
     for entry in entries {
         let entry = entry?;
-        // What is no file was not closed by a daemon. It must not make the others unreadable.
-        if !entry.file_type()?.is_file() {
+        // A folder was not closed by a daemon. It must not make the segments unreadable.
+        if entry.file_type()?.is_dir() {
             continue;
         }
         let name = entry.file_name();
