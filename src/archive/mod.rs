@@ -8,7 +8,7 @@ mod durations;
 use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,9 @@ pub(crate) use durations::{Durations, median};
 
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::Millis;
+
+/// How much later than the run before a run is, if the machine's clock was set back.
+const TICK: Duration = Duration::from_millis(1);
 
 /// How much is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +92,15 @@ pub(crate) fn keep(
         text.extend_from_slice(line.as_bytes());
         text.push(b'\n');
     }
+    let last = newest_first(folder)?.first().map(|(at, ..)| *at);
     files::replace(&path, &fresh, &text)?;
+    // The order of the runs does not depend on how the machine's clock is set.
+    let written = files::open_to_write(&path)?;
+    if let Some(last) = last
+        && written.metadata()?.modified()? <= last
+    {
+        written.set_modified(last + TICK)?;
+    }
     prune(folder, limits)
 }
 
@@ -226,6 +237,28 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_ends_after_the_clock_was_set_back_is_no_older_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let limits = Limits { runs: 2, ..LIMITS };
+        let keep = |run| keep(dir.path(), "a", &about("@1", "api", run), &lines(1), limits);
+        let set = |run: u32, at: SystemTime| {
+            let path = dir.path().join(format!("a-1-{run}.log"));
+            let file = fs::File::options().write(true).open(path).unwrap();
+            file.set_modified(at).unwrap();
+        };
+        let year = Duration::from_secs(366 * 24 * 3600);
+        for run in 1..=2 {
+            keep(run).unwrap();
+            set(run, SystemTime::now() + year * run);
+        }
+        for run in 3..=6 {
+            keep(run).unwrap();
+            let kept = |run| find(dir.path(), "api", run).unwrap().is_some();
+            assert!(kept(run) && kept(run - 1) && !kept(run - 2), "{run}");
+        }
+    }
+
+    #[test]
     fn the_oldest_go_first() {
         let dir = tempfile::tempdir().unwrap();
         let limits = Limits {
@@ -237,7 +270,7 @@ mod tests {
             keep(dir.path(), "a", &about("@1", "api", run), &lines(5), limits).unwrap();
             // File times can be coarse: the order must not depend on how fast this is.
             let path = dir.path().join(format!("a-1-{run}.log"));
-            let at = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(u64::from(run));
+            let at = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(run));
             fs::File::options()
                 .write(true)
                 .open(path)

@@ -310,11 +310,14 @@ impl<'a> Read<'a> {
 /// Stores which follow-up was read last, so that the session does not count as unused in a start-up
 /// scan.
 fn note_read(session: &Session, epoch: &str, last_follow_up: Seq) {
+    let now = clock::boot_time();
+    let ages = feed::Ages::load(&session.paths.feed(), &now).clock();
     // If the folder cannot be written to, there is no daemon either.
     drop(feed::note_read(
         &session.paths.last_reader(),
         epoch,
         last_follow_up,
+        ages.at(now.millis),
     ));
 }
 

@@ -3,11 +3,12 @@
 use crate::diff::apply;
 use crate::engine::RestoredState;
 use crate::feed::{
-    FeedError, Journal, PendingEvents, RecordedLook, finish_removal, load_saved, recover,
+    DamagedSnapshot, FeedError, FeedState, Journal, PendingEvents, RecordedLook, finish_removal,
+    load_saved, recover,
 };
 use crate::model::{Bookmark, EventKind, Seq, Snapshot};
 use crate::paths::{Paths, hex, name_in};
-use crate::wire::{Checkpoint, SavedLife, SavedSession};
+use crate::wire::{Checkpoint, SavedLife, SavedSession, can_have_lost};
 
 /// The initial state of a daemon.
 #[derive(Debug)]
@@ -24,9 +25,18 @@ pub(super) struct InitialState {
 /// Reads the state of the last daemon. `fresh` ignores what it saw, so that the next look is a new
 /// baseline.
 pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<InitialState, FeedError> {
-    let saved = load(paths);
-    let mut replay = Replay::of(saved.as_ref(), name_in(&paths.start_name));
-    let recovered = recover(&paths.feed(), saved.as_ref(), |look| replay.carry_on(&look))?;
+    let mut saved = load(paths);
+    let read = |saved: Option<&SavedSession>| {
+        let mut replay = Replay::of(saved, name_in(&paths.start_name));
+        let recovered = recover(&paths.feed(), saved, |look| replay.carry_on(&look))?;
+        Ok::<_, FeedError>((replay, recovered))
+    };
+    let (mut replay, mut recovered) = read(saved.as_ref())?;
+    if let Some(damaged) = too_far_ahead(paths, saved.as_ref(), &recovered) {
+        set_aside(&damaged);
+        saved = None;
+        (replay, recovered) = read(None)?;
+    }
     let epoch = epoch(
         recovered.epoch,
         saved
@@ -79,13 +89,35 @@ fn load(paths: &Paths) -> Option<SavedSession> {
         Ok(saved) => return saved,
         Err(damaged) => damaged,
     };
+    set_aside(&damaged);
+    None
+}
+
+fn set_aside(damaged: &DamagedSnapshot) {
     match damaged.set_aside() {
         Ok(kept) => {
             tracing::error!(%damaged, kept = %kept.display(), "continuing from the feed alone")
         }
         Err(error) => tracing::error!(%damaged, %error, "continuing from the feed alone"),
     }
-    None
+}
+
+/// Returns what is wrong with a saved snapshot whose last record this feed cannot have had.
+fn too_far_ahead(
+    paths: &Paths,
+    saved: Option<&SavedSession>,
+    recovered: &FeedState,
+) -> Option<DamagedSnapshot> {
+    let saved = saved?;
+    let is_of_feed = recovered
+        .epoch
+        .as_ref()
+        .is_none_or(|epoch| *epoch == saved.epoch);
+    let (last_seq, end) = (saved.last_seq, recovered.last_seq);
+    (is_of_feed && !can_have_lost(end, last_seq)).then(|| DamagedSnapshot {
+        path: paths.saved(),
+        why: format!("its last record is {last_seq}, and the feed ends with {end}"),
+    })
 }
 
 /// The session as the last daemon knew it: the saved snapshot, with the looks applied that were

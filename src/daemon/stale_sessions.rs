@@ -19,8 +19,8 @@ use super::ownership;
 use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
 use crate::client::{Client, ClientError};
-use crate::clock::now;
-use crate::feed::{LastRead, ReadProgress, has_files};
+use crate::clock::{boot_time, now};
+use crate::feed::{CountedTimes, LastRead, ReadProgress, has_files};
 use crate::model::{Level, Millis, SessionId, SessionLife, Task};
 use crate::observe::{Evidence, Observer};
 use crate::paths::Paths;
@@ -303,11 +303,12 @@ struct SessionUsage {
 }
 
 impl SessionUsage {
-    /// Whether it has been unused for as long as `after`, and nothing is left to read.
+    /// Whether it has been unused for as long as `after`, and nothing is left to read. It has been by
+    /// the machine's clock and, as far as times were noted by it, by the feed's, which nobody can set.
     fn is_unused_for(&self, after: Duration, now: SystemTime, wall: Millis) -> bool {
-        let is_past = |at: Millis| {
-            u64::try_from(wall - at).is_ok_and(|ago| Duration::from_millis(ago) >= after)
-        };
+        let is_long =
+            |ago: Millis| u64::try_from(ago).is_ok_and(|ago| Duration::from_millis(ago) >= after);
+        let is_past = |at: Millis| is_long(wall - at);
         // A time in the future is not in the past.
         let is_lately = |read: &LastRead| {
             !now.duration_since(read.at)
@@ -317,8 +318,18 @@ impl SessionUsage {
             feed,
             read,
             consumers,
+            counted,
         } = &self.progress;
+        let noted = counted.and_then(|counted| counted.last_run);
+        let mut noted = consumers
+            .iter()
+            .map(|consumer| consumer.used_after)
+            .chain([noted, read.as_ref().and_then(|read| read.counted)])
+            .flatten();
+        let is_noted_past =
+            counted.is_none_or(|counted: CountedTimes| noted.all(|at| is_long(counted.now - at)));
         !read.as_ref().is_some_and(is_lately)
+            && is_noted_past
             && !self.progress.has_unread()
             && [feed.last_run, self.last_end]
                 .into_iter()
@@ -334,7 +345,12 @@ fn usage_of(session: &ListedSession, tasks: &Tasks, paths: &Paths) -> Option<Ses
     if session.has_record && !has_files(&paths.feed()) {
         return None;
     }
-    let progress = ReadProgress::load(&paths.feed(), &paths.consumers(), &paths.last_reader());
+    let progress = ReadProgress::load(
+        &paths.feed(),
+        &paths.consumers(),
+        &paths.last_reader(),
+        &boot_time(),
+    );
     let progress = progress
         .inspect_err(|error| {
             tracing::warn!(%error, session = session.name, "the session stays, because what is unread is not known");
@@ -394,6 +410,7 @@ mod tests {
             epoch: "e".to_owned(),
             seq,
             at,
+            counted: None,
         })
     }
 
@@ -425,6 +442,22 @@ mod tests {
         check(false, |used, _| used.last_end = Some(WALL - 3_599_999));
         check(true, |used, _| used.last_end = Some(WALL - 3_600_000));
         check(false, |used, _| used.last_end = Some(WALL + 1));
+        // All of it seems long ago because the clock was set.
+        fn counted(used: &mut SessionUsage, last_run: Option<Millis>) {
+            used.progress.counted = Some(CountedTimes {
+                now: 3_600_005,
+                last_run,
+                last_follow_up: None,
+            });
+        }
+        check(true, |used, _| counted(used, None));
+        check(true, |used, _| counted(used, Some(5)));
+        check(false, |used, _| counted(used, Some(6)));
+        check(false, |used, now| {
+            counted(used, None);
+            used.progress.read = read(0, now - HOUR);
+            used.progress.read.as_mut().unwrap().counted = Some(6);
+        });
         // A run whose window is closed is only in the feed.
         check(false, |used, _| {
             used.progress.feed.last_run = Some(WALL - 1000)
@@ -442,12 +475,25 @@ mod tests {
             first_left_out: None,
             created_at: 0,
             used_at,
+            used_after: None,
         };
         let mut used = unused();
         used.progress.consumers = vec![consumer(WALL - 3_600_000), consumer(WALL - 3_599_999)];
         assert!(!used.is_unused_for(HOUR, now, WALL), "one read lately");
         used.progress.consumers.pop();
         assert!(used.is_unused_for(HOUR, now, WALL));
+        used.progress.consumers[0].used_after = Some(6);
+        assert!(used.is_unused_for(HOUR, now, WALL));
+        used.progress.counted = Some(CountedTimes {
+            now: 3_600_005,
+            last_run: None,
+            last_follow_up: None,
+        });
+        assert!(
+            !used.is_unused_for(HOUR, now, WALL),
+            "the clock was set since it was read"
+        );
+        used.progress.consumers[0].used_after = Some(5);
         used.progress.feed.epoch = "e".to_owned();
         used.progress.feed.last_follow_up = Some(7);
         used.progress.read = read(7, now - HOUR);

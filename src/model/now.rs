@@ -26,6 +26,32 @@ impl Now {
     }
 }
 
+/// The time since the boot of the machine, which nobody can set. It also counts while the machine
+/// sleeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BootTime {
+    /// Which boot; empty where the kernel does not name it.
+    pub boot: String,
+    /// The time since then, in milliseconds.
+    pub millis: Millis,
+}
+
+/// A clock by which ages are counted: the time since the boot, after what was counted in earlier
+/// boots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AgeClock {
+    /// What it shows at the boot.
+    pub at_boot: Millis,
+}
+
+impl AgeClock {
+    /// Returns what it shows this many milliseconds after the boot.
+    #[must_use]
+    pub fn at(self, since_boot: Millis) -> Millis {
+        self.at_boot.saturating_add(since_boot)
+    }
+}
+
 /// Returns a duration in its largest unit.
 #[must_use]
 pub fn age(millis: Millis) -> String {

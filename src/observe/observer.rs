@@ -52,6 +52,8 @@ pub struct Observer {
     windows: BTreeMap<WindowId, KnownWindow>,
     /// The number of the last death that earlier looks have processed.
     deaths: Option<u64>,
+    /// Whether that number is a saved one, which no record of tmux has confirmed.
+    deaths_are_saved: bool,
 }
 
 /// A run that ended and is not its window's present run, with its index in the death record.
@@ -66,6 +68,7 @@ impl Observer {
             life: None,
             windows: BTreeMap::new(),
             deaths: None,
+            deaths_are_saved: false,
         }
     }
 
@@ -92,6 +95,7 @@ impl Observer {
                 .into_map(),
             // Numbers are of a life of the session.
             deaths: bookmark.deaths_read.filter(|_| snapshot.life.is_some()),
+            deaths_are_saved: true,
         }
     }
 
@@ -142,6 +146,11 @@ impl Observer {
         }
         let mut ended: Vec<EndedRun> = Vec::new();
         let record = look.map_or(&[][..], |look| &look.deaths);
+        let last_death = record.iter().filter_map(|death| death.number).max();
+        if last_death.is_some() && std::mem::take(&mut self.deaths_are_saved) {
+            // tmux counts up. A number that it has not reached is damage, and would hide later deaths.
+            self.deaths = self.deaths.filter(|saved| Some(*saved) <= last_death);
+        }
         let rows = look.map_or(&[][..], |look| &look.windows);
         for row in rows {
             let mut judge = |before: Option<&KnownWindow>| {
@@ -203,8 +212,7 @@ impl Observer {
             same.contains_key(window) || observation.snapshot.tasks.contains_key(window)
         };
         ended.extend(ends_of_unknown(record, self.deaths, is_known, now));
-        let seen = record.iter().filter_map(|death| death.number);
-        self.deaths = self.deaths.into_iter().chain(seen).max();
+        self.deaths = self.deaths.max(last_death);
         gone.append(&mut same);
         observation.snapshot.gone = evidence
             .gone

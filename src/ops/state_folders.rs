@@ -147,19 +147,30 @@ fn is_running(life: &SessionLife) -> bool {
 }
 
 /// Returns whether a folder without a session has something unread. What is older than a consumer's
-/// keep time does not count.
+/// keep time does not count, if it is by the feed's clock as well, which nobody can set.
 fn unread(paths: &Paths, retention: &Retention) -> FolderUse {
-    let progress = ReadProgress::load(&paths.feed(), &paths.consumers(), &paths.last_reader());
+    let progress = ReadProgress::load(
+        &paths.feed(),
+        &paths.consumers(),
+        &paths.last_reader(),
+        &clock::boot_time(),
+    );
     let mut progress = match progress {
         Ok(progress) => progress,
         Err(error) => return FolderUse::Unknown(error.to_string()),
     };
-    let now = clock::now().wall;
-    let is_recent = |at: Millis| now - at <= retention.consumer_age;
+    let (now, counted) = (clock::now().wall, progress.counted);
+    let is_within = |age: Millis| age <= retention.consumer_age;
+    let is_recent = |at: Millis, noted: Option<Millis>| {
+        let noted = counted.zip(noted);
+        is_within(now - at) || noted.is_some_and(|(counted, at)| is_within(counted.now - at))
+    };
     progress
         .consumers
-        .retain(|consumer| is_recent(consumer.used_at));
-    let is_unread = progress.has_unread() && progress.feed.last_follow_up_at.is_some_and(is_recent);
+        .retain(|consumer| is_recent(consumer.used_at, consumer.used_after));
+    let last = progress.feed.last_follow_up_at;
+    let is_unread = progress.has_unread()
+        && last.is_some_and(|at| is_recent(at, counted.and_then(|counted| counted.last_follow_up)));
     if is_unread {
         FolderUse::Unread
     } else {

@@ -116,6 +116,8 @@ impl Writer {
             beginning.journal.path(),
             &beginning.epoch,
             beginning.retention,
+            beginning.ages,
+            &beginning.saved,
             Arc::clone(&live),
         );
         let has_undelivered = beginning.pending.first_undelivered().is_some();
@@ -173,6 +175,9 @@ impl Writer {
             self.report();
             self.save();
             self.retain();
+            if !closed.is_empty() {
+                self.retainer.store_ages();
+            }
             for done in closed {
                 // The receiver may have been dropped.
                 done.send(()).unwrap_or_default();
@@ -195,6 +200,7 @@ impl Writer {
         self.journal.queue(records, context);
         for record in records {
             self.pending.apply(record);
+            self.retainer.note(record);
             self.queued = record.seq;
         }
     }

@@ -94,6 +94,25 @@ impl SavedSession {
         }
     }
 
+    /// Checks that the sequence numbers are some that this feed can have had.
+    ///
+    /// # Errors
+    ///
+    /// When one is not; the text names it.
+    pub fn check_numbers(&self) -> Result<(), String> {
+        let feed = self.feed.iter();
+        let events = feed.flat_map(|feed| feed.undelivered.iter().chain(&feed.restarting));
+        for number in events.map(|event| event.seq) {
+            if !(1..=self.last_seq).contains(&number) {
+                let last = self.last_seq;
+                return Err(format!(
+                    "it has an event {number}, and its last record is {last}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the session's start name; in files of earlier versions its name.
     #[must_use]
     pub fn start_name(&self) -> &str {
