@@ -238,10 +238,11 @@ impl LinkJobs {
             return;
         };
         let paths = &self.options.paths;
+        let name = self.link.name_of_run(task);
         let mut connection = self.link.connection();
         let kept = self
             .archiver
-            .hand_over(&mut connection, &life, paths, task)
+            .hand_over(&mut connection, &life, paths, task, &name)
             .await;
         if let Err(error) = kept {
             tracing::warn!(%error, window = %task.window, "could not keep the output of a run");

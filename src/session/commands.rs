@@ -11,7 +11,7 @@ use super::log_entry::{LogEntry, WRONG_OUTCOME};
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command, Search};
 use crate::engine::ExpectedWait;
-use crate::model::{Level, Life, Now, Screen, Task};
+use crate::model::{Level, Life, Now, Screen, Task, WindowId};
 use crate::terminal::Pattern;
 use crate::wire::{
     DirectLaunch, EndedTask, Refusal, RefusalKind, Request, Response, RunRequest, SearchMatch,
@@ -30,10 +30,9 @@ impl Session {
         if request.will_wait {
             self.expect_wait(request.name.clone(), request.owner.clone(), now);
         }
-        self.keep_replaced(
-            &request.name,
-            !request.if_absent || request.but_for.is_some(),
-        );
+        let replaces_live = !request.if_absent || request.but_for.is_some();
+        let keep = Command::KeepReplaced(request_id, request.name.clone(), replaces_live);
+        self.jobs.push_command(keep);
         self.jobs
             .push_command(Command::Launch(request_id, Box::new(request)));
     }
@@ -76,15 +75,17 @@ impl Session {
     /// Handles the first look of a command that is about to launch a task of this name.
     pub(super) fn prepare_launch(
         &mut self,
-        name: &str,
+        request_id: RequestId,
+        name: String,
         will_wait: bool,
         owner: Option<String>,
         now: Now,
     ) {
         if will_wait {
-            self.expect_wait(name.to_owned(), owner, now);
+            self.expect_wait(name.clone(), owner, now);
         }
-        self.keep_replaced(name, true);
+        let keep = Command::KeepReplaced(request_id, name, true);
+        self.jobs.push_command(keep);
     }
 
     /// Notes that a command that launches this task will wait for it.
@@ -97,18 +98,15 @@ impl Session {
         self.engine.expect_wait(expected, now);
     }
 
-    /// Archives the output of the runs of this name before the next command, which may replace
-    /// them; that of live ones only if they are replaced as well.
-    fn keep_replaced(&mut self, name: &str, replaces_live: bool) {
+    /// Archives the output of the present runs of this name before the next command, which may replace
+    /// them; that of live ones only if they are replaced as well. Of several launches in a row, each
+    /// replaces the run of the one before.
+    pub(super) fn keep_replaced(&mut self, name: &str, replaces_live: bool) {
         let mut replaced = self.tasks();
         replaced.retain(|task| task.name == name);
-        let is_replaced = |window| replaced.iter().any(|task| task.window == window);
-        self.jobs.archive_first(is_replaced);
-        if replaces_live {
-            for task in replaced.into_iter().filter(|task| task.is_alive()) {
-                self.jobs.push_command(Command::Archive(task));
-            }
-        }
+        let windows: BTreeSet<WindowId> = replaced.iter().map(|task| task.window).collect();
+        replaced.retain(|task| replaces_live && task.is_alive());
+        self.jobs.archive_next(&windows, replaced);
     }
 
     /// Processes the result of a command.
@@ -119,7 +117,13 @@ impl Session {
         now: Now,
     ) {
         match (command, outcome) {
-            (Command::Archive(_) | Command::Answer(..) | Command::ForgetEnvironments(..), _) => {}
+            (
+                Command::Archive(_)
+                | Command::KeepReplaced(..)
+                | Command::Answer(..)
+                | Command::ForgetEnvironments(..),
+                _,
+            ) => {}
             (Command::Restart(due), outcome) => self.restarted(&due.task, outcome, now),
             (Command::Kill(request_id, tasks, killer), Ok(JobOutcome::Killed(killed, done))) => {
                 let ended = tasks.iter().filter(|task| killed.contains(&task.window));

@@ -228,6 +228,7 @@ fn look_after_launch(started: i64) -> Request {
             started,
             run,
         })),
+        wants_last_run: false,
     }
 }
 
@@ -336,6 +337,7 @@ fn an_answer_without_records_is_sent_at_once() {
         will_wait: false,
         owner: None,
         launched: None,
+        wants_last_run: true,
     });
     driver.did(&["look Whole"]);
     driver.look("life 1; @1#1 a running pid=7");
@@ -357,6 +359,29 @@ fn output_is_archived_before_a_command_changes_its_window() {
     driver.did(&["archive @1"]);
     driver.outcome(JobOutcome::Finished);
     driver.did(&["kill [WindowId(1)]"]);
+}
+
+#[test]
+fn each_of_several_launches_in_a_row_archives_the_run_that_it_replaces() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    for _ in 0..3 {
+        driver.ask(launch_of("a", false));
+    }
+    for run in 1..=3 {
+        let shown = format!("life 1; @1#{run} a running pid={}", run + 6);
+        while matches!(driver.job, Some(Job::Look(_))) {
+            driver.look(&shown);
+        }
+        let Some(Job::Archive(task)) = &driver.job else {
+            panic!("{run}: {:?}", driver.job);
+        };
+        assert_eq!(task.run, Some(run));
+        driver.take();
+        driver.outcome(JobOutcome::Finished);
+        driver.did(&["launch a"]);
+        let answered = Box::new(Response::Done);
+        driver.outcome(JobOutcome::Answered(answered, Some("@1".parse().unwrap())));
+    }
 }
 
 #[test]
