@@ -40,7 +40,7 @@ pub(super) enum Follow {
 
 /// Starts a task.
 pub(super) async fn start(
-    session: Session,
+    mut session: Session,
     choice: SessionChoice,
     call: &Call,
     arguments: RunTask,
@@ -66,7 +66,7 @@ pub(super) async fn start(
         cwd: arguments.cwd.map(Into::into),
         is_env_clean: false,
         env: arguments.env.into_iter().collect(),
-        command: vec![OsString::from(arguments.command)],
+        command: arguments.command.iter().map(OsString::from).collect(),
         replaces: if arguments.only_if_absent {
             Replaces::Ended
         } else {
@@ -76,7 +76,15 @@ pub(super) async fn start(
         wait,
         restart: None,
     };
-    let started = within_time(async { Ok(ops::run(session, options).await?) }).await?;
+    let is_again = arguments.command.is_none();
+    let work = async {
+        let options = match is_again {
+            true => ops::run_again(&mut session, options).await?,
+            false => options,
+        };
+        Ok(ops::run(session, options).await?)
+    };
+    let started = within_time(work).await?;
     let line = announce(&started);
     let StartedRun {
         name,
