@@ -90,6 +90,7 @@ const WORDS_OF_TOOLS: &[(&str, &str)] = &[
     ("`tmux-task wait NAME` waits", "wait_for waits"),
     ("`tmux-task ls` shows", "list_tasks shows"),
     ("`tmux-task ls` lists", "list_tasks lists"),
+    ("`tmux-task kill @", "`kill_task @"),
     ("--cwd names", "cwd names"),
 ];
 

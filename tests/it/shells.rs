@@ -58,6 +58,7 @@ fn a_shell_is_recorded_as_one_and_keeps_its_options() {
 fn a_window_that_was_opened_with_a_shell_is_one() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
+    world.tmux(["set-option", "-g", "default-shell", "/bin/bash"]);
     let saved = world.path("saved screen");
     std::fs::write(&saved, "old output\n").unwrap();
     let saved = saved.display();
