@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use durations::{Durations, median};
 
 use crate::files::{self, OPEN_TO_OTHERS};
-use crate::model::Millis;
+use crate::model::{Millis, RunNumbers};
 
 /// How much later than the run before a run is, if the machine's clock was set back.
 const TICK: Duration = Duration::from_millis(1);
@@ -51,6 +51,10 @@ pub(crate) struct RunInfo {
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub exit_signal: Option<String>,
+    /// Why it ended, as the feed says it: `replaced` by the next run. Absent where its program ended by
+    /// itself, and in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 impl RunInfo {
@@ -129,17 +133,36 @@ pub(crate) fn find(folder: &Path, name: &str, run: u32) -> io::Result<Option<Arc
 /// When the folder or a run's file cannot be read.
 pub(crate) fn list(folder: &Path) -> io::Result<Vec<RunInfo>> {
     let mut runs = Vec::new();
-    for (_, _, path) in newest_first(folder)?.into_iter().rev() {
+    for (written, _, path) in newest_first(folder)?.into_iter().rev() {
         match read(&path) {
-            Ok(found) => runs.extend(found.map(|(about, _)| about)),
+            Ok(found) => runs.extend(found.map(|(about, _)| (end_of(&about, written), about))),
             // It was removed by a newer one meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
     }
     // The files' times can be coarse.
-    runs.sort_by_key(|run| run.ended_at);
-    Ok(runs)
+    runs.sort_by_key(|(ended_at, run)| (*ended_at, run.started_at));
+    Ok(runs.into_iter().map(|(_, run)| run).collect())
+}
+
+/// Returns when a run ended; earlier versions do not say it of a run that was replaced, just before its
+/// file was written.
+fn end_of(run: &RunInfo, written: SystemTime) -> Option<Millis> {
+    run.ended_at.or_else(|| {
+        let since = written.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Millis::try_from(since.as_millis()).ok()
+    })
+}
+
+/// Returns the last numbers of the stored runs.
+///
+/// # Errors
+///
+/// When the folder or a run's file cannot be read.
+pub(crate) fn run_numbers(folder: &Path) -> io::Result<RunNumbers> {
+    let runs = list(folder)?.into_iter();
+    Ok(runs.map(|run| (run.window_name, run.run)).collect())
 }
 
 /// Reads the data of a stored run; its output follows. `None` when the file is not one of ours.
@@ -215,6 +238,7 @@ mod tests {
             ended_at: None,
             exit_code: Some(0),
             exit_signal: None,
+            reason: None,
         }
     }
 

@@ -94,7 +94,8 @@ pub(super) fn assemble(
         options.server.clone(),
         options.session.clone(),
         options.paths.clone(),
-        last_look.map(|look| (look, &beginning.bookmark)),
+        last_look,
+        &beginning.bookmark,
         claimed,
     );
     let input = &options.config.input;

@@ -105,7 +105,7 @@ impl LinkJobs {
             Job::Restart(..) => "restart",
             Job::ForgetEnvironments(..) => "forget-environments",
             Job::Type(..) => "type",
-            Job::Archive(_) => "archive",
+            Job::Archive(..) => "archive",
             Job::ScanOthers => "scan-others",
         }
     }
@@ -203,8 +203,8 @@ impl LinkJobs {
                 self.link.forget_deaths(&record).await;
                 Done::of(Ok(JobOutcome::Finished))
             }),
-            Job::Archive(task) => boxed(move || async move {
-                self.archive(&task).await;
+            Job::Archive(task, reason) => boxed(move || async move {
+                self.archive(&task, reason).await;
                 Done::of(Ok(JobOutcome::Finished))
             }),
             Job::ScanOthers => boxed(move || async move {
@@ -252,15 +252,16 @@ impl LinkJobs {
     }
 
     /// Archives the output of a run. It is written later, without waiting.
-    pub(super) async fn archive(&mut self, task: &Arc<Task>) {
+    pub(super) async fn archive(&mut self, task: &Arc<Task>, reason: Option<&'static str>) {
         let Some(life) = self.link.life().cloned() else {
             return;
         };
         let paths = &self.options.paths;
+        let name = self.link.name_of_run(task);
         let mut connection = self.link.connection();
         let kept = self
             .archiver
-            .hand_over(&mut connection, &life, paths, task)
+            .hand_over(&mut connection, &life, paths, task, &name, reason)
             .await;
         if let Err(error) = kept {
             tracing::warn!(%error, window = %task.window, "could not keep the output of a run");

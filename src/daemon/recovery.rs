@@ -1,12 +1,13 @@
 //! Recovery: the state from the feed and the saved snapshot.
 
+use crate::archive;
 use crate::diff::apply;
 use crate::engine::RestoredState;
 use crate::feed::{
     DamagedSnapshot, FeedError, FeedState, Journal, PendingEvents, RecordedLook, finish_removal,
     load_saved, recover,
 };
-use crate::model::{Bookmark, EventKind, Seq, Snapshot};
+use crate::model::{Bookmark, EventKind, RunNumbers, Seq, Snapshot};
 use crate::paths::{Paths, hex, name_in};
 use crate::wire::{Checkpoint, SavedLife, SavedSession, can_have_lost};
 
@@ -37,6 +38,8 @@ pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<InitialState, FeedErro
         saved = None;
         (replay, recovered) = read(None)?;
     }
+    let run_numbers = run_numbers(paths, saved.as_ref());
+    replay.bookmark.run_numbers = run_numbers.clone();
     let epoch = epoch(
         recovered.epoch,
         saved
@@ -60,14 +63,11 @@ pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<InitialState, FeedErro
     // Looks of another feed did not follow the saved one.
     if let Some(saved) = saved.as_ref().filter(|saved| saved.epoch != epoch) {
         replay = Replay::of(Some(saved), &replay.snapshot.session);
+        replay.bookmark.run_numbers = run_numbers;
     }
     let last_seq = last_seq.max(recovered.last_seq);
     let journal = Journal::open(&paths.feed(), recovered.end, last_seq)?;
-    let (last_look, bookmark) = if fresh {
-        (None, Bookmark::default())
-    } else {
-        replay.into_state()
-    };
+    let (last_look, bookmark) = replay.into_state(fresh);
     let memory = RestoredState {
         last_look,
         waiting: recovered.pending.waiting(),
@@ -120,6 +120,24 @@ fn too_far_ahead(
     })
 }
 
+/// Returns the last numbers of runs, as the last daemon of the session has left them.
+pub(crate) fn stored_run_numbers(paths: &Paths) -> RunNumbers {
+    let saved = load_saved(&paths.saved()).ok().flatten();
+    run_numbers(paths, saved.as_ref())
+}
+
+/// Returns the last numbers of runs, which are also those of the stored runs where no daemon has saved
+/// them.
+fn run_numbers(paths: &Paths, saved: Option<&SavedSession>) -> RunNumbers {
+    if let Some(saved) = saved.filter(|saved| saved.run_numbers.is_some()) {
+        return saved.bookmark().run_numbers;
+    }
+    archive::run_numbers(&paths.runs()).unwrap_or_else(|error| {
+        tracing::warn!(%error, "could not read the stored runs");
+        RunNumbers::default()
+    })
+}
+
 /// The session as the last daemon knew it: the saved snapshot, with the looks applied that were
 /// recorded later. Without a saved snapshot, what the feed says of its tasks; windows that it does
 /// not mention are new then.
@@ -157,12 +175,17 @@ impl Replay {
         carry_on(&mut self.snapshot, &mut self.bookmark, look);
     }
 
-    fn into_state(self) -> (Option<Snapshot>, Bookmark) {
-        if self.is_known {
-            (Some(self.snapshot), self.bookmark)
-        } else {
-            (None, Bookmark::default())
+    /// Returns the state to continue from. A fresh one has only the numbers of runs: their output may
+    /// be stored.
+    fn into_state(self, is_fresh: bool) -> (Option<Snapshot>, Bookmark) {
+        if self.is_known && !is_fresh {
+            return (Some(self.snapshot), self.bookmark);
         }
+        let bookmark = Bookmark {
+            run_numbers: self.bookmark.run_numbers,
+            ..Bookmark::default()
+        };
+        (None, bookmark)
     }
 }
 
@@ -173,6 +196,8 @@ fn carry_on(snapshot: &mut Snapshot, bookmark: &mut Bookmark, look: &RecordedLoo
         .as_ref()
         .is_some_and(|checkpoint| enter(snapshot, bookmark, checkpoint));
     for event in &look.events {
+        let run = event.task.run.unwrap_or(0);
+        bookmark.run_numbers.note(&event.task.name, run);
         match event.kind {
             // All tasks of the previous life are gone already.
             EventKind::Disappeared { .. } if is_other_life => {}

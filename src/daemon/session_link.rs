@@ -24,7 +24,7 @@ use super::pane_reading::PaneReading;
 use super::processes::Processes;
 use super::server_idle::ServerIdle;
 use super::tty_poller::TtyPoller;
-use crate::model::{Bookmark, PaneId, SessionId, SessionLife, Snapshot, WindowId};
+use crate::model::{Bookmark, PaneId, SessionId, SessionLife, Snapshot, Task, WindowId};
 use crate::observe::Observer;
 use crate::paths::Paths;
 use crate::process::{self, Process, RunTime};
@@ -108,17 +108,21 @@ pub(super) struct SessionInfo {
 }
 
 impl SessionLink {
-    /// Returns a link that continues from the last look, if there was one. `claimed` has our mark
+    /// Returns a link that continues from the last look, if there was one, and from the numbers of earlier
+    /// runs. `claimed` has our mark
     /// already and is the life to follow.
     pub(super) fn new(
         server: Server,
         name: String,
         paths: Paths,
-        before: Option<(&Snapshot, &Bookmark)>,
+        before: Option<&Snapshot>,
+        bookmark: &Bookmark,
         claimed: Option<SessionLife>,
     ) -> Self {
-        let observer = before.map(|(look, bookmark)| Observer::from_snapshot(look, bookmark));
-        let before = before.map(|(look, _)| look);
+        let observer = match before {
+            Some(look) => Observer::from_snapshot(look, bookmark),
+            None => Observer::numbering_from(&name, bookmark.run_numbers.clone()),
+        };
         let saved = || before.and_then(|before| before.life.clone());
         let life = claimed.clone().or_else(saved);
         Self {
@@ -127,7 +131,7 @@ impl SessionLink {
             is_unreachable: false,
             life,
             attachment: apart(),
-            observer: observer.unwrap_or_else(|| Observer::new(&name)),
+            observer,
             memory: LookMemory::default(),
             all_asked: None,
             idle: ServerIdle::default(),
@@ -163,6 +167,16 @@ impl SessionLink {
     pub(super) fn attached_session(&self) -> Option<SessionId> {
         let life = self.life.as_ref().filter(|_| self.is_connected())?;
         Some(life.id)
+    }
+
+    /// Returns the last number that a run of this name has had.
+    pub(super) fn last_run(&self, name: &str) -> u32 {
+        self.observer.last_run(name)
+    }
+
+    /// Returns the name that the number of this run belongs to.
+    pub(super) fn name_of_run(&self, task: &Task) -> String {
+        self.observer.name_of_run(task).to_owned()
     }
 
     /// Returns a connection for commands.

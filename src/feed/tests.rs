@@ -457,6 +457,8 @@ fn a_saved_snapshot_is_read_back() {
     let bookmark = Bookmark {
         deaths_read: Some(7),
         launched_at: BTreeMap::from([(WindowId(1), 1_767_225_600_000)]),
+        run_numbers: [("b", 4), ("a", 7)].into_iter().collect(),
+        run_names: BTreeMap::from([(WindowId(2), "c".to_owned())]),
     };
     let saved = SavedSession::new("work", &look, &bookmark, "e1", 9);
     store_saved(&path, &saved).unwrap();

@@ -196,6 +196,15 @@ impl GoneReason {
         ended.find_map(|(word, reason)| (*reason == self).then_some(*word))
     }
 
+    /// Returns the word for it in what users read, where an agent is one of them.
+    #[must_use]
+    pub fn shown_word(self) -> Option<&'static str> {
+        match self {
+            Self::OtherAgentKilled => Self::AgentKilled.word(),
+            Self::UserKilled | Self::AgentKilled | Self::TimedOut | Self::Moved => self.word(),
+        }
+    }
+
     /// Returns the reason with this word.
     #[must_use]
     pub fn of_word(word: &str) -> Option<Self> {

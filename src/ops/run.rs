@@ -118,6 +118,7 @@ pub(crate) async fn run(mut session: Session, options: RunOptions) -> Result<Sta
         gate: gate.as_ref().map(|gate| gate.path().to_owned()),
         root: session.project.clone(),
         started: clock::now().wall,
+        last_run: 0,
         replaces: options.replaces,
         restarts: options.restart.map(|policy| LaunchRestarts {
             policy,

@@ -491,6 +491,7 @@ fn kept_run(folder: &Path, run: u32, n_bytes: usize) -> KeptRun {
             ended_at: None,
             exit_code: Some(0),
             exit_signal: None,
+            reason: None,
         },
         lines: vec!["x".repeat(n_bytes)],
         limits: Limits {

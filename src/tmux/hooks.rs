@@ -8,7 +8,7 @@ use super::client::Connection;
 use super::error::TmuxError;
 use super::hook_wakeups::{MOST_REPORTED, OF_BELLS, REPORTED, channel, clear_reported};
 use super::nudge::process;
-use super::rows::{BELLS, IS_BARE, noted_formats};
+use super::rows::{BELLS, IS_BARE, IS_MARKED, noted_formats};
 use crate::model::{PaneId, SessionId, WindowId};
 use crate::protocol::rows::Death;
 use crate::protocol::{Command, control_line};
@@ -36,7 +36,7 @@ const VERSION: &str = "@tmux_task_hooks";
 /// The version of the hooks below, to be raised when their text changes. Later hooks must continue
 /// to write what the daemons of earlier versions read, or use other names and numbers: daemons of
 /// several versions share them.
-const OUR_VERSION: u32 = 4;
+const OUR_VERSION: u32 = 5;
 /// A pane option with the pane's pid: tmux 3.8 has forgotten the pid when the death is recorded.
 const PROCESS: &str = "@tmux_task_pid";
 
@@ -354,7 +354,7 @@ fn wake() -> Command {
 /// without a command is a shell: its options belong to its user.
 fn keep_dead_panes() -> Command {
     let keep = Command::new("set-option").args(["-w", "remain-on-exit", "on"]);
-    Command::new("if-shell").args(["-F", IS_BARE, "", &control_line(&[keep])])
+    Command::new("if-shell").args(["-F", &IS_BARE, "", &control_line(&[keep])])
 }
 
 /// Counts a bell of the window that rang.
@@ -401,7 +401,7 @@ fn record_death() -> Command {
         &plain("0-9", "@tmux_task_run"),
         &plain("A-Za-z0-9._:@/-", "@tmux_task_owner"),
         "#{P:#{pane_id}.}",
-        "#{?#{||:#{pane_start_command},#{||:#{@tmux_task_command},#{@pi_task_command}}},,shell}",
+        &format!("#{{?{IS_MARKED},,#{{?{},shell,}}}}", *IS_BARE),
     ];
     let record = format!("#{{=-16000:#{{{DEATHS}}}{};}}", entry.join(" "));
     Command::new("set-option").args(["-F", DEATHS, &record])

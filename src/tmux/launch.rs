@@ -43,6 +43,8 @@ pub(crate) struct Launch {
     pub root: Option<PathBuf>,
     /// When the launch was requested, in milliseconds since 1970.
     pub started: Millis,
+    /// The last number that a run of this name has had; 0 if there was none, or it is not known yet.
+    pub last_run: u32,
     /// Which run it may replace. It fails if there is another one.
     pub replaces: Replaces,
     /// When to run it again by itself; `None` for never.
@@ -134,6 +136,7 @@ impl Launch {
             cwd: cwd.to_owned(),
             owner: self.owner.clone(),
             started: self.started,
+            last_run: self.last_run,
             replaces: self.replaces,
             restarts,
             stop: self.stop.clone(),

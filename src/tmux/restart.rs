@@ -27,6 +27,8 @@ pub(crate) struct TaskRestart<'a> {
     pub task: &'a Task,
     /// Which restart in a row this is, from 1.
     pub number: u32,
+    /// The last number that a run of its name has had.
+    pub last_run: u32,
     /// The session's name.
     pub session: &'a str,
     /// The folder for the environment's file, private to the user.
@@ -186,6 +188,7 @@ fn plan(
     let TaskRestart {
         task,
         number,
+        last_run,
         session,
         withheld,
         now,
@@ -214,6 +217,7 @@ fn plan(
             .ok()?,
         owner: task.owner.clone(),
         started: *now,
+        last_run: *last_run,
         replaces: Replaces::Any,
         restarts: Some(TaskRestarts {
             used: *number,

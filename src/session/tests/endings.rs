@@ -105,7 +105,7 @@ fn what_cannot_be_ended_is_named_and_its_end_is_told_like_any_other() {
     // The mark is removed, and a look shows its end.
     while let Some(job) = &driver.job {
         match job {
-            Job::UnmarkEndings(_) | Job::Archive(_) => driver.outcome(JobOutcome::Finished),
+            Job::UnmarkEndings(_) | Job::Archive(..) => driver.outcome(JobOutcome::Finished),
             Job::Look(_) => driver.look(both),
             job => panic!("{job:?}"),
         }
@@ -114,7 +114,7 @@ fn what_cannot_be_ended_is_named_and_its_end_is_told_like_any_other() {
     driver.run_ended("@2");
     while !matches!(driver.job, Some(Job::Kill(_))) {
         match &driver.job {
-            Some(Job::Archive(_)) => driver.outcome(JobOutcome::Finished),
+            Some(Job::Archive(..)) => driver.outcome(JobOutcome::Finished),
             Some(Job::Look(_)) => driver.look(both),
             job => panic!("{job:?}"),
         }

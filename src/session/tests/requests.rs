@@ -234,6 +234,7 @@ fn look_after_launch(started: i64) -> Request {
             started,
             run,
         })),
+        wants_last_run: false,
     }
 }
 
@@ -342,6 +343,7 @@ fn an_answer_without_records_is_sent_at_once() {
         will_wait: false,
         owner: None,
         launched: None,
+        wants_last_run: true,
     });
     driver.did(&["look Whole"]);
     driver.look("life 1; @1#1 a running pid=7");
@@ -369,7 +371,7 @@ fn output_is_archived_before_a_command_changes_its_window() {
     );
     driver.input(Input::RunEnded(WindowId(1), Vec::new()));
     assert!(
-        matches!(driver.job, Some(Job::Archive(_))),
+        matches!(driver.job, Some(Job::Archive(..))),
         "{:?}",
         driver.job
     );
@@ -380,11 +382,34 @@ fn output_is_archived_before_a_command_changes_its_window() {
 }
 
 #[test]
+fn each_of_several_launches_in_a_row_archives_the_run_that_it_replaces() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    for _ in 0..3 {
+        driver.ask(launch_of("a", false));
+    }
+    for run in 1..=3 {
+        let shown = format!("life 1; @1#{run} a running pid={}", run + 6);
+        while matches!(driver.job, Some(Job::Look(_))) {
+            driver.look(&shown);
+        }
+        let Some(Job::Archive(task, _)) = &driver.job else {
+            panic!("{run}: {:?}", driver.job);
+        };
+        assert_eq!(task.run, Some(run));
+        driver.take();
+        driver.outcome(JobOutcome::Finished);
+        driver.did(&["launch a"]);
+        let answered = Box::new(Response::Done);
+        driver.outcome(JobOutcome::Answered(answered, Some("@1".parse().unwrap())));
+    }
+}
+
+#[test]
 fn stopping_delivers_and_saves_while_a_job_is_out() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.input(Input::Changed(Change::AnyWindow));
     driver.look("life 1; @1#1 a dead 0 pid=7");
-    assert!(matches!(driver.job, Some(Job::Archive(_))));
+    assert!(matches!(driver.job, Some(Job::Archive(..))));
     driver.take();
     let effects = driver.session.deliver_all(driver.now);
     assert!(
