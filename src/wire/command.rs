@@ -142,7 +142,7 @@ impl std::fmt::Debug for SecretText {
 }
 
 /// The number of tasks by state. Every task is in exactly one count, except that `stalled` tasks
-/// are also `running`.
+/// are also `running`, and `failed` ones `dead`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskCounts {
@@ -154,6 +154,10 @@ pub struct TaskCounts {
     pub waiting: usize,
     /// Ended.
     pub dead: usize,
+    /// Ended in another way than with code 0. They are also `dead`. A daemon of an earlier version does
+    /// not count them.
+    #[serde(default)]
+    pub failed: usize,
     /// Running, silent for a long time, and with no evidence on whether they wait.
     #[serde(default)]
     pub stalled: usize,
@@ -166,7 +170,7 @@ impl From<StatusCounts> for TaskCounts {
             running,
             waiting,
             dead,
-            failed: _,
+            failed,
             stalled,
         } = counts;
         Self {
@@ -174,12 +178,12 @@ impl From<StatusCounts> for TaskCounts {
             running,
             waiting,
             dead,
+            failed,
             stalled,
         }
     }
 }
 
-/// A daemon does not answer with the number of failed tasks.
 impl From<TaskCounts> for StatusCounts {
     fn from(counts: TaskCounts) -> Self {
         let TaskCounts {
@@ -187,6 +191,7 @@ impl From<TaskCounts> for StatusCounts {
             running,
             waiting,
             dead,
+            failed,
             stalled,
         } = counts;
         Self {
@@ -194,7 +199,7 @@ impl From<TaskCounts> for StatusCounts {
             running,
             waiting,
             dead,
-            failed: 0,
+            failed,
             stalled,
         }
     }
