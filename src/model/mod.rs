@@ -35,7 +35,7 @@ pub use difference::Difference;
 pub use event::{AnswerBy, Event, EventKind, GoneReason, Level, Prompt, PromptKind, ReplacedBy};
 pub use find_task::NameError;
 pub use id::{PaneId, ParseIdError, SessionId, WindowId};
-pub use now::{Millis, Now, age, took};
+pub use now::{Millis, Now, age, limit_words, took};
 pub(crate) use ordered::Ordered;
 pub use owner::owner_of_environment;
 pub use record::{Body, DeliveredEvent, Delivery, Record, Seq, ShellDelivery};
