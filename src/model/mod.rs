@@ -37,7 +37,7 @@ pub use difference::Difference;
 pub use event::{AnswerBy, Event, EventKind, GoneReason, Level, Prompt, PromptKind, ReplacedBy};
 pub use find_task::NameError;
 pub use id::{PaneId, ParseIdError, SessionId, WindowId};
-pub use now::{AgeClock, BootTime, Millis, Now, age, took, written};
+pub use now::{AgeClock, BootTime, Millis, Now, age, limit_words, took, written};
 pub(crate) use ordered::Ordered;
 pub use owner::owner_of_environment;
 pub use record::{Body, DeliveredEvent, Delivery, Record, Seq, ShellDelivery};

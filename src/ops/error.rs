@@ -135,6 +135,14 @@ pub(crate) enum OpsError {
     /// A rule of the configuration cannot be used.
     #[error(transparent)]
     Rule(#[from] regex::Error),
+    /// A file has no task of this name.
+    #[error("no task `{name}` in {}", .path.display())]
+    NoFileTask {
+        name: String,
+        path: PathBuf,
+        /// The names of those that it has.
+        known: String,
+    },
     /// The task's command is not known exactly.
     #[error("the command of task `{0}` is not recorded")]
     NotRecorded(String),
@@ -149,6 +157,9 @@ pub(crate) enum OpsError {
     Typing(#[from] TypingError),
     #[error(transparent)]
     Tmux(#[from] TmuxError),
+    /// The daemon ended while this task was waited for.
+    #[error("the daemon ended during the wait")]
+    LeftWait(String),
     /// The daemon refused or failed.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -182,6 +193,7 @@ impl OpsError {
             | Self::NoDaemonToRestart
             | Self::NotKept { .. }
             | Self::NoRuns(_)
+            | Self::NoFileTask { .. }
             | Self::Name(NameError::Missing { .. })
             | Self::Client(ClientError::NoDaemon) => ErrorKind::Missing,
             Self::Output(error) => kind_of(error.kind()),
@@ -210,6 +222,7 @@ impl OpsError {
             | Self::NotRecorded(_)
             | Self::EnvNotRecorded(_)
             | Self::OldDaemonToRestart(_)
+            | Self::LeftWait(_)
             | Self::Launch(_)
             | Self::Typing(_)
             | Self::Tmux(_)
@@ -248,12 +261,21 @@ impl OpsError {
             Self::NoRuns(_) => {
                 "a run is stored when it has ended; `tmux-task ls` shows the present ones"
             }
-            Self::NotKept { .. } => "`tmux-task logs NAME --runs` lists the runs that are stored",
-            Self::NotRecorded(_) => {
-                "`tmux-task run NAME -- COMMAND` starts it and records the command"
+            Self::NoFileTask { known, .. } => return Some(format!("it has {known}")),
+            Self::NotKept { name, .. } => {
+                return Some(format!(
+                    "`tmux-task logs {name} --runs` lists the runs that are stored"
+                ));
             }
-            Self::EnvNotRecorded(_) => {
-                "`tmux-task run NAME --env K=V` runs its command again with these"
+            Self::NotRecorded(name) => {
+                return Some(format!(
+                    "`tmux-task run {name} -- COMMAND` starts it and records the command"
+                ));
+            }
+            Self::EnvNotRecorded(name) => {
+                return Some(format!(
+                    "`tmux-task run {name} --env K=V` runs its command again with these"
+                ));
             }
             Self::Config(ConfigError::NoTasks(_)) => {
                 "it describes the tasks of a project: `[tasks.NAME]` with `command = \"...\"`; without \
@@ -269,8 +291,10 @@ impl OpsError {
                 return refusal.hint.clone();
             }
             Self::Client(error) if is_other_version(error) => STOP_OLDER_DAEMON,
-            Self::Client(ClientError::LeftWait) => {
-                "the task goes on; `tmux-task wait NAME` waits with another daemon"
+            Self::LeftWait(name) => {
+                return Some(format!(
+                    "the task goes on; `tmux-task wait {name}` waits with another daemon"
+                ));
             }
             Self::Output(OutputError::Tmux(error)) => tmux_hint(error)?,
             Self::Output(error) => error.hint()?,

@@ -124,7 +124,10 @@ pub(crate) async fn run(mut session: Session, options: RunOptions) -> Result<Sta
             policy,
             kept: session.paths.kept_environments(),
         }),
-        stop: options.stop,
+        stop: options.stop.or(StopSettings {
+            kill_after: config::load(&lookup)?.stop.kill_after,
+            ..StopSettings::default()
+        }),
     };
     let will_wait = options.wait != LaunchWait::No;
     // The environment of a task that may be restarted is kept among the session's files: its name is

@@ -10,7 +10,7 @@ use super::session::Session;
 use crate::config;
 use crate::daemon::is_held;
 use crate::feed::{ReadProgress, Retention, load_saved};
-use crate::model::{Millis, SessionLife};
+use crate::model::{Millis, SessionLife, with_causes};
 use crate::paths::{Paths, name_in};
 use crate::tmux::{self, MarkedSession};
 use crate::{clock, files, process};
@@ -94,7 +94,7 @@ fn examine(
     let used_at = used_at.or_else(|| written_at(&path));
     let use_of_it = match saved {
         _ if is_held(&paths.lock()) || is_held(&paths.state_lock()) => FolderUse::Daemon,
-        Err(damaged) => FolderUse::Unknown(damaged.to_string()),
+        Err(damaged) => FolderUse::Unknown(with_causes(&damaged)),
         Ok(None) if has_only_runs(&paths) => FolderUse::None,
         Ok(None) => FolderUse::Unknown("it has no saved snapshot of its session".to_owned()),
         Ok(Some(saved)) => {
@@ -157,7 +157,7 @@ fn unread(paths: &Paths, retention: &Retention) -> FolderUse {
     );
     let mut progress = match progress {
         Ok(progress) => progress,
-        Err(error) => return FolderUse::Unknown(error.to_string()),
+        Err(error) => return FolderUse::Unknown(with_causes(&error)),
     };
     let (now, counted) = (clock::now().wall, progress.counted);
     let is_within = |age: Millis| age <= retention.consumer_age;

@@ -84,7 +84,11 @@ pub(crate) async fn wait_for_task(
         says_when_it_begins: true,
         ..request.clone()
     });
-    match session.ask_first(&named, Repeatable::Yes).await? {
+    let answer = session.ask_first(&named, Repeatable::Yes).await;
+    if let Err(OpsError::Client(ClientError::LeftWait)) = answer {
+        return Err(OpsError::LeftWait(request.task));
+    }
+    match answer? {
         Some(Response::Waited(result)) => return Ok(result),
         Some(_) => return Err(ClientError::Unexpected.into()),
         None => {}

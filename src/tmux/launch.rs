@@ -119,7 +119,8 @@ impl Launch {
             .pane_words(&names, &self.environment, path, gate);
         let record = RecordedCommand {
             is_env_clean: self.environment.is_on_top_of_tmux(),
-            had_env: self.environment.has_given(),
+            had_env: self.environment.given().is_some(),
+            env_digest: self.environment.given(),
             ..RecordedCommand::of(&self.command, &self.cwd)
         };
         let restarts = self.restarts.as_ref().map(|restarts| TaskRestarts {

@@ -86,5 +86,5 @@ pub(crate) use script::CommandWords;
 pub(crate) use server::{Server, ServerChoice};
 pub(crate) use shown::{AskingRow, PromptPlace, ShownPrompt};
 pub(crate) use stop_option::{mark_endings, unmark_endings};
-pub(crate) use task_environment::{TaskEnvironment, take_beyond_shells};
+pub(crate) use task_environment::{TaskEnvironment, digest_of, take_beyond_shells};
 pub(crate) use viewers::{NOTICE_OPTION, Viewer, list_viewers, show_notice, show_window};

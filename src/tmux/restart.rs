@@ -17,7 +17,7 @@ use super::respawn::{
 use super::restart_option::RESTART;
 use super::task_environment::{PREFIX, TaskEnvironment};
 use crate::model::environment::WithheldVariables;
-use crate::model::{Millis, PaneId, Replaces, Task, TaskRestarts, text};
+use crate::model::{Millis, PaneId, Replaces, Task, TaskRestarts, text, with_causes};
 use crate::protocol::{Command, Frame};
 
 /// A task to run again.
@@ -82,7 +82,8 @@ pub(crate) async fn restart(
         Ok(file) => file,
         Err(error) => {
             return Ok(RestartResult::Impossible(format!(
-                "its environment is not available any more: {error}"
+                "its environment is not available any more: {}",
+                with_causes(&error)
             )));
         }
     };

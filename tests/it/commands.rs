@@ -229,8 +229,7 @@ fn session_names_may_be_odd_otherwise() {
 #[test]
 fn usage_errors_are_two_lines_and_exit_2() {
     let world = World::new();
-    let cases: [&[&str]; 16] = [
-        &[],
+    let cases: [&[&str]; 15] = [
         &["nonsense"],
         &["ls", "--nonsense"],
         &["run"],
@@ -269,6 +268,10 @@ fn help_and_version_are_results() {
         &["--help"][..],
         &["-h"],
         &["help"],
+        // A command is missing.
+        &[],
+        &["-s", "work"],
+        &["consumer"],
         &["run", "--help"],
         &["daemon", "-h"],
         &["daemon", "stop", "--help"],
@@ -289,7 +292,7 @@ fn a_directory_that_is_not_there_is_said() {
     let output = world.task(["run", "api", "--cwd", "nowhere", "--", "true"]);
     output.fails(
         1,
-        "tmux-task: run: cannot run in nowhere: No such file or directory (os error 2)",
+        "tmux-task: run: cannot run in nowhere: No such file or directory",
     );
     let file = world.path("file");
     fs::write(&file, "").unwrap();
@@ -311,8 +314,8 @@ fn a_tmux_that_is_missing_or_too_old_is_said() {
         output.fails(
             1,
             &format!(
-                "tmux-task: {}: could not start `/no/such/tmux`: No such file or directory (os \
-                 error 2)\nhint: install tmux 3.2 or newer, or name it with --tmux or $TMUX_TASK_TMUX",
+                "tmux-task: {}: could not start `/no/such/tmux`: No such file or \
+                 directory\nhint: install tmux 3.2 or newer, or name it with --tmux or $TMUX_TASK_TMUX",
                 args[0]
             ),
         );
@@ -417,7 +420,11 @@ fn ls_is_a_table_of_all_tasks() {
     assert_eq!(rows[1].last(), Some(&"up"));
     assert_eq!(rows[2][..5], [lint.as_str(), "lint", "exited", "2", "2"]);
     assert_eq!(rows[2][6..], ["echo '4 errors'; exit 2", "4 errors"]);
-    assert_eq!(world.task(["status"]).ok(), "tmux: 2 tasks\n");
+    let failed = "tmux: 2 tasks · 1 failed\n";
+    assert_eq!(world.task(["status"]).ok(), failed);
+    // Without a daemon as well.
+    world.task(["daemon", "stop"]).ok();
+    assert_eq!(world.task(["status"]).ok(), failed);
 }
 
 #[test]

@@ -731,3 +731,33 @@ fn on_a_terminal_the_feed_is_text_and_has_each_event_once() {
     assert_eq!(words("(web) exited with code 3"), 1, "{text}");
     world.tmux(["-L", "terminal", "kill-server"]);
 }
+
+#[test]
+fn a_task_of_which_nothing_is_known_is_named() {
+    let world = World::new();
+    let window = world.run("api", "exit 3");
+    world.until("its end", |records| codes(records, "api").len() == 1);
+    let note =
+        |name: &str| format!("tmux-task: feed: there is no task `{name}`, and no record of one\n");
+    let feed = |args: &[&str]| {
+        let feed = world.task([&["feed"], args].concat());
+        feed.ok();
+        feed.err
+    };
+    assert_eq!(feed(&["--task", "typo", "--task", "api"]), note("typo"));
+    // Also where records of others are all that was read, or that is printed.
+    assert_eq!(feed(&["--task", "api", "-n", "1", "--type", "input"]), "");
+    assert_eq!(feed(&["--task", "api", "--after", "2"]), "");
+    world.task(["kill", "api"]).ok();
+    assert_eq!(feed(&["--task", &window]), "");
+    let follow = world.start(["feed", "--follow", "--task", "later", "--task", "api"]);
+    assert_eq!(follow.complaint() + "\n", note("later"));
+    assert_eq!(follow.record()["kind"], "hello");
+    world.run("later", "exec sleep 1000");
+    let mut started = follow.record();
+    while started["kind"] != "event" {
+        started = follow.record();
+    }
+    assert_eq!(started["task"]["windowName"], "later");
+    assert_eq!(feed(&["--task", "later"]), "");
+}
