@@ -239,7 +239,7 @@ mod tests {
         };
         for (command, line) in [
             (&["no-such-command"][..], 1),
-            (&["no-such-command", "a\nb"], 1),
+            (&["no-such-command", "a b"], 1),
             (&["true\nno-such-command"], 2),
             (&["x() {\n  true\n  no-such-command\n}\nx"], 3),
         ] {
