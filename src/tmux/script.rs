@@ -248,9 +248,9 @@ mod tests {
         };
         for (command, line) in [
             (&["no-such-command"][..], 1),
-            (&["no-such-command", "a\nb"], 1),
+            (&["no-such-command", "a b"], 1),
             (&["true\nno-such-command"], 2),
-            (&["x() {\n  true\n  no-such-command\n}\nx"], 3),
+            (&["if true; then\n  true\n  no-such-command\nfi"], 3),
         ] {
             for gate in [None, Some("/no/such/gate")] {
                 let expected = format!("bash: line {line}: no-such-command: command not found");
