@@ -26,6 +26,9 @@ use crate::restarts;
 /// The file's usual name, in the project's folder.
 pub(crate) const TASK_FILE: &str = "tmux-task.toml";
 
+/// How many tasks a file has at most: more windows than tmux serves well.
+const MOST_TASKS: usize = 1000;
+
 /// A task of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TaskEntry {
@@ -117,6 +120,13 @@ fn parse_tasks(path: &Path, text: &str) -> Result<Vec<TaskEntry>, ConfigError> {
     };
     if file.tasks.is_empty() {
         return Err(invalid(0..0, "there is no task in it".to_owned()));
+    }
+    let mut places: Vec<Range<usize>> = file.tasks.values().map(Spanned::span).collect();
+    places.sort_by_key(|place| place.start);
+    if let Some(place) = places.get(MOST_TASKS) {
+        let n = places.len();
+        let problem = format!("{n} tasks are too many: a file has at most {MOST_TASKS}");
+        return Err(invalid(place.clone(), problem));
     }
     for (name, fields) in &file.tasks {
         let shown = quotable(name);
@@ -675,6 +685,20 @@ mod tests {
             "[tasks.o]\ncommand = 'x'\nafter = ['a']\n[tasks.a]\ncommand = 'x'\nafter = ['b']\n\
              [tasks.b]\ncommand = 'x'\nafter = ['a']\n",
             "1: tasks that start after each other: a after b after a",
+        );
+        let many = |n| {
+            let tasks = (1..=n).map(|n| format!("[tasks.t{n}]\ncommand = 'x'\n"));
+            tasks.collect::<String>()
+        };
+        check_error(
+            &many(MOST_TASKS + 2),
+            "2001: 1002 tasks are too many: a file has at most 1000",
+        );
+        assert_eq!(
+            parse_tasks(Path::new("f"), &many(MOST_TASKS))
+                .unwrap()
+                .len(),
+            MOST_TASKS
         );
     }
 }
