@@ -179,7 +179,7 @@ pub(crate) fn replace_synced(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Res
 /// How many files of one name are put aside at most.
 const MOST_ASIDE: u32 = 10_000;
 
-/// Renames a file or folder of ours to `NAME.SUFFIX`, or to `NAME.SUFFIX-2` and so on: nothing that
+/// Renames a file or folder of ours to `NAME.SUFFIX-1`, or to `NAME.SUFFIX-2` and so on: nothing that
 /// was put aside before is replaced. Returns the new path.
 ///
 /// # Errors
@@ -198,10 +198,7 @@ pub(crate) fn put_aside_as(path: &Path, other: &Path, suffix: &str) -> io::Resul
     let name = other.file_name().unwrap_or_default();
     for n in 1..=MOST_ASIDE {
         let mut aside = name.to_owned();
-        aside.push(match n {
-            1 => format!(".{suffix}"),
-            n => format!(".{suffix}-{n}"),
-        });
+        aside.push(format!(".{suffix}-{n}"));
         let aside = other.with_file_name(aside);
         match rename_to_free(path, &aside) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

@@ -1,7 +1,7 @@
 //! The files of consumers, one for each, named after it.
 //!
 //! Names of consumers begin with a letter or digit, so a file whose name begins with a dot is no
-//! consumer: `.NAME.new` is being written, `.NAME.damaged` could not be read.
+//! consumer: `.NAME.new` is being written, `.NAME.damaged-1` could not be read.
 
 use std::fs;
 use std::io;
@@ -51,7 +51,7 @@ pub struct DamagedConsumer {
 }
 
 impl DamagedConsumer {
-    /// Keeps the file under another name, `.NAME.damaged`, so that the consumer can be created
+    /// Keeps the file under another name, `.NAME.damaged-1`, so that the consumer can be created
     /// again.
     ///
     /// # Errors
@@ -200,7 +200,7 @@ mod tests {
         }
         assert!(load_consumers(folder).unwrap().is_empty());
         assert_eq!(
-            fs::read(folder.join(".later.damaged")).unwrap(),
+            fs::read(folder.join(".later.damaged-1")).unwrap(),
             text(&later)
         );
     }

@@ -79,14 +79,6 @@ const WORDS_OF_TOOLS: &[(&str, &str)] = &[
     ),
     ("without --if-absent", "without only_if_absent"),
     ("was started with --env", "was started with env"),
-    (
-        "`tmux-task run NAME --env K=V` runs its command",
-        "run_task with env runs its command",
-    ),
-    (
-        "`tmux-task run NAME -- COMMAND` starts it",
-        "run_task with command starts it",
-    ),
     ("`tmux-task wait NAME` waits", "wait_for waits"),
     ("`tmux-task ls` shows", "list_tasks shows"),
     ("`tmux-task ls` lists", "list_tasks lists"),
@@ -111,6 +103,12 @@ fn hint(error: &OpsError) -> Option<String> {
     }
     if matches!(error, OpsError::NotKept { .. }) {
         return Some("without run, read_output has the present run".to_owned());
+    }
+    if matches!(error, OpsError::NotRecorded(_)) {
+        return Some("run_task with command starts it and records the command".to_owned());
+    }
+    if matches!(error, OpsError::EnvNotRecorded(_)) {
+        return Some("run_task with env runs its command again with these".to_owned());
     }
     match error.kind() {
         ErrorKind::Impossible => Some(WITHOUT_CURSOR.to_owned()),

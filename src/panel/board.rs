@@ -40,7 +40,7 @@ impl Group {
             TaskStateName::Killed => Self::Failed,
             TaskStateName::Exited if listed.task.exit_code == Some(0) => Self::Done,
             TaskStateName::Exited => Self::Failed,
-            TaskStateName::Running | TaskStateName::Stalled if listed.task.shell => Self::Shell,
+            TaskStateName::Shell => Self::Shell,
             TaskStateName::Stalled => Self::Stalled,
             TaskStateName::Running => Self::Running,
         }

@@ -554,7 +554,7 @@ fn a_file_in_the_place_of_the_feed_is_put_aside() {
         fs::write(feed, "my notes\n").unwrap();
     };
     let world = check_file(other, &json!([[1, 8], 9, 10]));
-    let aside = world.state("work").join("feed.jsonl.other");
+    let aside = world.state("work").join("feed.jsonl.other-1");
     assert_eq!(fs::read_to_string(&aside).unwrap(), "my notes\n");
     // A second one does not replace it, and what has its name does not hold the records up.
     fs::create_dir_all(world.state("work").join("feed.jsonl.other-2/full")).unwrap();

@@ -382,29 +382,6 @@ fn output_is_archived_before_a_command_changes_its_window() {
 }
 
 #[test]
-fn each_of_several_launches_in_a_row_archives_the_run_that_it_replaces() {
-    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
-    for _ in 0..3 {
-        driver.ask(launch_of("a", false));
-    }
-    for run in 1..=3 {
-        let shown = format!("life 1; @1#{run} a running pid={}", run + 6);
-        while matches!(driver.job, Some(Job::Look(_))) {
-            driver.look(&shown);
-        }
-        let Some(Job::Archive(task, _)) = &driver.job else {
-            panic!("{run}: {:?}", driver.job);
-        };
-        assert_eq!(task.run, Some(run));
-        driver.take();
-        driver.outcome(JobOutcome::Finished);
-        driver.did(&["launch a"]);
-        let answered = Box::new(Response::Done);
-        driver.outcome(JobOutcome::Answered(answered, Some("@1".parse().unwrap())));
-    }
-}
-
-#[test]
 fn stopping_delivers_and_saves_while_a_job_is_out() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.input(Input::Changed(Change::AnyWindow));
