@@ -431,7 +431,7 @@ mod tests {
     fn what_was_put_aside_before_is_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.json");
-        let names = ["a.json.x", "a.json.x-2", "a.json.x-4"].map(|name| dir.path().join(name));
+        let names = ["a.json.x-1", "a.json.x-2", "a.json.x-4"].map(|name| dir.path().join(name));
         fs::create_dir_all(dir.path().join("a.json.x-3/full")).unwrap();
         for (n, aside) in names.iter().enumerate() {
             fs::write(&path, n.to_string()).unwrap();
