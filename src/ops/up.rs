@@ -9,10 +9,10 @@ use super::again::find_record;
 use super::error::OpsError;
 use super::file_tasks::{options_of, select};
 use super::list::list;
-use super::run::{LaunchWait, RunOptions, StartedRun, run};
+use super::run::{LaunchWait, RunOptions, StartedRun, run, with_default_limit};
 use super::session::Session;
 use crate::client::Client;
-use crate::model::{Replaces, TaskRestarts};
+use crate::model::{Replaces, StopSettings, TaskRestarts};
 use crate::tmux::{CommandWords, Gate, LaunchError, RecordedCommand, digest_of};
 use crate::wire::{LaunchedRun, LsView, TaskFields};
 
@@ -60,7 +60,8 @@ pub(crate) async fn plan_tasks(
     let mut plans = Vec::new();
     for task in selected.with_needed() {
         let (name, after, ready) = (task.name.clone(), task.after.clone(), task.ready.clone());
-        let options = options_of(task)?;
+        let mut options = options_of(task)?;
+        options.stop = with_default_limit(options.stop)?;
         options.check()?;
         plans.push(TaskPlan {
             is_named: selected.names.contains(&name),
@@ -179,12 +180,24 @@ impl TaskPlan {
         if has_command && task.task_cwd.as_deref() == cwd {
             let restart = task.restarts.as_ref();
             let restart = restart.map(|restarts| TaskRestarts::from(restarts).policy);
-            let is_outdated = !has_finished && restart != self.options.restart;
+            let stop = task.stop.as_ref().map(StopSettings::from);
+            let (stop, wanted) = (stop.unwrap_or_default(), &self.options.stop);
+            let outdated = [
+                ("restart", restart != self.options.restart),
+                ("stop-signal", stop.signal != wanted.signal),
+                ("grace", stop.grace != wanted.grace),
+                ("parent-only", stop.parent_only != wanted.parent_only),
+                ("kill-after", stop.kill_after != wanted.kill_after),
+            ];
+            let outdated = outdated.into_iter().filter(|(_, is_other)| *is_other);
             return Ok(Start::Before(EarlierRun {
                 window: task.window_id.clone(),
                 run: task.run,
                 has_finished,
-                outdated: Vec::from_iter(is_outdated.then_some("restart")),
+                outdated: outdated
+                    .filter(|_| !has_finished)
+                    .map(|(key, _)| key)
+                    .collect(),
             }));
         }
         Ok(Start::Needed(match task.pane_pid {
