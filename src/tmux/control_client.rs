@@ -88,8 +88,8 @@ impl Output {
     /// Returns the flags of a client that receives this.
     pub(super) fn flags(self) -> &'static str {
         match self {
-            Self::None => "no-output,ignore-size",
-            Self::Reported => "pause-after=0,ignore-size",
+            Self::None => "no-output",
+            Self::Reported => "pause-after=0",
         }
     }
 }
