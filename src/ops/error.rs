@@ -65,6 +65,9 @@ pub(crate) enum OpsError {
     /// A daemon that was asked to stop has not left in time. Its log is this file.
     #[error("the daemon is still stopping")]
     StillStopping(PathBuf),
+    /// One daemon after the other has ended before it answered a request.
+    #[error("{times} daemons in a row ended before they answered")]
+    DaemonsEnd { times: usize, log: PathBuf },
     /// No daemon runs, and starting one is forbidden.
     #[error("no daemon runs for session `{0}`")]
     NoDaemon(String),
@@ -190,6 +193,7 @@ impl OpsError {
                 | NameError::Linked { .. },
             )
             | Self::StillStopping(_)
+            | Self::DaemonsEnd { .. }
             | Self::Feed(_)
             | Self::Folder { .. }
             | Self::OtherServer(_)
@@ -235,6 +239,12 @@ impl OpsError {
             Self::OtherServer(_) => "`env -u TMUX tmux-task attach` attaches inside it",
             Self::NoDirectory { hint, .. } => (*hint)?,
             Self::Name(error) => return Some(error.hint().into_owned()),
+            Self::DaemonsEnd { log, .. } => {
+                return Some(format!(
+                    "the request may make them crash: the end of {} says more",
+                    log.display()
+                ));
+            }
             Self::StillStopping(log) => return Some(format!("its log is {}", log.display())),
             Self::NoRuns(_) => {
                 "a run is stored when it has ended; `tmux-task ls` shows the present ones"
@@ -315,6 +325,9 @@ fn tmux_hint(error: &TmuxError) -> Option<&'static str> {
     match error {
         TmuxError::ProgramMissing { .. } => {
             Some("install tmux 3.2 or newer, or name it with --tmux or $TMUX_TASK_TMUX")
+        }
+        TmuxError::NotTmux { .. } => {
+            Some("name tmux 3.2 or newer with --tmux or $TMUX_TASK_TMUX")
         }
         TmuxError::TooOld { .. } => Some("name a newer one with --tmux or $TMUX_TASK_TMUX"),
         TmuxError::NoServer { .. } => Some("`tmux-task run NAME -- COMMAND` starts one"),

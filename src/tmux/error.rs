@@ -15,6 +15,9 @@ pub(crate) enum TmuxError {
         #[source]
         source: std::io::Error,
     },
+    /// The program is another one than tmux.
+    #[error("`{}` is not tmux: `-V` does not print a version of tmux", .program.display())]
+    NotTmux { program: PathBuf },
     /// The program is older than the oldest supported version.
     #[error("tmux {version} is too old, 3.2 or newer is needed")]
     TooOld { version: Version },
@@ -86,6 +89,7 @@ impl TmuxError {
             | Self::Unreachable { .. }
             | Self::NotASocket { .. }
             | Self::NoFolder { .. }
+            | Self::NotTmux { .. }
             | Self::TooOld { .. }
             | Self::OtherDaemon { .. }
             | Self::Rejected { .. }
