@@ -40,7 +40,7 @@ pub(super) struct LogFlusher(LogQueue);
 
 impl Drop for LogFlusher {
     fn drop(&mut self) {
-        self.0.flush(FLUSH_LIMIT);
+        self.0.finish();
     }
 }
 
@@ -57,6 +57,11 @@ impl LogQueue {
             .name("log".to_owned())
             .spawn(move || shared.write_to(log))?;
         Ok((queue.clone(), LogFlusher(queue)))
+    }
+
+    /// Writes the last lines, if the disk takes them soon.
+    pub(super) fn finish(&self) {
+        self.flush(FLUSH_LIMIT);
     }
 
     /// Waits until all lines so far are written, at most this long. Returns whether they are.
