@@ -85,7 +85,9 @@ impl Server {
 }
 
 impl Output {
-    /// Returns the flags of a client that receives this.
+    /// Returns the flags of a client that receives this. Not `ignore-size`: tmux ignores a control
+    /// client that has set no size anyway, and goes through all clients for each client with the flag
+    /// and each window, whenever an option is set.
     pub(super) fn flags(self) -> &'static str {
         match self {
             Self::None => "no-output",
