@@ -326,9 +326,7 @@ fn tmux_hint(error: &TmuxError) -> Option<&'static str> {
         TmuxError::ProgramMissing { .. } => {
             Some("install tmux 3.2 or newer, or name it with --tmux or $TMUX_TASK_TMUX")
         }
-        TmuxError::NotTmux { .. } => {
-            Some("name tmux 3.2 or newer with --tmux or $TMUX_TASK_TMUX")
-        }
+        TmuxError::NotTmux { .. } => Some("name tmux 3.2 or newer with --tmux or $TMUX_TASK_TMUX"),
         TmuxError::TooOld { .. } => Some("name a newer one with --tmux or $TMUX_TASK_TMUX"),
         TmuxError::NoServer { .. } => Some("`tmux-task run NAME -- COMMAND` starts one"),
         TmuxError::NotASocket { .. } => Some("-S takes the path of a tmux server's socket"),
@@ -338,6 +336,7 @@ fn tmux_hint(error: &TmuxError) -> Option<&'static str> {
         | TmuxError::OtherDaemon { .. }
         | TmuxError::Rejected { .. }
         | TmuxError::Confused { .. }
+        | TmuxError::Lost { .. }
         | TmuxError::Closed
         | TmuxError::TimedOut
         | TmuxError::Io(_) => None,

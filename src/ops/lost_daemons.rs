@@ -39,13 +39,13 @@ impl LostDaemons {
         if self.goes_on_after(&error) {
             return Ok(());
         }
-        Err(match error {
-            OpsError::Client(ClientError::Left) => OpsError::DaemonsEnd {
+        if matches!(error, OpsError::Client(ClientError::Left)) {
+            return Err(OpsError::DaemonsEnd {
                 times: self.0 + 1,
                 log: log(),
-            },
-            error => error,
-        })
+            });
+        }
+        Err(error)
     }
 }
 

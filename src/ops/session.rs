@@ -159,7 +159,8 @@ impl Session {
             Err(ClientError::NoDaemon) => {
                 if self.server.is_program_named() {
                     // The command itself reports a program that does not answer.
-                    if let Ok(checked) = timeout(ANSWERS_WITHIN, self.server.check_version()).await {
+                    if let Ok(checked) = timeout(ANSWERS_WITHIN, self.server.check_version()).await
+                    {
                         checked?;
                     }
                 }

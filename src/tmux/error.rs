@@ -68,6 +68,10 @@ pub(crate) enum TmuxError {
         /// What is wrong with it.
         detail: String,
     },
+    /// A client lost its connection to a server that still listens. Whether its commands were carried
+    /// out is not known.
+    #[error("the connection to the tmux server on `{}` was lost", .socket.display())]
+    Lost { socket: PathBuf },
     /// The control connection was closed.
     #[error("tmux closed the control connection")]
     Closed,
@@ -94,6 +98,7 @@ impl TmuxError {
             | Self::OtherDaemon { .. }
             | Self::Rejected { .. }
             | Self::Confused { .. }
+            | Self::Lost { .. }
             | Self::Closed
             | Self::TimedOut
             | Self::Io(_) => false,
@@ -121,16 +126,24 @@ impl TmuxError {
         }
     }
 
-    /// Whether this text, from stderr or as the reason of an exit, means that there is no server. A
-    /// client that failed to connect for another reason, such as too many open files, does not
-    /// know.
+    /// Whether this text, from stderr or as the reason of an exit, means that there is no server: the
+    /// kernel has said so to a client that wanted to connect, or the server itself has said that it
+    /// ends. A client that failed to connect for another reason, such as too many open files, does not
+    /// know, nor does one that has lost its connection.
     pub(super) fn means_no_server(text: &str) -> bool {
         let could_not_connect = text.contains("error connecting to")
             && ["No such file", "Not a directory", "Connection refused"]
                 .iter()
                 .any(|reason| text.contains(reason));
-        let signs = ["no server running on", "server exited", "lost server"];
-        could_not_connect || signs.iter().any(|sign| text.contains(sign))
+        could_not_connect
+            || text.contains("no server running on")
+            || (text.contains("server exited") && !Self::means_lost(text))
+    }
+
+    /// Whether this text of a client means that it has lost its connection, which says nothing about
+    /// the server.
+    pub(super) fn means_lost(text: &str) -> bool {
+        text.contains("server exited unexpectedly") || text.contains("lost server")
     }
 }
 
@@ -147,6 +160,8 @@ mod tests {
         ));
         assert!(means_it("error connecting to /tmp/s (Connection refused)"));
         assert!(means_it("[server exited]"));
+        assert!(!means_it("server exited unexpectedly\n"));
+        assert!(!means_it("lost server\n"));
         for reason in [
             "Too many open files",
             "Permission denied",
