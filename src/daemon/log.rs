@@ -10,6 +10,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::log_queue::{LogFlusher, LogQueue};
+use super::panics;
 use crate::files;
 
 /// The maximum size of the log, in bytes. A full log replaces its predecessor, so that both
@@ -19,11 +20,12 @@ const MAX_BYTES: u64 = 1 << 20;
 /// The environment variable with what is logged: levels, for all modules or for the named ones.
 const LEVEL_VARIABLE: &str = "TMUX_TASK_LOG";
 
-/// From here on the program logs into this file. It is written by a thread of its own; the last
+/// From here on the program logs into this file, panics as well. It is written by a thread of its own; the last
 /// lines are written when the flusher is dropped.
 pub(super) fn open(path: &Path) -> io::Result<LogFlusher> {
     let log = BoundedLog::open(path, MAX_BYTES)?;
     let (queue, flusher) = LogQueue::start(log)?;
+    panics::end_the_daemon(queue.clone());
     let asked = std::env::var(LEVEL_VARIABLE).ok();
     let filter = asked
         .filter(|levels| !levels.is_empty())

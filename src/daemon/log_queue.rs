@@ -42,9 +42,7 @@ pub(super) struct LogFlusher(LogQueue);
 
 impl Drop for LogFlusher {
     fn drop(&mut self) {
-        self.0.0.lock().is_to_flush = true;
-        self.0.0.changed.notify_all();
-        self.0.flush(FLUSH_LIMIT);
+        self.0.finish();
     }
 }
 
@@ -61,6 +59,13 @@ impl LogQueue {
             .name("log".to_owned())
             .spawn(move || shared.write_to(log))?;
         Ok((queue.clone(), LogFlusher(queue)))
+    }
+
+    /// Writes the last lines, if the disk takes them soon.
+    pub(super) fn finish(&self) {
+        self.0.lock().is_to_flush = true;
+        self.0.changed.notify_all();
+        self.flush(FLUSH_LIMIT);
     }
 
     /// Waits until all lines so far are written, at most this long. Returns whether they are.

@@ -28,6 +28,7 @@ mod output_queue;
 mod ownership;
 mod pane_activity;
 mod pane_reading;
+mod panics;
 mod polled_pane;
 mod processes;
 mod recovery;

@@ -9,7 +9,7 @@ mod server_end;
 mod server_process;
 mod window_options;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
@@ -64,9 +64,6 @@ pub(super) struct SessionLink {
     watched_windows: Vec<(WindowId, Option<u32>)>,
     /// The primary panes of the windows in the last look.
     primary: BTreeMap<WindowId, PaneId>,
-    /// Windows that looks have found to be gone, the newest only: tmux reports later that they were
-    /// closed.
-    gone: BTreeSet<WindowId>,
     /// The kernel's information on the processes in the windows.
     processes: Processes,
     paths: Paths,
@@ -138,7 +135,6 @@ impl SessionLink {
             options: WindowOptions::default(),
             watched_windows: before.map(watched_windows).unwrap_or_default(),
             primary: before.map(primary).unwrap_or_default(),
-            gone: BTreeSet::new(),
             processes: Processes::new(),
             paths,
             claimed,
@@ -351,13 +347,14 @@ impl SessionLink {
         let session = self.life.as_ref().map(|life| life.id);
         // The session may be gone; then the hooks are left to us.
         if session.is_some() || self.server_listens() {
-            let mut uninstalled = tmux::uninstall(&mut self.connection(), session).await;
+            let mut uninstalled =
+                tmux::uninstall(&mut self.connection(), session, process::may_run).await;
             if let (Err(TmuxError::Closed), Attachment::Attached(_)) =
                 (&uninstalled, &self.attachment)
             {
                 // After an interrupted command, our client cannot be used.
                 let mut apart = Connection::OneShot(&self.server);
-                uninstalled = tmux::uninstall(&mut apart, session).await;
+                uninstalled = tmux::uninstall(&mut apart, session, process::may_run).await;
             }
             if let Err(error) = uninstalled {
                 tracing::warn!(%error, "could not take our hooks out of tmux");

@@ -69,6 +69,9 @@ pub(crate) enum OpsError {
     /// A daemon that was asked to stop has not left in time. Its log is this file.
     #[error("the daemon is still stopping")]
     StillStopping(PathBuf),
+    /// One daemon after the other has ended before it answered a request.
+    #[error("{times} daemons in a row ended before they answered")]
+    DaemonsEnd { times: usize, log: PathBuf },
     /// No daemon runs, and starting one is forbidden.
     #[error("no daemon runs for session `{0}`")]
     NoDaemon(String),
@@ -210,6 +213,7 @@ impl OpsError {
             )
             | Self::StillStopping(_)
             | Self::NotEnded(_)
+            | Self::DaemonsEnd { .. }
             | Self::Feed(_)
             | Self::Folder { .. }
             | Self::OtherServer(_)
@@ -257,6 +261,12 @@ impl OpsError {
             Self::NoDirectory { hint, .. } => (*hint)?,
             Self::Name(error) => return Some(error.hint().into_owned()),
             Self::NotEnded(_) => "what is another user's, that user has to end",
+            Self::DaemonsEnd { log, .. } => {
+                return Some(format!(
+                    "the request may make them crash: the end of {} says more",
+                    log.display()
+                ));
+            }
             Self::StillStopping(log) => return Some(format!("its log is {}", log.display())),
             Self::NoRuns(_) => {
                 "a run is stored when it has ended; `tmux-task ls` shows the present ones"
@@ -349,6 +359,7 @@ fn tmux_hint(error: &TmuxError) -> Option<&'static str> {
         TmuxError::ProgramMissing { .. } => {
             Some("install tmux 3.2 or newer, or name it with --tmux or $TMUX_TASK_TMUX")
         }
+        TmuxError::NotTmux { .. } => Some("name tmux 3.2 or newer with --tmux or $TMUX_TASK_TMUX"),
         TmuxError::TooOld { .. } => Some("name a newer one with --tmux or $TMUX_TASK_TMUX"),
         TmuxError::NoServer { .. } => Some("`tmux-task run NAME -- COMMAND` starts one"),
         TmuxError::NotASocket { .. } => Some("-S takes the path of a tmux server's socket"),
@@ -358,6 +369,7 @@ fn tmux_hint(error: &TmuxError) -> Option<&'static str> {
         | TmuxError::OtherDaemon { .. }
         | TmuxError::Rejected { .. }
         | TmuxError::Confused { .. }
+        | TmuxError::Lost { .. }
         | TmuxError::Closed
         | TmuxError::TimedOut
         | TmuxError::Io(_) => None,

@@ -27,6 +27,7 @@ mod kill;
 mod launch;
 mod list;
 mod logs;
+mod lost_daemons;
 mod patient_wait;
 mod pending;
 #[cfg(feature = "panel")]

@@ -5,7 +5,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::error::OpsError;
-use super::wait::{LostDaemons, wait};
+use super::lost_daemons::LostDaemons;
+use super::wait::wait;
 use crate::client::Client;
 use crate::wire::{ConditionFields, NextRestart, OutcomeName, WaitRequest, WaitResult};
 

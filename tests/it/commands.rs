@@ -329,6 +329,39 @@ fn a_tmux_that_is_missing_or_too_old_is_said() {
     );
 }
 
+/// Without `/proc` or a lock of its own it cannot be seen, so the next command shows that no daemon of
+/// the wrong program is left.
+#[test]
+fn a_program_that_is_not_tmux_starts_nothing() {
+    let mut world = World::new();
+    let hint = "\nhint: name tmux 3.2 or newer with --tmux or $TMUX_TASK_TMUX";
+    for program in ["/bin/echo", "true", "false"] {
+        let said = format!("`{program}` is not tmux: `-V` does not print a version of tmux{hint}");
+        for args in [&["run", "api", "--", "ls"][..], &["ls"], &["daemon"]] {
+            let output = world.task([&["--tmux", program], args].concat());
+            output.fails(1, &format!("tmux-task: {}: {said}", args[0]));
+        }
+        world.set("TMUX_TASK_TMUX", program);
+        let output = world.task(["run", "api", "--", "ls"]);
+        output.fails(1, &format!("tmux-task: run: {said}"));
+        world.set("TMUX_TASK_TMUX", "");
+    }
+    world.task(["daemon", "status"]).fails(
+        3,
+        "tmux-task: daemon status: no daemon runs for session `work`\n\
+         hint: start one with `tmux-task daemon --detach`",
+    );
+    world.run("api", "exec sleep 1000");
+    world.task(["ls"]).ok();
+    // Beside a daemon that makes it unnecessary, too.
+    let output = world.task(["--tmux", "/no/such/tmux", "ls"]);
+    output.fails(
+        1,
+        "tmux-task: ls: could not start `/no/such/tmux`: No such file or directory (os error 2)\n\
+         hint: install tmux 3.2 or newer, or name it with --tmux or $TMUX_TASK_TMUX",
+    );
+}
+
 #[test]
 fn a_bad_configuration_names_file_line_and_key() {
     let mut world = World::new();
