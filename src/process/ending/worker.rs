@@ -14,7 +14,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_s
 use tokio::sync::mpsc;
 
 use super::members::{Known, Row};
-use super::{EndOrder, EndReport, table};
+use super::order::{EndOrder, EndReport};
+use super::table;
 use crate::model::programs::{CommandReader, command_reader};
 use crate::model::{LeftProcess, WindowId};
 
