@@ -24,7 +24,7 @@ pub(crate) use duration::parse_duration;
 pub(crate) use error::ConfigError;
 pub(crate) use file::{ConfigFile, find, load};
 pub(crate) use pending::{PendingSetting, is_of_daemon, pending_settings};
-pub(crate) use settings::{Config, InputConfig, LogsConfig, parse_signal};
+pub(crate) use settings::{Config, InputConfig, LogsConfig, StopConfig, parse_signal};
 pub(crate) use show::{EXAMPLE, Setting, ShownConfig, show};
 pub(crate) use sinks::{SinkConfig, SinkFilter, SinkTarget};
 pub(crate) use task_file::{TASK_FILE, TaskEntry, read_tasks};

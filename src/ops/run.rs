@@ -12,9 +12,9 @@ use super::session::Session;
 use super::succession::{OlderDaemon, replace_older};
 use crate::client::Client;
 use crate::clock;
-use crate::config;
+use crate::config::{self, StopConfig};
 use crate::model::environment::{WithheldVariables, is_shell_name};
-use crate::model::{Replaces, RestartPolicy, StopSettings};
+use crate::model::{Replaces, RestartPolicy, StopPlan, StopSettings};
 use crate::paths::Paths;
 use crate::tmux::{self, CommandWords, Gate, Launch, LaunchRestarts, TaskEnvironment};
 use crate::wire::LaunchedRun;
@@ -124,7 +124,7 @@ pub(crate) async fn run(mut session: Session, options: RunOptions) -> Result<Sta
             policy,
             kept: session.paths.kept_environments(),
         }),
-        stop: with_default_limit(options.stop)?,
+        stop: with_stop_defaults(options.stop)?,
     };
     let will_wait = options.wait != LaunchWait::No;
     // The environment of a task that may be restarted is kept among the session's files: its name is
@@ -220,10 +220,16 @@ fn close_gate(session: &Session) -> Result<Gate, OpsError> {
     })
 }
 
-/// Returns how a run is ended: a time limit of the configuration applies to what has none.
-pub(super) fn with_default_limit(stop: StopSettings) -> Result<StopSettings, OpsError> {
+/// Returns how a run is ended, with what its launch needs of the configuration: the time limit, and a
+/// signal that the task's shell would not expect.
+pub(super) fn with_stop_defaults(stop: StopSettings) -> Result<StopSettings, OpsError> {
+    let StopConfig {
+        signal, kill_after, ..
+    } = config::load(&lookup)?.stop;
+    let is_usual = signal == StopPlan::default().signal;
     Ok(stop.or(StopSettings {
-        kill_after: config::load(&lookup)?.stop.kill_after,
+        signal: (!is_usual).then_some(signal),
+        kill_after,
         ..StopSettings::default()
     }))
 }

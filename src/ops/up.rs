@@ -9,7 +9,7 @@ use super::again::find_record;
 use super::error::OpsError;
 use super::file_tasks::{options_of, select};
 use super::list::list;
-use super::run::{LaunchWait, RunOptions, StartedRun, run, with_default_limit};
+use super::run::{LaunchWait, RunOptions, StartedRun, run, with_stop_defaults};
 use super::session::Session;
 use crate::client::Client;
 use crate::model::{Replaces, StopSettings, TaskRestarts};
@@ -61,7 +61,7 @@ pub(crate) async fn plan_tasks(
     for task in selected.with_needed() {
         let (name, after, ready) = (task.name.clone(), task.after.clone(), task.ready.clone());
         let mut options = options_of(task)?;
-        options.stop = with_default_limit(options.stop)?;
+        options.stop = with_stop_defaults(options.stop)?;
         options.check()?;
         plans.push(TaskPlan {
             is_named: selected.names.contains(&name),

@@ -114,9 +114,13 @@ impl Launch {
             ("TMUX_TASK_NAME", &self.name),
         ];
         let gate = self.gate.as_deref().and_then(Path::to_str);
-        let words = self
-            .command
-            .pane_words(&names, &self.environment, path, gate);
+        let words = self.command.pane_words(
+            &names,
+            &self.environment,
+            path,
+            gate,
+            self.stop.signal_name(),
+        );
         let record = RecordedCommand {
             is_env_clean: self.environment.is_on_top_of_tmux(),
             had_env: self.environment.given().is_some(),

@@ -209,7 +209,7 @@ fn plan(
     Some(LaunchPlan {
         name: task.name.clone(),
         token,
-        words: command.pane_words(&names, &environment, file?, None),
+        words: command.pane_words(&names, &environment, file?, None, task.stop.signal_name()),
         command: command.shown_bounded(),
         record: Some(record.encode(*now)),
         cwd: PathBuf::from(&record.cwd)

@@ -15,9 +15,9 @@ const DRAIN: &str = r"builtin trap '{ builtin set +xv; } 2>/dev/null; IFS= built
 /// daemon sends the shell `SIGPWR`, which nothing else uses. When the shell's present command has
 /// ended, the trap waits for the daemon's hangup, and ends with that command's code; that it waits is
 /// seen by its catching `SIGSTKFLT`. `wait` returns 158 for this signal, which is not the command's code.
-/// A shell line with a trap for `SIGTERM` gets that signal instead. The shell ends by itself when no
+/// A shell line with a trap for the stop signal, in place of `@STOP@`, gets that signal instead. The shell ends by itself when no
 /// daemon comes.
-const HOLD: &str = r#"builtin trap '{ c=$?; builtin set +xv; } 2>/dev/null; if builtin [ -n "$(builtin trap -p TERM)" ]; then builtin kill -TERM $$; else builtin [ $c -ne 158 ] || c=143; builtin trap "builtin exit $c" HUP; builtin trap : STKFLT; { builtin exec {f}<> <(:); builtin read -r -t 3600 -u $f _; } 2>/dev/null || :; builtin exit $c; fi' PWR 2>/dev/null || :"#;
+const HOLD: &str = r#"builtin trap '{ c=$?; builtin set +xv; } 2>/dev/null; if builtin [ -n "$(builtin trap -p @STOP@)" ]; then builtin kill -@STOP@ $$; else builtin [ $c -ne 158 ] || c=143; builtin trap "builtin exit $c" HUP; builtin trap : STKFLT; { builtin exec {f}<> <(:); builtin read -r -t 3600 -u $f _; } 2>/dev/null || :; builtin exit $c; fi' PWR 2>/dev/null || :"#;
 
 /// Around [`DRAIN`]: a hangup ends the shell at once.
 ///
@@ -106,8 +106,9 @@ impl CommandWords {
         environment: &TaskEnvironment,
         file: &str,
         gate: Option<&str>,
+        stop_signal: &str,
     ) -> Vec<String> {
-        let script = self.script(names, environment, gate);
+        let script = self.script(names, environment, gate, stop_signal);
         let words: &[&str] = if environment.is_on_top_of_tmux() {
             &["bash", "-pc", KEEP, "bash", &script, file]
         } else {
@@ -122,7 +123,9 @@ impl CommandWords {
         names: &[(&str, &str)],
         environment: &TaskEnvironment,
         gate: Option<&str>,
+        stop_signal: &str,
     ) -> String {
+        let hold = HOLD.replace("@STOP@", stop_signal);
         // Such a line may clean up at a hangup, so bash's own handling is kept.
         let mut hang_up = HANG_UP;
         let command = match self {
@@ -147,7 +150,7 @@ impl CommandWords {
         // counts its lines from 1 in what it says of errors.
         let [before, after] = hang_up;
         format!(
-            "{}; {RELOAD}; builtin export {}; {}builtin set -euo pipefail; {before}{DRAIN}{after}; {HOLD}; \
+            "{}; {RELOAD}; builtin export {}; {}builtin set -euo pipefail; {before}{DRAIN}{after}; {hold}; \
              builtin eval {}\nbuiltin exit \"$?\"",
             environment.unset_line(),
             names.join(" "),
@@ -199,6 +202,7 @@ mod tests {
             &[("TMUX_TASK_NAME", "it's")],
             &TaskEnvironment::default(),
             None,
+            "TERM",
         );
         let output = std::process::Command::new("bash")
             .args(["-c", &script])
@@ -239,7 +243,7 @@ mod tests {
             let words = words.iter().map(Into::into).collect();
             let environment = TaskEnvironment::default();
             let names = [("TMUX_TASK_NAME", "x")];
-            let script = CommandWords::from_words(words).script(&names, &environment, gate);
+            let script = CommandWords::from_words(words).script(&names, &environment, gate, "TERM");
             let mut bash = std::process::Command::new("bash");
             let output = bash.args(["-c", &script]).output().unwrap();
             // Without a terminal, the end has something to say as well.
@@ -284,6 +288,7 @@ mod tests {
                 &[("TMUX_TASK_NAME", "x")],
                 &TaskEnvironment::default(),
                 None,
+                "TERM",
             );
             let output = std::process::Command::new("bash")
                 .args(["-c", &script])
@@ -296,6 +301,7 @@ mod tests {
             &[("TMUX_TASK_NAME", "x")],
             &TaskEnvironment::default(),
             None,
+            "TERM",
         );
         let output = std::process::Command::new("bash")
             .args(["-c", &script])
