@@ -246,7 +246,7 @@ enum Role {
     Plain,
     /// Our launcher's shell: it was told to wait for the others, and ends with its command's code.
     Launcher,
-    /// A shell that would end at once, before the others.
+    /// A shell that would end before the others.
     Shell,
 }
 
@@ -373,7 +373,7 @@ impl Run {
             Role::Launcher
         } else if has_others
             && command_reader(&row.name) == Some(CommandReader::Shell)
-            && masks.dies_of(self.signal_number())
+            && (masks.dies_of(self.signal_number()) || masks.is_deaf_shell(self.signal_number()))
         {
             Role::Shell
         } else {
@@ -415,10 +415,7 @@ impl Run {
                 Role::Plain if parent_only && has_parents && !is_parent(*pid, member) => continue,
                 Role::Plain => {
                     member.is_asked = true;
-                    member.send(stop);
-                    if table::masks(*pid).is_deaf_shell(signal) {
-                        member.send(Signal::HUP);
-                    }
+                    member.stop(*pid, signal, stop);
                 }
             }
             let is_stopped = |row: &Row| row.pid == *pid && row.is_stopped;
@@ -440,12 +437,12 @@ impl Run {
 
     /// Ends the leader, which has waited for the others.
     fn release_leader(&mut self) {
-        let signal = self.order.plan.signal.number().map(i32::from);
-        let stop = signal.and_then(Signal::from_named_raw);
-        for member in self.members.values_mut() {
+        let signal = self.signal_number();
+        let stop = Signal::from_named_raw(i32::from(signal)).unwrap_or(Signal::TERM);
+        for (pid, member) in &mut self.members {
             match member.role {
                 Role::Launcher => member.send(Signal::HUP),
-                Role::Shell | Role::Plain => member.send(stop.unwrap_or(Signal::TERM)),
+                Role::Shell | Role::Plain => member.stop(*pid, signal, stop),
             }
             member.send(Signal::CONT);
             member.is_asked = true;
@@ -523,6 +520,16 @@ impl Member {
                 matches!(poll(&mut files, Some(&at_once)), Ok(0))
             }
             None => table::row(pid).is_some_and(|row| row.started == self.started),
+        }
+    }
+
+    /// Asks it to end. A shell that ignores the signal is hung up.
+    fn stop(&mut self, pid: u32, signal: u8, stop: Signal) {
+        // Before the signal: many programs ignore it from then on, while they stop.
+        let is_deaf = table::masks(pid).is_deaf_shell(signal);
+        self.send(stop);
+        if is_deaf {
+            self.send(Signal::HUP);
         }
     }
 
