@@ -58,6 +58,12 @@ pub(crate) async fn kill(
         }
     }
     let failed = watch.end_alone(&tasks, choice).await;
+    // A daemon that has been started meanwhile keeps their output before it closes their windows.
+    if failed.is_empty()
+        && let Ok(Some(ended)) = ask(session, &request).await
+    {
+        return Ok(ended.ended);
+    }
     for task in tasks
         .iter()
         .filter(|task| !failed.contains_key(&task.window))
