@@ -30,6 +30,7 @@ listener.bind(("127.0.0.1", int(sys.argv[1])))
 listener.listen()
 signal.signal(signal.SIGTERM, stop)
 signal.signal(signal.SIGHUP, lambda *_: print("hung up", flush=True))
+open("pid", "w").write(str(os.getpid()))
 print("ready", flush=True)
 while True:
     signal.pause()
@@ -37,9 +38,10 @@ while True:
 
 /// A program that ends by `SIGKILL` only.
 const STUBBORN: &str = r#"
-import signal
+import os, signal
 for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
     signal.signal(number, signal.SIG_IGN)
+open("pid", "w").write(str(os.getpid()))
 print("ready", flush=True)
 while True:
     signal.pause()
@@ -86,16 +88,16 @@ fn run_until_ready(world: &World, options: &[&str], name: &str, line: &str) {
     world.task([&run, options, &["--", line]].concat()).ok();
 }
 
-/// Waits until a command says for whom it waits, and returns the process it names.
+/// Waits until a command says for whom it waits, and returns the last program's process.
 #[track_caller]
-fn until_it_waits(command: &Running, what: &str, name: &str) -> Pid {
+fn until_it_waits(world: &World, command: &Running, what: &str, name: &str) -> Pid {
     let line = command.complaint();
     let prefix = format!("tmux-task: {what}: waiting for @");
     assert!(
-        line.starts_with(&prefix) && line.contains(&format!("({name}): python3 (pid ")),
+        line.starts_with(&prefix) && line.contains(&format!("({name})")),
         "{line}"
     );
-    let number = line.trim_end_matches(')').rsplit_once("(pid ").unwrap().1;
+    let number = fs::read_to_string(world.project().join("pid")).unwrap();
     crate::support::pid(number.parse().unwrap())
 }
 
@@ -128,7 +130,7 @@ fn a_task_stops_as_it_likes_and_its_output_is_kept() {
     let gate = world.gate("stop");
     run_until_ready(&world, &[], "api", &server(&world, "stop"));
     let mut kill = world.start(["kill", "api"]);
-    let pid = until_it_waits(&kill, "kill", "api");
+    let pid = until_it_waits(&world, &kill, "kill", "api");
     assert!(!has_ended(pid));
     // Nothing else waits for it.
     world.run("other", "exec sleep 1000");
@@ -165,7 +167,7 @@ fn the_next_run_starts_when_the_one_before_has_ended() {
         &["restart", "api", "--until", "ready"],
     ] {
         let mut again_run = world.start(again);
-        until_it_waits(&again_run, again[0], "api");
+        until_it_waits(&world, &again_run, again[0], "api");
         gate.open();
         assert_eq!(again_run.wait(), 0);
     }
@@ -197,7 +199,7 @@ fn the_child_of_a_script_is_not_hung_up_on_while_it_stops() {
     for line in ["./dev.sh", "./dev.sh; echo over", &line] {
         run_until_ready(&world, &[], "dev", line);
         let mut kill = world.start(["kill", "dev"]);
-        until_it_waits(&kill, "kill", "dev");
+        until_it_waits(&world, &kill, "kill", "dev");
         gate.open();
         assert_eq!(kill.wait(), 0);
     }
@@ -441,7 +443,7 @@ fn two_interrupts_kill_what_is_left_and_one_does_not() {
     let line = python(&world, "stubborn.py", STUBBORN);
     run_until_ready(&world, &[], "stub", &line);
     let mut kill = world.start(["kill", "stub", "--grace", "1h", "--json"]);
-    let pid = until_it_waits(&kill, "kill", "stub");
+    let pid = until_it_waits(&world, &kill, "kill", "stub");
     assert!(kill.complaint().starts_with("hint: two interrupts"));
     kill.signal(Signal::INT);
     assert_eq!(
@@ -461,7 +463,7 @@ fn a_killed_daemon_leaves_the_end_to_the_next_one() {
     let gate = world.gate("stop");
     run_until_ready(&world, &[], "api", &server(&world, "stop"));
     let mut kill = world.start(["kill", "api", "--grace", "1h"]);
-    let pid = until_it_waits(&kill, "kill", "api");
+    let pid = until_it_waits(&world, &kill, "kill", "api");
     world.kill_daemon();
     // The command goes on by itself.
     world.daemon();
@@ -628,7 +630,7 @@ fn a_task_is_ended_without_a_daemon_too() {
     world.run("other", "exec sleep 1000");
     world.until_shows("=work:=api", "ready");
     let mut kill = world.start(["kill", "api"]);
-    let pid = until_it_waits(&kill, "kill", "api");
+    let pid = until_it_waits(&world, &kill, "kill", "api");
     gate.open();
     assert!(kill.line().starts_with("ended @"));
     assert_eq!(kill.wait(), 0);
@@ -638,7 +640,7 @@ fn a_task_is_ended_without_a_daemon_too() {
     world.run("stub", &line);
     world.until_shows("=work:=stub", "ready");
     let mut kill = world.start(["kill-all", "--yes", "--grace", "1h"]);
-    let pid = until_it_waits(&kill, "kill-all", "stub");
+    let pid = until_it_waits(&world, &kill, "kill-all", "stub");
     kill.signal(Signal::INT);
     while !kill
         .complaint()

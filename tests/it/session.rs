@@ -314,7 +314,7 @@ fn kill_all_says_what_lives_on_in_another_session() {
         assert_eq!(
             world.task(["kill-all", "--yes"]).ok(),
             format!(
-                "not killed {} (api): it lives on in another session\n",
+                "not ended {} (api): it lives on in another session\n",
                 windows[0]
             )
         );

@@ -110,7 +110,7 @@ fn tasks_start_in_their_order_and_end_in_reverse() {
     let down = world.task(["down"]);
     assert_eq!(
         without_ids(down.ok()),
-        ["ended (api)", "killed (migrate)", "killed (db)"]
+        ["ended (api)", "ended (migrate)", "ended (db)"]
     );
     assert_eq!(runs(&world), named(&[("mine", 1)]));
     assert_eq!(world.task(["down"]).ok(), "");
@@ -672,7 +672,7 @@ fn a_name_means_the_same_window_as_for_a_launch() {
     let down = world.task(["down"]);
     assert_eq!(
         without_ids(&down.out),
-        ["ended (api)", "killed (tool)"],
+        ["ended (api)", "ended (tool)"],
         "{down}"
     );
     assert_eq!(show(), before);

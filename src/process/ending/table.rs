@@ -2,6 +2,9 @@
 
 use std::fs;
 
+use rustix::param::clock_ticks_per_second;
+use rustix::time::{ClockId, clock_gettime};
+
 use super::super::stat;
 use super::members::{Row, SignalMasks};
 
@@ -15,6 +18,15 @@ pub(super) fn read() -> Vec<Row> {
     };
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     pids.filter_map(row).collect()
+}
+
+/// Returns the present time as in [`Row::started`], in whole ticks.
+pub(super) fn now() -> Option<u64> {
+    let now = clock_gettime(ClockId::Boottime);
+    let nanos =
+        u64::try_from(now.tv_sec).ok()? * 1_000_000_000 + u64::try_from(now.tv_nsec).ok()?;
+    let tick = 1_000_000_000_u64.checked_div(clock_ticks_per_second())?;
+    nanos.checked_div(tick)
 }
 
 /// Returns a process; `None` when it is gone.

@@ -326,12 +326,18 @@ impl Run {
         } else if self.is_leader_ready() {
             self.release_leader();
         } else {
+            let asked_at = table::now();
             self.ask(all);
             if is_first {
-                // What they have started while the table was read. What they start from now on belongs
-                // to how they end.
+                // What they had started while the table was read. What they have started since they
+                // were asked belongs to how they end.
                 let all = table::read();
                 self.discover(&all);
+                if !self.order.plan.parent_only {
+                    for member in self.members.values_mut() {
+                        member.is_asked |= asked_at.is_none_or(|at| member.started >= at);
+                    }
+                }
                 self.ask(&all);
             }
             for member in self.members.values_mut() {
