@@ -29,10 +29,14 @@ pub(super) fn now() -> Option<u64> {
     nanos.checked_div(tick)
 }
 
-/// Returns a process; `None` when it is gone.
+/// Returns a process; `None` when it is gone or only waits for its parent to notice that.
 pub(super) fn row(pid: u32) -> Option<Row> {
     let stat = stat(pid)?;
     let number = |field| stat.field(field)?.parse().ok();
+    // Its first thread can have ended before the others.
+    if stat.field(3) == Some("Z") && number(20).is_none_or(|threads: u32| threads <= 1) {
+        return None;
+    }
     Some(Row {
         pid,
         parent: number(4)?,

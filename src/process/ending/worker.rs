@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Signal, getrlimit, kill_process, pidfd_open, pidfd_send_signal,
+};
 use tokio::sync::mpsc;
 
 use super::members::{Known, Row};
@@ -486,12 +488,20 @@ impl Run {
     }
 }
 
+/// Whether this descriptor's number is in the upper half of those that we may have: these are for what
+/// else is done while runs end.
+fn is_scarce(file: &OwnedFd) -> bool {
+    let limit = getrlimit(Resource::Nofile).current;
+    let number = u64::try_from(file.as_raw_fd()).unwrap_or(u64::MAX);
+    limit.is_some_and(|limit| number >= limit / 2)
+}
+
 impl Member {
     /// Opens a process of the table; `None` when it has ended.
     fn open(row: &Row) -> Option<Self> {
         let pid = i32::try_from(row.pid).ok()?;
         let file = match pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()) {
-            Ok(file) => Some(file),
+            Ok(file) => (!is_scarce(&file)).then_some(file),
             Err(Errno::SRCH) => return None,
             Err(error) => {
                 tracing::warn!(%error, pid = row.pid, "could not watch a process");
