@@ -10,8 +10,9 @@
 # tmux-task in PATH if its version is the source's. Otherwise it builds one, in cargo's
 # dev profile, which takes minutes the first time.
 #
-# Needs only a minimal Debian; to build, the Rust toolchain too. It uses a private tmux
-# server and private folders, and removes them; only target/ remains.
+# Needs tmux and jq, and says which packages are missing; to build, the Rust toolchain
+# and a C compiler too. It uses a private tmux server and private folders, and removes
+# them; only target/ remains.
 set -euo pipefail
 
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"; }
@@ -290,5 +291,5 @@ fi
 
 say 'Stopping the daemon and the private tmux server.'
 tmux-task -s demo daemon stop
-printf '\nAll five kinds of events were seen, in %d s.\n' "$((SECONDS - began))"
+printf '\nAll of these events were seen.\n'
 echo "Next: $program --help, and \`tmux-task init\` for your own agent."

@@ -346,15 +346,12 @@ task_script() {
     shell_quote "$session"
     names="TMUX_TASK_SESSION=$quoted PI_TMUX_SESSION=$quoted TMUX_TASK_NAME=$task"
     shell_quote "$body"
-    script="command unset -v $WITHHELD 2>/dev/null || :
-if [ -r \"\${1-}\" ]; then . \"\$1\" again 2>/dev/null; : >|\"\$1\"; command -p rm -f -- \"\$1\"; fi
-[ \"\${2-\$PWD}\" = \"\$PWD\" ] || builtin cd -- \"\$2\" || builtin exit 1
-builtin set --
-builtin export $names
-builtin set -euo pipefail
-${before}builtin trap '{ builtin set +xv; } 2>/dev/null; IFS= builtin read -rs -d n -t 0.5 -p \$'\\''\\e[5n'\\'' _ </dev/tty 2>/dev/tty || :' EXIT$after
-$HOLD
-builtin eval $quoted
+    # The command begins in the first line, so that bash counts its lines from 1.
+    script="command unset -v $WITHHELD 2>/dev/null || :; \
+if [ -r \"\${1-}\" ]; then . \"\$1\" again 2>/dev/null; : >|\"\$1\"; command -p rm -f -- \"\$1\"; fi; \
+[ \"\${2-\$PWD}\" = \"\$PWD\" ] || builtin cd -- \"\$2\" || builtin exit 1; \
+builtin set --; builtin export $names; builtin set -euo pipefail; \
+${before}builtin trap '{ builtin set +xv; } 2>/dev/null; IFS= builtin read -rs -d n -t 0.5 -p \$'\\''\\e[5n'\\'' _ </dev/tty 2>/dev/tty || :' EXIT$after; $HOLD; builtin eval $quoted
 builtin exit \"\$?\""
     pane=(bash -pc "$CLEAR" bash "$script" "$environment_file" "$LOAD")
 }

@@ -11,6 +11,8 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt}
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
+#[cfg(target_os = "linux")]
+use rustix::io::Errno;
 
 /// Mode bits that let other users write.
 pub(crate) const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -172,6 +174,52 @@ pub(crate) fn replace_synced(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Res
     file.write_all(bytes)?;
     file.sync_data()?;
     fs::rename(fresh, path)
+}
+
+/// How many files of one name are put aside at most.
+const MOST_ASIDE: u32 = 10_000;
+
+/// Renames a file or folder of ours to `NAME.SUFFIX-1`, or to `NAME.SUFFIX-2` and so on: nothing that
+/// was put aside before is replaced. Returns the new path.
+///
+/// # Errors
+///
+/// When it cannot be renamed.
+pub(crate) fn put_aside(path: &Path, suffix: &str) -> io::Result<PathBuf> {
+    put_aside_as(path, path, suffix)
+}
+
+/// Renames a file as [`put_aside`] does, with the name of `other` in front of the suffix.
+///
+/// # Errors
+///
+/// When it cannot be renamed.
+pub(crate) fn put_aside_as(path: &Path, other: &Path, suffix: &str) -> io::Result<PathBuf> {
+    let name = other.file_name().unwrap_or_default();
+    for n in 1..=MOST_ASIDE {
+        let mut aside = name.to_owned();
+        aside.push(format!(".{suffix}-{n}"));
+        let aside = other.with_file_name(aside);
+        match rename_to_free(path, &aside) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            renamed => return renamed.map(|()| aside),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// Renames a file, unless the new name is taken.
+fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    match rustix::fs::renameat_with(CWD, from, CWD, to, rustix::fs::RenameFlags::NOREPLACE) {
+        // The file system cannot check that by itself.
+        Err(Errno::INVAL | Errno::NOSYS) => {}
+        renamed => return renamed.map_err(io::Error::from),
+    }
+    if fs::symlink_metadata(to).is_ok() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    fs::rename(from, to)
 }
 
 /// Writes to the disk which files a folder of ours contains.
@@ -377,6 +425,23 @@ mod tests {
         replace(&path, &fresh, b"two").unwrap();
         assert_eq!(read(&path).unwrap(), b"two");
         assert!(!fresh.exists());
+    }
+
+    #[test]
+    fn what_was_put_aside_before_is_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.json");
+        let names = ["a.json.x-1", "a.json.x-2", "a.json.x-4"].map(|name| dir.path().join(name));
+        fs::create_dir_all(dir.path().join("a.json.x-3/full")).unwrap();
+        for (n, aside) in names.iter().enumerate() {
+            fs::write(&path, n.to_string()).unwrap();
+            assert_eq!(&put_aside(&path, "x").unwrap(), aside);
+        }
+        for (n, aside) in names.iter().enumerate() {
+            assert_eq!(fs::read(aside).unwrap(), n.to_string().into_bytes());
+        }
+        let missing = put_aside(&path, "x").unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

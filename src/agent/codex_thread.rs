@@ -162,7 +162,10 @@ impl CodexThread {
             Err(AppServerError::Missing { .. }) => match source_in(&self.home, &self.id) {
                 Ok(Some(source)) if source == "exec" => Reachable::No(IS_EXEC.to_owned()),
                 Ok(_) => Reachable::Yes,
-                Err(error) => Reachable::No(format!("the thread's file cannot be read: {error}")),
+                Err(error) => Reachable::No(format!(
+                    "the thread's file cannot be read: {}",
+                    with_causes(&error)
+                )),
             },
             Err(error) => Reachable::No(with_causes(&error)),
         }

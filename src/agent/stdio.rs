@@ -17,7 +17,7 @@ use super::until;
 use crate::clock;
 use crate::model::{Seq, with_causes};
 use crate::ops::{self, OpsError, Session, SessionChoice};
-use crate::wire::{FollowUpOptions, Kind, LevelName, Message};
+use crate::wire::{FollowUpOptions, Kind, LevelName, Message, parse_object};
 
 /// The longest line on standard input, in bytes.
 const MAX_LINE: u64 = 4096;
@@ -27,7 +27,7 @@ const MAX_LINE: u64 = 4096;
 const QUEUE: usize = 64;
 
 /// What the adapter says: one JSON object a line.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Request {
     /// Follow this conversation, or follow it no longer.
@@ -350,7 +350,7 @@ fn read_requests() -> mpsc::Receiver<Request> {
             if !matches!(read, Ok(n) if n > 0) {
                 return;
             }
-            if let Ok(request) = serde_json::from_slice(&line)
+            if let Ok(request) = parse_object(&line)
                 && sender.send(request).await.is_err()
             {
                 return;

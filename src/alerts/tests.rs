@@ -142,7 +142,7 @@ fn what_needs_a_person_is_displayed_with_what_to_do() {
         RUNNING,
         "",
         &[
-            "@1! build disappeared; Its window was closed while it was running.; Start it again: tmux-task run NAME -s work -- COMMAND",
+            "@1! build disappeared; Its window was closed while it was running.; Start it again: tmux-task run build -s work -- COMMAND",
         ],
     );
     check("", RUNNING, &[]);

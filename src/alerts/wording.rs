@@ -131,7 +131,12 @@ fn advice(event: &Event, kind: AlertEvent, session: &str) -> Option<String> {
         }
         (AlertEvent::Started, _) => command(&format!("See: tmux-task attach {name}"), session),
         (AlertEvent::Disappeared, _) => {
-            command("Start it again: tmux-task run NAME -- COMMAND", session)
+            // Its window is gone, and with it the id.
+            let name = Some(&event.task.name).filter(|name| is_plain(name))?;
+            command(
+                &format!("Start it again: tmux-task run {name} -- COMMAND"),
+                session,
+            )
         }
         (AlertEvent::Input | AlertEvent::Other, _) => None,
     }

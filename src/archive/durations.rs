@@ -97,6 +97,7 @@ mod tests {
             ended_at: Some(1000 + millis),
             exit_code,
             exit_signal: None,
+            reason: None,
         }
     }
 

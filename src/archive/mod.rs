@@ -8,14 +8,17 @@ mod durations;
 use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use durations::{Durations, median};
 
 use crate::files::{self, OPEN_TO_OTHERS};
-use crate::model::Millis;
+use crate::model::{Millis, RunNumbers};
+
+/// How much later than the run before a run is, if the machine's clock was set back.
+const TICK: Duration = Duration::from_millis(1);
 
 /// How much is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +51,10 @@ pub(crate) struct RunInfo {
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub exit_signal: Option<String>,
+    /// Why it ended, as the feed says it: `replaced` by the next run. Absent where its program ended by
+    /// itself, and in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 impl RunInfo {
@@ -89,7 +96,15 @@ pub(crate) fn keep(
         text.extend_from_slice(line.as_bytes());
         text.push(b'\n');
     }
+    let last = newest_first(folder)?.first().map(|(at, ..)| *at);
     files::replace(&path, &fresh, &text)?;
+    // The order of the runs does not depend on how the machine's clock is set.
+    let written = files::open_to_write(&path)?;
+    if let Some(last) = last
+        && written.metadata()?.modified()? <= last
+    {
+        written.set_modified(last + TICK)?;
+    }
     prune(folder, limits)
 }
 
@@ -118,17 +133,36 @@ pub(crate) fn find(folder: &Path, name: &str, run: u32) -> io::Result<Option<Arc
 /// When the folder or a run's file cannot be read.
 pub(crate) fn list(folder: &Path) -> io::Result<Vec<RunInfo>> {
     let mut runs = Vec::new();
-    for (_, _, path) in newest_first(folder)?.into_iter().rev() {
+    for (written, _, path) in newest_first(folder)?.into_iter().rev() {
         match read(&path) {
-            Ok(found) => runs.extend(found.map(|(about, _)| about)),
+            Ok(found) => runs.extend(found.map(|(about, _)| (end_of(&about, written), about))),
             // It was removed by a newer one meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
     }
     // The files' times can be coarse.
-    runs.sort_by_key(|run| run.ended_at);
-    Ok(runs)
+    runs.sort_by_key(|(ended_at, run)| (*ended_at, run.started_at));
+    Ok(runs.into_iter().map(|(_, run)| run).collect())
+}
+
+/// Returns when a run ended; earlier versions do not say it of a run that was replaced, just before its
+/// file was written.
+fn end_of(run: &RunInfo, written: SystemTime) -> Option<Millis> {
+    run.ended_at.or_else(|| {
+        let since = written.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Millis::try_from(since.as_millis()).ok()
+    })
+}
+
+/// Returns the last numbers of the stored runs.
+///
+/// # Errors
+///
+/// When the folder or a run's file cannot be read.
+pub(crate) fn run_numbers(folder: &Path) -> io::Result<RunNumbers> {
+    let runs = list(folder)?.into_iter();
+    Ok(runs.map(|run| (run.window_name, run.run)).collect())
 }
 
 /// Reads the data of a stored run; its output follows. `None` when the file is not one of ours.
@@ -204,6 +238,7 @@ mod tests {
             ended_at: None,
             exit_code: Some(0),
             exit_signal: None,
+            reason: None,
         }
     }
 
@@ -226,6 +261,28 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_ends_after_the_clock_was_set_back_is_no_older_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let limits = Limits { runs: 2, ..LIMITS };
+        let keep = |run| keep(dir.path(), "a", &about("@1", "api", run), &lines(1), limits);
+        let set = |run: u32, at: SystemTime| {
+            let path = dir.path().join(format!("a-1-{run}.log"));
+            let file = fs::File::options().write(true).open(path).unwrap();
+            file.set_modified(at).unwrap();
+        };
+        let year = Duration::from_secs(366 * 24 * 3600);
+        for run in 1..=2 {
+            keep(run).unwrap();
+            set(run, SystemTime::now() + year * run);
+        }
+        for run in 3..=6 {
+            keep(run).unwrap();
+            let kept = |run| find(dir.path(), "api", run).unwrap().is_some();
+            assert!(kept(run) && kept(run - 1) && !kept(run - 2), "{run}");
+        }
+    }
+
+    #[test]
     fn the_oldest_go_first() {
         let dir = tempfile::tempdir().unwrap();
         let limits = Limits {
@@ -237,7 +294,7 @@ mod tests {
             keep(dir.path(), "a", &about("@1", "api", run), &lines(5), limits).unwrap();
             // File times can be coarse: the order must not depend on how fast this is.
             let path = dir.path().join(format!("a-1-{run}.log"));
-            let at = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(u64::from(run));
+            let at = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(run));
             fs::File::options()
                 .write(true)
                 .open(path)

@@ -9,9 +9,11 @@ use tokio::time::Instant;
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::{output, wait};
+use crate::model::limit_words;
 use crate::ops::{self, Success, WaitNews};
 
 /// Waits until all these tasks have succeeded. `what` is the command, `task` the one that starts then.
+/// Of a run that has failed, the last `tail` lines are printed.
 ///
 /// # Errors
 ///
@@ -22,6 +24,7 @@ pub(super) async fn wait_for(
     task: &str,
     names: &[String],
     timeout: Option<Duration>,
+    tail: usize,
 ) -> Result<(), Failure> {
     if names.iter().any(|name| name == task) {
         let why = format!("task `{task}` cannot start after itself");
@@ -40,7 +43,7 @@ pub(super) async fn wait_for(
         .map(|name| async move {
             let mut session = context.given(what)?;
             let report = |news: WaitNews<'_>| news_of(context, what, name, &news);
-            let success = ops::wait_for_success(&mut session, name, deadline, &report).await;
+            let success = ops::wait_for_success(&mut session, name, deadline, tail, &report).await;
             Ok::<_, Failure>((name, success.or_fail(what)?))
         })
         .collect();
@@ -54,15 +57,16 @@ pub(super) async fn wait_for(
         let not_started = format!("{task} was not started");
         match ended? {
             (_, Success::Yes) => {}
-            (name, Success::No(why)) => {
-                let why = format!("{not_started}: {name} {why}");
+            (name, Success::No(failure)) => {
+                output::tail(&failure.tail, Some(name));
+                let why = format!("{not_started}: {name} {}", failure.why);
                 return Err(Failure::new(Kind::Impossible, what, why));
             }
             (name, Success::TimedOut(asks)) => {
-                let seconds = timeout.unwrap_or_default().as_secs_f32();
+                let limit = limit_words(timeout.unwrap_or_default());
                 let asks = asks.map(|question| format!(": it asks for input: {question}"));
                 let asks = asks.unwrap_or_default();
-                let why = format!("{not_started}: {name} has not ended after {seconds:.1} s{asks}");
+                let why = format!("{not_started}: {name} has not ended after {limit}{asks}");
                 return Err(Failure::new(Kind::TimedOut, what, why));
             }
         }

@@ -18,10 +18,10 @@ pub(super) async fn run(context: &Context, args: Attach) -> Result<(), Failure> 
     } = attachment.or_fail("attach")?;
     if takes_terminal {
         if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
-            return Err(
-                Failure::new(Kind::Failed, "attach", "this is not a terminal")
-                    .with_hint("`tmux-task logs NAME` prints a task's output"),
-            );
+            let failure = Failure::new(Kind::Failed, "attach", "this is not a terminal");
+            let name = args.name.as_deref().unwrap_or("NAME");
+            let hint = format!("`tmux-task logs {name}` prints a task's output");
+            return Err(failure.with_hint(hint));
         }
         let error = command.exec();
         return Err(Failure::of(Kind::Failed, "attach", &error));

@@ -12,7 +12,7 @@ use super::output;
 use crate::client::{Client, ClientError};
 use crate::model::Seq;
 use crate::ops::Session;
-use crate::wire::{Acknowledgement, ConsumeRequest, Filter, Response};
+use crate::wire::{Acknowledgement, ConsumeRequest, Filter, Response, parse_object};
 
 /// The longest line on standard input, in bytes.
 const MAX_LINE: u64 = 4096;
@@ -99,7 +99,7 @@ fn read_acknowledgements() -> Acknowledgements {
                 .read_until(b'\n', &mut line)
                 .await;
             let is_last = line.last() != Some(&b'\n') && (line.len() as u64) < MAX_LINE;
-            let parsed = serde_json::from_slice::<Acknowledgement>(&line);
+            let parsed = parse_object::<Acknowledgement>(&line);
             // The writer may have ended in the middle of a line.
             if read.is_err() || (is_last && parsed.is_err()) {
                 return;

@@ -13,8 +13,8 @@ use super::{consume, output};
 use crate::clock;
 use crate::feed::{self, FeedError, Line, Sequence, WholeLines};
 use crate::model::{Millis, Seq};
-use crate::ops::Session;
-use crate::wire::{self, After, Filter, ReaderStart, RecordBody, parse_rfc3339};
+use crate::ops::{self, Session};
+use crate::wire::{self, After, Filter, ReaderStart, RecordBody, TaskFields, parse_rfc3339};
 
 pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
     let session = context.session("feed").await?;
@@ -37,6 +37,10 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
         args.task,
     )
     .for_owner(args.owner);
+    if args.follow {
+        let names = without_task(&session, filter.tasks.clone()).await;
+        note_unknown(&not_recorded(&session.paths.feed(), names)?);
+    }
     if args.consume.consumer.is_some() {
         return consume::follow(context, &session, args.consume, filter, format).await;
     }
@@ -49,7 +53,63 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
     } else {
         // It is on the disk.
         context.limit.lift();
-        print_kept(&session, args.after.as_ref(), filter, &last, format)
+        let names = print_kept(&session, args.after.as_ref(), filter, &last, format)?;
+        note_unknown(&without_task(&session, names).await);
+        Ok(())
+    }
+}
+
+/// How long it may take to find out which tasks there are, for a note that can be left out.
+const LIST_WITHIN: Duration = Duration::from_secs(2);
+
+/// Returns those of the names and window ids that are no task's at present. None if that is not known.
+async fn without_task(session: &Session, mut names: Vec<String>) -> Vec<String> {
+    if names.is_empty() {
+        return names;
+    }
+    let mut session = session.for_request();
+    let Ok(listed) = tokio::time::timeout(LIST_WITHIN, ops::list(&mut session)).await else {
+        return Vec::new();
+    };
+    let tasks = listed.map(|view| view.tasks).unwrap_or_default();
+    names.retain(|name| !tasks.iter().any(|listed| is_of(&listed.task, name)));
+    names
+}
+
+/// Returns those of the names and window ids that no record is about.
+fn not_recorded(path: &Path, mut names: Vec<String>) -> Result<Vec<String>, Failure> {
+    if names.is_empty() || !feed::has_files(path) {
+        return Ok(names);
+    }
+    let failed = |error: FeedError| Failure::of(Kind::Failed, "feed", &error);
+    let mut lines = WholeLines::after(path, 0).map_err(failed)?;
+    while let Some(line) = lines.next_line().map_err(failed)?
+        && !names.is_empty()
+    {
+        if let Line::Record(record) = &line {
+            retain_others(&mut names, &record.body);
+        }
+    }
+    Ok(names)
+}
+
+/// Removes the names and window ids of the task that a record is about.
+fn retain_others(names: &mut Vec<String>, body: &RecordBody) {
+    if let RecordBody::Event(fields) = body {
+        names.retain(|name| !is_of(&fields.task, name));
+    }
+}
+
+fn is_of(task: &TaskFields, name: &str) -> bool {
+    task.window_name == name || task.window_id == name
+}
+
+/// Says which tasks are asked for in vain. With --follow, they may still come.
+fn note_unknown(names: &[String]) {
+    for name in names {
+        output::note(&format!(
+            "tmux-task: feed: there is no task `{name}`, and no record of one"
+        ));
     }
 }
 
@@ -118,14 +178,15 @@ const BYTES_PER_RECORD: u64 = 2048;
 /// How many bytes are read at first at least.
 const FIRST_STEP: u64 = 64 * 1024;
 
-/// The files are enough: no daemon is needed.
+/// The files are enough: no daemon is needed. Returns those of the tasks that are asked for that no
+/// record is about.
 fn print_kept(
     session: &Session,
     after: Option<&After>,
     filter: Filter,
     last: &Last,
     format: FeedFormat,
-) -> Result<(), Failure> {
+) -> Result<Vec<String>, Failure> {
     let path = session.paths.feed();
     if !feed::has_files(&path) {
         let why = format!("no feed of session `{}`", session.name);
@@ -156,7 +217,8 @@ fn print_kept(
     if let Some(missing) = missing(&read.lost, first) {
         output::note(&format!("tmux-task: feed: {missing}"));
     }
-    Ok(())
+    // Those that were found are not looked for again, in the records that were not read.
+    not_recorded(&path, read.unseen)
 }
 
 /// Reads the files behind `after`, or as far back as the last records need. Prints each record that is
@@ -217,6 +279,8 @@ struct Read<'a> {
     last_follow_up: Seq,
     /// The first and last records of each gap.
     lost: Vec<(Seq, Seq)>,
+    /// The tasks that are asked for, as far as no event was about them.
+    unseen: Vec<String>,
 }
 
 impl<'a> Read<'a> {
@@ -227,6 +291,7 @@ impl<'a> Read<'a> {
             first: None,
         };
         Self {
+            unseen: filter.tasks.clone(),
             last,
             filter,
             format,
@@ -288,11 +353,13 @@ impl<'a> Read<'a> {
     /// Returns how a line of the feed is printed; `None` if it is not asked for.
     fn text(&mut self, line: &Line) -> Option<String> {
         match line {
-            Line::Record(record) => self
-                .filter
-                .wants(record.seq, &record.body)
-                .then(|| durable(record, self.format))
-                .filter(|_| !self.last.is_before(&record.time)),
+            Line::Record(record) => {
+                retain_others(&mut self.unseen, &record.body);
+                self.filter
+                    .wants(record.seq, &record.body)
+                    .then(|| durable(record, self.format))
+                    .filter(|_| !self.last.is_before(&record.time))
+            }
             Line::Unknown(record) => self
                 .filter
                 .wants_unknown()
@@ -310,11 +377,14 @@ impl<'a> Read<'a> {
 /// Stores which follow-up was read last, so that the session does not count as unused in a start-up
 /// scan.
 fn note_read(session: &Session, epoch: &str, last_follow_up: Seq) {
+    let now = clock::boot_time();
+    let ages = feed::Ages::load(&session.paths.feed(), &now).clock();
     // If the folder cannot be written to, there is no daemon either.
     drop(feed::note_read(
         &session.paths.last_reader(),
         epoch,
         last_follow_up,
+        ages.at(now.millis),
     ));
 }
 

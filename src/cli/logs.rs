@@ -15,24 +15,48 @@ pub(super) async fn run(context: &Context, args: Logs) -> Result<(), Failure> {
     if args.runs {
         return runs::list(context, &args).await;
     }
+    match print_or_follow(context, &args).await {
+        Err(failure) if failure.kind == Kind::Missing && args.run.is_none() => {
+            Err(failure.with_optional_hint(stored_hint(context, &args.names).await))
+        }
+        result => result,
+    }
+}
+
+/// Returns that runs of one of these tasks are stored, though the task is gone.
+async fn stored_hint(context: &Context, names: &[String]) -> Option<String> {
+    let mut session = context.session("logs").await.ok()?;
+    for name in names {
+        let is_gone = ops::find(&mut session, name).await.is_err();
+        let names = std::slice::from_ref(name);
+        if is_gone && ops::stored_runs(&mut session, names).await.is_ok() {
+            return Some(format!(
+                "`tmux-task logs {name} --runs` lists its stored runs"
+            ));
+        }
+    }
+    None
+}
+
+async fn print_or_follow(context: &Context, args: &Logs) -> Result<(), Failure> {
     if let [_, _, ..] = &args.names[..] {
-        return several(context, &args).await;
+        return several(context, args).await;
     }
     let name = args.names.first().map_or("", String::as_str);
-    let request = request(name, &args);
+    let request = request(name, args);
     if let Some(run) = args.run {
         // It may be on the disk, in the session's files.
         let mut session = context.session("logs").await?;
         let log = ops::earlier_log(&mut session, request, run).await;
-        return print(&last_lines(log.or_fail("logs")?, &args), &args);
+        return print(&last_lines(log.or_fail("logs")?, args), args);
     }
     let mut session = context.given("logs")?;
     if args.follow {
         let task = ops::find(&mut session, name).await.or_fail("logs")?;
-        return follow(context, &session, &task.window_id, &args, None).await;
+        return follow(context, &session, &task.window_id, args, None).await;
     }
     let log = ops::present_log(&mut session, request).await;
-    print(&last_lines(log.or_fail("logs")?, &args), &args)
+    print(&last_lines(log.or_fail("logs")?, args), args)
 }
 
 fn request(name: &str, args: &Logs) -> LogRequest {

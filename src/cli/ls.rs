@@ -13,7 +13,7 @@ use crate::model::took;
 use crate::model::{Millis, RunEnd};
 use crate::ops::{self, Everywhere};
 use crate::terminal::fitted;
-use crate::wire::{LsTask, LsView, TaskStateName};
+use crate::wire::{LsTask, LsView};
 
 /// The maximum width of the command and of the last line in the table, in columns.
 const COLUMN: usize = 48;
@@ -28,9 +28,6 @@ const AGE: usize = 5;
 const USUALLY: usize = 6;
 const COMMAND: usize = 7;
 const LAST_LINE: usize = 8;
-
-/// The state of a shell that runs and asks for nothing.
-const SHELL: &str = "shell";
 
 /// How many columns there are.
 const COLUMNS: usize = 9;
@@ -177,25 +174,12 @@ fn table_of(view: &LsView, now: Millis, style: Style) -> Vec<String> {
         .collect()
 }
 
-/// Returns a task's state in one word: a shell that runs is called one.
-fn state(listed: &LsTask) -> &'static str {
-    let runs = matches!(
-        listed.state,
-        TaskStateName::Running | TaskStateName::Stalled
-    );
-    if runs && listed.task.shell {
-        SHELL
-    } else {
-        listed.state.as_str()
-    }
-}
-
 /// Returns the colour of a task's state, as a parameter of the escape sequence.
 fn colour(listed: &LsTask) -> Option<&'static str> {
     let task = &listed.task;
     let has_failed = task.dead && (task.exit_signal.is_some() || task.exit_code != Some(0));
-    match state(listed) {
-        SHELL => Some("2"),
+    match listed.state.as_str() {
+        "shell" => Some("2"),
         "waiting" => Some("1;33"),
         _ if has_failed => Some("31"),
         "stalled" => Some("33"),
@@ -226,7 +210,7 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
     [
         task.window_id.clone(),
         task.window_name.clone(),
-        state(listed).to_owned(),
+        listed.state.as_str().to_owned(),
         code,
         task.run
             .map_or_else(|| "-".to_owned(), |run| run.to_string()),

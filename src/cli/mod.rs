@@ -176,6 +176,9 @@ fn usage_error(error: &clap::Error, args: &[OsString]) -> ExitCode {
     if !error.use_stderr() {
         return output::help(&error.render().to_string());
     }
+    if let Some(help) = usage::help_without_command(error, args) {
+        return output::help(&help);
+    }
     output::complain(&usage::failure(error, args));
     ExitCode::from(Kind::Usage.code())
 }

@@ -94,6 +94,17 @@ pub(crate) fn note(text: &str) {
     drop(writeln!(io::stderr(), "{clean}"));
 }
 
+/// Prints the last lines of a failed run on stderr, because stdout is for results; behind the task's
+/// name where it may be one of several.
+pub(crate) fn tail(lines: &[String], name: Option<&str>) {
+    for line in lines {
+        match name {
+            Some(name) => note(&format!("{name} | {line}")),
+            None => note(line),
+        }
+    }
+}
+
 /// Prints a text on stderr, as a result that is read by another program.
 pub(crate) fn result_on_stderr(text: &str) -> io::Result<()> {
     io::stderr().write_all(text.as_bytes())

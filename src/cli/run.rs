@@ -85,7 +85,8 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     check(&follow, "run")?;
     if !after.is_empty() {
         let begun = Instant::now();
-        after::wait_for(context, "run", &options.name, &after, follow.timeout).await?;
+        let (timeout, tail) = (follow.timeout, follow.tail);
+        after::wait_for(context, "run", &options.name, &after, timeout, tail).await?;
         // The rest is for --wait or --until.
         let rest = |timeout: Duration| timeout.saturating_sub(begun.elapsed());
         follow.timeout = follow.timeout.map(|timeout| rest(timeout).max(LEAST));

@@ -106,8 +106,11 @@ fn stats_json(task: &TaskStats) -> Value {
     })
 }
 
-/// Returns how a run ended. One whose end has neither code nor signal was usually replaced.
+/// Returns how a run ended.
 fn end(run: &RunInfo) -> String {
+    if run.reason.as_deref() == Some("replaced") {
+        return "replaced".to_owned();
+    }
     match RunEnd::of(run.exit_signal.as_deref(), run.exit_code) {
         RunEnd::Signal(signal) => signal.to_owned(),
         RunEnd::Code(code) => code.to_string(),

@@ -13,5 +13,6 @@ pub(super) async fn run(context: &Context, args: Json) -> Result<(), Failure> {
     if args.json {
         return output::json(&LiveRecord::from(counts));
     }
-    counts.line().map_or(Ok(()), |line| output::line(&line))
+    let line = counts.line_with_details();
+    line.map_or(Ok(()), |line| output::line(&line))
 }

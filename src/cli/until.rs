@@ -36,12 +36,13 @@ impl Until {
     ) -> Result<(), Failure> {
         let is_for_exit = self.texts.is_empty();
         let (what, tail, json) = (self.what, self.tail, self.json);
+        let timeout = self.timeout;
         let owner = Caller::of_environment().owner;
         let request = WaitRequest {
             stops: self.stops,
-            timeout_ms: self.timeout.map(wait::in_ms),
+            timeout_ms: timeout.map(wait::in_ms),
             through_prompts: self.through_prompts,
-            tail: is_for_exit.then_some(tail),
+            tail: Some(tail),
             ..ops::wait_of_launch(launched, self.texts, owner, gate.is_some())
         };
         let command = what.split(' ').next().unwrap_or_default();
@@ -70,7 +71,7 @@ impl Until {
             | Kind::Signalled(_) => failure.with_hint_if_none(goes_on),
         })?;
         if !is_for_exit {
-            return wait::print_result(&result, &what, name, json);
+            return wait::print_result(&result, timeout, &what, name, json);
         }
         if json {
             output::json(&result)?;
@@ -100,9 +101,11 @@ impl Until {
             | OutcomeName::Respawned
             | OutcomeName::Disappeared
             | OutcomeName::Stopped
-            | OutcomeName::AnchorLost => {
-                Err(Failure::new(Kind::Impossible, what, wait::bad(&result)))
-            }
+            | OutcomeName::AnchorLost => Err(Failure::new(
+                Kind::Impossible,
+                what,
+                wait::bad(&result, timeout),
+            )),
         }
     }
 }
@@ -121,9 +124,7 @@ fn ended(what: &str, result: &WaitResult, json: bool) -> Result<(), Failure> {
     if json {
         return Err(Failure::silent(kind));
     }
-    for line in &result.tail {
-        output::note(line);
-    }
+    output::tail(&result.tail, None);
     let why = format!("the task {}", result.run_end().words());
     Err(Failure::new(kind, what, why))
 }

@@ -10,7 +10,7 @@ use super::failure::{Failure, Kind, OrFail};
 use super::kill::DoneTo;
 use super::{after, kill, output};
 use crate::ops::{
-    self, BringUpFailure, BringUpNews, BringUpOptions, BringUpResult, Caller, EndWatch,
+    self, BringUpFailure, BringUpNews, BringUpOptions, BringUpResult, Caller, EarlierRun, EndWatch,
     FileTaskRun, OpsError, Readiness, StopChoice, TaskRun, WindowsDown,
 };
 
@@ -21,10 +21,14 @@ struct TaskFields<'a> {
     window_name: &'a str,
     window_id: Option<&'a str>,
     state: State,
+    /// The keys whose values in the file are not those that it runs with.
+    outdated: &'a [&'static str],
     /// Whether it is ready; null where that was not waited for.
     ready: Option<bool>,
     /// Why it was not started, or is not ready.
     why: Option<&'a str>,
+    /// The last lines of its output, where it has failed.
+    tail: &'a [String],
     /// The prompt that it waited at when the time was over.
     waiting_for: Option<&'a str>,
 }
@@ -36,23 +40,29 @@ enum State {
     Started,
     /// It runs already with the same command.
     Running,
+    /// It has ended with code 0, and was not run again.
+    Finished,
     NotStarted,
 }
 
 impl<'a> From<&'a BringUpResult> for TaskFields<'a> {
     fn from(result: &'a BringUpResult) -> Self {
         let failure = failure(result);
+        let earlier = result.run.as_ref().and_then(|run| run.earlier.as_ref());
         let is_ready = result.is_ready.as_ref().map(Result::is_ok);
         Self {
             window_name: &result.name,
             window_id: result.run.as_ref().map(|run| run.window.as_str()),
             state: match result.run {
-                Some(TaskRun { is_new: true, .. }) => State::Started,
-                Some(TaskRun { is_new: false, .. }) => State::Running,
                 None => State::NotStarted,
+                Some(TaskRun { earlier: None, .. }) => State::Started,
+                Some(_) if earlier.is_some_and(|run| run.has_finished) => State::Finished,
+                Some(_) => State::Running,
             },
+            outdated: earlier.map_or(&[], |run| &run.outdated),
             ready: is_ready.filter(|_| result.run.is_some()),
             why: failure.map(|failure| failure.why.as_str()),
+            tail: failure.map_or(&[], |failure| &failure.tail),
             waiting_for: failure.and_then(|failure| failure.asks.as_deref()),
         }
     }
@@ -65,12 +75,13 @@ fn failure(result: &BringUpResult) -> Option<&BringUpFailure> {
 pub(super) async fn up(context: &Context, args: Up) -> Result<(), Failure> {
     let what = "up";
     let mut session = context.session(what).await?;
-    let plans = ops::plan_tasks(&session, args.file).await.or_fail(what)?;
+    let plans = ops::plan_tasks(&session, args.what).await.or_fail(what)?;
     let view = ops::list(&mut session).await.or_fail(what)?;
     context.limit.wait(args.timeout);
     let options = BringUpOptions {
         timeout: args.timeout,
         waits_for_all: args.wait,
+        tail: args.tail,
     };
     let report =
         |name: &str, news: BringUpNews<'_>| print_news(context, args.json.json, name, news);
@@ -107,7 +118,11 @@ fn print_news(
         BringUpNews::Runs { run } => {
             let done = match run {
                 FileTaskRun::Now(_) => "started",
-                FileTaskRun::Before { .. } => "runs already:",
+                FileTaskRun::Before(earlier) if earlier.has_finished => "finished already:",
+                FileTaskRun::Before(earlier) => {
+                    note_outdated(context, name, earlier);
+                    "runs already:"
+                }
             };
             format!("{done} {} ({name})", run.window())
         }
@@ -122,6 +137,7 @@ fn print_news(
             return complain(format!("{name} was not started: {cause}"), None);
         }
         BringUpNews::Failed(failed) => {
+            output::tail(&failed.tail, Some(name));
             return complain(format!("{name} {}", failed.why), failed.hint.clone());
         }
         BringUpNews::Wait(news) => {
@@ -135,9 +151,27 @@ fn print_news(
     output::line(&line)
 }
 
+/// Says what in the file is not in effect for a task that runs already.
+fn note_outdated(context: &Context, name: &str, earlier: &EarlierRun) {
+    if earlier.outdated.is_empty() {
+        return;
+    }
+    let keys: Vec<String> = earlier
+        .outdated
+        .iter()
+        .map(|key| format!("`{key}`"))
+        .collect();
+    let why = format!(
+        "{name} runs with another {} than in the file",
+        keys.join(" and ")
+    );
+    let hint = format!("`tmux-task restart {name}` applies it");
+    context.complain(Failure::new(Kind::Failed, "up", why).with_hint(hint));
+}
+
 pub(super) async fn down(context: &Context, args: Down) -> Result<(), Failure> {
     let mut session = context.session("down").await?;
-    let down = ops::windows_down(&mut session, args.file).await;
+    let down = ops::windows_down(&mut session, args.what).await;
     let WindowsDown { groups, ambiguous } = down.or_fail("down")?;
     let asking = session.for_request();
     let (choice, watch) = (StopChoice::default(), EndWatch::default());

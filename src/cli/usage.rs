@@ -18,10 +18,6 @@ pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Failure {
     }
     let path = command_of(args);
     let help = format!("see `{} --help`", path.join(" "));
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // The rest is the whole help.
-        return Failure::new(Kind::Usage, "usage", "a command is missing").with_hint(help);
-    }
     let text = error.render().to_string();
     let mut lines = text.lines().map(str::trim);
     let first = lines.next().unwrap_or_default();
@@ -48,8 +44,96 @@ pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Failure {
     }
     // The usage of a command that does not exist says nothing.
     let usage = usage.filter(|_| error.kind() != ErrorKind::InvalidSubcommand);
-    let hint = without_separator(error, &path).or(tip).or(usage);
+    let hint = meant_command(error, &path)
+        .or_else(|| without_separator(error, &path, args))
+        .or_else(|| without_wait(error, &path, args))
+        .or(tip)
+        .or(usage);
     Failure::new(Kind::Usage, "usage", why).with_hint(hint.unwrap_or(help))
+}
+
+/// Returns the help of the command that these arguments name, if they end there and it needs another one
+/// below it. `error` is about these arguments.
+pub(super) fn help_without_command(error: &clap::Error, args: &[OsString]) -> Option<String> {
+    let is_missing = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand
+    );
+    if !is_missing {
+        return None;
+    }
+    let mut args = args.to_vec();
+    args.push("--help".into());
+    let help = Cli::try_parse_from(&args).err()?;
+    (!help.use_stderr()).then(|| help.render().to_string())
+}
+
+/// What other programs call a command, with the command that there is instead.
+const OTHER_WORDS: [(&str, &str, &[&str]); 22] = [
+    ("", "start", &["run NAME -- COMMAND", "up"]),
+    ("", "new", &["run NAME -- COMMAND"]),
+    ("", "exec", &["run NAME -- COMMAND"]),
+    ("", "rerun", &["restart NAME"]),
+    ("", "list", &["ls"]),
+    ("", "tasks", &["ls"]),
+    ("", "tail", &["logs -f NAME"]),
+    ("", "follow", &["logs -f NAME"]),
+    ("", "cat", &["logs NAME"]),
+    ("", "output", &["logs NAME"]),
+    ("", "show", &["logs NAME"]),
+    ("", "grep", &["search PATTERN"]),
+    ("", "events", &["feed"]),
+    ("", "top", &["panel"]),
+    ("", "ui", &["panel"]),
+    ("", "rm", &["kill NAME"]),
+    ("", "clean", &["prune"]),
+    ("", "open", &["attach NAME"]),
+    ("daemon", "start", &["daemon --detach"]),
+    ("daemon", "run", &["daemon"]),
+    ("consumer", "list", &["consumer ls"]),
+    ("consumer", "remove", &["consumer rm NAME"]),
+];
+
+/// Returns which command was probably meant by one that does not exist.
+fn meant_command(error: &clap::Error, path: &[String]) -> Option<String> {
+    let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) =
+        (error.kind(), error.get(ContextKind::InvalidSubcommand))
+    else {
+        return None;
+    };
+    let above = path.get(1..).unwrap_or_default().join(" ");
+    let mut others = OTHER_WORDS.iter();
+    let other = others.find(|(of, other, _)| *of == above && other == word);
+    let commands = match other {
+        Some((_, _, commands)) => commands.iter().map(ToString::to_string).collect(),
+        None => vec![similar_command(word, path)?],
+    };
+    let commands = commands
+        .iter()
+        .map(|command| format!("`tmux-task {command}`"));
+    let commands: Vec<String> = commands.collect();
+    Some(format!("did you mean {}?", commands.join(" or ")))
+}
+
+/// Returns the command whose name differs least from this word: by up to a third of its letters.
+fn similar_command(word: &str, path: &[String]) -> Option<String> {
+    let root = Cli::command();
+    let above = path.get(1..).unwrap_or_default();
+    let mut command = &root;
+    for name in above {
+        command = command.find_subcommand(name)?;
+    }
+    let shown = command.get_subcommands();
+    let names = shown
+        .filter(|command| !command.is_hide_set())
+        .flat_map(|command| {
+            std::iter::once(command.get_name()).chain(command.get_visible_aliases())
+        });
+    let (_, name) = names
+        .map(|name| (strsim::osa_distance(word, name), name))
+        .filter(|(distance, name)| *distance <= name.len().div_ceil(3))
+        .min()?;
+    Some([above, &[name.to_owned()]].concat().join(" "))
 }
 
 /// Returns the error about a negative number after an option, which clap takes for an unknown option:
@@ -88,17 +172,46 @@ fn takes_text(path: &[String]) -> bool {
 }
 
 /// Returns what to do about the command of a task that is not separated from its name.
-fn without_separator(error: &clap::Error, path: &[String]) -> Option<String> {
+fn without_separator(error: &clap::Error, path: &[String], args: &[OsString]) -> Option<String> {
     let is_run = path.last().is_some_and(|name| name == "run");
     if !is_run || error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
-    match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(word)) if !word.starts_with('-') => {
-            Some("the command follows `--`: `tmux-task run NAME -- COMMAND`".to_owned())
-        }
-        Some(_) | None => None,
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    if word.starts_with('-') {
+        return None;
     }
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@,+%".contains(c);
+    let words = args.iter().skip_while(|word| *word != "run").skip(1);
+    let words: Option<Vec<&str>> = words.map(|word| word.to_str()).collect();
+    let run = match words.as_deref() {
+        // With options between them it is not clear where the command begins.
+        Some([name, command @ ..])
+            if command.first() == Some(&word.as_str())
+                && command.iter().all(|word| word.chars().all(is_plain)) =>
+        {
+            format!("{name} -- {}", command.join(" "))
+        }
+        Some(_) | None => "NAME -- COMMAND".to_owned(),
+    };
+    Some(format!("the command follows `--`: `tmux-task run {run}`"))
+}
+
+/// Returns what to do about an option that is for waits alone.
+fn without_wait(error: &clap::Error, path: &[String], args: &[OsString]) -> Option<String> {
+    let starts = path
+        .last()
+        .is_some_and(|name| name == "run" || name == "restart");
+    if !starts || error.kind() != ErrorKind::MissingRequiredArgument {
+        return None;
+    }
+    let mut words = args.iter().filter_map(|word| word.to_str());
+    let is_timeout = words.any(|word| word.split('=').next() == Some("--timeout"));
+    is_timeout.then(|| {
+        "--timeout limits a wait, it does not end the task; add --wait or --until".to_owned()
+    })
 }
 
 /// Returns the names of the program and of the command that these arguments are for.
@@ -220,14 +333,49 @@ mod tests {
             (
                 "run tests cargo test",
                 "unexpected argument 'cargo' found",
+                "the command follows `--`: `tmux-task run tests -- cargo test`",
+            ),
+            (
+                "run tests --env A=1 cargo test",
+                "unexpected argument 'cargo' found",
                 "the command follows `--`: `tmux-task run NAME -- COMMAND`",
             ),
             (
-                "consumer",
-                "a command is missing",
-                "see `tmux-task consumer --help`",
+                "run tests --timeout 5s -- make",
+                "the following required arguments were not provided: \
+                 <--wait|--until <PATTERN>|--after <TASK>>",
+                "--timeout limits a wait, it does not end the task; add --wait or --until",
             ),
-            ("", "a command is missing", "see `tmux-task --help`"),
+            (
+                "rnu tests -- make",
+                "unrecognized subcommand 'rnu'",
+                "did you mean `tmux-task run`?",
+            ),
+            (
+                "tail tests",
+                "unrecognized subcommand 'tail'",
+                "did you mean `tmux-task logs -f NAME`?",
+            ),
+            (
+                "start api",
+                "unrecognized subcommand 'start'",
+                "did you mean `tmux-task run NAME -- COMMAND` or `tmux-task up`?",
+            ),
+            (
+                "daemon start",
+                "unrecognized subcommand 'start'",
+                "did you mean `tmux-task daemon --detach`?",
+            ),
+            (
+                "daemon staus",
+                "unrecognized subcommand 'staus'",
+                "did you mean `tmux-task daemon status`?",
+            ),
+            (
+                "consumer list",
+                "unrecognized subcommand 'list'",
+                "did you mean `tmux-task consumer ls`?",
+            ),
         ];
         let shown = |line: &str| {
             let args = std::iter::once("tmux-task").chain(line.split_whitespace());

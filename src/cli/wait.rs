@@ -11,7 +11,8 @@ use super::args::{Signal, Wait};
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
-use crate::model::AnswerBy;
+use crate::client::Client;
+use crate::model::{AnswerBy, limit_words};
 use crate::ops::{self, Caller, OpsError, Session};
 use crate::wire::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
 
@@ -25,32 +26,40 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
         // tmux's channels belong to the server: the session does not matter.
         let session = context.given("wait")?;
         let result = on_channel(&session, channel, args.timeout).await?;
-        return print_result(&result, &format!("wait {channel}"), channel, args.json.json);
+        let what = format!("wait {channel}");
+        return print_result(&result, args.timeout, &what, channel, args.json.json);
     }
     let mut session = context.given("wait")?;
-    if args.names.len() > 1 {
+    if args.names.len() > 1 || args.any {
         return wait_for_several(context, &mut session, &args).await;
     }
     let name = args.names.first().cloned().unwrap_or_default();
     let result = ask(&mut session, request(&args, &name)).await?;
-    print_result(&result, &format!("wait {name}"), &name, args.json.json)
+    let what = format!("wait {name}");
+    print_result(&result, args.timeout, &what, &name, args.json.json)
 }
 
-/// Waits for several tasks at the same time, and prints each outcome when it is there. Ends with
-/// the first one, or with the exit code of the first task whose wait did not succeed.
+/// Waits for several tasks at the same time, or for the last ones of a loop, and prints each outcome when it is there. Ends with
+/// the first one, or with the exit code of the first task whose wait did not succeed. A task that is
+/// named twice, also by its window's id, is waited for once.
 async fn wait_for_several(
     context: &Context,
     session: &mut Session,
     args: &Wait,
 ) -> Result<(), Failure> {
-    if args.since.is_some() {
+    if args.since.is_some() && args.names.len() > 1 {
         let why = "a cursor belongs to one task: give one name with --since";
         return Err(Failure::new(Kind::Usage, "wait", why));
     }
     // None is waited for if one of the names is not a task's.
-    let mut found = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
+    let mut found: Vec<(Client, String)> = Vec::new();
     for name in &args.names {
-        found.push(ops::find_to_wait(session, name).await.or_fail("wait")?);
+        let (daemon, window) = ops::find_to_wait(session, name).await.or_fail("wait")?;
+        if found.iter().all(|(_, other)| *other != window) {
+            names.push(name);
+            found.push((daemon, window));
+        }
     }
     let waits = found.into_iter().enumerate();
     let mut waits: FuturesUnordered<_> = waits
@@ -61,32 +70,81 @@ async fn wait_for_several(
         })
         .collect();
     let mut failed: BTreeMap<usize, Kind> = BTreeMap::new();
+    // With --any: those that did not end in time. Another one may have done so in the last moment.
+    let mut timed_out: Vec<(usize, WaitResult)> = Vec::new();
     while let Some((index, result)) = waits.next().await {
-        let (result, name) = (result?, &args.names[index]);
-        let (line, failure) = outcome(&result, &format!("wait {name}"), name);
-        if args.json.json {
-            output::json(&NamedResult {
-                window_name: name,
-                result: &result,
-            })?;
-        } else if let Some(line) = line {
-            output::line(&format!("{name}: {line}"))?;
+        let result = result?;
+        if args.any && result.outcome == OutcomeName::Timeout {
+            timed_out.push((index, result));
+            continue;
         }
-        if let Some(failure) = failure {
-            let kind = failure.kind;
-            if !args.json.json || failure.kind == Kind::Asked {
-                context.complain(failure);
-            }
+        let others = names
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != index);
+        let left: Vec<&str> = others.map(|(_, name)| *name).collect();
+        let left = args.any.then_some(&left[..]);
+        if let Some(kind) = print_one(context, args, names[index], &result, left)? {
             failed.insert(index, kind);
         }
         if args.any {
-            break;
+            return failed
+                .into_values()
+                .next()
+                .map_or(Ok(()), |kind| Err(Failure::silent(kind)));
         }
     }
+    if args.json.json {
+        for (index, result) in &timed_out {
+            print_one(context, args, names[*index], result, Some(&names))?;
+        }
+    } else if let Some((_, result)) = timed_out.first() {
+        let what = format!("wait {}", names.join(" "));
+        return Err(Failure::new(
+            Kind::TimedOut,
+            what,
+            bad(result, args.timeout),
+        ));
+    }
+    failed.extend(timed_out.iter().map(|(index, _)| (*index, Kind::TimedOut)));
     match failed.into_values().next() {
         None => Ok(()),
         Some(kind) => Err(Failure::silent(kind)),
     }
+}
+
+/// Prints the outcome of one of several waits. Returns the kind of failure if it did not succeed.
+/// `left` are the other tasks, where the command ends with this outcome.
+fn print_one(
+    context: &Context,
+    args: &Wait,
+    name: &str,
+    result: &WaitResult,
+    left: Option<&[&str]>,
+) -> Result<Option<Kind>, Failure> {
+    let (line, failure) = outcome(result, args.timeout, &format!("wait {name}"), name);
+    let kind = failure.as_ref().map(|failure| failure.kind);
+    if args.json.json {
+        output::json(&NamedResult {
+            window_name: name,
+            left,
+            result,
+        })?;
+    } else {
+        print_tail(result, Some(name));
+        if let Some(line) = line {
+            output::line(&format!("{name}: {line}"))?;
+        }
+    }
+    if let Some(failure) = failure
+        && (!args.json.json || failure.kind == Kind::Asked)
+    {
+        context.complain(failure);
+    }
+    if let Some(left) = left.filter(|left| !left.is_empty() && !args.json.json) {
+        output::note(&format!("tmux-task: wait: left: {}", left.join(" ")));
+    }
+    Ok(kind)
 }
 
 /// A result with the task as it was named.
@@ -94,6 +152,9 @@ async fn wait_for_several(
 #[serde(rename_all = "camelCase")]
 struct NamedResult<'a> {
     window_name: &'a str,
+    /// With --any: the other tasks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left: Option<&'a [&'a str]>,
     #[serde(flatten)]
     result: &'a WaitResult,
 }
@@ -108,6 +169,7 @@ fn request(args: &Wait, name: &str) -> WaitRequest {
         timeout_ms: args.timeout.map(in_ms),
         since: args.since.clone(),
         through_prompts: args.through_prompts,
+        tail: Some(args.tail),
         ..WaitRequest::default()
     }
 }
@@ -163,14 +225,15 @@ pub(super) async fn unless_interrupted(
     }
 }
 
-/// Prints the outcome of a wait, and ends with its exit code.
+/// Prints the outcome of a wait with this time limit, and ends with its exit code.
 pub(super) fn print_result(
     result: &WaitResult,
+    limit: Option<Duration>,
     what: &str,
     name: &str,
     json: bool,
 ) -> Result<(), Failure> {
-    let (line, failure) = outcome(result, what, name);
+    let (line, failure) = outcome(result, limit, what, name);
     if json {
         output::json(result)?;
         return match failure {
@@ -180,20 +243,48 @@ pub(super) fn print_result(
             Some(failure) => Err(Failure::silent(failure.kind)),
         };
     }
+    print_tail(result, None);
     if let Some(line) = line {
         output::line(&line)?;
     }
     failure.map_or(Ok(()), Err)
 }
 
+/// Prints the last lines of a run that has failed, behind the task's name if that is given.
+fn print_tail(result: &WaitResult, name: Option<&str>) {
+    let has_failed = match result.outcome {
+        OutcomeName::Exited => kind(result).is_some(),
+        OutcomeName::Died => true,
+        OutcomeName::Matched
+        | OutcomeName::Changed
+        | OutcomeName::Bell
+        | OutcomeName::Input
+        | OutcomeName::Idle
+        | OutcomeName::Signalled
+        | OutcomeName::Timeout
+        | OutcomeName::Respawned
+        | OutcomeName::Disappeared
+        | OutcomeName::Stopped
+        | OutcomeName::AnchorLost => false,
+    };
+    if has_failed {
+        output::tail(&result.tail, name);
+    }
+}
+
 /// Returns what to print of a result, and the failure if the wait did not succeed.
-fn outcome(result: &WaitResult, what: &str, name: &str) -> (Option<String>, Option<Failure>) {
+fn outcome(
+    result: &WaitResult,
+    limit: Option<Duration>,
+    what: &str,
+    name: &str,
+) -> (Option<String>, Option<Failure>) {
     match kind(result) {
         None => (Some(good(result)), None),
         // The end was the condition: a result, even if not a success.
         Some(Kind::Failed) => (Some(good(result)), Some(Failure::silent(Kind::Failed))),
         Some(Kind::Asked) => (None, Some(asks(what, name, result, WAIT_ON))),
-        Some(kind) => (None, Some(Failure::new(kind, what, bad(result)))),
+        Some(kind) => (None, Some(Failure::new(kind, what, bad(result, limit)))),
     }
 }
 
@@ -274,13 +365,13 @@ fn good(result: &WaitResult) -> String {
     detail.map_or(name.clone(), |detail| format!("{name}: {detail}"))
 }
 
-/// Returns why the condition did not hold.
-pub(super) fn bad(result: &WaitResult) -> String {
+/// Returns why the condition did not hold within this time limit.
+pub(super) fn bad(result: &WaitResult, limit: Option<Duration>) -> String {
     let line = result.line.as_deref().unwrap_or_default();
     match result.outcome {
         OutcomeName::Timeout => {
-            let seconds = Duration::from_millis(result.elapsed_ms).as_secs_f32();
-            format!("timed out after {seconds:.1} s")
+            let elapsed = Duration::from_millis(result.elapsed_ms);
+            format!("timed out after {}", limit_words(limit.unwrap_or(elapsed)))
         }
         OutcomeName::Died => format!(
             "the run ended ({}) before the condition held",

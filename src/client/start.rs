@@ -10,6 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::time::{Instant, sleep};
 
 use super::{Client, ClientError};
+use crate::model::environment::reaches_daemon;
 
 /// How long a daemon that was just started by another command may take until it listens.
 const LISTENING_WITHIN: Duration = Duration::from_secs(10);
@@ -77,7 +78,7 @@ pub(crate) async fn connect_or_start(how: &Start) -> Result<Client, StartError> 
     }
 }
 
-/// Starts a daemon and waits until it is ready. Returns what it printed, if anything.
+/// Starts a daemon and waits until it is ready. Of our environment it gets what it needs. Returns what it printed, if anything.
 ///
 /// # Errors
 ///
@@ -85,6 +86,8 @@ pub(crate) async fn connect_or_start(how: &Start) -> Result<Client, StartError> 
 pub(crate) async fn start(how: &Start) -> Result<String, StartError> {
     let spawned = tokio::process::Command::new(&how.program)
         .args(&how.args)
+        .env_clear()
+        .envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(reaches_daemon)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

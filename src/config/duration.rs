@@ -1,4 +1,4 @@
-//! Durations in the configuration.
+//! Durations in the configuration and on the command line.
 
 use std::time::Duration;
 
@@ -8,10 +8,17 @@ use jiff::SignedDuration;
 const DAY: u64 = 24 * 3600;
 
 /// Parses a duration: numbers with the units `ms`, `s`, `m`, `h` and `d`, the largest unit first,
-/// such as `500ms`, `1.5m`, `1m30s` or `30d`. A number of days is whole. `None` when it is not a
-/// duration, or too long.
+/// such as `500ms`, `1.5m`, `1m30s` or `30d`. A number alone is seconds. A number of days is whole.
+/// `None` when it is not a duration, or too long.
 #[must_use]
 pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+    if text.chars().all(|c| c.is_ascii_digit() || c == '.') {
+        return parse_with_units(&format!("{text}s"));
+    }
+    parse_with_units(text)
+}
+
+fn parse_with_units(text: &str) -> Option<Duration> {
     // `-1s`, `1h ago` and `1 h, 2 m` are durations for the parser, but not wanted here.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.';
     if !text.chars().all(is_plain) {
@@ -22,7 +29,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
         let days: u64 = days.parse().ok()?;
         let rest = match rest {
             "" => Duration::ZERO,
-            rest => parse_duration(rest).filter(|_| !rest.contains('d'))?,
+            rest => parse_with_units(rest).filter(|_| !rest.contains('d'))?,
         };
         return Duration::from_secs(days.checked_mul(DAY)?).checked_add(rest);
     }
@@ -39,11 +46,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_numbers_with_units() {
+    fn durations_are_numbers_with_units_or_seconds() {
         let ms = |text| parse_duration(text).map(|duration| duration.as_millis());
         for (text, expected) in [
             ("0s", 0),
             ("200ms", 200),
+            ("0", 0),
+            ("10", 10_000),
+            ("1.5", 1500),
+            (".5", 500),
             ("20s", 20_000),
             ("1.5m", 90_000),
             (".5s", 500),
@@ -60,8 +71,9 @@ mod tests {
         for text in [
             "",
             "s",
-            "10",
+            ".",
             "1h30",
+            "1d12",
             "-1s",
             "1s ago",
             "1 s",

@@ -10,7 +10,7 @@ use super::notices::{NoticesConfig, notices};
 use super::parse_duration;
 use super::quantity::parse_size;
 use super::sinks::{SinkConfig, sinks as read_sinks};
-use super::value::{list, number, text, words, wrong};
+use super::value::{duration, list, number, text, words, wrong};
 use crate::model::environment::is_name_pattern;
 use crate::model::{PromptKind, ShellDelivery, Signal, StopPlan, StopSettings};
 
@@ -288,6 +288,7 @@ fn expressions<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Err
             Err(error) => {
                 let message = error.to_string();
                 let last = message.lines().last().unwrap_or_default();
+                let last = last.strip_prefix("error: ").unwrap_or(last);
                 Err(format!("not a regular expression: {last}"))
             }
         },
@@ -314,15 +315,15 @@ fn max_per_minute<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
 
 fn quiet<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let expected = "a duration like \"200ms\" or \"2s\"";
-    text(from, expected, |text| {
-        duration(text, LEAST_QUIET..=MOST_QUIET)
+    duration(from, expected, |text| {
+        within(text, LEAST_QUIET..=MOST_QUIET)
             .ok_or_else(|| wrong(text, "is not a duration like 200ms or 2s, from 50ms to 1h"))
     })
 }
 
 fn clean_after<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    text(from, "a duration like \"1h\"", |text| {
-        duration(text, Duration::ZERO..=MOST_CLEAN_AFTER)
+    duration(from, "a duration like \"1h\"", |text| {
+        within(text, Duration::ZERO..=MOST_CLEAN_AFTER)
             .ok_or_else(|| wrong(text, "is not a duration like 1h, 7d or 0s, up to 365d"))
     })
 }
@@ -334,24 +335,20 @@ fn signal<'de, D: Deserializer<'de>>(from: D) -> Result<Signal, D::Error> {
 /// Reads a signal by name or number.
 pub(crate) fn parse_signal(text: &str) -> Result<Signal, String> {
     Signal::parse(text)
-        .filter(|signal| signal.number().is_some_and(|number| number <= 64))
+        .filter(|signal| signal.number().is_some_and(|number| number <= 31))
         .ok_or_else(|| wrong(text, "is not a signal like SIGINT, TERM or 15"))
 }
 
 fn grace<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    text(from, "a duration like \"10s\"", |text| {
-        duration(text, Duration::ZERO..=StopSettings::LONGEST)
+    duration(from, "a duration like \"10s\"", |text| {
+        within(text, Duration::ZERO..=StopSettings::LONGEST)
             .ok_or_else(|| wrong(text, "is not a duration like 10s, 1m or 0s, up to 366d"))
     })
 }
 
 fn kill_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    text(from, "a duration like \"10m\" or \"2h\"", |text| {
-        let after = match text {
-            "0" => Some(Duration::ZERO),
-            _ => duration(text, Duration::ZERO..=StopSettings::LONGEST),
-        };
-        after
+    duration(from, "a duration like \"10m\" or \"2h\"", |text| {
+        within(text, Duration::ZERO..=StopSettings::LONGEST)
             .map(|after| (!after.is_zero()).then_some(after))
             .ok_or_else(|| wrong(text, "is neither 0 nor a duration like 10m, up to 366d"))
     })
@@ -366,26 +363,22 @@ fn keep_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
 }
 
 fn keep_age<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    text(from, "a time like \"30d\"", |text| {
-        duration(text, LEAST_KEEP_AGE..=MOST_KEEP_AGE)
+    duration(from, "a time like \"30d\"", |text| {
+        within(text, LEAST_KEEP_AGE..=MOST_KEEP_AGE)
             .ok_or_else(|| wrong(text, "is not a time like 30d or 12h, from 1m to 3650d"))
     })
 }
 
 fn keep_for_consumers<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    text(from, "a time like \"7d\"", |text| {
-        duration(text, Duration::ZERO..=MOST_KEEP_AGE)
+    duration(from, "a time like \"7d\"", |text| {
+        within(text, Duration::ZERO..=MOST_KEEP_AGE)
             .ok_or_else(|| wrong(text, "is not a time like 7d or 12h, up to 3650d"))
     })
 }
 
 fn stalled_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    text(from, "a duration like \"10m\" or \"2h\"", |text| {
-        let after = match text {
-            "0" => Some(Duration::ZERO),
-            _ => duration(text, Duration::ZERO..=MOST_STALLED),
-        };
-        after
+    duration(from, "a duration like \"10m\" or \"2h\"", |text| {
+        within(text, Duration::ZERO..=MOST_STALLED)
             .map(|after| (!after.is_zero()).then_some(after))
             .ok_or_else(|| {
                 wrong(
@@ -396,7 +389,7 @@ fn stalled_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>,
     })
 }
 
-fn duration(text: &str, bounds: RangeInclusive<Duration>) -> Option<Duration> {
+fn within(text: &str, bounds: RangeInclusive<Duration>) -> Option<Duration> {
     parse_duration(text).filter(|duration| bounds.contains(duration))
 }
 
@@ -577,7 +570,7 @@ mod tests {
         );
         check_error(
             "[input]\nask = ['(']",
-            "c.toml:2: `input.ask`: not a regular expression: error: unclosed group",
+            "c.toml:2: `input.ask`: not a regular expression: unclosed group",
         );
         check_error(
             "[input]\nquiet = 'soon'",
@@ -608,7 +601,7 @@ mod tests {
         assert_eq!(after("'168h'").unwrap(), minutes(7 * 24 * 60));
         for bad in [
             "'169h'",
-            "'10'",
+            "'604801'",
             "'m'",
             "'-1m'",
             "''",
@@ -622,9 +615,37 @@ mod tests {
             assert_eq!(error, expected);
         }
         check_error(
-            "[input]\nstalled-after = 600",
-            "c.toml:2: `input.stalled-after` must be a duration like \"10m\" or \"2h\", found an integer",
+            "[input]\nstalled-after = true",
+            "c.toml:2: `input.stalled-after` must be a duration like \"10m\" or \"2h\", found a boolean",
         );
+        check_error(
+            "[input]\nstalled-after = -1",
+            "c.toml:2: `input.stalled-after`: `-1` is neither 0 nor a duration like 10m or 2h, up to 168h",
+        );
+    }
+
+    #[test]
+    fn a_number_alone_is_seconds() {
+        let clean_after = |value: &str| {
+            let text = format!("clean-after = {value}");
+            parse(Path::new("c.toml"), &text).unwrap().clean_after
+        };
+        for (value, ms) in [
+            ("3", 3000),
+            ("'3'", 3000),
+            ("0", 0),
+            ("1.5", 1500),
+            ("'.5s'", 500),
+        ] {
+            assert_eq!(clean_after(value), Duration::from_millis(ms), "{value}");
+        }
+        for value in ["nan", "inf", "1e300", "-0.5", "31536001"] {
+            let error = parse(Path::new("c.toml"), &format!("clean-after = {value}"));
+            assert!(
+                error.unwrap_err().to_string().contains("is not a duration"),
+                "{value}"
+            );
+        }
     }
 
     #[test]

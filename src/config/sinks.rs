@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::parse_duration;
 use super::quotable::quotable;
-use super::value::{list, text};
+use super::value::{duration, list, text};
 use crate::model::Level;
 
 /// The maximum length of a sink's name.
@@ -251,7 +251,7 @@ fn usual_timeout() -> Duration {
 }
 
 fn timeout<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    text(from, "a duration like \"30s\"", |text| {
+    duration(from, "a duration like \"30s\"", |text| {
         parse_duration(text)
             .filter(|time| !time.is_zero() && *time <= LONGEST_TIMEOUT)
             .ok_or_else(|| {

@@ -15,14 +15,19 @@ use super::file::{MAX_BYTES, not_utf8};
 use super::parse::{line_of, parse_as};
 use super::quotable::quotable;
 use super::settings::parse_signal;
-use super::value::text;
+use super::value::{duration, text};
 use super::{ConfigError, parse_duration};
 use crate::files;
-use crate::model::{RestartPolicy, Signal, StopSettings, TASK_NAME_RULE, is_task_name};
+use crate::model::{
+    RestartPolicy, Signal, StopSettings, TASK_NAME_RULE, is_task_name, with_causes,
+};
 use crate::restarts;
 
 /// The file's usual name, in the project's folder.
 pub(crate) const TASK_FILE: &str = "tmux-task.toml";
+
+/// How many tasks a file has at most: more windows than tmux serves well.
+const MOST_TASKS: usize = 1000;
 
 /// A task of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +79,10 @@ impl TaskFolder {
             Err(error) => {
                 let is_home = self.path.iter().any(|part| part == "~");
                 let note = if is_home { "; `~` is not expanded" } else { "" };
-                Err(invalid(&format!("cannot run in `{shown}`: {error}{note}")))
+                Err(invalid(&format!(
+                    "cannot run in `{shown}`: {}{note}",
+                    with_causes(&error)
+                )))
             }
         }
     }
@@ -112,6 +120,13 @@ fn parse_tasks(path: &Path, text: &str) -> Result<Vec<TaskEntry>, ConfigError> {
     };
     if file.tasks.is_empty() {
         return Err(invalid(0..0, "there is no task in it".to_owned()));
+    }
+    let mut places: Vec<Range<usize>> = file.tasks.values().map(Spanned::span).collect();
+    places.sort_by_key(|place| place.start);
+    if let Some(place) = places.get(MOST_TASKS) {
+        let n = places.len();
+        let problem = format!("{n} tasks are too many: a file has at most {MOST_TASKS}");
+        return Err(invalid(place.clone(), problem));
     }
     for (name, fields) in &file.tasks {
         let shown = quotable(name);
@@ -341,7 +356,7 @@ fn stop_signal<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Signal>, D::
 }
 
 fn grace<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    text(from, "a duration such as \"10s\"", stop_time).map(Some)
+    duration(from, "a duration such as \"10s\"", stop_time).map(Some)
 }
 
 fn kill_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
@@ -352,7 +367,7 @@ fn kill_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D:
         }
         Ok(after)
     };
-    text(from, "a duration such as \"10m\"", parse).map(Some)
+    duration(from, "a duration such as \"10m\"", parse).map(Some)
 }
 
 fn stop_time(text: &str) -> Result<Duration, String> {
@@ -384,11 +399,11 @@ impl<'de> Deserialize<'de> for Backoff {
 
 fn pause<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let parse = |text: &str| {
-        let duration = parse_duration(text);
-        let duration = duration.ok_or_else(|| format!("`{}` is not a duration", quotable(text)))?;
-        restarts::check_backoff(duration)
+        let pause = parse_duration(text);
+        let pause = pause.ok_or_else(|| format!("`{}` is not a duration", quotable(text)))?;
+        restarts::check_backoff(pause)
     };
-    text(from, "a duration such as \"500ms\" or \"2s\"", parse)
+    duration(from, "a duration such as \"500ms\" or \"2s\"", parse)
 }
 
 fn after<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Spanned<String>>, D::Error> {
@@ -501,7 +516,7 @@ mod tests {
         };
         assert_eq!(problem("."), Ok(dir.path().canonicalize().unwrap()));
         let (file, dir) = (file.display(), dir.path().display());
-        let missing = "No such file or directory (os error 2)";
+        let missing = "No such file or directory";
         for (cwd, why) in [
             ("t.toml", format!("`{dir}/t.toml` is not a directory")),
             ("nope", format!("cannot run in `{dir}/nope`: {missing}")),
@@ -670,6 +685,20 @@ mod tests {
             "[tasks.o]\ncommand = 'x'\nafter = ['a']\n[tasks.a]\ncommand = 'x'\nafter = ['b']\n\
              [tasks.b]\ncommand = 'x'\nafter = ['a']\n",
             "1: tasks that start after each other: a after b after a",
+        );
+        let many = |n| {
+            let tasks = (1..=n).map(|n| format!("[tasks.t{n}]\ncommand = 'x'\n"));
+            tasks.collect::<String>()
+        };
+        check_error(
+            &many(MOST_TASKS + 2),
+            "2001: 1002 tasks are too many: a file has at most 1000",
+        );
+        assert_eq!(
+            parse_tasks(Path::new("f"), &many(MOST_TASKS))
+                .unwrap()
+                .len(),
+            MOST_TASKS
         );
     }
 }

@@ -71,6 +71,38 @@ pub(super) fn number<'de, const LEAST: u64, const MOST: u64, D: Deserializer<'de
     from.deserialize_u64(Number(LEAST..=MOST))
 }
 
+/// Reads a duration that `parse` accepts: a string, or a number, which is seconds in both forms.
+/// `expected` describes it for errors.
+pub(super) fn duration<'de, D: Deserializer<'de>, T>(
+    from: D,
+    expected: &'static str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<T, D::Error> {
+    from.deserialize_any(NumberOrText(Text { expected, parse }))
+}
+
+struct NumberOrText<E, P>(Text<E, P>);
+
+impl<T, E: Display, P: Fn(&str) -> Result<T, String>> Visitor<'_> for NumberOrText<E, P> {
+    type Value = T;
+
+    fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        self.0.expected.fmt(formatter)
+    }
+
+    fn visit_str<Er: Error>(self, text: &str) -> Result<T, Er> {
+        self.0.visit_str(text)
+    }
+
+    fn visit_i64<Er: Error>(self, seconds: i64) -> Result<T, Er> {
+        self.0.visit_str(&seconds.to_string())
+    }
+
+    fn visit_f64<Er: Error>(self, seconds: f64) -> Result<T, Er> {
+        self.0.visit_str(&seconds.to_string())
+    }
+}
+
 struct Text<E, P> {
     expected: E,
     parse: P,

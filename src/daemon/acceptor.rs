@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
 
-use super::connection::{self, RequestSender};
+use super::connection::{self, RequestRoom, RequestSender};
 use super::open_connection::OpenConnection;
 use super::signals::StopRequest;
 use super::streams::Streams;
@@ -34,6 +34,7 @@ pub(super) struct Acceptor {
     /// One clone per open connection.
     open: Arc<()>,
     most: usize,
+    room: RequestRoom,
     paused_until: Option<Instant>,
     complained_at: Option<Instant>,
 }
@@ -45,6 +46,7 @@ impl Acceptor {
             spare: spare(),
             open: Arc::new(()),
             most,
+            room: RequestRoom::new(),
             paused_until: None,
             complained_at: None,
         }
@@ -72,6 +74,7 @@ impl Acceptor {
                     let serving = connection::serve(
                         accepted,
                         requests.clone(),
+                        self.room.clone(),
                         streams.clone(),
                         stopping.clone(),
                     );

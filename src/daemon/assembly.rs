@@ -17,7 +17,7 @@ use super::stale_sessions::SessionCleaner;
 use super::streams::Streams;
 use crate::config::InputConfig;
 use crate::engine::{Engine, Settings};
-use crate::feed::Retention;
+use crate::feed::{Ages, Retention};
 use crate::model::{Seq, SessionLife};
 use crate::prompt::UserRules;
 use crate::session::{Session, Setup, StoreState};
@@ -55,6 +55,8 @@ pub(super) fn assemble(
     let readers = ReaderThread::start().map_err(DaemonError::Thread)?;
     let (archiver, usual) = Archiver::start().map_err(DaemonError::Thread)?;
     let archiver = Arc::new(archiver);
+    let ages = Ages::load(&paths.feed(), &crate::clock::boot_time());
+    let clock = ages.clock();
     let announced = beginning.pending.restarting();
     let store = Store::start(StoreSetup {
         journal: beginning.journal,
@@ -64,6 +66,7 @@ pub(super) fn assemble(
         last_seq: beginning.memory.last_seq,
         pending: beginning.pending,
         retention: Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers),
+        ages,
         saved: paths.saved(),
         consumers: paths.consumers(),
     })
@@ -72,6 +75,7 @@ pub(super) fn assemble(
     let marks = Arc::new(ReadMarks::new(
         paths.last_reader(),
         &beginning.epoch,
+        clock,
         Arc::clone(live.readers()),
     ));
     readers.handle().start(Arc::clone(&marks).keep());
@@ -90,7 +94,8 @@ pub(super) fn assemble(
         options.server.clone(),
         options.session.clone(),
         options.paths.clone(),
-        last_look.map(|look| (look, &beginning.bookmark)),
+        last_look,
+        &beginning.bookmark,
         claimed,
     );
     let input = &options.config.input;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::hang_up::hung_up;
@@ -21,7 +21,49 @@ use crate::wire::{
 };
 
 /// The maximum length of a request: the longest command line, quoted twice.
-const MAX_REQUEST: u64 = 8 << 20;
+const MAX_REQUEST: usize = 8 << 20;
+
+/// How long each request may be, whatever the others are.
+const SMALL_REQUEST: usize = 64 << 10;
+
+/// How many bytes the longer requests of all connections may have together, from their first byte to
+/// their answer.
+const LONG_REQUESTS: usize = 32 << 20;
+
+/// The room for long requests, shared by all connections.
+#[derive(Debug, Clone)]
+pub(super) struct RequestRoom(Arc<Semaphore>);
+
+impl RequestRoom {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Semaphore::new(LONG_REQUESTS)))
+    }
+
+    /// Makes `held` large enough for a request of this length.
+    fn extend(
+        &self,
+        held: &mut Option<OwnedSemaphorePermit>,
+        length: usize,
+    ) -> Result<(), Refusal> {
+        let has = held
+            .as_ref()
+            .map_or(SMALL_REQUEST, OwnedSemaphorePermit::num_permits);
+        if length <= has {
+            return Ok(());
+        }
+        let missing = length - held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let missing = u32::try_from(missing).unwrap_or(u32::MAX);
+        let Ok(more) = Arc::clone(&self.0).try_acquire_many_owned(missing) else {
+            let message = "the daemon has too many long requests to read this one";
+            return Err(Refusal::new(RefusalKind::Failed, message).with_hint("try again"));
+        };
+        match held {
+            Some(held) => held.merge(more),
+            None => *held = Some(more),
+        }
+        Ok(())
+    }
+}
 
 /// A message from a connection to the event loop.
 #[derive(Debug)]
@@ -87,6 +129,7 @@ const FOLLOWING: &str = "following";
 pub(super) async fn serve(
     connection: OpenConnection,
     requests: RequestSender,
+    room: RequestRoom,
     streams: Streams,
     stopping: StopRequest,
 ) {
@@ -102,11 +145,11 @@ pub(super) async fn serve(
     let mut reader = BufReader::new(reader);
     loop {
         let request = tokio::select! {
-            request = read_request(&mut reader) => request,
+            request = read_request(&mut reader, &room) => request,
             // The daemon stops: an incomplete request is not worth waiting for.
             () = requests.sender.closed() => return,
         };
-        let request = match request {
+        let (request, _room) = match request {
             Ok(Some(request)) => request,
             Ok(None) => return,
             Err(refusal) => {
@@ -429,22 +472,35 @@ async fn closed(reader: &mut ReadHalf) {
     }
 }
 
-async fn read_request(reader: &mut ReadHalf) -> Result<Option<Request>, Refusal> {
-    use tokio::io::AsyncReadExt;
-
-    let mut line = Vec::new();
-    let mut limited = reader.take(MAX_REQUEST);
-    match limited.read_until(b'\n', &mut line).await {
-        Ok(0) | Err(_) => return Ok(None),
-        Ok(_) => {}
+/// Reads a request. It has its room until that is dropped.
+async fn read_request(
+    reader: &mut ReadHalf,
+    room: &RequestRoom,
+) -> Result<Option<(Request, Option<OwnedSemaphorePermit>)>, Refusal> {
+    let (mut line, mut held) = (Vec::new(), None);
+    loop {
+        let part = match reader.fill_buf().await {
+            Ok([]) if line.is_empty() => return Ok(None),
+            Ok([]) => break,
+            Ok(part) => part,
+            Err(_) => return Ok(None),
+        };
+        let end = part.iter().position(|byte| *byte == b'\n');
+        let length = end.map_or(part.len(), |end| end + 1);
+        if line.len() + length > MAX_REQUEST {
+            return Err(Refusal::new(
+                RefusalKind::Usage,
+                format!("a request has at most {MAX_REQUEST} bytes"),
+            ));
+        }
+        room.extend(&mut held, line.len() + length)?;
+        line.extend_from_slice(&part[..length]);
+        reader.consume(length);
+        if end.is_some() {
+            break;
+        }
     }
-    if line.last() != Some(&b'\n') && line.len() as u64 >= MAX_REQUEST {
-        return Err(Refusal::new(
-            RefusalKind::Usage,
-            format!("a request has at most {MAX_REQUEST} bytes"),
-        ));
-    }
-    parse_request(&line).map(Some)
+    parse_request(&line).map(|request| Some((request, held)))
 }
 
 /// Whether the answer was sent.
@@ -460,4 +516,29 @@ fn is_same_user(socket: &UnixStream) -> bool {
     socket
         .peer_cred()
         .is_ok_and(|peer| peer.uid() == files::our_uid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_requests_share_their_room_and_short_ones_need_none() {
+        let room = RequestRoom::new();
+        let mut all = Vec::new();
+        for _ in 0..4 {
+            let mut held = None;
+            for length in [1, SMALL_REQUEST, SMALL_REQUEST + 1, 1 << 20, MAX_REQUEST] {
+                room.extend(&mut held, length).unwrap();
+                assert_eq!(held.is_none(), length <= SMALL_REQUEST);
+            }
+            all.push(held);
+        }
+        let mut held = None;
+        room.extend(&mut held, SMALL_REQUEST).unwrap();
+        let refusal = room.extend(&mut held, SMALL_REQUEST + 1).unwrap_err();
+        assert_eq!(refusal.kind, RefusalKind::Failed);
+        all.pop();
+        room.extend(&mut held, MAX_REQUEST).unwrap();
+    }
 }

@@ -344,7 +344,11 @@ fn of_notification(
             activity.record_closed(*window);
             Some(Change::KnownWindows)
         }
-        Notification::SessionRenamed | Notification::SessionChanged(_) | Notification::Exit(_) => {
+        // With many sessions on the server, a reaction to each other's changes would keep it busy.
+        Notification::SessionRenamed(renamed) if *renamed != session => None,
+        Notification::SessionRenamed(_)
+        | Notification::SessionChanged(_)
+        | Notification::Exit(_) => {
             activity.record_any();
             Some(Change::AnyWindow)
         }
@@ -353,6 +357,7 @@ fn of_notification(
         }
         Notification::Pause(pane) => activity.record_pause(*pane).then_some(Change::Output),
         Notification::UnlinkedWindowAdd(_)
+        | Notification::UnlinkedWindowRenamed(_)
         | Notification::SessionsChanged
         | Notification::Continue(_)
         | Notification::Message(_)
@@ -363,6 +368,25 @@ fn of_notification(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::WindowId;
+
+    #[test]
+    fn what_is_renamed_in_other_sessions_is_no_change() {
+        let (own, other) = (SessionId(1), SessionId(2));
+        let window = WindowId(3);
+        for (notification, is_change) in [
+            (Notification::SessionRenamed(own), true),
+            (Notification::SessionRenamed(other), false),
+            (Notification::WindowRenamed(window), true),
+            (Notification::UnlinkedWindowRenamed(window), false),
+            (Notification::UnlinkedWindowAdd(window), false),
+        ] {
+            let mut activity = PaneActivity::default();
+            let change = of_notification(&notification, own, &mut false, &mut activity);
+            assert_eq!(change.is_some(), is_change, "{notification:?}");
+            assert_eq!(activity.is_any_reported(), is_change, "{notification:?}");
+        }
+    }
 
     #[test]
     fn only_the_first_report_of_our_own_session_says_nothing_new() {

@@ -34,7 +34,7 @@ pub(super) fn time_limit(job: &Job) -> Duration {
         Job::ReadEnd(..)
         | Job::ReadLog(..)
         | Job::Search(..)
-        | Job::Archive(_)
+        | Job::Archive(..)
         // One line.
         | Job::ReadRecord(_)
         | Job::Prune(_)

@@ -27,7 +27,8 @@ pub(super) async fn run(
         return (None, Response::Unattached);
     };
     link.write_runs_named(&request.name).await;
-    match launch(link, paths, session, &plan_of(request)).await {
+    let plan = plan_of(request, link);
+    match launch(link, paths, session, &plan).await {
         Ok(Some(launched)) => {
             link.note_launched(launched.window, Some(launched.pane));
             let response = Response::Launched(launched_run(&launched));
@@ -49,6 +50,7 @@ pub(super) async fn restart(
     let order = TaskRestart {
         task: &due.task,
         number: due.number,
+        last_run: link.last_run(&due.task.name),
         session: &due.session_name,
         runtime: &paths.runtime,
         kept: &paths.kept_environments(),
@@ -101,7 +103,7 @@ async fn launch(
     }
 }
 
-fn plan_of(request: RunRequest) -> LaunchPlan {
+fn plan_of(request: RunRequest, link: &SessionLink) -> LaunchPlan {
     let RunRequest {
         name,
         token,
@@ -118,6 +120,7 @@ fn plan_of(request: RunRequest) -> LaunchPlan {
         will_wait: _,
     } = request;
     LaunchPlan {
+        last_run: link.last_run(&name),
         name,
         token,
         words,

@@ -318,7 +318,7 @@ impl LinkTask {
     async fn close(mut self, archives: Vec<std::sync::Arc<Task>>, limit: Duration) {
         let archived = async {
             for task in archives {
-                self.jobs.archive(&task).await;
+                self.jobs.archive(&task, None).await;
             }
         };
         if timeout(limit / 2, archived).await.is_err() {

@@ -13,9 +13,9 @@ use super::options::Options;
 use super::pane_reading::PaneReading;
 use super::run_archiver::RunArchiver;
 use super::session_link::{LinkLook, SessionLink};
-use super::stale_sessions::SessionCleaner;
+use super::stale_sessions::{Project, SessionCleaner};
 use super::task_output::{read_task_log, search_task};
-use super::{launches, stale_sessions, typing};
+use super::{launches, typing};
 use crate::model::{PaneId, StatusCounts, Task, WindowId, with_causes};
 use crate::session::{Change, Entry, Job, JobOutcome, LookOrder, RowsToRead, judge_entries};
 use crate::terminal::PaneOutput;
@@ -105,7 +105,7 @@ impl LinkJobs {
             Job::Restart(..) => "restart",
             Job::ForgetEnvironments(..) => "forget-environments",
             Job::Type(..) => "type",
-            Job::Archive(_) => "archive",
+            Job::Archive(..) => "archive",
             Job::ScanOthers => "scan-others",
         }
     }
@@ -203,12 +203,12 @@ impl LinkJobs {
                 self.link.forget_deaths(&record).await;
                 Done::of(Ok(JobOutcome::Finished))
             }),
-            Job::Archive(task) => boxed(move || async move {
-                self.archive(&task).await;
+            Job::Archive(task, reason) => boxed(move || async move {
+                self.archive(&task, reason).await;
                 Done::of(Ok(JobOutcome::Finished))
             }),
             Job::ScanOthers => boxed(move || async move {
-                self.scan_others().await;
+                self.scan_others();
                 Done::of(Ok(JobOutcome::Finished))
             }),
         }
@@ -252,15 +252,16 @@ impl LinkJobs {
     }
 
     /// Archives the output of a run. It is written later, without waiting.
-    pub(super) async fn archive(&mut self, task: &Arc<Task>) {
+    pub(super) async fn archive(&mut self, task: &Arc<Task>, reason: Option<&'static str>) {
         let Some(life) = self.link.life().cloned() else {
             return;
         };
         let paths = &self.options.paths;
+        let name = self.link.name_of_run(task);
         let mut connection = self.link.connection();
         let kept = self
             .archiver
-            .hand_over(&mut connection, &life, paths, task)
+            .hand_over(&mut connection, &life, paths, task, &name, reason)
             .await;
         if let Err(error) = kept {
             tracing::warn!(%error, window = %task.window, "could not keep the output of a run");
@@ -296,14 +297,13 @@ impl LinkJobs {
         JobOutcome::Answered(Box::new(response), None)
     }
 
-    /// Looks for other sessions of the project. Whether they are still used is found out on
-    /// another thread.
-    async fn scan_others(&mut self) {
-        let found = stale_sessions::find(&mut self.link, &self.options).await;
-        let (Some(cleaner), Some(found)) = (self.cleaner.take(), found) else {
+    /// Looks for other sessions of the project, on another thread.
+    fn scan_others(&mut self) {
+        let project = Project::of(&self.link, &self.options);
+        let (Some(cleaner), Some(project)) = (self.cleaner.take(), project) else {
             return;
         };
-        if let Err(error) = cleaner.start(found) {
+        if let Err(error) = cleaner.start(project) {
             tracing::warn!(%error, "could not start a thread to look after other task sessions");
         }
     }

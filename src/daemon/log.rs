@@ -10,6 +10,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::log_queue::{LogFlusher, LogQueue};
+use super::panics;
 use crate::files;
 
 /// The maximum size of the log, in bytes. A full log replaces its predecessor, so that both
@@ -19,11 +20,12 @@ const MAX_BYTES: u64 = 1 << 20;
 /// The environment variable with what is logged: levels, for all modules or for the named ones.
 const LEVEL_VARIABLE: &str = "TMUX_TASK_LOG";
 
-/// From here on the program logs into this file. It is written by a thread of its own; the last
+/// From here on the program logs into this file, panics as well. It is written by a thread of its own; the last
 /// lines are written when the flusher is dropped.
 pub(super) fn open(path: &Path) -> io::Result<LogFlusher> {
     let log = BoundedLog::open(path, MAX_BYTES)?;
     let (queue, flusher) = LogQueue::start(log)?;
+    panics::end_the_daemon(queue.clone());
     let asked = std::env::var(LEVEL_VARIABLE).ok();
     let filter = asked
         .filter(|levels| !levels.is_empty())
@@ -71,6 +73,16 @@ impl BoundedLog {
         })
     }
 
+    /// Writes how many times the last line has recurred, if it has.
+    fn write_count(&mut self) -> io::Result<()> {
+        if self.n_repeated > 0 {
+            let times = format!("(the line above {} times more)\n", self.n_repeated);
+            self.n_repeated = 0;
+            self.append(times.as_bytes())?;
+        }
+        Ok(())
+    }
+
     fn append(&mut self, line: &[u8]) -> io::Result<()> {
         let more = line.len() as u64;
         if self.length > 0 && self.length + more > self.most {
@@ -102,18 +114,16 @@ impl Write for BoundedLog {
             self.n_repeated += 1;
             return Ok(line.len());
         }
-        if self.n_repeated > 0 {
-            let times = format!("(the line above {} times more)\n", self.n_repeated);
-            self.n_repeated = 0;
-            self.append(times.as_bytes())?;
-        }
+        self.write_count()?;
         self.last.clear();
         self.last.extend_from_slice(said);
         self.append(line)?;
         Ok(line.len())
     }
 
+    /// Writes how many times the last line has recurred by now.
     fn flush(&mut self) -> io::Result<()> {
+        self.write_count()?;
         self.file.flush()
     }
 }
@@ -149,6 +159,22 @@ mod tests {
             text,
             "0 WARN could not accept\n(the line above 4999 times more)\n5000 INFO leaving\n\
              5001 INFO leaving late\n"
+        );
+    }
+
+    #[test]
+    fn the_count_of_the_last_line_is_written_when_the_daemon_ends() {
+        let (_dir, path, log) = log(1000);
+        let (mut queue, flusher) = LogQueue::start(log).unwrap();
+        for second in 0..5 {
+            let line = format!("{second} WARN could not accept\n");
+            queue.write_all(line.as_bytes()).unwrap();
+        }
+        drop(flusher);
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(
+            text,
+            "0 WARN could not accept\n(the line above 4 times more)\n"
         );
     }
 

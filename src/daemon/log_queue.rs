@@ -32,6 +32,8 @@ struct State {
     n_dropped: u64,
     /// Whether lines that were taken out are being written.
     is_writing: bool,
+    /// Whether the log is to write what it holds back: the daemon ends.
+    is_to_flush: bool,
 }
 
 /// Writes the last lines when it is dropped: when the daemon ends, also by a panic.
@@ -40,7 +42,7 @@ pub(super) struct LogFlusher(LogQueue);
 
 impl Drop for LogFlusher {
     fn drop(&mut self) {
-        self.0.flush(FLUSH_LIMIT);
+        self.0.finish();
     }
 }
 
@@ -59,9 +61,16 @@ impl LogQueue {
         Ok((queue.clone(), LogFlusher(queue)))
     }
 
+    /// Writes the last lines, if the disk takes them soon.
+    pub(super) fn finish(&self) {
+        self.0.lock().is_to_flush = true;
+        self.0.changed.notify_all();
+        self.flush(FLUSH_LIMIT);
+    }
+
     /// Waits until all lines so far are written, at most this long. Returns whether they are.
     fn flush(&self, limit: Duration) -> bool {
-        let is_busy = |state: &mut State| state.is_writing || !state.is_empty();
+        let is_busy = |state: &mut State| state.is_writing || state.has_work();
         let waited = self
             .0
             .changed
@@ -93,8 +102,8 @@ impl Write for LogQueue {
 }
 
 impl State {
-    fn is_empty(&self) -> bool {
-        self.lines.is_empty() && self.n_dropped == 0
+    fn has_work(&self) -> bool {
+        !self.lines.is_empty() || self.n_dropped > 0 || self.is_to_flush
     }
 }
 
@@ -110,10 +119,11 @@ impl SharedState {
         loop {
             let waited = self
                 .changed
-                .wait_while(self.lock(), |state| state.is_empty());
+                .wait_while(self.lock(), |state| !state.has_work());
             let mut state = waited.unwrap_or_else(PoisonError::into_inner);
             let lines = std::mem::take(&mut state.lines);
             let n_dropped = std::mem::take(&mut state.n_dropped);
+            let is_to_flush = std::mem::take(&mut state.is_to_flush);
             state.n_bytes = 0;
             state.is_writing = true;
             drop(state);
@@ -126,6 +136,10 @@ impl SharedState {
             n_refused += n_dropped;
             // Otherwise it is said before the next line.
             let _is_said = write_missing(&mut log, &mut n_refused).is_ok();
+            if is_to_flush {
+                // There is nobody left to tell.
+                log.flush().unwrap_or_default();
+            }
             self.lock().is_writing = false;
             self.changed.notify_all();
         }

@@ -258,9 +258,10 @@ impl OutputFollower {
             | Notification::WindowClose(_)
             | Notification::UnlinkedWindowAdd(_)
             | Notification::WindowRenamed(_)
+            | Notification::UnlinkedWindowRenamed(_)
             | Notification::LayoutChange(_)
             | Notification::SessionChanged(_)
-            | Notification::SessionRenamed
+            | Notification::SessionRenamed(_)
             | Notification::SessionsChanged
             | Notification::Continue(_)
             | Notification::Exit(_)

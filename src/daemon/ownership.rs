@@ -43,16 +43,29 @@ pub(crate) struct ResolvedName {
 ///
 /// When tmux fails. A missing server has no sessions.
 pub(crate) async fn resolve_name(server: &Server, name: &str) -> Result<ResolvedName, TmuxError> {
-    let sessions = list_sessions(server).await?;
+    Ok(resolve_among(server, &list_sessions(server).await?, name))
+}
+
+/// The same, given the server's sessions.
+pub(super) fn resolve_among(
+    server: &Server,
+    sessions: &[MarkedSession],
+    name: &str,
+) -> ResolvedName {
     // The caller reports a folder that cannot be used.
     let paths = paths_of(server, name).ok();
     let life = paths.as_ref().and_then(saved_life);
     let kept = |life: &SessionLife| kept_as(server, paths.as_ref()?, life);
     let is_living = |mark: &Mark| is_living(server, mark);
-    Ok(choose(&sessions, life.as_ref(), name, kept, is_living))
+    choose(sessions, life.as_ref(), name, kept, is_living)
 }
 
-async fn list_sessions(server: &Server) -> Result<Vec<MarkedSession>, TmuxError> {
+/// Lists the server's sessions with their marks. A missing server has none.
+///
+/// # Errors
+///
+/// When tmux fails.
+pub(super) async fn list_sessions(server: &Server) -> Result<Vec<MarkedSession>, TmuxError> {
     if server.probe() == Probe::Absent {
         return Ok(Vec::new());
     }

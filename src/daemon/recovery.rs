@@ -1,13 +1,15 @@
 //! Recovery: the state from the feed and the saved snapshot.
 
+use crate::archive;
 use crate::diff::apply;
 use crate::engine::RestoredState;
 use crate::feed::{
-    FeedError, Journal, PendingEvents, RecordedLook, finish_removal, load_saved, recover,
+    DamagedSnapshot, FeedError, FeedState, Journal, PendingEvents, RecordedLook, finish_removal,
+    load_saved, recover,
 };
-use crate::model::{Bookmark, EventKind, Seq, Snapshot};
+use crate::model::{Bookmark, EventKind, RunNumbers, Seq, Snapshot};
 use crate::paths::{Paths, hex, name_in};
-use crate::wire::{Checkpoint, SavedLife, SavedSession};
+use crate::wire::{Checkpoint, SavedLife, SavedSession, can_have_lost};
 
 /// The initial state of a daemon.
 #[derive(Debug)]
@@ -24,9 +26,20 @@ pub(super) struct InitialState {
 /// Reads the state of the last daemon. `fresh` ignores what it saw, so that the next look is a new
 /// baseline.
 pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<InitialState, FeedError> {
-    let saved = load(paths);
-    let mut replay = Replay::of(saved.as_ref(), name_in(&paths.start_name));
-    let recovered = recover(&paths.feed(), saved.as_ref(), |look| replay.carry_on(&look))?;
+    let mut saved = load(paths);
+    let read = |saved: Option<&SavedSession>| {
+        let mut replay = Replay::of(saved, name_in(&paths.start_name));
+        let recovered = recover(&paths.feed(), saved, |look| replay.carry_on(&look))?;
+        Ok::<_, FeedError>((replay, recovered))
+    };
+    let (mut replay, mut recovered) = read(saved.as_ref())?;
+    if let Some(damaged) = too_far_ahead(paths, saved.as_ref(), &recovered) {
+        set_aside(&damaged);
+        saved = None;
+        (replay, recovered) = read(None)?;
+    }
+    let run_numbers = run_numbers(paths, saved.as_ref());
+    replay.bookmark.run_numbers = run_numbers.clone();
     let epoch = epoch(
         recovered.epoch,
         saved
@@ -50,14 +63,11 @@ pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<InitialState, FeedErro
     // Looks of another feed did not follow the saved one.
     if let Some(saved) = saved.as_ref().filter(|saved| saved.epoch != epoch) {
         replay = Replay::of(Some(saved), &replay.snapshot.session);
+        replay.bookmark.run_numbers = run_numbers;
     }
     let last_seq = last_seq.max(recovered.last_seq);
     let journal = Journal::open(&paths.feed(), recovered.end, last_seq)?;
-    let (last_look, bookmark) = if fresh {
-        (None, Bookmark::default())
-    } else {
-        replay.into_state()
-    };
+    let (last_look, bookmark) = replay.into_state(fresh);
     let memory = RestoredState {
         last_look,
         waiting: recovered.pending.waiting(),
@@ -79,13 +89,53 @@ fn load(paths: &Paths) -> Option<SavedSession> {
         Ok(saved) => return saved,
         Err(damaged) => damaged,
     };
+    set_aside(&damaged);
+    None
+}
+
+fn set_aside(damaged: &DamagedSnapshot) {
     match damaged.set_aside() {
         Ok(kept) => {
             tracing::error!(%damaged, kept = %kept.display(), "continuing from the feed alone")
         }
         Err(error) => tracing::error!(%damaged, %error, "continuing from the feed alone"),
     }
-    None
+}
+
+/// Returns what is wrong with a saved snapshot whose last record this feed cannot have had.
+fn too_far_ahead(
+    paths: &Paths,
+    saved: Option<&SavedSession>,
+    recovered: &FeedState,
+) -> Option<DamagedSnapshot> {
+    let saved = saved?;
+    let is_of_feed = recovered
+        .epoch
+        .as_ref()
+        .is_none_or(|epoch| *epoch == saved.epoch);
+    let (last_seq, end) = (saved.last_seq, recovered.last_seq);
+    (is_of_feed && !can_have_lost(end, last_seq)).then(|| DamagedSnapshot {
+        path: paths.saved(),
+        why: format!("its last record is {last_seq}, and the feed ends with {end}"),
+    })
+}
+
+/// Returns the last numbers of runs, as the last daemon of the session has left them.
+pub(crate) fn stored_run_numbers(paths: &Paths) -> RunNumbers {
+    let saved = load_saved(&paths.saved()).ok().flatten();
+    run_numbers(paths, saved.as_ref())
+}
+
+/// Returns the last numbers of runs, which are also those of the stored runs where no daemon has saved
+/// them.
+fn run_numbers(paths: &Paths, saved: Option<&SavedSession>) -> RunNumbers {
+    if let Some(saved) = saved.filter(|saved| saved.run_numbers.is_some()) {
+        return saved.bookmark().run_numbers;
+    }
+    archive::run_numbers(&paths.runs()).unwrap_or_else(|error| {
+        tracing::warn!(%error, "could not read the stored runs");
+        RunNumbers::default()
+    })
 }
 
 /// The session as the last daemon knew it: the saved snapshot, with the looks applied that were
@@ -125,12 +175,17 @@ impl Replay {
         carry_on(&mut self.snapshot, &mut self.bookmark, look);
     }
 
-    fn into_state(self) -> (Option<Snapshot>, Bookmark) {
-        if self.is_known {
-            (Some(self.snapshot), self.bookmark)
-        } else {
-            (None, Bookmark::default())
+    /// Returns the state to continue from. A fresh one has only the numbers of runs: their output may
+    /// be stored.
+    fn into_state(self, is_fresh: bool) -> (Option<Snapshot>, Bookmark) {
+        if self.is_known && !is_fresh {
+            return (Some(self.snapshot), self.bookmark);
         }
+        let bookmark = Bookmark {
+            run_numbers: self.bookmark.run_numbers,
+            ..Bookmark::default()
+        };
+        (None, bookmark)
     }
 }
 
@@ -141,6 +196,8 @@ fn carry_on(snapshot: &mut Snapshot, bookmark: &mut Bookmark, look: &RecordedLoo
         .as_ref()
         .is_some_and(|checkpoint| enter(snapshot, bookmark, checkpoint));
     for event in &look.events {
+        let run = event.task.run.unwrap_or(0);
+        bookmark.run_numbers.note(&event.task.name, run);
         match event.kind {
             // All tasks of the previous life are gone already.
             EventKind::Disappeared { .. } if is_other_life => {}

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::archive::{Limits, RunInfo};
+use crate::clock;
 use crate::config::LogsConfig;
 use crate::model::{SessionLife, Task};
 use crate::paths::Paths;
@@ -48,7 +49,7 @@ impl RunArchiver {
     }
 
     /// Archives the output of a run of this life of the session, whose files are at `paths`, and
-    /// waits until it is written.
+    /// waits until it is written. The number of the run belongs to its present name.
     pub(super) async fn keep(
         &self,
         connection: &mut Connection<'_>,
@@ -56,20 +57,26 @@ impl RunArchiver {
         paths: &Paths,
         task: &Task,
     ) -> Result<(), KeepError> {
-        if let Some(kept) = self.hand_over(connection, life, paths, task).await? {
+        if let Some(kept) = self
+            .hand_over(connection, life, paths, task, &task.name, None)
+            .await?
+        {
             kept.await??;
         }
         Ok(())
     }
 
-    /// Reads the output of a run and queues it for writing; `None` when there is nothing to
-    /// archive, for example when its pane has another run by now.
+    /// Reads the output of a run and queues it for writing, under the name to which its number belongs;
+    /// `None` when there is nothing to archive, for example when its pane has another run by now.
+    /// `reason` is why it was ended; a live run is about to be replaced.
     pub(super) async fn hand_over(
         &self,
         connection: &mut Connection<'_>,
         life: &SessionLife,
         paths: &Paths,
         task: &Task,
+        name: &str,
+        reason: Option<&'static str>,
     ) -> Result<Option<oneshot::Receiver<io::Result<()>>>, KeepError> {
         let (Some(pane), Some(run)) = (task.pane, task.run) else {
             return Ok(None);
@@ -85,16 +92,20 @@ impl RunArchiver {
             return Ok(None);
         }
         let exit = task.exit().cloned().unwrap_or_default();
+        let is_replaced = task.is_alive() && !log.end.is_dead;
         let about = RunInfo {
             window_id: task.window.to_string(),
-            window_name: task.name.clone(),
+            window_name: name.to_owned(),
             run,
             current_command: task.command.clone(),
             task_cwd: task.cwd.clone(),
             started_at: task.started_at,
-            ended_at: task.ended_at,
+            ended_at: task.ended_at.or_else(|| Some(clock::now().wall)),
             exit_code: exit.code,
             exit_signal: exit.signal.map(|signal| signal.to_string()),
+            reason: reason
+                .or(is_replaced.then_some("replaced"))
+                .map(str::to_owned),
         };
         Ok(Some(self.archiver.keep(KeptRun {
             folder: paths.runs(),

@@ -9,7 +9,7 @@ mod server_end;
 mod server_process;
 mod window_options;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
@@ -24,7 +24,7 @@ use super::pane_reading::PaneReading;
 use super::processes::Processes;
 use super::server_idle::ServerIdle;
 use super::tty_poller::TtyPoller;
-use crate::model::{Bookmark, PaneId, SessionId, SessionLife, Snapshot, WindowId};
+use crate::model::{Bookmark, PaneId, SessionId, SessionLife, Snapshot, Task, WindowId};
 use crate::observe::Observer;
 use crate::paths::Paths;
 use crate::process::{self, Process, RunTime};
@@ -64,9 +64,6 @@ pub(super) struct SessionLink {
     watched_windows: Vec<(WindowId, Option<u32>)>,
     /// The primary panes of the windows in the last look.
     primary: BTreeMap<WindowId, PaneId>,
-    /// Windows that looks have found to be gone, the newest only: tmux reports later that they were
-    /// closed.
-    gone: BTreeSet<WindowId>,
     /// The kernel's information on the processes in the windows.
     processes: Processes,
     paths: Paths,
@@ -108,17 +105,21 @@ pub(super) struct SessionInfo {
 }
 
 impl SessionLink {
-    /// Returns a link that continues from the last look, if there was one. `claimed` has our mark
+    /// Returns a link that continues from the last look, if there was one, and from the numbers of earlier
+    /// runs. `claimed` has our mark
     /// already and is the life to follow.
     pub(super) fn new(
         server: Server,
         name: String,
         paths: Paths,
-        before: Option<(&Snapshot, &Bookmark)>,
+        before: Option<&Snapshot>,
+        bookmark: &Bookmark,
         claimed: Option<SessionLife>,
     ) -> Self {
-        let observer = before.map(|(look, bookmark)| Observer::from_snapshot(look, bookmark));
-        let before = before.map(|(look, _)| look);
+        let observer = match before {
+            Some(look) => Observer::from_snapshot(look, bookmark),
+            None => Observer::numbering_from(&name, bookmark.run_numbers.clone()),
+        };
         let saved = || before.and_then(|before| before.life.clone());
         let life = claimed.clone().or_else(saved);
         Self {
@@ -127,14 +128,13 @@ impl SessionLink {
             is_unreachable: false,
             life,
             attachment: apart(),
-            observer: observer.unwrap_or_else(|| Observer::new(&name)),
+            observer,
             memory: LookMemory::default(),
             all_asked: None,
             idle: ServerIdle::default(),
             options: WindowOptions::default(),
             watched_windows: before.map(watched_windows).unwrap_or_default(),
             primary: before.map(primary).unwrap_or_default(),
-            gone: BTreeSet::new(),
             processes: Processes::new(),
             paths,
             claimed,
@@ -163,6 +163,16 @@ impl SessionLink {
     pub(super) fn attached_session(&self) -> Option<SessionId> {
         let life = self.life.as_ref().filter(|_| self.is_connected())?;
         Some(life.id)
+    }
+
+    /// Returns the last number that a run of this name has had.
+    pub(super) fn last_run(&self, name: &str) -> u32 {
+        self.observer.last_run(name)
+    }
+
+    /// Returns the name that the number of this run belongs to.
+    pub(super) fn name_of_run(&self, task: &Task) -> String {
+        self.observer.name_of_run(task).to_owned()
     }
 
     /// Returns a connection for commands.
@@ -337,13 +347,14 @@ impl SessionLink {
         let session = self.life.as_ref().map(|life| life.id);
         // The session may be gone; then the hooks are left to us.
         if session.is_some() || self.server_listens() {
-            let mut uninstalled = tmux::uninstall(&mut self.connection(), session).await;
+            let mut uninstalled =
+                tmux::uninstall(&mut self.connection(), session, process::may_run).await;
             if let (Err(TmuxError::Closed), Attachment::Attached(_)) =
                 (&uninstalled, &self.attachment)
             {
                 // After an interrupted command, our client cannot be used.
                 let mut apart = Connection::OneShot(&self.server);
-                uninstalled = tmux::uninstall(&mut apart, session).await;
+                uninstalled = tmux::uninstall(&mut apart, session, process::may_run).await;
             }
             if let Err(error) = uninstalled {
                 tracing::warn!(%error, "could not take our hooks out of tmux");

@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::clock;
 use crate::config::{SinkConfig, SinkFilter, SinkTarget};
-use crate::model::{Level, Seq};
+use crate::model::{Level, Seq, with_causes};
 use crate::sink::{Delivery, Exec, Sink};
 use crate::store::{self, Lease, Live, ReaderThread, Subscription};
 use crate::wire::{
@@ -345,7 +345,7 @@ impl RunningSink {
                     self.state.succeed();
                     return true;
                 }
-                Err(error) => self.state.fail(error.to_string()),
+                Err(error) => self.state.fail(with_causes(&error)),
             }
             if !self.pause(&mut retry).await {
                 return false;

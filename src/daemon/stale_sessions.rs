@@ -1,12 +1,10 @@
 //! The start-up scan: other task sessions of the same project, left over from conversations that
 //! have ended.
 //!
-//! The link only looks for them. Everything that can take long is done on a thread of its own, so
-//! that no command waits for it: their daemons are asked, their feeds are read, and unused sessions
-//! are ended.
+//! All of it is done on a thread of its own, so that no command waits for it: their daemons are asked,
+//! their feeds are read, and unused sessions are ended.
 
 use std::io;
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -19,14 +17,15 @@ use super::ownership;
 use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
 use crate::client::{Client, ClientError};
-use crate::clock::now;
-use crate::feed::{LastRead, ReadProgress, has_files};
+use crate::clock::{boot_time, now};
+use crate::feed::{CountedTimes, LastRead, ReadProgress, has_files};
 use crate::model::{Level, Millis, SessionId, SessionLife, Task};
 use crate::observe::{Evidence, Observer};
 use crate::paths::Paths;
 use crate::process;
 use crate::tmux::{
-    self, Connection, ListedSession, LookExtent, LookMemory, Target, TmuxError, Unless,
+    self, Connection, ListedSession, ListedTask, LookExtent, LookMemory, MarkedSession, Server,
+    Target, TmuxError, Unless,
 };
 use crate::wire::{Request, Response};
 
@@ -38,38 +37,33 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 /// How many tasks a report names.
 const MAX_NAMED_TASKS: usize = 2;
 
-/// The other sessions of the project, with their tasks.
+/// The project whose other sessions are looked for.
 #[derive(Debug)]
-pub(super) struct OtherSessions {
+pub(super) struct Project {
     root: String,
-    sessions: Vec<(ListedSession, Tasks)>,
+    /// Our session; `None` while it does not exist.
+    ours: Option<SessionId>,
+    /// Its name: it may come to exist during the scan.
+    our_name: String,
 }
 
-/// Looks for the other sessions of the project; `None` where there are none.
-pub(super) async fn find(link: &mut SessionLink, options: &Options) -> Option<OtherSessions> {
-    let root = link.about().root.clone();
-    let project = options.project.as_deref().map(Path::display);
-    let root = root.or_else(|| project.map(|path| path.to_string()))?;
-    let listed = match other_sessions(link, options, &root).await {
-        Ok(listed) => listed,
-        Err(error) => {
-            if !error.is_missing() {
-                tracing::warn!(%error, "could not look for other task sessions");
-            }
-            return None;
-        }
-    };
-    let mut sessions = Vec::new();
-    for session in listed {
-        match tasks_of(link, session.id).await {
-            Ok(Some(tasks)) => sessions.push((session, tasks)),
-            Ok(None) => {}
-            Err(error) => {
-                tracing::warn!(%error, session = session.name, "could not look at a session's tasks")
-            }
-        }
+impl Project {
+    /// Returns the project of our session, if it has one.
+    pub(super) fn of(link: &SessionLink, options: &Options) -> Option<Self> {
+        let about = link.about();
+        let given = || Some(options.project.as_deref()?.display().to_string());
+        Some(Self {
+            root: about.root.clone().or_else(given)?,
+            ours: link.life().map(|life| life.id),
+            our_name: about.name.as_ref().unwrap_or(&options.session).clone(),
+        })
     }
-    (!sessions.is_empty()).then_some(OtherSessions { root, sessions })
+
+    fn is_other(&self, session: &ListedSession) -> bool {
+        session.root.as_ref() == Some(&self.root)
+            && Some(session.id) != self.ours
+            && session.name != self.our_name
+    }
 }
 
 /// Ends unused sessions, if this daemon may, and reports those that are in use.
@@ -101,12 +95,12 @@ impl SessionCleaner {
     /// # Errors
     ///
     /// When the thread cannot be created.
-    pub(super) fn start(self, found: OtherSessions) -> io::Result<()> {
+    pub(super) fn start(self, project: Project) -> io::Result<()> {
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let clean = move || {
-            let notices = runtime.block_on(self.clean(found));
+            let notices = runtime.block_on(self.clean(&project));
             // There is no receiver any more when the daemon stops.
             self.notices.blocking_send(notices).unwrap_or_default();
         };
@@ -114,10 +108,15 @@ impl SessionCleaner {
         thread.spawn(clean).map(drop)
     }
 
-    async fn clean(&self, found: OtherSessions) -> Vec<(Level, String)> {
-        let OtherSessions { root, sessions } = found;
-        let is_active = |(_, tasks): &(ListedSession, Tasks)| !tasks.active.is_empty();
-        let (active, idle): (Vec<_>, Vec<_>) = sessions.into_iter().partition(is_active);
+    async fn clean(&self, project: &Project) -> Vec<(Level, String)> {
+        let found = self.find(project).await;
+        let (active, idle) = found.unwrap_or_else(|error| {
+            if !error.is_missing() {
+                tracing::warn!(%error, "could not look for other task sessions");
+            }
+            Default::default()
+        });
+        let root = &project.root;
         let mut notices = Vec::new();
         let cleaned = match self.options.clean_after {
             Some(after) => self.end_unused(idle, after).await,
@@ -130,7 +129,7 @@ impl SessionCleaner {
             notices.push((Level::Info, text));
         }
         if !active.is_empty() {
-            let reports = active.iter().map(|(session, tasks)| tasks.report(session));
+            let reports = active.iter().map(|(session, tasks)| report(session, tasks));
             let reports: Vec<String> = reports.collect();
             let text = format!(
                 "Task session(s) of {root} still have active tasks:\n{}",
@@ -141,12 +140,49 @@ impl SessionCleaner {
         notices
     }
 
+    /// Returns the other sessions of the project: those with active tasks, with their tasks, and the
+    /// rest. It takes two short answers of tmux, however many sessions there are: every daemon that
+    /// starts asks for them.
+    async fn find(
+        &self,
+        project: &Project,
+    ) -> Result<(Vec<(ListedSession, Vec<ListedTask>)>, Vec<ListedSession>), TmuxError> {
+        let mut connection = Connection::OneShot(&self.options.server);
+        let mut listed = tmux::list_sessions(&mut connection).await?;
+        listed.retain(|session| project.is_other(session));
+        if listed.is_empty() {
+            return Ok(Default::default());
+        }
+        let mut tasks = tmux::list_tasks(&mut connection).await?;
+        let (mut active, mut idle) = (Vec::new(), Vec::new());
+        for session in listed {
+            let tasks = tasks.remove(&session.id).unwrap_or_default();
+            if tasks.iter().any(|task| task.is_alive) {
+                active.push((session, tasks));
+            } else {
+                idle.push(session);
+            }
+        }
+        Ok((active, idle))
+    }
+
     /// Ends those of these sessions that are unused, and returns a line for each of them.
-    async fn end_unused(&self, idle: Vec<(ListedSession, Tasks)>, after: Duration) -> Vec<String> {
+    async fn end_unused(&self, idle: Vec<ListedSession>, after: Duration) -> Vec<String> {
+        let marks = match ownership::list_sessions(&self.options.server).await {
+            Ok(marks) => marks,
+            Err(error) => {
+                tracing::warn!(%error, "could not ask which daemons other task sessions have");
+                return Vec::new();
+            }
+        };
         let mut unused = Vec::new();
-        for (session, tasks) in idle {
-            if let Some(paths) = self.paths_if_unused(&session, &tasks, after).await {
-                unused.push((session, tasks, paths));
+        for session in idle {
+            match self.if_unused(&session, &marks, after).await {
+                Ok(Some((tasks, paths))) => unused.push((session, tasks, paths)),
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!(%error, session = session.name, "could not look at a session's tasks");
+                }
             }
         }
         // Their daemons may take a while to answer, so they are asked last.
@@ -161,25 +197,35 @@ impl SessionCleaner {
         cleaned
     }
 
-    /// Returns the files of a session that is unused by what they contain; `None` if it is used, or
-    /// if that is not known.
-    async fn paths_if_unused(
+    /// Returns the tasks and the files of a session that is unused by what these contain; `None` if it
+    /// is used, or if that is not known.
+    async fn if_unused(
         &self,
         session: &ListedSession,
-        tasks: &Tasks,
+        marks: &[MarkedSession],
         after: Duration,
-    ) -> Option<Paths> {
+    ) -> Result<Option<(EndedTasks, Paths)>, TmuxError> {
         let server = &self.options.server;
-        let resolved = ownership::resolve_name(server, &session.name).await.ok()?;
-        let paths = ownership::paths_of(server, &resolved.start_name).ok()?;
-        let usage = usage_of(session, tasks, &paths)?;
-        usage
-            .is_unused_for(after, SystemTime::now(), now().wall)
-            .then_some(paths)
+        let resolved = ownership::resolve_among(server, marks, &session.name);
+        let Ok(paths) = ownership::paths_of(server, &resolved.start_name) else {
+            return Ok(None);
+        };
+        // The time is read anew: the end of a run can be known no better than by the look at it.
+        let is_unused =
+            |usage: &SessionUsage| usage.is_unused_for(after, SystemTime::now(), now().wall);
+        // Most sessions are in use by their files, which are cheaper to read than their tasks.
+        let Some(mut usage) = usage_of(session, &paths).filter(is_unused) else {
+            return Ok(None);
+        };
+        let Some(tasks) = tasks_of(server, session.id).await? else {
+            return Ok(None);
+        };
+        usage.last_end = tasks.dead.iter().filter_map(|task| task.ended_at).max();
+        Ok(is_unused(&usage).then_some((tasks, paths)))
     }
 
     /// Ends a session in which nothing runs. Returns whether it did.
-    async fn end(&self, session: &ListedSession, tasks: &Tasks, paths: &Paths) -> bool {
+    async fn end(&self, session: &ListedSession, tasks: &EndedTasks, paths: &Paths) -> bool {
         let mut connection = Connection::OneShot(&self.options.server);
         for task in &tasks.dead {
             let kept = self
@@ -210,24 +256,6 @@ impl SessionCleaner {
     }
 }
 
-async fn other_sessions(
-    link: &mut SessionLink,
-    options: &Options,
-    root: &str,
-) -> Result<Vec<ListedSession>, TmuxError> {
-    let ours = link.life().map(|life| life.id);
-    let mut listed = tmux::list_sessions(&mut link.connection()).await?;
-    // Ours may have been created since the first look: then only its name is known.
-    let our_name = link.about().name.clone();
-    let our_name = our_name.as_ref().unwrap_or(&options.session);
-    listed.retain(|session| {
-        session.root.as_deref() == Some(root)
-            && Some(session.id) != ours
-            && session.name != *our_name
-    });
-    Ok(listed)
-}
-
 /// `NAME (TITLE)`
 fn named(session: &ListedSession) -> String {
     match &session.title {
@@ -236,60 +264,51 @@ fn named(session: &ListedSession) -> String {
     }
 }
 
-/// A session's tasks.
+/// `- NAME (TITLE): 2 active, 1 dead (api, web, +1 more)`
+fn report(session: &ListedSession, tasks: &[ListedTask]) -> String {
+    let (active, dead): (Vec<_>, Vec<_>) = tasks.iter().partition(|task| task.is_alive);
+    let names = active.iter().chain(&dead).map(|task| task.name.as_str());
+    let names: Vec<&str> = names.take(MAX_NAMED_TASKS).collect();
+    let more = tasks.len().saturating_sub(MAX_NAMED_TASKS);
+    let more = if more > 0 {
+        format!(", +{more} more")
+    } else {
+        String::new()
+    };
+    format!(
+        "- {}: {} active, {} dead ({}{more})",
+        named(session),
+        active.len(),
+        dead.len(),
+        names.join(", "),
+    )
+}
+
+/// The tasks of a session in which nothing runs.
 #[derive(Debug)]
-struct Tasks {
+struct EndedTasks {
     life: SessionLife,
-    active: Vec<String>,
     dead: Vec<Task>,
 }
 
-impl Tasks {
-    /// `- NAME (TITLE): 2 active, 1 dead (api, web, +1 more)`
-    fn report(&self, session: &ListedSession) -> String {
-        let dead = self.dead.iter().map(|task| &task.name);
-        let names: Vec<&str> = self
-            .active
-            .iter()
-            .chain(dead)
-            .map(String::as_str)
-            .take(MAX_NAMED_TASKS)
-            .collect();
-        let more = (self.active.len() + self.dead.len()).saturating_sub(MAX_NAMED_TASKS);
-        let more = if more > 0 {
-            format!(", +{more} more")
-        } else {
-            String::new()
-        };
-        format!(
-            "- {}: {} active, {} dead ({}{more})",
-            named(session),
-            self.active.len(),
-            self.dead.len(),
-            names.join(", "),
-        )
-    }
-}
-
-async fn tasks_of(link: &mut SessionLink, session: SessionId) -> Result<Option<Tasks>, TmuxError> {
+/// Returns the tasks of a session; `None` if the session is gone or something runs in it.
+async fn tasks_of(server: &Server, session: SessionId) -> Result<Option<EndedTasks>, TmuxError> {
     let mut captures = LookMemory::default();
     let target = Target::Id(session);
-    let mut connection = link.connection();
+    let mut connection = Connection::OneShot(server);
     let look = tmux::look(&mut connection, &target, &mut captures, LookExtent::Whole).await?;
-    Ok(look.map(|look| {
+    Ok(look.and_then(|look| {
         let mut observer = Observer::new(&look.session.name);
         let life = look.session.life.clone();
         let look = observer
             .observe(Some(&look), &Evidence::default(), now())
             .snapshot;
-        let tasks = look.tasks.values();
-        let active = tasks.clone().filter(|task| task.is_alive());
-        let dead = tasks.filter(|task| !task.is_alive());
-        Tasks {
-            life,
-            active: active.map(|task| task.name.clone()).collect(),
-            dead: dead.map(|task| Task::clone(task)).collect(),
+        let mut tasks = look.tasks.values();
+        if tasks.clone().any(|task| task.is_alive()) {
+            return None;
         }
+        let dead = tasks.by_ref().map(|task| Task::clone(task)).collect();
+        Some(EndedTasks { life, dead })
     }))
 }
 
@@ -303,11 +322,12 @@ struct SessionUsage {
 }
 
 impl SessionUsage {
-    /// Whether it has been unused for as long as `after`, and nothing is left to read.
+    /// Whether it has been unused for as long as `after`, and nothing is left to read. It has been by
+    /// the machine's clock and, as far as times were noted by it, by the feed's, which nobody can set.
     fn is_unused_for(&self, after: Duration, now: SystemTime, wall: Millis) -> bool {
-        let is_past = |at: Millis| {
-            u64::try_from(wall - at).is_ok_and(|ago| Duration::from_millis(ago) >= after)
-        };
+        let is_long =
+            |ago: Millis| u64::try_from(ago).is_ok_and(|ago| Duration::from_millis(ago) >= after);
+        let is_past = |at: Millis| is_long(wall - at);
         // A time in the future is not in the past.
         let is_lately = |read: &LastRead| {
             !now.duration_since(read.at)
@@ -317,8 +337,18 @@ impl SessionUsage {
             feed,
             read,
             consumers,
+            counted,
         } = &self.progress;
+        let noted = counted.and_then(|counted| counted.last_run);
+        let mut noted = consumers
+            .iter()
+            .map(|consumer| consumer.used_after)
+            .chain([noted, read.as_ref().and_then(|read| read.counted)])
+            .flatten();
+        let is_noted_past =
+            counted.is_none_or(|counted: CountedTimes| noted.all(|at| is_long(counted.now - at)));
         !read.as_ref().is_some_and(is_lately)
+            && is_noted_past
             && !self.progress.has_unread()
             && [feed.last_run, self.last_end]
                 .into_iter()
@@ -328,13 +358,18 @@ impl SessionUsage {
     }
 }
 
-/// Determines its remaining uses; `None` where they are not known.
-fn usage_of(session: &ListedSession, tasks: &Tasks, paths: &Paths) -> Option<SessionUsage> {
+/// Determines its remaining uses by its files; `None` where they are not known.
+fn usage_of(session: &ListedSession, paths: &Paths) -> Option<SessionUsage> {
     // It had a daemon whose files are not found by its name: it was renamed, or they are gone.
     if session.has_record && !has_files(&paths.feed()) {
         return None;
     }
-    let progress = ReadProgress::load(&paths.feed(), &paths.consumers(), &paths.last_reader());
+    let progress = ReadProgress::load(
+        &paths.feed(),
+        &paths.consumers(),
+        &paths.last_reader(),
+        &boot_time(),
+    );
     let progress = progress
         .inspect_err(|error| {
             tracing::warn!(%error, session = session.name, "the session stays, because what is unread is not known");
@@ -342,7 +377,7 @@ fn usage_of(session: &ListedSession, tasks: &Tasks, paths: &Paths) -> Option<Ses
         .ok()?;
     Some(SessionUsage {
         progress,
-        last_end: tasks.dead.iter().filter_map(|task| task.ended_at).max(),
+        last_end: None,
     })
 }
 
@@ -394,6 +429,7 @@ mod tests {
             epoch: "e".to_owned(),
             seq,
             at,
+            counted: None,
         })
     }
 
@@ -425,6 +461,22 @@ mod tests {
         check(false, |used, _| used.last_end = Some(WALL - 3_599_999));
         check(true, |used, _| used.last_end = Some(WALL - 3_600_000));
         check(false, |used, _| used.last_end = Some(WALL + 1));
+        // All of it seems long ago because the clock was set.
+        fn counted(used: &mut SessionUsage, last_run: Option<Millis>) {
+            used.progress.counted = Some(CountedTimes {
+                now: 3_600_005,
+                last_run,
+                last_follow_up: None,
+            });
+        }
+        check(true, |used, _| counted(used, None));
+        check(true, |used, _| counted(used, Some(5)));
+        check(false, |used, _| counted(used, Some(6)));
+        check(false, |used, now| {
+            counted(used, None);
+            used.progress.read = read(0, now - HOUR);
+            used.progress.read.as_mut().unwrap().counted = Some(6);
+        });
         // A run whose window is closed is only in the feed.
         check(false, |used, _| {
             used.progress.feed.last_run = Some(WALL - 1000)
@@ -442,12 +494,25 @@ mod tests {
             first_left_out: None,
             created_at: 0,
             used_at,
+            used_after: None,
         };
         let mut used = unused();
         used.progress.consumers = vec![consumer(WALL - 3_600_000), consumer(WALL - 3_599_999)];
         assert!(!used.is_unused_for(HOUR, now, WALL), "one read lately");
         used.progress.consumers.pop();
         assert!(used.is_unused_for(HOUR, now, WALL));
+        used.progress.consumers[0].used_after = Some(6);
+        assert!(used.is_unused_for(HOUR, now, WALL));
+        used.progress.counted = Some(CountedTimes {
+            now: 3_600_005,
+            last_run: None,
+            last_follow_up: None,
+        });
+        assert!(
+            !used.is_unused_for(HOUR, now, WALL),
+            "the clock was set since it was read"
+        );
+        used.progress.consumers[0].used_after = Some(5);
         used.progress.feed.epoch = "e".to_owned();
         used.progress.feed.last_follow_up = Some(7);
         used.progress.read = read(7, now - HOUR);

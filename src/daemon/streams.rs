@@ -12,7 +12,8 @@ use super::stdout::Stdout;
 use crate::model::Seq;
 use crate::store::{self, Lease, Live, ReaderHandle, StreamError, Subscription};
 use crate::wire::{
-    Acknowledgement, After, ConsumeRequest, ConsumerList, Filter, ReaderStart, Refusal, RefusalKind,
+    Acknowledgement, After, ConsumeRequest, ConsumerList, Filter, ReaderStart, Refusal,
+    RefusalKind, parse_object,
 };
 
 /// Starts streams.
@@ -159,7 +160,7 @@ async fn read_acknowledgements(
 }
 
 fn parse(line: &[u8]) -> Result<Seq, Refusal> {
-    match serde_json::from_slice::<Acknowledgement>(line) {
+    match parse_object::<Acknowledgement>(line) {
         Ok(acknowledgement) => Ok(acknowledgement.ack),
         Err(error) => {
             let message = format!("not an acknowledgement like {{\"ack\":12}}: {error}");

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
+use super::line_file::LONGEST;
+
 /// How many bytes are read first; more for longer lines.
 const STEP: u64 = 64 * 1024;
 
@@ -15,6 +17,8 @@ pub(super) struct LinesBackwards {
     /// Bytes that were read and not returned yet. They end with a line.
     bytes: Vec<u8>,
     step: u64,
+    /// Whether a part of the line that is being read was dropped.
+    is_too_long: bool,
 }
 
 impl LinesBackwards {
@@ -25,10 +29,12 @@ impl LinesBackwards {
             start: end,
             bytes: Vec::new(),
             step: STEP,
+            is_too_long: false,
         }
     }
 
-    /// Returns the line before the one that was returned last, without its line end.
+    /// Returns the line before the one that was returned last, without its line end. One that is too long
+    /// is empty.
     pub(super) fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             // Without a line end it is an incomplete line, which is skipped.
@@ -53,8 +59,13 @@ impl LinesBackwards {
                 }
             };
             let mut line = self.bytes.split_off(line_start);
+            let is_too_long = std::mem::take(&mut self.is_too_long);
             if is_whole {
-                line.truncate(line_end - line_start);
+                line.truncate(if is_too_long {
+                    0
+                } else {
+                    line_end - line_start
+                });
                 self.step = STEP;
                 return Ok(Some(line));
             }
@@ -62,6 +73,13 @@ impl LinesBackwards {
     }
 
     fn read_more(&mut self) -> io::Result<()> {
+        if self.bytes.len() > LONGEST {
+            // Only where the line begins is of interest, and that it has an end.
+            let end = self.bytes.len() - 1;
+            self.bytes.drain(..end);
+            self.is_too_long = true;
+            self.step = STEP;
+        }
         let from = self.start.saturating_sub(self.step);
         let length = usize::try_from(self.start - from).unwrap_or(usize::MAX);
         let mut bytes = vec![0; length];
@@ -107,6 +125,10 @@ mod tests {
         let long = "x".repeat(3 * 64 * 1024 + 5);
         let text = format!("a\n{long}\nb\n{long}\n");
         check(&text, text.len(), &[&long, "b", &long, "a"]);
+        let too_long = "x".repeat(3 * LONGEST);
+        let text = format!("a\n{too_long}\nb\n{long}\n");
+        check(&text, text.len(), &[&long, "b", "", "a"]);
+        check(&too_long, too_long.len(), &[]);
         let short: Vec<String> = (0..20_000).map(|n| n.to_string()).collect();
         let text = short.join("\n") + "\n";
         let expected: Vec<&str> = short.iter().rev().map(String::as_str).collect();

@@ -1,17 +1,21 @@
 //! The files of consumers, one for each, named after it.
 //!
 //! Names of consumers begin with a letter or digit, so a file whose name begins with a dot is no
-//! consumer: `.NAME.new` is being written, `.NAME.damaged` could not be read.
+//! consumer: `.NAME.new` is being written, `.NAME.damaged-1` could not be read.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::files::{self, OPEN_TO_OTHERS};
+use crate::model::Millis;
 use crate::wire::{SavedConsumer, check_consumer_name};
 
 /// The version of the files.
 const VERSION: u32 = 1;
+
+/// The latest time that a file can have, in milliseconds since 1970.
+const LAST_TIME: Millis = 1 << 53;
 
 /// Returns the consumers in this folder, by name. A missing folder has none. A file that cannot be
 /// parsed is logged and returned as the error.
@@ -47,16 +51,16 @@ pub struct DamagedConsumer {
 }
 
 impl DamagedConsumer {
-    /// Keeps the file under another name, `.NAME.damaged`, so that the consumer can be created
+    /// Keeps the file under another name, `.NAME.damaged-1`, so that the consumer can be created
     /// again.
     ///
     /// # Errors
     ///
     /// When it cannot be renamed.
     pub fn set_aside(&self, folder: &Path) -> io::Result<PathBuf> {
-        let aside = folder.join(format!(".{}.damaged", self.name));
-        fs::rename(folder.join(&self.name), &aside)?;
-        Ok(aside)
+        // No consumer has a name that begins with a dot.
+        let hidden = folder.join(format!(".{}", self.name));
+        files::put_aside_as(&folder.join(&self.name), &hidden, "damaged")
     }
 }
 
@@ -69,13 +73,17 @@ fn load(folder: &Path, name: String) -> Result<SavedConsumer, DamagedConsumer> {
 }
 
 fn parse(bytes: &[u8], name: &str) -> Result<SavedConsumer, String> {
-    let saved: SavedConsumer = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let mut saved: SavedConsumer =
+        serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     if saved.v != VERSION {
         return Err(format!("it has version {}", saved.v));
     }
     if saved.name != name {
         return Err("it is the file of another consumer".to_owned());
     }
+    // Ages are computed with them.
+    saved.created_at = saved.created_at.clamp(0, LAST_TIME);
+    saved.used_at = saved.used_at.clamp(0, LAST_TIME);
     Ok(saved)
 }
 
@@ -137,6 +145,7 @@ mod tests {
             first_left_out: None,
             created_at: 1,
             used_at: 2,
+            used_after: Some(3),
         }
     }
 
@@ -191,7 +200,7 @@ mod tests {
         }
         assert!(load_consumers(folder).unwrap().is_empty());
         assert_eq!(
-            fs::read(folder.join(".later.damaged")).unwrap(),
+            fs::read(folder.join(".later.damaged-1")).unwrap(),
             text(&later)
         );
     }

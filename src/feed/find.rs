@@ -1,7 +1,7 @@
 //! Finds a record's position in a feed without reading everything before it.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -10,6 +10,7 @@ use super::FeedError;
 use super::backwards::LinesBackwards;
 use super::floor::closed_firsts;
 use super::frame::Frame;
+use super::line_file::read_line;
 use super::segments::{FileId, segment_path};
 use crate::files;
 use crate::model::{Millis, Seq};
@@ -225,7 +226,7 @@ pub(super) fn first_record(file: &File) -> io::Result<Option<FirstRecord>> {
     let (mut line, mut n_damaged) = (Vec::new(), 0);
     loop {
         line.clear();
-        file.read_until(b'\n', &mut line)?;
+        read_line(&mut file, &mut line)?;
         if line.last() != Some(&b'\n') {
             return Ok(None);
         }
@@ -270,11 +271,11 @@ fn write_end_behind(
     let mut is_cut = true;
     while end < limit {
         line.clear();
-        let length = file.read_until(b'\n', &mut line)?;
+        let length = read_line(file, &mut line)?;
         if line.last() != Some(&b'\n') {
             return Ok(None);
         }
-        end += length as u64;
+        end += length;
         if !std::mem::take(&mut is_cut)
             && let Ok(frame) = serde_json::from_slice::<Frame>(&line)
             && frame.more == 0

@@ -1,10 +1,10 @@
 //! What files a feed has, and how large and old they are.
 
-use std::fs::{self, Metadata};
+use std::fs;
 use std::io;
 use std::path::Path;
-use std::time::UNIX_EPOCH;
 
+use super::ages::Ages;
 use super::find::{first_record, open};
 use super::floor::closed_firsts;
 use super::retention::{FeedFiles, Segment};
@@ -12,19 +12,19 @@ use super::segments::segment_path;
 use crate::files;
 use crate::model::{Millis, Seq};
 
-/// Returns the closed segments that are kept, in order.
+/// Returns the closed segments that are kept, in order, at this time of the feed's clock.
 ///
 /// # Errors
 ///
 /// When the folder cannot be read. A missing one has no segments.
-pub(crate) fn closed_segments(feed: &Path) -> io::Result<Vec<Segment>> {
+pub(crate) fn closed_segments(feed: &Path, ages: &Ages, now: Millis) -> io::Result<Vec<Segment>> {
     let mut segments = Vec::new();
     for first in closed_firsts(feed)? {
         match fs::symlink_metadata(segment_path(feed, first)) {
             Ok(found) => segments.push(Segment {
                 first,
                 bytes: found.len(),
-                written_at: written_at(&found),
+                closed_at: ages.closed_at(first, now),
             }),
             // Removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -34,13 +34,19 @@ pub(crate) fn closed_segments(feed: &Path) -> io::Result<Vec<Segment>> {
     Ok(segments)
 }
 
-/// Returns the files of the feed at `feed`, which has records up to `last_seq`.
+/// Returns the files of the feed at `feed`, which has records up to `last_seq`, at this time of its
+/// clock.
 ///
 /// # Errors
 ///
 /// When they cannot be read. Missing files are empty.
-pub(crate) fn feed_files(feed: &Path, last_seq: Seq) -> io::Result<FeedFiles> {
-    let closed = closed_segments(feed)?;
+pub(crate) fn feed_files(
+    feed: &Path,
+    last_seq: Seq,
+    ages: &Ages,
+    now: Millis,
+) -> io::Result<FeedFiles> {
+    let closed = closed_segments(feed, ages, now)?;
     let mut files = FeedFiles {
         closed,
         active_first: last_seq + 1,
@@ -75,16 +81,6 @@ pub(super) fn files_backwards(feed: &Path) -> io::Result<Vec<fs::File>> {
         }
     }
     Ok(opened)
-}
-
-fn written_at(found: &Metadata) -> Millis {
-    let since = found
-        .modified()
-        .ok()
-        .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-    since.map_or(0, |since| {
-        Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
-    })
 }
 
 #[cfg(test)]

@@ -48,8 +48,8 @@ struct QueuedRecords {
 }
 
 impl Journal {
-    /// Opens the file where records are appended, and cuts off what is behind the byte `end`: a
-    /// partial write left by a crash. A file without a complete write, where `end` is 0, is kept under
+    /// Opens the file where records are appended, cuts off what is behind the byte `end`, a partial write
+    /// left by a crash, and syncs what is before it. A file without a complete write, where `end` is 0, is kept under
     /// another name. `last_seq` is the last record of the feed, which may be in a closed segment.
     ///
     /// # Errors
@@ -57,12 +57,7 @@ impl Journal {
     /// When the file cannot be opened or cut.
     pub fn open(path: &Path, end: u64, last_seq: Seq) -> Result<Self, FeedError> {
         let failed = |what| FeedError::io(what, path);
-        let is_new = fs::symlink_metadata(path).is_err();
         let file = files::open_to_append(path).map_err(failed("open"))?;
-        if is_new && let Err(error) = sync_folders(path) {
-            // Some file systems cannot; then the feed is as safe as possible there.
-            tracing::warn!(%error, "could not sync the feed's folder");
-        }
         let length = file.metadata().map_err(failed("open"))?.len();
         if length > 0 && end == 0 {
             // No complete write of ours. It may be anything, so nothing of it is lost.
@@ -73,6 +68,15 @@ impl Journal {
             file.set_len(end)
                 .and_then(|()| file.sync_all())
                 .map_err(failed("repair"))?;
+        }
+        // A daemon that was killed may have written what it did not sync: nobody is told of it before
+        // it is on the disk.
+        if end > 0 {
+            file.sync_data().map_err(failed("sync"))?;
+        }
+        if let Err(error) = sync_folders(path) {
+            // Some file systems cannot; then the feed is as safe as possible there.
+            tracing::warn!(%error, "could not sync the feed's folder");
         }
         let mut journal = Self::of(file, path, end, last_seq).map_err(failed("open"))?;
         if end > 0 {
@@ -135,9 +139,8 @@ impl Journal {
         if self.end.at == 0 || self.torn || !is_as_written {
             return Ok(());
         }
-        if closed.exists() {
-            let taken = io::Error::from(io::ErrorKind::AlreadyExists);
-            return Err(failed("close a segment of")(taken));
+        if fs::symlink_metadata(&closed).is_ok() {
+            put_aside(&closed)?;
         }
         fs::rename(&self.path, &closed).map_err(failed("close a segment of"))?;
         let fresh = Self::open(&self.path, 0, self.last_seq)?;
@@ -328,12 +331,7 @@ impl Journal {
 
 /// Keeps a file that is not of this feed under another name.
 fn put_aside(path: &Path) -> Result<(), FeedError> {
-    let aside = path.with_extension("jsonl.other");
-    fs::rename(path, &aside).map_err(|source| FeedError::Io {
-        what: "put aside",
-        path: path.to_owned(),
-        source,
-    })?;
+    let aside = files::put_aside(path, "other").map_err(FeedError::io("put aside", path))?;
     tracing::error!(aside = %aside.display(), "put aside what is not of this feed");
     Ok(())
 }

@@ -7,6 +7,7 @@
 //! ([`recover()`]), and every reader is served from them. The saved snapshot only avoids reading
 //! older records, and is ignored when the feed has another record at its position.
 
+mod ages;
 mod backwards;
 mod consumer_files;
 mod error;
@@ -37,15 +38,16 @@ pub use saved::{DamagedSnapshot, load_saved};
 pub use segments::FileId;
 pub use whole_lines::{End, WholeLines};
 
+pub(crate) use ages::Ages;
 pub(crate) use consumer_files::{remove_consumer, sync_consumers};
 pub(crate) use find::before_tail;
 pub(crate) use floor::{finish_removal, first_kept, remove_before};
 pub(crate) use frame::Frame;
 pub(crate) use inventory::{closed_segments, feed_files, has_files};
 pub(crate) use reader::{FeedEnd, Reader};
-pub(crate) use readers::{LastRead, ReadProgress, note_read};
+pub(crate) use readers::{CountedTimes, LastRead, ReadProgress, note_read};
 pub(crate) use retention::Holder;
-pub(crate) use saved::store_saved;
+pub(crate) use saved::{store_saved, sync_saved};
 
 #[cfg(test)]
 mod tests;

@@ -7,12 +7,13 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use super::FeedError;
+use super::ages::Ages;
 use super::backwards::LinesBackwards;
 use super::consumer_files::{DamagedConsumer, load_consumers};
 use super::inventory::files_backwards;
 use super::read::Line;
 use crate::files;
-use crate::model::{Millis, Seq};
+use crate::model::{BootTime, Millis, Seq};
 use crate::wire::{DurableRecord, EventType, RecordBody, SavedConsumer, parse_rfc3339};
 
 /// How far a feed was read by any reader, and when last.
@@ -24,19 +25,21 @@ pub(crate) struct LastRead {
     pub seq: Seq,
     /// When it was last read.
     pub at: SystemTime,
+    /// The same by the feed's clock; `None` in files of earlier versions.
+    pub counted: Option<Millis>,
 }
 
-/// Stores in the file at `path` that the feed is being read, and up to which follow-up. The stored
-/// number never decreases for the same feed.
+/// Stores in the file at `path` that the feed is being read at this time of its clock, and up to which
+/// follow-up. The stored number never decreases for the same feed.
 ///
 /// # Errors
 ///
 /// When the file cannot be written.
-pub(crate) fn note_read(path: &Path, epoch: &str, seq: Seq) -> io::Result<()> {
+pub(crate) fn note_read(path: &Path, epoch: &str, seq: Seq, now: Millis) -> io::Result<()> {
     let before = last_read(path).filter(|before| before.epoch == epoch);
     let seq = before.map_or(seq, |before| before.seq.max(seq));
     let fresh = path.with_extension(format!("new-{}", std::process::id()));
-    files::replace(path, &fresh, format!("{epoch} {seq}\n").as_bytes())
+    files::replace(path, &fresh, format!("{epoch} {seq} {now}\n").as_bytes())
 }
 
 /// Returns what was stored last; `None` when the feed was never read.
@@ -46,10 +49,12 @@ fn last_read(path: &Path) -> Option<LastRead> {
     // If the file cannot be parsed, its time is still known.
     let text = files::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let (epoch, seq) = text.trim_end().split_once(' ').unwrap_or_default();
+    let mut words = text.split_whitespace();
+    let mut next = || words.next().unwrap_or_default();
     Some(LastRead {
-        epoch: epoch.to_owned(),
-        seq: seq.parse().unwrap_or_default(),
+        epoch: next().to_owned(),
+        seq: next().parse().unwrap_or_default(),
+        counted: next().parse().ok(),
         at,
     })
 }
@@ -144,6 +149,19 @@ pub(crate) struct ReadProgress {
     /// How far it was read by any reader; `None` if it never was.
     pub read: Option<LastRead>,
     pub consumers: Vec<SavedConsumer>,
+    /// Times by the feed's clock; `None` if only daemons of earlier versions were there.
+    pub counted: Option<CountedTimes>,
+}
+
+/// Times by the clock of a feed, which nobody can set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CountedTimes {
+    /// What it shows now.
+    pub now: Millis,
+    /// When a run last began or ended.
+    pub last_run: Option<Millis>,
+    /// When the last follow-up was recorded.
+    pub last_follow_up: Option<Millis>,
 }
 
 /// Why it is not known how far a feed was read.
@@ -171,13 +189,20 @@ impl ReadProgress {
         feed: &Path,
         consumers: &Path,
         last_reader: &Path,
+        now: &BootTime,
     ) -> Result<Self, ProgressError> {
+        let counted = Ages::of_daemon(feed, now).map(|ages| CountedTimes {
+            now: ages.clock().at(now.millis),
+            last_run: ages.last_run,
+            last_follow_up: ages.last_follow_up,
+        });
         let feed = holdings(feed)?;
         let consumers = load_consumers(consumers)?;
         Ok(Self {
             feed,
             consumers: consumers.into_iter().collect::<Result<_, _>>()?,
             read: last_read(last_reader),
+            counted,
         })
     }
 
@@ -197,6 +222,7 @@ mod tests {
             epoch: epoch.to_owned(),
             seq,
             at: SystemTime::UNIX_EPOCH,
+            counted: None,
         }
     }
 
@@ -231,6 +257,7 @@ mod tests {
             first_left_out,
             created_at: 0,
             used_at: 0,
+            used_after: None,
         };
         let read = read_up_to("e", 9);
         let behind = consumer("e", 3, None);
@@ -250,9 +277,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let [feed, consumers, last_reader] =
             ["feed.jsonl", "consumers", "last-reader"].map(|name| dir.path().join(name));
-        let load = || ReadProgress::load(&feed, &consumers, &last_reader);
+        let now = BootTime {
+            boot: String::new(),
+            millis: 0,
+        };
+        let load = || ReadProgress::load(&feed, &consumers, &last_reader, &now);
         assert_eq!(load().unwrap(), ReadProgress::default());
-        note_read(&last_reader, "e", 7).unwrap();
+        note_read(&last_reader, "e", 7, 0).unwrap();
         assert_eq!(load().unwrap().read.unwrap().seq, 7);
         fs::create_dir(&consumers).unwrap();
         assert!(load().is_ok());
@@ -267,13 +298,17 @@ mod tests {
         let path = dir.path().join("last-reader");
         assert_eq!(last_read(&path), None);
         let noted = |epoch: &str, seq| {
-            note_read(&path, epoch, seq).unwrap();
+            note_read(&path, epoch, seq, 5).unwrap();
             let read = last_read(&path).unwrap();
             (read.epoch, read.seq)
         };
         assert_eq!(noted("e", 7), ("e".to_owned(), 7));
         assert_eq!(noted("e", 0), ("e".to_owned(), 7));
         assert_eq!(noted("f", 2), ("f".to_owned(), 2));
+        assert_eq!(last_read(&path).unwrap().counted, Some(5));
+        fs::write(&path, b"e 7\n").unwrap();
+        let read = last_read(&path).unwrap();
+        assert_eq!((read.seq, read.counted), (7, None));
         fs::write(&path, b"").unwrap();
         assert_eq!(last_read(&path).unwrap().seq, 0);
     }

@@ -1,6 +1,5 @@
 //! The saved snapshot, which avoids reading the whole feed.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -18,15 +17,14 @@ pub struct DamagedSnapshot {
 }
 
 impl DamagedSnapshot {
-    /// Keeps the file under another name, so that the next one does not replace it.
+    /// Keeps the file under another name, so that the next one does not replace it. What was
+    /// kept before stays.
     ///
     /// # Errors
     ///
     /// When it cannot be renamed.
     pub fn set_aside(&self) -> io::Result<PathBuf> {
-        let aside = self.path.with_extension("json.damaged");
-        fs::rename(&self.path, &aside)?;
-        Ok(aside)
+        files::put_aside(&self.path, "damaged")
     }
 }
 
@@ -51,7 +49,9 @@ pub fn load_saved(path: &Path) -> Result<Option<SavedSession>, DamagedSnapshot> 
     if version.v != VERSION {
         return Err(damaged(format!("it has version {}", version.v)));
     }
-    let saved = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+    let saved: SavedSession =
+        serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+    saved.check_numbers().map_err(damaged)?;
     Ok(Some(saved))
 }
 
@@ -59,6 +59,19 @@ pub fn load_saved(path: &Path) -> Result<Option<SavedSession>, DamagedSnapshot> 
 #[derive(serde::Deserialize)]
 struct FileVersion {
     v: u32,
+}
+
+/// Writes the saved snapshot to the disk, before records are removed that it makes unnecessary.
+///
+/// # Errors
+///
+/// When the disk refuses. A missing one is fine: the next daemon then reads all records.
+pub(crate) fn sync_saved(path: &Path) -> io::Result<()> {
+    match files::open(path) {
+        Ok(file) => file.sync_data(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Replaces the saved snapshot in one step. It is not synced: a power cut also ends the tmux server

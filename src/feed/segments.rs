@@ -52,7 +52,12 @@ pub(super) fn all_firsts(feed: &Path) -> io::Result<Vec<Seq>> {
     let (prefix, suffix) = (prefix(feed), suffix(feed));
     let mut firsts = Vec::new();
     for entry in entries {
-        let name = entry?.file_name();
+        let entry = entry?;
+        // A folder was not closed by a daemon. It must not make the segments unreadable.
+        if entry.file_type()?.is_dir() {
+            continue;
+        }
+        let name = entry.file_name();
         let number = name
             .to_str()
             .and_then(|name| name.strip_prefix(&prefix)?.strip_suffix(&suffix));

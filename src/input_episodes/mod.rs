@@ -340,7 +340,7 @@ fn see(
 ) -> LastLook {
     let is_open = task.is_alive() && is_known(task);
     let evidence = terminal.map(Arc::as_ref);
-    let judge = || is_open.then(|| prompt::judge(&task.screen, evidence, user_rules));
+    let judge = || is_open.then(|| prompt::judge_task(task, evidence, user_rules));
     let call = ongoing_read::follow(
         before.as_ref().and_then(|before| before.call.as_ref()),
         task,

@@ -35,7 +35,7 @@ impl Answer {
 
     /// Returns the answer to a call that was not carried out, with what to do about it.
     pub(super) fn refused(why: &str, hint: Option<&str>) -> Self {
-        let one_line = |text: &str| text::one_line(text.as_bytes(), ERROR_CHARS);
+        let one_line = |text: &str| text::one_line(in_words_of_tools(text).as_bytes(), ERROR_CHARS);
         let text = match hint {
             Some(hint) => format!("{}\nhint: {}", one_line(why), one_line(hint)),
             None => one_line(why),
@@ -70,6 +70,28 @@ impl From<OpsError> for Answer {
     }
 }
 
+/// What errors say in terms of the command line, and the same in terms of the tools. A command that a
+/// user has to run is left as it is.
+const WORDS_OF_TOOLS: &[(&str, &str)] = &[
+    (
+        "they come from `run --json`, `logs --json` and `wait --json`",
+        "run_task, read_output and wait_for return them",
+    ),
+    ("without --if-absent", "without only_if_absent"),
+    ("was started with --env", "was started with env"),
+    ("`tmux-task wait NAME` waits", "wait_for waits"),
+    ("`tmux-task ls` shows", "list_tasks shows"),
+    ("`tmux-task ls` lists", "list_tasks lists"),
+    ("`tmux-task kill @", "`kill_task @"),
+    ("--cwd names", "cwd names"),
+];
+
+/// Returns the text of an error in terms of the tools.
+fn in_words_of_tools(text: &str) -> String {
+    let words = WORDS_OF_TOOLS.iter();
+    words.fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
 /// Returns what the model can do about an error, in terms of the tools.
 fn hint(error: &OpsError) -> Option<String> {
     let is_of_daemon = |wanted: RefusalKind| matches!(error, OpsError::Client(ClientError::Refused(refusal)) if refusal.kind == wanted);
@@ -81,6 +103,12 @@ fn hint(error: &OpsError) -> Option<String> {
     }
     if matches!(error, OpsError::NotKept { .. }) {
         return Some("without run, read_output has the present run".to_owned());
+    }
+    if matches!(error, OpsError::NotRecorded(_)) {
+        return Some("run_task with command starts it and records the command".to_owned());
+    }
+    if matches!(error, OpsError::EnvNotRecorded(_)) {
+        return Some("run_task with env runs its command again with these".to_owned());
     }
     match error.kind() {
         ErrorKind::Impossible => Some(WITHOUT_CURSOR.to_owned()),
@@ -102,6 +130,46 @@ pub(super) fn short(text: &str, max_chars: usize) -> String {
 mod tests {
     use super::*;
     use crate::wire::Refusal;
+
+    #[test]
+    fn errors_speak_of_the_tools_own_arguments() {
+        let running = crate::tmux::LaunchError::Running {
+            name: "api".to_owned(),
+            window: crate::model::WindowId(1),
+        };
+        // The daemon words it.
+        let refusal = Refusal::new(RefusalKind::Failed, running.to_string());
+        let refusal = refusal.with_hint(running.hint().unwrap());
+        let refused = OpsError::Client(ClientError::Refused(refusal));
+        let bad_cursor = "x".parse::<crate::wait::Cursor>().unwrap_err().to_string();
+        let bad_cursor = Refusal::new(RefusalKind::Usage, bad_cursor);
+        for (error, expected) in [
+            (
+                OpsError::Launch(running),
+                "task `api` is running in @1\nhint: without only_if_absent, the live run is replaced",
+            ),
+            (
+                refused,
+                "task `api` is running in @1\nhint: without only_if_absent, the live run is replaced",
+            ),
+            (
+                OpsError::Client(ClientError::Refused(bad_cursor)),
+                "not a cursor: run_task, read_output and wait_for return them",
+            ),
+            (
+                OpsError::NotRecorded("api".to_owned()),
+                "the command of task `api` is not recorded\nhint: run_task with command starts it and \
+                 records the command",
+            ),
+            (
+                OpsError::EnvNotRecorded("api".to_owned()),
+                "task `api` was started with env, and the values are not recorded\nhint: run_task \
+                 with env runs its command again with these",
+            ),
+        ] {
+            assert_eq!(Answer::from(error).text, expected);
+        }
+    }
 
     #[test]
     fn errors_say_what_to_do_next() {

@@ -52,8 +52,8 @@ impl TryFrom<f64> for Seconds {
 pub(super) struct RunTask {
     /// The task's name: 1 to 40 of A-Z a-z 0-9 . _ -
     pub(super) name: String,
-    /// A command line for bash
-    pub(super) command: String,
+    /// A command line for bash; without it, the task's last command runs again
+    pub(super) command: Option<String>,
     /// Where to run it
     pub(super) cwd: Option<String>,
     /// More variables for its environment

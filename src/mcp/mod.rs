@@ -15,6 +15,7 @@ mod run;
 mod server;
 mod tasks;
 mod tools;
+mod transport;
 mod wait;
 
 pub(crate) use server::{ServeError, ServeOptions, serve};

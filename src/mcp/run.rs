@@ -44,7 +44,7 @@ pub(super) enum Follow {
 
 /// Starts a task.
 pub(super) async fn start(
-    session: Session,
+    mut session: Session,
     choice: SessionChoice,
     call: &Call,
     arguments: RunTask,
@@ -70,7 +70,7 @@ pub(super) async fn start(
         cwd: arguments.cwd.map(Into::into),
         is_env_clean: false,
         env: arguments.env.into_iter().collect(),
-        command: vec![OsString::from(arguments.command)],
+        command: arguments.command.iter().map(OsString::from).collect(),
         replaces: if arguments.only_if_absent {
             Replaces::Ended
         } else {
@@ -81,11 +81,16 @@ pub(super) async fn start(
         restart: None,
         stop: StopSettings::default(),
     };
-    // A live run of its slot ends first, which may take its time.
-    let started = within(REPLACED_WITHIN, async {
+    let is_again = arguments.command.is_none();
+    let work = async {
+        let options = match is_again {
+            true => ops::run_again(&mut session, options).await?,
+            false => options,
+        };
         Ok(ops::run(session, options).await?)
-    })
-    .await?;
+    };
+    // A live run of its slot ends first, which may take its time.
+    let started = within(REPLACED_WITHIN, work).await?;
     let line = announce(&started);
     let StartedRun {
         name,

@@ -12,6 +12,7 @@ use rmcp::model::{
     ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, ToolAnnotations,
 };
 use rmcp::service::{RequestContext, RoleServer, ServerInitializeError, ServiceExt};
+use rmcp::transport::IntoTransport;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::{OnceCell, watch};
 use tokio::task::LocalSet;
@@ -26,6 +27,7 @@ use super::caller::caller_of;
 use super::handles::Handles;
 use super::run::{Follow, StartedTask, start};
 use super::tools::{Effect, Tool};
+use super::transport::BoundedTransport;
 use super::wait::Wait;
 use super::{events, input, output, tasks};
 use crate::ops::{Session, SessionChoice, end_of_events};
@@ -78,7 +80,9 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<(), ServeError> {
         closed,
     };
     let serving = async {
-        match server.serve((input, tokio::io::stdout())).await {
+        let streams =
+            IntoTransport::<RoleServer, _, _>::into_transport((input, tokio::io::stdout()));
+        match server.serve(BoundedTransport::new(streams)).await {
             Ok(running) => running.waiting().await.map(drop).map_err(ServeError::Ended),
             Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
             Err(error @ ServerInitializeError::TransportError { .. }) => {

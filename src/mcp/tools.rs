@@ -90,7 +90,7 @@ impl Tool {
                  may ask a question. The same name runs it again in its window and replaces a run \
                  that is alive.",
                 Effect::Acts,
-                &["name", "command"],
+                &["name"],
             ),
             Self::ListTasks => described::<ListTasks>(
                 "List tasks",
@@ -276,7 +276,7 @@ mod tests {
             lines,
             [
                 "run_task: Start a command as a task: it runs in a tmux window of its own and continues after this call. For what takes over 30 seconds, keeps running (servers, watchers) or may ask a question. The same name runs it again in its window and replaces a run that is alive.",
-                "  command! string: A command line for bash",
+                "  command string: A command line for bash; without it, the task's last command runs again",
                 "  cwd string: Where to run it",
                 "  env object: More variables for its environment",
                 "  name! string: The task's name: 1 to 40 of A-Z a-z 0-9 . _ -",

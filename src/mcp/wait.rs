@@ -9,7 +9,7 @@ use super::answer::{Answer, line, short};
 use super::arguments::WaitFor;
 use super::call::{Call, Limit, within_time};
 use crate::client::Client;
-use crate::model::AnswerBy;
+use crate::model::{AnswerBy, Millis};
 use crate::ops::{self, OpsError, Session, SessionChoice};
 use crate::wire::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
 
@@ -53,6 +53,8 @@ struct TaskWait {
     name: String,
     daemon: Box<Client>,
     request: Box<WaitRequest>,
+    /// When its run had ended before the wait began; `None` if it had not, or it is the only task.
+    had_ended_at: Option<Millis>,
     /// What to do once the wait has begun.
     begun: Box<dyn FnOnce()>,
 }
@@ -128,6 +130,14 @@ impl Wait {
             };
             waits.push(TaskWait::new(name, limit, daemon, request, || {}));
         }
+        if waits.len() > 1 {
+            let view = within_time(async { Ok(ops::list(&mut session).await?) }).await?;
+            for wait in &mut waits {
+                let task = view.tasks.iter().map(|listed| &listed.task);
+                let mut task = task.filter(|task| task.window_id == wait.request.task && task.dead);
+                wait.had_ended_at = task.next().and_then(|task| task.ended_at);
+            }
+        }
         let names: Vec<&str> = waits.iter().map(|wait| wait.name.as_str()).collect();
         Ok(Self {
             name: short(&names.join(", "), NAME_CHARS),
@@ -181,43 +191,46 @@ impl TaskWait {
     ) -> Self {
         let request = WaitRequest {
             timeout_ms: limit.time().map(in_ms),
-            tail: Some(TAIL),
+            // One more shows that there are earlier ones.
+            tail: Some(TAIL + 1),
             ..request
         };
         Self {
             name: short(name, NAME_CHARS),
             daemon: Box::new(daemon),
             request: Box::new(request),
+            had_ended_at: None,
             begun: Box::new(begun),
         }
     }
 }
 
 /// Waits for all of these tasks, or until the first of the waits has ended. The answer has the
-/// results in the order of the tasks.
+/// results in the order in which the waits ended, those of tasks that had ended before in the order of
+/// their ends.
 async fn wait_for_tasks(
     waits: Vec<TaskWait>,
     any: bool,
     choice: &SessionChoice,
     limit: Limit,
 ) -> Answer {
-    let mut answers: Vec<Option<Answer>> = Vec::new();
-    answers.resize_with(waits.len(), || None);
-    let waits = waits.into_iter().enumerate();
+    let mut answers = Vec::new();
+    let waits = waits.into_iter();
     let mut waits: FuturesUnordered<_> = waits
-        .map(|(index, wait)| async move {
+        .map(|wait| async move {
             let result =
                 ops::wait_across_daemons(choice, *wait.daemon, *wait.request, wait.begun).await;
-            (index, answer(&wait.name, limit, result))
+            (wait.had_ended_at, answer(&wait.name, limit, result))
         })
         .collect();
-    while let Some((index, answer)) = waits.next().await {
-        answers[index] = Some(answer);
+    while let Some(answer) = waits.next().await {
+        answers.push(answer);
         if any {
             break;
         }
     }
-    all_of(answers.into_iter().flatten())
+    answers.sort_by_key(|(had_ended_at, _)| had_ended_at.unwrap_or(Millis::MAX));
+    all_of(answers.into_iter().map(|(_, answer)| answer))
 }
 
 /// Returns the answer to a call that waited for several tasks.
@@ -298,7 +311,7 @@ fn describe(name: &str, limit: Limit, result: &WaitResult) -> Vec<String> {
         lines.push("recent output:".to_owned());
         lines.extend(tail.iter().map(|text| format!("  {}", line(text))));
     }
-    lines.extend(next_step(name, result));
+    lines.extend(next_step(name, result, result.tail.len() > tail.len()));
     let is_over = matches!(
         result.outcome,
         OutcomeName::Exited | OutcomeName::Died | OutcomeName::Disappeared
@@ -336,17 +349,20 @@ fn ending(result: &WaitResult) -> String {
     short(&result.run_end().words(), NAME_CHARS)
 }
 
-/// Returns what can be done about a result that is not the end.
-fn next_step(name: &str, result: &WaitResult) -> Option<String> {
+/// Returns what can be done about a result that is not the end, or does not show all of the output.
+fn next_step(name: &str, result: &WaitResult, has_more: bool) -> Option<String> {
     let step = match result.outcome {
         OutcomeName::Input => how_to_answer(name, result),
         OutcomeName::Timeout if result.cursor.is_none() => "call wait_for again".to_owned(),
         OutcomeName::Timeout => "call wait_for again, for a text with this cursor".to_owned(),
         OutcomeName::Respawned => "wait_for waits for the new run".to_owned(),
         OutcomeName::AnchorLost => "read_output has what is left".to_owned(),
-        OutcomeName::Exited if result.exit_code != Some(0) => "read_output has more".to_owned(),
-        OutcomeName::Died => "read_output has more".to_owned(),
+        OutcomeName::Exited if result.exit_code != Some(0) && has_more => {
+            "read_output has more".to_owned()
+        }
+        OutcomeName::Died if has_more => "read_output has more".to_owned(),
         OutcomeName::Exited
+        | OutcomeName::Died
         | OutcomeName::Matched
         | OutcomeName::Changed
         | OutcomeName::Bell
@@ -386,6 +402,10 @@ mod tests {
         let results = [
             shown(OutcomeName::Exited, |result| result.exit_code = Some(0)),
             shown(OutcomeName::Exited, |result| result.exit_code = Some(2)),
+            shown(OutcomeName::Exited, |result| {
+                result.exit_code = Some(2);
+                result.tail = (1..=11).map(|n| n.to_string()).collect();
+            }),
             shown(OutcomeName::Died, |result| {
                 result.exit_signal = Some("SIGKILL".to_owned());
             }),
@@ -420,6 +440,19 @@ mod tests {
                 "  two",
                 "  three",
                 "  four",
+                "--",
+                "build exited with code 2 [exited, 1.2 s]",
+                "recent output:",
+                "  2",
+                "  3",
+                "  4",
+                "  5",
+                "  6",
+                "  7",
+                "  8",
+                "  9",
+                "  10",
+                "  11",
                 "next: read_output has more",
                 "--",
                 "build was killed by SIGKILL before the condition held [died, 1.2 s]",
@@ -428,7 +461,6 @@ mod tests {
                 "  two",
                 "  three",
                 "  four",
-                "next: read_output has more",
                 "--",
                 "build wrote: listening on 80 [matched, 1.2 s]",
                 "cursor: CURSOR",

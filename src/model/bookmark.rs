@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Millis, WindowId};
+use super::{Millis, RunNumbers, WindowId};
 
 /// State that a snapshot does not contain and the next daemon needs, so that it reports nothing
-/// twice.
+/// twice and numbers no two runs of a name alike.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bookmark {
     /// The number of the last death in tmux's death record that a snapshot accounts for.
@@ -13,4 +13,9 @@ pub struct Bookmark {
     /// When each window's task was last launched, as the launcher noted it on the window. A note
     /// that has not changed does not belong to a later run.
     pub launched_at: BTreeMap<WindowId, Millis>,
+    /// The last numbers of runs.
+    pub run_numbers: RunNumbers,
+    /// The names to which the numbers of present runs belong, where their windows have been renamed
+    /// since.
+    pub run_names: BTreeMap<WindowId, String>,
 }

@@ -77,6 +77,25 @@ const OF_LOGIN: [&str; 38] = [
     "DYLD_*",
 ];
 
+/// Variables that a daemon needs besides those of a login: our own settings, the conversation that it
+/// is started for, the way to the addresses of sinks, and what a panic prints.
+const OF_DAEMON: [&str; 14] = [
+    "TMUX_TASK_*",
+    "CLAUDE_CODE_SESSION_ID",
+    "CODEX_THREAD_ID",
+    "PI_SESSION_ID",
+    "HTTP_PROXY",
+    "http_proxy",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "RUST_BACKTRACE",
+    "RUST_LIB_BACKTRACE",
+];
+
 /// The variables of a caller's environment that are not passed to a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WithheldVariables {
@@ -116,6 +135,13 @@ pub fn reaches_tmux_server(name: &str) -> bool {
     OF_LOGIN.iter().any(|pattern| matches(pattern, name))
 }
 
+/// Whether a daemon that a command starts keeps the variable. It runs for days, and everything else
+/// in its caller's environment, such as an agent's tokens, is not its business.
+#[must_use]
+pub fn reaches_daemon(name: &str) -> bool {
+    reaches_tmux_server(name) || OF_DAEMON.iter().any(|pattern| matches(pattern, name))
+}
+
 /// Whether `text` is a name, or a prefix followed by `*`, as [`WithheldVariables`] takes them.
 #[must_use]
 pub fn is_name_pattern(text: &str) -> bool {
@@ -139,6 +165,38 @@ fn matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_daemon_keeps_what_it_needs_and_no_more() {
+        for name in [
+            "HOME",
+            "XDG_STATE_HOME",
+            "TMUX_TMPDIR",
+            "LC_ALL",
+            "TZ",
+            "DBUS_SESSION_BUS_ADDRESS",
+            "TMUX_TASK_STATE_DIR",
+            "TMUX_TASK_OWNER",
+            "PI_SESSION_ID",
+            "https_proxy",
+        ] {
+            assert!(reaches_daemon(name), "{name}");
+        }
+        for name in [
+            "ANTHROPIC_API_KEY",
+            "GITHUB_TOKEN",
+            "AWS_SECRET_ACCESS_KEY",
+            "OPENCODE_SERVER_PASSWORD",
+            "CLAUDE_CODE_OAUTH_TOKEN",
+            "PI_SESSION_FILE",
+            "TMUX",
+            "TMUX_PANE",
+            "VIRTUAL_ENV",
+            "NOTIFY_SOCKET",
+        ] {
+            assert!(!reaches_daemon(name), "{name}");
+        }
+    }
 
     #[test]
     fn the_terminal_and_the_conversation_are_withheld() {

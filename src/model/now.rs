@@ -26,6 +26,32 @@ impl Now {
     }
 }
 
+/// The time since the boot of the machine, which nobody can set. It also counts while the machine
+/// sleeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BootTime {
+    /// Which boot; empty where the kernel does not name it.
+    pub boot: String,
+    /// The time since then, in milliseconds.
+    pub millis: Millis,
+}
+
+/// A clock by which ages are counted: the time since the boot, after what was counted in earlier
+/// boots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AgeClock {
+    /// What it shows at the boot.
+    pub at_boot: Millis,
+}
+
+impl AgeClock {
+    /// Returns what it shows this many milliseconds after the boot.
+    #[must_use]
+    pub fn at(self, since_boot: Millis) -> Millis {
+        self.at_boot.saturating_add(since_boot)
+    }
+}
+
 /// Returns a duration in its largest unit.
 #[must_use]
 pub fn age(millis: Millis) -> String {
@@ -68,6 +94,15 @@ pub fn written(duration: Duration) -> String {
     }
 }
 
+/// Returns a time limit as it was given, for messages: `1 ms`, `300 ms`, `30.0 s`.
+#[must_use]
+pub fn limit_words(limit: Duration) -> String {
+    if limit < Duration::from_secs(1) {
+        return format!("{} ms", limit.as_millis());
+    }
+    format!("{:.1} s", limit.as_secs_f64())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,5 +127,11 @@ mod tests {
             all,
             ["0.0s", "0.9s", "9.9s", "40s", "1m12s", "1h00m", "25h01m"]
         );
+    }
+
+    #[test]
+    fn a_time_limit_is_not_rounded_to_nothing() {
+        let all = [1, 20, 300, 1000, 2500, 60_000].map(|ms| limit_words(Duration::from_millis(ms)));
+        assert_eq!(all, ["1 ms", "20 ms", "300 ms", "1.0 s", "2.5 s", "60.0 s"]);
     }
 }

@@ -136,29 +136,41 @@ impl StatusCounts {
             .then(|| format!("tmux: {n} task{}", if n == 1 { "" } else { "s" }))
     }
 
-    /// Returns the counts in words, first what needs a person: `2 need you, 1 failed, 3 running`.
+    /// Returns the status line with what needs a look: `tmux: 3 tasks · 1 needs you · 2 failed`;
+    /// `None` when the session is missing.
+    #[must_use]
+    pub fn line_with_details(&self) -> Option<String> {
+        let parts = std::iter::once(self.line()?).chain(self.needs_a_look());
+        Some(parts.collect::<Vec<_>>().join(BETWEEN_COUNTS))
+    }
+
+    /// Returns the counts in words, first what needs a person: `2 need you · 1 failed · 3 running`.
     /// Finished tasks are counted if there is nothing else. `None` without a task.
     #[must_use]
     pub fn summary(&self) -> Option<String> {
+        let mut parts: Vec<String> = self.needs_a_look().collect();
+        parts.extend(counted(self.running, "running"));
+        if parts.is_empty() {
+            parts.extend(counted(self.dead, "finished"));
+        }
+        (self.exists && !parts.is_empty()).then(|| parts.join(BETWEEN_COUNTS))
+    }
+
+    fn needs_a_look(&self) -> impl Iterator<Item = String> + use<> {
         let asking = match self.waiting {
             1 => "needs you",
             _ => "need you",
         };
-        let of_interest = [
-            (self.waiting, asking),
-            (self.failed, "failed"),
-            (self.running, "running"),
-        ];
-        let mut parts: Vec<String> = of_interest
-            .into_iter()
-            .filter(|(n, _)| *n > 0)
-            .map(|(n, what)| format!("{n} {what}"))
-            .collect();
-        if parts.is_empty() && self.dead > 0 {
-            parts.push(format!("{} finished", self.dead));
-        }
-        (self.exists && !parts.is_empty()).then(|| parts.join(", "))
+        let counts = [(self.waiting, asking), (self.failed, "failed")];
+        counts.into_iter().filter_map(|(n, what)| counted(n, what))
     }
+}
+
+/// What separates two counts.
+const BETWEEN_COUNTS: &str = " · ";
+
+fn counted(n: usize, what: &str) -> Option<String> {
+    (n > 0).then(|| format!("{n} {what}"))
 }
 
 #[cfg(test)]
@@ -209,6 +221,30 @@ mod tests {
     }
 
     #[test]
+    fn the_status_line_says_what_needs_a_look() {
+        let line = |exists, waiting, failed| {
+            StatusCounts {
+                exists,
+                running: 3,
+                waiting,
+                dead: failed + 4,
+                failed,
+                stalled: 0,
+            }
+            .line_with_details()
+        };
+        let check = |line: Option<String>, expected| assert_eq!(line.as_deref(), expected);
+        check(line(true, 0, 0), Some("tmux: 7 tasks"));
+        check(
+            line(true, 1, 2),
+            Some("tmux: 10 tasks · 1 needs you · 2 failed"),
+        );
+        check(line(true, 2, 0), Some("tmux: 9 tasks · 2 need you"));
+        check(line(true, 0, 1), Some("tmux: 8 tasks · 1 failed"));
+        check(line(false, 1, 1), None);
+    }
+
+    #[test]
     fn the_summary_starts_with_what_needs_a_person() {
         let summary = |waiting, failed, running, finished| {
             StatusCounts {
@@ -222,7 +258,10 @@ mod tests {
             .summary()
         };
         let check = |counts: Option<String>, expected| assert_eq!(counts.as_deref(), expected);
-        check(summary(2, 1, 3, 4), Some("2 need you, 1 failed, 3 running"));
+        check(
+            summary(2, 1, 3, 4),
+            Some("2 need you · 1 failed · 3 running"),
+        );
         check(summary(1, 0, 0, 0), Some("1 needs you"));
         check(summary(0, 0, 1, 7), Some("1 running"));
         check(summary(0, 2, 0, 7), Some("2 failed"));

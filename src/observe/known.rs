@@ -15,6 +15,9 @@ pub(super) struct KnownWindow {
     /// The row that it was derived from; `None` when it was restored and not looked at yet.
     pub(super) row: Option<Arc<WindowRow>>,
     pub(super) run: u32,
+    /// The name that this number belongs to: the window's, unless it was renamed to a name that has had a
+    /// run of this number.
+    pub(super) run_name: String,
     /// Whether the exit of its run was in the death record.
     pub(super) is_recorded: bool,
     /// The terminal of its pane; `None` when it was restored and not looked at yet.

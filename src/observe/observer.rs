@@ -10,8 +10,8 @@ use super::deaths::{EarlierRun, RecordedDeath, WindowDeaths};
 use super::evidence::Evidence;
 use super::known::KnownWindow;
 use crate::model::{
-    Bookmark, Exit, Life, Millis, Now, Ordered as _, Screen, SessionLife, Signal, Snapshot,
-    StopSettings, Task, WindowId,
+    Bookmark, Exit, Life, Millis, Now, Ordered as _, RunNumbers, Screen, SessionLife, Signal,
+    Snapshot, StopSettings, Task, WindowId,
 };
 use crate::protocol::rows::{DeadPane, Death, Look, PaneRow, WindowRow};
 
@@ -52,6 +52,12 @@ pub struct Observer {
     windows: BTreeMap<WindowId, KnownWindow>,
     /// The number of the last death that earlier looks have processed.
     deaths: Option<u64>,
+    /// Whether that number is a saved one, which no record of tmux has confirmed.
+    deaths_are_saved: bool,
+    /// The last numbers of runs, in all lives of the session.
+    numbers: RunNumbers,
+    /// Whether no earlier observer's snapshot says which windows were numbered already.
+    is_baseline: bool,
 }
 
 /// A run that ended and is not its window's present run, with its index in the death record.
@@ -66,6 +72,18 @@ impl Observer {
             life: None,
             windows: BTreeMap::new(),
             deaths: None,
+            deaths_are_saved: false,
+            numbers: RunNumbers::default(),
+            is_baseline: true,
+        }
+    }
+
+    /// Returns an observer that has not looked yet, and continues the numbers of earlier runs.
+    #[must_use]
+    pub fn numbering_from(session: impl Into<String>, numbers: RunNumbers) -> Self {
+        Self {
+            numbers,
+            ..Self::new(session)
         }
     }
 
@@ -73,10 +91,20 @@ impl Observer {
     /// observer.
     #[must_use]
     pub fn from_snapshot(snapshot: &Snapshot, bookmark: &Bookmark) -> Self {
+        let mut numbers = bookmark.run_numbers.clone();
+        for task in snapshot.tasks.values() {
+            let name = bookmark.run_names.get(&task.window).unwrap_or(&task.name);
+            numbers.note(name, task.run.unwrap_or(0));
+        }
         let known = |task: &Arc<Task>| KnownWindow {
             task: Arc::clone(task),
             row: None,
             run: task.run.unwrap_or(1),
+            run_name: bookmark
+                .run_names
+                .get(&task.window)
+                .unwrap_or(&task.name)
+                .clone(),
             is_recorded: false,
             terminal: None,
             started_option: bookmark.launched_at.get(&task.window).copied(),
@@ -92,6 +120,9 @@ impl Observer {
                 .into_map(),
             // Numbers are of a life of the session.
             deaths: bookmark.deaths_read.filter(|_| snapshot.life.is_some()),
+            deaths_are_saved: true,
+            numbers,
+            is_baseline: false,
         }
     }
 
@@ -103,7 +134,28 @@ impl Observer {
         Bookmark {
             deaths_read: self.deaths,
             launched_at: self.windows.iter().filter_map(launched).into_map(),
+            run_numbers: self.numbers.clone(),
+            run_names: self
+                .windows
+                .iter()
+                .filter(|(_, known)| known.run_name != known.task.name)
+                .map(|(window, known)| (*window, known.run_name.clone()))
+                .into_map(),
         }
+    }
+
+    /// Returns the last number that a run of this name has had.
+    #[must_use]
+    pub fn last_run(&self, name: &str) -> u32 {
+        self.numbers.last(name)
+    }
+
+    /// Returns the name that the number of this run belongs to.
+    #[must_use]
+    pub fn name_of_run<'a>(&'a self, task: &'a Task) -> &'a str {
+        let known = self.windows.get(&task.window);
+        let known = known.filter(|known| Some(known.run) == task.run);
+        known.map_or(&task.name, |known| &known.run_name)
     }
 
     /// Returns [`Bookmark::deaths_read`].
@@ -141,17 +193,29 @@ impl Observer {
             self.life = life;
         }
         let mut ended: Vec<EndedRun> = Vec::new();
+        let known_numbers = self.is_baseline.then(|| self.numbers.clone());
+        self.is_baseline &= look.is_none();
         let record = look.map_or(&[][..], |look| &look.deaths);
+        let last_death = record.iter().filter_map(|death| death.number).max();
+        if last_death.is_some() && std::mem::take(&mut self.deaths_are_saved) {
+            // tmux counts up. A number that it has not reached is damage, and would hide later deaths.
+            self.deaths = self.deaths.filter(|saved| Some(*saved) <= last_death);
+        }
         let rows = look.map_or(&[][..], |look| &look.windows);
         for row in rows {
+            let numbers = &mut self.numbers;
             let mut judge = |before: Option<&KnownWindow>| {
                 let window_look = WindowLook {
                     is_first_look,
+                    is_numbered: known_numbers.as_ref().is_some_and(|numbers| {
+                        let last = numbers.last(&row.name);
+                        last > 0 && row.run == Some(last)
+                    }),
                     ..WindowLook::new(row, before, record, self.deaths, evidence, now)
                 };
                 // Once is enough: a hook reports when tmux has collected the status.
                 observation.nudge |= window_look.lacks_status();
-                window_look.judge(&mut ended)
+                window_look.judge(&mut ended, numbers)
             };
             let known = match self.windows.entry(row.window) {
                 // The launch is not over: hooks of the user can hold it up between two commands.
@@ -194,17 +258,25 @@ impl Observer {
             same.extend(self.windows.extract_if(.., is_gone));
         }
         for known in same.values() {
-            ended.extend(ends_of_gone(known, record, self.deaths, evidence, now));
+            let ends = ends_of_gone(known, record, self.deaths, evidence, &mut self.numbers, now);
+            ended.extend(ends);
         }
         for known in gone.values() {
-            ended.extend(ends_of_gone(known, &[], None, evidence, now));
+            ended.extend(ends_of_gone(
+                known,
+                &[],
+                None,
+                evidence,
+                &mut self.numbers,
+                now,
+            ));
         }
         let is_known = |window: &WindowId| {
             same.contains_key(window) || observation.snapshot.tasks.contains_key(window)
         };
-        ended.extend(ends_of_unknown(record, self.deaths, is_known, now));
-        let seen = record.iter().filter_map(|death| death.number);
-        self.deaths = self.deaths.into_iter().chain(seen).max();
+        let numbers = &mut self.numbers;
+        ended.extend(ends_of_unknown(record, self.deaths, is_known, numbers, now));
+        self.deaths = self.deaths.max(last_death);
         gone.append(&mut same);
         observation.snapshot.gone = evidence
             .gone
@@ -226,6 +298,8 @@ struct WindowLook<'a> {
     primary: PrimaryPaneChange<'a>,
     /// Whether no earlier look has contained a window of the session.
     is_first_look: bool,
+    /// Whether the number in tmux is one that an earlier observer has given to this run.
+    is_numbered: bool,
     evidence: &'a Evidence,
     now: Now,
 }
@@ -280,12 +354,13 @@ impl<'a> WindowLook<'a> {
             primary,
             deaths,
             is_first_look: false,
+            is_numbered: false,
             evidence,
             now,
         }
     }
 
-    fn judge(self, ended: &mut Vec<EndedRun>) -> KnownWindow {
+    fn judge(self, ended: &mut Vec<EndedRun>, numbers: &mut RunNumbers) -> KnownWindow {
         let is_new_run = self.is_new_run();
         let death = if is_new_run {
             self.pane().and_then(|pane| self.deaths.of_present(pane))
@@ -300,7 +375,8 @@ impl<'a> WindowLook<'a> {
             between = between.split_last().map_or(between, |(_, others)| others);
         }
         let pid = self.pid(is_new_run, death);
-        let run = self.run_number(is_new_run, between.len());
+        let run = self.run_number(is_new_run, between.len(), numbers);
+        let run_name = self.run_name(is_new_run, run, numbers);
         let (life, unsettled_since) = self.life(pid, is_new_run, death);
         let task = self.task(pid, run, life, is_new_run);
         if is_new_run && let Some(before) = self.before {
@@ -315,6 +391,7 @@ impl<'a> WindowLook<'a> {
             task: Arc::new(task),
             row: Some(Arc::clone(self.row)),
             run,
+            run_name,
             is_recorded: death.is_some() || before.is_some_and(|before| before.is_recorded),
             terminal: self.pane().and_then(|pane| pane.tty.clone()),
             started_option: self.row.started,
@@ -386,14 +463,51 @@ impl<'a> WindowLook<'a> {
         self.row.pane.as_ref()
     }
 
-    fn run_number(&self, is_new_run: bool, between: usize) -> u32 {
+    /// Returns the number of the present run, of which `between` others have come and gone since the
+    /// previous look. It is higher than that of any other run of the window, and of its name.
+    fn run_number(&self, is_new_run: bool, between: usize, numbers: &RunNumbers) -> u32 {
         let between = u32::try_from(between).unwrap_or(u32::MAX);
         let before = self.before.map_or(0, |before| before.run);
         if !is_new_run {
             return before;
         }
-        let counted = before.saturating_add(between).saturating_add(1);
-        counted.max(self.row.run.unwrap_or(0))
+        let noted = self.row.run.unwrap_or(0);
+        if self.is_numbered {
+            return noted;
+        }
+        let of_name = if self.is_unnamed_shell() {
+            0
+        } else {
+            numbers.last(&self.row.name)
+        };
+        let last = before.max(of_name);
+        let counted = last.saturating_add(between).saturating_add(1);
+        counted.max(noted)
+    }
+
+    /// Returns the name that the run's number belongs to, and notes it. A run of a renamed window goes
+    /// along if the new name has not had this number.
+    fn run_name(&self, is_new_run: bool, run: u32, numbers: &mut RunNumbers) -> String {
+        let name = &self.row.name;
+        match self.before.filter(|_| !is_new_run) {
+            Some(before) if before.task.name == *name => before.run_name.clone(),
+            // Programs can change this name as they like.
+            Some(before) if self.row.is_named_by_tmux => before.run_name.clone(),
+            Some(before) if before.run_name != *name && numbers.last(name) >= run => {
+                before.run_name.clone()
+            }
+            Some(_) | None => {
+                if !self.is_unnamed_shell() {
+                    numbers.note(name, run);
+                }
+                name.clone()
+            }
+        }
+    }
+
+    /// Whether it is a shell that tmux names after its program, so that its name is not its own.
+    fn is_unnamed_shell(&self) -> bool {
+        self.row.is_bare && self.row.is_named_by_tmux && self.row.command.is_none()
     }
 
     /// Whether the pane has just died and tmux has not collected its status, even if it is known
@@ -582,6 +696,7 @@ fn ends_of_gone(
     record: &[Death],
     deaths_read: Option<u64>,
     evidence: &Evidence,
+    numbers: &mut RunNumbers,
     now: Now,
 ) -> Vec<EndedRun> {
     let mut task = Task::clone(&known.task);
@@ -610,7 +725,9 @@ fn ends_of_gone(
             (None, None) => {}
         }
     }
-    for (number, (place, death)) in (known.run.saturating_add(1)..).zip(deaths.later) {
+    let last = known.run.max(numbers.last(&task.name));
+    for (number, (place, death)) in (last.saturating_add(1)..).zip(deaths.later) {
+        numbers.note(&task.name, number);
         ended.push((place, end_of_unseen(task, number, death, now)));
     }
     ended
@@ -622,6 +739,7 @@ fn ends_of_unknown(
     record: &[Death],
     deaths_read: Option<u64>,
     is_known: impl Fn(&WindowId) -> bool,
+    numbers: &mut RunNumbers,
     now: Now,
 ) -> Vec<EndedRun> {
     let mut runs: BTreeMap<WindowId, u32> = BTreeMap::new();
@@ -633,11 +751,14 @@ fn ends_of_unknown(
         if !is_new || !death.is_of_primary_pane() || is_known(&death.window) {
             continue;
         }
+        let name = death.name.clone().unwrap_or_default();
         let run = runs.entry(death.window).or_default();
-        *run = run.saturating_add(1).max(death.run.unwrap_or(0));
+        let counted = (*run).max(numbers.last(&name)).saturating_add(1);
+        *run = counted.max(death.run.unwrap_or(0));
+        numbers.note(&name, *run);
         let task = Task {
             window: death.window,
-            name: death.name.clone().unwrap_or_default(),
+            name,
             pane: Some(death.pane),
             pid: death.pid,
             life: Life::Unknown,

@@ -146,7 +146,7 @@ fn row(text: &str) -> WindowRow {
     });
     let mut row = WindowRow {
         window,
-        name: "api".into(),
+        name: format!("task-{}", window.0),
         bell: false,
         bell_count: None,
         activity: 0,
@@ -168,6 +168,7 @@ fn row(text: &str) -> WindowRow {
     for word in words {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         match (key, pane.as_mut()) {
+            ("name", _) => row.name = value.into(),
             ("run", _) => row.run = value.parse().ok(),
             ("started", _) => row.started = value.parse().ok(),
             ("replaced", _) => row.replaced = value.parse().ok(),

@@ -1,8 +1,9 @@
 //! A wait for a task that goes on with the next daemon when its own one ends.
 
 use super::error::OpsError;
+use super::lost_daemons::LostDaemons;
 use super::session::{Session, SessionChoice};
-use super::wait::{LostDaemons, wait};
+use super::wait::wait;
 use crate::client::Client;
 use crate::wire::{ConditionFields, WaitRequest, WaitResult};
 

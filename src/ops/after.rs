@@ -15,21 +15,42 @@ use crate::wire::{ConditionFields, OutcomeName, TaskFields, WaitRequest, WaitRes
 pub(crate) enum Success {
     /// Its present run has ended with code 0.
     Yes,
-    /// It has failed or is gone: what happened, in words that follow its name.
-    No(String),
+    /// It has failed or is gone.
+    No(RunFailure),
     /// The time was over before. If the task asked for input then: the question.
     TimedOut(Option<String>),
 }
 
+/// What happened to a run that has not succeeded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RunFailure {
+    /// In words that follow the task's name.
+    pub(crate) why: String,
+    /// The last lines of its output, where it has ended.
+    pub(crate) tail: Vec<String>,
+}
+
+impl RunFailure {
+    /// Returns a failure that no output explains.
+    pub(super) fn without_output(why: &str) -> Self {
+        Self {
+            why: why.to_owned(),
+            tail: Vec::new(),
+        }
+    }
+}
+
 /// Waits until the task's present run has ended with code 0, or has failed and no restart follows. A
-/// run that replaces it is waited for instead. `report` is called for what happens meanwhile.
+/// run that replaces it is waited for instead. A failure has the last `tail` lines of the run. `report`
+/// is called for what happens meanwhile.
 pub(crate) async fn wait_for_success(
     session: &mut Session,
     name: &str,
     deadline: Option<Instant>,
+    tail: usize,
     report: &dyn Fn(WaitNews<'_>),
 ) -> Result<Success, OpsError> {
-    let mut patience = PatientWait::new(deadline, report);
+    let mut patience = PatientWait::new(deadline, tail, report);
     loop {
         let result = match wait_for_end(session, name, &mut patience).await {
             Ok(result) => result,
@@ -50,11 +71,17 @@ pub(crate) async fn wait_for_success(
                     }
                     // Another run has begun meanwhile.
                     None if !listed.task.dead => {}
-                    None => return Ok(Success::No(ended_as(&listed.task))),
+                    None => {
+                        return Ok(Success::No(RunFailure {
+                            why: ended_as(&listed.task),
+                            tail: result.tail,
+                        }));
+                    }
                 }
             }
             OutcomeName::Disappeared => {
-                return Ok(Success::No("has disappeared".to_owned()));
+                let gone = RunFailure::without_output("has disappeared");
+                return Ok(Success::No(gone));
             }
             OutcomeName::Matched
             | OutcomeName::Changed
@@ -65,7 +92,8 @@ pub(crate) async fn wait_for_success(
             | OutcomeName::Died
             | OutcomeName::Stopped
             | OutcomeName::AnchorLost => {
-                return Ok(Success::No("could not be waited for".to_owned()));
+                let lost = RunFailure::without_output("could not be waited for");
+                return Ok(Success::No(lost));
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::caller::Caller;
 use super::error::OpsError;
+use super::file_tasks::options_in_project;
 use super::run::{LaunchWait, RunOptions};
 use super::session::Session;
 use crate::client::ClientError;
@@ -19,12 +20,17 @@ pub(crate) async fn run_again(
     session: &mut Session,
     options: RunOptions,
 ) -> Result<RunOptions, OpsError> {
+    let found = find_record(session, &options.name).await?;
+    with_record(options, found)
+}
+
+fn with_record(options: RunOptions, found: TaskRecord) -> Result<RunOptions, OpsError> {
     let TaskRecord {
         window_name,
         record,
         restarts,
         stop,
-    } = find_record(session, &options.name).await?;
+    } = found;
     let Some(record) = record.as_deref().and_then(RecordedCommand::decode) else {
         return Err(OpsError::NotRecorded(window_name));
     };
@@ -44,8 +50,8 @@ pub(crate) async fn run_again(
     })
 }
 
-/// Returns how to run these tasks again, each as it was last launched. A task that is named twice, also
-/// by its window's id, is run once.
+/// Returns how to run these tasks again: those of the project's file as it has them now, others as they
+/// were last launched. A task that is named twice, also by its window's id, is run once.
 ///
 /// # Errors
 ///
@@ -69,7 +75,20 @@ pub(crate) async fn plan_restarts(
             restart: None,
             stop: StopSettings::default(),
         };
-        let options = run_again(session, options).await?;
+        let found = find_record(session, &options.name).await?;
+        let record = found.record.as_deref().and_then(RecordedCommand::decode);
+        let of_file = match &record {
+            Some(record) => options_in_project(session, &found.window_name, &record.cwd)?,
+            None => None,
+        };
+        let options = match of_file {
+            Some(of_file) => RunOptions {
+                replaces: options.replaces,
+                wait,
+                ..of_file
+            },
+            None => with_record(options, found)?,
+        };
         options.check()?;
         if !all.iter().any(|other| other.name == options.name) {
             all.push(options);
@@ -79,7 +98,7 @@ pub(crate) async fn plan_restarts(
 }
 
 /// Returns the record of a task's last launch, by the daemon if one runs.
-async fn find_record(session: &mut Session, name: &str) -> Result<TaskRecord, OpsError> {
+pub(super) async fn find_record(session: &mut Session, name: &str) -> Result<TaskRecord, OpsError> {
     let request = Request::Record {
         task: name.to_owned(),
     };

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::patient_wait::WaitNews;
 use super::readiness::{NotReady, Readiness, wait_until_ready};
 use super::session::Session;
-use super::up::{FileTaskRun, TaskPlan, start_one};
+use super::up::{EarlierRun, FileTaskRun, TaskPlan, start_one};
 use crate::wire::LsView;
 
 /// Until when tasks are waited for, and for which.
@@ -21,12 +21,14 @@ pub(crate) struct BringUpOptions {
     pub(crate) timeout: Option<Duration>,
     /// Whether to wait also for tasks that nothing starts after.
     pub(crate) waits_for_all: bool,
+    /// How many of the last lines of a failed run are wanted.
+    pub(crate) tail: usize,
 }
 
 /// What is reported while tasks start.
 #[derive(Debug)]
 pub(crate) enum BringUpNews<'a> {
-    /// It was started, or runs already.
+    /// It was started, or was before.
     Runs { run: &'a FileTaskRun },
     Ready {
         window: &'a str,
@@ -55,8 +57,8 @@ pub(crate) struct BringUpResult {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TaskRun {
     pub(crate) window: String,
-    /// Whether it was started now.
-    pub(crate) is_new: bool,
+    /// The run before, with which `up` has left it alone; `None` if it was started now.
+    pub(crate) earlier: Option<EarlierRun>,
 }
 
 /// Why a task is not ready.
@@ -65,6 +67,8 @@ pub(crate) struct BringUpFailure {
     /// What happened to it, in words that follow its name; for one that was not started because of
     /// another one, what happened to that.
     pub(crate) why: String,
+    /// The last lines of its output, where it has ended.
+    pub(crate) tail: Vec<String>,
     /// The prompt that it waited at when the time was over.
     pub(crate) asks: Option<String>,
     /// Whether the time was over.
@@ -157,6 +161,7 @@ impl<E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'_, R> {
                 (self.report)(name, BringUpNews::NotStarted(&cause))?;
                 result.is_ready = Some(Err(BringUpFailure {
                     why: cause.clone(),
+                    tail: Vec::new(),
                     asks: None,
                     has_timed_out: false,
                     cause,
@@ -169,6 +174,7 @@ impl<E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'_, R> {
             result.is_ready = Some(Err(BringUpFailure {
                 cause: format!("{name} {}", failed.why),
                 why: failed.why,
+                tail: failed.tail,
                 asks: failed.asks,
                 has_timed_out: failed.has_timed_out,
             }));
@@ -193,11 +199,19 @@ impl<E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'_, R> {
         };
         (self.report)(&plan.name, BringUpNews::Runs { run: &run })?;
         let window = run.window().to_owned();
+        let earlier = match &run {
+            FileTaskRun::Now(_) => None,
+            FileTaskRun::Before(earlier) => Some(earlier.clone()),
+        };
+        let has_finished = earlier.as_ref().is_some_and(|run| run.has_finished);
         result.run = Some(TaskRun {
             window: window.clone(),
-            is_new: matches!(run, FileTaskRun::Now(_)),
+            earlier,
         });
-        if !will_wait {
+        if has_finished {
+            result.is_ready = will_wait.then_some(Ok(()));
+        }
+        if !will_wait || has_finished {
             return Ok(Ok(()));
         }
         // What the wait reports is no reason to end it.
@@ -205,7 +219,8 @@ impl<E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'_, R> {
             drop((self.report)(&plan.name, BringUpNews::Wait(news)));
         };
         let limit = self.options.timeout.unwrap_or_default();
-        let wait = wait_until_ready(&mut session, plan, run, self.deadline, limit, &report);
+        let BringUpOptions { tail, .. } = self.options;
+        let wait = wait_until_ready(&mut session, plan, run, self.deadline, limit, tail, &report);
         let readiness = match wait.await {
             Ok(readiness) => readiness,
             Err(failed) => return Ok(Err(failed)),

@@ -17,6 +17,7 @@ use super::lookup;
 use super::session::{Session, absolute};
 use crate::client::READY;
 use crate::files;
+use crate::model::with_causes;
 use crate::paths::{adapter_file, name_in};
 use crate::process::ancestor_named;
 
@@ -54,7 +55,12 @@ pub(super) async fn start_codex_follower(session: &Session, owner: Option<&str>)
         .stderr(Stdio::null());
     let mut follower = match command.spawn() {
         Ok(follower) => follower,
-        Err(error) => return Some(format!("no process for it could be started: {error}")),
+        Err(error) => {
+            return Some(format!(
+                "no process for it could be started: {}",
+                with_causes(&error)
+            ));
+        }
     };
     let mut line = String::new();
     let mut stdout = BufReader::new(follower.stdout.take()?);

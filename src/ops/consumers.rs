@@ -8,7 +8,7 @@ use super::lookup;
 use super::session::Session;
 use crate::client::ClientError;
 use crate::feed::{
-    FeedFiles, Holder, Retention, WholeLines, feed_files, has_files, load_consumers,
+    Ages, FeedFiles, Holder, Retention, WholeLines, feed_files, has_files, load_consumers,
     remove_consumer as remove_file, sync_consumers,
 };
 use crate::model::Seq;
@@ -78,11 +78,13 @@ fn feed_usage(session: &Session) -> Result<FeedUsage, OpsError> {
     require_feed(session)?;
     let feed = session.paths.feed();
     let (epoch, last_seq) = end_of_feed(&feed)?;
-    let files =
-        feed_files(&feed, last_seq).map_err(|source| failed(&session.paths.state, source))?;
+    let boot_time = clock::boot_time();
+    let ages = Ages::load(&feed, &boot_time);
+    let now = ages.clock().at(boot_time.millis);
+    let files = feed_files(&feed, last_seq, &ages, now)
+        .map_err(|source| failed(&session.paths.state, source))?;
     let kept = config::load(&lookup)?.feed;
     let retention = Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers);
-    let now = clock::now().wall;
     let folder = session.paths.consumers();
     let loaded = load_consumers(&folder).map_err(|source| failed(&folder, source))?;
     let mut consumers = Vec::new();
@@ -91,7 +93,7 @@ fn feed_usage(session: &Session) -> Result<FeedUsage, OpsError> {
         let cursor = saved.cursor_in(epoch.as_deref().unwrap_or_default(), last_seq);
         let holder = Holder {
             cursor,
-            used_at: saved.used_at,
+            used_at: saved.used_after.unwrap_or(now),
             is_read: false,
         };
         consumers.push(ConsumerStatus {

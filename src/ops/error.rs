@@ -69,6 +69,9 @@ pub(crate) enum OpsError {
     /// A daemon that was asked to stop has not left in time. Its log is this file.
     #[error("the daemon is still stopping")]
     StillStopping(PathBuf),
+    /// One daemon after the other has ended before it answered a request.
+    #[error("{times} daemons in a row ended before they answered")]
+    DaemonsEnd { times: usize, log: PathBuf },
     /// No daemon runs, and starting one is forbidden.
     #[error("no daemon runs for session `{0}`")]
     NoDaemon(String),
@@ -135,6 +138,14 @@ pub(crate) enum OpsError {
     /// A rule of the configuration cannot be used.
     #[error(transparent)]
     Rule(#[from] regex::Error),
+    /// A file has no task of this name.
+    #[error("no task `{name}` in {}", .path.display())]
+    NoFileTask {
+        name: String,
+        path: PathBuf,
+        /// The names of those that it has.
+        known: String,
+    },
     /// The task's command is not known exactly.
     #[error("the command of task `{0}` is not recorded")]
     NotRecorded(String),
@@ -149,6 +160,9 @@ pub(crate) enum OpsError {
     Typing(#[from] TypingError),
     #[error(transparent)]
     Tmux(#[from] TmuxError),
+    /// The daemon ended while this task was waited for.
+    #[error("the daemon ended during the wait")]
+    LeftWait(String),
     /// The daemon refused or failed.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -182,6 +196,7 @@ impl OpsError {
             | Self::NoDaemonToRestart
             | Self::NotKept { .. }
             | Self::NoRuns(_)
+            | Self::NoFileTask { .. }
             | Self::Name(NameError::Missing { .. })
             | Self::Client(ClientError::NoDaemon) => ErrorKind::Missing,
             Self::Output(error) => kind_of(error.kind()),
@@ -198,6 +213,7 @@ impl OpsError {
             )
             | Self::StillStopping(_)
             | Self::NotEnded(_)
+            | Self::DaemonsEnd { .. }
             | Self::Feed(_)
             | Self::Folder { .. }
             | Self::OtherServer(_)
@@ -210,6 +226,7 @@ impl OpsError {
             | Self::NotRecorded(_)
             | Self::EnvNotRecorded(_)
             | Self::OldDaemonToRestart(_)
+            | Self::LeftWait(_)
             | Self::Launch(_)
             | Self::Typing(_)
             | Self::Tmux(_)
@@ -244,16 +261,31 @@ impl OpsError {
             Self::NoDirectory { hint, .. } => (*hint)?,
             Self::Name(error) => return Some(error.hint().into_owned()),
             Self::NotEnded(_) => "what is another user's, that user has to end",
+            Self::DaemonsEnd { log, .. } => {
+                return Some(format!(
+                    "the request may make them crash: the end of {} says more",
+                    log.display()
+                ));
+            }
             Self::StillStopping(log) => return Some(format!("its log is {}", log.display())),
             Self::NoRuns(_) => {
                 "a run is stored when it has ended; `tmux-task ls` shows the present ones"
             }
-            Self::NotKept { .. } => "`tmux-task logs NAME --runs` lists the runs that are stored",
-            Self::NotRecorded(_) => {
-                "`tmux-task run NAME -- COMMAND` starts it and records the command"
+            Self::NoFileTask { known, .. } => return Some(format!("it has {known}")),
+            Self::NotKept { name, .. } => {
+                return Some(format!(
+                    "`tmux-task logs {name} --runs` lists the runs that are stored"
+                ));
             }
-            Self::EnvNotRecorded(_) => {
-                "`tmux-task run NAME --env K=V` runs its command again with these"
+            Self::NotRecorded(name) => {
+                return Some(format!(
+                    "`tmux-task run {name} -- COMMAND` starts it and records the command"
+                ));
+            }
+            Self::EnvNotRecorded(name) => {
+                return Some(format!(
+                    "`tmux-task run {name} --env K=V` runs its command again with these"
+                ));
             }
             Self::Config(ConfigError::NoTasks(_)) => {
                 "it describes the tasks of a project: `[tasks.NAME]` with `command = \"...\"`; without \
@@ -269,8 +301,10 @@ impl OpsError {
                 return refusal.hint.clone();
             }
             Self::Client(error) if is_other_version(error) => STOP_OLDER_DAEMON,
-            Self::Client(ClientError::LeftWait) => {
-                "the task goes on; `tmux-task wait NAME` waits with another daemon"
+            Self::LeftWait(name) => {
+                return Some(format!(
+                    "the task goes on; `tmux-task wait {name}` waits with another daemon"
+                ));
             }
             Self::Output(OutputError::Tmux(error)) => tmux_hint(error)?,
             Self::Output(error) => error.hint()?,
@@ -325,6 +359,7 @@ fn tmux_hint(error: &TmuxError) -> Option<&'static str> {
         TmuxError::ProgramMissing { .. } => {
             Some("install tmux 3.2 or newer, or name it with --tmux or $TMUX_TASK_TMUX")
         }
+        TmuxError::NotTmux { .. } => Some("name tmux 3.2 or newer with --tmux or $TMUX_TASK_TMUX"),
         TmuxError::TooOld { .. } => Some("name a newer one with --tmux or $TMUX_TASK_TMUX"),
         TmuxError::NoServer { .. } => Some("`tmux-task run NAME -- COMMAND` starts one"),
         TmuxError::NotASocket { .. } => Some("-S takes the path of a tmux server's socket"),
@@ -334,6 +369,7 @@ fn tmux_hint(error: &TmuxError) -> Option<&'static str> {
         | TmuxError::OtherDaemon { .. }
         | TmuxError::Rejected { .. }
         | TmuxError::Confused { .. }
+        | TmuxError::Lost { .. }
         | TmuxError::Closed
         | TmuxError::TimedOut
         | TmuxError::Io(_) => None,

@@ -45,7 +45,7 @@ pub(super) async fn explain_directly(
     )?;
     let tty = tmux::tty_of(&mut session.connection(), pane).await?;
     let terminal = process::terminal(pid, Path::new(&tty));
-    let judgement = prompt::judge(&task.screen, terminal.as_ref(), &user_rules);
+    let judgement = prompt::judge_task(task, terminal.as_ref(), &user_rules);
     let mut explanation = Explanation::new(task, Some(&judgement), terminal.as_ref());
     let mutes = |found: prompt::PromptMatch| user_rules.mutes(task, &found.prompt);
     if judgement.found.is_some_and(mutes) {

@@ -112,6 +112,7 @@ mod tests {
             ended_at: Some(1000 + ms),
             exit_code: code,
             exit_signal: signal.map(str::to_owned),
+            reason: None,
         }
     }
 

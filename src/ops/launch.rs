@@ -7,7 +7,7 @@ use super::ending::{EndWatch, StopChoice, not_ended};
 use super::error::OpsError;
 use super::session::{Repeatable, Session};
 use crate::client::{Client, ClientError};
-use crate::daemon::launched_run;
+use crate::daemon::{launched_run, stored_run_numbers};
 use crate::model::Replaces;
 use crate::tmux::{self, Launch, LaunchPlan, LaunchRestarts, NewRun, PreparedLaunch, PreviousRun};
 use crate::wire::{
@@ -148,12 +148,15 @@ async fn start_directly(
         will_wait,
         owner: launch.owner.clone(),
         launched: None,
+        wants_last_run: true,
     };
-    if look(daemon.as_mut(), &before).await.is_err() {
+    let mut last_run = look(daemon.as_mut(), &before).await;
+    if last_run.is_err() {
         // It has ended since it was found.
         daemon = session.daemon_or_start().await?;
-        look(daemon.as_mut(), &before).await?;
+        last_run = look(daemon.as_mut(), &before).await;
     }
+    let last_run = last_run?;
     // The one that was there when the launch began may be gone, and starting one forbidden.
     check_daemon(daemon.is_some(), will_wait, launch.restarts.as_ref())?;
     // After its look it knows every rename.
@@ -163,6 +166,8 @@ async fn start_directly(
         // It may have other files than those of the name that was given.
         restarts.kept = session.paths.kept_environments();
     }
+    launch.last_run =
+        last_run.unwrap_or_else(|| stored_run_numbers(&session.paths).last(&launch.name));
     let has_replaced = end_live_run(&session, &launch).await?;
     let lock = session.lock_server().await?;
     let launched = tmux::launch(&mut session.connection(), &session.server, &launch).await;
@@ -174,6 +179,7 @@ async fn start_directly(
         will_wait: false,
         owner: None,
         launched: launched.as_ref().ok().map(direct),
+        wants_last_run: false,
     };
     let look_result = look(daemon.as_mut(), &after).await;
     drop(launching);
@@ -231,10 +237,15 @@ fn direct_launch(launch: &Launch, run: &NewRun) -> DirectLaunch {
     }
 }
 
-async fn look(daemon: Option<&mut Client>, request: &Request) -> Result<(), OpsError> {
-    let Some(daemon) = daemon else { return Ok(()) };
+/// Makes the daemon look. Returns the last number of the task's runs if it was asked for it, and knows
+/// it.
+async fn look(daemon: Option<&mut Client>, request: &Request) -> Result<Option<u32>, OpsError> {
+    let Some(daemon) = daemon else {
+        return Ok(None);
+    };
     match daemon.ask(request).await {
-        Ok(Response::Done) => Ok(()),
+        Ok(Response::LastRun { run }) => Ok(Some(run)),
+        Ok(Response::Done) => Ok(None),
         Ok(_) => Err(ClientError::Unexpected.into()),
         Err(error) => Err(error.into()),
     }
@@ -250,6 +261,7 @@ fn request_of(plan: &LaunchPlan, will_wait: bool) -> RunRequest {
         cwd,
         owner,
         started,
+        last_run: _,
         replaces,
         restarts,
         stop,

@@ -81,6 +81,7 @@ fn counts_of(view: &LsView) -> StatusCounts {
     for listed in &view.tasks {
         if listed.task.dead {
             counts.dead += 1;
+            counts.failed += usize::from(listed.task.exit_code != Some(0));
         } else if listed.waiting_for.is_some() {
             counts.waiting += 1;
         } else {

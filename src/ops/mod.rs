@@ -21,11 +21,13 @@ mod events;
 mod everywhere;
 mod explain;
 mod explain_text;
+mod file_tasks;
 mod history;
 mod kill;
 mod launch;
 mod list;
 mod logs;
+mod lost_daemons;
 mod patient_wait;
 mod pending;
 #[cfg(feature = "panel")]
@@ -87,7 +89,7 @@ pub(crate) use succession::OlderDaemon;
 #[cfg(feature = "panel")]
 pub(crate) use task_stream::{task_stream, task_stream_at};
 pub(crate) use undelivered::{Undelivered, undelivered};
-pub(crate) use up::{FileTaskRun, WindowsDown, plan_tasks, windows_down};
+pub(crate) use up::{EarlierRun, FileTaskRun, WindowsDown, plan_tasks, windows_down};
 pub(crate) use wait::{
     CHANNEL, check_texts, find_to_wait, signal_channel, wait, wait_for_channel, wait_for_task,
     wait_of_launch,

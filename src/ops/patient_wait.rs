@@ -5,7 +5,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::error::OpsError;
-use super::wait::{LostDaemons, wait};
+use super::lost_daemons::LostDaemons;
+use super::wait::wait;
 use crate::client::Client;
 use crate::wire::{ConditionFields, NextRestart, OutcomeName, WaitRequest, WaitResult};
 
@@ -24,6 +25,8 @@ pub(crate) enum WaitNews<'a> {
 /// A wait that goes on while the task asks for input, and when the daemon ends.
 pub(super) struct PatientWait<'a> {
     deadline: Option<Instant>,
+    /// How many of the last lines of a failed run are wanted.
+    tail: usize,
     report: &'a dyn Fn(WaitNews<'_>),
     /// The last question that was reported.
     reported: Option<String>,
@@ -33,9 +36,14 @@ pub(super) struct PatientWait<'a> {
 }
 
 impl<'a> PatientWait<'a> {
-    pub(super) fn new(deadline: Option<Instant>, report: &'a dyn Fn(WaitNews<'_>)) -> Self {
+    pub(super) fn new(
+        deadline: Option<Instant>,
+        tail: usize,
+        report: &'a dyn Fn(WaitNews<'_>),
+    ) -> Self {
         Self {
             deadline,
+            tail,
             report,
             reported: None,
             asks: None,
@@ -72,7 +80,7 @@ impl<'a> PatientWait<'a> {
                     .left()
                     .map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
                 through_prompts: true,
-                tail: Some(0),
+                tail: Some(self.tail),
                 says_when_it_begins: request.says_when_it_begins && begun.is_some(),
                 ..request.clone()
             };

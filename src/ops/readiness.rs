@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::after::{Success, ended_as, wait_for_success};
+use super::after::{RunFailure, Success, ended_as, wait_for_success};
 use super::caller::Caller;
 use super::error::{ErrorKind, OpsError};
 use super::list::find_listed;
@@ -14,7 +14,7 @@ use super::session::Session;
 use super::up::{FileTaskRun, TaskPlan};
 use super::wait::{find_to_wait, wait_of_launch};
 use crate::client::{Client, ClientError};
-use crate::model::with_causes;
+use crate::model::{limit_words, with_causes};
 use crate::tmux::Gate;
 use crate::wire::{
     ConditionFields, LaunchedRun, LogRequest, OutcomeName, TaskFields, TaskLog, WaitRequest,
@@ -26,6 +26,8 @@ use crate::wire::{
 pub(crate) struct NotReady {
     /// What happened, in words that follow its name.
     pub(crate) why: String,
+    /// The last lines of its output, where it has ended.
+    pub(crate) tail: Vec<String>,
     /// What the user can do about it.
     pub(crate) hint: Option<String>,
     /// Whether the time was over.
@@ -38,6 +40,7 @@ impl NotReady {
     fn because(why: String) -> Self {
         Self {
             why,
+            tail: Vec::new(),
             hint: None,
             has_timed_out: false,
             asks: None,
@@ -45,7 +48,7 @@ impl NotReady {
     }
 
     fn in_time(limit: Duration, asks: Option<String>) -> Self {
-        let mut why = format!("was not ready after {:.1} s", limit.as_secs_f32());
+        let mut why = format!("was not ready after {}", limit_words(limit));
         if let Some(question) = &asks {
             why = format!("{why}: it asks for input: {question}");
         }
@@ -82,30 +85,35 @@ pub(crate) enum Readiness {
 
 /// Waits until a task of a file is ready, or has failed and no restart follows. A run that was not
 /// started now may have printed the text before its history begins, and is not waited for then.
-/// `limit` is the time that the deadline comes after. `report` is called for what happens meanwhile.
+/// `limit` is the time that the deadline comes after. A failure has the last `tail` lines of the run.
+/// `report` is called for what happens meanwhile.
 pub(crate) async fn wait_until_ready(
     session: &mut Session,
     plan: &TaskPlan,
     started: FileTaskRun,
     deadline: Option<Instant>,
     limit: Duration,
+    tail: usize,
     report: &dyn Fn(WaitNews<'_>),
 ) -> Result<Readiness, NotReady> {
     let (found, ready) = match &plan.ready {
         Some(text) => {
-            let patience = PatientWait::new(deadline, report);
-            let found = wait_for_text(session, text, started, patience).await;
+            let patience = PatientWait::new(deadline, tail, report);
+            let found = wait_for_text(session, text, started, tail, patience).await;
             (found, Readiness::Printed)
         }
         None => {
-            let found = wait_for_success(session, started.window(), deadline, report).await;
+            let found = wait_for_success(session, started.window(), deadline, tail, report).await;
             (found.map(Some), Readiness::Succeeded)
         }
     };
     match found {
         Ok(None) => Ok(Readiness::OutOfSight),
         Ok(Some(Success::Yes)) => Ok(ready),
-        Ok(Some(Success::No(why))) => Err(NotReady::because(why)),
+        Ok(Some(Success::No(RunFailure { why, tail }))) => Err(NotReady {
+            tail,
+            ..NotReady::because(why)
+        }),
         Ok(Some(Success::TimedOut(asks))) => Err(NotReady::in_time(limit, asks)),
         Err(error) if has_disappeared(&error) => {
             Err(NotReady::because("has disappeared".to_owned()))
@@ -124,6 +132,7 @@ async fn wait_for_text(
     session: &mut Session,
     text: &str,
     started: FileTaskRun,
+    tail: usize,
     mut patience: PatientWait<'_>,
 ) -> Result<Option<Success>, OpsError> {
     let name = started.window().to_owned();
@@ -153,7 +162,7 @@ async fn wait_for_text(
                 history_rows: None,
             };
             let log = present_log(session, request).await?;
-            match find_in_log(&log, &listed.task, text, earlier) {
+            match find_in_log(&log, &listed.task, text, tail, earlier) {
                 TextSearch::Ended(success) => return Ok(Some(success)),
                 TextSearch::OutOfSight => return Ok(None),
                 TextSearch::StillPossible => {}
@@ -185,7 +194,10 @@ async fn wait_for_text(
             NextStep::AskHowItEnded => {
                 let listed = find_listed(session, &name).await?;
                 if listed.next_restart.is_none() && listed.task.dead {
-                    return Ok(Some(Success::No(ended_without(&listed.task, text))));
+                    return Ok(Some(Success::No(RunFailure {
+                        why: ended_without(&listed.task, text),
+                        tail: result.tail,
+                    })));
                 }
             }
         }
@@ -208,12 +220,19 @@ fn find_in_log(
     log: &TaskLog,
     task: &TaskFields,
     text: &str,
+    tail: usize,
     earlier_run: Option<u32>,
 ) -> TextSearch {
     if log.lines.iter().any(|line| line.contains(text)) {
         TextSearch::Ended(Success::Yes)
     } else if task.dead {
-        TextSearch::Ended(Success::No(ended_without(task, text)))
+        let with_text = log.lines.iter().filter(|line| !line.trim().is_empty());
+        let mut last: Vec<String> = with_text.rev().take(tail).cloned().collect();
+        last.reverse();
+        TextSearch::Ended(Success::No(RunFailure {
+            why: ended_without(task, text),
+            tail: last,
+        }))
     } else if log.may_lack_beginning && log.run.is_some() && log.run == earlier_run {
         TextSearch::OutOfSight
     } else {
@@ -236,14 +255,18 @@ fn next_step(outcome: OutcomeName) -> NextStep {
     match outcome {
         OutcomeName::Matched => NextStep::Return(Success::Yes),
         OutcomeName::Timeout => NextStep::ReturnTimeout,
-        OutcomeName::Disappeared => NextStep::Return(Success::No("has disappeared".to_owned())),
+        OutcomeName::Disappeared => {
+            let gone = RunFailure::without_output("has disappeared");
+            NextStep::Return(Success::No(gone))
+        }
         OutcomeName::Respawned
         | OutcomeName::AnchorLost
         | OutcomeName::Input
         | OutcomeName::Changed => NextStep::LookAgain,
         OutcomeName::Died | OutcomeName::Exited => NextStep::AskHowItEnded,
         OutcomeName::Bell | OutcomeName::Idle | OutcomeName::Signalled | OutcomeName::Stopped => {
-            NextStep::Return(Success::No("could not be waited for".to_owned()))
+            let lost = RunFailure::without_output("could not be waited for");
+            NextStep::Return(Success::No(lost))
         }
     }
 }
@@ -290,7 +313,7 @@ mod tests {
             exit_code,
             ..TaskFields::default()
         };
-        find_in_log(&log, &task, "ready", Some(2))
+        find_in_log(&log, &task, "ready", 2, Some(2))
     }
 
     #[test]
@@ -300,11 +323,13 @@ mod tests {
         assert_eq!(of_log(&["ready"], Some(1), false), printed);
         assert_eq!(of_log(&["read"], None, false), TextSearch::StillPossible);
         assert_eq!(of_log(&["read"], None, true), TextSearch::OutOfSight);
-        let without = of_log(&[], Some(0), true);
-        let TextSearch::Ended(Success::No(why)) = without else {
+        let without = of_log(&["1", "2", " ", "3"], Some(0), true);
+        let TextSearch::Ended(Success::No(failure)) = without else {
             panic!("{without:?}");
         };
+        let why = &failure.why;
         assert!(why.ends_with("without printing `ready`"), "{why}");
+        assert_eq!(failure.tail, ["2", "3"]);
     }
 
     #[test]

@@ -118,12 +118,13 @@ pub(crate) async fn run(mut session: Session, options: RunOptions) -> Result<Sta
         gate: gate.as_ref().map(|gate| gate.path().to_owned()),
         root: session.project.clone(),
         started: clock::now().wall,
+        last_run: 0,
         replaces: options.replaces,
         restarts: options.restart.map(|policy| LaunchRestarts {
             policy,
             kept: session.paths.kept_environments(),
         }),
-        stop: options.stop,
+        stop: with_default_limit(options.stop)?,
     };
     let will_wait = options.wait != LaunchWait::No;
     // The environment of a task that may be restarted is kept among the session's files: its name is
@@ -217,6 +218,14 @@ fn close_gate(session: &Session) -> Result<Gate, OpsError> {
         folder: folder.clone(),
         source,
     })
+}
+
+/// Returns how a run is ended: a time limit of the configuration applies to what has none.
+pub(super) fn with_default_limit(stop: StopSettings) -> Result<StopSettings, OpsError> {
+    Ok(stop.or(StopSettings {
+        kill_after: config::load(&lookup)?.stop.kill_after,
+        ..StopSettings::default()
+    }))
 }
 
 /// Returns the task's environment: the caller's or tmux's, with the given variables added.

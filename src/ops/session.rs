@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::error::OpsError;
+use super::lost_daemons::LostDaemons;
 use super::{lookup, session_name};
 use crate::client::{Client, ClientError, NamedAnswer, Start, connect_or_start};
 use crate::clock;
@@ -63,6 +64,9 @@ pub(crate) struct Session {
     pub(crate) is_daemon_silent: bool,
     /// Whether the name is resolved.
     is_name_resolved: bool,
+    /// Whether the command line names a tmux program, which is checked even if a daemon makes it
+    /// unnecessary.
+    has_program_option: bool,
     /// The daemon's socket, for whoever checks that the daemon answers.
     socket: Arc<Mutex<PathBuf>>,
 }
@@ -112,6 +116,7 @@ impl Session {
             daemon_version: None,
             is_daemon_silent: false,
             is_name_resolved: false,
+            has_program_option: choice.server.program.is_some(),
             socket,
         })
     }
@@ -127,6 +132,7 @@ impl Session {
             daemon_version: self.daemon_version.clone(),
             is_daemon_silent: false,
             is_name_resolved: self.is_name_resolved,
+            has_program_option: self.has_program_option,
             socket: Arc::new(Mutex::new(self.paths.socket())),
         }
     }
@@ -134,6 +140,7 @@ impl Session {
     /// Resolves the name. The daemon knows it; without one tmux is asked once: the session may have
     /// been renamed.
     pub(crate) async fn resolve_name(&mut self) -> Result<(), OpsError> {
+        self.check_program_option()?;
         self.is_name_resolved = true;
         match Client::connect(&self.paths.socket()).await {
             Ok(mut daemon) => {
@@ -150,6 +157,13 @@ impl Session {
                 learnt
             }
             Err(ClientError::NoDaemon) => {
+                if self.server.is_program_named() {
+                    // The command itself reports a program that does not answer.
+                    if let Ok(checked) = timeout(ANSWERS_WITHIN, self.server.check_version()).await
+                    {
+                        checked?;
+                    }
+                }
                 let resolved = resolve_name(&self.server, &self.name);
                 // The command itself reports why tmux does not answer.
                 let Ok(Ok(resolved)) = timeout(ANSWERS_WITHIN, resolved).await else {
@@ -172,6 +186,14 @@ impl Session {
                 | ClientError::Unexpected,
             ) => Ok(()),
         }
+    }
+
+    /// Checks that the program which the command line names exists.
+    fn check_program_option(&self) -> Result<(), OpsError> {
+        if self.has_program_option {
+            self.server.check_program()?;
+        }
+        Ok(())
     }
 
     /// Asks the daemon for the session's present name.
@@ -241,6 +263,7 @@ impl Session {
 
     /// Sends the daemon a request that may be repeated; `None` when no daemon runs any more.
     pub(crate) async fn ask(&self, request: &Request) -> Result<Option<Response>, OpsError> {
+        let mut lost = LostDaemons::default();
         loop {
             let Some(mut daemon) = self.daemon().await? else {
                 return Ok(None);
@@ -250,9 +273,8 @@ impl Session {
                     self.client.replace(Some(daemon));
                     return Ok(Some(response));
                 }
-                // It was stopping when it was found.
-                Err(ClientError::Left) => {}
-                Err(error) => return Err(error.into()),
+                // It may have been stopping when it was found.
+                Err(error) => lost.repeat_after(error, || self.paths.log())?,
             }
         }
     }
@@ -292,6 +314,10 @@ impl Session {
         request: &Request,
         repeatable: Repeatable,
     ) -> Result<Option<Response>, OpsError> {
+        if !self.is_name_resolved {
+            self.check_program_option()?;
+        }
+        let mut lost = LostDaemons::default();
         while !self.is_name_resolved {
             let Ok(mut daemon) = Client::connect(&self.paths.socket()).await else {
                 self.resolve_name().await?;
@@ -315,8 +341,6 @@ impl Session {
                 Ok(NamedAnswer::Elsewhere(start_name)) if self.paths.start_name != start_name => {
                     self.use_files_of(&start_name)?;
                 }
-                // It was stopping when it was found.
-                Err(ClientError::Left) if repeatable == Repeatable::Yes => {}
                 // An older daemon does not know such requests, and has done nothing.
                 Err(ClientError::Refused(refusal))
                     if matches!(refusal.kind, RefusalKind::Version | RefusalKind::Usage) =>
@@ -325,6 +349,10 @@ impl Session {
                     self.resolve_name().await?;
                 }
                 Ok(NamedAnswer::Elsewhere(_)) => self.resolve_name().await?,
+                // It may have been stopping when it was found.
+                Err(error) if repeatable == Repeatable::Yes => {
+                    lost.repeat_after(error, || self.paths.log())?;
+                }
                 Err(error) => return Err(error.into()),
             }
         }

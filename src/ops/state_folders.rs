@@ -10,7 +10,7 @@ use super::session::Session;
 use crate::config;
 use crate::daemon::is_held;
 use crate::feed::{ReadProgress, Retention, load_saved};
-use crate::model::{Millis, SessionLife};
+use crate::model::{Millis, SessionLife, with_causes};
 use crate::paths::{Paths, name_in};
 use crate::tmux::{self, MarkedSession};
 use crate::{clock, files, process};
@@ -94,7 +94,7 @@ fn examine(
     let used_at = used_at.or_else(|| written_at(&path));
     let use_of_it = match saved {
         _ if is_held(&paths.lock()) || is_held(&paths.state_lock()) => FolderUse::Daemon,
-        Err(damaged) => FolderUse::Unknown(damaged.to_string()),
+        Err(damaged) => FolderUse::Unknown(with_causes(&damaged)),
         Ok(None) if has_only_runs(&paths) => FolderUse::None,
         Ok(None) => FolderUse::Unknown("it has no saved snapshot of its session".to_owned()),
         Ok(Some(saved)) => {
@@ -147,19 +147,30 @@ fn is_running(life: &SessionLife) -> bool {
 }
 
 /// Returns whether a folder without a session has something unread. What is older than a consumer's
-/// keep time does not count.
+/// keep time does not count, if it is by the feed's clock as well, which nobody can set.
 fn unread(paths: &Paths, retention: &Retention) -> FolderUse {
-    let progress = ReadProgress::load(&paths.feed(), &paths.consumers(), &paths.last_reader());
+    let progress = ReadProgress::load(
+        &paths.feed(),
+        &paths.consumers(),
+        &paths.last_reader(),
+        &clock::boot_time(),
+    );
     let mut progress = match progress {
         Ok(progress) => progress,
-        Err(error) => return FolderUse::Unknown(error.to_string()),
+        Err(error) => return FolderUse::Unknown(with_causes(&error)),
     };
-    let now = clock::now().wall;
-    let is_recent = |at: Millis| now - at <= retention.consumer_age;
+    let (now, counted) = (clock::now().wall, progress.counted);
+    let is_within = |age: Millis| age <= retention.consumer_age;
+    let is_recent = |at: Millis, noted: Option<Millis>| {
+        let noted = counted.zip(noted);
+        is_within(now - at) || noted.is_some_and(|(counted, at)| is_within(counted.now - at))
+    };
     progress
         .consumers
-        .retain(|consumer| is_recent(consumer.used_at));
-    let is_unread = progress.has_unread() && progress.feed.last_follow_up_at.is_some_and(is_recent);
+        .retain(|consumer| is_recent(consumer.used_at, consumer.used_after));
+    let last = progress.feed.last_follow_up_at;
+    let is_unread = progress.has_unread()
+        && last.is_some_and(|at| is_recent(at, counted.and_then(|counted| counted.last_follow_up)));
     if is_unread {
         FolderUse::Unread
     } else {

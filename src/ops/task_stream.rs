@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::error::OpsError;
+use super::lost_daemons::LostDaemons;
 use super::session::{Session, SessionChoice};
 use crate::client::{Client, ClientError};
 use crate::tmux::ServerChoice;
@@ -11,13 +12,13 @@ use crate::wire::{Filter, Kind, LiveRecord, ReaderStart, Request, Response};
 /// Subscribes to the session's tasks. Starts a daemon if none runs. Returns the stream, whose lines
 /// [`Client::line`] returns, and the session's present name.
 pub(crate) async fn task_stream(session: &Session) -> Result<(Client, String), OpsError> {
+    let mut lost = LostDaemons::default();
     loop {
         let daemon = session.daemon_or_start().await?;
         let mut daemon = daemon.ok_or_else(|| session.no_daemon())?;
         match subscribe(&mut daemon).await {
-            // It was stopping when it was found.
-            Err(ClientError::Left) => {}
-            Err(error) => return Err(error.into()),
+            // It may have been stopping when it was found.
+            Err(error) => lost.repeat_after(error, || session.paths.log())?,
             Ok(name) => return Ok((daemon, name)),
         }
     }

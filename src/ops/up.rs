@@ -1,17 +1,19 @@
-//! The tasks of a file: which are to be started, and how.
+//! The tasks of a file: which are to be started.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::caller::Caller;
+use crate::config::TaskEntry;
+
+use super::again::find_record;
 use super::error::OpsError;
+use super::file_tasks::{options_of, select};
 use super::list::list;
-use super::run::{LaunchWait, RunOptions, StartedRun, run};
+use super::run::{LaunchWait, RunOptions, StartedRun, run, with_default_limit};
 use super::session::Session;
 use crate::client::Client;
-use crate::config::{self, TASK_FILE, TaskEntry};
-use crate::model::Replaces;
-use crate::tmux::{CommandWords, Gate, LaunchError};
+use crate::model::{Replaces, StopSettings, TaskRestarts};
+use crate::tmux::{CommandWords, Gate, LaunchError, RecordedCommand, digest_of};
 use crate::wire::{LaunchedRun, LsView, TaskFields};
 
 /// A task of a file.
@@ -22,56 +24,47 @@ pub(crate) struct TaskPlan {
     pub(crate) after: Vec<String>,
     /// The text of its output that says that it is ready.
     pub(crate) ready: Option<String>,
+    /// Whether the user has named it: then it runs again although it has finished.
+    is_named: bool,
     options: RunOptions,
 }
 
 /// What is to be done for a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// It runs already with the same command in the same directory.
-    Runs {
-        window: String,
-        /// The number of its run.
-        run: Option<u32>,
-    },
+    /// It was started before with the same command in the same directory.
+    Before(EarlierRun),
     /// It is to be started, if there is still no other run than those that may be replaced.
     Needed(Replaces),
 }
 
-/// Returns the tasks of the file, each after those that it starts after. Without a file, it is the one
-/// of the project.
+/// A run of a task that was started before, with the command and the directory of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EarlierRun {
+    pub(crate) window: String,
+    /// Its number.
+    pub(super) run: Option<u32>,
+    /// Whether it has ended with code 0, and nothing more is expected of the task. Else it runs.
+    pub(crate) has_finished: bool,
+    /// The keys whose values in the file are not those that it runs with.
+    pub(crate) outdated: Vec<&'static str>,
+}
+
+/// Returns the tasks of `[FILE] [NAME...]`, each after those that it starts after, with those that the
+/// named ones need.
 pub(crate) async fn plan_tasks(
     session: &Session,
-    file: Option<PathBuf>,
+    words: Vec<PathBuf>,
 ) -> Result<Vec<TaskPlan>, OpsError> {
-    let tasks = config::read_tasks(&locate(session, file)?).map_err(OpsError::Config)?;
+    let selected = select(session, words)?;
     let mut plans = Vec::new();
-    for task in tasks {
-        let TaskEntry {
-            name,
-            command,
-            cwd,
-            env,
-            restart,
-            stop,
-            after,
-            ready,
-        } = task;
-        let cwd = cwd.resolve(&name).map_err(OpsError::Config)?;
-        let options = RunOptions {
-            name: name.clone(),
-            cwd: Some(cwd),
-            is_env_clean: false,
-            env,
-            command: command.into_iter().map(Into::into).collect(),
-            replaces: Replaces::Ended,
-            owner: Caller::of_environment().owner,
-            wait: LaunchWait::No,
-            restart,
-            stop,
-        };
+    for task in selected.with_needed() {
+        let (name, after, ready) = (task.name.clone(), task.after.clone(), task.ready.clone());
+        let mut options = options_of(task)?;
+        options.stop = with_default_limit(options.stop)?;
         options.check()?;
         plans.push(TaskPlan {
+            is_named: selected.names.contains(&name),
             name,
             after,
             ready,
@@ -90,22 +83,22 @@ pub(crate) struct WindowsDown {
     pub(crate) ambiguous: Vec<LaunchError>,
 }
 
-/// Returns the windows of the file's tasks that exist, in the groups in which they are to be ended: each
-/// task after those that were started after it. What a launch would not take for a task is none: ending
-/// it would end a user's program.
+/// Returns the windows of the tasks of `[FILE] [NAME...]` that exist, in the groups in which they are to
+/// be ended: each task after those that were started after it. What a launch would not take for a task
+/// is none: ending it would end a user's program.
 pub(crate) async fn windows_down(
     session: &mut Session,
-    file: Option<PathBuf>,
+    words: Vec<PathBuf>,
 ) -> Result<WindowsDown, OpsError> {
-    let tasks = config::read_tasks(&locate(session, file)?).map_err(OpsError::Config)?;
+    let selected = select(session, words)?;
     let view = list(session).await?;
     let mut down = WindowsDown {
         groups: Vec::new(),
         ambiguous: Vec::new(),
     };
-    for group in groups_down(&tasks) {
+    for group in groups_down(&selected.all) {
         let mut windows = Vec::new();
-        for name in group {
+        for name in group.into_iter().filter(|name| selected.is_named(name)) {
             match find(&view, name) {
                 Ok(found) => windows.extend(found.map(|task| task.window_id.clone())),
                 Err(error) => down.ambiguous.push(error),
@@ -159,26 +152,23 @@ fn find<'a>(view: &'a LsView, name: &str) -> Result<Option<&'a TaskFields>, Laun
     }
 }
 
-fn locate(session: &Session, file: Option<PathBuf>) -> Result<PathBuf, OpsError> {
-    let file = file.unwrap_or_else(|| {
-        let folder = session.project.as_deref().unwrap_or(Path::new(""));
-        folder.join(TASK_FILE)
-    });
-    std::path::absolute(file).map_err(|error| OpsError::NoDirectory { error, hint: None })
-}
-
 impl TaskPlan {
     /// Returns what is to be done, given the tasks that there are.
     ///
     /// # Errors
     ///
     /// When several windows have its name.
-    pub(crate) fn start(&self, view: &LsView) -> Result<Start, LaunchError> {
+    fn start(&self, view: &LsView) -> Result<Start, LaunchError> {
         let command = CommandWords::from_words(self.options.command.clone()).shown_bounded();
         let cwd = self.options.cwd.as_ref().and_then(|cwd| cwd.to_str());
-        let Some(task) = find(view, &self.name)?.filter(|task| !task.dead) else {
+        let Some(task) = find(view, &self.name)? else {
             return Ok(Start::Needed(Replaces::Ended));
         };
+        // Where it has a text that says that it is ready, it is to run.
+        let has_finished = task.dead && task.exit_code == Some(0) && self.ready.is_none();
+        if task.dead && (!has_finished || self.is_named) {
+            return Ok(Start::Needed(Replaces::Ended));
+        }
         let shown = task.current_command.as_deref();
         let has_command = shown.is_some_and(|shown| {
             // A long one is shown in part.
@@ -188,28 +178,69 @@ impl TaskPlan {
                     .is_some_and(|part| command.starts_with(part))
         });
         if has_command && task.task_cwd.as_deref() == cwd {
-            return Ok(Start::Runs {
+            let restart = task.restarts.as_ref();
+            let restart = restart.map(|restarts| TaskRestarts::from(restarts).policy);
+            let stop = task.stop.as_ref().map(StopSettings::from);
+            let (stop, wanted) = (stop.unwrap_or_default(), &self.options.stop);
+            let outdated = [
+                ("restart", restart != self.options.restart),
+                ("stop-signal", stop.signal != wanted.signal),
+                ("grace", stop.grace != wanted.grace),
+                ("parent-only", stop.parent_only != wanted.parent_only),
+                ("kill-after", stop.kill_after != wanted.kill_after),
+            ];
+            let outdated = outdated.into_iter().filter(|(_, is_other)| *is_other);
+            return Ok(Start::Before(EarlierRun {
                 window: task.window_id.clone(),
                 run: task.run,
-            });
+                has_finished,
+                outdated: outdated
+                    .filter(|_| !has_finished)
+                    .map(|(key, _)| key)
+                    .collect(),
+            }));
         }
-        Ok(Start::Needed(
-            task.pane_pid.map_or(Replaces::Ended, Replaces::EndedOr),
-        ))
+        Ok(Start::Needed(match task.pane_pid {
+            Some(pid) if !task.dead => Replaces::EndedOr(pid),
+            Some(_) | None => Replaces::Ended,
+        }))
+    }
+
+    /// Adds whether the earlier run has other variables than the file says, and decides whether one that
+    /// has finished has to run again for that.
+    async fn compare_variables(
+        &self,
+        session: &mut Session,
+        earlier: EarlierRun,
+    ) -> Result<Start, OpsError> {
+        let mut earlier = earlier;
+        let record = find_record(session, &earlier.window).await?.record;
+        let record = record.as_deref().and_then(RecordedCommand::decode);
+        let wanted = digest_of(&self.options.env);
+        let is_other = match record {
+            Some(RecordedCommand {
+                env_digest: Some(digest),
+                ..
+            }) => wanted != Some(digest),
+            Some(record) => record.had_env != wanted.is_some(),
+            None => wanted.is_some(),
+        };
+        if is_other && earlier.has_finished {
+            return Ok(Start::Needed(Replaces::Ended));
+        }
+        if is_other {
+            earlier.outdated.insert(0, "env");
+        }
+        Ok(Start::Before(earlier))
     }
 }
 
-/// A task of a file that runs.
+/// A task of a file that runs, or has finished.
 #[derive(Debug)]
 pub(crate) enum FileTaskRun {
     /// It was started now.
     Now(Box<StartedRun>),
-    /// It ran already with the same command in the same directory.
-    Before {
-        window: String,
-        /// The number of its run.
-        run: Option<u32>,
-    },
+    Before(EarlierRun),
 }
 
 impl FileTaskRun {
@@ -217,7 +248,7 @@ impl FileTaskRun {
     pub(crate) fn window(&self) -> &str {
         match self {
             Self::Now(started) => &started.run.window_id,
-            Self::Before { window, .. } => window,
+            Self::Before(earlier) => &earlier.window,
         }
     }
 
@@ -225,7 +256,7 @@ impl FileTaskRun {
     pub(super) fn earlier_run(&self) -> Option<u32> {
         match self {
             Self::Now(_) => None,
-            Self::Before { run, .. } => *run,
+            Self::Before(earlier) => earlier.run,
         }
     }
 
@@ -245,7 +276,7 @@ impl FileTaskRun {
 /// How often a task may change between a look at it and its launch.
 const LOOKS: usize = 10;
 
-/// Starts a task of a file unless it runs already. `seen` are the tasks as they were just now, if that
+/// Starts a task of a file unless it runs already or has finished. `seen` are the tasks as they were just now, if that
 /// is known; `will_wait` says that it will be waited for. Of several commands that start a task at the
 /// same time, one does, and the others find that it runs.
 pub(crate) async fn start_one(
@@ -257,12 +288,15 @@ pub(crate) async fn start_one(
     let mut seen = seen.map(|seen| plan.start(seen)).transpose()?;
     let mut failed = None;
     for _ in 0..LOOKS {
-        let start = match seen.take() {
+        let mut start = match seen.take() {
             Some(start) => start,
             None => plan.start(&list(session).await?)?,
         };
+        if let Start::Before(earlier) = start {
+            start = plan.compare_variables(session, earlier).await?;
+        }
         let replaces = match start {
-            Start::Runs { window, run } => return Ok(FileTaskRun::Before { window, run }),
+            Start::Before(earlier) => return Ok(FileTaskRun::Before(earlier)),
             Start::Needed(replaces) => replaces,
         };
         if let Some((tried, error)) = failed.take()
@@ -292,6 +326,7 @@ pub(crate) async fn start_one(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config;
     use crate::model::Task;
     use crate::model::test_notation::task;
     use crate::wire::LsTask;

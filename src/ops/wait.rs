@@ -15,26 +15,6 @@ use crate::wire::{
 /// The condition of a wait on a channel.
 pub(crate) const CHANNEL: &str = "channel";
 
-/// How many daemons may end during a wait before it fails.
-const MOST_LOST: usize = 5;
-
-/// How many daemons have ended during a wait.
-#[derive(Debug, Default)]
-pub(super) struct LostDaemons(usize);
-
-impl LostDaemons {
-    /// Whether a wait that can begin again goes on after this error: its daemon has ended, and the next
-    /// one may stay.
-    pub(super) fn goes_on_after(&mut self, error: &OpsError) -> bool {
-        let has_ended = matches!(error, OpsError::Client(ClientError::Left));
-        if !has_ended || self.0 >= MOST_LOST {
-            return false;
-        }
-        self.0 += 1;
-        true
-    }
-}
-
 /// Returns a daemon to wait with, and the window of the task of this name. If the task does not
 /// exist, no daemon is started.
 pub(crate) async fn find_to_wait(
@@ -84,7 +64,11 @@ pub(crate) async fn wait_for_task(
         says_when_it_begins: true,
         ..request.clone()
     });
-    match session.ask_first(&named, Repeatable::Yes).await? {
+    let answer = session.ask_first(&named, Repeatable::Yes).await;
+    if let Err(OpsError::Client(ClientError::LeftWait)) = answer {
+        return Err(OpsError::LeftWait(request.task));
+    }
+    match answer? {
         Some(Response::Waited(result)) => return Ok(result),
         Some(_) => return Err(ClientError::Unexpected.into()),
         None => {}
@@ -146,20 +130,4 @@ pub(crate) async fn wait_for_channel(
 pub(crate) async fn signal_channel(session: &Session, channel: &str) -> Result<(), OpsError> {
     tmux::signal_channel(&mut session.connection(), channel).await?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wait_outlives_a_few_daemons_and_no_other_error() {
-        let mut lost = LostDaemons::default();
-        let left = OpsError::Client(ClientError::Left);
-        for _ in 0..MOST_LOST {
-            assert!(!lost.goes_on_after(&OpsError::Client(ClientError::Unexpected)));
-            assert!(lost.goes_on_after(&left));
-        }
-        assert!(!lost.goes_on_after(&left));
-    }
 }

@@ -16,10 +16,10 @@ pub(super) enum Group {
     Failed,
     /// It runs, has been silent for long, and nothing says whether it waits.
     Stalled,
-    /// It ended with code 0.
-    Done,
     /// It runs.
     Running,
+    /// It ended with code 0.
+    Done,
     /// A shell that runs: a window that was opened without a command.
     Shell,
 }
@@ -29,8 +29,8 @@ impl Group {
         Self::Ask,
         Self::Failed,
         Self::Stalled,
-        Self::Done,
         Self::Running,
+        Self::Done,
         Self::Shell,
     ];
 
@@ -40,7 +40,7 @@ impl Group {
             TaskStateName::Killed => Self::Failed,
             TaskStateName::Exited if listed.task.exit_code == Some(0) => Self::Done,
             TaskStateName::Exited => Self::Failed,
-            TaskStateName::Running | TaskStateName::Stalled if listed.task.shell => Self::Shell,
+            TaskStateName::Shell => Self::Shell,
             TaskStateName::Stalled => Self::Stalled,
             TaskStateName::Running => Self::Running,
         }
@@ -73,7 +73,8 @@ impl Group {
     /// The word after this number of its tasks.
     pub(super) fn counted(self, n: usize) -> &'static str {
         match self {
-            Self::Ask => "ask",
+            Self::Ask if n == 1 => "needs you",
+            Self::Ask => "need you",
             Self::Failed => "failed",
             Self::Stalled => "stalled",
             Self::Done => "done",

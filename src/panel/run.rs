@@ -23,7 +23,7 @@ use super::state::{Scope, State};
 use super::task_stream::{Incoming, TaskStream, follow};
 use super::work::{ANSWERS_WITHIN, EffectResult, at, perform};
 use crate::clock;
-use crate::model::{Millis, text};
+use crate::model::{Millis, text, with_causes};
 use crate::ops::{self, Attachment, OpsError, Session, SessionChoice};
 
 /// The shortest time between two frames, so that a storm of changes does not become one of frames.
@@ -284,7 +284,7 @@ impl Panel {
                     return Ok(());
                 }
                 Ok(output) => text::one_line(&output.stderr, MESSAGE_CHARS),
-                Err(error) => format!("could not start tmux: {error}"),
+                Err(error) => format!("could not start tmux: {}", with_causes(&error)),
             };
             self.state.say(Err(result));
             return Ok(());
@@ -299,8 +299,10 @@ impl Panel {
         let effects = self.state.on_size(self.screen.size()?);
         self.begin(effects);
         if let Err(error) = status {
-            self.state
-                .say(Err(format!("could not start tmux: {error}")));
+            self.state.say(Err(format!(
+                "could not start tmux: {}",
+                with_causes(&error)
+            )));
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use super::board::{SessionKey, SessionName};
 use super::state::ONLY;
 use super::work::{ANSWERS_WITHIN, text_of};
 use crate::client::Client;
+use crate::model::with_causes;
 use crate::ops::{OpsError, Session, SessionChoice, task_stream};
 use crate::wire::{LiveRecord, LsTask, StreamRecord};
 
@@ -120,7 +121,7 @@ pub(super) async fn read(
         let line = match client.line().await {
             Ok(Some(line)) => line,
             Ok(None) => return "the daemon has stopped; connecting again".to_owned(),
-            Err(error) => return format!("{error}; connecting again"),
+            Err(error) => return format!("{}; connecting again", with_causes(&error)),
         };
         // Lines of later versions are passed over.
         if let Ok(StreamRecord::Live(LiveRecord::Tasks {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep_until, timeout};
 
 use super::effect::{ActionReport, Effect};
-use crate::model::{Replaces, StopSettings, text, with_causes};
+use crate::model::{text, with_causes};
 use crate::ops::{
     self, Attachment, Caller, EndWatch, LaunchWait, OpsError, RunOptions, Session, StopChoice,
 };
@@ -114,21 +114,15 @@ pub(super) async fn perform(session: Rc<Session>, effect: Effect) -> EffectResul
 }
 
 async fn rerun(session: &Session, window: String) -> Result<(), OpsError> {
-    let last = RunOptions {
-        name: window,
-        cwd: None,
-        is_env_clean: false,
-        env: Vec::new(),
-        command: Vec::new(),
-        replaces: Replaces::Any,
-        owner: None,
-        wait: LaunchWait::No,
-        restart: None,
-        stop: StopSettings::default(),
-    };
     let mut session = session.for_request();
-    let options = ops::run_again(&mut session, last).await?;
-    ops::run(session, options).await.map(drop)
+    for options in ops::plan_restarts(&mut session, vec![window], LaunchWait::No).await? {
+        let options = RunOptions {
+            owner: None,
+            ..options
+        };
+        ops::run(session.for_request(), options).await?;
+    }
+    Ok(())
 }
 
 /// Returns a result, or `None` when it takes too long.

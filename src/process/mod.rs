@@ -57,6 +57,33 @@ pub(crate) fn started_at(pid: u32) -> Option<Millis> {
     boot_time()?.checked_add(Millis::try_from(since_boot).ok()?)
 }
 
+/// Returns what tells a process from a later one with its pid: when it started, and the namespace of
+/// pids in which the pid is its; `None` where it is gone or the system does not report it (only Linux
+/// does, in `/proc`).
+#[must_use]
+pub(crate) fn identity(pid: u32) -> Option<String> {
+    let ticks: u64 = stat(pid)?.field(22)?.parse().ok()?;
+    Some(format!("{ticks} {}", pid_namespace()?))
+}
+
+/// Whether the process of this pid and [`identity`] still runs; true if that cannot be known. Without
+/// an identity, whether some process has the pid.
+#[must_use]
+pub(crate) fn may_run(pid: u32, identified: &str) -> bool {
+    let namespace = identified.split_once(' ').map(|(_, namespace)| namespace);
+    match (namespace, pid_namespace()) {
+        // Of a container, or of the host: its pids are not ours.
+        (Some(theirs), Some(ours)) if theirs != ours => true,
+        (Some(_), Some(_)) => identity(pid).is_some_and(|now| now == identified),
+        (None, _) | (_, None) => exists(pid),
+    }
+}
+
+fn pid_namespace() -> Option<String> {
+    let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(link.to_str()?.to_owned())
+}
+
 /// Returns how a process ended that its parent has not reaped yet; `None` where it runs, is gone,
 /// or belongs to another user (the kernel shows 0 then).
 #[must_use]
@@ -144,6 +171,21 @@ fn boot_time() -> Option<Millis> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_process_with_the_same_pid_is_not_the_one_that_was_noted() {
+        let pid = std::process::id();
+        let ours = identity(pid).unwrap();
+        assert!(may_run(pid, &ours));
+        let (started, namespace) = ours.split_once(' ').unwrap();
+        let earlier = started.parse::<u64>().unwrap() - 1;
+        assert!(!may_run(pid, &format!("{earlier} {namespace}")));
+        assert!(!may_run(0x7fff_fff0, &ours));
+        // Of another namespace nothing is known; without an identity only the pid.
+        assert!(may_run(0x7fff_fff0, "1 pid:[1]"));
+        assert!(may_run(pid, ""));
+        assert!(!may_run(0x7fff_fff0, ""));
+    }
 
     #[test]
     fn our_own_start_is_before_now_and_after_boot() {

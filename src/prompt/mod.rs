@@ -30,7 +30,7 @@ use std::time::Duration;
 
 pub use user_rules::UserRules;
 
-use crate::model::{Foreground, Prompt, PromptKind, Screen, TtyEvidence, TtyUse, text};
+use crate::model::{Foreground, Prompt, PromptKind, Screen, Task, TtyEvidence, TtyUse, text};
 use cursor_context::{CursorContext, is_blank};
 use line::Ask;
 use numbered::is_numbered;
@@ -145,6 +145,38 @@ pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, user_rules: &UserR
         judgement.found.is_some().then_some(judgement)
     });
     others.next().unwrap_or(judgement)
+}
+
+/// The same for a task. In a shell, a user has typed the command: a program that copies what is typed,
+/// or that has printed nothing since, does not ask the user for anything.
+#[must_use]
+pub fn judge_task(
+    task: &Task,
+    terminal: Option<&TtyEvidence>,
+    user_rules: &UserRules,
+) -> Judgement {
+    let judgement = judge(&task.screen, terminal, user_rules);
+    let is_of_user = |terminal: &TtyEvidence| {
+        let has_printed_nothing = |found: &PromptMatch| {
+            let line = task.screen.rows.get(found.row);
+            !found.is_question
+                && line.is_none_or(|line| shell_prompts::is_command_of(line, &terminal.programs))
+        };
+        terminal.canonical == Some(true)
+            && terminal.echo != Some(false)
+            && judgement.found.as_ref().is_some_and(|found| {
+                shell_prompts::copy_input(&terminal.programs) || has_printed_nothing(found)
+            })
+    };
+    if task.shell && terminal.is_some_and(is_of_user) {
+        return Judgement {
+            found: None,
+            rule: "reads what a user types into a shell",
+            row: judgement.row,
+            is_settled: true,
+        };
+    }
+    judgement
 }
 
 fn judge_rows(

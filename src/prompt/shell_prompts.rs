@@ -24,6 +24,86 @@ pub(super) fn follows_a_file(programs: &[String]) -> bool {
     programs.any(|program| ["tail", "multitail"].contains(&program.as_str()))
 }
 
+/// Programs that only copy, count or change what they read.
+const FILTERS: &[&str] = &[
+    "awk",
+    "base32",
+    "base64",
+    "cat",
+    "cksum",
+    "cmp",
+    "column",
+    "comm",
+    "csplit",
+    "cut",
+    "dd",
+    "diff",
+    "expand",
+    "fgrep",
+    "fmt",
+    "fold",
+    "gawk",
+    "grep",
+    "egrep",
+    "gunzip",
+    "gzip",
+    "head",
+    "hexdump",
+    "iconv",
+    "join",
+    "jq",
+    "mawk",
+    "md5sum",
+    "nl",
+    "od",
+    "paste",
+    "pr",
+    "rev",
+    "rg",
+    "sed",
+    "sha1sum",
+    "sha224sum",
+    "sha256sum",
+    "sha384sum",
+    "sha512sum",
+    "shuf",
+    "sort",
+    "split",
+    "sponge",
+    "sum",
+    "tac",
+    "tail",
+    "tee",
+    "tr",
+    "ts",
+    "tsort",
+    "unexpand",
+    "uniq",
+    "wc",
+    "xargs",
+    "xxd",
+    "xz",
+    "zcat",
+    "zstd",
+];
+
+/// Whether these programs only copy, count or change what they read, in a shell that waits for them.
+pub(super) fn copy_input(programs: &[String]) -> bool {
+    let is_filter = |program: &String| FILTERS.contains(&program.as_str());
+    let is_shell = |program: &str| command_reader(program) == Some(CommandReader::Shell);
+    programs.iter().any(is_filter)
+        && programs
+            .iter()
+            .all(|program| is_filter(program) || is_shell(program))
+}
+
+/// Whether the line has the name of one of these programs as its command, so that it is what a user has
+/// typed: `$ ./copy -x`.
+pub(super) fn is_command_of(line: &str, programs: &[String]) -> bool {
+    let mut words = line.split([' ', '/', '|', ';', '&', '(']).skip(1);
+    words.any(|word| programs.iter().any(|program| program == word))
+}
+
 /// Whether the line is what an interpreter shows while it waits for a command: at most one word,
 /// and a mark.
 pub(super) fn is_idle_prompt(line: &str) -> bool {

@@ -443,6 +443,49 @@ fn judged(text: &str, is_alternate: bool, terminal: &TtyEvidence) -> Option<Prom
 }
 
 #[test]
+fn what_a_user_types_into_a_shell_is_not_asked_for() {
+    let asked = |kind: &str, text: &str, programs: &[&str]| {
+        let mut task = crate::model::test_notation::task(&format!("@1#1 a running{kind}"));
+        task.screen = with_cursor(text, false);
+        let terminal = TtyEvidence {
+            programs: programs.iter().map(|name| (*name).to_owned()).collect(),
+            ..command()
+        };
+        let judgement = judge_task(&task, Some(&terminal), &UserRules::default());
+        judgement.found.map(|found| found.prompt.text)
+    };
+    for (text, programs) in [
+        ("~$ cat\n▮", &["cat"][..]),
+        ("~$ cat\nhello\nhello\nSure? [y/N]\n▮", &["cat"]),
+        ("~$ cat\nhalf a li▮", &["cat"]),
+        ("~$ sort | tee sorted\n▮", &["sort", "tee"]),
+        ("~$ while true; do wc -l; done\n▮", &["bash", "wc"]),
+        ("~$ ./copy -x\n▮", &["copy"]),
+        ("~$ make && /srv/bin/copy\n▮", &["copy"]),
+        ("▮", &["copy"]),
+    ] {
+        assert_eq!(asked(" shell", text, programs), None, "{text}");
+        assert!(asked("", text, programs).is_some(), "{text}");
+    }
+    for (text, programs, prompt) in [
+        ("~$ ./deploy\nName: ▮", &["deploy"][..], "Name:"),
+        ("~$ ./deploy\nwhich host\n▮", &["deploy"], "which host"),
+        (
+            "~$ ./deploy\nGo on with deploy? [y/N]\n▮",
+            &["deploy"],
+            "Go on with deploy? [y/N]",
+        ),
+        (
+            "~$ yes | ./deploy | cat\nHost? ▮",
+            &["deploy", "cat"],
+            "Host?",
+        ),
+    ] {
+        assert_eq!(asked(" shell", text, programs).as_deref(), Some(prompt));
+    }
+}
+
+#[test]
 fn what_may_be_a_line_of_a_log_is_a_question_only_after_a_while() {
     let threaded = TtyEvidence {
         reader_has_threads: true,

@@ -14,14 +14,16 @@ pub enum Notification {
     WindowClose(WindowId),
     /// A window was created in another session.
     UnlinkedWindowAdd(WindowId),
-    /// A window was renamed, in this session or another one.
+    /// A window of the client's session was renamed.
     WindowRenamed(WindowId),
+    /// A window of other sessions only was renamed.
+    UnlinkedWindowRenamed(WindowId),
     /// The panes of a window were moved or resized.
     LayoutChange(WindowId),
     /// The client is attached to this session from now on.
     SessionChanged(SessionId),
     /// A session was renamed.
-    SessionRenamed,
+    SessionRenamed(SessionId),
     /// A session was created or destroyed.
     SessionsChanged,
     /// A pane's program wrote these bytes.
@@ -67,10 +69,11 @@ fn parse_known(line: &[u8]) -> Option<Notification> {
         b"%window-add" => Notification::WindowAdd(id(rest)?),
         b"%window-close" | b"%unlinked-window-close" => Notification::WindowClose(id(rest)?),
         b"%unlinked-window-add" => Notification::UnlinkedWindowAdd(id(rest)?),
-        b"%window-renamed" | b"%unlinked-window-renamed" => Notification::WindowRenamed(id(rest)?),
+        b"%window-renamed" => Notification::WindowRenamed(id(rest)?),
+        b"%unlinked-window-renamed" => Notification::UnlinkedWindowRenamed(id(rest)?),
         b"%layout-change" => Notification::LayoutChange(id(rest)?),
         b"%session-changed" => Notification::SessionChanged(id(rest)?),
-        b"%session-renamed" => Notification::SessionRenamed,
+        b"%session-renamed" => Notification::SessionRenamed(id(rest)?),
         b"%sessions-changed" => Notification::SessionsChanged,
         b"%output" => Notification::Output {
             pane: id(rest)?,
@@ -156,6 +159,14 @@ mod tests {
         check(
             "%window-renamed @3 a b",
             Notification::WindowRenamed(WindowId(3)),
+        );
+        check(
+            "%unlinked-window-renamed @3 a b",
+            Notification::UnlinkedWindowRenamed(WindowId(3)),
+        );
+        check(
+            "%session-renamed $1 a b",
+            Notification::SessionRenamed(SessionId(1)),
         );
         check(
             "%layout-change @3 b25d,80x24,0,0,0 b25d,80x24,0,0,0 *",

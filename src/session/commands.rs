@@ -31,7 +31,6 @@ impl Session {
         if request.will_wait {
             self.expect_wait(request.name.clone(), request.owner.clone(), now);
         }
-        self.keep_replaced(&request.name, false);
         self.replace_run(request_id, request, now);
     }
 
@@ -95,15 +94,17 @@ impl Session {
     /// Handles the first look of a command that is about to launch a task of this name.
     pub(super) fn prepare_launch(
         &mut self,
-        name: &str,
+        request_id: RequestId,
+        name: String,
         will_wait: bool,
         owner: Option<String>,
         now: Now,
     ) {
         if will_wait {
-            self.expect_wait(name.to_owned(), owner, now);
+            self.expect_wait(name.clone(), owner, now);
         }
-        self.keep_replaced(name, true);
+        let keep = Command::KeepReplaced(request_id, name, true);
+        self.jobs.push_command(keep);
     }
 
     /// Notes that a command that launches this task will wait for it.
@@ -116,18 +117,15 @@ impl Session {
         self.engine.expect_wait(expected, now);
     }
 
-    /// Archives the output of the runs of this name before the next command, which may replace
-    /// them; that of live ones only if they are replaced as well.
-    fn keep_replaced(&mut self, name: &str, replaces_live: bool) {
+    /// Archives the output of the present runs of this name before the next command, which may replace
+    /// them; that of live ones only if they are replaced as well. Of several launches in a row, each
+    /// replaces the run of the one before.
+    pub(super) fn keep_replaced(&mut self, name: &str, replaces_live: bool) {
         let mut replaced = self.tasks();
         replaced.retain(|task| task.name == name);
-        let is_replaced = |window| replaced.iter().any(|task| task.window == window);
-        self.jobs.archive_first(is_replaced);
-        if replaces_live {
-            for task in replaced.into_iter().filter(|task| task.is_alive()) {
-                self.jobs.push_command(Command::Archive(task));
-            }
-        }
+        let windows: BTreeSet<WindowId> = replaced.iter().map(|task| task.window).collect();
+        replaced.retain(|task| replaces_live && task.is_alive());
+        self.jobs.archive_next(&windows, replaced);
     }
 
     /// Processes the result of a command.
@@ -139,7 +137,8 @@ impl Session {
     ) {
         match (command, outcome) {
             (
-                Command::Archive(_)
+                Command::Archive(..)
+                | Command::KeepReplaced(..)
                 | Command::Answer(..)
                 | Command::Unmark(_)
                 | Command::ForgetEnvironments(..),

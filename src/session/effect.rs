@@ -127,8 +127,8 @@ pub(crate) enum Job {
     Whereabouts,
     /// Clear tmux's death record: these deaths are recorded.
     ForgetDeaths(String),
-    /// Archive the output of a run.
-    Archive(Arc<Task>),
+    /// Archive the output of a run, with why it was ended.
+    Archive(Arc<Task>, Option<&'static str>),
     /// Look for other sessions of the project. Notices of those that are ended or in use are
     /// inputs.
     ScanOthers,

@@ -321,6 +321,9 @@ impl Session {
             ending.extend(slot.filter(may_replace).map(Arc::clone));
         }
         if ending.is_empty() {
+            let replaces_live = !request.if_absent || request.but_for.is_some();
+            let keep = Command::KeepReplaced(request_id, request.name.clone(), replaces_live);
+            self.jobs.push_command(keep);
             self.jobs
                 .push_command(Command::Launch(request_id, Box::new(request), false));
             return;
@@ -442,7 +445,11 @@ impl Session {
             ending.stage = Stage::Closing;
             if ending.task.is_alive() {
                 let run = ending.ended.as_ref().unwrap_or(&ending.task);
-                let archive = Command::Archive(Arc::clone(run));
+                let reason = match ending.reason {
+                    Some(reason) => reason.shown_word(),
+                    None => Some("replaced"),
+                };
+                let archive = Command::Archive(Arc::clone(run), reason);
                 self.jobs.push_command(archive);
             }
             if is_kept {

@@ -4,7 +4,7 @@
 //! judged; then the ends of output for answers, looks, commands, the reads with which waits begin,
 //! jobs that can be delayed, parts of sweeps, and last archiving.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::effect::{Job, LookOrder, RowsToRead, Scope};
@@ -101,7 +101,7 @@ impl JobQueue {
             ));
         }
         let task = self.archives.pop_front()?;
-        Some(Next::Run(Job::Archive(task), Purpose::Archive))
+        Some(Next::Run(Job::Archive(task, None), Purpose::Archive))
     }
 
     /// Whether a look is queued or running, other than a part of a sweep.
@@ -312,7 +312,19 @@ impl JobQueue {
             .partition(|task| is_changed(task.window));
         self.archives = rest;
         self.commands
-            .extend(VecDeque::into_iter(first).map(Command::Archive));
+            .extend(VecDeque::into_iter(first).map(|task| Command::Archive(task, None)));
+    }
+
+    /// Archives the output of the runs in these windows and of `others` before the queued commands.
+    pub(super) fn archive_next(&mut self, windows: &BTreeSet<WindowId>, others: Vec<Arc<Task>>) {
+        let (mut next, rest): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.archives)
+            .into_iter()
+            .partition(|task| windows.contains(&task.window));
+        self.archives = rest;
+        next.extend(others);
+        for task in next.into_iter().rev() {
+            self.commands.push_front(Command::Archive(task, None));
+        }
     }
 
     /// Takes the runs whose output is not archived yet.
@@ -349,7 +361,10 @@ fn next_command(command: Command) -> Next {
         }
         Command::Restart(due) => Job::Restart(Arc::clone(due)),
         Command::ForgetEnvironments(cleanup) => Job::ForgetEnvironments(cleanup.clone()),
-        Command::Archive(task) => Job::Archive(Arc::clone(task)),
+        Command::Archive(task, reason) => Job::Archive(Arc::clone(task), *reason),
+        Command::KeepReplaced(_, name, replaces_live) => {
+            return Next::KeepReplaced(name.clone(), *replaces_live);
+        }
         Command::Answer(request_id, response) => {
             return Next::Answer(*request_id, response.clone());
         }

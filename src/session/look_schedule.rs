@@ -52,8 +52,9 @@ const WITH_DEAD: Duration = Duration::from_secs(10);
 /// Where changes are not reported: the delay after a change, and the maximum delay.
 const UNREPORTED: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// The delay while the session is missing, when a look may cost a process.
-const ABSENT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
+/// The delay while the session is missing, when a look costs a process. A launch makes the daemon look at
+/// once; only a session that something else creates is found late.
+const ABSENT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(4));
 
 /// Which changes are reported between looks, as far as it affects the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -589,7 +590,7 @@ mod tests {
         let now = Instant::now();
         let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
         for (reporting, expected) in [
-            (Reporting::Absent, [250, 500, 1000, 1000]),
+            (Reporting::Absent, [250, 500, 1000, 2000]),
             (Reporting::Nothing, [50, 100, 200, 400]),
         ] {
             let findings = [

@@ -301,6 +301,9 @@ impl Session {
                     self.effects.push(Effect::Run(job));
                 }
                 Next::Judge => self.judge_waits(now),
+                Next::KeepReplaced(name, replaces_live) => {
+                    self.keep_replaced(&name, replaces_live);
+                }
                 Next::Answer(request_id, response) => self.answer_when_stored(request_id, response),
             }
         }

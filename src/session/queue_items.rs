@@ -90,8 +90,11 @@ pub(super) enum Command {
     Restart(Arc<DueRestart>),
     /// Forget the kept environments of launches that are gone.
     ForgetEnvironments(EnvironmentCleanup),
-    /// Archive the output of this run before the next command.
-    Archive(Arc<Task>),
+    /// Archive the output of the runs of this name before the next command, which may replace them: the
+    /// ended ones, or also live ones.
+    KeepReplaced(RequestId, String, bool),
+    /// Archive the output of this run before the next command, with why it was ended.
+    Archive(Arc<Task>, Option<&'static str>),
     /// Everything before it is done.
     Answer(RequestId, Response),
 }
@@ -109,6 +112,7 @@ impl Command {
             | Self::Resolve(request_id, ..)
             | Self::ReadLog(request_id, ..)
             | Self::ReadRecord(request_id, _)
+            | Self::KeepReplaced(request_id, ..)
             | Self::Answer(request_id, _) => Some(*request_id),
             Self::Search(search) => Some(search.request_id),
             // The daemon stops, whoever asked for it.
@@ -118,7 +122,7 @@ impl Command {
             | Self::Close(_)
             | Self::Restart(_)
             | Self::ForgetEnvironments(..)
-            | Self::Archive(_) => None,
+            | Self::Archive(..) => None,
         }
     }
 }
@@ -231,6 +235,9 @@ pub(super) enum Next {
     Run(Job, Purpose),
     /// Judge waits by the last look.
     Judge,
+    /// Archive the output of the runs of this name that the next command may replace: the ended ones, or
+    /// also live ones.
+    KeepReplaced(String, bool),
     /// Answer a request.
     Answer(RequestId, Response),
 }

@@ -137,7 +137,12 @@ impl Session {
                 will_wait,
                 owner,
                 launched,
+                wants_last_run,
             } => {
+                let last_run = launching
+                    .as_ref()
+                    .filter(|_| wants_last_run)
+                    .map(|name| self.link.bookmark.run_numbers.last(name));
                 if let Some(name) = launching {
                     // A server that runs and cannot be reached would be started a second time.
                     if self.look_problem.is_some() {
@@ -145,14 +150,15 @@ impl Session {
                         self.refuse_with(request_id, missing);
                         return;
                     }
-                    self.prepare_launch(&name, will_wait, owner, now);
+                    self.prepare_launch(request_id, name, will_wait, owner, now);
                 }
                 if let Some(launched) = launched {
                     self.report_unseen(*launched, now);
                 }
+                let response = last_run.map_or(Response::Done, |run| Response::LastRun { run });
                 // After its output is archived.
                 self.jobs
-                    .push_command(Command::Answer(request_id, Response::Done));
+                    .push_command(Command::Answer(request_id, response));
             }
             Request::Run(request) => self.run(request_id, request, now),
             Request::Send(request) => self.send(request_id, request, now),

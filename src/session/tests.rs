@@ -283,7 +283,9 @@ impl Driver {
     fn finish_chores(&mut self) {
         while matches!(
             self.job,
-            Some(Job::Archive(_) | Job::ForgetDeaths(_) | Job::ForgetEnvironments(..) | Job::Drain)
+            Some(
+                Job::Archive(..) | Job::ForgetDeaths(_) | Job::ForgetEnvironments(..) | Job::Drain
+            )
         ) {
             self.outcome(JobOutcome::Finished);
         }
@@ -375,7 +377,7 @@ fn describe(job: &Job) -> String {
         Job::UnmarkEndings(windows) => format!("unmark {windows:?}"),
         Job::FindShared(windows) => format!("find shared {windows:?}"),
         Job::Kill(windows) => format!("kill {windows:?}"),
-        Job::Archive(task) => format!("archive {}", task.window),
+        Job::Archive(task, _) => format!("archive {}", task.window),
         Job::Type(task, ..) => format!("type {}", task.window),
         Job::Restart(due) => format!("restart {} {}", due.task.window, due.number),
         Job::ReadRecord(task) => format!("read record of {}", task.window),

@@ -157,6 +157,7 @@ impl Drop for Group {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::with_causes;
 
     async fn run(line: &str, timeout: Duration) -> Result<(), SinkError> {
         let words = ["sh", "-c", line].map(str::to_owned).to_vec();
@@ -204,7 +205,7 @@ mod tests {
             line: String::new(),
             variables: Vec::new(),
         };
-        let error = exec.deliver(&delivery).await.unwrap_err().to_string();
+        let error = with_causes(&exec.deliver(&delivery).await.unwrap_err());
         assert!(
             error.starts_with("could not start `/no/such`: No such file"),
             "{error}"

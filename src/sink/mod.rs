@@ -34,10 +34,11 @@ pub(crate) enum Sink {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SinkError {
     /// The program did not start.
-    #[error("could not start `{program}`: {source}")]
+    #[error("could not start `{program}`")]
     Spawn {
         program: String,
         /// Why.
+        #[source]
         source: io::Error,
     },
     /// The program failed.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::consumers::{Batch, Consumers, Save, SaveResult, State};
 use crate::feed::{load_consumers, remove_consumer, store_consumer, sync_consumers};
-use crate::model::Seq;
+use crate::model::{AgeClock, Seq};
 use crate::wire::SavedConsumer;
 
 /// How long to wait before a disk that refused is tried again.
@@ -23,8 +23,13 @@ const STARTS_AGAIN: &str = "the consumer's position is lost: it starts again at 
 /// # Errors
 ///
 /// When the thread cannot be made.
-pub(super) fn start(folder: PathBuf, epoch: &str, last_seq: Seq) -> io::Result<Arc<Consumers>> {
-    let consumers = Arc::new(Consumers::new(epoch, last_seq, load(&folder)));
+pub(super) fn start(
+    folder: PathBuf,
+    epoch: &str,
+    last_seq: Seq,
+    ages: AgeClock,
+) -> io::Result<Arc<Consumers>> {
+    let consumers = Arc::new(Consumers::new(epoch, last_seq, load(&folder), ages));
     let kept = Arc::clone(&consumers);
     thread::Builder::new()
         .name("consumers".to_owned())
@@ -35,6 +40,11 @@ pub(super) fn start(folder: PathBuf, epoch: &str, last_seq: Seq) -> io::Result<A
 /// Returns the consumers in this folder. What cannot be read is kept under another name: the
 /// consumer starts again at the first record, and nothing is skipped.
 fn load(folder: &Path) -> Vec<SavedConsumer> {
+    // A daemon that was killed may have replaced a file and not synced the folder. What is removed from
+    // the feed depends on the positions in it.
+    if let Err(error) = sync_consumers(folder) {
+        tracing::warn!(%error, "could not sync the folder of consumers");
+    }
     let loaded = load_consumers(folder).unwrap_or_else(|error| {
         tracing::error!(%error, folder = %folder.display(), "could not read the consumers");
         Vec::new()

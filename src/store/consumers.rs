@@ -14,7 +14,7 @@ use super::outbox::{Outbox, StreamEnd, push_bounded};
 use super::position::Position;
 use crate::clock;
 use crate::feed::Holder;
-use crate::model::{Millis, Seq};
+use crate::model::{AgeClock, Millis, Seq};
 use crate::wire::{
     ConsumeRequest, ConsumerStatus, Refusal, RefusalKind, SavedConsumer, check_consumer_name,
 };
@@ -41,6 +41,8 @@ pub(super) type SaveResult = Result<(), String>;
 pub(crate) struct Consumers {
     /// The feed's epoch.
     epoch: String,
+    /// The feed's clock.
+    ages: AgeClock,
     state: Mutex<State>,
     /// Wakes the thread that saves.
     work: Condvar,
@@ -61,10 +63,22 @@ pub(super) struct State {
     pub(super) closing: Option<oneshot::Sender<()>>,
 }
 
+/// When a consumer is used.
+#[derive(Debug, Clone, Copy)]
+struct UseTime {
+    /// In milliseconds since 1970.
+    wall: Millis,
+    /// By the feed's clock.
+    counted: Millis,
+}
+
 #[derive(Debug)]
 struct Consumer {
     created_at: Millis,
+    /// When it was last used, for users.
     used_at: Millis,
+    /// The same by the feed's clock, for retention.
+    used_after: Millis,
     position: Position,
     /// The cursor in the file; `None` while there is no file.
     saved: Option<Seq>,
@@ -104,8 +118,14 @@ pub(super) struct Save {
 impl Consumers {
     /// Returns the consumers of the feed with this epoch, as they were saved. Their cursors are cut
     /// to `last_seq`, the feed's last record: what comes behind it is new.
-    pub(super) fn new(epoch: &str, last_seq: Seq, saved: Vec<SavedConsumer>) -> Self {
+    pub(super) fn new(
+        epoch: &str,
+        last_seq: Seq,
+        saved: Vec<SavedConsumer>,
+        ages: AgeClock,
+    ) -> Self {
         let mut state = State::default();
+        let now = ages.at(clock::since_boot());
         for saved in saved {
             let cursor = saved.cursor_in(epoch, last_seq);
             let is_same = saved.epoch == epoch;
@@ -118,14 +138,19 @@ impl Consumers {
                 );
             }
             let first_left_out = saved.first_left_out.filter(|seq| is_same && *seq <= cursor);
+            // Without a time, or with one that is yet to come, it counts as used now.
+            let used_after = saved.used_after.filter(|at| *at <= now).unwrap_or(now);
             state.consumers.insert(
                 saved.name,
                 Consumer {
                     created_at: saved.created_at,
                     used_at: saved.used_at,
+                    used_after,
                     position: Position::new(cursor, first_left_out),
                     saved: Some(cursor),
-                    is_dirty: !is_same || cursor != saved.cursor,
+                    is_dirty: !is_same
+                        || cursor != saved.cursor
+                        || saved.used_after != Some(used_after),
                     reader: None,
                     acknowledged: VecDeque::new(),
                     waiting: Vec::new(),
@@ -134,6 +159,7 @@ impl Consumers {
         }
         Self {
             epoch: epoch.to_owned(),
+            ages,
             state: Mutex::new(state),
             work: Condvar::new(),
             left: Notify::new(),
@@ -190,7 +216,7 @@ impl Consumers {
         pid: Option<u32>,
         last_seq: Seq,
     ) -> Result<(Lease, Option<oneshot::Receiver<SaveResult>>), Option<u32>> {
-        let now = clock::now().wall;
+        let now = self.now();
         let mut state = self.state();
         state.last_lease += 1;
         let id = state.last_lease;
@@ -213,8 +239,7 @@ impl Consumers {
         });
         consumer.acknowledged.clear();
         consumer.position.rewind();
-        consumer.used_at = now;
-        consumer.is_dirty = true;
+        consumer.use_at(now);
         let cursor = consumer.position.cursor();
         let created = consumer.saved.is_none().then(|| {
             let (saved, is_saved) = oneshot::channel();
@@ -285,13 +310,12 @@ impl Consumers {
     /// Returns the consumers as retention takes them into account. Those that are being read count as
     /// used now, also for the next daemon if this one is killed.
     pub(super) fn holders(&self) -> Vec<Holder> {
-        let now = clock::now().wall;
+        let now = self.now();
         let mut state = self.state();
         let mut has_work = false;
         for consumer in state.consumers.values_mut() {
-            if consumer.reader.is_some() && now - consumer.used_at > NOTE_USE_EVERY {
-                consumer.used_at = now;
-                consumer.is_dirty = true;
+            if consumer.reader.is_some() && now.counted - consumer.used_after > NOTE_USE_EVERY {
+                consumer.use_at(now);
                 has_work = true;
             }
         }
@@ -328,6 +352,13 @@ impl Consumers {
         self.work.notify_one();
     }
 
+    fn now(&self) -> UseTime {
+        UseTime {
+            wall: clock::now().wall,
+            counted: self.ages.at(clock::since_boot()),
+        }
+    }
+
     /// The feed's epoch.
     pub(super) fn epoch(&self) -> &str {
         &self.epoch
@@ -357,15 +388,16 @@ impl Consumer {
     fn holder(&self) -> Holder {
         Holder {
             cursor: self.position.cursor(),
-            used_at: self.used_at,
+            used_at: self.used_after,
             is_read: self.reader.is_some(),
         }
     }
 
-    fn new(cursor: Seq, now: Millis) -> Self {
+    fn new(cursor: Seq, now: UseTime) -> Self {
         Self {
-            created_at: now,
-            used_at: now,
+            created_at: now.wall,
+            used_at: now.wall,
+            used_after: now.counted,
             position: Position::new(cursor, None),
             saved: None,
             is_dirty: true,
@@ -373,6 +405,13 @@ impl Consumer {
             acknowledged: VecDeque::new(),
             waiting: Vec::new(),
         }
+    }
+
+    /// Notes that it is used now.
+    fn use_at(&mut self, now: UseTime) {
+        self.used_at = now.wall;
+        self.used_after = now.counted;
+        self.is_dirty = true;
     }
 }
 
@@ -400,6 +439,7 @@ impl State {
                     first_left_out: consumer.position.first_left_out(),
                     created_at: consumer.created_at,
                     used_at: consumer.used_at,
+                    used_after: Some(consumer.used_after),
                 },
                 confirmations: reader.map(|reader| (Arc::clone(&reader.outbox), acknowledged)),
                 waiting: std::mem::take(&mut consumer.waiting),
@@ -464,11 +504,11 @@ impl Lease {
 
     /// Acknowledges this record and all before it. The confirmation is sent when that is durable.
     pub(crate) fn acknowledge(&self, seq: Seq) {
+        let now = self.consumers.now();
         let is_ours = self.update(|consumer| {
             consumer.position.acknowledge(seq);
-            consumer.used_at = clock::now().wall;
+            consumer.use_at(now);
             push_bounded(&mut consumer.acknowledged, seq);
-            consumer.is_dirty = true;
         });
         if is_ours {
             self.consumers.work.notify_one();
@@ -531,8 +571,7 @@ impl Drop for Lease {
         }
         if consumer.saved.is_some() {
             consumer.reader = None;
-            consumer.used_at = clock::now().wall;
-            consumer.is_dirty = true;
+            consumer.use_at(self.consumers.now());
         } else {
             // It could not be created.
             state.consumers.remove(&self.name);

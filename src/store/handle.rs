@@ -45,6 +45,7 @@ impl Store {
             beginning.consumers.clone(),
             &beginning.epoch,
             beginning.last_seq,
+            beginning.ages.clock(),
         )?;
         let live = Arc::new(Live::new(&beginning, consumers));
         let report = StoreReport {

@@ -12,7 +12,7 @@ use super::stream::{CHANGES_KEPT, FeedChange, FeedExtent, Subscription};
 use super::task_changes::TaskChanges;
 use crate::clock;
 use crate::feed::{FeedFiles, Holder, Reader, Retention, Segment, Sequence};
-use crate::model::{Seq, TaskBoard};
+use crate::model::{AgeClock, Seq, TaskBoard};
 use crate::wire::{
     After, ConsumeRequest, ConsumerList, Filter, LiveRecord, ReaderStart, Refusal, RefusalKind,
     SINK_PREFIX, VERSION,
@@ -31,6 +31,8 @@ pub(crate) struct Live {
     tasks: watch::Sender<Arc<TaskBoard>>,
     consumers: Arc<Consumers>,
     retention: Retention,
+    /// The feed's clock.
+    ages: AgeClock,
 }
 
 #[derive(Debug)]
@@ -66,6 +68,7 @@ impl Live {
             tasks: watch::Sender::new(Arc::default()),
             consumers,
             retention: beginning.retention,
+            ages: beginning.ages.clock(),
         }
     }
 
@@ -216,7 +219,7 @@ impl Live {
     /// Returns the consumers of the feed as they are listed.
     pub(crate) fn consumer_list(&self) -> ConsumerList {
         let last_seq = self.extent().last_seq;
-        let (files, now) = (self.files(), clock::now().wall);
+        let (files, now) = (self.files(), self.ages.at(clock::since_boot()));
         let held_bytes = |holder: &Holder| self.retention.held_bytes(&files, holder, now);
         ConsumerList {
             epoch: Some(self.epoch.clone()),

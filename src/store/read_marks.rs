@@ -9,8 +9,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
+use crate::clock;
 use crate::feed::note_read;
-use crate::model::Seq;
+use crate::model::{AgeClock, Seq};
 
 /// How often a present reader is stored, so that its session does not count as unused.
 const NOTE_EVERY: Duration = Duration::from_secs(60);
@@ -108,6 +109,8 @@ impl Drop for ReaderGuard {
 pub(crate) struct ReadMarks {
     path: PathBuf,
     epoch: String,
+    /// The feed's clock.
+    ages: AgeClock,
     readers: Arc<Readers>,
     /// When it was last stored, and up to which follow-up.
     noted: Mutex<Option<(Instant, Seq)>>,
@@ -115,10 +118,11 @@ pub(crate) struct ReadMarks {
 
 impl ReadMarks {
     /// Returns the marks of the feed with this epoch, stored in the file `path`.
-    pub(crate) fn new(path: PathBuf, epoch: &str, readers: Arc<Readers>) -> Self {
+    pub(crate) fn new(path: PathBuf, epoch: &str, ages: AgeClock, readers: Arc<Readers>) -> Self {
         Self {
             path,
             epoch: epoch.to_owned(),
+            ages,
             readers,
             noted: Mutex::new(None),
         }
@@ -145,7 +149,8 @@ impl ReadMarks {
         let is_due = noted.is_none_or(|(at, _)| at.elapsed() >= NOTE_EVERY);
         if has_read_on || (is_due && self.readers.n() > 0) {
             *noted = Some((Instant::now(), seq));
-            if let Err(error) = note_read(&self.path, &self.epoch, seq) {
+            let now = self.ages.at(clock::since_boot());
+            if let Err(error) = note_read(&self.path, &self.epoch, seq, now) {
                 tracing::warn!(%error, "could not note that the feed is read");
             }
         }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::live::Live;
 use crate::clock;
-use crate::feed::{Retention, closed_segments, remove_before};
-use crate::model::Seq;
+use crate::feed::{Ages, Retention, closed_segments, remove_before, sync_saved};
+use crate::model::{Body, EventKind, Millis, Record, Seq};
 
 /// How often segments are checked for their age, and consumers for theirs.
 const CHECK_EVERY: Duration = Duration::from_secs(3600);
@@ -16,12 +16,18 @@ const CHECK_EVERY: Duration = Duration::from_secs(3600);
 /// How long after the daemon's start the first check is. Consumers may be read again by then.
 const FIRST_CHECK: Duration = Duration::from_secs(60);
 
+/// How far the noted time of the last run or follow-up may be behind, in milliseconds.
+const NOTE_EVERY: Millis = 60_000;
+
 /// The closed segments of a feed, and when they are checked next.
 #[derive(Debug)]
 pub(super) struct Retainer {
     feed: PathBuf,
     epoch: String,
     retention: Retention,
+    ages: Ages,
+    /// The file of the saved snapshot.
+    saved: PathBuf,
     live: Arc<Live>,
     check_at: Instant,
     /// Whether it was logged that segments cannot be removed.
@@ -29,17 +35,27 @@ pub(super) struct Retainer {
 }
 
 impl Retainer {
-    pub(super) fn new(feed: &Path, epoch: &str, retention: Retention, live: Arc<Live>) -> Self {
+    pub(super) fn new(
+        feed: &Path,
+        epoch: &str,
+        retention: Retention,
+        ages: Ages,
+        saved: &Path,
+        live: Arc<Live>,
+    ) -> Self {
         let mut retainer = Self {
             feed: feed.to_owned(),
             epoch: epoch.to_owned(),
             retention,
+            ages,
+            saved: saved.to_owned(),
             live,
             check_at: Instant::now() + FIRST_CHECK,
             has_complained: false,
         };
         let published = retainer.publish();
         retainer.complain(published);
+        retainer.store_ages();
         retainer
     }
 
@@ -72,15 +88,47 @@ impl Retainer {
         self.check_at = Instant::now() + CHECK_EVERY;
         let removed = self.remove(needed);
         self.complain(removed);
+        self.store_ages();
+    }
+
+    /// Notes when a run last began or ended, and when the last follow-up was recorded: other daemons
+    /// do not end the session soon after.
+    pub(super) fn note(&mut self, record: &Record) {
+        let now = self.now();
+        let noted = match &record.body {
+            Body::Event(event) => match event.kind {
+                EventKind::Started { .. }
+                | EventKind::Exited { .. }
+                | EventKind::Disappeared { .. } => &mut self.ages.last_run,
+                EventKind::Notify { .. }
+                | EventKind::Input { .. }
+                | EventKind::InputResolved { .. } => return,
+            },
+            Body::FollowUp { .. } => &mut self.ages.last_follow_up,
+            Body::Notice { .. } => return,
+        };
+        if noted.is_none_or(|before| now - before >= NOTE_EVERY) {
+            *noted = Some(now);
+            self.store_ages();
+        }
+    }
+
+    /// Stores how old the feed's records are.
+    pub(super) fn store_ages(&mut self) {
+        if let Err(error) = self.ages.store(&clock::boot_time()) {
+            tracing::warn!(%error, "could not store how old the feed's records are");
+        }
     }
 
     fn remove(&mut self, needed: Seq) -> io::Result<()> {
         self.publish()?;
-        let files = self.live.files();
+        let kept = self.live.files();
         let holders = self.live.consumers().holders();
-        let now = clock::now().wall;
-        let first = self.retention.first_to_keep(&files, &holders, needed, now);
-        if first > files.first_seq() {
+        let now = self.now();
+        let first = self.retention.first_to_keep(&kept, &holders, needed, now);
+        if first > kept.first_seq() {
+            // What the next daemon reads depends on it.
+            sync_saved(&self.saved)?;
             remove_before(&self.feed, &self.epoch, first)?;
             tracing::info!(first, "removed earlier records of the feed");
             self.publish()?;
@@ -90,8 +138,17 @@ impl Retainer {
     }
 
     fn publish(&mut self) -> io::Result<()> {
-        self.live.publish_closed(closed_segments(&self.feed)?);
+        let closed = closed_segments(&self.feed, &self.ages, self.now())?;
+        if self.ages.note_closed(&closed) {
+            self.store_ages();
+        }
+        self.live.publish_closed(closed);
         Ok(())
+    }
+
+    /// Returns the time by the feed's clock.
+    fn now(&self) -> Millis {
+        self.ages.clock().at(clock::since_boot())
     }
 
     fn complain(&mut self, result: io::Result<()>) {

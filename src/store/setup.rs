@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::feed::{Journal, PendingEvents, Retention};
+use crate::feed::{Ages, Journal, PendingEvents, Retention};
 use crate::model::Seq;
 
 /// The initial state of a store.
@@ -22,6 +22,8 @@ pub(crate) struct StoreSetup {
     pub(crate) pending: PendingEvents,
     /// What is kept of the feed.
     pub(crate) retention: Retention,
+    /// How old the feed's segments are.
+    pub(crate) ages: Ages,
     /// The file of the saved snapshot.
     pub(crate) saved: PathBuf,
     /// The folder with the consumers of the feed.

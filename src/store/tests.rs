@@ -13,7 +13,9 @@ use super::writer::Writer;
 use super::*;
 use crate::archive::{self, Limits, RunInfo};
 use crate::diff::diff;
-use crate::feed::{FeedFiles, Journal, Retention, feed_files, load_saved, recover, store_consumer};
+use crate::feed::{
+    Ages, FeedFiles, Journal, Retention, feed_files, load_saved, recover, store_consumer,
+};
 use crate::model::test_notation::{notice, number, snapshot};
 use crate::model::{Body, Bookmark, Record, Seq, Snapshot, WindowId};
 use crate::wire::{After, Context, Filter, LiveRecord, ReaderStart, SavedConsumer, SavedSession};
@@ -38,6 +40,10 @@ impl Desk {
             jobs: Vec::new(),
             retention: Retention::new(64 << 20, DAY, DAY),
         }
+    }
+
+    fn ages(&self) -> Ages {
+        Ages::load(&self.feed, &crate::clock::boot_time())
     }
 
     fn saved(&self) -> PathBuf {
@@ -75,6 +81,7 @@ impl Desk {
             last_seq: recovered.last_seq,
             pending: recovered.pending,
             retention: self.retention,
+            ages: self.ages(),
             saved: self.saved(),
             consumers: self.dir.path().join("consumers"),
         }
@@ -90,7 +97,12 @@ impl Desk {
 
     fn work_with(&mut self, journal: Journal) -> (Vec<String>, StoreReport) {
         let beginning = self.beginning(journal);
-        let consumers = Arc::new(Consumers::new("e1", beginning.last_seq, Vec::new()));
+        let consumers = Arc::new(Consumers::new(
+            "e1",
+            beginning.last_seq,
+            Vec::new(),
+            beginning.ages.clock(),
+        ));
         let live = Arc::new(Live::new(&beginning, consumers));
         let mut subscription = live
             .subscribe(&ReaderStart::Now, Filter::default())
@@ -335,7 +347,7 @@ impl Desk {
     }
 
     fn files(&self) -> FeedFiles {
-        feed_files(&self.feed, 0).unwrap()
+        feed_files(&self.feed, 0, &self.ages(), 0).unwrap()
     }
 
     /// What a reader gets that begins with the first record.
@@ -374,16 +386,21 @@ async fn a_feed_that_becomes_large_loses_its_oldest_segments_and_readers_get_one
 #[tokio::test]
 async fn a_consumer_keeps_what_it_has_not_acknowledged_up_to_the_hard_limit() {
     let desk = Desk::new();
-    let now = crate::clock::now().wall;
-    for (name, cursor, used_at) in [("behind", 0, now), ("forgotten", 0, 0)] {
+    // Two days were counted.
+    let day = 24 * 3600 * 1000;
+    let counted = format!(r#"{{"v":1,"boot":"","sinceBoot":0,"counted":{}}}"#, 2 * day);
+    std::fs::write(desk.dir.path().join("ages.json"), counted).unwrap();
+    for (name, used_after) in [("behind", 2 * day - 1), ("forgotten", day - 1)] {
         let saved = SavedConsumer {
             v: 1,
             name: name.to_owned(),
             epoch: "e1".to_owned(),
-            cursor,
+            cursor: 0,
             first_left_out: None,
             created_at: 0,
-            used_at,
+            // What the clock of the machine was does not matter.
+            used_at: 0,
+            used_after: Some(used_after),
         };
         store_consumer(&desk.dir.path().join("consumers"), &saved).unwrap();
     }
@@ -474,6 +491,7 @@ fn kept_run(folder: &Path, run: u32, n_bytes: usize) -> KeptRun {
             ended_at: None,
             exit_code: Some(0),
             exit_signal: None,
+            reason: None,
         },
         lines: vec!["x".repeat(n_bytes)],
         limits: Limits {

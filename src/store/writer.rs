@@ -15,7 +15,7 @@ use super::setup::StoreSetup;
 use super::stream::FeedExtent;
 use crate::clock;
 use crate::feed::{FeedError, Journal, PendingEvents, store_saved};
-use crate::model::{Record, Seq, StatusCounts};
+use crate::model::{Record, Seq, StatusCounts, with_causes};
 use crate::wire::{Context, LiveRecord, SavedSession};
 
 /// How long to wait before a disk that refused is tried again.
@@ -116,6 +116,8 @@ impl Writer {
             beginning.journal.path(),
             &beginning.epoch,
             beginning.retention,
+            beginning.ages,
+            &beginning.saved,
             Arc::clone(&live),
         );
         let has_undelivered = beginning.pending.first_undelivered().is_some();
@@ -173,6 +175,9 @@ impl Writer {
             self.report();
             self.save();
             self.retain();
+            if !closed.is_empty() {
+                self.retainer.store_ages();
+            }
             for done in closed {
                 // The receiver may have been dropped.
                 done.send(()).unwrap_or_default();
@@ -195,6 +200,7 @@ impl Writer {
         self.journal.queue(records, context);
         for record in records {
             self.pending.apply(record);
+            self.retainer.note(record);
             self.queued = record.seq;
         }
     }
@@ -331,10 +337,9 @@ impl Writer {
 
     fn on_refused(&mut self, error: &FeedError) {
         if self.problem.is_none() {
-            let cause = std::error::Error::source(error).map(ToString::to_string);
-            tracing::error!(%error, cause, "the feed's disk refuses; records wait");
-            let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-            self.problem = Some(format!("{error}{cause}"));
+            let problem = with_causes(error);
+            tracing::error!(error = problem, "the feed's disk refuses; records wait");
+            self.problem = Some(problem);
         }
         self.retry_at = Some(Instant::now() + RETRY_AFTER);
     }

@@ -24,13 +24,12 @@ pub(crate) struct Pattern {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PatternError {
     /// It is not a regular expression.
-    #[error("`{pattern}` is not a regular expression")]
+    #[error("`{pattern}` is not a regular expression: {why}")]
     Syntax {
         /// The text.
         pattern: String,
-        /// Where and what is wrong.
-        #[source]
-        source: regex::Error,
+        /// What is wrong, and at which character.
+        why: String,
     },
     /// It is empty.
     #[error("an empty text matches everything")]
@@ -104,9 +103,9 @@ impl Pattern {
             Err(regex::Error::CompiledTooBig(_)) => Err(PatternError::TooLarge {
                 pattern: text.to_owned(),
             }),
-            Err(source) => Err(PatternError::Syntax {
+            Err(error) => Err(PatternError::Syntax {
                 pattern: text.to_owned(),
-                source,
+                why: syntax_problem(text).unwrap_or_else(|| error.to_string()),
             }),
         }
     }
@@ -175,6 +174,17 @@ fn can_match_a_line(parsed: &Hir) -> bool {
         HirKind::Concat(parts) => parts.iter().all(can_match_a_line),
         HirKind::Alternation(parts) => parts.iter().any(can_match_a_line),
     }
+}
+
+/// Returns what is wrong with a regular expression, in a few words: `unclosed group at 1`.
+fn syntax_problem(text: &str) -> Option<String> {
+    let (what, span) = match regex_syntax::parse(text).err()? {
+        regex_syntax::Error::Parse(error) => (error.kind().to_string(), *error.span()),
+        regex_syntax::Error::Translate(error) => (error.kind().to_string(), *error.span()),
+        _ => return None,
+    };
+    let at = text.get(..span.start.offset)?.chars().count() + 1;
+    Some(format!("{what} at {at}"))
 }
 
 fn build(text: &str, ignore_case: bool) -> Result<Regex, regex::Error> {

@@ -140,6 +140,60 @@ pub(crate) async fn list_sessions(
     Ok(listed.map(own_root).collect())
 }
 
+/// A task in a list of all tasks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ListedTask {
+    pub name: String,
+    pub is_alive: bool,
+}
+
+/// Lists the tasks of all sessions, each by its primary pane, in the order of their windows' ids.
+/// Returns none when there is no server.
+///
+/// # Errors
+///
+/// When tmux fails.
+pub(crate) async fn list_tasks(
+    connection: &mut Connection<'_>,
+) -> Result<BTreeMap<SessionId, Vec<ListedTask>>, TmuxError> {
+    let format = "#{session_id} #{window_id} #{pane_id} #{pane_dead} #{=200:window_name}";
+    let list = Command::new("list-panes").args(["-a", "-F", format]);
+    let frames = match connection.run(&[list]).await {
+        Err(error) if error.is_missing() => return Ok(BTreeMap::new()),
+        answer => answer?,
+    };
+    Ok(primary_panes(&last_text(&frames)))
+}
+
+fn primary_panes(listed: &str) -> BTreeMap<SessionId, Vec<ListedTask>> {
+    let mut primary: BTreeMap<(SessionId, WindowId), (PaneId, ListedTask)> = BTreeMap::new();
+    for (session, window, pane, task) in listed.lines().filter_map(read_task) {
+        let (lowest, known) = primary
+            .entry((session, window))
+            .or_insert_with(|| (pane, task.clone()));
+        if pane < *lowest {
+            (*lowest, *known) = (pane, task);
+        }
+    }
+    let mut tasks: BTreeMap<SessionId, Vec<ListedTask>> = BTreeMap::new();
+    for ((session, _), (_, task)) in primary {
+        tasks.entry(session).or_default().push(task);
+    }
+    tasks
+}
+
+fn read_task(line: &str) -> Option<(SessionId, WindowId, PaneId, ListedTask)> {
+    let mut fields = line.splitn(5, ' ');
+    let session = fields.next()?.parse().ok()?;
+    let window = fields.next()?.parse().ok()?;
+    let pane = fields.next()?.parse().ok()?;
+    let task = ListedTask {
+        is_alive: fields.next()? != "1",
+        name: text::one_line(fields.next()?.as_bytes(), 200),
+    };
+    Some((session, window, pane, task))
+}
+
 fn some_line(text: &str) -> Option<String> {
     let line = text::one_line(text.as_bytes(), 4096);
     (!line.is_empty()).then_some(line)
@@ -262,4 +316,23 @@ pub(crate) async fn set_session_option(
 
 pub(super) fn last_text(frames: &[Frame]) -> String {
     frames.last().map(Frame::text).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listed_task_is_its_windows_oldest_pane() {
+        let listed = "$1 @3 %7 0 a b\n$1 @3 %5 1 a b\n$1 @2 %9 0 c\nodd\n$2 @12 %8 1 d\n";
+        let task = |name: &str, is_alive| ListedTask {
+            name: name.to_owned(),
+            is_alive,
+        };
+        let expected = [
+            (SessionId(1), vec![task("c", true), task("a b", false)]),
+            (SessionId(2), vec![task("d", false)]),
+        ];
+        assert_eq!(primary_panes(listed), BTreeMap::from(expected));
+    }
 }

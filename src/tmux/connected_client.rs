@@ -126,10 +126,14 @@ impl Server {
             return false;
         };
         let session = session.to_string();
-        [Output::None, Output::Reported].into_iter().any(|output| {
+        let flags = [Output::None, Output::Reported].map(Output::flags);
+        // Earlier versions had one flag more.
+        let earlier = flags.map(|flags| format!("{flags},ignore-size"));
+        let mut all = flags.into_iter().chain(earlier.iter().map(String::as_str));
+        all.any(|flags| {
             let expected = ATTACH
                 .into_iter()
-                .chain([output.flags(), "-t", &session])
+                .chain([flags, "-t", &session])
                 .chain(REPORT)
                 .chain([""]);
             rest.iter().copied().eq(expected.map(str::as_bytes))
@@ -153,11 +157,23 @@ impl ConnectedClient {
     }
 }
 
+/// Begins the name of the channel on which a client waits; then the pid of its daemon follows.
+const CHANNEL: &str = "tmux-task-attach-";
+
 /// Returns the name of a channel on which no other client waits.
 fn new_channel() -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    format!("tmux-task-attach-{}-{number}", std::process::id())
+    format!("{CHANNEL}{}-{number}", std::process::id())
+}
+
+/// Returns the pid of the daemon that has started the client with this command line (words that end
+/// with a zero byte), in the daemon's own namespace; `None` when it is no client of a daemon.
+pub(super) fn daemon_of(command_line: &[u8]) -> Option<u32> {
+    let mut words = command_line.split(|byte| *byte == 0);
+    let channel = words.find_map(|word| word.strip_prefix(CHANNEL.as_bytes()))?;
+    let (pid, _) = std::str::from_utf8(channel).ok()?.split_once('-')?;
+    pid.parse().ok()
 }
 
 async fn within_limit<T>(
@@ -188,7 +204,12 @@ async fn read_until(
                 refusal = Some(TmuxError::from_reply("attach-session", &frame.text()));
             }
             Some(ControlItem::Notification(notification)) => notifications.push(notification),
-            None => return Err(refusal.unwrap_or_else(|| server.no_server())),
+            None => {
+                return Err(match refusal {
+                    Some(refusal) => refusal,
+                    None => server.after_loss().await,
+                });
+            }
         }
     }
 }

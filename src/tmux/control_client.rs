@@ -85,11 +85,13 @@ impl Server {
 }
 
 impl Output {
-    /// Returns the flags of a client that receives this.
+    /// Returns the flags of a client that receives this. Not `ignore-size`: tmux ignores a control
+    /// client that has set no size anyway, and goes through all clients for each client with the flag
+    /// and each window, whenever an option is set.
     pub(super) fn flags(self) -> &'static str {
         match self {
-            Self::None => "no-output,ignore-size",
-            Self::Reported => "pause-after=0,ignore-size",
+            Self::None => "no-output",
+            Self::Reported => "pause-after=0",
         }
     }
 }

@@ -15,6 +15,9 @@ pub(crate) enum TmuxError {
         #[source]
         source: std::io::Error,
     },
+    /// The program is another one than tmux.
+    #[error("`{}` is not tmux: `-V` does not print a version of tmux", .program.display())]
+    NotTmux { program: PathBuf },
     /// The program is older than the oldest supported version.
     #[error("tmux {version} is too old, 3.2 or newer is needed")]
     TooOld { version: Version },
@@ -65,6 +68,10 @@ pub(crate) enum TmuxError {
         /// What is wrong with it.
         detail: String,
     },
+    /// A client lost its connection to a server that still listens. Whether its commands were carried
+    /// out is not known.
+    #[error("the connection to the tmux server on `{}` was lost", .socket.display())]
+    Lost { socket: PathBuf },
     /// The control connection was closed.
     #[error("tmux closed the control connection")]
     Closed,
@@ -86,10 +93,12 @@ impl TmuxError {
             | Self::Unreachable { .. }
             | Self::NotASocket { .. }
             | Self::NoFolder { .. }
+            | Self::NotTmux { .. }
             | Self::TooOld { .. }
             | Self::OtherDaemon { .. }
             | Self::Rejected { .. }
             | Self::Confused { .. }
+            | Self::Lost { .. }
             | Self::Closed
             | Self::TimedOut
             | Self::Io(_) => false,
@@ -117,16 +126,24 @@ impl TmuxError {
         }
     }
 
-    /// Whether this text, from stderr or as the reason of an exit, means that there is no server. A
-    /// client that failed to connect for another reason, such as too many open files, does not
-    /// know.
+    /// Whether this text, from stderr or as the reason of an exit, means that there is no server: the
+    /// kernel has said so to a client that wanted to connect, or the server itself has said that it
+    /// ends. A client that failed to connect for another reason, such as too many open files, does not
+    /// know, nor does one that has lost its connection.
     pub(super) fn means_no_server(text: &str) -> bool {
         let could_not_connect = text.contains("error connecting to")
             && ["No such file", "Not a directory", "Connection refused"]
                 .iter()
                 .any(|reason| text.contains(reason));
-        let signs = ["no server running on", "server exited", "lost server"];
-        could_not_connect || signs.iter().any(|sign| text.contains(sign))
+        could_not_connect
+            || text.contains("no server running on")
+            || (text.contains("server exited") && !Self::means_lost(text))
+    }
+
+    /// Whether this text of a client means that it has lost its connection, which says nothing about
+    /// the server.
+    pub(super) fn means_lost(text: &str) -> bool {
+        text.contains("server exited unexpectedly") || text.contains("lost server")
     }
 }
 
@@ -143,6 +160,8 @@ mod tests {
         ));
         assert!(means_it("error connecting to /tmp/s (Connection refused)"));
         assert!(means_it("[server exited]"));
+        assert!(!means_it("server exited unexpectedly\n"));
+        assert!(!means_it("lost server\n"));
         for reason in [
             "Too many open files",
             "Permission denied",

@@ -47,7 +47,8 @@ pub(crate) async fn check_hooks(
 ) -> Result<Vec<HookFault>, TmuxError> {
     let target = format!("{session}:");
     let global = |scope: &str, hook: &str| Command::new("show-options").args([scope, hook]);
-    let format = format!("#{{window_id}} #{{monitor-bell}} #{{remain-on-exit}} {IS_BARE}");
+    let is_bare = &*IS_BARE;
+    let format = format!("#{{window_id}} #{{monitor-bell}} #{{remain-on-exit}} {is_bare}");
     let commands = [
         global("-gqv", BELL_HOOK),
         global("-gwqv", DEATH_HOOK),

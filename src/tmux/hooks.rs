@@ -8,13 +8,15 @@ use super::client::Connection;
 use super::error::TmuxError;
 use super::hook_wakeups::{MOST_REPORTED, OF_BELLS, REPORTED, channel, clear_reported};
 use super::nudge::process;
-use super::rows::{BELLS, IS_BARE, noted_formats};
+use super::rows::{BELLS, IS_BARE, IS_MARKED, noted_formats};
 use crate::model::{PaneId, SessionId, WindowId};
 use crate::protocol::rows::Death;
 use crate::protocol::{Command, control_line};
 
 /// Marks a session as supervised. Contains the pid of its daemon.
 pub(super) const MARK: &str = "@tmux_task_daemon";
+/// A session option with what tells the process of that daemon from a later one with its pid.
+const IDENTITY: &str = "@tmux_task_daemon_process";
 /// A session option with the command that wakes the session's daemon.
 const CALL: &str = "@tmux_task_call";
 /// A session option with the name that the daemon was asked for.
@@ -36,11 +38,11 @@ const VERSION: &str = "@tmux_task_hooks";
 /// The version of the hooks below, to be raised when their text changes. Later hooks must continue
 /// to write what the daemons of earlier versions read, or use other names and numbers: daemons of
 /// several versions share them.
-const OUR_VERSION: u32 = 4;
+const OUR_VERSION: u32 = 5;
 /// A pane option with the pane's pid: tmux 3.8 has forgotten the pid when the death is recorded.
 const PROCESS: &str = "@tmux_task_pid";
 
-/// Marks the session as supervised by the daemon with this pid, enables its bells, and sets the
+/// Marks the session as supervised by the daemon with this pid and identity, enables its bells, and sets the
 /// hooks of the server. The hooks are the same for every daemon, act on marked sessions only, and
 /// do not change the user's own hooks. Hooks of a later version are not replaced; missing ones are
 /// added. `panes` are those whose deaths will be recorded.
@@ -53,6 +55,7 @@ pub(crate) async fn install(
     session: SessionId,
     panes: impl IntoIterator<Item = PaneId>,
     daemon_pid: u32,
+    identity: &str,
 ) -> Result<(), TmuxError> {
     let on_session = |name: &str, value: &str| {
         Command::new("set-option")
@@ -92,6 +95,7 @@ pub(crate) async fn install(
     let commands = [
         on_session(CALL, &control_line(&[signal])),
         on_session(MARK, &daemon_pid.to_string()),
+        on_session(IDENTITY, identity),
         on_session("bell-action", "any"),
         hook_if(&is_of_marked_window(), "-g", BELL_HOOK, &on_bell),
         hook_if(&is_of_dead_pane(), "-gw", DEATH_HOOK, &on_death),
@@ -142,8 +146,8 @@ fn deaths_after(number: u64) -> String {
     format!("#{{s/^(.*{end})?{entry}//:{DEATHS}}}")
 }
 
-/// Removes the session's mark, and the hooks when no session of the server is marked by a running
-/// daemon.
+/// Removes the session's mark, and the hooks when no session of the server is marked by a daemon that
+/// may run, as `may_run` says by its pid and identity.
 ///
 /// # Errors
 ///
@@ -151,8 +155,10 @@ fn deaths_after(number: u64) -> String {
 pub(crate) async fn uninstall(
     connection: &mut Connection<'_>,
     session: Option<SessionId>,
+    may_run: impl Fn(u32, &str) -> bool,
 ) -> Result<(), TmuxError> {
-    let list = Command::new("list-sessions").args(["-F", "#{session_id} #{@tmux_task_daemon}"]);
+    let format = format!("#{{session_id}} #{{{MARK}}} #{{=200:{IDENTITY}}}");
+    let list = Command::new("list-sessions").args(["-F", &format]);
     let frames = match connection.run(&[list]).await {
         Err(error) if error.is_missing() => return Ok(()),
         answer => answer?,
@@ -162,10 +168,11 @@ pub(crate) async fn uninstall(
         .unwrap_or_default()
         .lines()
         .filter_map(|line| {
-            let (id, mark) = line.split_once(' ')?;
-            let id: SessionId = id.parse().ok()?;
-            let pid: u32 = mark.parse().ok()?;
-            (Some(id) == session || !is_alive(pid)).then(|| unmark(id, pid))
+            let mut fields = line.splitn(3, ' ');
+            let id: SessionId = fields.next()?.parse().ok()?;
+            let pid: u32 = fields.next()?.parse().ok()?;
+            let identity = fields.next().unwrap_or_default();
+            (Some(id) == session || !may_run(pid, identity)).then(|| unmark(id, pid))
         })
         .collect();
     let removal = control_line(&[
@@ -189,7 +196,7 @@ pub(crate) async fn uninstall(
 fn unmark(session: SessionId, pid: u32) -> Command {
     let target = format!("{session}:");
     let unset = |name: &str| Command::new("set-option").args(["-uq", "-t", &target, name]);
-    let own = [MARK, SUPERVISED_AS, CALL, CLIENTS].into_iter();
+    let own = [MARK, IDENTITY, SUPERVISED_AS, CALL, CLIENTS].into_iter();
     let own = own.chain(noted_formats().map(|(name, _)| name)).map(unset);
     // Deaths that were not reported stay for the next daemon.
     let unset_if_empty = Command::new("if-shell")
@@ -354,7 +361,7 @@ fn wake() -> Command {
 /// without a command is a shell: its options belong to its user.
 fn keep_dead_panes() -> Command {
     let keep = Command::new("set-option").args(["-w", "remain-on-exit", "on"]);
-    Command::new("if-shell").args(["-F", IS_BARE, "", &control_line(&[keep])])
+    Command::new("if-shell").args(["-F", &IS_BARE, "", &control_line(&[keep])])
 }
 
 /// Counts a bell of the window that rang.
@@ -401,7 +408,7 @@ fn record_death() -> Command {
         &plain("0-9", "@tmux_task_run"),
         &plain("A-Za-z0-9._:@/-", "@tmux_task_owner"),
         "#{P:#{pane_id}.}",
-        "#{?#{||:#{pane_start_command},#{||:#{@tmux_task_command},#{@pi_task_command}}},,shell}",
+        &format!("#{{?{IS_MARKED},,#{{?{},shell,}}}}", *IS_BARE),
     ];
     let record = format!("#{{=-16000:#{{{DEATHS}}}{};}}", entry.join(" "));
     Command::new("set-option").args(["-F", DEATHS, &record])

@@ -43,6 +43,8 @@ pub(crate) struct Launch {
     pub root: Option<PathBuf>,
     /// When the launch was requested, in milliseconds since 1970.
     pub started: Millis,
+    /// The last number that a run of this name has had; 0 if there was none, or it is not known yet.
+    pub last_run: u32,
     /// Which run it may replace. It fails if there is another one.
     pub replaces: Replaces,
     /// When to run it again by itself; `None` for never.
@@ -117,7 +119,8 @@ impl Launch {
             .pane_words(&names, &self.environment, path, gate);
         let record = RecordedCommand {
             is_env_clean: self.environment.is_on_top_of_tmux(),
-            had_env: self.environment.has_given(),
+            had_env: self.environment.given().is_some(),
+            env_digest: self.environment.given(),
             ..RecordedCommand::of(&self.command, &self.cwd)
         };
         let restarts = self.restarts.as_ref().map(|restarts| TaskRestarts {
@@ -134,6 +137,7 @@ impl Launch {
             cwd: cwd.to_owned(),
             owner: self.owner.clone(),
             started: self.started,
+            last_run: self.last_run,
             replaces: self.replaces,
             restarts,
             stop: self.stop.clone(),

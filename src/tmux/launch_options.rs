@@ -10,15 +10,18 @@ use crate::protocol::Command;
 /// The window option with the token of the last launch.
 pub(super) const MARK: &str = "@tmux_task_launch";
 
+/// The window option with the number of its run.
+const RUN: &str = "@tmux_task_run";
+
 /// The window option with the owner of its task.
 const OWNER: &str = "@tmux_task_owner";
 
 /// The number of a launched run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RunNumber {
-    /// The first of its window.
+    /// The first of its window: one more than the last of the name.
     First,
-    /// The one after the window's last.
+    /// One more than the window's last, and the last of the name.
     Next,
 }
 
@@ -59,14 +62,18 @@ pub(super) fn option_commands(plan: &LaunchPlan, target: &str, number: RunNumber
         set("-pF", TASK_PANE, "#{window_id}"),
     ];
     options.extend(optional);
-    match number {
-        RunNumber::First => options.push(set("-w", "@tmux_task_run", "1")),
-        // A window that was never counted had its first run.
-        RunNumber::Next => options.push(set(
-            "-wF",
-            "@tmux_task_run",
-            "#{e|+:#{?@tmux_task_run,#{@tmux_task_run},1},1}",
-        )),
-    }
+    let last = plan.last_run;
+    options.push(match number {
+        RunNumber::First => set("-w", RUN, &last.saturating_add(1).to_string()),
+        RunNumber::Next => set("-wF", RUN, &next_run(last)),
+    });
     options
+}
+
+/// Returns a format for the number of a window's next run, after the last run of the task's name.
+fn next_run(last: u32) -> String {
+    // A window that was never counted had its first run.
+    let of_window = format!("#{{?{RUN},#{{{RUN}}},1}}");
+    let last = last.max(1);
+    format!("#{{e|+:#{{?#{{e|>:{of_window},{last}}},{of_window},{last}}},1}}")
 }

@@ -31,6 +31,8 @@ pub(crate) struct LaunchPlan {
     pub owner: Option<String>,
     /// When the launch was requested, in milliseconds since 1970.
     pub started: Millis,
+    /// The last number that a run of this name has had; 0 if there was none.
+    pub last_run: u32,
     /// Which run it may replace. It fails if there is another one.
     pub replaces: Replaces,
     /// When it is run again by itself; `None` for never.

@@ -30,7 +30,8 @@ pub(super) struct LaunchRow {
 pub(super) fn row_format() -> String {
     // A task was marked by a launcher, or opened with a command and named by a user. Of windows
     // that are linked into further sessions only marked ones: the others belong there.
-    let is_users = format!("#{{||:#{{||:{IS_BARE},{IS_NAMED_BY_TMUX}}},{IS_LINKED}}}");
+    let is_bare = &*IS_BARE;
+    let is_users = format!("#{{||:#{{||:{is_bare},{IS_NAMED_BY_TMUX}}},{IS_LINKED}}}");
     let is_task = format!("#{{?{IS_MARKED},1,#{{?{is_users},0,1}}}}");
     let is_task = format!("#{{?{},{is_task},0}}", *IS_OWN_PANE);
     format!(

@@ -54,8 +54,9 @@ mod viewers;
 
 pub(crate) use client::{Client, Connection, ReceivedItem, Traffic};
 pub(crate) use commands::{
-    ListedSession, existing_panes, keep_window, kill_session, kill_window, list_sessions,
-    set_session_option, shared_windows, signal_channel, wait_for, where_is,
+    ListedSession, ListedTask, existing_panes, keep_window, kill_session, kill_window,
+    list_sessions, list_tasks, set_session_option, shared_windows, signal_channel, wait_for,
+    where_is,
 };
 pub(crate) use control_client::Output;
 pub(crate) use error::TmuxError;
@@ -86,5 +87,5 @@ pub(crate) use script::CommandWords;
 pub(crate) use server::{Server, ServerChoice};
 pub(crate) use shown::{AskingRow, PromptPlace, ShownPrompt};
 pub(crate) use stop_option::{mark_endings, unmark_endings};
-pub(crate) use task_environment::{TaskEnvironment, take_beyond_shells};
+pub(crate) use task_environment::{TaskEnvironment, digest_of, take_beyond_shells};
 pub(crate) use viewers::{NOTICE_OPTION, Viewer, list_viewers, show_notice, show_window};

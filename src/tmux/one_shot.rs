@@ -10,15 +10,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Child;
+use tokio::time::{Instant, sleep};
 
 use super::error::TmuxError;
 use super::nonce::nonce;
 use super::nudge::nudge;
+use super::probe::Probe;
 use super::server::Server;
 use crate::protocol::{Command, Frame, argv, control_line};
 
 /// The time limit for any answer of tmux.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a server that ends may keep its socket after it has closed the connections of its clients.
+const CLOSES_WITHIN: Duration = Duration::from_millis(200);
 
 /// How often the server is nudged while it owes an answer.
 const NUDGE_EVERY: Duration = Duration::from_millis(500);
@@ -44,7 +49,7 @@ impl Server {
     async fn nudge_meanwhile(&self) -> Infallible {
         let mut server = None;
         loop {
-            tokio::time::sleep(NUDGE_EVERY).await;
+            sleep(NUDGE_EVERY).await;
             server = server.or_else(|| self.pid());
             server.into_iter().for_each(nudge);
         }
@@ -182,7 +187,25 @@ impl Server {
         // Terminated when it takes too long or the future is dropped. tokio reaps it.
         let mut leaving = TerminateOnDrop(self.spawn(&mut process)?);
         let output = self.answer(talk(&mut leaving.0, input)).await??;
-        self.frames(&output, &nonce, commands.len(), time)
+        match self.frames(&output, &nonce, commands.len(), time) {
+            Err(TmuxError::Lost { .. }) => Err(self.after_loss().await),
+            frames => frames,
+        }
+    }
+
+    /// Returns what it means that a client lost its connection. A client only knows that; the kernel
+    /// knows whether the server still listens.
+    pub(super) async fn after_loss(&self) -> TmuxError {
+        let deadline = Instant::now() + CLOSES_WITHIN;
+        while Instant::now() < deadline {
+            if self.probe() == Probe::Absent {
+                return self.no_server();
+            }
+            sleep(CLOSES_WITHIN / 40).await;
+        }
+        TmuxError::Lost {
+            socket: self.socket().to_owned(),
+        }
     }
 
     /// Runs one command in a client of its own, however long it takes. Returns whether it was
@@ -215,7 +238,11 @@ impl Server {
         }
         let output = String::from_utf8_lossy(&output.err);
         match output.trim() {
-            "" | "server exited" | "server exited unexpectedly" | "lost server" => Ok(false),
+            "" | "server exited" => Ok(false),
+            output if TmuxError::means_lost(output) => {
+                let error = self.after_loss().await;
+                error.is_missing().then_some(false).ok_or(error)
+            }
             output if TmuxError::means_no_server(output) => Err(self.no_server()),
             output => Err(TmuxError::from_reply(&name, output)),
         }
@@ -257,6 +284,11 @@ impl Server {
         let err = String::from_utf8_lossy(&output.err).into_owned();
         if TmuxError::means_no_server(&err) || TmuxError::means_no_server(&rest) {
             return Err(self.no_server());
+        }
+        if TmuxError::means_lost(&err) {
+            return Err(TmuxError::Lost {
+                socket: self.socket().to_owned(),
+            });
         }
         let reply = if err.trim().is_empty() { rest } else { err };
         let reply = reply.trim_end().as_bytes().to_vec();

@@ -2,7 +2,8 @@
 //!
 //! `@tmux_task_command` is for display: blanks are folded. The record is in an option of its own, with
 //! the directory and the words as hexadecimal digits, which no format of tmux changes. The environment
-//! is not in it, and neither are the variables that `--env` gave: only that there were some.
+//! is not in it, and neither are the variables that `--env` gave: only that there were some, and 16 bits
+//! of their hash. They say whether other ones are given now, and too little to guess a value.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -35,6 +36,8 @@ pub(crate) struct RecordedCommand {
     pub is_env_clean: bool,
     /// Whether variables were given, which are not recorded.
     pub had_env: bool,
+    /// Their digest. A launcher of an earlier version has not recorded it.
+    pub env_digest: Option<u16>,
 }
 
 impl RecordedCommand {
@@ -49,6 +52,7 @@ impl RecordedCommand {
             cwd: cwd.to_owned(),
             is_env_clean: false,
             had_env: false,
+            env_digest: None,
         }
     }
 
@@ -56,8 +60,8 @@ impl RecordedCommand {
         CommandWords::from_words(self.words.clone())
     }
 
-    /// Returns the option's value: `1 STARTED ENVIRONMENT DIRECTORY WORDS`. The words each end with a
-    /// NUL before they become digits.
+    /// Returns the option's value: `1 STARTED ENVIRONMENT DIRECTORY WORDS`, and the digest of the given
+    /// variables where it is known. The words each end with a NUL before they become digits.
     #[must_use]
     pub(crate) fn encode(&self, started: Millis) -> String {
         let environment = match (self.is_env_clean, self.had_env) {
@@ -71,10 +75,12 @@ impl RecordedCommand {
             words.extend_from_slice(word.as_bytes());
             words.push(0);
         }
+        let digest = self.env_digest.map(|digest| format!(" {digest:04x}"));
         format!(
-            "{VERSION} {started} {environment} {} {}",
+            "{VERSION} {started} {environment} {} {}{}",
             hex(self.cwd.as_os_str().as_bytes()),
-            hex(&words)
+            hex(&words),
+            digest.unwrap_or_default()
         )
     }
 
@@ -92,6 +98,13 @@ impl RecordedCommand {
         };
         let cwd = bytes(fields.next()?)?;
         let mut words = bytes(fields.next()?)?;
+        let env_digest = match had_env.then(|| fields.next()).flatten() {
+            Some(digits) => {
+                let [high, low] = bytes(digits)?.try_into().ok()?;
+                Some(u16::from_be_bytes([high, low]))
+            }
+            None => None,
+        };
         if version != VERSION || fields.next().is_some() || words.pop() != Some(0) {
             return None;
         }
@@ -101,6 +114,7 @@ impl RecordedCommand {
             cwd: OsString::from_vec(cwd).into(),
             is_env_clean,
             had_env,
+            env_digest,
         })
     }
 }
@@ -183,6 +197,16 @@ mod tests {
     }
 
     #[test]
+    fn given_variables_are_recorded_as_a_short_digest() {
+        let mut record = record(&[b"ls"]);
+        record.had_env = true;
+        record.env_digest = Some(0x0a1b);
+        let text = record.encode(7);
+        assert_eq!(text, "1 7 caller+env 2f612062 6c7300 0a1b");
+        assert_eq!(RecordedCommand::decode(&text), Some(record));
+    }
+
+    #[test]
     fn what_is_recorded_is_read_byte_for_byte() {
         let every: Vec<u8> = (1..=255).collect();
         for words in [
@@ -215,6 +239,8 @@ mod tests {
             "1 7 caller 2f 6c73",
             "1 7 caller 2f ",
             "1 7 caller 2f 6c7300 00",
+            "1 7 caller+env 2f 6c7300 00",
+            "1 7 caller+env 2f 6c7300 0000 00",
             "1 7 caller 2 6c7300",
             "1 7 caller 2f 6g00",
             "1 7 caller 2f é00",

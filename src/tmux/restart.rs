@@ -17,7 +17,7 @@ use super::respawn::{
 use super::restart_option::RESTART;
 use super::task_environment::{PREFIX, TaskEnvironment};
 use crate::model::environment::WithheldVariables;
-use crate::model::{Millis, PaneId, Replaces, Task, TaskRestarts, text};
+use crate::model::{Millis, PaneId, Replaces, Task, TaskRestarts, text, with_causes};
 use crate::protocol::{Command, Frame};
 
 /// A task to run again.
@@ -27,6 +27,8 @@ pub(crate) struct TaskRestart<'a> {
     pub task: &'a Task,
     /// Which restart in a row this is, from 1.
     pub number: u32,
+    /// The last number that a run of its name has had.
+    pub last_run: u32,
     /// The session's name.
     pub session: &'a str,
     /// The folder for the environment's file, private to the user.
@@ -80,7 +82,8 @@ pub(crate) async fn restart(
         Ok(file) => file,
         Err(error) => {
             return Ok(RestartResult::Impossible(format!(
-                "its environment is not available any more: {error}"
+                "its environment is not available any more: {}",
+                with_causes(&error)
             )));
         }
     };
@@ -186,6 +189,7 @@ fn plan(
     let TaskRestart {
         task,
         number,
+        last_run,
         session,
         withheld,
         now,
@@ -214,6 +218,7 @@ fn plan(
             .ok()?,
         owner: task.owner.clone(),
         started: *now,
+        last_run: *last_run,
         replaces: Replaces::Any,
         restarts: Some(TaskRestarts {
             used: *number,

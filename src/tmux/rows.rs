@@ -246,11 +246,34 @@ fn read_sign(fields: &mut Fields) -> Option<(WindowId, PaneId, String)> {
 /// distinguishes it from an option of this name that is set for a session or for all windows.
 pub(super) const BELLS: &str = "@tmux_task_bells";
 
-/// Whether the pane was opened without a command of its own: tmux stores `default-command` as if it
-/// had been given, quoted if it is more than one word.
-pub(super) const IS_BARE: &str = "#{||:#{==:#{pane_start_command},},\
-                       #{||:#{==:#{pane_start_command},#{default-command}},\
-                       #{==:#{pane_start_command},\"#{default-command}\"}}}";
+/// Whether the pane was opened without a command of its own, or only with a shell: [`RUNS_SHELL`]. tmux
+/// stores `default-command` as if it had been given, quoted if it is more than one word.
+///
+/// Regular expressions take long, so that a task that a launcher has marked is not compared with one.
+pub(super) static IS_BARE: LazyLock<String> = LazyLock::new(|| {
+    let is_default = "#{||:#{==:#{pane_start_command},},\
+                      #{||:#{==:#{pane_start_command},#{default-command}},\
+                      #{==:#{pane_start_command},\"#{default-command}\"}}}";
+    let start = "#{=1000:pane_start_command}";
+    let runs_shell = format!("#{{?#{{m:*[sSn][hHu]*,{start}}},#{{m/r:{RUNS_SHELL},{start}}},0}}");
+    format!("#{{?{is_default},1,#{{?{IS_MARKED},0,{runs_shell}}}}}")
+});
+
+/// A regular expression for commands that end as an interactive shell and only print before: `zsh -l`,
+/// and `cat 'FILE'; exec -l /bin/bash`, with which tmux-resurrect opens a window again. It has no comma
+/// and no brace, which would end it in a format. tmux quotes a command of several words, and escapes
+/// quotes and dollars in it.
+const RUNS_SHELL: &str = concat!(
+    r#"^"?("#,
+    r#"(cat|echo|printf|clear|reset|tput|stty|cd|export|unset)( +('[^']*'|[^';&|])*)? *(;|&&) *"#,
+    r#")*"#,
+    r#"(exec( +-[cl]+| +-a +[^ ;&|]+)* +)?"#,
+    r#"([^ ;&|]*/)?(env +([A-Za-z0-9_]+=[^ ;&|]* +)*|reattach-to-user-namespace +(-l +)?)?"#,
+    r#"\\?"?("#,
+    r#"\\?[$]SHELL|"#,
+    r#"([^ ;&|]*/)?-?(nu|(a|ba|c|da|elvi|fi|k|mk|rba|tc|xon|z|pw)?sh)[0-9.]*"#,
+    r#")\\?"?( +-[A-Za-z-]*)* *;?"?$"#,
+);
 
 /// The option of a task's pane, and of its window, with different values: in another pane of the window
 /// tmux finds the window's. A pane takes its options along wherever it is moved. Its value is the id of
@@ -374,7 +397,7 @@ static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
         &counter(BELLS),
         &counter(BELLS_OF_PI),
         &OPTION_FIELDS,
-        &format!("#{{?{},{OTHER_PANE},{IS_BARE}}}", *IS_OTHER_PANE),
+        &format!("#{{?{},{OTHER_PANE},{}}}", *IS_OTHER_PANE, *IS_BARE),
         IS_NAMED_BY_TMUX,
         IS_LINKED,
         &format!("#{{m:*{STAND_IN} *,#{{pane_start_command}}}}"),
@@ -565,6 +588,61 @@ mod tests {
         assert_eq!(found.window.bell_count, None);
         found.add_bells_of_pi("7\n");
         assert_eq!(found.window.bell_count, Some(7));
+    }
+
+    #[test]
+    fn commands_that_end_as_a_shell_are_known() {
+        let pattern = regex::Regex::new(RUNS_SHELL).unwrap();
+        assert!(!RUNS_SHELL.contains([',', '{', '}', '#', '%']));
+        for command in [
+            "bash",
+            "/usr/bin/zsh",
+            "zsh -l",
+            "\"exec -l bash\"",
+            "exec fish --login",
+            "bash5.2 -i",
+            "-bash",
+            "\"\\$SHELL\"",
+            "\"exec \\\"\\$SHELL\\\" -l\"",
+            "\"cat '/tmp/resurrect/pane-R&D; x:0.1'; exec -l /bin/bash\"",
+            "\"cat '/a b'; exec /bin/zsh\"",
+            "\"cat saved 2>/dev/null; exec reattach-to-user-namespace -l zsh\"",
+            "\"clear; echo \\\"hello; there\\\" && exec bash --login\"",
+            "\"cd /srv && exec -a -sh dash -i\"",
+            "env \"TERM=xterm-256color\" nu",
+            "\"exec env LANG=C PS1=x /bin/sh;\"",
+        ] {
+            let quoted_argument = command.replace("\"TERM=xterm-256color\"", "TERM=xterm-256color");
+            // A semicolon in double quotes ends what is recognised.
+            let is_known = !command.contains("; there");
+            assert_eq!(pattern.is_match(&quoted_argument), is_known, "{command}");
+        }
+        for command in [
+            "make",
+            "\"bash -c 'make; exec bash'\"",
+            "bash script.sh",
+            "bash -c make",
+            "bash -lc make",
+            "zsh -i -c ls",
+            "\"exec ./server\"",
+            "./bash-server",
+            "fish.py",
+            "\"make; exec bash\"",
+            "\"make && exec bash\"",
+            "\"cat queue | bash\"",
+            "\"cat a; ./deploy.sh\"",
+            "\"cat 'a; exec bash'\"",
+            "\"echo bash\"",
+            "\"exec bash -l & make\"",
+            "\"exec bash || make\"",
+            "ssh",
+            "push",
+            "nu-server",
+            "env make",
+            "\"tail -f log; exec bash\"",
+        ] {
+            assert!(!pattern.is_match(command), "{command}");
+        }
     }
 
     #[test]

@@ -55,9 +55,7 @@ builtin exec "${@:2}""#;
 
 /// In the third shell, the login shell: undoes what its profile has changed of the environment and the
 /// directory. The file is emptied first, because `PATH` may not contain `rm`.
-const RELOAD: &str = r#"if [ -r "${1-}" ]; then . "$1" again 2>/dev/null; : >|"$1"; command -p rm -f -- "$1"; fi
-[ "${2-$PWD}" = "$PWD" ] || builtin cd -- "$2" || builtin exit 1
-builtin set --"#;
+const RELOAD: &str = r#"if [ -r "${1-}" ]; then . "$1" again 2>/dev/null; : >|"$1"; command -p rm -f -- "$1"; fi; [ "${2-$PWD}" = "$PWD" ] || builtin cd -- "$2" || builtin exit 1; builtin set --"#;
 
 /// The command of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,14 +143,15 @@ impl CommandWords {
             .collect();
         // `eval` ends the command where it ends, whatever its last character is. The last line
         // keeps bash from replacing itself with the command's last program: a signal that ends that
-        // program is then an exit code of the shell.
+        // program is then an exit code of the shell. The command begins in the first line, so that bash
+        // counts its lines from 1 in what it says of errors.
         let [before, after] = hang_up;
         format!(
-            "{}\n{RELOAD}\nbuiltin export {}\n{}builtin set -euo pipefail\n{before}{DRAIN}{after}\n{HOLD}\n\
+            "{}; {RELOAD}; builtin export {}; {}builtin set -euo pipefail; {before}{DRAIN}{after}; {HOLD}; \
              builtin eval {}\nbuiltin exit \"$?\"",
             environment.unset_line(),
             names.join(" "),
-            gate.map(|gate| wait_line(&quote(gate)) + "\n")
+            gate.map(|gate| wait_line(&quote(gate)) + "; ")
                 .unwrap_or_default(),
             command
         )
@@ -230,6 +229,37 @@ mod tests {
         check(&["exit 7"], "", 7);
         check(&["echo a\\"], "a\\\n", 0);
         check(&["bash -c 'kill -9 $$'"], "", 137);
+    }
+
+    #[test]
+    fn lines_are_counted_as_in_a_shell() {
+        check(&["echo $LINENO"], "1\n", 0);
+        check(&["true\n\necho $LINENO"], "3\n", 0);
+        let failed = |words: &[&str], gate| {
+            let words = words.iter().map(Into::into).collect();
+            let environment = TaskEnvironment::default();
+            let names = [("TMUX_TASK_NAME", "x")];
+            let script = CommandWords::from_words(words).script(&names, &environment, gate);
+            let mut bash = std::process::Command::new("bash");
+            let output = bash.args(["-c", &script]).output().unwrap();
+            // Without a terminal, the end has something to say as well.
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            said.lines().next().unwrap_or_default().to_owned()
+        };
+        for (command, line) in [
+            (&["no-such-command"][..], 1),
+            (&["no-such-command", "a b"], 1),
+            (&["true\nno-such-command"], 2),
+            (&["if true; then\n  true\n  no-such-command\nfi"], 3),
+        ] {
+            for gate in [None, Some("/no/such/gate")] {
+                let expected = format!("bash: line {line}: no-such-command: command not found");
+                assert_eq!(failed(command, gate), expected, "{command:?}");
+            }
+        }
+        let unset = failed(&["true\necho $no_such_variable"], None);
+        assert_eq!(unset, "bash: line 2: no_such_variable: unbound variable");
+        assert!(failed(&["true\nfi"], None).contains("line 2: syntax error"));
     }
 
     #[test]

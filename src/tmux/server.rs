@@ -6,11 +6,15 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use rustix::fs::{Access, access};
 use tokio::process::{Child, Command as Process};
 
 use super::error::TmuxError;
 use super::version::Version;
 use crate::model::environment::reaches_tmux_server;
+
+/// The program that is used if none is named.
+const PROGRAM: &str = "tmux";
 
 /// The user's choice of program and server. What is `None` is left to the environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,7 +54,7 @@ impl Server {
             .program
             .clone()
             .or_else(|| set("TMUX_TASK_TMUX").map(PathBuf::from))
-            .unwrap_or_else(|| PathBuf::from("tmux"));
+            .unwrap_or_else(|| PathBuf::from(PROGRAM));
         // A name is looked for on PATH. A client that starts a server does not stand where we are.
         let program = if program.components().count() > 1 {
             std::path::absolute(program).map_err(TmuxError::Io)?
@@ -122,14 +126,42 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When the program cannot be run or is too old.
+    /// When the program cannot be run, is not tmux or is too old.
     pub(crate) async fn check_version(&self) -> Result<Version, TmuxError> {
         let version = self.version().await?;
-        if version.is_supported() {
+        if !version.is_known() {
+            Err(TmuxError::NotTmux {
+                program: self.program.clone(),
+            })
+        } else if version.is_supported() {
             Ok(version)
         } else {
             Err(TmuxError::TooOld { version })
         }
+    }
+
+    /// Whether the program was named by the user.
+    #[must_use]
+    pub(crate) fn is_program_named(&self) -> bool {
+        self.program != Path::new(PROGRAM)
+    }
+
+    /// Checks that there is such a program, without running it.
+    ///
+    /// # Errors
+    ///
+    /// [`TmuxError::ProgramMissing`].
+    pub(crate) fn check_program(&self) -> Result<(), TmuxError> {
+        let is_name = self.program.components().count() <= 1;
+        let folders = std::env::var_os("PATH").filter(|_| is_name);
+        let mut found = match &folders {
+            Some(folders) => std::env::split_paths(folders)
+                .map(|folder| folder.join(&self.program))
+                .find(|path| path.is_file()),
+            None => None,
+        };
+        let program = found.get_or_insert_with(|| self.program.clone());
+        access(&*program, Access::EXEC_OK).map_err(|errno| self.not_started(errno.into()))
     }
 
     /// Creates the folder that tmux would create for its default sockets. With `-S` none is

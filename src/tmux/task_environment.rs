@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
+use sha2::{Digest, Sha256};
 use tokio::process::Command as Process;
 
 use super::gate;
@@ -63,10 +64,25 @@ pub(crate) struct TaskEnvironment {
     /// Whether it is added to tmux's own environment.
     is_on_top_of_tmux: bool,
     withheld: WithheldVariables,
-    /// Whether variables were given for this task.
-    has_given: bool,
+    /// The digest of the variables that were given for this task, if there are any.
+    given: Option<u16>,
     /// The program that sets variables that no shell can name; see [`TaskEnvironment::set_by`].
     setter: Option<PathBuf>,
+}
+
+/// Returns the digest of variables that are given for a task; `None` if there are none. Their order does
+/// not matter.
+#[must_use]
+pub(crate) fn digest_of(variables: &[(String, String)]) -> Option<u16> {
+    let mut variables: Vec<&(String, String)> = variables.iter().collect();
+    variables.sort();
+    let mut hash = Sha256::new();
+    for text in variables.iter().flat_map(|(name, value)| [name, value]) {
+        hash.update(text);
+        hash.update([0]);
+    }
+    let hash = hash.finalize();
+    (!variables.is_empty()).then(|| u16::from_be_bytes([hash[0], hash[1]]))
 }
 
 impl TaskEnvironment {
@@ -85,7 +101,7 @@ impl TaskEnvironment {
             variables,
             is_on_top_of_tmux: false,
             withheld,
-            has_given: false,
+            given: None,
             setter: None,
         }
     }
@@ -97,7 +113,7 @@ impl TaskEnvironment {
             variables: Vec::new(),
             is_on_top_of_tmux: true,
             withheld,
-            has_given: false,
+            given: None,
             setter: None,
         }
     }
@@ -132,17 +148,18 @@ impl TaskEnvironment {
     /// Returns it with these variables set, even if they are withheld by name.
     #[must_use]
     pub(crate) fn with(mut self, given: impl IntoIterator<Item = (String, String)>) -> Self {
+        let given: Vec<(String, String)> = given.into_iter().collect();
+        self.given = digest_of(&given).or(self.given);
         for (name, value) in given {
-            self.has_given = true;
             self.variables.retain(|(known, _)| known != name.as_str());
             self.variables.push((name.into(), value.into()));
         }
         self
     }
 
-    /// Whether variables were given for this task.
-    pub(super) fn has_given(&self) -> bool {
-        self.has_given
+    /// Returns the digest of the variables that were given for this task, if there are any.
+    pub(super) fn given(&self) -> Option<u16> {
+        self.given
     }
 
     /// Whether it is added to tmux's own environment.
@@ -354,6 +371,25 @@ mod tests {
 
     fn variable(name: &str, value: &[u8]) -> (OsString, OsString) {
         (name.into(), OsStr::from_bytes(value).to_owned())
+    }
+
+    #[test]
+    fn other_variables_have_another_digest() {
+        let variables = |all: &[(&str, &str)]| {
+            let all = all.iter();
+            let all = all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            digest_of(&all.collect::<Vec<_>>())
+        };
+        assert_eq!(variables(&[]), None);
+        let digest = variables(&[("A", "1"), ("B", "2")]);
+        assert_eq!(digest, variables(&[("B", "2"), ("A", "1")]));
+        for other in [
+            &[("A", "1")][..],
+            &[("A", "1"), ("B", "3")],
+            &[("A", "1B"), ("", "2")],
+        ] {
+            assert_ne!(digest, variables(other));
+        }
     }
 
     #[test]

@@ -73,6 +73,7 @@ impl Private {
 
     fn task(&self, session: &str, name: &str, words: &[&str]) -> Launch {
         Launch {
+            last_run: 0,
             session: session.into(),
             name: name.into(),
             cwd: self.dir.path().into(),

@@ -16,8 +16,8 @@ impl Version {
     /// Reads the output of `tmux -V`.
     #[must_use]
     pub(crate) fn parse(output: &str) -> Self {
-        let text = output.trim();
-        let text = text.strip_prefix("tmux").unwrap_or(text).trim();
+        // What prints another name is not tmux, whatever its version is.
+        let text = output.trim().strip_prefix("tmux ").unwrap_or("").trim();
         let openbsd = text.starts_with("openbsd-");
         let digits = text
             .trim_start_matches("openbsd-")
@@ -29,7 +29,7 @@ impl Version {
         }
     }
 
-    /// Whether the output contained a version at all.
+    /// Whether the output was that of tmux.
     #[must_use]
     pub(crate) fn is_known(&self) -> bool {
         !self.text.is_empty()
@@ -82,5 +82,19 @@ mod tests {
             assert_eq!(Version::parse(text).is_supported(), supported, "{text}");
         }
         assert_eq!(Version::parse("tmux 3.3a\n").to_string(), "3.3a");
+    }
+
+    #[test]
+    fn only_tmux_has_a_version_of_tmux() {
+        for (output, is_known) in [
+            ("tmux 3.3a\n", true),
+            ("tmux master", true),
+            // Of `echo -V`, `true -V`, and `bash -V`.
+            ("-V\n", false),
+            ("", false),
+            ("GNU bash, version 5.2\n", false),
+        ] {
+            assert_eq!(Version::parse(output).is_known(), is_known, "{output}");
+        }
     }
 }

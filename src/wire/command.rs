@@ -145,7 +145,7 @@ impl std::fmt::Debug for SecretText {
 }
 
 /// The number of tasks by state. Every task is in exactly one count, except that `stalled` tasks
-/// are also `running`.
+/// are also `running`, and `failed` ones `dead`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskCounts {
@@ -157,6 +157,10 @@ pub struct TaskCounts {
     pub waiting: usize,
     /// Ended.
     pub dead: usize,
+    /// Ended in another way than with code 0. They are also `dead`. A daemon of an earlier version does
+    /// not count them.
+    #[serde(default)]
+    pub failed: usize,
     /// Running, silent for a long time, and with no evidence on whether they wait.
     #[serde(default)]
     pub stalled: usize,
@@ -169,7 +173,7 @@ impl From<StatusCounts> for TaskCounts {
             running,
             waiting,
             dead,
-            failed: _,
+            failed,
             stalled,
         } = counts;
         Self {
@@ -177,12 +181,12 @@ impl From<StatusCounts> for TaskCounts {
             running,
             waiting,
             dead,
+            failed,
             stalled,
         }
     }
 }
 
-/// A daemon does not answer with the number of failed tasks.
 impl From<TaskCounts> for StatusCounts {
     fn from(counts: TaskCounts) -> Self {
         let TaskCounts {
@@ -190,6 +194,7 @@ impl From<TaskCounts> for StatusCounts {
             running,
             waiting,
             dead,
+            failed,
             stalled,
         } = counts;
         Self {
@@ -197,7 +202,7 @@ impl From<TaskCounts> for StatusCounts {
             running,
             waiting,
             dead,
-            failed: 0,
+            failed,
             stalled,
         }
     }

@@ -57,6 +57,16 @@ pub struct Acknowledgement {
     pub ack: Seq,
 }
 
+/// How many records a feed can have lost at its end, at most: more than any disk that breaks off has.
+const MOST_LOST: Seq = 1 << 32;
+
+/// Whether a feed whose last record is `last_seq` can have had the record `seq` once. If not, the number
+/// is damage.
+#[must_use]
+pub(crate) fn can_have_lost(last_seq: Seq, seq: Seq) -> bool {
+    seq.saturating_sub(last_seq) <= MOST_LOST
+}
+
 /// A consumer as its file in the state folder describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -76,6 +86,10 @@ pub struct SavedConsumer {
     pub created_at: Millis,
     /// When it last began to read, acknowledged or stopped reading, in milliseconds since 1970.
     pub used_at: Millis,
+    /// The same by the clock of the feed, which nobody can set: what is kept for the consumer depends
+    /// on it. Absent in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_after: Option<Millis>,
 }
 
 impl SavedConsumer {
@@ -85,7 +99,8 @@ impl SavedConsumer {
     /// the numbers behind the end may be given to other records.
     #[must_use]
     pub fn cursor_in(&self, epoch: &str, last_seq: Seq) -> Seq {
-        if self.epoch == epoch {
+        // A cursor far behind the end is damage: what it seems to acknowledge is given again.
+        if self.epoch == epoch && can_have_lost(last_seq, self.cursor) {
             self.cursor.min(last_seq)
         } else {
             0
@@ -186,10 +201,18 @@ mod tests {
             first_left_out: None,
             created_at: 0,
             used_at: 0,
+            used_after: None,
         };
         assert_eq!(saved.cursor_in("e", 20), 12);
         // The feed lost its end: record 11 will be another one.
         assert_eq!(saved.cursor_in("e", 10), 10);
         assert_eq!(saved.cursor_in("f", 20), 0);
+        for cursor in [(1 << 32) + 21, Seq::MAX] {
+            let damaged = SavedConsumer {
+                cursor,
+                ..saved.clone()
+            };
+            assert_eq!(damaged.cursor_in("e", 20), 0, "{cursor}");
+        }
     }
 }

@@ -67,6 +67,7 @@ impl LsTask {
             (true, Some(_)) => TaskStateName::Killed,
             (true, None) => TaskStateName::Exited,
             (false, _) if waiting_for.is_some() => TaskStateName::Waiting,
+            (false, _) if task.shell => TaskStateName::Shell,
             (false, _) if stalled_ms.is_some() => TaskStateName::Stalled,
             (false, _) => TaskStateName::Running,
         };
@@ -121,6 +122,8 @@ pub enum TaskStateName {
     Killed,
     /// It runs, its screen has not changed for long, and no evidence says whether it waits.
     Stalled,
+    /// It is a shell, and asks for nothing.
+    Shell,
 }
 
 impl TaskStateName {
@@ -133,6 +136,7 @@ impl TaskStateName {
             Self::Exited => "exited",
             Self::Killed => "killed",
             Self::Stalled => "stalled",
+            Self::Shell => "shell",
         }
     }
 }

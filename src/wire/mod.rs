@@ -27,6 +27,7 @@ pub use command::{
     DirectLaunch, LaunchedRun, ReplacedRun, RunRequest, SecretText, SendRequest, TaskCounts,
     TypedInput,
 };
+pub(crate) use consumer::can_have_lost;
 pub use consumer::{
     Acknowledgement, ConsumeRequest, ConsumerList, ConsumerStatus, SINK_PREFIX, SavedConsumer,
     check_consumer_name,
@@ -36,7 +37,7 @@ pub use explain::{ExplainedState, Explanation, TerminalFields};
 pub use filter::{Filter, is_owner_of};
 pub use listing::{LsTask, LsView, NextRestart, TaskStateName};
 pub use output::{LogRequest, SearchMatch, SearchRequest, TaskLog};
-pub use protocol::{PROTOCOL, is_older, parse_request, request_line};
+pub use protocol::{PROTOCOL, is_older, parse_object, parse_request, request_line};
 pub use record::{
     Context, Details, DurableRecord, EventFields, EventType, FollowUpOptions, Kind, LevelName,
     LiveRecord, Message, PromptKindName, Reason, RecordBody, StreamRecord,

@@ -1,7 +1,9 @@
 //! Compatibility of programs of different versions on one socket: each request contains the version
 //! of the client.
 
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::socket::{Refusal, RefusalKind, Request};
 
@@ -117,7 +119,7 @@ pub fn parse_request(line: &[u8]) -> Result<Request, Refusal> {
     if !caller.is_understood() || caller.would_replace_us() {
         return Err(caller.refusal());
     }
-    serde_json::from_slice(line).map_err(|error| {
+    parse_object(line).map_err(|error| {
         let is_other = |version: &String| version != VERSION;
         if caller.version.as_ref().is_some_and(is_other) {
             return caller.refusal();
@@ -126,9 +128,43 @@ pub fn parse_request(line: &[u8]) -> Result<Request, Refusal> {
     })
 }
 
+/// Parses a line of JSON in which every object is written as one. Without this check a list of an
+/// object's values would count as the object.
+///
+/// # Errors
+///
+/// When it is something else.
+pub fn parse_object<T: DeserializeOwned + Serialize>(line: &[u8]) -> Result<T, serde_json::Error> {
+    let parsed: T = serde_json::from_slice(line)?;
+    if line.contains(&b'[') {
+        let given: Value = serde_json::from_slice(line)?;
+        if has_list_for_object(&given, &serde_json::to_value(&parsed)?) {
+            return Err(serde_json::Error::custom("a list where an object belongs"));
+        }
+    }
+    Ok(parsed)
+}
+
+/// Whether there is a list in `given` where `meant`, what it was understood as, has an object.
+fn has_list_for_object(given: &Value, meant: &Value) -> bool {
+    match (given, meant) {
+        (Value::Array(_), Value::Object(_)) => true,
+        (Value::Array(given), Value::Array(meant)) => {
+            let mut pairs = given.iter().zip(meant);
+            pairs.any(|(given, meant)| has_list_for_object(given, meant))
+        }
+        (Value::Object(given), Value::Object(meant)) => given.iter().any(|(key, given)| {
+            let meant = meant.get(key);
+            meant.is_some_and(|meant| has_list_for_object(given, meant))
+        }),
+        (_, _) => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Acknowledgement;
 
     #[track_caller]
     fn check(line: &str, expected: Result<Request, RefusalKind>) {
@@ -146,6 +182,29 @@ mod tests {
             let line = request_line(&request);
             assert_eq!(parse_request(&line), Ok(request));
         }
+    }
+
+    #[test]
+    fn a_list_of_its_values_is_no_object() {
+        for line in [
+            r#"["status"]"#,
+            r#"["stop",true]"#,
+            r#"["removeConsumer","pi"]"#,
+            r#"{"op":"to","session":"s","request":["status"]}"#,
+            r#"{"op":"to","session":"s","request":["stop",false]}"#,
+            r#"{"op":"subscribe","start":{"after":[null,1]},"filter":{}}"#,
+            r#"{"op":"subscribe","start":"now","filter":[["event"],[],[],[],null,[]]}"#,
+        ] {
+            check(line, Err(RefusalKind::Usage));
+        }
+        let ack = |line: &str| parse_object::<Acknowledgement>(line.as_bytes()).map(|one| one.ack);
+        assert_eq!(ack(r#"{"ack":12,"more":[1]}"#).unwrap(), 12);
+        for line in ["[12]", " [12]\n", "[[12]]", "12", r#"{"ack":[12]}"#, "{}"] {
+            assert!(ack(line).is_err(), "{line}");
+        }
+        let subscribe = r#"{"op":"subscribe","start":{"after":{"epoch":null,"seq":1}},"filter":{"kinds":["event"]}}"#;
+        let parsed = parse_request(subscribe.as_bytes()).unwrap();
+        assert_eq!(parse_request(&request_line(&parsed)), Ok(parsed));
     }
 
     #[test]

@@ -29,6 +29,13 @@ pub struct SavedSession {
     /// When the task in each window was last launched, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub launched_at: BTreeMap<String, Millis>,
+    /// The last number that the runs of each name have had, the name used last being the last; absent in
+    /// files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_numbers: Option<Vec<(String, u32)>>,
+    /// The names to which the numbers of present runs belong, where their windows have been renamed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub run_names: BTreeMap<String, String>,
     /// The last look.
     pub snapshot: SnapshotLine,
     /// What the feed says up to `lastSeq`, so that the next daemon reads only what follows. Absent in
@@ -79,6 +86,7 @@ impl SavedSession {
         last_seq: Seq,
     ) -> Self {
         let launched = bookmark.launched_at.iter();
+        let names = bookmark.run_names.iter();
         Self {
             v: super::VERSION,
             epoch: epoch.to_owned(),
@@ -89,9 +97,32 @@ impl SavedSession {
             launched_at: launched
                 .map(|(window, at)| (window.to_string(), *at))
                 .into_map(),
+            run_numbers: Some(bookmark.run_numbers.as_slice().to_vec()),
+            run_names: names
+                .map(|(window, name)| (window.to_string(), name.clone()))
+                .into_map(),
             snapshot: SnapshotLine::from(snapshot),
             feed: None,
         }
+    }
+
+    /// Checks that the sequence numbers are some that this feed can have had.
+    ///
+    /// # Errors
+    ///
+    /// When one is not; the text names it.
+    pub fn check_numbers(&self) -> Result<(), String> {
+        let feed = self.feed.iter();
+        let events = feed.flat_map(|feed| feed.undelivered.iter().chain(&feed.restarting));
+        for number in events.map(|event| event.seq) {
+            if !(1..=self.last_seq).contains(&number) {
+                let last = self.last_seq;
+                return Err(format!(
+                    "it has an event {number}, and its last record is {last}"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the session's start name; in files of earlier versions its name.
@@ -119,10 +150,16 @@ impl SavedSession {
     #[must_use]
     pub fn bookmark(&self) -> Bookmark {
         let launched = self.launched_at.iter();
+        let names = self.run_names.iter();
+        let numbers = self.run_numbers.iter().flatten();
         Bookmark {
             deaths_read: self.deaths_read,
             launched_at: launched
                 .filter_map(|(window, at)| Some((window.parse().ok()?, *at)))
+                .into_map(),
+            run_numbers: numbers.map(|(name, run)| (name, *run)).collect(),
+            run_names: names
+                .filter_map(|(window, name)| Some((window.parse().ok()?, name.clone())))
                 .into_map(),
         }
     }

@@ -44,6 +44,10 @@ pub enum Request {
         /// is gone by then.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         launched: Option<Box<DirectLaunch>>,
+        /// Whether the answer is the last number of the launched task's runs, [`Response::LastRun`].
+        /// Commands of earlier versions do not know it.
+        #[serde(default)]
+        wants_last_run: bool,
     },
     /// Start a task, or run it again in its slot. The answer is sent when the run is recorded.
     Run(RunRequest),
@@ -298,6 +302,11 @@ pub enum Response {
     Counted(TaskCounts),
     /// A task.
     Found(Box<LsTask>),
+    /// The last number that a run of the task has had: the next one has a higher number.
+    LastRun {
+        /// 0 if there was none.
+        run: u32,
+    },
     /// A run was started.
     Launched(LaunchedRun),
     /// The daemon is not attached to the session, for example because there is none. Nothing was

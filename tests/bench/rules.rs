@@ -11,7 +11,8 @@ use divan::{Bencher, counter::BytesCount, counter::ItemsCount};
 use tmux_task::diff::diff;
 use tmux_task::engine::{Engine, RestoredState, Settings};
 use tmux_task::model::{
-    CursorPosition, Exit, Now, PaneId, Screen, SessionId, SessionLife, Snapshot, WindowId,
+    CursorPosition, Exit, Now, PaneId, Screen, SessionId, SessionLife, Snapshot, StopSettings,
+    WindowId,
 };
 use tmux_task::observe::{Evidence, Observer};
 use tmux_task::protocol::Parser;
@@ -152,6 +153,8 @@ fn look(windows: u32, turn: u32) -> Look {
             replaced: None,
             owner: None,
             restarts: None,
+            stop: StopSettings::default(),
+            ending: None,
             is_bare: false,
             is_named_by_tmux: false,
             is_linked: false,

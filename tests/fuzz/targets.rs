@@ -173,7 +173,7 @@ pub(super) fn consumers(bytes: &[u8]) {
             damaged.set_aside(folder).expect("it is kept aside");
             let left = load_consumers(folder).expect("the folder is read");
             assert!(left.is_empty());
-            let kept = fs::read(folder.join(".c.damaged")).expect("it is kept");
+            let kept = fs::read(folder.join(".c.damaged-1")).expect("it is kept");
             assert_eq!(kept, bytes);
         }
     }

@@ -57,7 +57,7 @@ fn what_cannot_be_shown_is_said_with_what_to_do() {
     world.task(["attach", "api"]).fails(
         1,
         "tmux-task: attach: this is not a terminal\n\
-         hint: `tmux-task logs NAME` prints a task's output",
+         hint: `tmux-task logs api` prints a task's output",
     );
     let socket = world.tmux(["display-message", "-p", "#{socket_path}"]);
     world.set("TMUX", "/nowhere/default,1,0");

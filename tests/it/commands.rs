@@ -229,8 +229,7 @@ fn session_names_may_be_odd_otherwise() {
 #[test]
 fn usage_errors_are_two_lines_and_exit_2() {
     let world = World::new();
-    let cases: [&[&str]; 16] = [
-        &[],
+    let cases: [&[&str]; 15] = [
         &["nonsense"],
         &["ls", "--nonsense"],
         &["run"],
@@ -269,6 +268,10 @@ fn help_and_version_are_results() {
         &["--help"][..],
         &["-h"],
         &["help"],
+        // A command is missing.
+        &[],
+        &["-s", "work"],
+        &["consumer"],
         &["run", "--help"],
         &["daemon", "-h"],
         &["daemon", "stop", "--help"],
@@ -289,7 +292,7 @@ fn a_directory_that_is_not_there_is_said() {
     let output = world.task(["run", "api", "--cwd", "nowhere", "--", "true"]);
     output.fails(
         1,
-        "tmux-task: run: cannot run in nowhere: No such file or directory (os error 2)",
+        "tmux-task: run: cannot run in nowhere: No such file or directory",
     );
     let file = world.path("file");
     fs::write(&file, "").unwrap();
@@ -311,8 +314,8 @@ fn a_tmux_that_is_missing_or_too_old_is_said() {
         output.fails(
             1,
             &format!(
-                "tmux-task: {}: could not start `/no/such/tmux`: No such file or directory (os \
-                 error 2)\nhint: install tmux 3.2 or newer, or name it with --tmux or $TMUX_TASK_TMUX",
+                "tmux-task: {}: could not start `/no/such/tmux`: No such file or \
+                 directory\nhint: install tmux 3.2 or newer, or name it with --tmux or $TMUX_TASK_TMUX",
                 args[0]
             ),
         );
@@ -323,6 +326,39 @@ fn a_tmux_that_is_missing_or_too_old_is_said() {
         1,
         "tmux-task: run: tmux 3.1c is too old, 3.2 or newer is needed\n\
          hint: name a newer one with --tmux or $TMUX_TASK_TMUX",
+    );
+}
+
+/// Without `/proc` or a lock of its own it cannot be seen, so the next command shows that no daemon of
+/// the wrong program is left.
+#[test]
+fn a_program_that_is_not_tmux_starts_nothing() {
+    let mut world = World::new();
+    let hint = "\nhint: name tmux 3.2 or newer with --tmux or $TMUX_TASK_TMUX";
+    for program in ["/bin/echo", "true", "false"] {
+        let said = format!("`{program}` is not tmux: `-V` does not print a version of tmux{hint}");
+        for args in [&["run", "api", "--", "ls"][..], &["ls"], &["daemon"]] {
+            let output = world.task([&["--tmux", program], args].concat());
+            output.fails(1, &format!("tmux-task: {}: {said}", args[0]));
+        }
+        world.set("TMUX_TASK_TMUX", program);
+        let output = world.task(["run", "api", "--", "ls"]);
+        output.fails(1, &format!("tmux-task: run: {said}"));
+        world.set("TMUX_TASK_TMUX", "");
+    }
+    world.task(["daemon", "status"]).fails(
+        3,
+        "tmux-task: daemon status: no daemon runs for session `work`\n\
+         hint: start one with `tmux-task daemon --detach`",
+    );
+    world.run("api", "exec sleep 1000");
+    world.task(["ls"]).ok();
+    // Beside a daemon that makes it unnecessary, too.
+    let output = world.task(["--tmux", "/no/such/tmux", "ls"]);
+    output.fails(
+        1,
+        "tmux-task: ls: could not start `/no/such/tmux`: No such file or directory (os error 2)\n\
+         hint: install tmux 3.2 or newer, or name it with --tmux or $TMUX_TASK_TMUX",
     );
 }
 
@@ -417,7 +453,11 @@ fn ls_is_a_table_of_all_tasks() {
     assert_eq!(rows[1].last(), Some(&"up"));
     assert_eq!(rows[2][..5], [lint.as_str(), "lint", "exited", "2", "2"]);
     assert_eq!(rows[2][6..], ["echo '4 errors'; exit 2", "4 errors"]);
-    assert_eq!(world.task(["status"]).ok(), "tmux: 2 tasks\n");
+    let failed = "tmux: 2 tasks · 1 failed\n";
+    assert_eq!(world.task(["status"]).ok(), failed);
+    // Without a daemon as well.
+    world.task(["daemon", "stop"]).ok();
+    assert_eq!(world.task(["status"]).ok(), failed);
 }
 
 #[test]

@@ -499,7 +499,7 @@ fn a_consumer_whose_file_is_damaged_starts_again_and_its_file_is_kept() {
     fs::write(&file, &text[..text.len() / 2]).unwrap();
     world.daemon();
     assert_eq!(until_live(&consume(&world, "pi", &[])), range(1, 12));
-    let kept = file.with_file_name(".pi.damaged");
+    let kept = file.with_file_name(".pi.damaged-1");
     assert_eq!(fs::read(kept).unwrap(), text[..text.len() / 2]);
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Output, World, has_ended, pid};
+use crate::support::{Output, World, has_ended, pid, show, story};
 
 /// Control clients that attach in two steps: the second one waits for the test. Until then tmux
 /// knows that they are control clients, and has nothing else of them.
@@ -161,4 +161,105 @@ fn check_successor(change: impl FnOnce(&World)) {
     let now = control_clients(&world);
     assert_eq!(now.len(), 2);
     assert!(now.iter().all(|pid| !left_behind.contains(pid)));
+}
+
+/// Short clients that lose their connection to the server while a file exists, and say what tmux says
+/// then.
+struct LosingClients {
+    enabled: PathBuf,
+    lost: PathBuf,
+}
+
+impl LosingClients {
+    fn new(world: &mut World) -> Self {
+        let losing = Self {
+            enabled: world.path("enabled"),
+            lost: world.path("lost"),
+        };
+        fs::create_dir(world.path("losing")).unwrap();
+        let tmux = Output::of(shell("command -v tmux"));
+        let (enabled, lost) = (losing.enabled.display(), losing.lost.display());
+        let wrapper = world.script(
+            "losing/tmux",
+            &format!(
+                "#!/bin/sh\n\
+                 case \" $* \" in\n\
+                 *' -C '* | *' -V '*) ;;\n\
+                 *) [ ! -e '{enabled}' ] || {{\n\
+                 echo lost >>'{lost}'; echo 'server exited unexpectedly' >&2; exit 1; }} ;;\n\
+                 esac\n\
+                 exec '{}' \"$@\"\n",
+                tmux.ok().trim()
+            ),
+        );
+        world.prepend_path(wrapper.parent().unwrap());
+        losing
+    }
+
+    fn enable(&self) {
+        fs::write(&self.enabled, "").unwrap();
+    }
+
+    /// Waits until several looks have lost their clients, and lets the next ones keep theirs.
+    fn disable_after_some(&self, world: &World) {
+        world.until_true("clients lose their connections", || {
+            fs::read_to_string(&self.lost).is_ok_and(|lost| lost.lines().count() >= 2)
+        });
+        fs::remove_file(&self.enabled).unwrap();
+    }
+}
+
+#[test]
+fn a_client_that_loses_its_connection_says_nothing_about_the_server() {
+    let mut world = World::new();
+    let losing = LosingClients::new(&mut world);
+    for name in ["api", "web"] {
+        world.run(name, "exec sleep 100000");
+    }
+    world.until_deliveries(2);
+    let before = world.records().len();
+    let clients = control_clients(&world);
+    losing.enable();
+    for client in &clients {
+        kill_process(*client, Signal::TERM).unwrap();
+    }
+    losing.disable_after_some(&world);
+    let attached = || {
+        let listed = world.tmux(["list-clients", "-F", "#{client_control_mode}"]);
+        listed.lines().count() == 2
+    };
+    world.until_true("the daemon attaches again", attached);
+    let tasks = world.look()["tasks"].clone();
+    assert_eq!(tasks.as_array().unwrap().len(), 2);
+    assert_eq!(world.records().len(), before, "{}", show(&world.records()));
+}
+
+#[test]
+fn what_exists_before_a_daemon_is_no_news_to_it_although_its_first_clients_are_lost() {
+    let mut world = World::new();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    let losing = LosingClients::new(&mut world);
+    world.run("api", "exec sleep 100000");
+    losing.enable();
+    let mut starting = world.start(["daemon", "--detach"]);
+    losing.disable_after_some(&world);
+    assert_eq!(starting.wait(), 0);
+    world.run("web", "exec sleep 100000");
+    world.until_delivered("started", "web");
+    let records = world.records();
+    assert!(
+        story(&records).iter().all(|line| !line.contains("api")),
+        "{}",
+        show(&records)
+    );
+}
+
+/// With a killed server the same words are true.
+#[test]
+fn a_server_that_is_killed_is_told_at_once() {
+    let world = World::new();
+    world.run("api", "exec sleep 100000");
+    world.until_delivered("started", "api");
+    kill_process(world.server(), Signal::KILL).unwrap();
+    world.until_delivered("disappeared", "api");
 }

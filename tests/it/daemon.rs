@@ -48,7 +48,7 @@ fn existing_tasks_are_the_baseline() {
     assert_eq!(listed["tasks"].as_array().unwrap().len(), 3);
     assert_eq!(listed["tasks"][1]["exitCode"], 3);
     assert_eq!(listed["tasks"][2]["bell"], true);
-    assert_eq!(world.task(["status"]).ok(), "tmux: 3 tasks\n");
+    assert_eq!(world.task(["status"]).ok(), "tmux: 3 tasks · 1 failed\n");
     assert_eq!(story(&world.finish()), [""; 0]);
 }
 
@@ -428,7 +428,7 @@ fn tasks_are_started_without_a_daemon_too() {
     world.until_ended(&window);
     let listed = world.look();
     assert_eq!(listed["tasks"][0]["exitCode"], 5);
-    assert_eq!(world.task(["status"]).ok(), "tmux: 1 task\n");
+    assert_eq!(world.task(["status"]).ok(), "tmux: 1 task · 1 failed\n");
     assert_eq!(world.task(["logs", "api"]).ok(), "hi\n");
     assert_eq!(
         world.task(["prune"]).ok(),

@@ -368,3 +368,38 @@ fn a_locale_that_is_not_installed_is_no_reason_to_warn_again_and_again() {
     let shown = world.task(["logs", "api"]).ok().to_owned();
     assert_eq!(shown.lines().last(), Some("xx_XX.UTF-8"), "{shown}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_daemon_that_a_command_starts_keeps_nothing_of_the_callers_environment_that_it_does_not_need() {
+    let mut world = World::new();
+    world.set("API_TOKEN", SECRET);
+    world.set("CLAUDE_CODE_OAUTH_TOKEN", SECRET);
+    world.set("PI_SESSION_ID", "p1");
+    world.set("HTTPS_PROXY", "http://proxy.example:3128");
+    world.run("keeps", "exec sleep 1000");
+    let autostarted = environment_of_daemon(&world);
+    world.finish();
+    world.task(["daemon", "--detach"]).ok();
+    let detached = environment_of_daemon(&world);
+    for seen in [autostarted, detached] {
+        for name in ["HOME", "PATH", "PI_SESSION_ID", "HTTPS_PROXY"] {
+            assert!(has_name(&seen, name), "{name}");
+        }
+        for name in ["API_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"] {
+            assert!(!has_name(&seen, name), "{name}");
+        }
+    }
+    // A task has all of it, also if the daemon starts it.
+    let mut launch = world.command(World::program());
+    launch.args(["run", "sees", "--", WRITE]);
+    let seen = environment_of_task(&world, launch);
+    assert!(has(&seen, "API_TOKEN", SECRET.as_bytes()));
+}
+
+#[cfg(target_os = "linux")]
+fn environment_of_daemon(world: &World) -> Vec<Vec<u8>> {
+    let pid = world.daemon_pid().as_raw_nonzero();
+    let text = fs::read(format!("/proc/{pid}/environ")).unwrap();
+    text.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect()
+}

@@ -78,11 +78,11 @@ fn without_its_snapshot_a_daemon_continues_from_the_feed() {
 fn a_damaged_snapshot_is_kept_aside_and_nothing_is_lost() {
     for (name, bytes) in DAMAGED {
         let world = check_damaged_snapshot(|saved| fs::write(saved, bytes).unwrap());
-        let kept = world.state("work").join("session.json.damaged");
+        let kept = world.state("work").join("session.json.damaged-1");
         assert_eq!(fs::read(&kept).unwrap(), bytes, "{name}");
         let log = log_with(&world, "ERROR");
         let line = log.lines().find(|line| line.contains("ERROR")).unwrap();
-        for word in ["continuing from the feed alone", "session.json.damaged"] {
+        for word in ["continuing from the feed alone", "session.json.damaged-1"] {
             assert!(line.contains(word), "{name}: {line}");
         }
     }
@@ -137,7 +137,7 @@ fn a_feed_that_cannot_be_read_is_kept_aside_and_a_new_one_begins() {
         fs::write(&feed, bytes).unwrap();
         ends.open();
         world.daemon();
-        let aside = world.state("work").join("feed.jsonl.other");
+        let aside = world.state("work").join("feed.jsonl.other-1");
         assert_eq!(fs::read(&aside).unwrap(), bytes);
         log_with(&world, "put aside what is not of this feed");
         // The changes since then are in the new feed, which has its own epoch and numbers.
@@ -173,13 +173,13 @@ fn a_consumer_whose_file_is_damaged_starts_again_and_skips_nothing() {
         fs::write(consumers.join("pi"), bytes).unwrap();
         world.daemon();
         assert_eq!(until_live(&consume(&world, "pi", &[])), all, "{name}");
-        assert_eq!(fs::read(consumers.join(".pi.damaged")).unwrap(), bytes);
+        assert_eq!(fs::read(consumers.join(".pi.damaged-1")).unwrap(), bytes);
         let log = log_with(&world, "ERROR");
         let line = log.lines().find(|line| line.contains("ERROR")).unwrap();
         for word in [
             "consumer `pi`",
             "starts again at the first record",
-            ".pi.damaged",
+            ".pi.damaged-1",
         ] {
             assert!(line.contains(word), "{name}: {line}");
         }

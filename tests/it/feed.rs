@@ -554,8 +554,73 @@ fn a_file_in_the_place_of_the_feed_is_put_aside() {
         fs::write(feed, "my notes\n").unwrap();
     };
     let world = check_file(other, &json!([[1, 8], 9, 10]));
-    let aside = world.state("work").join("feed.jsonl.other");
-    assert_eq!(fs::read_to_string(aside).unwrap(), "my notes\n");
+    let aside = world.state("work").join("feed.jsonl.other-1");
+    assert_eq!(fs::read_to_string(&aside).unwrap(), "my notes\n");
+    // A second one does not replace it, and what has its name does not hold the records up.
+    fs::create_dir_all(world.state("work").join("feed.jsonl.other-2/full")).unwrap();
+    let feed = world.state("work").join("feed.jsonl");
+    fs::remove_file(&feed).unwrap();
+    fs::write(&feed, "more notes\n").unwrap();
+    world.run("last", "exec sleep 1000");
+    world.until_true("it is recorded", || {
+        fs::read_to_string(&feed).is_ok_and(|text| text.contains("\"last\""))
+    });
+    assert_eq!(fs::read_to_string(&aside).unwrap(), "my notes\n");
+    let third = fs::read_to_string(world.state("work").join("feed.jsonl.other-3"));
+    assert_eq!(third.unwrap(), "more notes\n");
+}
+
+#[test]
+fn a_saved_snapshot_with_damaged_numbers_hides_no_end() {
+    let world = World::new();
+    world.run("keeps", "exec sleep 1000");
+    world.until_delivered("started", "keeps");
+    let far = (1_u64 << 53) - 2;
+    let event = json!({"seq": u64::MAX, "event": {}});
+    let damages = [
+        ("/lastSeq", json!(u64::MAX)),
+        ("/lastSeq", json!(far)),
+        ("/lastSeq", json!(1_000_000_000_000_u64)),
+        ("/lastSeq", json!(0)),
+        ("/lastSeq", json!(-1)),
+        ("/lastSeq", json!("7")),
+        ("/feed/end", json!(u64::MAX)),
+        ("/feed/segment", json!(u64::MAX)),
+        ("/feed/undelivered", json!([event])),
+        ("/deathsRead", json!(u64::MAX)),
+        ("/snapshot/capturedAt", json!(i64::MIN)),
+        ("/life/serverStarted", json!(i64::MAX)),
+        ("/life/created", json!(i64::MIN)),
+    ];
+    let mut last = 0;
+    for (n, (field, value)) in damages.into_iter().enumerate() {
+        world.finish();
+        let path = world.state("work").join("session.json");
+        let mut saved: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        match saved.pointer_mut(field) {
+            Some(place) => *place = value.clone(),
+            None => {
+                let (above, name) = field.rsplit_once('/').unwrap();
+                saved.pointer_mut(above).unwrap()[name] = value.clone();
+            }
+        }
+        fs::write(&path, saved.to_string()).unwrap();
+        world.daemon();
+        let name = format!("ends{n}");
+        world.run(&name, "exit 4");
+        let records = world.until_delivered("exited", &name);
+        let numbers: Vec<u64> = records
+            .iter()
+            .map(|one| one["seq"].as_u64().unwrap())
+            .collect();
+        let reached = *numbers.last().unwrap();
+        assert!(numbers.is_sorted(), "{field} {value}: {numbers:?}");
+        assert!(
+            reached > last && reached < last + 100,
+            "{field} {value}: {reached} after {last}"
+        );
+        last = reached;
+    }
 }
 
 #[test]
@@ -665,4 +730,34 @@ fn on_a_terminal_the_feed_is_text_and_has_each_event_once() {
     );
     assert_eq!(words("(web) exited with code 3"), 1, "{text}");
     world.tmux(["-L", "terminal", "kill-server"]);
+}
+
+#[test]
+fn a_task_of_which_nothing_is_known_is_named() {
+    let world = World::new();
+    let window = world.run("api", "exit 3");
+    world.until("its end", |records| codes(records, "api").len() == 1);
+    let note =
+        |name: &str| format!("tmux-task: feed: there is no task `{name}`, and no record of one\n");
+    let feed = |args: &[&str]| {
+        let feed = world.task([&["feed"], args].concat());
+        feed.ok();
+        feed.err
+    };
+    assert_eq!(feed(&["--task", "typo", "--task", "api"]), note("typo"));
+    // Also where records of others are all that was read, or that is printed.
+    assert_eq!(feed(&["--task", "api", "-n", "1", "--type", "input"]), "");
+    assert_eq!(feed(&["--task", "api", "--after", "2"]), "");
+    world.task(["kill", "api"]).ok();
+    assert_eq!(feed(&["--task", &window]), "");
+    let follow = world.start(["feed", "--follow", "--task", "later", "--task", "api"]);
+    assert_eq!(follow.complaint() + "\n", note("later"));
+    assert_eq!(follow.record()["kind"], "hello");
+    world.run("later", "exec sleep 1000");
+    let mut started = follow.record();
+    while started["kind"] != "event" {
+        started = follow.record();
+    }
+    assert_eq!(started["task"]["windowName"], "later");
+    assert_eq!(feed(&["--task", "later"]), "");
 }

@@ -161,6 +161,130 @@ fn stored_runs_are_listed_and_counted() {
     assert_eq!(world.task(["logs", "tests", "--runs", "--follow"]).code, 2);
 }
 
+/// The number, code and reason of each stored run of a task, in order.
+fn stored(world: &World, name: &str) -> Vec<(i64, Value, Value)> {
+    let runs = parsed(world, &["logs", name, "--runs", "--json"]);
+    let runs = runs.as_array().unwrap().iter();
+    runs.map(|run| {
+        assert!(
+            run["endedAt"].is_i64() && run["durationMs"].is_i64(),
+            "{run}"
+        );
+        (
+            run["run"].as_i64().unwrap(),
+            run["exitCode"].clone(),
+            run["reason"].clone(),
+        )
+    })
+    .collect()
+}
+
+#[test]
+fn the_number_of_a_run_goes_on_over_windows_daemons_and_sessions() {
+    let world = World::new();
+    let run = |line: &str| {
+        let printed = world.task(["run", "t", "--json", "--", line]);
+        let printed: Value = serde_json::from_str(printed.ok()).unwrap();
+        world.until_ended(printed["windowId"].as_str().unwrap());
+        printed["run"].as_i64().unwrap()
+    };
+    let is_stored = |n: usize| world.until_true("it is stored", || n_stored(&world) == n);
+    assert_eq!(run("echo one"), 1);
+    is_stored(1);
+    world.task(["restart", "t"]).ok();
+    is_stored(2);
+    // Another window.
+    world.task(["kill", "t"]).ok();
+    world.run("other", "exec sleep 1000");
+    assert_eq!(run("echo three"), 3);
+    is_stored(3);
+    let option = ["show-options", "-wv", "-t", "=work:=t", "@tmux_task_run"];
+    assert_eq!(world.tmux(option), "3");
+    // Another daemon.
+    world.task(["kill", "t"]).ok();
+    world.task(["daemon", "stop"]).ok();
+    assert_eq!(run("echo four"), 4);
+    is_stored(4);
+    // Another session, and another daemon that knows the stored runs alone.
+    world.task(["kill-all", "--yes"]).ok();
+    assert_eq!(run("echo five"), 5);
+    // With that of `other`, which has ended with its session.
+    is_stored(6);
+    world.task(["kill-all", "--yes"]).ok();
+    world.task(["daemon", "stop"]).ok();
+    std::fs::remove_file(world.state(SESSION).join("session.json")).unwrap();
+    assert_eq!(run("echo six"), 6);
+    is_stored(7);
+    let numbers: Vec<i64> = stored(&world, "t").iter().map(|(run, ..)| *run).collect();
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
+    for (number, line) in (1..).zip(["one", "one", "three", "four", "five", "six"]) {
+        let number = i32::to_string(&number);
+        let shown = world.task(["logs", "t", "--run", &number]);
+        assert_eq!(shown.ok().trim_end(), line, "run {number}");
+    }
+}
+
+#[test]
+fn a_run_of_a_renamed_window_is_found_by_the_name_that_has_its_number() {
+    let world = World::new();
+    let a = world.run("a", "echo of a; exec sleep 1000");
+    let b = world.run("b", "echo of b; exec sleep 1000");
+    world.until_shows(&a, "of a");
+    world.until_shows(&b, "of b");
+    world.run("b", "exit 3");
+    world.until_true("both are stored", || n_stored(&world) == 2);
+    world.task(["kill", "b"]).ok();
+    world.tmux(["rename-window", "-t", &a, "b"]);
+    world.until_true("the new name is known", || {
+        parsed(&world, &["ls", "--json"])["tasks"][0]["windowName"] == "b"
+    });
+    // `b` has had a first run, so this one stays the first of `a`.
+    let printed = world.task(["run", "b", "--json", "--", "exit 4"]);
+    let printed: Value = serde_json::from_str(printed.ok()).unwrap();
+    assert_eq!(
+        (&printed["windowId"], &printed["run"]),
+        (&json!(a), &json!(3))
+    );
+    world.until_true("all are stored", || n_stored(&world) == 4);
+    let replaced = |run| (run, Value::Null, json!("replaced"));
+    let ended = |run, code: i64| (run, json!(code), Value::Null);
+    assert_eq!(stored(&world, "a"), [replaced(1)]);
+    assert_eq!(stored(&world, "b"), [replaced(1), ended(2, 3), ended(3, 4)]);
+    let first_of = |name| {
+        world
+            .task(["logs", name, "--run", "1"])
+            .ok()
+            .trim_end()
+            .to_owned()
+    };
+    assert_eq!([first_of("a"), first_of("b")], ["of a", "of b"]);
+}
+
+#[test]
+fn each_of_many_runs_that_are_replaced_at_once_is_stored_in_order() {
+    const RUNS: i64 = 12;
+    let world = World::new();
+    world.run("other", "exec sleep 1000");
+    let start = |_| world.start(["run", "burst", "--", "exec sleep 1000"]);
+    let mut all: Vec<_> = (0..RUNS).map(start).collect();
+    for launch in &mut all {
+        assert_eq!(launch.wait(), 0);
+    }
+    world.run("burst", "exit 7");
+    let n = usize::try_from(RUNS + 1).unwrap();
+    world.until_true("all are stored", || n_stored(&world) == n);
+    let mut expected: Vec<_> = (1..=RUNS)
+        .map(|run| (run, Value::Null, json!("replaced")))
+        .collect();
+    expected.push((RUNS + 1, json!(7), Value::Null));
+    assert_eq!(stored(&world, "burst"), expected);
+    let table = world.task(["logs", "burst", "--runs", "-n", "2"]);
+    let row = table.ok().lines().nth(1).unwrap();
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(cells[..3], ["burst", &i64::to_string(&RUNS), "replaced"]);
+    assert_eq!(cells[4], "ago");
+}
+
 #[test]
 fn all_sessions_are_listed_each_below_its_name() {
     let mut world = World::new();

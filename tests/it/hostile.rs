@@ -531,10 +531,10 @@ fn nothing_harmful_gets_out_of_any_face() {
     });
     check_harmless("kill", &world.task(["kill", &window]).out);
     for args in [
-        ["kill", &name],
-        ["wait", &name],
-        ["logs", &name],
-        ["-s", &name],
+        &["kill", &name][..],
+        &["wait", &name],
+        &["logs", &name],
+        &["-s", &name, "ls"],
     ] {
         let output = world.task(args);
         assert_ne!(output.code, 0);

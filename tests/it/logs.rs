@@ -264,8 +264,20 @@ fn earlier_runs_are_kept() {
     world.task(["logs", "api", "--run", "4"]).fails(
         3,
         "tmux-task: logs: no output of run 4 of task `api` was kept\n\
-         hint: `tmux-task logs NAME --runs` lists the runs that are stored",
+         hint: `tmux-task logs api --runs` lists the runs that are stored",
     );
+    // One that is gone has stored runs all the same.
+    world.run("other", "exec sleep 1000");
+    world.tmux(["kill-window", "-t", &window]);
+    for more in [&["api"][..], &["-f", "api"], &["api", "other"]] {
+        world.task([&["logs"], more].concat()).fails(
+            3,
+            &format!(
+                "tmux-task: logs: no task `api` in session `{SESSION}`\n\
+                 hint: `tmux-task logs api --runs` lists its stored runs"
+            ),
+        );
+    }
     // The window and the session may go.
     world.tmux(["kill-session", "-t", SESSION]);
     assert_eq!(world.task(["logs", "api", "--run", "2"]).ok(), "second\n");

@@ -215,7 +215,16 @@ fn a_wrong_call_says_what_is_wrong() {
         (&(-32602).into(), &"unknown tool: start_task".into())
     );
     for (tool, arguments, why) in [
-        ("run_task", json!({"name": "a"}), "`command` is missing"),
+        (
+            "run_task",
+            json!({"name": "a"}),
+            "no session `work`\nhint: there are no tasks yet: run_task starts one",
+        ),
+        (
+            "run_task",
+            json!({"name": "a", "command": " "}),
+            "no command given for task `a`",
+        ),
         (
             "run_task",
             json!({"name": "a b", "command": "true"}),
@@ -380,8 +389,18 @@ fn run_task_waits_where_it_should() {
     );
     assert!(
         failed.contains("\nlint exited with code 3 [exited, ")
-            && failed.ends_with("recent output:\n  wrong\nnext: read_output has more"),
+            && failed.ends_with("recent output:\n  wrong"),
         "{failed}"
+    );
+    // By its name alone it runs again.
+    let again = client.ok("run_task", json!({"name": "lint", "wait": true}));
+    assert!(again.contains(" (lint), run 2, in "), "{again}");
+    assert!(again.ends_with("recent output:\n  wrong"), "{again}");
+    let long = json!({"name": "long", "command": "seq 11; exit 3", "wait": true});
+    let long = client.ok("run_task", long);
+    assert!(
+        long.ends_with("  10\n  11\nnext: read_output has more"),
+        "{long}"
     );
     let serving = client.ok(
         "run_task",
@@ -392,7 +411,17 @@ fn run_task_waits_where_it_should() {
         "{serving}"
     );
     let kept = json!({"name": "api", "command": "true", "only_if_absent": true});
-    assert!(client.fails("run_task", kept).contains("is running"));
+    let refused = client.fails("run_task", kept);
+    let hint = "\nhint: without only_if_absent, the live run is replaced";
+    assert!(
+        refused.contains("is running") && refused.ends_with(hint),
+        "{refused}"
+    );
+    let refused = client.fails("read_output", json!({"task": "api", "cursor": "x"}));
+    check(
+        &refused,
+        "not a cursor: run_task, read_output and wait_for return them",
+    );
     let over = client.ok(
         "wait_for",
         json!({"task": "api", "text": "never", "timeout_seconds": 0.05}),
@@ -425,11 +454,16 @@ fn several_tasks_are_waited_for_at_once() {
     });
     other.open();
     let (_, text) = client.result(all);
-    check(&text, "other exited with code 2 [exited, ");
-    assert!(
-        text.contains("\none exited with code 1 [exited, "),
-        "{text}"
-    );
+    let in_order = |text: &str| {
+        check(text, "one exited with code 1 [exited, ");
+        assert!(
+            text.contains("\nother exited with code 2 [exited, "),
+            "{text}"
+        );
+    };
+    in_order(&text);
+    // Both have ended by now.
+    in_order(&client.ok("wait_for", json!({"task": ["other", "one"]})));
     let with_cursor = json!({"task": ["one", "other"], "cursor": "x"});
     let both = json!({"channel": "ready", "task": "one"});
     let refused = client.fails("wait_for", both);

@@ -82,13 +82,14 @@ fn a_task_waits_for_the_restarts_of_the_one_before_it() {
     assert_eq!(codes(&records, "build"), [(1, 1), (2, 1), (3, 0)]);
     let restart = ["--restart", "on-failure:1", "--backoff", "100ms"];
     world
-        .task([&["run", "build"], &restart[..], &["--", "exit 4"]].concat())
+        .task([&["run", "build"], &restart[..], &["--", "echo no; exit 4"]].concat())
         .ok();
     world
         .task(["run", "api", "--after", "build", "--", "exit 0"])
         .fails(
             5,
             "tmux-task: run: api waits for build\n\
+             build | no\n\
              tmux-task: run: api was not started: build exited with code 4; gave up after 1 restart",
         );
     world.finish();
@@ -102,7 +103,7 @@ fn a_task_waits_no_longer_than_its_time() {
     world.task([&after[..], &["--", "true"]].concat()).fails(
         4,
         "tmux-task: run: api waits for build\n\
-         tmux-task: run: api was not started: build has not ended after 0.2 s",
+         tmux-task: run: api was not started: build has not ended after 200 ms",
     );
     assert_eq!(
         world
@@ -121,6 +122,7 @@ fn a_task_waits_no_longer_than_its_time() {
     );
     let refused = world.task(["run", "api", "--timeout", "1s", "--", "true"]);
     assert_eq!(refused.code, 2, "{refused}");
+    assert!(refused.err.contains("does not end the task"), "{refused}");
     assert_eq!(names(&world), ["build"]);
     world.finish();
 }

@@ -40,7 +40,7 @@ fn groups(world: &World) -> Vec<String> {
     let words = shown.lines().filter_map(|row| {
         let row = row.strip_prefix('>').unwrap_or(row);
         let word = row.split_whitespace().next()?;
-        ["ASK", "FAILED", "DONE", "RUNNING"]
+        ["ASK", "FAILED", "RUNNING", "DONE"]
             .contains(&word)
             .then(|| word.to_owned())
     });
@@ -75,7 +75,7 @@ fn a_prompt_is_answered_and_a_task_is_killed() {
     world.until_delivered("input", "deploy");
     open(&world, "80", "24");
     world.until_true("all groups are shown in order", || {
-        groups(&world) == ["ASK", "FAILED", "DONE", "RUNNING"]
+        groups(&world) == ["ASK", "FAILED", "RUNNING", "DONE"]
     });
     until_shown(&world, "exit 3: compiling");
     press(&world, &["a"]);
@@ -84,7 +84,7 @@ fn a_prompt_is_answered_and_a_task_is_killed() {
     until_shown(&world, "sent to deploy");
     until_shown(&world, "got-y");
     world.until_true("nothing asks", || {
-        groups(&world) == ["FAILED", "DONE", "RUNNING", "RUNNING"]
+        groups(&world) == ["FAILED", "RUNNING", "RUNNING", "DONE"]
     });
 
     press(&world, &["/"]);
@@ -255,7 +255,7 @@ fn all_sessions_are_shown_and_each_key_is_for_the_right_one() {
     world.run("api", "exec sleep 1000");
     on_other(&["run", "watch", "--", "exec sleep 1000"]).ok();
     open_with(&world, "--all", "80", "24");
-    until_shown(&world, "4 sessions  1 ask · 2 running");
+    until_shown(&world, "4 sessions  1 needs you · 2 running");
     until_shown(&world, "RUNNING work       api");
     until_shown(&world, "RUNNING work@other watch");
     until_shown(

@@ -33,7 +33,7 @@ fn commands_beside_a_daemon_start_no_tmux() {
     let window = window_of(printed.ok());
     world.task(["wait", "api", "--input"]).ok();
     assert!(world.task(["ls"]).ok().contains("Name:"));
-    assert_eq!(world.task(["status"]).ok(), "tmux: 2 tasks\n");
+    assert_eq!(world.task(["status"]).ok(), "tmux: 2 tasks · 1 needs you\n");
     world.task(["explain", "api"]).ok();
     world
         .task(["send", "api", "--if-prompt", "Name:", "Ada"])

@@ -129,7 +129,7 @@ fn values_that_were_given_are_not_recorded_and_are_asked_for() {
             1,
             &format!(
                 "tmux-task: {what}: task `api` was started with --env, and the values are not \
-                 recorded\nhint: `tmux-task run NAME --env K=V` runs its command again with these"
+                 recorded\nhint: `tmux-task run api --env K=V` runs its command again with these"
             ),
         );
     }
@@ -153,7 +153,7 @@ fn a_window_without_a_record_is_refused_and_left_alone() {
     let why = |what: &str, name: &str| {
         format!(
             "tmux-task: {what}: the command of task `{name}` is not recorded\n\
-             hint: `tmux-task run NAME -- COMMAND` starts it and records the command"
+             hint: `tmux-task run {name} -- COMMAND` starts it and records the command"
         )
     };
     // None is restarted if one cannot be.

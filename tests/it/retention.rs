@@ -289,13 +289,64 @@ fn the_last_records_are_printed_without_reading_the_older_files() {
     let found = seqs(&["-n", "1", "--type", "exited"]);
     assert_eq!(found, [end["seq"].as_u64().unwrap()]);
     assert_eq!(seqs(&["-n", "401"]), (first - 1..=last).collect::<Vec<_>>());
-    // A folder cannot be read as a file.
+    // A link is not followed.
     fs::remove_file(&closed).unwrap();
-    fs::create_dir(&closed).unwrap();
+    std::os::unix::fs::symlink("nowhere", &closed).unwrap();
     assert_eq!(world.task(["feed"]).code, 1);
     assert_eq!(seqs(&["-n", "3"]), [last - 2, last - 1, last]);
     assert_eq!(
         seqs(&["-n", "300"]),
         (last - 299..=last).collect::<Vec<_>>()
     );
+}
+
+#[test]
+fn nothing_expires_because_the_clock_of_the_machine_was_set() {
+    let world = small_world("keep-age = \"60s\"\n");
+    let harness = consume(&world, "pi", &[]);
+    until_live(&harness);
+    harness.signal(Signal::KILL);
+    let state = world.state("work");
+    let feed = state.join("feed.jsonl");
+    // As if it was years ago: the clock has been set ahead since.
+    let make_old = |name: &str| {
+        let path = state.join(name);
+        let text = fs::read_to_string(&path).unwrap();
+        let old = text.replace("\"time\":\"20", "\"time\":\"19");
+        fs::write(&path, &old).unwrap();
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    };
+    for n in 1..=3 {
+        world.run("job", &format!("exit {n}"));
+        world.until_true("it ends", || state_of(&world, "job") == "exited");
+        world.until("its message", all_told);
+        world.finish();
+        for segment in closed_segments(&world) {
+            make_old(&segment);
+        }
+        make_old("feed.jsonl");
+        let consumer = state.join("consumers/pi");
+        let mut saved: Value = serde_json::from_slice(&fs::read(&consumer).unwrap()).unwrap();
+        saved["usedAt"] = 0.into();
+        fs::write(&consumer, saved.to_string()).unwrap();
+        world.daemon();
+    }
+    world.run("last", "exit 3");
+    world.until_true("the segments are closed", || {
+        closed_segments(&world).len() == 3 && feed.exists()
+    });
+    let harness = consume(&world, "pi", &[]);
+    let read = until_live(&harness);
+    assert!(read.iter().all(|(from, to)| from == to), "{read:?}");
+    assert_eq!(read[0], (1, 1));
+}
+
+/// The names of the closed segments, in order.
+fn closed_segments(world: &World) -> Vec<String> {
+    let entries = fs::read_dir(world.state("work")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with("feed-")).collect();
+    names.sort();
+    names
 }

@@ -451,3 +451,32 @@ fn its_own_session_is_no_other_one_though_it_came_meanwhile() {
     let records = world.finish();
     assert_eq!(deliveries(&records).len(), 1);
 }
+
+/// Otherwise every daemon that starts keeps the server busy for longer the more sessions there are.
+#[test]
+fn looking_for_other_sessions_takes_as_much_of_tmux_however_many_there_are() {
+    let mut world = quiet();
+    world.set("TMUX_TASK_OWNER", "");
+    let ran = world.path("ran-tmux");
+    let recording = format!(
+        "#!/bin/sh\necho x >>'{}'\nexec tmux \"$@\"\n",
+        ran.display()
+    );
+    let recording = world.script("recording-tmux", &recording);
+    let mut counts = Vec::new();
+    for (session, others) in [("work", 1..2), ("next", 2..7)] {
+        for n in others {
+            live(&world, &format!("other{n}"), "a");
+        }
+        live(&world, session, "mine");
+        fs::write(&ran, "").unwrap();
+        world.set("TMUX_TASK_TMUX", recording.to_str().unwrap());
+        world.task(["-s", session, "daemon", "--detach"]).ok();
+        world.until_of(&["-s", session], "the notice", |records| {
+            records.iter().any(|record| record["kind"] == "notice")
+        });
+        world.set("TMUX_TASK_TMUX", "");
+        counts.push(fs::read_to_string(&ran).unwrap().lines().count());
+    }
+    assert_eq!(counts[0], counts[1]);
+}

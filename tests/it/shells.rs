@@ -53,6 +53,43 @@ fn a_shell_is_recorded_as_one_and_keeps_its_options() {
     assert_eq!(windows, "api\nlogin\njob");
 }
 
+/// tmux-resurrect opens a window again with a command that prints what stood in it.
+#[test]
+fn a_window_that_was_opened_with_a_shell_is_one() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.tmux(["set-option", "-g", "default-shell", "/bin/bash"]);
+    let saved = world.path("saved screen");
+    std::fs::write(&saved, "old output\n").unwrap();
+    let saved = saved.display();
+    let windows = [
+        (true, format!("cat '{saved}'; exec -l /bin/bash")),
+        (true, format!("cat '{saved}'; exec /bin/sh")),
+        (true, "exec \"$SHELL\" -i".to_owned()),
+        (true, "bash --norc -i".to_owned()),
+        (false, format!("cat '{saved}'; exec sleep 1000")),
+        (false, "bash -c 'sleep 1000; exec bash'".to_owned()),
+        (false, format!("sleep 1000; cat '{saved}'; exec bash")),
+    ];
+    for (n, (_, command)) in windows.iter().enumerate() {
+        world.new_window(&format!("w{n}"), command);
+    }
+    let records = world.until("all starts", |records| {
+        events(records).len() == windows.len() + 1
+    });
+    for (n, (is_shell, command)) in windows.iter().enumerate() {
+        let started = event(&records, "started", &format!("w{n}"));
+        assert_eq!(started["task"]["shell"], *is_shell, "{command}");
+    }
+    // A launch leaves it alone.
+    let shell = world.tmux(["display-message", "-p", "-t", "=work:=w0", "#{window_id}"]);
+    assert_ne!(world.run("w0", "exec sleep 1000"), shell);
+    assert_eq!(
+        world.run("w4", "exec sleep 1000"),
+        event(&records, "started", "w4")["task"]["windowId"]
+    );
+}
+
 /// tmux names a window after what runs in it, also when a task has that name.
 #[test]
 fn a_name_means_the_task_and_not_a_shell() {

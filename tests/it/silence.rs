@@ -73,7 +73,7 @@ fn a_daemon_that_does_not_answer_is_named() {
     drop(stopped);
     world
         .task(["wait", "api", "--input", "--timeout", "1ms"])
-        .fails(4, "tmux-task: wait api: timed out after 0.0 s");
+        .fails(4, "tmux-task: wait api: timed out after 1 ms");
 }
 
 #[test]

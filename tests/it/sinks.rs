@@ -270,14 +270,16 @@ mod webhook {
                 .env("TMUX_TASK_OWNER", owner);
             crate::support::Output::of(run).ok();
         }
+        let called = |program: &str| lines(&world.path(program)).join("\n");
         world.until_true("each sink has taken its records", || {
             names.iter().all(|name| {
                 let sink = sink(&world, name);
                 assert_eq!(sink["failed"], 0, "{sink}");
                 sink["lag"] == 0 && sink["delivered"].as_u64() > Some(0)
             }) && lines(&home.join("tasks.jsonl")).len() > 3
+                && called("mail").contains("-s two")
+                && called("acpx").contains("(two)")
         });
-        let called = |program: &str| lines(&world.path(program)).join("\n");
         let mails = called("mail");
         assert!(
             mails.contains("-s one you@example.org: tmux task") && mails.contains("-s two"),

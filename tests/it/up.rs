@@ -82,8 +82,7 @@ fn tasks_start_in_their_order_and_end_in_reverse() {
     let log = world.task(["logs", "api"]);
     assert!(log.ok().contains("/project/web\n"), "{log}");
 
-    // What runs stays; what has ended runs again.
-    migrates.open();
+    // What runs or has finished stays.
     let again = world.task(["up", "--json"]);
     let again: Value = serde_json::from_str(again.ok()).unwrap();
     let tasks = again["tasks"].as_array().unwrap().iter();
@@ -97,13 +96,13 @@ fn tasks_start_in_their_order_and_end_in_reverse() {
         tasks,
         [
             ("db", "running", &Value::Bool(true)),
-            ("migrate", "started", &Value::Bool(true)),
+            ("migrate", "finished", &Value::Bool(true)),
             ("api", "running", &Value::Null),
         ]
     );
     assert_eq!(
         runs(&world),
-        named(&[("api", 1), ("db", 1), ("migrate", 2)])
+        named(&[("api", 1), ("db", 1), ("migrate", 1)])
     );
 
     world.run("mine", "sleep 1000");
@@ -293,7 +292,6 @@ fn a_task_that_cannot_be_started_does_not_keep_others_from_it() {
 
     // The same as one object, and each cause.
     fs::create_dir(&gone).unwrap();
-    builds.open();
     let up = world.task(["up", "--json"]);
     assert_eq!(up.code, 5, "{up}");
     let result: Value = serde_json::from_str(&up.out).unwrap();
@@ -309,7 +307,7 @@ fn a_task_that_cannot_be_started_does_not_keep_others_from_it() {
         [
             ("twice", "notStarted", false),
             ("late", "notStarted", false),
-            ("build", "started", true),
+            ("build", "finished", true),
             ("there", "started", true),
             ("api", "running", true),
         ]
@@ -468,16 +466,19 @@ fn the_reason_says_what_was_missing() {
     write(
         &world,
         "[tasks.once]\ncommand = 'echo DOWN'\nready = 'UP'\n\
-         [tasks.loops]\ncommand = 'exit 7'\nready = 'UP'\n\
+         [tasks.loops]\ncommand = 'seq 3; echo no; exit 7'\nready = 'UP'\n\
          restart = 'on-failure:2'\nbackoff = '1ms'\n",
     );
-    let up = world.task(["up", "--wait"]);
+    let up = world.task(["up", "--wait", "--tail", "2"]);
     assert_eq!(up.code, 5, "{up}");
     let mut lines: Vec<&str> = up.err.lines().collect();
     lines.sort_unstable();
     assert_eq!(
         lines,
         [
+            "loops | 3",
+            "loops | no",
+            "once | DOWN",
             "tmux-task: up: loops exited with code 7; gave up after 2 restarts",
             "tmux-task: up: once exited with code 0 without printing `UP`",
         ]
@@ -531,7 +532,7 @@ fn a_task_is_restarted_until_it_is_ready_and_waited_for_within_a_time() {
     );
     let up = world.task(["up", "--wait", "--timeout", "200ms"]);
     assert_eq!(up.code, 4, "{up}");
-    assert_eq!(up.err, "tmux-task: up: slow was not ready after 0.2 s\n");
+    assert_eq!(up.err, "tmux-task: up: slow was not ready after 200 ms\n");
     world.finish();
 }
 
@@ -676,5 +677,166 @@ fn a_name_means_the_same_window_as_for_a_launch() {
         "{down}"
     );
     assert_eq!(show(), before);
+    world.finish();
+}
+
+#[test]
+fn a_task_that_has_finished_runs_again_if_it_is_named_or_has_changed() {
+    let world = World::new();
+    let file = |env: &str| {
+        write(
+            &world,
+            &format!(
+                "[tasks.db]\ncommand = 'exec sleep 1000'\n\
+                 [tasks.migrate]\ncommand = 'echo \"mode $MODE\"'\nenv.MODE = '{env}'\n\
+                 [tasks.fails]\ncommand = 'exit 3'\n"
+            ),
+        );
+    };
+    let up = |args: &[&str]| {
+        let mut lines = without_ids(world.task([&["up"], args].concat()).ok());
+        lines.sort();
+        lines
+    };
+    file("one");
+    world.task(["up"]).ok();
+    world.until_ended("=work:migrate");
+    world.until_ended("=work:fails");
+    let all = [
+        "finished already: (migrate)",
+        "runs already: (db)",
+        "started (fails)",
+    ];
+    assert_eq!(up(&[]), all);
+    assert_eq!(
+        runs(&world),
+        named(&[("db", 1), ("fails", 2), ("migrate", 1)])
+    );
+    assert_eq!(up(&["migrate"]), ["started (migrate)"]);
+    world.until_ended("=work:migrate");
+    file("two");
+    world.until_ended("=work:fails");
+    let all = ["runs already: (db)", "started (fails)", "started (migrate)"];
+    assert_eq!(up(&[]), all);
+    world.until_ended("=work:migrate");
+    assert_eq!(world.task(["logs", "migrate"]).ok(), "mode two\n");
+    // If its window is gone, it runs again as well.
+    world.task(["prune"]).ok();
+    let two = ["runs already: (db)", "started (migrate)"];
+    assert_eq!(up(&["migrate", "db"]), two);
+    world.finish();
+}
+
+#[test]
+fn what_has_changed_in_the_file_is_said_and_restart_applies_it() {
+    let world = World::new();
+    let file = |more: &str| {
+        let api = "[tasks.api]\ncommand = 'echo \"mode ${MODE-}\"; exec sleep 1000'\n";
+        write(&world, &format!("{api}{more}"));
+    };
+    file("env = { MODE = 's3cret-1', B = '2' }\n");
+    world.task(["up"]).ok();
+    let runs_already = |said: &str| {
+        let up = world.task(["up"]);
+        assert_eq!(without_ids(up.ok()), ["runs already: (api)"]);
+        let expected = match said {
+            "" => String::new(),
+            keys => format!(
+                "tmux-task: up: api runs with another {keys} than in the file\n\
+                 hint: `tmux-task restart api` applies it\n"
+            ),
+        };
+        assert_eq!(up.err, expected);
+    };
+    // The order of the variables does not matter.
+    file("env = { B = '2', MODE = 's3cret-1' }\n");
+    runs_already("");
+    file("env = { MODE = 's3cret-2', B = '2' }\nrestart = 'on-failure'\n");
+    runs_already("`env` and `restart`");
+    let options = world.tmux(["show-options", "-w", "-t", "=work:api"]);
+    assert!(!options.contains("s3cret"), "{options}");
+    world.task(["restart", "api"]).ok();
+    runs_already("");
+    world.until_shows("=work:api", "mode s3cret-2");
+    for more in ["", "env.MODE = 'x'\n"] {
+        file(&format!("{more}restart = 'on-failure'\n"));
+        runs_already("`env`");
+        world.task(["restart", "api"]).ok();
+        runs_already("");
+    }
+    // The file may have another command, too.
+    write(
+        &world,
+        "[tasks.api]\ncommand = 'echo other; exec sleep 1000'\n",
+    );
+    world.task(["restart", "api"]).ok();
+    world.until_shows("=work:api", "other");
+    // A task that is not in the file runs as before, also if the file is wrong.
+    world.run("mine", "exec sleep 1000");
+    world.task(["restart", "mine"]).ok();
+    write(&world, "[tasks.api]\n");
+    let wrong = world.task(["restart", "api"]);
+    assert_eq!(wrong.code, 1, "{wrong}");
+    assert!(wrong.err.contains("missing field `command`"), "{wrong}");
+    world.finish();
+}
+
+#[test]
+fn tasks_are_named_with_or_without_a_file() {
+    let world = World::new();
+    write(
+        &world,
+        "[tasks.db]\ncommand = 'exec sleep 1000'\n[tasks.web]\ncommand = 'true'\n\
+         [tasks.docs]\ncommand = 'exec sleep 1000'\n\
+         [tasks.api]\ncommand = 'exec sleep 1000'\nafter = 'web'\n",
+    );
+    let others = "[tasks.db2]\ncommand = 'exec sleep 1000'\n\
+                  [tasks.web2]\ncommand = 'exec sleep 1000'\n";
+    for name in ["others.toml", "others"] {
+        fs::write(world.project().join(name), others).unwrap();
+    }
+    // Neither of them is meant.
+    fs::create_dir(world.project().join("api")).unwrap();
+    fs::write(world.project().join("db"), "no file of tasks").unwrap();
+    // Those that nothing has to wait for start at the same time.
+    let up = |args: &[&str]| {
+        let mut lines = without_ids(world.task([&["up"], args].concat()).ok());
+        lines.sort();
+        lines
+    };
+    assert_eq!(
+        up(&["api"]),
+        ["started (api)", "started (web)", "succeeded (web)"]
+    );
+    assert_eq!(
+        up(&["db", "api"]),
+        [
+            "finished already: (web)",
+            "runs already: (api)",
+            "started (db)"
+        ]
+    );
+    assert_eq!(up(&["others.toml", "db2"]), ["started (db2)"]);
+    assert_eq!(up(&["others", "web2"]), ["started (web2)"]);
+    assert_eq!(up(&["./others.toml", "db2"]), ["runs already: (db2)"]);
+    let file = world.project().join("tmux-task.toml");
+    for command in ["up", "down"] {
+        world.task([command, "typo"]).fails(
+            3,
+            &format!(
+                "tmux-task: {command}: no task `typo` in {}\nhint: it has db, web, docs, api",
+                file.display()
+            ),
+        );
+    }
+    let missing = world.task(["up", "missing.toml"]);
+    assert!(
+        missing.err.contains("missing.toml: no such file"),
+        "{missing}"
+    );
+    assert_eq!(
+        without_ids(world.task(["down", "db"]).ok()),
+        ["killed (db)"]
+    );
     world.finish();
 }

@@ -107,8 +107,9 @@ pub(crate) struct FollowRun {
     /// With --wait: continue to wait while the task asks for input
     #[arg(long, requires = "wait")]
     pub(crate) through_prompts: bool,
-    /// With --wait: how many of the last lines of a failed run to print on stderr
-    #[arg(long, value_name = "N", default_value = "10", value_parser = parse_lines, requires = "wait")]
+    /// With --wait or --until, or run's --after: how many of the last lines of a failed run to print
+    /// on stderr
+    #[arg(long, value_name = "N", default_value = "10", value_parser = parse_lines, requires = "limited")]
     pub(crate) tail: usize,
     /// Wait until this text is written, as `wait --text` does
     #[arg(long, value_name = "PATTERN", group = "waits")]
@@ -124,7 +125,8 @@ pub(crate) struct FollowRun {
 #[derive(Debug, Args)]
 #[command(
     group(ArgGroup::new("limited").args(["wait", "until"]).multiple(true)),
-    after_help = "A live run is replaced. Each task gets the environment that this command has now \
+    after_help = "A live run is replaced. A task of the project's file runs as the file has it now. \
+                        Each task gets the environment that this command has now \
                         (tmux's if it was started with --clean-env); values of --env are not \
                         recorded, so a task that was started with it is refused: \
                         `tmux-task run NAME --env K=V` runs it again with these."
@@ -146,25 +148,32 @@ pub(crate) struct Restart {
                         `backoff`, `after` (a list of tasks) and `ready` (a text of its output). A task \
                         starts when those in `after` are ready: have printed that text, or have ended \
                         with code 0 if they have none. A task that runs already with the same command \
-                        is left alone."
+                        is left alone, and so is one without `ready` that has ended with code 0, \
+                        unless it is named."
 )]
 pub(crate) struct Up {
-    /// The file [default: tmux-task.toml in the project's folder]
-    pub(crate) file: Option<PathBuf>,
+    /// The file [default: tmux-task.toml in the project's folder], and the tasks to start with those that
+    /// they need [default: all]
+    #[arg(value_names = ["FILE", "NAME"], num_args = 0..)]
+    pub(crate) what: Vec<PathBuf>,
     /// Wait also until each task with `ready` is ready or has failed
     #[arg(long)]
     pub(crate) wait: bool,
     /// The longest time to wait, like 500ms, 30s or 5m
     #[arg(long, value_name = "D", value_parser = parse_duration)]
     pub(crate) timeout: Option<Duration>,
+    /// How many of the last lines of a failed run to print on stderr
+    #[arg(long, value_name = "N", default_value = "10", value_parser = parse_lines)]
+    pub(crate) tail: usize,
     #[command(flatten)]
     pub(crate) json: Json,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Down {
-    /// The file [default: tmux-task.toml in the project's folder]
-    pub(crate) file: Option<PathBuf>,
+    /// The file [default: tmux-task.toml in the project's folder], and the tasks to end [default: all]
+    #[arg(value_names = ["FILE", "NAME"], num_args = 0..)]
+    pub(crate) what: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) json: Json,
 }

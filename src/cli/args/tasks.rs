@@ -33,7 +33,7 @@ pub(crate) struct Attach {
 #[cfg(feature = "panel")]
 #[derive(Debug, Args)]
 pub(crate) struct Panel {
-    /// All task sessions of yours that have a daemon, also those of other tmux servers
+    /// All your task sessions: those of this tmux server, and those of others that have a daemon
     #[arg(short, long)]
     pub(crate) all: bool,
 }
@@ -120,7 +120,7 @@ pub(crate) struct Wait {
     /// The tasks, by name or window id
     #[arg(required_unless_present = "channel", value_name = "NAME", add = task_names::candidates())]
     pub(crate) names: Vec<String>,
-    /// With several tasks: end with the first outcome
+    /// With several tasks: end with the first outcome, and print the names of the others on stderr
     #[arg(long, conflicts_with = "channel")]
     pub(crate) any: bool,
     /// With several tasks: wait for the outcomes of all (the default)
@@ -159,6 +159,9 @@ pub(crate) struct Wait {
     /// The longest time to wait, like 500ms, 30s or 5m
     #[arg(long, value_name = "D", value_parser = parse_duration)]
     pub(crate) timeout: Option<Duration>,
+    /// How many of the last lines of a failed run to print on stderr, or, with --json, in the result
+    #[arg(long, value_name = "N", default_value = "10", value_parser = parse_lines)]
+    pub(crate) tail: usize,
     /// Count output since this cursor too
     #[arg(long, value_name = "CURSOR")]
     pub(crate) since: Option<String>,

@@ -36,7 +36,7 @@ pub(super) fn parse_variable(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Reads a duration that is not zero; without a unit it is seconds.
+/// Reads a duration that is not zero.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let duration = parse_any_duration(text)?;
     if duration.is_zero() {
@@ -50,24 +50,15 @@ pub(super) fn parse_signal(text: &str) -> Result<Signal, String> {
     config::parse_signal(text)
 }
 
-/// Reads the pause before the first restart; without a unit it is seconds.
+/// Reads the pause before the first restart.
 pub(super) fn parse_backoff(text: &str) -> Result<Duration, String> {
     restarts::check_backoff(parse_any_duration(text)?)
 }
 
-/// Reads a duration; without a unit it is seconds.
+/// Reads a duration.
 pub(super) fn parse_any_duration(text: &str) -> Result<Duration, String> {
-    let is_bare = text.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let duration = if is_bare {
-        config::parse_duration(&format!("{text}s"))
-    } else {
-        config::parse_duration(text)
-    };
-    duration.ok_or_else(|| not_a_duration(text))
-}
-
-fn not_a_duration(text: &str) -> String {
-    format!("`{text}` is not a duration like 500ms, 2s, 1.5m or 1h")
+    config::parse_duration(text)
+        .ok_or_else(|| format!("`{text}` is not a duration like 500ms, 2s, 1.5m or 1h"))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::super::control_clients::ControlClients;
 use super::super::ownership::{self, Claim};
 use super::{ATTACH_PAUSE, Attachment, SessionInfo, SessionLink, apart, take_traffic};
 use crate::model::{SessionLife, text};
+use crate::process;
 use crate::protocol::rows::Look;
 use crate::session::{is_list_needed, owners_of_names};
 use crate::tmux::{self, Connection, LookExtent, SessionIndex, Target, TmuxError};
@@ -112,7 +113,9 @@ impl SessionLink {
         // Attaching clears the bell flag of the current window: bells are counted before it, and a
         // flag that was set is kept.
         let mut apart = Connection::OneShot(&self.server);
-        tmux::install(&mut apart, id, index.panes(), std::process::id()).await?;
+        let pid = std::process::id();
+        let identity = process::identity(pid).unwrap_or_default();
+        tmux::install(&mut apart, id, index.panes(), pid, &identity).await?;
         let rang = tmux::list_index(&mut apart, &Target::Id(id)).await?;
         let mut clients = ControlClients::attach(&self.server, &self.paths, id).await?;
         let mut connection = Connection::Attached(&mut clients.main);
@@ -165,7 +168,6 @@ impl SessionLink {
         self.is_unreachable = false;
         self.claimed = None;
         self.options.clear();
-        self.gone.clear();
         self.about = SessionInfo::default();
         self.former_traffic += take_traffic(&mut self.attachment);
         if let Attachment::Attached(clients) = std::mem::replace(&mut self.attachment, apart()) {

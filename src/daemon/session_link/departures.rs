@@ -8,22 +8,7 @@ use crate::protocol::rows::Look;
 use crate::session::{Departures, replaced_panes};
 use crate::tmux;
 
-/// How many windows are remembered as gone.
-const MOST_GONE: usize = 256;
-
 impl SessionLink {
-    /// Notes the primary panes of a look's windows, and which windows are gone.
-    pub(super) fn note_primary(&mut self, primary: BTreeMap<WindowId, PaneId>) {
-        let before = std::mem::replace(&mut self.primary, primary);
-        self.gone.extend(before.into_keys());
-        // One that was moved away may be moved back.
-        self.gone
-            .retain(|window| !self.primary.contains_key(window));
-        while self.gone.len() > MOST_GONE {
-            self.gone.pop_first();
-        }
-    }
-
     /// Returns the panes that were primary in the last look, are not in this one, and still exist.
     pub(super) async fn moved_panes(&mut self, look: Option<&Look>) -> BTreeSet<PaneId> {
         let rows = look.into_iter().flat_map(|look| &look.windows);

@@ -128,7 +128,7 @@ impl SessionLink {
         self.terminals
             .add_to(&mut snapshot, look.as_ref(), waits, quiet, now);
         self.watched_windows = watched_windows(&snapshot);
-        self.note_primary(primary(&snapshot));
+        self.primary = primary(&snapshot);
         self.processes.watch(&snapshot);
         self.options.note_look(&snapshot, observed.write_runs);
         let look = session::Look {
@@ -235,7 +235,8 @@ impl SessionLink {
         let mut has_trigger = clients.catch_up().await.is_some();
         has_trigger |= self.processes.catch_up();
         let mut closed = clients.activity.take_closed();
-        closed.retain(|window| !self.gone.contains(window));
+        // Of a window that came and went since the last look, it was reported that it came.
+        closed.retain(|window| self.primary.contains_key(window));
         let facts = LookFacts {
             is_synced: synced.is_ok(),
             has_trigger,

@@ -63,7 +63,6 @@ impl SessionLink {
     pub(super) fn follow_life(&mut self, life: &SessionLife) {
         self.is_unreachable = false;
         if self.life.as_ref() != Some(life) || self.server_process.is_none() {
-            self.gone.clear();
             self.server_process = Process::open(life.server_pid);
             self.life = Some(life.clone());
         }

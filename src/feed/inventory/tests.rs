@@ -9,8 +9,8 @@ use super::super::{
     first_kept, remove_before,
 };
 use super::*;
-use crate::model::Record;
 use crate::model::test_notation::notice;
+use crate::model::{BootTime, Record};
 
 /// A feed whose records are in closed segments, and whose journal goes on.
 struct Segmented {
@@ -454,7 +454,11 @@ fn what_a_feed_holds_is_found_in_its_segments() {
     assert!(has_files(&feed.path));
     fs::remove_file(&feed.path).unwrap();
     assert!(has_files(&feed.path));
-    let files = feed_files(&feed.path, 4).unwrap();
+    let now = BootTime {
+        boot: String::new(),
+        millis: 0,
+    };
+    let files = feed_files(&feed.path, 4, &Ages::load(&feed.path, &now), 0).unwrap();
     assert_eq!((files.closed.len(), files.active_bytes), (2, 0));
     assert_eq!((files.first_seq(), files.active_first), (1, 5));
 }

@@ -164,17 +164,17 @@ fn a_window_without_panes_is_unknown() {
 }
 
 #[test]
-fn a_missing_session_and_another_life_start_over() {
+fn after_a_missing_session_and_in_another_life_all_windows_are_new() {
     let mut world = World::new();
     world.see(&["@1 pid=7 run=3"], "");
     let observed = world.observe(None);
     assert!(!observed.snapshot.exists);
     assert_eq!(observed.snapshot.session, "s");
-    world.check(&["@1 pid=8"], "", &["@1 run 1 pid 8 alive"]);
+    world.check(&["@1 pid=8"], "", &["@1 run 4 pid 8 alive"]);
     let mut look = look(&["@1 pid=9"], "");
     look.session.life = life(2);
     let observed = world.observe(Some(&look));
-    assert_eq!(report(&observed.snapshot), ["@1 run 1 pid 9 alive"]);
+    assert_eq!(report(&observed.snapshot), ["@1 run 5 pid 9 alive"]);
     assert_eq!(observed.snapshot.life, Some(life(2)));
 }
 
@@ -338,5 +338,147 @@ fn panes_that_were_swapped_or_joined_take_their_runs_along() {
         &["@1 pane=2 pid=17 run=1 exit=3", "@2 pane=1 pid=7 run=1"],
         "@1 %2 17 3  1000 1 5;",
         &["@1 run 1 pid 17 exit 3", "@2 run 1 pid 7 alive"],
+    );
+}
+
+#[test]
+fn the_number_of_a_run_belongs_to_the_name() {
+    let mut world = World::new();
+    world.check(&["@1 name=api pid=7 run=1"], "", &["@1 run 1 pid 7 alive"]);
+    // Another window of the name, beside the first one, and after it.
+    let both = ["@1 name=api pid=7 run=1", "@2 name=api pid=8"];
+    let observed = world.check(&both, "", &["@1 run 1 pid 7 alive", "@2 run 2 pid 8 alive"]);
+    assert_eq!(observed.write_runs, [(WindowId(2), 2)]);
+    let both = ["@1 name=api pid=9 run=1", "@2 name=api pid=8 run=2"];
+    world.check(&both, "", &["@1 run 3 pid 9 alive", "@2 run 2 pid 8 alive"]);
+    world.check(&[], "", &[]);
+    // What a launcher that knows the last number has counted is right, and what another one has
+    // counted is not.
+    world.check(
+        &["@3 name=api pid=10 run=4"],
+        "",
+        &["@3 run 4 pid 10 alive"],
+    );
+    let observed = world.check(
+        &["@4 name=api pid=11 run=1"],
+        "",
+        &["@4 run 5 pid 11 alive"],
+    );
+    assert_eq!(observed.write_runs, [(WindowId(4), 5)]);
+    // Another name counts from 1.
+    world.check(
+        &["@5 name=web pid=12 run=1"],
+        "",
+        &["@5 run 1 pid 12 alive"],
+    );
+    assert_eq!(world.observer.last_run("api"), 5);
+    assert_eq!(world.observer.last_run("web"), 1);
+}
+
+#[test]
+fn runs_that_no_look_showed_have_numbers_of_their_name_too() {
+    let mut world = World::new();
+    world.check(&["@1 name=api pid=7 run=1"], "", &["@1 run 1 pid 7 alive"]);
+    // Opened and closed between two looks.
+    let deaths = "@2 %2 8 4  1000 1 4 api 1  %2. ;";
+    world.check(
+        &["@1 name=api pid=7 run=1"],
+        deaths,
+        &["-@2 run 2 pid 8 exit 4", "@1 run 1 pid 7 alive"],
+    );
+    // The window went with a run that came after the one that was seen.
+    let deaths = "@1 %1 7 5  1000 2 4 api 1  %1. ;@1 %1 9 6  1000 3 4 api 2  %1. ;";
+    world.check(
+        &[],
+        deaths,
+        &["-@1 run 1 pid 7 exit 5", "-@1 run 3 pid 9 exit 6"],
+    );
+    assert_eq!(world.observer.last_run("api"), 3);
+}
+
+#[test]
+fn numbers_outlive_the_session_and_the_observer() {
+    let mut world = World::new();
+    world.see(&["@1 name=api pid=7 run=1"], "");
+    let seen = world.see(&["@1 name=api pid=8 run=1"], "");
+    let bookmark = world.observer.bookmark();
+    // The next daemon.
+    world.restart(&seen.snapshot, &bookmark);
+    world.check(&["@1 name=api pid=8 run=2"], "", &["@1 run 2 pid 8 alive"]);
+    let missing = world.observe(None);
+    let mut other = look(&["@1 name=api pid=9 run=1"], "");
+    other.session.life = life(2);
+    let seen = world.observe(Some(&other));
+    assert_eq!(report(&seen.snapshot), ["@1 run 3 pid 9 alive"]);
+    // The next daemon, while there is no session.
+    world.restart(&missing.snapshot, &world.observer.bookmark());
+    world.check(&["@1 name=api pid=4 run=1"], "", &["@1 run 4 pid 4 alive"]);
+    // One that knows no snapshot: what tmux counts may be numbered already.
+    let numbers = world.observer.bookmark().run_numbers;
+    let first_look = |windows: &[&str]| {
+        let mut observer = Observer::numbering_from("s", numbers.clone());
+        let seen = observer.observe(Some(&look(windows, "")), &Evidence::default(), world.now);
+        report(&seen.snapshot)
+    };
+    assert_eq!(
+        first_look(&["@1 name=api pid=4 run=4"]),
+        ["@1 run 4 pid 4 alive"]
+    );
+    assert_eq!(
+        first_look(&["@1 name=api pid=4 run=1"]),
+        ["@1 run 5 pid 4 alive"]
+    );
+    assert_eq!(first_look(&["@1 name=web pid=4"]), ["@1 run 1 pid 4 alive"]);
+}
+
+#[test]
+fn a_run_of_a_renamed_window_has_a_number_that_the_new_name_has_not_had() {
+    let mut world = World::new();
+    let check = |world: &mut World, windows: &[&str], expected: &[(&str, u32)]| {
+        let seen = world.see(windows, "").snapshot;
+        let tasks = seen.tasks.values();
+        let numbered = tasks.map(|task| (world.observer.name_of_run(task), task.run.unwrap()));
+        assert_eq!(numbered.collect::<Vec<_>>(), expected, "{windows:?}");
+        seen
+    };
+    check(
+        &mut world,
+        &["@1 name=a pid=1", "@2 name=b pid=2"],
+        &[("a", 1), ("b", 1)],
+    );
+    check(
+        &mut world,
+        &["@1 name=a pid=3", "@2 name=b pid=2"],
+        &[("a", 2), ("b", 1)],
+    );
+    check(
+        &mut world,
+        &["@1 name=b pid=3", "@2 name=b pid=2"],
+        &[("b", 2), ("b", 1)],
+    );
+    check(
+        &mut world,
+        &["@1 name=c pid=3", "@2 name=b pid=4"],
+        &[("c", 2), ("b", 3)],
+    );
+    check(
+        &mut world,
+        &["@1 name=c pid=3", "@2 name=a pid=4"],
+        &[("c", 2), ("a", 3)],
+    );
+    // `a` has had a second run.
+    let taken = ["@1 name=a pid=3", "@2 name=a pid=4"];
+    let seen = check(&mut world, &taken, &[("c", 2), ("a", 3)]);
+    world.restart(&seen, &world.observer.bookmark());
+    check(&mut world, &taken, &[("c", 2), ("a", 3)]);
+    check(
+        &mut world,
+        &["@1 name=a pid=5", "@2 name=a pid=4"],
+        &[("a", 4), ("a", 3)],
+    );
+    check(
+        &mut world,
+        &["@1 name=c pid=6", "@2 name=a pid=4"],
+        &[("c", 5), ("a", 3)],
     );
 }

@@ -52,7 +52,7 @@ pub(super) fn examine(
 fn read_only(path: &Path, error: &io::Error) -> Finding {
     Finding::ReadOnly {
         path: path.to_owned(),
-        why: error.to_string(),
+        why: with_causes(error),
     }
 }
 

@@ -65,7 +65,7 @@ fn examine_program() -> Finding {
         Ok(path) => path,
         Err(error) => {
             return Finding::BadFolder {
-                why: error.to_string(),
+                why: with_causes(&error),
             };
         }
     };

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use super::finding::Finding;
+use crate::model::with_causes;
 
 /// How long a check may take. All checks together take little longer than the slowest.
 pub(super) const LIMIT: Duration = Duration::from_secs(3);
@@ -24,7 +25,7 @@ pub(super) async fn on_disk(check: impl FnOnce() -> Finding + Send + 'static) ->
     match checked {
         Ok(Ok(finding)) | Err(finding) => finding,
         Ok(Err(error)) => Finding::BadFolder {
-            why: error.to_string(),
+            why: with_causes(&error),
         },
     }
 }

@@ -72,7 +72,7 @@ async fn examine_server(server: &Server) -> Finding {
         Probe::Stuck => return silent(None),
         Probe::Unknown(errno) => {
             return Finding::ServerRefuses {
-                why: format!("{}: {errno}", server.socket().display()),
+                why: format!("{}: {}", server.socket().display(), with_causes(&errno)),
             };
         }
         Probe::Listening => {}

@@ -49,10 +49,10 @@ fn what_needs_the_user_is_on_top_whatever_its_session() {
     let expected = [
         (SHOP, "deploy"),
         (API, "build"),
-        (TOOLS, "fmt"),
-        (SHOP, "lint"),
         (API, "server"),
         (TOOLS, "watch"),
+        (TOOLS, "fmt"),
+        (SHOP, "lint"),
     ];
     assert_eq!(rows(&state), expected);
     assert_eq!(state.rows.last(), Some(&Row::Session(IDLE)));
@@ -146,7 +146,7 @@ fn sessions_come_and_go_and_the_same_task_stays_selected() {
         Vec::new(),
         &["@5".to_owned(), "@80".to_owned()],
     );
-    assert_eq!(rows(&state), [(TOOLS, "fmt"), (TOOLS, "watch")]);
+    assert_eq!(rows(&state), [(TOOLS, "watch"), (TOOLS, "fmt")]);
     assert_eq!(state.selected, watch);
     assert_eq!(state.title(), "2 sessions");
     state.on_gone(TOOLS);
@@ -160,7 +160,7 @@ fn sessions_come_and_go_and_the_same_task_stays_selected() {
 fn the_filter_finds_sessions() {
     let mut state = all((80, 24));
     press(&mut state, "/tools\n");
-    assert_eq!(rows(&state), [(TOOLS, "fmt"), (TOOLS, "watch")]);
+    assert_eq!(rows(&state), [(TOOLS, "watch"), (TOOLS, "fmt")]);
     assert_eq!(state.rows.len(), 2);
     press(&mut state, "\x1b/idle\n");
     assert_eq!(state.rows, [Row::Session(IDLE)]);

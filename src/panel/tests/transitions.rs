@@ -84,9 +84,17 @@ fn explain() -> Effect {
 fn what_needs_the_user_is_on_top() {
     let state = state_with((80, 24), mixed());
     // Of those that have ended, the latest is first.
-    let expected = ["deploy", "tunnel", "build", "sync", "lint", "server"];
+    let expected = ["deploy", "tunnel", "build", "sync", "server", "lint"];
     assert_eq!(names(&state), expected);
     assert_eq!(selected(&state), "deploy");
+}
+
+#[test]
+fn a_server_that_runs_is_shown_above_all_that_is_done() {
+    let done = (1..=14).map(|n| listed(ended(n, &format!("job{n}"), 0)));
+    let tasks = done.chain([listed(running(15, "server"))]);
+    let state = state_with((100, 24), tasks.collect());
+    assert_eq!(state.visible().first(), Some(&Row::Task(task("@15"))));
 }
 
 #[test]
@@ -204,7 +212,7 @@ fn a_task_that_asks_for_nothing_is_not_answered() {
 #[test]
 fn a_line_is_sent_to_a_task_that_lives() {
     let mut state = state_with((40, 10), mixed());
-    let sent = press(&mut state, "Gsreload\n");
+    let sent = press(&mut state, "Gksreload\n");
     let request = SendRequest {
         task: "@5".to_owned(),
         input: TypedInput::Text("reload".to_owned()),
@@ -221,8 +229,8 @@ fn a_line_is_sent_to_a_task_that_lives() {
     };
     assert_eq!(sent, [expected]);
     assert_eq!(press(&mut state, "sreload\x1b"), []);
-    // The one above has ended.
-    assert_eq!(press(&mut state, "ks"), []);
+    // The one below has ended.
+    assert_eq!(press(&mut state, "js"), []);
     assert!(state.message.as_ref().unwrap().is_error);
     assert!(matches!(state.mode, Mode::List));
 }
@@ -232,7 +240,7 @@ fn pasted_text_is_never_a_command() {
     let mut state = state_with((40, 10), mixed());
     assert_eq!(state.on_paste("xy"), []);
     assert!(matches!(state.mode, Mode::List));
-    press(&mut state, "Gs");
+    press(&mut state, "Gks");
     state.on_paste("one\x1b[31m\u{202e}two\nrm -rf\n");
     let sent = press(&mut state, "\n");
     let [Effect::Send { request, .. }] = sent.as_slice() else {

@@ -16,7 +16,8 @@ use rustix::process::{
 use tokio::sync::mpsc;
 
 use super::members::{Known, Row};
-use super::{EndOrder, EndReport, table};
+use super::order::{EndOrder, EndReport};
+use super::table;
 use crate::model::programs::{CommandReader, command_reader};
 use crate::model::{LeftProcess, WindowId};
 

@@ -234,6 +234,7 @@ fn look_after_launch(started: i64) -> Request {
             started,
             run,
         })),
+        wants_last_run: false,
     }
 }
 
@@ -342,6 +343,7 @@ fn an_answer_without_records_is_sent_at_once() {
         will_wait: false,
         owner: None,
         launched: None,
+        wants_last_run: true,
     });
     driver.did(&["look Whole"]);
     driver.look("life 1; @1#1 a running pid=7");
@@ -369,7 +371,7 @@ fn output_is_archived_before_a_command_changes_its_window() {
     );
     driver.input(Input::RunEnded(WindowId(1), Vec::new()));
     assert!(
-        matches!(driver.job, Some(Job::Archive(_))),
+        matches!(driver.job, Some(Job::Archive(..))),
         "{:?}",
         driver.job
     );
@@ -384,7 +386,7 @@ fn stopping_delivers_and_saves_while_a_job_is_out() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.input(Input::Changed(Change::AnyWindow));
     driver.look("life 1; @1#1 a dead 0 pid=7");
-    assert!(matches!(driver.job, Some(Job::Archive(_))));
+    assert!(matches!(driver.job, Some(Job::Archive(..))));
     driver.take();
     let effects = driver.session.deliver_all(driver.now);
     assert!(

@@ -4,6 +4,9 @@ use super::super::consumer_thread;
 use super::*;
 use crate::wire::Filter;
 
+/// It shows the time since the boot.
+const AGES: AgeClock = AgeClock { at_boot: 0 };
+
 fn request(name: &str) -> ConsumeRequest {
     ConsumeRequest {
         name: name.to_owned(),
@@ -29,13 +32,14 @@ fn saved(name: &str, cursor: Seq) -> SavedConsumer {
         first_left_out: None,
         created_at: 1,
         used_at: 2,
+        used_after: Some(2),
     }
 }
 
 /// The consumers `a` and `b`, at record 10 of 20. Nothing is saved unless the test does it.
 fn without_thread() -> Arc<Consumers> {
     let saved = vec![saved("a", 10), saved("b", 10)];
-    Arc::new(Consumers::new("e", 20, saved))
+    Arc::new(Consumers::new("e", 20, saved, AGES))
 }
 
 /// Saves as the thread does, with this outcome; returns the cursors, by consumer.
@@ -155,7 +159,8 @@ async fn a_position_that_moves_by_left_out_records_is_saved_now_and_then() {
 async fn a_consumer_is_on_the_disk_when_it_is_created_and_when_it_is_closed() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("consumers");
-    let start = |epoch, last_seq| consumer_thread::start(folder.clone(), epoch, last_seq).unwrap();
+    let start =
+        |epoch, last_seq| consumer_thread::start(folder.clone(), epoch, last_seq, AGES).unwrap();
     let consumers = start("e", 20);
     let first = consumers.lease(&request("first"), None, 20).await.unwrap();
     let now = ConsumeRequest {
@@ -189,7 +194,7 @@ async fn a_consumer_that_cannot_be_created_is_refused_and_forgotten() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
-    let consumers = consumer_thread::start(file, "e", 20).unwrap();
+    let consumers = consumer_thread::start(file, "e", 20, AGES).unwrap();
     let refused = consumers.lease(&request("a"), None, 20).await.unwrap_err();
     assert!(
         refused
@@ -205,7 +210,7 @@ async fn a_consumer_that_cannot_be_created_is_refused_and_forgotten() {
 async fn a_consumer_is_removed_unless_it_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("consumers");
-    let consumers = consumer_thread::start(folder.clone(), "e", 20).unwrap();
+    let consumers = consumer_thread::start(folder.clone(), "e", 20, AGES).unwrap();
     let lease = consumers.lease(&request("a"), Some(7), 20).await.unwrap();
     lease.acknowledge(3);
     let refused = consumers.remove("a").await.unwrap_err();

@@ -150,7 +150,9 @@ async fn a_call_says_which_window_it_is_about() {
     let private = Private::started().await;
     let mut apart = private.connection();
     let daemon = std::process::id();
-    install(&mut apart, SessionId(0), [], daemon).await.unwrap();
+    install(&mut apart, SessionId(0), [], daemon, "")
+        .await
+        .unwrap();
     let server = &private.server;
     let connected = server.connect(SessionId(0), Output::None).await.unwrap();
     server.release([&connected]).await.unwrap();
@@ -233,8 +235,13 @@ async fn a_client_that_has_connected_attaches_when_it_is_released() {
         ])
     };
     assert_eq!(attached(), "0");
-    // A daemon that is killed now leaves it behind.
+    // A daemon that is killed now leaves it behind. While the daemon runs it is not ended, whoever
+    // attaches.
     assert_eq!(running_clients(server, id).len(), 1);
+    let mut connection = private.connection();
+    end_clients_left_behind(server, &mut connection, id, &[])
+        .await
+        .unwrap();
     assert!(running_clients(server, SessionId(1)).is_empty());
     server.release([&client]).await.unwrap();
     let client = client.into_client(server).await.unwrap();

@@ -10,7 +10,7 @@ async fn two_daemons_share_the_hooks() {
     for (n, name) in [(1, "A"), (2, "B"), (3, "other")] {
         private.asks(&["new-session", "-d", "-s", name, "--", "sleep", "1000"]);
         if name != "other" {
-            install(&mut private.connection(), SessionId(n), [], daemon)
+            install(&mut private.connection(), SessionId(n), [], daemon, "")
                 .await
                 .unwrap();
         }
@@ -74,24 +74,28 @@ async fn two_daemons_share_the_hooks() {
     );
 
     private.asks(&["set-hook", "-g", "alert-bell[0]", "display-message user"]);
-    uninstall(&mut private.connection(), Some(SessionId(1)))
+    uninstall(&mut private.connection(), Some(SessionId(1)), |_, _| true)
         .await
         .unwrap();
     let bells = || private.asks(&["show-hooks", "-g", "alert-bell"]);
     let died = || private.asks(&["show-hooks", "-gw", "pane-died"]);
     assert!(bells().contains("9010") && died().contains("9011"));
-    // The mark of a daemon that died without a word does not keep the hooks.
-    private.asks(&[
-        "set-option",
-        "-t",
-        "=other:",
-        "@tmux_task_daemon",
-        "2147483646",
-    ]);
+    // The mark of a daemon that died without a word does not keep the hooks, though another process
+    // has its pid by now.
+    for (option, value) in [
+        ("@tmux_task_daemon", daemon.to_string().as_str()),
+        ("@tmux_task_daemon_process", "1 its namespace"),
+    ] {
+        private.asks(&["set-option", "-t", "=other:", option, value]);
+    }
+    let may_run = |pid, identity: &str| {
+        assert_eq!(pid, daemon);
+        identity != "1 its namespace"
+    };
     let spawned = || private.asks(&["show-hooks", "-gw"]).contains("[9013]");
     let can_spawn = private.tmux(&["show-hooks", "-gw", "pane-created"]);
     assert_eq!(spawned(), can_spawn.status.success());
-    uninstall(&mut private.connection(), Some(SessionId(2)))
+    uninstall(&mut private.connection(), Some(SessionId(2)), may_run)
         .await
         .unwrap();
     assert!(!spawned());
@@ -122,7 +126,7 @@ async fn deaths_have_the_process_that_died() {
     private.asks(&stale);
     let id: SessionId = asks("#{session_id}").parse().unwrap();
     let panes = [PaneId(9000), asks("#{pane_id}").parse().unwrap()];
-    install(&mut private.connection(), id, panes, std::process::id())
+    install(&mut private.connection(), id, panes, std::process::id(), "")
         .await
         .unwrap();
     let server_pid: u32 = asks("#{pid}").parse().unwrap();

@@ -64,6 +64,7 @@ async fn a_restart_starts_nothing_if_a_client_attaches_after_the_clients_were_li
     let slow = Server::locate(&choice, &|_| None).unwrap();
     let restarted = async || {
         let order = TaskRestart {
+            last_run: 0,
             task: &failed,
             number: 1,
             session: "S",

@@ -69,8 +69,9 @@ fn until_can_be_stopped_and_can_fail() {
     let stopped = until(&["--stop", "in use"], "echo 'port in use'; exec sleep 1000");
     assert_eq!(stopped.code, 5, "{stopped}");
     assert!(stopped.err.contains("stopped by: port in use"), "{stopped}");
-    let died = until(&[], "echo no; exit 3");
+    let died = until(&["--tail", "1"], "echo yes; echo no; exit 3");
     assert_eq!(died.code, 5, "{died}");
+    assert!(died.err.starts_with("no\n"), "{died}");
     assert!(
         died.err
             .contains("the run ended (code 3) before the condition held"),
