@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::model::Signal;
 use crate::ops::{self, Caller};
 use crate::tmux::Gate;
-use crate::wire::{LaunchedRun, OutcomeName, WaitRequest, WaitResult};
+use crate::wire::{LaunchedRun, OutcomeName, Reason, WaitRequest, WaitResult};
 
 /// What to wait for once the run has begun.
 pub(super) struct Until {
@@ -87,6 +87,10 @@ impl Until {
                     Failure::new(Kind::TimedOut, what, "timed out; the task is still running")
                         .with_hint(format!("`tmux-task wait {name}` waits for its end")),
                 )
+            }
+            // As `timeout` does.
+            OutcomeName::Disappeared if result.reason == Some(Reason::TimedOut) => {
+                Err(Failure::new(Kind::TimedOut, what, wait::bad(&result)))
             }
             OutcomeName::Matched
             | OutcomeName::Changed

@@ -379,7 +379,7 @@ pub(super) fn bad(result: &WaitResult, limit: Option<Duration>) -> String {
         ),
         OutcomeName::Respawned => "the run was replaced by another one".to_owned(),
         OutcomeName::Disappeared if is_on_channel(result) => "the tmux server has gone".to_owned(),
-        OutcomeName::Disappeared => "the task has disappeared".to_owned(),
+        OutcomeName::Disappeared => format!("the task {}", result.gone_words()),
         OutcomeName::Stopped => format!("stopped by: {line}"),
         OutcomeName::AnchorLost => {
             "some of the output is missing: it may have contained the text".to_owned()

@@ -137,6 +137,17 @@ enum Reply {
     Later(Wait),
 }
 
+/// Makes a future whose size is on the stack of this function only: together, those of all tools are
+/// more than a stack has.
+fn boxed<'a, F>(
+    make: impl FnOnce() -> F,
+) -> Pin<Box<dyn Future<Output = Result<Reply, Answer>> + 'a>>
+where
+    F: Future<Output = Result<Reply, Answer>> + 'a,
+{
+    Box::pin(make())
+}
+
 impl From<Answer> for Reply {
     fn from(answer: Answer) -> Self {
         Self::Answer(answer)
@@ -179,22 +190,22 @@ impl Server {
         takes_handles: bool,
     ) -> Result<Reply, Answer> {
         let required = tool.description().required;
-        match tool {
-            Tool::RunTask => {
+        let answer = match tool {
+            Tool::RunTask => boxed(move || async move {
                 let arguments: RunTask = parse(arguments, required)?;
                 self.run_task(call, arguments, takes_handles).await
-            }
-            Tool::ListTasks => {
+            }),
+            Tool::ListTasks => boxed(move || async move {
                 let ListTasks {} = parse(arguments, required)?;
                 Ok(tasks::list(&mut self.session().await?).await?.into())
-            }
-            Tool::ReadOutput => {
+            }),
+            Tool::ReadOutput => boxed(move || async move {
                 let arguments: ReadOutput = parse(arguments, required)?;
                 Ok(output::read(&mut self.session().await?, arguments)
                     .await?
                     .into())
-            }
-            Tool::WaitFor => {
+            }),
+            Tool::WaitFor => boxed(move || async move {
                 let arguments: WaitFor = parse(arguments, required)?;
                 let given = arguments.timeout_seconds;
                 let limit = match takes_handles {
@@ -207,25 +218,25 @@ impl Server {
                     return Ok(Reply::Later(wait));
                 }
                 Ok(attend(call, wait).await?.into())
-            }
-            Tool::SendInput => {
+            }),
+            Tool::SendInput => boxed(move || async move {
                 let arguments: SendInput = parse(arguments, required)?;
                 Ok(input::send(&mut self.session().await?, arguments)
                     .await?
                     .into())
-            }
-            Tool::KillTask => {
+            }),
+            Tool::KillTask => boxed(move || async move {
                 let arguments: KillTask = parse(arguments, required)?;
                 let mut session = self.session().await?;
                 Ok(tasks::kill(&mut session, call, arguments.task)
                     .await?
                     .into())
-            }
-            Tool::PruneTasks => {
+            }),
+            Tool::PruneTasks => boxed(move || async move {
                 let PruneTasks {} = parse(arguments, required)?;
                 Ok(tasks::prune(&mut self.session().await?).await?.into())
-            }
-            Tool::NextEvents => {
+            }),
+            Tool::NextEvents => boxed(move || async move {
                 let arguments: NextEvents = parse(arguments, required)?;
                 let session = self.session().await?;
                 let begin = self.begin.get().cloned().unwrap_or(After {
@@ -234,13 +245,14 @@ impl Server {
                 });
                 let answer = events::next(&session, call, arguments, begin).await?;
                 Ok(answer.into())
-            }
-            Tool::SearchOutput => {
+            }),
+            Tool::SearchOutput => boxed(move || async move {
                 let arguments: SearchOutput = parse(arguments, required)?;
                 let mut session = self.session().await?;
                 Ok(output::search(&mut session, arguments).await?.into())
-            }
-        }
+            }),
+        };
+        answer.await
     }
 
     async fn run_task(

@@ -336,7 +336,7 @@ fn sentence(name: &str, limit: Limit, result: &WaitResult) -> String {
         OutcomeName::Idle => "has written nothing for that long".to_owned(),
         OutcomeName::Signalled => "was signalled".to_owned(),
         OutcomeName::Respawned => "was replaced by another run".to_owned(),
-        OutcomeName::Disappeared => "is gone".to_owned(),
+        OutcomeName::Disappeared => result.gone_words().to_owned(),
         OutcomeName::Stopped => format!("wrote a text to stop at: {text}"),
         OutcomeName::AnchorLost => {
             "wrote more than was kept: the text may have been in it".to_owned()

@@ -88,7 +88,8 @@ impl EndWatch {
                     grace: choice.grace.unwrap_or(plan.grace),
                     parent_only: plan.parent_only,
                 },
-                is_asked: false,
+                // A daemon had begun to end it, and was killed.
+                is_asked: task.ending.is_some(),
             }
         };
         let orders = tasks

@@ -9,6 +9,7 @@ use super::error::OpsError;
 use super::session::Session;
 use crate::client::ClientError;
 use crate::model::{Ordered as _, PaneId, SessionId, Task, WindowId};
+use crate::session::Killer;
 use crate::tmux;
 use crate::wire::{EndedTask, Request, Response};
 
@@ -36,6 +37,10 @@ pub(crate) async fn kill(
     watch: &EndWatch,
 ) -> Result<Vec<EndedTask>, OpsError> {
     let is_by_agent = caller.is_agent || caller.owner.is_some();
+    let killer = Killer {
+        owner: caller.owner.clone(),
+        is_agent: caller.is_agent,
+    };
     let request = Request::Kill {
         tasks: names.clone(),
         owner: caller.owner,
@@ -57,7 +62,22 @@ pub(crate) async fn kill(
             tasks.push(Arc::clone(task));
         }
     }
+    // If a daemon looks before their windows are closed, it has to know why they ended.
+    let reasons = killer.reasons(&tasks);
+    let alive = tasks.iter().filter(|task| task.is_alive());
+    let marks: Vec<_> = alive
+        .filter_map(|task| Some((task.window, task.pid?, *reasons.get(&task.window)?)))
+        .collect();
+    tmux::mark_endings(&mut session.connection(), &marks).await?;
     let failed = watch.end_alone(&tasks, choice).await;
+    let left: Vec<WindowId> = failed.keys().copied().collect();
+    tmux::unmark_endings(&mut session.connection(), &left).await?;
+    // A daemon that has been started meanwhile keeps their output before it closes their windows.
+    if failed.is_empty()
+        && let Ok(Some(ended)) = ask(session, &request).await
+    {
+        return Ok(ended.ended);
+    }
     for task in tasks
         .iter()
         .filter(|task| !failed.contains_key(&task.window))

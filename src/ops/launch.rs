@@ -8,7 +8,7 @@ use super::error::OpsError;
 use super::session::{Repeatable, Session};
 use crate::client::{Client, ClientError};
 use crate::daemon::{launched_run, stored_run_numbers};
-use crate::model::{Replaces, Task};
+use crate::model::Replaces;
 use crate::tmux::{self, Launch, LaunchPlan, LaunchRestarts, NewRun, PreparedLaunch, PreviousRun};
 use crate::wire::{
     DirectLaunch, LaunchedRun, Request, Response, RestartFields, RunRequest, StopFields,
@@ -201,10 +201,8 @@ async fn start_directly(
 /// Ends the live run of the slot that this launch replaces. Returns whether there was one.
 async fn end_live_run(session: &Session, launch: &Launch) -> Result<bool, OpsError> {
     let look = session.look().await?;
-    let mut slot: Vec<&Arc<Task>> = look.tasks.values().collect();
-    slot.retain(|task| task.name == launch.name && !task.shell && !task.is_linked);
     // Of two windows of the name, none is ended: the launch says so.
-    let [task] = slot.as_slice() else {
+    let Ok(task) = look.find_task_to_end(&launch.name) else {
         return Ok(false);
     };
     let may_replace = match launch.replaces {
@@ -215,6 +213,7 @@ async fn end_live_run(session: &Session, launch: &Launch) -> Result<bool, OpsErr
     if !task.is_alive() || !may_replace {
         return Ok(false);
     }
+    tmux::keep_window(&mut session.connection(), task.window).await?;
     let ended = [Arc::clone(task)];
     let choice = StopChoice::default();
     let failed = EndWatch::default().end_alone(&ended, &choice).await;

@@ -194,7 +194,7 @@ impl Session {
                 self.order_then(LookOrder::of([window]), then);
             }
             (Command::Launch(request_id, request, _), Ok(JobOutcome::Answered(response, None))) => {
-                self.launch_failed(&request.name, now);
+                self.launch_over(&request.name, now);
                 self.answer(request_id, *response);
             }
             (Command::Type(request_id, ..), Ok(JobOutcome::Answered(response, _))) => {
@@ -257,7 +257,7 @@ impl Session {
                 failed,
             ) => self.command_failed(request_id, failed),
             (Command::Launch(request_id, request, _), failed) => {
-                self.launch_failed(&request.name, now);
+                self.launch_over(&request.name, now);
                 self.command_failed(request_id, failed);
             }
             (Command::Close(windows), Ok(_)) => {

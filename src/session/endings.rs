@@ -312,17 +312,13 @@ impl Session {
         self.endings.launching.insert(name, request_id);
         let mut ending = self.endings.of_name(&request.name);
         if ending.is_empty() {
-            let mut slot = self.tasks();
-            slot.retain(|task| task.name == request.name && !task.shell && !task.is_linked);
-            let may_replace = |task: &Task| {
+            let may_replace = |task: &&Arc<Task>| {
                 task.is_alive() && (!request.if_absent || request.but_for == task.pid)
             };
             // Of two windows of the name, none is ended: the launch says so.
-            if let [task] = slot.as_slice()
-                && may_replace(task)
-            {
-                ending.push(Arc::clone(task));
-            }
+            let look = self.engine.last_look();
+            let slot = look.and_then(|look| look.find_task_to_end(&request.name).ok());
+            ending.extend(slot.filter(may_replace).map(Arc::clone));
         }
         if ending.is_empty() {
             let replaces_live = !request.if_absent || request.but_for.is_some();
@@ -534,10 +530,10 @@ impl Session {
                         .push_command(Command::KillSession(request_id, killer, windows));
                 }
             },
-            Then::Abandon(name) => self.launch_failed(&name, now),
+            Then::Abandon(name) => self.launch_over(&name, now),
             Then::Launch(request_id, request) => match refusal {
                 Some(refusal) => {
-                    self.launch_failed(&request.name, now);
+                    self.launch_over(&request.name, now);
                     self.refuse_when_stored(request_id, refusal);
                 }
                 None => self
@@ -560,8 +556,16 @@ impl Session {
         }
     }
 
-    /// A launch is over: the next one into the same slot begins.
+    /// A launch is over: the next one into the same slot begins. If a run was ended for it whose window
+    /// it has not taken, that is told like any other end.
     pub(super) fn launch_over(&mut self, name: &str, now: Now) {
+        let is_left =
+            |_: &WindowId, ending: &mut Ending| ending.reason.is_none() && ending.task.name == name;
+        let left = self.endings.runs.extract_if(.., is_left);
+        let left: Vec<WindowId> = left.map(|(window, _)| window).collect();
+        if !left.is_empty() {
+            self.order(LookOrder::of(left));
+        }
         self.endings.launching.remove(name);
         let mut launches = self.endings.launches.iter();
         let next = launches.position(|(_, request)| request.name == name);
@@ -570,24 +574,6 @@ impl Session {
         {
             self.replace_run(request_id, request, now);
         }
-    }
-
-    /// A launch into a slot has failed. If a run was ended for it, that is told like any other end.
-    pub(super) fn launch_failed(&mut self, name: &str, now: Now) {
-        let replaced: Vec<WindowId> = self
-            .endings
-            .runs
-            .iter()
-            .filter(|(_, ending)| ending.reason.is_none() && ending.task.name == name)
-            .map(|(window, _)| *window)
-            .collect();
-        for window in &replaced {
-            self.endings.runs.remove(window);
-        }
-        if !replaced.is_empty() {
-            self.order(LookOrder::of(replaced));
-        }
-        self.launch_over(name, now);
     }
 
     /// Continues to end what an earlier daemon has begun to end.
@@ -740,7 +726,7 @@ impl Session {
             let mut launching = self.endings.launching.iter();
             let name = launching.find(|(_, other)| **other == request_id);
             if let Some(name) = name.map(|(name, _)| name.clone()) {
-                self.launch_failed(&name, now);
+                self.launch_over(&name, now);
             }
         }
     }

@@ -7,16 +7,16 @@ use crate::model::{GoneReason, Ordered as _, Task, WindowId};
 
 /// Who gives a command that ends tasks.
 #[derive(Debug, Clone)]
-pub(super) struct Killer {
+pub(crate) struct Killer {
     /// The conversation; `None` for a user, and for an agent whose conversation is not known.
-    pub(super) owner: Option<String>,
+    pub(crate) owner: Option<String>,
     /// Whether it is an agent. A caller with an owner always is one.
-    pub(super) is_agent: bool,
+    pub(crate) is_agent: bool,
 }
 
 impl Killer {
     /// Returns why each of these tasks disappears.
-    pub(super) fn reasons<'a>(
+    pub(crate) fn reasons<'a>(
         &self,
         tasks: impl IntoIterator<Item = &'a Arc<Task>>,
     ) -> BTreeMap<WindowId, GoneReason> {

@@ -47,6 +47,7 @@ pub(crate) use effect::{Effect, Job, LookOrder, Refresh, RowsToRead};
 pub(crate) use input::{
     Change, Coverage, Input, JobOutcome, LinkState, Look, RequestId, StoreState,
 };
+pub(crate) use killer::Killer;
 pub(crate) use log_entry::LogEntry;
 pub(crate) use look_plan::{LookFacts, LookPlan};
 pub(crate) use machine::{Session, Setup};

@@ -5,7 +5,7 @@ use crate::engine::{ReturnCause, WaitReturn};
 use crate::model::{Exit, Now, text};
 use crate::terminal::PaneOutput;
 use crate::wait::{Cursor, WaitOutcome};
-use crate::wire::{OutcomeName, WaitResult};
+use crate::wire::{OutcomeName, Reason, WaitResult};
 
 /// The maximum length of a line in a result, in characters.
 const LINE_CHARS: usize = 2000;
@@ -32,9 +32,22 @@ pub(super) fn result(
     let mut result = WaitResult::new(name(&verdict.outcome));
     match &verdict.outcome {
         WaitOutcome::Exited(exit) | WaitOutcome::Died(exit) => tell_exit(&mut result, exit),
-        WaitOutcome::Respawned { old_pid, new_pid } => {
+        WaitOutcome::Respawned {
+            old_pid,
+            new_pid,
+            exit,
+        } => {
             result.old_pid = *old_pid;
             result.new_pid = *new_pid;
+            if let Some(exit) = exit {
+                tell_exit(&mut result, exit);
+            }
+        }
+        WaitOutcome::Disappeared { reason, exit } => {
+            result.reason = reason.map(Reason::from);
+            if let Some(exit) = exit {
+                tell_exit(&mut result, exit);
+            }
         }
         WaitOutcome::Matched
         | WaitOutcome::Changed
@@ -42,7 +55,6 @@ pub(super) fn result(
         | WaitOutcome::Input
         | WaitOutcome::Idle
         | WaitOutcome::Timeout
-        | WaitOutcome::Disappeared
         | WaitOutcome::Stopped
         | WaitOutcome::AnchorLost => {}
     }
@@ -72,7 +84,7 @@ pub(super) fn wait_return(ended: &EndedWait) -> Option<WaitReturn> {
         WaitOutcome::Exited(_) | WaitOutcome::Died(_) => ReturnCause::End,
         WaitOutcome::Input => ReturnCause::Input,
         WaitOutcome::Bell => ReturnCause::Bell,
-        WaitOutcome::Disappeared => ReturnCause::Disappearance,
+        WaitOutcome::Disappeared { .. } => ReturnCause::Disappearance,
         WaitOutcome::Matched
         | WaitOutcome::Changed
         | WaitOutcome::Idle
@@ -114,7 +126,7 @@ fn name(outcome: &WaitOutcome) -> OutcomeName {
         WaitOutcome::Timeout => OutcomeName::Timeout,
         WaitOutcome::Died(_) => OutcomeName::Died,
         WaitOutcome::Respawned { .. } => OutcomeName::Respawned,
-        WaitOutcome::Disappeared => OutcomeName::Disappeared,
+        WaitOutcome::Disappeared { .. } => OutcomeName::Disappeared,
         WaitOutcome::Stopped => OutcomeName::Stopped,
         WaitOutcome::AnchorLost => OutcomeName::AnchorLost,
     }

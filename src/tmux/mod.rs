@@ -54,8 +54,9 @@ mod viewers;
 
 pub(crate) use client::{Client, Connection, ReceivedItem, Traffic};
 pub(crate) use commands::{
-    ListedSession, ListedTask, existing_panes, kill_session, kill_window, list_sessions,
-    list_tasks, set_session_option, shared_windows, signal_channel, wait_for, where_is,
+    ListedSession, ListedTask, existing_panes, keep_window, kill_session, kill_window,
+    list_sessions, list_tasks, set_session_option, shared_windows, signal_channel, wait_for,
+    where_is,
 };
 pub(crate) use control_client::Output;
 pub(crate) use error::TmuxError;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use cursor::{Anchor, AnchorPosition, Cursor, CursorError, locate};
 
-use crate::model::{Exit, Now, Prompt, Snapshot, Task, WindowId};
+use crate::model::{Exit, GoneReason, Now, Prompt, Snapshot, Task, WindowId};
 use crate::terminal::{Line, Pattern, Stamp};
 
 /// What a wait is for.
@@ -115,15 +115,23 @@ pub(crate) enum WaitOutcome {
     Timeout,
     /// The run ended, and the condition was another one.
     Died(Exit),
-    /// Another run replaced this one, and how this one ended is not known.
+    /// Another run replaced this one: it was ended for that, or how it ended is not known.
     Respawned {
         /// The pid of the run that was waited for.
         old_pid: Option<u32>,
         /// The pid of the run that replaced it.
         new_pid: Option<u32>,
+        /// How this one ended, if that is known.
+        exit: Option<Exit>,
     },
     /// The window is gone, or its session, or its server.
-    Disappeared,
+    Disappeared {
+        /// Why, if that is known. A run that was ended on purpose has not ended by itself, whatever its
+        /// code is.
+        reason: Option<GoneReason>,
+        /// How the run ended, if that is known.
+        exit: Option<Exit>,
+    },
     /// A stop text was written.
     Stopped,
     /// Part of the output is missing, so that the text may have been missed.
@@ -331,17 +339,23 @@ impl Wait {
             .find(same_run)
             .and_then(|task| task.exit());
         let Some(task) = look.tasks.get(&window).filter(|_| look.exists) else {
+            let reason = look.gone.get(&window).copied();
             return Some(match ended {
-                Some(exit) => self.ended(exit),
-                None => Verdict::of(WaitOutcome::Disappeared),
+                Some(exit) if !reason.is_some_and(GoneReason::is_end) => self.ended(exit),
+                exit => Verdict::of(WaitOutcome::Disappeared {
+                    reason,
+                    exit: exit.cloned(),
+                }),
             });
         };
         if self.is_another_run(task) {
+            let replaced = look.launcher_replaced.get(&window).copied();
             return Some(match ended {
-                Some(exit) => self.ended(exit),
-                None => Verdict::of(WaitOutcome::Respawned {
+                Some(exit) if replaced.is_none() || replaced != self.entry.pid => self.ended(exit),
+                exit => Verdict::of(WaitOutcome::Respawned {
                     old_pid: self.entry.pid,
                     new_pid: task.pid,
+                    exit: exit.cloned(),
                 }),
             });
         }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{Life, PaneId, PromptKind, Screen, Signal, StopSettings};
+use crate::model::{GoneReason, Life, PaneId, PromptKind, Screen, Signal, StopSettings};
 
 const WINDOW: WindowId = WindowId(1);
 
@@ -194,19 +194,49 @@ fn another_run_ends_the_wait_with_the_known_end_of_the_first() {
     let respawned = WaitOutcome::Respawned {
         old_pid: Some(101),
         new_pid: Some(102),
+        exit: None,
     };
     check_look(Condition::Exit, &unknown, None, Some(respawned));
 }
 
 #[test]
+fn a_run_that_was_ended_on_purpose_has_not_succeeded() {
+    let mut killed = look(vec![], vec![task(dead(0), 1)]);
+    killed.gone.insert(WINDOW, GoneReason::TimedOut);
+    let mut replaced = look(vec![task(Life::Alive, 2)], vec![task(dead(0), 1)]);
+    replaced.launcher_replaced.insert(WINDOW, 101);
+    for condition in [Condition::Exit, text("x")] {
+        let gone = WaitOutcome::Disappeared {
+            reason: Some(GoneReason::TimedOut),
+            exit: Some(Exit::with_code(0)),
+        };
+        check_look(condition.clone(), &killed, None, Some(gone));
+        let respawned = WaitOutcome::Respawned {
+            old_pid: Some(101),
+            new_pid: Some(102),
+            exit: Some(Exit::with_code(0)),
+        };
+        check_look(condition, &replaced, None, Some(respawned));
+    }
+    // An earlier run was replaced, and this one has ended by itself since.
+    replaced.launcher_replaced.insert(WINDOW, 100);
+    let exited = WaitOutcome::Exited(Exit::with_code(0));
+    check_look(Condition::Exit, &replaced, None, Some(exited));
+}
+
+#[test]
 fn a_window_that_has_gone_ends_every_wait() {
     let gone = look(vec![], vec![]);
-    check_look(text("x"), &gone, None, Some(WaitOutcome::Disappeared));
+    let disappeared = WaitOutcome::Disappeared {
+        reason: None,
+        exit: None,
+    };
+    check_look(text("x"), &gone, None, Some(disappeared.clone()));
     check_look(
         Condition::Exit,
         &Snapshot::missing("s", 0),
         None,
-        Some(WaitOutcome::Disappeared),
+        Some(disappeared),
     );
     let known = look(vec![], vec![task(dead(0), 1)]);
     check_look(

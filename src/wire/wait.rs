@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::PromptKindName;
+use super::{PromptKindName, Reason};
 use crate::model::{AnswerBy, PromptKind, RunEnd};
 
 /// A wait, as requested from the daemon.
@@ -117,7 +117,10 @@ pub struct WaitResult {
     pub elapsed_ms: u64,
     /// The end of the output when the wait ended, for `--since`.
     pub cursor: Option<String>,
-    /// The exit code, if the run ended by itself.
+    /// `disappeared`: why, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    /// The exit code, if no signal ended the run.
     pub exit_code: Option<i32>,
     /// The signal that ended the run.
     pub exit_signal: Option<String>,
@@ -151,6 +154,7 @@ impl WaitResult {
             tail: Vec::new(),
             elapsed_ms: 0,
             cursor: None,
+            reason: None,
             exit_code: None,
             exit_signal: None,
             old_pid: None,
@@ -165,6 +169,18 @@ impl WaitResult {
     #[must_use]
     pub fn run_end(&self) -> RunEnd<'_> {
         RunEnd::of(self.exit_signal.as_deref(), self.exit_code)
+    }
+
+    /// Returns what has become of the run, where the outcome is `disappeared`, in words that follow the
+    /// task's name.
+    #[must_use]
+    pub fn gone_words(&self) -> &'static str {
+        match self.reason {
+            Some(Reason::UserKilled | Reason::AgentKilled) => "was killed",
+            Some(Reason::TimedOut) => "was ended by its time limit",
+            Some(Reason::Moved) => "has moved to another session",
+            Some(Reason::Replaced) | None => "has disappeared",
+        }
     }
 
     /// Returns how the prompt of an outcome `input` is answered.

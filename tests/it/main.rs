@@ -20,6 +20,8 @@ mod crashes;
 mod daemon;
 mod descriptors;
 mod doctor;
+#[cfg(target_os = "linux")]
+mod endings;
 mod endpoint;
 mod environment;
 mod events;

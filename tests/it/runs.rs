@@ -71,7 +71,7 @@ fn a_live_run_that_the_launcher_replaces_is_a_notice() {
             "started api again".to_owned(),
             format!(
                 "notice of [3,4] [warning] tmux task {window} (api) was replaced by a new run\n\
-                 recent output:\n  one\ntmux task {window} (api) started"
+                 recent output:\n  one\n  Terminated\ntmux task {window} (api) started"
             ),
         ]
     );

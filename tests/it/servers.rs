@@ -70,7 +70,7 @@ fn a_name_that_begins_like_another_is_another() {
     assert_eq!(world.run_in("api", "api.v2", "exec sleep 1000"), dotted);
     assert_eq!(
         world.task(["kill", "api"]).ok(),
-        format!("killed {api} (api)\n")
+        format!("ended {api} (api)\n")
     );
     world.task(["kill", "ap"]).fails(
         3,
@@ -84,7 +84,7 @@ fn a_name_that_begins_like_another_is_another() {
     assert_eq!(left, expected);
     assert_eq!(
         world.task(["kill", "api.v2"]).ok(),
-        format!("killed {dotted} (api.v2)\n")
+        format!("ended {dotted} (api.v2)\n")
     );
     // A session that is missing is not its namesake's beginning.
     assert_eq!(world.task(["-s", "ap", "ls"]).code, 3);

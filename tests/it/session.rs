@@ -141,7 +141,7 @@ fn a_window_that_goes_to_another_session_has_moved() {
 fn kill_ends_a_task_and_says_so() {
     let (world, windows) = with_tasks(&["api", "web"]);
     let output = world.task(["kill", "api"]);
-    assert_eq!(output.ok(), format!("killed {} (api)\n", windows[0]));
+    assert_eq!(output.ok(), format!("ended {} (api)\n", windows[0]));
     let records = world.finish();
     assert_eq!(
         after_starts(&records),
@@ -166,7 +166,9 @@ fn kill_takes_an_id_and_prints_json() {
     let printed: Value = serde_json::from_str(output.ok()).unwrap();
     assert_eq!(
         printed,
-        json!({"killed": [{"windowId": windows[0], "windowName": "api"}]})
+        json!({"killed": [
+            {"windowId": windows[0], "windowName": "api", "exitSignal": "SIGTERM"}
+        ]})
     );
 }
 
@@ -197,7 +199,7 @@ fn kill_all_ends_the_session_and_says_so() {
     let output = world.task(["kill-all", "--yes"]);
     assert_eq!(
         output.ok(),
-        format!("killed {} (api)\nkilled {} (web)\n", windows[0], windows[1])
+        format!("ended {} (api)\nended {} (web)\n", windows[0], windows[1])
     );
     let records = world.finish();
     assert_eq!(
@@ -312,7 +314,7 @@ fn kill_all_says_what_lives_on_in_another_session() {
         assert_eq!(
             world.task(["kill-all", "--yes"]).ok(),
             format!(
-                "not killed {} (api): it lives on in another session\n",
+                "not ended {} (api): it lives on in another session\n",
                 windows[0]
             )
         );

@@ -109,7 +109,7 @@ fn tasks_start_in_their_order_and_end_in_reverse() {
     let down = world.task(["down"]);
     assert_eq!(
         without_ids(down.ok()),
-        ["killed (api)", "killed (migrate)", "killed (db)"]
+        ["ended (api)", "ended (migrate)", "ended (db)"]
     );
     assert_eq!(runs(&world), named(&[("mine", 1)]));
     assert_eq!(world.task(["down"]).ok(), "");
@@ -163,7 +163,7 @@ fn a_window_that_tmux_has_named_is_no_task_of_the_file() {
     assert_eq!(without_ids(world.task(["up"]).ok()), ["started (sleep)"]);
     let again = world.task(["up"]);
     assert_eq!(without_ids(again.ok()), ["runs already: (sleep)"]);
-    assert_eq!(without_ids(world.task(["down"]).ok()), ["killed (sleep)"]);
+    assert_eq!(without_ids(world.task(["down"]).ok()), ["ended (sleep)"]);
     assert_eq!(world.task(["down"]).ok(), "");
     assert_eq!(show(), before);
 }
@@ -546,7 +546,7 @@ fn down_leaves_a_shell_alone_that_is_called_like_a_task() {
     let windows = world.tmux(["list-windows", "-t", "=work:", "-F", "#{window_name}"]);
     assert!(windows.lines().any(|name| name == "node"), "{windows}");
     assert_eq!(without_ids(world.task(["up"]).ok()), ["started (node)"]);
-    assert_eq!(without_ids(world.task(["down"]).ok()), ["killed (node)"]);
+    assert_eq!(without_ids(world.task(["down"]).ok()), ["ended (node)"]);
     let windows = world.tmux(["list-windows", "-t", "=work:", "-F", "#{window_name}"]);
     assert!(windows.lines().any(|name| name == "node"), "{windows}");
     world.finish();
@@ -645,7 +645,7 @@ fn a_name_means_the_same_window_as_for_a_launch() {
             world.task(["daemon", "stop"]).ok();
         }
         let down = world.task(["down"]);
-        assert_eq!(without_ids(&down.out), ["killed (api)"], "{down}");
+        assert_eq!(without_ids(&down.out), ["ended (api)"], "{down}");
         assert_eq!(down.code, 1, "{down}");
         assert!(
             down.err.starts_with(&format!("tmux-task: down: {why}\n")),
@@ -673,7 +673,7 @@ fn a_name_means_the_same_window_as_for_a_launch() {
     let down = world.task(["down"]);
     assert_eq!(
         without_ids(&down.out),
-        ["killed (api)", "killed (tool)"],
+        ["ended (api)", "ended (tool)"],
         "{down}"
     );
     assert_eq!(show(), before);

@@ -23,7 +23,7 @@ pub(super) struct SignalMasks {
 }
 
 const STKFLT: u8 = 16;
-const TTOU: u8 = 22;
+const TSTP: u8 = 20;
 const PWR: u8 = 30;
 
 impl SignalMasks {
@@ -34,9 +34,10 @@ impl SignalMasks {
     }
 
     /// Whether a shell with job control ignores the signal, as interactive shells ignore `SIGTERM`. A
-    /// program that only ignores the signal has no job control, and is not meant.
+    /// program that only ignores the signal has no job control, and is not meant. It cannot have
+    /// inherited an ignored `SIGTSTP`: tmux resets that, but not `SIGTTIN` and `SIGTTOU`.
     pub(super) fn is_deaf_shell(&self, signal: u8) -> bool {
-        Self::has(self.ignored, signal) && Self::has(self.ignored, TTOU)
+        Self::has(self.ignored, signal) && Self::has(self.ignored, TSTP)
     }
 
     /// Whether it is our launcher's shell, which waits at `SIGPWR` until everything else has ended.
@@ -190,7 +191,7 @@ mod tests {
         };
         assert!(interactive.is_deaf_shell(15));
         let only_ignores = SignalMasks {
-            ignored: mask(&[15, 1]),
+            ignored: mask(&[15, 1, 21, 22]),
             caught: 0,
         };
         assert!(!only_ignores.is_deaf_shell(15));

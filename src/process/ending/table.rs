@@ -2,6 +2,9 @@
 
 use std::fs;
 
+use rustix::param::clock_ticks_per_second;
+use rustix::time::{ClockId, clock_gettime};
+
 use super::super::stat;
 use super::members::{Row, SignalMasks};
 
@@ -17,10 +20,23 @@ pub(super) fn read() -> Vec<Row> {
     pids.filter_map(row).collect()
 }
 
-/// Returns a process; `None` when it is gone.
+/// Returns the present time as in [`Row::started`], in whole ticks.
+pub(super) fn now() -> Option<u64> {
+    let now = clock_gettime(ClockId::Boottime);
+    let nanos =
+        u64::try_from(now.tv_sec).ok()? * 1_000_000_000 + u64::try_from(now.tv_nsec).ok()?;
+    let tick = 1_000_000_000_u64.checked_div(clock_ticks_per_second())?;
+    nanos.checked_div(tick)
+}
+
+/// Returns a process; `None` when it is gone or only waits for its parent to notice that.
 pub(super) fn row(pid: u32) -> Option<Row> {
     let stat = stat(pid)?;
     let number = |field| stat.field(field)?.parse().ok();
+    // Its first thread can have ended before the others.
+    if stat.field(3) == Some("Z") && number(20).is_none_or(|threads: u32| threads <= 1) {
+        return None;
+    }
     Some(Row {
         pid,
         parent: number(4)?,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Signal, getrlimit, kill_process, pidfd_open, pidfd_send_signal,
+};
 use tokio::sync::mpsc;
 
 use super::members::{Known, Row};
@@ -247,7 +249,7 @@ enum Role {
     Plain,
     /// Our launcher's shell: it was told to wait for the others, and ends with its command's code.
     Launcher,
-    /// A shell that would end at once, before the others.
+    /// A shell that would end before the others.
     Shell,
 }
 
@@ -327,12 +329,18 @@ impl Run {
         } else if self.is_leader_ready() {
             self.release_leader();
         } else {
+            let asked_at = table::now();
             self.ask(all);
             if is_first {
-                // What they have started while the table was read. What they start from now on belongs
-                // to how they end.
+                // What they had started while the table was read. What they have started since they
+                // were asked belongs to how they end.
                 let all = table::read();
                 self.discover(&all);
+                if !self.order.plan.parent_only {
+                    for member in self.members.values_mut() {
+                        member.is_asked |= asked_at.is_none_or(|at| member.started >= at);
+                    }
+                }
                 self.ask(&all);
             }
             for member in self.members.values_mut() {
@@ -374,7 +382,7 @@ impl Run {
             Role::Launcher
         } else if has_others
             && command_reader(&row.name) == Some(CommandReader::Shell)
-            && masks.dies_of(self.signal_number())
+            && (masks.dies_of(self.signal_number()) || masks.is_deaf_shell(self.signal_number()))
         {
             Role::Shell
         } else {
@@ -416,10 +424,7 @@ impl Run {
                 Role::Plain if parent_only && has_parents && !is_parent(*pid, member) => continue,
                 Role::Plain => {
                     member.is_asked = true;
-                    member.send(stop);
-                    if table::masks(*pid).is_deaf_shell(signal) {
-                        member.send(Signal::HUP);
-                    }
+                    member.stop(*pid, signal, stop);
                 }
             }
             let is_stopped = |row: &Row| row.pid == *pid && row.is_stopped;
@@ -441,12 +446,12 @@ impl Run {
 
     /// Ends the leader, which has waited for the others.
     fn release_leader(&mut self) {
-        let signal = self.order.plan.signal.number().map(i32::from);
-        let stop = signal.and_then(Signal::from_named_raw);
-        for member in self.members.values_mut() {
+        let signal = self.signal_number();
+        let stop = Signal::from_named_raw(i32::from(signal)).unwrap_or(Signal::TERM);
+        for (pid, member) in &mut self.members {
             match member.role {
                 Role::Launcher => member.send(Signal::HUP),
-                Role::Shell | Role::Plain => member.send(stop.unwrap_or(Signal::TERM)),
+                Role::Shell | Role::Plain => member.stop(*pid, signal, stop),
             }
             member.send(Signal::CONT);
             member.is_asked = true;
@@ -484,12 +489,20 @@ impl Run {
     }
 }
 
+/// Whether this descriptor's number is in the upper half of those that we may have: these are for what
+/// else is done while runs end.
+fn is_scarce(file: &OwnedFd) -> bool {
+    let limit = getrlimit(Resource::Nofile).current;
+    let number = u64::try_from(file.as_raw_fd()).unwrap_or(u64::MAX);
+    limit.is_some_and(|limit| number >= limit / 2)
+}
+
 impl Member {
     /// Opens a process of the table; `None` when it has ended.
     fn open(row: &Row) -> Option<Self> {
         let pid = i32::try_from(row.pid).ok()?;
         let file = match pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()) {
-            Ok(file) => Some(file),
+            Ok(file) => (!is_scarce(&file)).then_some(file),
             Err(Errno::SRCH) => return None,
             Err(error) => {
                 tracing::warn!(%error, pid = row.pid, "could not watch a process");
@@ -524,6 +537,16 @@ impl Member {
                 matches!(poll(&mut files, Some(&at_once)), Ok(0))
             }
             None => table::row(pid).is_some_and(|row| row.started == self.started),
+        }
+    }
+
+    /// Asks it to end. A shell that ignores the signal is hung up.
+    fn stop(&mut self, pid: u32, signal: u8, stop: Signal) {
+        // Before the signal: many programs ignore it from then on, while they stop.
+        let is_deaf = table::masks(pid).is_deaf_shell(signal);
+        self.send(stop);
+        if is_deaf {
+            self.send(Signal::HUP);
         }
     }
 

@@ -1,0 +1,684 @@
+//! Ending runs: everything of a run has ended before its window goes or the next run starts.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::support::{
+    Output, Running, World, content, deliveries, event, events, has_ended, story,
+};
+
+/// A server that stops when its gate is opened: PORT GATE.
+const SERVER: &str = r#"
+import os, signal, socket, sys
+
+def stop(number, frame):
+    print("stopping", flush=True)
+    os.read(os.open(sys.argv[2], os.O_RDONLY), 1)
+    print("stopped", flush=True)
+    sys.exit(0)
+
+listener = socket.socket()
+listener.bind(("127.0.0.1", int(sys.argv[1])))
+listener.listen()
+signal.signal(signal.SIGTERM, stop)
+signal.signal(signal.SIGHUP, lambda *_: print("hung up", flush=True))
+open("pid", "w").write(str(os.getpid()))
+print("ready", flush=True)
+while True:
+    signal.pause()
+"#;
+
+/// A program that ends by `SIGKILL` only.
+const STUBBORN: &str = r#"
+import os, signal
+for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+    signal.signal(number, signal.SIG_IGN)
+open("pid", "w").write(str(os.getpid()))
+print("ready", flush=True)
+while True:
+    signal.pause()
+"#;
+
+/// A program that says which signals it gets, and ends at `SIGTERM` and `SIGINT`.
+const TELLING: &str = r#"
+import signal, sys
+
+def tell(number, frame):
+    print("got", signal.Signals(number).name, flush=True)
+    if number in (signal.SIGTERM, signal.SIGINT):
+        sys.exit(7)
+
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+    signal.signal(number, tell)
+print("ready", flush=True)
+while True:
+    signal.pause()
+"#;
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Writes a Python program into the world's project, and returns the command that runs it.
+fn python(world: &World, name: &str, text: &str) -> String {
+    fs::write(world.project().join(name), text).unwrap();
+    format!("python3 {name}")
+}
+
+/// Writes the server, and returns the command that runs it.
+fn server(world: &World, gate: &str) -> String {
+    let program = python(world, "server.py", SERVER);
+    let gate = world.path(gate);
+    format!("{program} {} {}", free_port(), gate.display())
+}
+
+/// Starts a task and waits until it is ready.
+#[track_caller]
+fn run_until_ready(world: &World, options: &[&str], name: &str, line: &str) {
+    let run = ["run", name, "--until", "ready"];
+    world.task([&run, options, &["--", line]].concat()).ok();
+}
+
+/// Waits until a command says for whom it waits, and returns the last program's process.
+#[track_caller]
+fn until_it_waits(world: &World, command: &Running, what: &str, name: &str) -> Pid {
+    let line = command.complaint();
+    let prefix = format!("tmux-task: {what}: waiting for @");
+    assert!(
+        line.starts_with(&prefix) && line.contains(&format!("({name})")),
+        "{line}"
+    );
+    let number = fs::read_to_string(world.project().join("pid")).unwrap();
+    crate::support::pid(number.parse().unwrap())
+}
+
+#[track_caller]
+fn killed(world: &World, args: &[&str]) -> Value {
+    let output = world.task([&["kill", "--json"], args].concat());
+    let value: Value = serde_json::from_str(output.ok()).unwrap();
+    value["killed"].clone()
+}
+
+/// The states of all tasks, by name.
+fn states(world: &World) -> Vec<(String, String)> {
+    let tasks = world.look()["tasks"].clone();
+    let word = |task: &Value, key: &str| task[key].as_str().unwrap().to_owned();
+    let tasks = tasks.as_array().unwrap().iter();
+    tasks
+        .map(|task| (word(task, "windowName"), word(task, "state")))
+        .collect()
+}
+
+#[track_caller]
+fn logs(world: &World, name: &str, run: u32) -> String {
+    let run = run.to_string();
+    world.task(["logs", name, "--run", &run]).ok().to_owned()
+}
+
+#[test]
+fn a_task_stops_as_it_likes_and_its_output_is_kept() {
+    let world = World::new();
+    let gate = world.gate("stop");
+    run_until_ready(&world, &[], "api", &server(&world, "stop"));
+    let mut kill = world.start(["kill", "api"]);
+    let pid = until_it_waits(&world, &kill, "kill", "api");
+    assert!(!has_ended(pid));
+    // Nothing else waits for it.
+    world.run("other", "exec sleep 1000");
+    assert_eq!(
+        states(&world),
+        [("api", "running"), ("other", "running")]
+            .map(|(name, state)| (name.to_owned(), state.to_owned()))
+    );
+    gate.open();
+    assert!(kill.line().starts_with("ended @"));
+    assert_eq!(kill.wait(), 0);
+    assert!(has_ended(pid));
+    assert_eq!(logs(&world, "api", 1), "ready\nstopping\nstopped\n");
+    let records = world.until_delivered("disappeared", "api");
+    let gone = event(&records, "disappeared", "api");
+    assert_eq!(gone["reason"], "userKilled");
+    assert_eq!(gone["task"]["exitCode"], 0);
+    assert!(gone["task"]["durationMs"].is_number(), "{gone}");
+    let exited = events(&records)
+        .into_iter()
+        .filter(|event| event["type"] == "exited");
+    assert_eq!(exited.count(), 0);
+    world.finish();
+}
+
+#[test]
+fn the_next_run_starts_when_the_one_before_has_ended() {
+    let world = World::new();
+    let gate = world.gate("stop");
+    let line = server(&world, "stop");
+    run_until_ready(&world, &[], "api", &line);
+    for again in [
+        ["run", "api", "--until", "ready", "--", &line].as_slice(),
+        &["restart", "api", "--until", "ready"],
+    ] {
+        let mut again_run = world.start(again);
+        until_it_waits(&world, &again_run, again[0], "api");
+        gate.open();
+        assert_eq!(again_run.wait(), 0);
+    }
+    for run in [1, 2] {
+        assert_eq!(logs(&world, "api", run), "ready\nstopping\nstopped\n");
+    }
+    assert_eq!(world.task(["logs", "api"]).ok(), "ready\n");
+    let records = world.until("both ends", |records| {
+        let ends = events(records)
+            .into_iter()
+            .filter(|event| event["type"] == "exited");
+        ends.count() == 2
+    });
+    for event in events(&records)
+        .into_iter()
+        .filter(|event| event["type"] == "exited")
+    {
+        assert_eq!(event["reason"], "replaced");
+        assert_eq!(event["task"]["exitCode"], 0);
+    }
+}
+
+#[test]
+fn the_child_of_a_script_is_not_hung_up_on_while_it_stops() {
+    let world = World::new();
+    let gate = world.gate("stop");
+    let line = server(&world, "stop");
+    world.script("project/dev.sh", &format!("#!/bin/sh\n{line}\n"));
+    for line in ["./dev.sh", "./dev.sh; echo over", &line] {
+        run_until_ready(&world, &[], "dev", line);
+        let mut kill = world.start(["kill", "dev"]);
+        until_it_waits(&world, &kill, "kill", "dev");
+        gate.open();
+        assert_eq!(kill.wait(), 0);
+    }
+    let runs: Value =
+        serde_json::from_str(world.task(["logs", "dev", "--runs", "--json"]).ok()).unwrap();
+    assert_eq!(runs.as_array().unwrap().len(), 3, "{runs}");
+    let stored = fs::read_dir(world.state("work").join("runs")).unwrap();
+    for file in stored.map(|file| file.unwrap().path()) {
+        let text = String::from_utf8_lossy(&fs::read(&file).unwrap()).into_owned();
+        assert!(!text.contains("hung up"), "{text}");
+    }
+}
+
+#[test]
+fn what_does_not_stop_is_killed() {
+    let world = World::new();
+    let line = python(&world, "stubborn.py", STUBBORN);
+    for (options, kill) in [
+        (&[] as &[&str], &["stub", "--grace", "0"] as &[&str]),
+        (&["--grace", "10ms"], &["stub"]),
+        (&["--grace", "1h"], &["stub", "--grace", "10ms"]),
+    ] {
+        run_until_ready(&world, options, "stub", &line);
+        let killed = killed(&world, kill);
+        assert_eq!(killed[0]["exitSignal"], "SIGKILL", "{killed}");
+    }
+}
+
+#[test]
+fn the_signal_is_the_tasks_or_the_commands() {
+    let world = World::new();
+    let line = python(&world, "telling.py", TELLING);
+    for (options, kill, signals) in [
+        (&[] as &[&str], &["api"] as &[&str], "got SIGTERM"),
+        (&["--stop-signal", "INT"], &["api"], "got SIGINT"),
+        (&[], &["api", "--signal", "INT"], "got SIGINT"),
+        (
+            &["--stop-signal", "USR1"],
+            &["api", "--signal", "SIGTERM"],
+            "got SIGTERM",
+        ),
+    ] {
+        run_until_ready(&world, options, "api", &line);
+        let killed = killed(&world, kill);
+        assert_eq!(killed[0]["exitCode"], 7, "{killed}");
+        let records = world.until_delivered("disappeared", "api");
+        let last = events(&records).pop().unwrap();
+        let preview = last["task"]["outputPreview"].as_str().unwrap();
+        assert!(preview.trim_end().ends_with(signals), "{preview}");
+    }
+}
+
+#[test]
+fn a_parent_can_be_the_only_one_that_is_asked() {
+    let world = World::new();
+    let child = python(&world, "telling.py", TELLING);
+    let parent = format!(
+        r#"
+import signal, subprocess, sys
+child = subprocess.Popen({:?}.split(), stdout=subprocess.PIPE, text=True)
+assert child.stdout.readline() == "ready\n"
+
+def stop(number, frame):
+    child.send_signal(signal.SIGINT)
+    print("the child", child.stdout.read().strip(), flush=True)
+    sys.exit(child.wait())
+
+signal.signal(signal.SIGTERM, stop)
+print("ready", flush=True)
+while True:
+    signal.pause()
+"#,
+        child
+    );
+    let line = python(&world, "parent.py", &parent);
+    for line in [line.clone(), format!("{line}; exit $?")] {
+        run_until_ready(&world, &["--parent-only"], "all", &line);
+        let killed = killed(&world, &["all"]);
+        assert_eq!(killed[0]["exitCode"], 7, "{killed}");
+        let records = world.until_delivered("disappeared", "all");
+        let last = events(&records).pop().unwrap();
+        let preview = last["task"]["outputPreview"].as_str().unwrap();
+        assert!(preview.contains("the child got SIGINT"), "{preview}");
+    }
+}
+
+#[test]
+fn an_interactive_shell_ends_at_once() {
+    let mut world = World::new();
+    let bash = Output::of({
+        let mut command = Command::new("sh");
+        command.args(["-c", "command -v bash"]);
+        command
+    });
+    let bash = bash.ok().trim().to_owned();
+    world.set("SHELL", &bash);
+    world.run("other", "exec sleep 1000");
+    world.tmux(["set-option", "-g", "default-shell", &bash]);
+    let format = "#{window_id}";
+    let window = world.tmux(["new-window", "-d", "-P", "-F", format, "-t", "=work:"]);
+    // A shell that waits for a program is hung up as well, and passes that on.
+    world.tmux(["send-keys", "-t", &window, "sleep 1000", "Enter"]);
+    world.until_true("it runs", || {
+        world.tmux([
+            "display-message",
+            "-p",
+            "-t",
+            &window,
+            "#{pane_current_command}",
+        ]) == "sleep"
+    });
+    let killed = killed(&world, &[&window, "--grace", "1h"]);
+    assert_eq!(killed.as_array().unwrap().len(), 1, "{killed}");
+    assert!(!world.tmux(["list-windows", "-F", format]).contains(&window));
+}
+
+#[test]
+fn a_stopped_process_ends_and_so_does_what_runs_in_the_background() {
+    let world = World::new();
+    let pids = world.path("pids");
+    let line = format!(
+        "sleep 1001 & echo $! >{0}; setsid sleep 1002 & echo $! >>{0}; (sleep 1003 & echo $! >>{0}); \
+         sleep 1004 & kill -STOP $!; echo $! >>{0}; echo ready; kill -STOP $$; sleep 1005",
+        pids.display()
+    );
+    run_until_ready(&world, &[], "all", &line);
+    let read = || fs::read_to_string(&pids).unwrap();
+    let pids = read();
+    let pids: Vec<Pid> = pids
+        .lines()
+        .map(|line| crate::support::pid(line.parse().unwrap()))
+        .collect();
+    assert_eq!(pids.len(), 4);
+    let killed = killed(&world, &["all", "--grace", "1h"]);
+    assert_eq!(killed[0]["windowName"], "all", "{killed}");
+    for pid in pids {
+        assert!(has_ended(pid), "{pid:?} runs");
+    }
+}
+
+/// Says why a test of another user's processes cannot be run here.
+fn why_not_as_another_user(world: &World) -> Option<&'static str> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("it needs root");
+    }
+    let program = as_nobody(world, World::program(), ["--version"]).output();
+    match program {
+        Ok(output) if output.status.success() => None,
+        Ok(_) | Err(_) => Some("the unprivileged user cannot run the program"),
+    }
+}
+
+/// A program, run by an unprivileged user.
+fn as_nobody<const N: usize>(
+    world: &World,
+    program: impl AsRef<OsStr>,
+    args: [&str; N],
+) -> Command {
+    let mut command = world.command("setpriv");
+    command
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .arg(program)
+        .args(args);
+    command
+}
+
+fn give_to_nobody(folder: &Path) {
+    chown(folder, Some(65534), Some(65534)).unwrap();
+    for entry in folder.read_dir().into_iter().flatten().flatten() {
+        give_to_nobody(&entry.path());
+    }
+}
+
+#[test]
+fn another_users_process_is_named_and_its_window_stays() {
+    let world = World::new();
+    give_to_nobody(world.path("home").parent().unwrap());
+    // A program that becomes root, as `sudo` does.
+    let root = world.path("as_root");
+    fs::write(
+        root.with_extension("c"),
+        "#include <unistd.h>\nint main(int n, char **words) {\n\
+         return setresuid(0, 0, 0) ? 99 : execvp(words[1], words + 1); }\n",
+    )
+    .unwrap();
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-D_GNU_SOURCE", "-o"])
+        .args([&root, &root.with_extension("c")]);
+    Output::of(compiler).ok();
+    fs::set_permissions(&root, fs::Permissions::from_mode(0o4755)).unwrap();
+    let is_root = as_nobody(&world, &root, ["true"]).status();
+    let is_root = is_root.is_ok_and(|status| status.success());
+    if let Some(why) = why_not_as_another_user(&world)
+        .or((!is_root).then_some("no program becomes another user here"))
+    {
+        eprintln!("not tested: a process of another user: {why}");
+        return;
+    }
+    let line = format!(
+        "{} sh -c 'trap \"\" HUP; echo ready; exec sleep 1000'",
+        root.display()
+    );
+    let run = ["run", "db", "--until", "ready", "--", &line];
+    let window =
+        crate::support::window_of(Output::of(as_nobody(&world, World::program(), run)).ok());
+    for args in [
+        ["kill", "db", "--grace", "0"],
+        ["kill", "db", "--grace", "1ms"],
+    ] {
+        let output = Output::of(as_nobody(&world, World::program(), args));
+        assert_eq!((output.code, output.out.as_str()), (1, ""), "{output}");
+        let said = format!("tmux-task: kill: could not end {window} (db): sleep (pid ");
+        assert!(output.err.starts_with(&said), "{output}");
+        assert!(output.err.contains("another user's"), "{output}");
+        assert!(output.err.contains("\nhint: "), "{output}");
+    }
+    let listed = Output::of(as_nobody(&world, World::program(), ["ls", "--json"]));
+    let listed: Value = serde_json::from_str(listed.ok()).unwrap();
+    assert_eq!(listed["tasks"][0]["windowId"], *window, "{listed}");
+    let show = ["show-options", "-wqv", "-t", &window, "@tmux_task_stop"];
+    let options = Output::of(as_nobody(&world, "tmux", show));
+    let options = options.ok();
+    assert!(!options.contains("ending"), "{options}");
+    // It can be ended later.
+    let output = Output::of(as_nobody(
+        &world,
+        World::program(),
+        ["kill", "db", "--grace", "0"],
+    ));
+    let pid = output.err.split("(pid ").nth(1).unwrap();
+    let pid = pid.split_once(',').unwrap().0.parse().unwrap();
+    kill_process(crate::support::pid(pid), Signal::KILL).unwrap();
+    let output = Output::of(as_nobody(&world, World::program(), ["kill", "db"]));
+    assert_eq!(output.ok(), format!("ended {window} (db)\n"));
+}
+
+#[test]
+fn two_interrupts_kill_what_is_left_and_one_does_not() {
+    let world = World::new();
+    let line = python(&world, "stubborn.py", STUBBORN);
+    run_until_ready(&world, &[], "stub", &line);
+    let mut kill = world.start(["kill", "stub", "--grace", "1h", "--json"]);
+    let pid = until_it_waits(&world, &kill, "kill", "stub");
+    assert!(kill.complaint().starts_with("hint: two interrupts"));
+    kill.signal(Signal::INT);
+    assert_eq!(
+        kill.complaint(),
+        "tmux-task: kill: still waiting; another interrupt kills what is left"
+    );
+    assert!(!has_ended(pid));
+    kill.signal(Signal::INT);
+    assert_eq!(kill.record()["killed"][0]["exitSignal"], "SIGKILL");
+    assert_eq!(kill.wait(), 0);
+    assert!(has_ended(pid));
+}
+
+#[test]
+fn a_killed_daemon_leaves_the_end_to_the_next_one() {
+    let world = World::new();
+    let gate = world.gate("stop");
+    run_until_ready(&world, &[], "api", &server(&world, "stop"));
+    let mut kill = world.start(["kill", "api", "--grace", "1h"]);
+    let pid = until_it_waits(&world, &kill, "kill", "api");
+    world.kill_daemon();
+    // The command goes on by itself.
+    world.daemon();
+    assert!(!has_ended(pid));
+    gate.open();
+    assert!(kill.line().starts_with("ended @"));
+    assert_eq!(kill.wait(), 0);
+    let records = world.until_delivered("disappeared", "api");
+    let gone = event(&records, "disappeared", "api");
+    assert_eq!(gone["reason"], "userKilled");
+    assert_eq!(gone["task"]["exitCode"], 0, "{gone}");
+    assert!(has_ended(pid));
+    assert_eq!(logs(&world, "api", 1), "ready\nstopping\nstopped\n");
+    world.finish();
+}
+
+#[test]
+fn a_run_ends_at_its_time_limit() {
+    let world = World::new();
+    let window = world.task(["run", "slow", "--kill-after", "1s", "--", "exec sleep 1000"]);
+    let window = crate::support::window_of(window.ok());
+    let records = world.until_delivered("disappeared", "slow");
+    let gone = event(&records, "disappeared", "slow");
+    assert_eq!(gone["reason"], "timedOut");
+    assert_eq!(gone["task"]["exitSignal"], "SIGTERM");
+    let told = deliveries(&records);
+    let text = format!("tmux task {window} (slow) was ended after 1s by its time limit");
+    let texts: Vec<&str> = told
+        .iter()
+        .filter(|record| record["kind"] == "followUp")
+        .map(|record| content(record))
+        .collect();
+    assert_eq!(texts, [text]);
+    world.finish();
+}
+
+#[test]
+fn a_followed_run_that_reaches_its_time_limit_is_code_124() {
+    let world = World::new();
+    let run = ["run", "slow", "--wait", "--kill-after", "1s", "--"];
+    let output = world.task([&run as &[&str], &["exec sleep 1000"]].concat());
+    assert_eq!(output.code, 124, "{output}");
+    assert!(
+        output
+            .err
+            .starts_with("tmux-task: run slow: the task was ended by its time limit"),
+        "{output}"
+    );
+    // The end of one that cleans up is its time limit's as well.
+    let line = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
+    let output = world.task([&run as &[&str], &[line]].concat());
+    assert_eq!(output.code, 124, "{output}");
+    let output = world.task([
+        "run",
+        "quick",
+        "--wait",
+        "--kill-after",
+        "1h",
+        "--",
+        "exit 3",
+    ]);
+    assert_eq!(output.code, 3, "{output}");
+}
+
+#[test]
+fn down_ends_each_task_before_what_it_needs() {
+    let world = World::new();
+    let order = world.path("order");
+    let mut file = String::new();
+    for (name, after) in [("db", ""), ("api", "db"), ("web", "api")] {
+        let line = format!(
+            "trap \"echo $TMUX_TASK_NAME stops >>{0}; sleep 0.2; echo $TMUX_TASK_NAME stopped >>{0}; \
+             exit 0\" TERM; echo ready; while :; do sleep 0.05; done",
+            order.display()
+        );
+        let after = if after.is_empty() {
+            String::new()
+        } else {
+            format!("after = [\"{after}\"]\n")
+        };
+        file.push_str(&format!(
+            "[tasks.{name}]\ncommand = '''{line}'''\nready = \"ready\"\n{after}"
+        ));
+    }
+    fs::write(world.project().join("tmux-task.toml"), file).unwrap();
+    world.task(["up", "--wait"]).ok();
+    let down = world.task(["down"]);
+    let names: Vec<&str> = down
+        .ok()
+        .lines()
+        .map(|line| line.split_once(" (").unwrap().1)
+        .collect();
+    assert_eq!(names, ["web)", "api)", "db)"]);
+    assert_eq!(
+        fs::read_to_string(&order).unwrap(),
+        "web stops\nweb stopped\napi stops\napi stopped\ndb stops\ndb stopped\n"
+    );
+}
+
+#[test]
+fn many_tasks_end_at_once() {
+    let world = World::new();
+    let n = 50;
+    let names: Vec<String> = (0..n).map(|n| format!("t{n}")).collect();
+    let line = "trap 'exit 3' TERM; while :; do sleep 0.5; done";
+    let tasks = names
+        .iter()
+        .map(|name| format!("[tasks.{name}]\ncommand = \"{line}\"\n"));
+    let file = world.project().join("tmux-task.toml");
+    fs::write(file, tasks.collect::<String>()).unwrap();
+    world.task(["up"]).ok();
+    let args: Vec<&str> = names.iter().map(String::as_str).collect();
+    let killed = killed(&world, &args);
+    let killed = killed.as_array().unwrap();
+    assert_eq!(killed.len(), n);
+    for task in killed {
+        assert!(task.get("exitCode").is_some(), "{task}");
+    }
+    let records = world.finish();
+    let gone: BTreeSet<&str> = events(&records)
+        .into_iter()
+        .filter(|event| event["type"] == "disappeared")
+        .map(|event| event["task"]["windowName"].as_str().unwrap())
+        .collect();
+    assert_eq!(gone.len(), n);
+}
+
+#[test]
+fn many_launches_of_one_name_replace_each_other() {
+    let world = World::new();
+    world.run("other", "exec sleep 1000");
+    let n = 20;
+    let mut runs: Vec<Running> = (0..n)
+        .map(|n| world.start(["run", "api", "--", &format!("echo {n}; exec sleep 1000")]))
+        .collect();
+    for run in &mut runs {
+        assert_eq!(run.wait(), 0);
+    }
+    world.until_true("all that were replaced are stored", || {
+        let runs = world.task(["logs", "api", "--runs", "--json"]);
+        let runs: Value = serde_json::from_str(runs.ok()).unwrap();
+        runs.as_array().unwrap().len() == n - 1
+    });
+    let windows = world.tmux(["list-windows", "-F", "#{window_name}"]);
+    assert_eq!(windows.lines().count(), 2, "{windows}");
+    assert_eq!(
+        world.tmux(["show-options", "-wv", "-t", "=work:=api", "@tmux_task_run"]),
+        n.to_string()
+    );
+    let records = world.finish();
+    let replaced = story(&records)
+        .into_iter()
+        .filter(|line| line == "exited api replaced");
+    assert_eq!(replaced.count(), n - 1);
+}
+
+#[test]
+fn a_task_is_ended_without_a_daemon_too() {
+    let mut world = World::new();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    let gate = world.gate("stop");
+    let line = server(&world, "stop");
+    world.run("api", &line);
+    world.run("other", "exec sleep 1000");
+    world.until_shows("=work:=api", "ready");
+    let mut kill = world.start(["kill", "api"]);
+    let pid = until_it_waits(&world, &kill, "kill", "api");
+    gate.open();
+    assert!(kill.line().starts_with("ended @"));
+    assert_eq!(kill.wait(), 0);
+    assert!(has_ended(pid));
+
+    let line = python(&world, "stubborn.py", STUBBORN);
+    world.run("stub", &line);
+    world.until_shows("=work:=stub", "ready");
+    let mut kill = world.start(["kill-all", "--yes", "--grace", "1h"]);
+    let pid = until_it_waits(&world, &kill, "kill-all", "stub");
+    kill.signal(Signal::INT);
+    while !kill
+        .complaint()
+        .ends_with("another interrupt kills what is left")
+    {}
+    kill.signal(Signal::INT);
+    assert_eq!(kill.wait(), 0);
+    assert!(has_ended(pid));
+    assert_eq!(world.task(["ls"]).code, 3);
+    assert_eq!(world.task(["daemon", "status"]).code, 3);
+}
+
+#[test]
+fn who_ends_a_task_is_not_woken_by_its_end() {
+    let mut world = World::new();
+    world.set("TMUX_TASK_OWNER", "pi:1");
+    world.run("other", "exec sleep 1000");
+    world.run("api", "trap 'exit 0' TERM; while :; do sleep 0.05; done");
+    let mut wait = world.start(["wait", "api", "--json"]);
+    let mut text = world.start(["wait", "api", "--text", "never", "--json"]);
+    world.until_true("both wait", || world.daemon_status()["waits"] == 2);
+    world.task(["kill", "api"]).ok();
+    for wait in [&mut wait, &mut text] {
+        let result = wait.record();
+        assert_eq!(result["outcome"], "disappeared", "{result}");
+        assert_eq!(result["reason"], "agentKilled", "{result}");
+        assert_eq!(result["exitCode"], 0, "{result}");
+        assert_eq!(wait.wait(), 5);
+    }
+    let records = world.until_delivered("disappeared", "api");
+    assert_eq!(
+        event(&records, "disappeared", "api")["reason"],
+        "agentKilled"
+    );
+    let woken = deliveries(&records)
+        .into_iter()
+        .filter(|record| record["kind"] == "followUp");
+    assert_eq!(woken.count(), 0);
+    assert_eq!(json!(world.task(["wait", "api"]).code), 3);
+    world.finish();
+}
