@@ -90,7 +90,7 @@ impl Until {
             }
             // As `timeout` does.
             OutcomeName::Disappeared if result.reason == Some(Reason::TimedOut) => {
-                Err(Failure::new(Kind::TimedOut, what, wait::bad(&result)))
+                Err(Failure::new(Kind::TimedOut, what, wait::bad(&result, timeout)))
             }
             OutcomeName::Matched
             | OutcomeName::Changed
