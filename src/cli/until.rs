@@ -89,9 +89,9 @@ impl Until {
                 )
             }
             // As `timeout` does.
-            OutcomeName::Disappeared if result.reason == Some(Reason::TimedOut) => {
-                Err(Failure::new(Kind::TimedOut, what, wait::bad(&result)))
-            }
+            OutcomeName::Disappeared if result.reason == Some(Reason::TimedOut) => Err(
+                Failure::new(Kind::TimedOut, what, wait::bad(&result, timeout)),
+            ),
             OutcomeName::Matched
             | OutcomeName::Changed
             | OutcomeName::Bell

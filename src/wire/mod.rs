@@ -13,6 +13,7 @@ mod filter;
 mod listing;
 mod output;
 mod protocol;
+mod reason;
 mod record;
 mod saved;
 mod schema;
@@ -38,9 +39,10 @@ pub use filter::{Filter, is_owner_of};
 pub use listing::{LsTask, LsView, NextRestart, TaskStateName};
 pub use output::{LogRequest, SearchMatch, SearchRequest, TaskLog};
 pub use protocol::{PROTOCOL, is_older, parse_object, parse_request, request_line};
+pub use reason::Reason;
 pub use record::{
     Context, Details, DurableRecord, EventFields, EventType, FollowUpOptions, Kind, LevelName,
-    LiveRecord, Message, PromptKindName, Reason, RecordBody, StreamRecord,
+    LiveRecord, Message, PromptKindName, RecordBody, StreamRecord,
 };
 pub use saved::{SavedEvent, SavedFeed, SavedSession};
 pub use schema::feed_schema;

@@ -10,7 +10,7 @@ use crate::model::{
     StopSettings, Task, TaskRestarts, WindowId, text,
 };
 
-use super::record::Reason;
+use super::reason::Reason;
 
 /// The maximum number of rows of a preview; a full-screen program's screen may have
 /// [`ALTERNATE_ROWS`].
