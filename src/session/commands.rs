@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::effect::{Effect, LookOrder, Scope};
-use super::endings::{StopChoice, Then, fields_of, label, list_of_tasks, plural};
+use super::endings::{Then, fields_of, label, list_of_tasks, plural};
 use super::input::{JobOutcome, RequestId};
-use super::killer::Killer;
+use super::killer::{Killer, StopChoice};
 use super::log_entry::{LogEntry, WRONG_OUTCOME};
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command, Search};

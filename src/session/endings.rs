@@ -10,24 +10,15 @@ use std::time::{Duration, Instant};
 
 use super::effect::{Effect, LookOrder};
 use super::input::RequestId;
-use super::killer::Killer;
+use super::killer::{Killer, StopChoice};
 use super::machine::Session;
 use super::queue_items::Command;
-use crate::model::{
-    GoneReason, LeftProcess, Level, Now, Signal, Snapshot, StopPlan, Task, WindowId,
-};
+use crate::model::{GoneReason, LeftProcess, Level, Now, Snapshot, StopPlan, Task, WindowId};
 use crate::wire::{EndedTask, EndingRun, Refusal, RefusalKind, Response, RunRequest};
 
 /// How long tmux may take to report that a run's process has ended. After that its window is closed
 /// all the same.
 const REPORTED_WITHIN: Duration = Duration::from_secs(1);
-
-/// What a command asks for instead of what is set for a task.
-#[derive(Debug, Clone, Default)]
-pub(super) struct StopChoice {
-    pub(super) signal: Option<Signal>,
-    pub(super) grace: Option<Duration>,
-}
 
 /// What is done when runs have ended.
 #[derive(Debug)]

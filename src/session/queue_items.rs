@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::effect::{Job, LookOrder, RowsToRead};
-use super::endings::StopChoice;
 use super::input::RequestId;
-use super::killer::Killer;
+use super::killer::{Killer, StopChoice};
 use super::listeners::EndedWait;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
 use super::wait_entry::Entry;

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::effect::{Effect, LookOrder, Refresh, Scope};
-use super::endings::StopChoice;
 use super::input::RequestId;
-use super::killer::Killer;
+use super::killer::{Killer, StopChoice};
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command};
 use crate::model::{NameError, Now, Signal, Snapshot, Task, WindowId};

@@ -1,4 +1,4 @@
-//! Why a run or a task ended.
+//! Why a run ended or a task is gone, in words.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PromptKindName, Reason};
+use super::PromptKindName;
+use super::reason::Reason;
 use crate::model::{AnswerBy, PromptKind, RunEnd};
 
 /// A wait, as requested from the daemon.
