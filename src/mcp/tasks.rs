@@ -100,9 +100,7 @@ fn row(listed: &LsTask, now: Millis) -> String {
         TaskStateName::Exited | TaskStateName::Killed => short(&task.run_end().words(), NAME_CHARS),
         TaskStateName::Waiting => "asks for input".to_owned(),
         TaskStateName::Shell => TaskStateName::Running.as_str().to_owned(),
-        TaskStateName::Running | TaskStateName::Stalled => {
-            listed.state.as_str().to_owned()
-        }
+        TaskStateName::Running | TaskStateName::Stalled => listed.state.as_str().to_owned(),
     };
     let since = if task.dead {
         task.ended_at
