@@ -135,7 +135,7 @@ fn plan_of(request: RunRequest, link: &SessionLink) -> LaunchPlan {
             (true, Some(pid)) => Replaces::EndedOr(pid),
         },
         restarts: restarts.as_ref().map(TaskRestarts::from),
-        stop: stop.as_ref().map(StopSettings::from).unwrap_or_default(),
+        stop: stop.as_deref().map(StopSettings::from).unwrap_or_default(),
     }
 }
 

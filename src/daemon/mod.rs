@@ -3,6 +3,7 @@
 mod acceptor;
 mod alert_displays;
 mod allowance;
+mod answered;
 mod assembly;
 mod connection;
 mod control_clients;

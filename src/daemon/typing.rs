@@ -1,15 +1,22 @@
 //! Typing into tasks.
 
 use std::path::Path;
+use std::time::Instant;
 
+use super::answered::{
+    self, AnsweredQuestion, AskedQuestion, Examinations, Moment, PAUSE, Readiness,
+};
 use super::session_link::SessionLink;
+use crate::clock;
 use crate::model::{AnswerBy, PaneId, PromptKind, Task, TtyEvidence, is_same_but_for_signs};
 use crate::process;
 use crate::tmux::{
-    self, AskingRow, Connection, KeyInput, PromptPlace, Server, ShownPrompt, TmuxError,
-    TypingResult,
+    self, AskingRow, Connection, KeyInput, PaneView, PromptPlace, Server, TmuxError, TypingResult,
+    TypingTerms,
 };
-use crate::wire::{Explanation, Refusal, RefusalKind, Response, SendRequest, TypedInput};
+use crate::wire::{
+    Explanation, Refusal, RefusalKind, Response, SecretText, SendRequest, TypedInput,
+};
 
 /// Why nothing was typed.
 #[derive(Debug, thiserror::Error)]
@@ -34,8 +41,15 @@ pub(crate) enum TypingError {
         prompt: String,
     },
     /// The prompt disappeared before the answer was typed.
-    #[error("task {0} no longer asks that; nothing was typed")]
-    Changed(String),
+    #[error("task {task} no longer asks that{}; nothing was typed", now_at(line))]
+    Changed {
+        task: String,
+        /// The line that is there now; empty if there is none.
+        line: String,
+    },
+    /// The question has an answer already, as far as can be known.
+    #[error("task {0} was answered already and has not asked again; nothing was typed")]
+    Answered(String),
     /// tmux drops what is typed.
     #[error("input to the pane of task {task} is switched off in tmux; nothing was typed")]
     InputOff { task: String, pane: PaneId },
@@ -54,6 +68,11 @@ impl TypingError {
     #[must_use]
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
+            Self::Answered(_) => Some(
+                "`tmux-task wait NAME --input` waits for its next question; without --if-prompt it \
+                 is typed all the same"
+                    .to_owned(),
+            ),
             Self::Echoed(_) => Some("without --secret it is typed all the same".to_owned()),
             Self::AsksMeanwhile { prompt, .. } if prompt.is_empty() => {
                 Some("nothing was typed; to answer, give the empty text as the prompt".to_owned())
@@ -70,7 +89,7 @@ impl TypingError {
             Self::Ended(_)
             | Self::AsksNothing(_)
             | Self::AsksElse { .. }
-            | Self::Changed(_)
+            | Self::Changed { .. }
             | Self::NoKey(_)
             | Self::Tmux(_) => None,
         }
@@ -88,6 +107,13 @@ fn colon(prompt: &str) -> String {
     match prompt {
         "" => String::new(),
         prompt => format!(": {prompt}"),
+    }
+}
+
+fn now_at(line: &str) -> String {
+    match line {
+        "" => String::new(),
+        line => format!(", its line is now: {line}"),
     }
 }
 
@@ -113,8 +139,8 @@ pub(super) async fn answer(
 }
 
 /// Types into a task. If the request depends on what the task asks, `explanation` contains that. If
-/// it names the prompt that it answers, it is typed by the same line that checks that the prompt is
-/// still there.
+/// it names the prompt that it answers, the kernel is asked whether the prompt still waits for an
+/// answer, and it is typed by the same line that checks that the prompt is still there.
 ///
 /// # Errors
 ///
@@ -131,50 +157,124 @@ pub(crate) async fn type_into_task(
     let pane = pane.ok_or_else(|| TypingError::Ended(label()))?;
     if request.is_guarded {
         guard(&request, explanation, task)?;
-        let is_visible = !has_text(&request.input) || !hides(connection, task, pane).await?;
-        is_visible.then_some(()).ok_or_else(|| secret(task, ""))?;
     }
-    let mut only_if = None;
-    if let Some(expected) = &request.if_prompt {
-        let explanation = check_prompt(expected, explanation, &label())?;
-        // The prompt may have changed, or may change before the answer is typed.
-        let shown = see(connection, pane, task, explanation).await?;
-        only_if = Some(shown.ok_or_else(|| TypingError::Changed(label()))?);
-        let is_secret = matches!(request.input, TypedInput::Secret(_));
-        if is_secret && is_echoed(connection, task, pane).await? {
-            return Err(TypingError::Echoed(label()));
+    if let TypedInput::Keys(keys) = &request.input
+        && let Some(unknown) = keys.iter().find(|key| !tmux::is_key(key))
+    {
+        return Err(TypingError::NoKey(unknown.clone()));
+    }
+    let judged = match &request.if_prompt {
+        Some(expected) => Some(check_prompt(expected, explanation, &label())?),
+        None => None,
+    };
+    let mut examinations = Examinations::new(Instant::now());
+    loop {
+        let view = PaneView::read(connection, pane).await?;
+        let tty = Path::new(&view.tty);
+        let terminal = task.pid.and_then(|pid| process::terminal(pid, tty));
+        check_visibility(&request, terminal.as_ref(), task)?;
+        let asked = AskedQuestion {
+            pid: task.pid.unwrap_or_default(),
+            read: terminal.as_ref().and_then(|terminal| terminal.read),
+            screen: view.digest(),
+        };
+        let mut shown = None;
+        if let Some(explanation) = judged {
+            // The prompt may have changed, or may change before the answer is typed.
+            shown = place_of(explanation, task).and_then(|place| view.find(place));
+            if shown.is_none() {
+                return Err(changed(label(), &view));
+            }
+            let moment = Moment {
+                asked,
+                terminal: terminal.as_ref(),
+                has_unread_input: process::has_unread_input(tty) == Some(true),
+                answered: answered::parse(view.answered()),
+            };
+            match examinations.judge(explanation, &moment, Instant::now()) {
+                Readiness::Ready => {}
+                Readiness::Doubtful => {
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+                Readiness::AsksNothing => return Err(TypingError::AsksNothing(label())),
+                Readiness::Answered => return Err(TypingError::Answered(label())),
+            }
+        }
+        let answers = ends_question(&request, terminal.as_ref()).then(|| {
+            let at = clock::now().wall;
+            AnsweredQuestion { asked, at }.to_string()
+        });
+        let terms = TypingTerms {
+            only_if: shown.as_ref(),
+            answers: answers.as_deref(),
+        };
+        match type_input(connection, server, pane, &request, terms).await? {
+            TypingResult::Typed => return Ok(()),
+            TypingResult::Changed if examinations.are_over(Instant::now()) => {
+                return Err(changed(label(), &view));
+            }
+            // The next view shows what is there instead.
+            TypingResult::Changed => tokio::time::sleep(PAUSE).await,
+            TypingResult::InputOff => {
+                let task = label();
+                return Err(TypingError::InputOff { task, pane });
+            }
         }
     }
-    let only_if = only_if.as_ref();
-    let sent = match request.input {
+}
+
+async fn type_input(
+    connection: &mut Connection<'_>,
+    server: &Server,
+    pane: PaneId,
+    request: &SendRequest,
+    terms: TypingTerms<'_>,
+) -> Result<TypingResult, TmuxError> {
+    let (input, enter) = match &request.input {
         // A control client cannot pass a text outside of its command line.
         TypedInput::Secret(secret) => {
-            tmux::type_secret(server, pane, secret.0, request.enter, only_if).await?
+            return tmux::type_secret(server, pane, secret.0.clone(), request.enter, terms).await;
         }
-        TypedInput::Text(text) => {
-            tmux::type_into(
-                connection,
-                pane,
-                &KeyInput::Text(text),
-                request.enter,
-                only_if,
-            )
-            .await?
-        }
-        TypedInput::Keys(keys) => {
-            if let Some(unknown) = keys.iter().find(|key| !tmux::is_key(key)) {
-                return Err(TypingError::NoKey(unknown.clone()));
-            }
-            tmux::type_into(connection, pane, &KeyInput::Keys(keys), false, only_if).await?
-        }
+        TypedInput::Text(text) => (KeyInput::Text(text.clone()), request.enter),
+        TypedInput::Keys(keys) => (KeyInput::Keys(keys.clone()), false),
     };
-    match sent {
-        TypingResult::Typed => Ok(()),
-        TypingResult::Changed => Err(TypingError::Changed(label())),
-        TypingResult::InputOff => Err(TypingError::InputOff {
-            task: label(),
-            pane,
-        }),
+    tmux::type_into(connection, pane, &input, enter, terms).await
+}
+
+fn changed(task: String, view: &PaneView) -> TypingError {
+    let line = view.present_line();
+    TypingError::Changed { task, line }
+}
+
+/// Refuses a secret that would be visible, and a guarded text that would not be.
+fn check_visibility(
+    request: &SendRequest,
+    terminal: Option<&TtyEvidence>,
+    task: &Task,
+) -> Result<(), TypingError> {
+    let echo = terminal.and_then(|terminal| terminal.echo);
+    let is_line = terminal.and_then(|terminal| terminal.canonical) == Some(true);
+    if request.is_guarded && has_text(&request.input) && echo == Some(false) && is_line {
+        return Err(secret(task, ""));
+    }
+    let is_secret = matches!(request.input, TypedInput::Secret(_));
+    if request.if_prompt.is_some() && is_secret && echo == Some(true) {
+        let label = format!("{} ({})", task.window, task.name);
+        return Err(TypingError::Echoed(label));
+    }
+    Ok(())
+}
+
+/// Whether a program that asks has an answer with this input. In line mode, a text without a line end
+/// is only the beginning of one.
+fn ends_question(request: &SendRequest, terminal: Option<&TtyEvidence>) -> bool {
+    let is_line = terminal.and_then(|terminal| terminal.canonical) == Some(true);
+    match &request.input {
+        TypedInput::Keys(_) => true,
+        TypedInput::Text(text) | TypedInput::Secret(SecretText(text)) => {
+            request.enter || !is_line || text.contains(['\n', '\r'])
+        }
     }
 }
 
@@ -248,58 +348,18 @@ fn prompt_of(explanation: &Explanation) -> Option<&str> {
     explanation.prompt.as_deref().filter(|_| explanation.asks)
 }
 
-/// Checks whether the pane still shows what was judged.
-async fn see(
-    connection: &mut Connection<'_>,
-    pane: PaneId,
-    task: &Task,
-    explanation: &Explanation,
-) -> Result<Option<ShownPrompt>, TmuxError> {
-    let Some(cursor) = task.screen.cursor else {
-        return Ok(None);
-    };
+/// Returns where the prompt was when it was judged.
+fn place_of<'a>(explanation: &'a Explanation, task: &Task) -> Option<PromptPlace<'a>> {
+    let cursor = task.screen.cursor?;
     let asking = explanation.line.as_deref().zip(explanation.line_y);
-    let place = PromptPlace {
+    Some(PromptPlace {
         asking: asking.map(|(line, line_y)| AskingRow {
             line,
             below_cursor: i64::from(line_y) - i64::from(cursor.y),
         }),
         cursor_x: cursor.x,
         cursor_y: cursor.y.saturating_sub(task.screen.top.unwrap_or(0)),
-    };
-    ShownPrompt::see(connection, pane, place).await
-}
-
-/// Whether the kernel reports at this instant that typed text is echoed.
-async fn is_echoed(
-    connection: &mut Connection<'_>,
-    task: &Task,
-    pane: PaneId,
-) -> Result<bool, TmuxError> {
-    let terminal = terminal_now(connection, task, pane).await?;
-    Ok(terminal.and_then(|terminal| terminal.echo) == Some(true))
-}
-
-/// Whether the kernel reports at this instant that a line is read without being echoed.
-async fn hides(
-    connection: &mut Connection<'_>,
-    task: &Task,
-    pane: PaneId,
-) -> Result<bool, TmuxError> {
-    let terminal = terminal_now(connection, task, pane).await?;
-    Ok(terminal
-        .is_some_and(|terminal| terminal.echo == Some(false) && terminal.canonical == Some(true)))
-}
-
-async fn terminal_now(
-    connection: &mut Connection<'_>,
-    task: &Task,
-    pane: PaneId,
-) -> Result<Option<TtyEvidence>, TmuxError> {
-    let tty = tmux::tty_of(connection, pane).await?;
-    Ok(task
-        .pid
-        .and_then(|pid| process::terminal(pid, Path::new(&tty))))
+    })
 }
 
 #[cfg(test)]

@@ -281,7 +281,7 @@ fn request_of(plan: &LaunchPlan, will_wait: bool) -> RunRequest {
             Replaces::Any | Replaces::Ended => None,
         },
         restarts: restarts.as_ref().map(RestartFields::from),
-        stop: StopFields::of(&stop),
+        stop: StopFields::of(&stop).map(Box::new),
         will_wait,
     }
 }

@@ -53,6 +53,20 @@ pub(crate) fn examine(pid: u32, tty: &Path) -> TtyExamination {
     }
 }
 
+/// Whether a terminal has input that its programs have not read, in line mode a line; `None` where
+/// that cannot be queried.
+#[must_use]
+pub(crate) fn has_unread_input(tty: &Path) -> Option<bool> {
+    let unread = rustix::io::ioctl_fionread(open(tty)?).ok()?;
+    Some(unread > 0)
+}
+
+/// Opens a terminal. It must not become our controlling terminal, and a hang-up must not block.
+fn open(tty: &Path) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::open(tty, flags, Mode::empty()).ok()
+}
+
 /// The modes of a terminal.
 #[derive(Debug, Clone, Copy)]
 struct TtyModes {
@@ -63,10 +77,7 @@ struct TtyModes {
 }
 
 fn modes(tty: &Path) -> Option<TtyModes> {
-    // It must not become our controlling terminal, and a hang-up must not block.
-    let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file: OwnedFd = rustix::fs::open(tty, flags, Mode::empty()).ok()?;
-    let settings = tcgetattr(&file).ok()?;
+    let settings = tcgetattr(open(tty)?).ok()?;
     let canonical = settings.local_modes.contains(LocalModes::ICANON);
     Some(TtyModes {
         echo: settings.local_modes.contains(LocalModes::ECHO),

@@ -33,7 +33,7 @@ use std::os::unix::fs::MetadataExt;
 
 pub(crate) use ancestors::{ancestor_named, is_our_program, parent};
 pub(crate) use ending::{EndOrder, EndReport, RunEnder};
-pub(crate) use evidence::{TtyExamination, examine, terminal};
+pub(crate) use evidence::{TtyExamination, examine, has_unread_input, terminal};
 pub(crate) use exit_watch::{ExitWatch, ProcessExit};
 pub(crate) use resources::{control_group_of, descriptors_of};
 pub(crate) use run_time::{RunTime, run_time};

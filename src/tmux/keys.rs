@@ -4,7 +4,7 @@ use super::client::{Connection, all_ok};
 use super::error::TmuxError;
 use super::nonce::nonce;
 use super::server::Server;
-use super::shown::{ShownPrompt, is_changed, leave_modes};
+use super::shown::{ShownPrompt, is_changed, leave_modes, note_answered};
 use crate::model::PaneId;
 use crate::protocol::{Command, Frame};
 
@@ -31,8 +31,16 @@ pub(crate) enum TypingResult {
 /// No option of tmux has this name, so a command that shows it fails, and with it the line.
 const INPUT_OFF: &str = "input-off";
 
-/// Types into the pane; with `only_if`, only while the pane shows that prompt. The modes of tmux that
-/// take the keys, such as copy mode, are left first.
+/// How the typing line depends on the pane and changes it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct TypingTerms<'a> {
+    /// Types only while the pane shows this prompt and nothing else was typed.
+    pub only_if: Option<&'a ShownPrompt>,
+    /// What is asked, stored on the pane if this answers it: digits, letters, dots and dashes.
+    pub answers: Option<&'a str>,
+}
+
+/// Types into the pane. The modes of tmux that take the keys, such as copy mode, are left first.
 ///
 /// # Errors
 ///
@@ -42,7 +50,7 @@ pub(crate) async fn type_into(
     pane: PaneId,
     typed: &KeyInput,
     then_enter: bool,
-    only_if: Option<&ShownPrompt>,
+    terms: TypingTerms<'_>,
 ) -> Result<TypingResult, TmuxError> {
     let mut typing = Vec::new();
     match typed {
@@ -54,7 +62,7 @@ pub(crate) async fn type_into(
         typing.push(send(pane).arg("Enter"));
     }
     let mut commands = vec![stop_if_off(pane)];
-    commands.extend(guarded(pane, &typing, &[], only_if));
+    commands.extend(guarded(pane, typing, &[], terms));
     let frames = connection.frames(&commands).await?;
     if is_off(&frames) {
         return Ok(TypingResult::InputOff);
@@ -72,7 +80,7 @@ pub(crate) async fn type_secret(
     pane: PaneId,
     text: String,
     then_enter: bool,
-    only_if: Option<&ShownPrompt>,
+    terms: TypingTerms<'_>,
 ) -> Result<TypingResult, TmuxError> {
     let buffer = format!("tmux-task-{}", nonce());
     let target = pane.to_string();
@@ -87,7 +95,7 @@ pub(crate) async fn type_secret(
     if then_enter {
         typing.push(send(pane).arg("Enter"));
     }
-    commands.extend(guarded(pane, &typing, &instead, only_if));
+    commands.extend(guarded(pane, typing, &instead, terms));
     let frames = server.one_shot_with(&commands, text).await?;
     if is_off(&frames) {
         return Ok(TypingResult::InputOff);
@@ -103,13 +111,14 @@ pub(crate) async fn type_secret(
 
 fn guarded(
     pane: PaneId,
-    typing: &[Command],
+    mut typing: Vec<Command>,
     instead: &[Command],
-    only_if: Option<&ShownPrompt>,
+    terms: TypingTerms<'_>,
 ) -> Vec<Command> {
-    match only_if {
-        Some(shown) => shown.guard(typing, instead),
-        None => [&[leave_modes(pane)], typing].concat(),
+    typing.extend(terms.answers.map(|asked| note_answered(pane, asked)));
+    match terms.only_if {
+        Some(shown) => shown.guard(&typing, instead),
+        None => [&[leave_modes(pane)], &typing[..]].concat(),
     }
 }
 

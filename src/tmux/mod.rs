@@ -66,7 +66,9 @@ pub(crate) use hook_wakeups::{HookWakeups, ReportedWindow, ReportedWindows};
 pub(crate) use hooks::{forget_deaths, install, prepare_windows, uninstall, write_runs};
 pub(crate) use idle::{Unless, end_idle_session, prune_windows};
 pub(crate) use kept_environment::{forget_environments, remove_environments};
-pub(crate) use keys::{KeyInput, TypingResult, is_key, tty_of, type_into, type_secret};
+pub(crate) use keys::{
+    KeyInput, TypingResult, TypingTerms, is_key, tty_of, type_into, type_secret,
+};
 pub(crate) use launch::{Launch, LaunchRestarts, PreparedLaunch, find_launched, launch, launch_in};
 pub(crate) use launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun, check_name};
 pub(crate) use look::{SessionIndex, Target, list_index, look};
@@ -85,7 +87,7 @@ pub(crate) use recorded::{LaunchRecord, RecordedCommand, read_record};
 pub(crate) use restart::{RestartResult, TaskRestart, restart};
 pub(crate) use script::CommandWords;
 pub(crate) use server::{Server, ServerChoice};
-pub(crate) use shown::{AskingRow, PromptPlace, ShownPrompt};
+pub(crate) use shown::{AskingRow, PaneView, PromptPlace};
 pub(crate) use stop_option::{mark_endings, unmark_endings};
 pub(crate) use task_environment::{TaskEnvironment, digest_of, take_beyond_shells};
 pub(crate) use viewers::{NOTICE_OPTION, Viewer, list_viewers, show_notice, show_window};

@@ -2,23 +2,44 @@
 //!
 //! Between a look at a prompt and an answer the task may ask something else. So the answer is typed
 //! by one line of commands, which tmux runs without reading from the pane in between, and only if
-//! the prompt's row, the cursor and the process have not changed.
+//! the prompt's row, the cursor and the process have not changed, and nothing else was typed.
+//!
+//! That line also stores on the pane what was asked, in a form that the caller chooses, so that a
+//! second answer, by whatever process, can be recognised.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::client::Connection;
 use super::error::TmuxError;
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::model::{PaneId, is_same_but_for_signs, text};
+use crate::model::{PaneId, is_same_but_for_signs, text, without_animation};
 use crate::protocol::{Command, control_line};
 
 /// The text to search for, stored on the pane while the line runs, because a format in the command
 /// would be expanded.
 const LOOKED_FOR: &str = "@tmux_task_shown";
 
+/// What was asked when something was typed last, stored on the pane.
+const ANSWERED: &str = "@tmux_task_answered";
+
 /// The text printed by a line that has typed nothing.
 const CHANGED: &str = "changed";
 
-const SHAPE: &str = "#{pane_pid} #{cursor_x} #{cursor_y} #{history_size} #{alternate_on}";
+/// The last word is `a` and the value of [`ANSWERED`].
+const SHAPE: &str = "#{pane_pid} #{cursor_x} #{cursor_y} #{history_size} #{alternate_on} \
+                     a#{@tmux_task_answered}";
+
+/// A pane at one instant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PaneView {
+    pane: PaneId,
+    /// The value of [`SHAPE`].
+    shape: String,
+    /// The path of its terminal.
+    pub tty: String,
+    screen: String,
+}
 
 /// The prompt as the screen showed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,30 +76,74 @@ pub(crate) struct AskingRow<'a> {
     pub below_cursor: i64,
 }
 
-impl ShownPrompt {
-    /// Checks whether the pane shows the prompt at that position; `None` when it does not.
+impl PaneView {
+    /// Reads a pane.
     ///
     /// # Errors
     ///
     /// When tmux refuses.
-    pub(crate) async fn see(
+    pub(crate) async fn read(
         connection: &mut Connection<'_>,
         pane: PaneId,
-        place: PromptPlace<'_>,
-    ) -> Result<Option<Self>, TmuxError> {
+    ) -> Result<Self, TmuxError> {
         let target = pane.to_string();
         let ask = [
             Command::new("display-message").args(["-p", "-t", &target, SHAPE]),
+            Command::new("display-message").args(["-p", "-t", &target, "#{pane_tty}"]),
             Command::new("capture-pane").args(["-p", "-t", &target]),
         ];
         let frames = connection.run(&ask).await?;
         let mut texts = frames.iter().map(crate::protocol::Frame::text);
-        let (shape, screen) = (texts.next(), texts.next());
-        Ok(shape
-            .zip(screen)
-            .and_then(|(shape, screen)| Self::find(pane, shape.trim_end(), &screen, place)))
+        let mut next = || texts.next().unwrap_or_default();
+        Ok(Self {
+            pane,
+            shape: next().trim_end().to_owned(),
+            tty: next().trim_end().to_owned(),
+            screen: next(),
+        })
     }
 
+    /// Returns the prompt, if the pane shows it at that position.
+    pub(crate) fn find(&self, place: PromptPlace<'_>) -> Option<ShownPrompt> {
+        // It becomes a part of a format, and a program can set the option.
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '.' | '-');
+        let is_found = self.shape.chars().all(is_plain);
+        is_found.then(|| ShownPrompt::find(self.pane, &self.shape, &self.screen, place))?
+    }
+
+    /// Returns what was stored when something was typed last.
+    pub(crate) fn answered(&self) -> &str {
+        let last = self.shape.split(' ').nth(5);
+        last.and_then(|last| last.strip_prefix('a'))
+            .unwrap_or_default()
+    }
+
+    /// Returns the text in the cursor's row, or the last text above it.
+    pub(crate) fn present_line(&self) -> String {
+        let cursor_y = self.shape.split(' ').nth(2).and_then(|y| y.parse().ok());
+        let rows: Vec<&str> = self.screen.split('\n').collect();
+        let up_to_cursor = rows.iter().take(cursor_y.map_or(0, |y: usize| y + 1));
+        let line = up_to_cursor.rev().find(|row| !row.trim().is_empty());
+        line.map_or_else(String::new, |row| text::row(row.trim().as_bytes()))
+    }
+
+    /// Returns a number that is another one if anything but animated parts of the screen changes.
+    pub(crate) fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.shape.split(' ').nth(3).hash(&mut hasher);
+        for row in self.screen.split('\n') {
+            without_animation(row).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+}
+
+/// Returns the command that stores on the pane what was asked when something was typed.
+pub(super) fn note_answered(pane: PaneId, asked: &str) -> Command {
+    Command::new("set-option").args(["-pq", "-t", &pane.to_string(), ANSWERED, asked])
+}
+
+impl ShownPrompt {
     fn find(pane: PaneId, shape: &str, screen: &str, place: PromptPlace<'_>) -> Option<Self> {
         let mut numbers = shape.split(' ').skip(1);
         let cursor_x: u32 = numbers.next()?.parse().ok()?;

@@ -39,7 +39,7 @@ pub struct RunRequest {
     pub restarts: Option<RestartFields>,
     /// How it is ended. Absent: nothing was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stop: Option<StopFields>,
+    pub stop: Option<Box<StopFields>>,
     /// Whether the command will wait for the run and return with its events.
     #[serde(default)]
     pub will_wait: bool,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{NextRestart, PromptKindName};
-use crate::model::{Millis, Prompt, Task, TtyEvidence};
+use crate::model::{Millis, Prompt, ReadCall, Task, TtyEvidence};
 use crate::prompt::Judgement;
 
 /// Everything that the judgement is based on.
@@ -45,6 +45,10 @@ pub struct Explanation {
     /// The kernel's evidence on the terminal; null where there is none, or where it was not read
     /// because output is moving.
     pub terminal: Option<TerminalFields>,
+    /// The `read` call in which a program is blocked. Not serialised: it is of use only where it can
+    /// be compared with the present one.
+    #[serde(skip)]
+    pub read: Option<ReadCall>,
     /// The restart that it waits for. Absent: it waits for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_restart: Option<NextRestart>,
@@ -139,6 +143,7 @@ impl Explanation {
             cursor_y: task.screen.cursor.map(|cursor| cursor.y),
             alternate_on: task.screen.alternate,
             terminal: terminal.map(TerminalFields::from),
+            read: terminal.and_then(|terminal| terminal.read),
             next_restart: None,
             cannot_restart: None,
         }

@@ -140,6 +140,7 @@ fn look(windows: u32, turn: u32) -> Look {
                 cursor: Some(CursorPosition { x: 0, y: 23 }),
                 alternate: Some(false),
                 width: None,
+                top: None,
             },
         };
         WindowRow {

@@ -45,6 +45,7 @@ fn explained(window: &str, secret: bool) -> ActionReport {
         cursor_y: None,
         alternate_on: None,
         terminal: None,
+        read: None,
         next_restart: None,
         cannot_restart: None,
     };
