@@ -834,9 +834,6 @@ fn tasks_are_named_with_or_without_a_file() {
         missing.err.contains("missing.toml: no such file"),
         "{missing}"
     );
-    assert_eq!(
-        without_ids(world.task(["down", "db"]).ok()),
-        ["killed (db)"]
-    );
+    assert_eq!(without_ids(world.task(["down", "db"]).ok()), ["ended (db)"]);
     world.finish();
 }
