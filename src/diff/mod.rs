@@ -104,7 +104,7 @@ fn between(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
     let ended = after
         .ended
         .iter()
-        .filter(|task| !killed(before, after, task.window).is_some_and(|run| run.run == task.run))
+        .filter(|task| killed(before, after, task.window).is_none_or(|run| run.run != task.run))
         .map(|task| RunInSnapshot { task, ended: true });
     let ended_windows: BTreeSet<WindowId> = after.ended.iter().map(|ended| ended.window).into_set();
     let has_ended = |window| ended_windows.contains(&window);

@@ -752,7 +752,10 @@ proptest! {
                 let is_end = match event.kind {
                     EventKind::Exited { .. } => true,
                     EventKind::Disappeared { reason } => reason.is_some_and(GoneReason::is_end),
-                    _ => false,
+                    EventKind::Started { .. }
+                    | EventKind::InputResolved { .. }
+                    | EventKind::Notify { .. }
+                    | EventKind::Input { .. } => false,
                 };
                 is_end
                     && !event.task.is_alive()
