@@ -138,7 +138,7 @@ pub(crate) async fn type_into_task(
     if let Some(expected) = &request.if_prompt {
         let explanation = check_prompt(expected, explanation, &label())?;
         // The prompt may have changed, or may change before the answer is typed.
-        let shown = see(connection, pane, explanation).await?;
+        let shown = see(connection, pane, task, explanation).await?;
         only_if = Some(shown.ok_or_else(|| TypingError::Changed(label()))?);
         let is_secret = matches!(request.input, TypedInput::Secret(_));
         if is_secret && is_echoed(connection, task, pane).await? {
@@ -252,19 +252,20 @@ fn prompt_of(explanation: &Explanation) -> Option<&str> {
 async fn see(
     connection: &mut Connection<'_>,
     pane: PaneId,
+    task: &Task,
     explanation: &Explanation,
 ) -> Result<Option<ShownPrompt>, TmuxError> {
-    let (Some(cursor_x), Some(cursor_y)) = (explanation.cursor_x, explanation.cursor_y) else {
+    let Some(cursor) = task.screen.cursor else {
         return Ok(None);
     };
     let asking = explanation.line.as_deref().zip(explanation.line_y);
     let place = PromptPlace {
         asking: asking.map(|(line, line_y)| AskingRow {
             line,
-            below_cursor: i64::from(line_y) - i64::from(cursor_y),
+            below_cursor: i64::from(line_y) - i64::from(cursor.y),
         }),
-        cursor_x,
-        cursor_y,
+        cursor_x: cursor.x,
+        cursor_y: cursor.y.saturating_sub(task.screen.top.unwrap_or(0)),
     };
     ShownPrompt::see(connection, pane, place).await
 }

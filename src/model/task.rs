@@ -200,6 +200,9 @@ pub struct Screen {
     pub cursor: Option<CursorPosition>,
     /// Whether a full-screen program uses the alternate screen; `None` where it is not known.
     pub alternate: Option<bool>,
+    /// The index in [`Screen::rows`] of the first row that is not history; `None` where it is not known.
+    /// Not compared.
+    pub top: Option<u32>,
     /// How many cells a row has; `None` where it is not known. Not compared: it says how the rows
     /// are to be read.
     pub width: Option<u32>,
@@ -220,6 +223,7 @@ impl PartialEq for Screen {
             rows: _,
             cursor,
             alternate,
+            top: _,
             width: _,
         } = self;
         (cursor, alternate) == (&other.cursor, &other.alternate) && self.has_rows_of(other)

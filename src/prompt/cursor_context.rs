@@ -162,6 +162,7 @@ mod tests {
             rows: screen.split('\n').map(str::to_owned).collect(),
             cursor: cursor.map(|(x, y)| CursorPosition { x, y }),
             alternate: None,
+            top: None,
             width: None,
         };
         assert_eq!(CursorContext::of(&screen), expected, "{screen:?}");

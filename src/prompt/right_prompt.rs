@@ -35,6 +35,7 @@ mod tests {
         let screen = Screen {
             rows: [text.to_owned()].into(),
             cursor: Some(CursorPosition { x, y: 0 }),
+            top: None,
             width: Some(30),
             alternate: Some(false),
         };

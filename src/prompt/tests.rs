@@ -74,6 +74,7 @@ fn with_cursor(text: &str, alternate: bool) -> Screen {
         rows: rows.into(),
         cursor,
         alternate: Some(alternate),
+        top: None,
         width: None,
     }
 }

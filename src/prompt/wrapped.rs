@@ -69,6 +69,7 @@ mod tests {
                 x: cursor.0,
                 y: cursor.1,
             }),
+            top: None,
             width: Some(10),
             alternate: Some(false),
         };

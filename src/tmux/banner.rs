@@ -15,24 +15,26 @@ const WORDS: &str = "Pane is dead (";
 /// The maximum length of a banner that is searched within a line, in characters.
 const LONGEST: usize = 500;
 
-/// Removes the banner from the last row of a dead pane: the user's, given as its format expands
-/// now, or tmux's default, `Pane is dead`, alone or with status, signal and time in parentheses.
-/// Both are cut in narrow panes.
+/// Removes the banner from the last row of a dead pane that has text: the user's, given as its format
+/// expands now, or tmux's default, `Pane is dead`, alone or with status, signal and time in
+/// parentheses. Both are cut in narrow panes. There are rows below it if the pane became taller later.
 pub(super) fn drop_banner(rows: &mut [String], banner: &str) {
-    if let Some(last) = rows.last_mut() {
-        let is_own = last.starts_with(WORDS)
-            || (last.len() >= 4 && WORDS.trim_end_matches(" (").starts_with(last.as_str()));
-        if is_own || is_drawn_from(&squeezed(last), &squeezed(&unstyled(banner))) {
-            last.clear();
-        }
+    if let Some(last) = last_text(rows)
+        && is_banner(last, banner)
+    {
+        last.clear();
     }
 }
 
-/// Removes a banner that is joined to output. tmux scrolls for the banner as for a full row: where
-/// the output did not end its last line, a capture that joins wrapped rows appends the banner to
+/// The same, also for a banner that is joined to output. tmux scrolls for the banner as for a full row:
+/// where the output did not end its last line, a capture that joins wrapped rows appends the banner to
 /// it.
 pub(super) fn drop_joined_banner(rows: &mut [String], banner: &str) {
-    let Some(last) = rows.last_mut() else { return };
+    let Some(last) = last_text(rows) else { return };
+    if is_banner(last, banner) {
+        last.clear();
+        return;
+    }
     let banner = squeezed(&unstyled(banner));
     let begins = |(start, _): &(usize, char)| squeezed(&last[*start..]) == banner;
     let of_format = if banner.is_empty() {
@@ -45,6 +47,16 @@ pub(super) fn drop_joined_banner(rows: &mut [String], banner: &str) {
         last.truncate(start);
         last.truncate(last.trim_end().len());
     }
+}
+
+fn last_text(rows: &mut [String]) -> Option<&mut String> {
+    rows.iter_mut().rev().find(|row| !row.is_empty())
+}
+
+fn is_banner(row: &str, banner: &str) -> bool {
+    row.starts_with(WORDS)
+        || (row.len() >= 4 && WORDS.trim_end_matches(" (").starts_with(row))
+        || is_drawn_from(&squeezed(row), &squeezed(&unstyled(banner)))
 }
 
 /// Whether a row shows this banner. It may be cut, and values that were unknown when it was drawn

@@ -7,8 +7,14 @@ use super::tabs;
 use crate::model::{CursorPosition, PaneId, Screen, WindowId};
 use crate::protocol::Command;
 
-/// How many rows of history and screen of a pane are kept.
-const ROWS: i64 = 50;
+/// How many rows of a pane are kept, counted up from the last written row or the cursor's. Rows of the
+/// screen are kept all, however tall it is: what is written at its top and at its bottom belongs
+/// together.
+const ROWS: usize = 50;
+
+/// How many more rows are captured: a process that ends leaves a blank row and tmux's banner below
+/// what it has printed.
+const SPARE_ROWS: i64 = 2;
 
 /// A pane that had output within this many seconds before a look is captured without checking.
 const LIKELY_SECS: i64 = 2;
@@ -47,15 +53,25 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Returns where the capture starts, relative to the top of the screen.
+    /// Returns where the capture starts, relative to the top of the screen: a row of the history, or
+    /// the first of the screen.
     fn first_row(&self) -> i64 {
-        let first = self.height - ROWS;
-        if self.is_alternate {
-            first.max(0)
-        } else {
-            first
-        }
+        // Nothing need be written below the cursor. tmux moves that of a dead pane, where all of the
+        // screen may be blank.
+        let last = if self.is_dead { 0 } else { self.cursor_y };
+        let first = i64::from(last) + 1 - n_rows(ROWS) - SPARE_ROWS;
+        if self.is_alternate { 0 } else { first.min(0) }
     }
+
+    /// How many captures of a usual size the capture of such a pane is.
+    pub(super) fn n_captures(&self) -> usize {
+        let rows = usize::try_from(self.height - self.first_row()).unwrap_or(0);
+        (rows / ROWS).max(1)
+    }
+}
+
+fn n_rows(rows: usize) -> i64 {
+    i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
 impl Captures {
@@ -165,52 +181,45 @@ pub(super) fn capture_new_command(window: WindowId) -> Command {
         .args(["-E", "-"])
 }
 
+/// Whether lines that were requested with the shape `asked` lack rows of the history that are kept of a
+/// pane with `shape`, as when its screen was cleared since.
+pub(super) fn is_cut(shape: &Shape, asked: &Shape, lines: &[Vec<u8>], banner: &str) -> bool {
+    shape.first_row() < asked.first_row()
+        && shape.history > -asked.first_row()
+        && screen(shape, asked, lines, banner).rows.len() < ROWS
+}
+
 /// Converts captured lines to a screen.
 fn screen(shape: &Shape, asked: &Shape, lines: &[Vec<u8>], banner: &str) -> Screen {
     let width = usize::try_from(shape.width).unwrap_or(0);
     let mut rows: Vec<String> = lines.iter().map(|line| tabs::row(line, width)).collect();
-    // Absolute rows count from the top of the history.
-    let first = (shape.history + asked.first_row()).clamp(0, shape.history + shape.height);
-    let mut cursor = shape.history + i64::from(shape.cursor_y) - first;
-    let at_bottom = first + i64::try_from(rows.len()).unwrap_or(0) >= shape.history + shape.height;
-    if shape.is_dead && at_bottom {
+    // So many of them are history.
+    let above = shape.history.min(-asked.first_row());
+    let above = usize::try_from(above).unwrap_or(0).min(rows.len());
+    let cursor = above + usize::try_from(shape.cursor_y).unwrap_or(0);
+    if shape.is_dead {
         drop_banner(&mut rows, banner);
     }
-    if shape.is_alternate {
-        // The pane may have switched to the alternate screen after the request.
-        let above = usize::try_from(shape.history - first)
-            .unwrap_or(0)
-            .min(rows.len());
-        rows.drain(..above);
-        cursor = i64::from(shape.cursor_y);
-        if first > shape.history {
-            cursor -= first - shape.history;
-        }
-    }
-    let keep = if shape.is_dead {
-        0
-    } else {
-        usize::try_from(cursor + 1).unwrap_or(0)
-    };
+    let keep = if shape.is_dead { 0 } else { cursor + 1 };
     while rows.len() > keep && rows.last().is_some_and(String::is_empty) {
         rows.pop();
     }
-    let over = rows
-        .len()
-        .saturating_sub(usize::try_from(ROWS).unwrap_or(0));
-    rows.drain(..over);
-    let cursor = usize::try_from(cursor)
-        .ok()
-        .and_then(|y| y.checked_sub(over))
-        .filter(|y| *y < rows.len())
-        .and_then(|y| u32::try_from(y).ok())
-        .map(|y| CursorPosition {
-            x: shape.cursor_x,
-            y,
-        });
+    let over = if shape.is_alternate {
+        // The pane may have switched to the alternate screen after the request.
+        above
+    } else {
+        rows.len().saturating_sub(ROWS).min(above)
+    };
+    rows.drain(..over.min(rows.len()));
+    let cursor = Some(cursor - over).filter(|y| *y < rows.len());
+    let cursor = cursor.and_then(|y| u32::try_from(y).ok());
     Screen {
         rows: rows.into(),
-        cursor,
+        cursor: cursor.map(|y| CursorPosition {
+            x: shape.cursor_x,
+            y,
+        }),
+        top: u32::try_from(above - over).ok(),
         alternate: Some(shape.is_alternate),
         width: u32::try_from(shape.width).ok(),
     }
@@ -300,18 +309,94 @@ mod tests {
         );
     }
 
+    fn numbered(n: usize) -> Vec<String> {
+        (0..n).map(|n| n.to_string()).collect()
+    }
+
+    fn words(rows: &[String]) -> Vec<&str> {
+        rows.iter().map(String::as_str).collect()
+    }
+
     #[test]
-    fn no_more_than_fifty_rows_are_kept() {
-        let lines: Vec<String> = (0..50).map(|n| n.to_string()).collect();
-        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        check(shape(400, 24, 23), &lines, &lines, Some(49));
-        check(shape(0, 70, 69), &lines, &lines, Some(49));
-        check(shape(0, 70, 3), &lines, &lines, None);
+    fn of_the_history_no_more_is_kept_than_makes_fifty_rows() {
+        let lines = numbered(52);
+        let lines = words(&lines);
+        check(shape(400, 24, 23), &lines, &lines[2..], Some(49));
+        check(shape(400, 50, 49), &lines, &lines[2..], Some(49));
         let alternate = Shape {
             is_alternate: true,
             ..shape(400, 24, 23)
         };
-        check(alternate, &lines[26..], &lines[26..], Some(23));
+        check(alternate, &lines[..24], &lines[..24], Some(23));
+        // Above what was cleared is the history.
+        let cleared = [&lines[..], &[""; 23]].concat();
+        check(shape(400, 24, 0), &cleared, &lines[2..], Some(49));
+        check(dead(shape(400, 24, 5)), &cleared, &lines[2..], None);
+    }
+
+    #[test]
+    fn all_of_a_screen_is_kept_however_tall_it_is() {
+        let lines = numbered(300);
+        let lines = words(&lines);
+        for height in [51, 52, 120, 300] {
+            let last = u32::try_from(height - 1).unwrap();
+            let full = shape(0, i64::try_from(height).unwrap(), last);
+            check(full, &lines[..height], &lines[..height], Some(last));
+            let at_top = [&["Go? "][..], &vec![""; height - 1]].concat();
+            let asking = Shape {
+                cursor_y: 0,
+                ..full
+            };
+            check(asking, &at_top, &["Go?"], Some(0));
+            let mut rows = at_top.clone();
+            rows[0] = "Go?";
+            rows[height - 1] = "a status bar";
+            check(asking, &rows, &rows, Some(0));
+            // tmux has scrolled the screen for its banner.
+            let mut ended = [&["boom"][..], &at_top].concat();
+            ended[height] = "Pane is dead (status 3)";
+            let ended_shape = Shape {
+                history: 1,
+                ..dead(full)
+            };
+            check(ended_shape, &ended, &["boom", "Go?"], None);
+            let alternate = Shape {
+                is_alternate: true,
+                ..asking
+            };
+            check(alternate, &rows, &rows, Some(0));
+        }
+    }
+
+    #[test]
+    fn a_pane_that_became_taller_after_its_end_has_no_banner() {
+        let rows = ["out", "Pane is dead (status 3)", "", ""];
+        check(dead(shape(0, 4, 1)), &rows, &["out"], None);
+    }
+
+    #[test]
+    fn a_capture_is_cut_where_the_cursor_was_lower_when_it_was_asked_for() {
+        let check = |asked: Shape, found: Shape, n: usize, expected: bool| {
+            let lines = vec![b"row".to_vec(); n];
+            let is_cut = is_cut(&found, &asked, &lines, "");
+            assert_eq!(is_cut, expected, "{asked:?} {found:?}");
+        };
+        let full = shape(400, 24, 23);
+        check(full, full, 52, false);
+        check(full, shape(400, 24, 0), 29, true);
+        check(full, shape(28, 24, 0), 29, false);
+        // There is text below the cursor.
+        check(full, shape(400, 24, 0), 52, false);
+        check(shape(400, 24, 0), full, 75, false);
+        check(full, dead(full), 51, false);
+        check(full, dead(full), 30, true);
+        let alternate = Shape {
+            is_alternate: true,
+            ..full
+        };
+        check(alternate, full, 24, true);
+        check(full, alternate, 24, false);
+        check(Shape::default(), full, 75, false);
     }
 
     #[test]

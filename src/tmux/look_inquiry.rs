@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::capture::Shape;
+use super::capture::{Shape, is_cut};
 use super::error::TmuxError;
 use super::inherited::InheritedOptions;
 use super::look_lines::{Limit, Line, Part, Question};
@@ -109,6 +109,13 @@ pub(super) struct CapturedScreen {
     /// The shape that it was asked for with.
     pub(super) asked: Shape,
     pub(super) lines: Vec<Vec<u8>>,
+}
+
+impl CapturedScreen {
+    /// Whether it lacks rows that are kept of a pane with this shape.
+    pub(super) fn is_cut(&self, shape: &Shape, banner: &str) -> bool {
+        is_cut(shape, &self.asked, &self.lines, banner)
+    }
 }
 
 impl Inquiry {

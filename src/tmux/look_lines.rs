@@ -70,7 +70,8 @@ impl Capture {
     fn cost(self) -> usize {
         match self {
             Self::No => ROW,
-            Self::Of(..) | Self::New => ROW + CAPTURE,
+            Self::Of(_, shape) => ROW + CAPTURE * shape.n_captures(),
+            Self::New => ROW + CAPTURE,
         }
     }
 }

@@ -299,9 +299,11 @@ impl LookMemory {
                     continue;
                 }
             };
-            let is_captured = answer.captured.contains_key(&listed.pane);
+            let banner = listed.details.as_ref().map_or("", |found| &found.banner);
+            let captured = answer.captured.get(&listed.pane);
+            let is_cut = |captured: &CapturedScreen| captured.is_cut(&shape, banner);
             let is_stale = !is_same_life || self.captures.is_stale(listed.pane, &shape);
-            if is_stale && !is_captured {
+            if is_stale && captured.is_none_or(is_cut) {
                 let capture = Capture::Of(listed.pane, shape);
                 question.rows.insert(*window, capture);
             }

@@ -343,7 +343,6 @@ impl JoinedRows {
             })
             .collect();
         if end.is_dead {
-            drop_banner(&mut lines, &banner);
             drop_joined_banner(&mut lines, &banner);
         }
         while lines.last().is_some_and(String::is_empty) {

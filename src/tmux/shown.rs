@@ -42,7 +42,7 @@ pub(crate) struct PromptPlace<'a> {
     pub asking: Option<AskingRow<'a>>,
     /// The cursor's column.
     pub cursor_x: u32,
-    /// The cursor's row.
+    /// The cursor's row on the screen.
     pub cursor_y: u32,
 }
 

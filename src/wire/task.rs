@@ -245,49 +245,54 @@ impl From<&Task> for TaskFields {
     }
 }
 
-/// Returns the last rows that fit into a preview, with the cursor adjusted.
+/// Returns the last rows that fit into a preview, with the cursor adjusted. Where the cursor is too far
+/// above the last row, the preview ends some rows below the cursor's, or with it.
 fn bounded_screen(screen: &Screen) -> Screen {
     let most = if screen.alternate == Some(true) {
         ALTERNATE_ROWS
     } else {
         PREVIEW_ROWS
     };
-    let mut bytes = 0;
-    let fits = screen
-        .rows
-        .iter()
-        .rev()
-        .take(most)
-        .take_while(|row| {
+    let rows = &screen.rows[..];
+    let fitting = |end: usize| {
+        let mut bytes = 0;
+        let fits = rows[..end].iter().rev().take(most).take_while(|row| {
             bytes += row.len() + 1;
             bytes <= PREVIEW_BYTES + 1
-        })
-        .count();
-    let first = screen.rows.len() - fits;
-    let mut rows = screen.rows[first..].to_vec();
-    if let (true, Some(last)) = (rows.is_empty(), screen.rows.last()) {
-        // One row that is longer than a whole preview: its end was written last.
-        let start = last.ceil_char_boundary(last.len().saturating_sub(PREVIEW_BYTES));
-        rows.push(last[start..].to_owned());
-        return Screen {
-            rows: rows.into(),
-            cursor: None,
-            alternate: screen.alternate,
-            width: screen.width,
-        };
-    }
-    let first = u32::try_from(first).unwrap_or(u32::MAX);
+        });
+        end - fits.count()..end
+    };
+    let with_cursor = screen.cursor.and_then(|cursor| {
+        let row = usize::try_from(cursor.y).ok()?;
+        let below = rows.get(row + 1..)?;
+        let ends = [below.len(), most / 2, 0].map(|n| {
+            let below = &below[..n.min(below.len())];
+            let is_text = |row: &String| !row.trim().is_empty();
+            row + 1 + below.iter().rposition(is_text).map_or(0, |last| last + 1)
+        });
+        let mut windows = ends.into_iter().map(fitting);
+        windows.find(|window| window.contains(&row))
+    });
+    let window = with_cursor.unwrap_or_else(|| fitting(rows.len()));
     let cursor = screen.cursor.and_then(|cursor| {
         Some(CursorPosition {
             x: cursor.x,
-            y: cursor.y.checked_sub(first)?,
+            y: cursor.y.checked_sub(u32::try_from(window.start).ok()?)?,
         })
     });
+    if let (true, Some(last)) = (window.is_empty(), rows.last()) {
+        // One row that is longer than a whole preview: its end was written last.
+        let start = last.ceil_char_boundary(last.len().saturating_sub(PREVIEW_BYTES));
+        return Screen {
+            rows: [last[start..].to_owned()].into(),
+            cursor: None,
+            ..screen.clone()
+        };
+    }
     Screen {
-        rows: rows.into(),
+        rows: rows[window].into(),
         cursor,
-        alternate: screen.alternate,
-        width: screen.width,
+        ..screen.clone()
     }
 }
 
@@ -372,6 +377,7 @@ impl TaskFields {
                     .zip(self.cursor_y)
                     .map(|(x, y)| CursorPosition { x, y }),
                 alternate: self.alternate_on,
+                top: None,
                 width: None,
             },
         })

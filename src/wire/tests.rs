@@ -292,6 +292,46 @@ fn previews_are_bounded_and_the_cursor_moves_along() {
 }
 
 #[test]
+fn a_preview_has_the_cursors_row_wherever_it_is() {
+    let check = |n: usize, y: u32, width: usize, alternate: bool, first: u32, last: u32| {
+        let mut task = task("@1 a running");
+        task.screen.rows = (0..n).map(|n| format!("{n:<width$}.")).collect();
+        task.screen.alternate = Some(alternate);
+        task.screen.cursor = Some(crate::model::CursorPosition { x: 0, y });
+        let fields = TaskFields::from(&task);
+        let number = |row: Option<&str>| -> u32 {
+            let row = row.unwrap().split_whitespace().next();
+            row.unwrap().trim_end_matches('.').parse().unwrap()
+        };
+        let mut lines = fields.output_preview.lines();
+        let ends = (number(lines.next()), number(lines.next_back()));
+        assert_eq!(ends, (first, last), "{n} rows, the cursor in row {y}");
+        assert_eq!(fields.cursor_y, Some(y - first));
+    };
+    check(200, 180, 4, false, 180, 199);
+    check(200, 179, 4, false, 170, 189);
+    check(200, 0, 4, false, 0, 10);
+    check(200, 199, 4, true, 150, 199);
+    check(200, 150, 4, true, 150, 199);
+    check(200, 100, 4, true, 76, 125);
+    check(60, 0, 4, true, 0, 25);
+    // The size of a preview is bounded, too.
+    check(50, 48, 1000, true, 46, 49);
+    check(50, 30, 1000, true, 27, 30);
+    // Blank rows between the cursor and what is far below it are left out.
+    let mut task = task("@1 a running");
+    let blank = std::iter::repeat_n(String::new(), 100);
+    let rows = ["Go?".to_owned()].into_iter().chain(blank);
+    task.screen.rows = rows.chain(["status".to_owned()]).collect();
+    task.screen.cursor = Some(crate::model::CursorPosition { x: 4, y: 0 });
+    let fields = TaskFields::from(&task);
+    assert_eq!(
+        (fields.output_preview.as_str(), fields.cursor_y),
+        ("Go?", Some(0))
+    );
+}
+
+#[test]
 fn live_and_durable_records_are_distinguished() {
     let read = |text: &str| serde_json::from_str::<StreamRecord>(text);
     let hello = r#"{"kind":"hello","v":1,"epoch":"e","lastSeq":3,"version":"0.1.0","sessionName":"w","new":1}"#;

@@ -32,6 +32,7 @@ mod feed;
 mod full_disk;
 mod fuzz;
 mod guide;
+mod heights;
 mod helper;
 mod history;
 mod hooks;

@@ -45,6 +45,7 @@ impl Row {
                 .zip(self.cursor_row.and_then(|row| u32::try_from(row).ok()))
                 .map(|(x, y)| CursorPosition { x, y }),
             alternate: Some(self.alt),
+            top: None,
             width: None,
         }
     }

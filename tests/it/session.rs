@@ -87,6 +87,7 @@ fn a_session_that_goes_takes_its_tasks_and_comes_back_with_new_ones() {
     assert_eq!(started.len(), 2);
     assert_eq!(started[1]["task"]["windowId"], again);
     assert_eq!(started[1]["rerun"], false);
+    // The number of a run is one of its name.
     assert_eq!(started[1]["task"]["run"], 2);
 }
 

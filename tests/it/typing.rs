@@ -73,6 +73,8 @@ fn a_task_that_shows_no_question_is_answered_by_the_empty_prompt() {
     for (name, above) in [
         ("silent", ""),
         ("below", "seq 9; printf '\\n\\n\\n\\n\\n\\n\\n\\n\\n'; "),
+        // There is history above the screen.
+        ("scrolled", "seq 99; printf '\\n\\n\\n\\n\\n\\n\\n\\n\\n'; "),
     ] {
         let line = format!("clear; {above}read -r x; echo \"got <$x>\"; exec sleep 1000");
         let window = world.run(name, &line);

@@ -1,0 +1,194 @@
+//! Panes of any height: what a task prints, asks and gets does not depend on it.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{World, content, deliveries, events};
+
+const QUESTION: &str = "Drop it? [y/N]";
+const ASKS: &str = "read -r -p 'Drop it? [y/N] ' x; printf %s \"$x\" >answer; exec sleep 1000";
+
+/// A world whose windows have this many rows while no client is attached.
+fn with_rows(rows: u32) -> World {
+    let world = World::new();
+    let settings = format!("set -g default-size 100x{rows}\nset -g status off\n");
+    fs::write(world.path("home").join(".tmux.conf"), settings).unwrap();
+    world
+}
+
+/// Waits until the task is reported as asking the question; returns the task of that event.
+#[track_caller]
+fn until_asked(world: &World, name: &str) -> Value {
+    let is_meant = |event: &Value| {
+        (event["type"].as_str(), event["task"]["windowName"].as_str())
+            == (Some("input"), Some(name))
+    };
+    let records = world.until(&format!("{name} asks"), |records| {
+        events(records).into_iter().any(is_meant)
+    });
+    let event = events(&records).into_iter().find(|event| is_meant(event));
+    let event = event.unwrap();
+    assert_eq!(event["prompt"], QUESTION, "{event:#}");
+    event["task"].clone()
+}
+
+/// Answers the question, and waits until the task has the answer.
+#[track_caller]
+fn answer(world: &World, name: &str) {
+    let path = world.project().join("answer");
+    fs::remove_file(&path).unwrap_or_default();
+    let send = world.task(["send", name, "y", "--if-prompt", QUESTION]);
+    send.ok();
+    world.until_true("the answer is there", || {
+        fs::read_to_string(&path).is_ok_and(|text| text == "y")
+    });
+}
+
+fn preview(world: &World, name: &str) -> String {
+    let look = world.look();
+    let mut tasks = look["tasks"].as_array().unwrap().iter();
+    let task = tasks.find(|task| task["windowName"] == name).unwrap();
+    task["outputPreview"].as_str().unwrap().to_owned()
+}
+
+#[track_caller]
+fn pane_height(world: &World, target: &str) -> u32 {
+    let height = world.tmux(["display-message", "-p", "-t", target, "#{pane_height}"]);
+    height.parse().unwrap()
+}
+
+/// The row of the preview that has the cursor.
+fn cursor_row(task: &Value) -> &str {
+    let row = usize::try_from(task["cursorY"].as_u64().unwrap()).unwrap();
+    let preview = task["outputPreview"].as_str().unwrap();
+    preview.lines().nth(row).unwrap()
+}
+
+#[test]
+fn a_question_is_reported_and_answered_and_an_end_quotes_its_output_at_any_height() {
+    for rows in [1, 2, 24, 51, 120, 200, 300] {
+        let world = with_rows(rows);
+        let window = world.run("ask", ASKS);
+        assert_eq!(pane_height(&world, &window), rows);
+        let task = until_asked(&world, "ask");
+        assert_eq!(task["outputPreview"], QUESTION, "{rows} rows");
+        answer(&world, "ask");
+        world.run("bad", "printf 'one\\ntwo\\nthree\\n'; exit 3");
+        let records = world.until_delivered("exited", "bad");
+        let messages = deliveries(&records).into_iter().map(content);
+        let messages: Vec<_> = messages.filter(|text| text.contains("code 3")).collect();
+        let [message] = &messages[..] else {
+            panic!("{messages:?}");
+        };
+        let quoted = "recent output:\n  one\n  two\n  three";
+        assert!(message.ends_with(quoted), "{rows} rows: {message}");
+        assert_eq!(preview(&world, "bad"), "one\ntwo\nthree", "{rows} rows");
+    }
+}
+
+#[test]
+fn a_question_far_above_the_last_text_of_a_screen_is_reported_and_answered() {
+    let status = "printf '\\033[999;1Hstatus: ok\\033[1;1H'";
+    let screens = [
+        ("normal", format!("seq 400; printf '\\033[2J'; {status}")),
+        ("alternate", format!("printf '\\033[?1049h'; {status}")),
+        (
+            "middle",
+            format!("printf '\\033[?1049h'; {status}; seq 50; printf '\\033[10;1H'"),
+        ),
+    ];
+    for rows in [24, 51, 120, 300] {
+        let world = with_rows(rows);
+        for (name, line) in &screens {
+            let window = world.run(name, &format!("{line}; {ASKS}"));
+            let task = until_asked(&world, name);
+            assert!(cursor_row(&task).starts_with(QUESTION), "{rows}: {task:#}");
+            let shown = task["outputPreview"].as_str().unwrap();
+            let most = if *name == "normal" { 20 } else { 50 };
+            assert!(shown.lines().count() <= most, "{rows}: {shown}");
+            answer(&world, name);
+            let screen = world.tmux(["capture-pane", "-p", "-t", &window]);
+            let is_there = screen.lines().last() == Some("status: ok");
+            assert!(is_there || *name == "middle", "{rows}: {screen}");
+        }
+    }
+}
+
+#[test]
+fn a_question_on_a_cleared_screen_comes_with_the_history_above_it() {
+    for rows in [24, 50, 120] {
+        let world = with_rows(rows);
+        let line = format!("seq 400; printf '\\033[2J\\033[H'; {ASKS}");
+        world.run("ask", &line);
+        let task = until_asked(&world, "ask");
+        let shown = task["outputPreview"].as_str().unwrap();
+        let above: Vec<String> = (382..=400).map(|n| n.to_string()).collect();
+        assert_eq!(shown, format!("{}\n{QUESTION}", above.join("\n")), "{rows}");
+    }
+}
+
+#[test]
+fn a_question_stays_the_same_while_its_pane_is_resized() {
+    let world = with_rows(24);
+    let window = world.run("ask", &format!("seq 30; {ASKS}"));
+    until_asked(&world, "ask");
+    for rows in ["200", "60", "5", "300", "1", "24", "120"] {
+        world.tmux(["resize-window", "-t", &window, "-x", "100", "-y", rows]);
+        // The question is judged where two looks find the same.
+        for _ in 0..2 {
+            let shown = preview(&world, "ask");
+            assert!(
+                shown.ends_with(&format!("30\n{QUESTION}")),
+                "{rows}: {shown}"
+            );
+        }
+    }
+    answer(&world, "ask");
+    let is_of = |event: &&Value, kind: &str| event["type"] == kind;
+    let records = world.until("the answer is told", |records| {
+        let events = events(records);
+        events.iter().any(|event| is_of(event, "inputResolved"))
+    });
+    let events = events(&records);
+    let told = events.iter().filter(|event| is_of(event, "input"));
+    assert_eq!(told.count(), 1, "{events:#?}");
+}
+
+#[test]
+fn a_task_that_has_ended_shows_no_banner_after_its_pane_became_taller() {
+    let world = with_rows(24);
+    let window = world.run("bad", "echo one; exit 3");
+    world.until_delivered("exited", "bad");
+    for rows in ["120", "24", "300"] {
+        world.tmux(["resize-window", "-t", &window, "-x", "100", "-y", rows]);
+        assert_eq!(preview(&world, "bad"), "one", "{rows}");
+        assert_eq!(world.task(["logs", "bad"]).ok(), "one\n", "{rows}");
+    }
+}
+
+#[test]
+fn a_question_is_reported_and_answered_in_the_window_of_a_tall_terminal() {
+    let world = with_rows(24);
+    let first = world.run("first", "exec sleep 1000");
+    let socket = world.tmux(["display-message", "-p", "#{socket_path}"]);
+    let attach = format!("exec env -u TMUX tmux -S '{socket}' attach -t =work");
+    world.tmux([
+        "-L",
+        "outer",
+        "new-session",
+        "-d",
+        "-x",
+        "100",
+        "-y",
+        "180",
+        &attach,
+    ]);
+    world.until_true("the window is tall", || pane_height(&world, &first) == 180);
+    let window = world.run("ask", ASKS);
+    world.tmux(["select-window", "-t", &window]);
+    let task = until_asked(&world, "ask");
+    assert_eq!(task["outputPreview"], QUESTION);
+    world.until_true("the window is tall", || pane_height(&world, &window) == 180);
+    answer(&world, "ask");
+}
