@@ -749,11 +749,14 @@ proptest! {
         for ended in &after.ended {
             let ends = events.iter().filter(|event| {
                 // What was ended on purpose is told with its window.
-                let is_end = matches!(event.kind, EventKind::Exited { .. })
-                    || matches!(
-                        event.kind,
-                        EventKind::Disappeared { reason: Some(reason) } if reason.is_end()
-                    );
+                let is_end = match event.kind {
+                    EventKind::Exited { .. } => true,
+                    EventKind::Disappeared { reason } => reason.is_some_and(GoneReason::is_end),
+                    EventKind::Started { .. }
+                    | EventKind::InputResolved { .. }
+                    | EventKind::Notify { .. }
+                    | EventKind::Input { .. } => false,
+                };
                 is_end
                     && !event.task.is_alive()
                     && event.task.window == ended.window

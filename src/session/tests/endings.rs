@@ -103,10 +103,12 @@ fn what_cannot_be_ended_is_named_and_its_end_is_told_like_any_other() {
     };
     driver.input(Input::RunEnded(window("@1"), vec![left]));
     // The mark is removed, and a look shows its end.
-    while driver.job.is_some() {
-        if matches!(driver.job, Some(Job::Look(_))) {
+    while let Some(job) = &driver.job {
+        if matches!(job, Job::Look(_)) {
             driver.look(both);
         } else {
+            let is_expected = matches!(job, Job::UnmarkEndings(_) | Job::Archive(..));
+            assert!(is_expected, "{job:?}");
             driver.outcome(JobOutcome::Finished);
         }
     }
