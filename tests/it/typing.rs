@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{Output, World};
+use crate::support::{Gate, Output, World};
 
 /// Types the whole of an answer, in the way that the options say.
 fn send(world: &World, name: &str, options: &[&str], answer: &str) -> Output {
@@ -88,4 +88,148 @@ fn a_task_that_shows_no_question_is_answered_by_the_empty_prompt() {
         let again = send(&world, name, &["--if-prompt", ""], "Ada");
         assert_eq!(again.code, 1, "{again}");
     }
+}
+
+/// A program that asks `OK?` and, when the gate is opened, `Wipe?`, in this way.
+fn asks_twice(world: &World, name: &str, read: &str, gate: &Gate) -> String {
+    let line = format!(
+        "read {read} -p 'OK? [y/N] ' a; echo \"$a\" >ok-{name}; {}; \
+         read {read} -p 'Wipe? [y/N] ' b; echo \"got <$a$b>\"; exec sleep 1000",
+        gate.wait()
+    );
+    world.run(name, &line)
+}
+
+fn until_asked(world: &World, name: &str, question: &str) {
+    world.until_true(&format!("{name} asks {question}"), || {
+        let explained = world.task(["explain", name, "--json"]);
+        explained
+            .ok()
+            .contains(&format!("{question} [y/N]\",\"promptKind"))
+    });
+}
+
+const OK: &[&str] = &["--if-prompt", "OK? [y/N]"];
+
+#[test]
+fn a_question_takes_one_answer() {
+    for has_daemon in [true, false] {
+        let mut world = World::new();
+        if !has_daemon {
+            world.set("TMUX_TASK_NO_AUTOSTART", "1");
+        }
+        let gate = world.gate("gate");
+        for (at, read) in ["", "-s", "-n 1", "-s -n 1", "-t 600", "-s -t 600"]
+            .into_iter()
+            .enumerate()
+        {
+            let name = format!("ask-{at}");
+            let enter: &[&str] = if read.contains("-n") {
+                &["--no-enter"]
+            } else {
+                &[]
+            };
+            let ok = [OK, enter].concat();
+            let window = asks_twice(&world, &name, read, &gate);
+            until_asked(&world, &name, "OK?");
+            send(&world, &name, &ok, "y").ok();
+            for _ in 0..2 {
+                let second = send(&world, &name, &ok, "y");
+                assert_eq!(second.code, 1, "{read}: {second}");
+            }
+            world.until_true("the answer is read", || {
+                world.path(&format!("project/ok-{name}")).is_file()
+            });
+            gate.open();
+            until_asked(&world, &name, "Wipe?");
+            let late = send(&world, &name, &ok, "y");
+            assert_eq!(late.code, 1, "{read}: {late}");
+            assert!(late.err.contains("asks something else:"), "{late}");
+            let explained = world.task(["explain", &name, "--json"]).json();
+            let prompt = explained["prompt"].as_str().unwrap().to_owned();
+            let wipe = [&["--if-prompt", &prompt], enter].concat();
+            send(&world, &name, &wipe, "n").ok();
+            world.until_shows(&window, "got <yn>");
+        }
+    }
+}
+
+#[test]
+fn of_six_answers_at_once_one_is_typed() {
+    for has_daemon in [true, false] {
+        let mut world = World::new();
+        if !has_daemon {
+            world.set("TMUX_TASK_NO_AUTOSTART", "1");
+        }
+        let gate = world.gate("gate");
+        for (name, read) in [("shown", ""), ("hidden", "-s")] {
+            let window = asks_twice(&world, name, read, &gate);
+            until_asked(&world, name, "OK?");
+            let codes: Vec<i32> = std::thread::scope(|scope| {
+                let senders = [(); 6].map(|()| scope.spawn(|| send(&world, name, OK, "y").code));
+                senders.map(|sender| sender.join().unwrap()).to_vec()
+            });
+            let n_typed = codes.iter().filter(|code| **code == 0).count();
+            assert_eq!(n_typed, 1, "{codes:?}");
+            gate.open();
+            until_asked(&world, name, "Wipe?");
+            send(&world, name, &[], "n").ok();
+            world.until_shows(&window, "got <yn>");
+        }
+    }
+}
+
+#[test]
+fn a_question_that_is_asked_again_takes_another_answer() {
+    let world = World::new();
+    let until_y = |ask: &str, read: &str| {
+        format!(
+            "{ask} a=; until [ \"$a\" = y ]; do {read}; echo \"$a\" >>read; done; \
+             echo 'got it'; exec sleep 1000"
+        )
+    };
+    let silent = until_y("printf 'OK? [y/N] ';", "read -r -s a");
+    let hidden = until_y("", "read -r -s -p 'OK? [y/N] ' a; echo Sorry.");
+    let shown = until_y("", "read -r -p 'OK? [y/N] ' a");
+    let polled = until_y("", "read -r -t 600 -p 'OK? [y/N] ' a");
+    for (name, line) in [
+        ("silent", silent),
+        ("hidden", hidden),
+        ("shown", shown),
+        ("polled", polled),
+    ] {
+        let folder = world.path("project").join(name);
+        std::fs::create_dir(&folder).unwrap();
+        let line = format!("cd {}; {line}", folder.display());
+        let window = world.run(name, &line);
+        until_asked(&world, name, "OK?");
+        for (n, answer) in ["n", "x", "y"].into_iter().enumerate() {
+            until_asked(&world, name, "OK?");
+            send(&world, name, OK, answer).ok();
+            world.until_true("the answer is read", || {
+                let read = std::fs::read_to_string(folder.join("read")).unwrap_or_default();
+                read.lines().count() > n
+            });
+        }
+        world.until_shows(&window, "got it");
+    }
+}
+
+#[test]
+fn an_answer_typed_by_hand_is_one() {
+    let world = World::new();
+    let gate = world.gate("gate");
+    let window = asks_twice(&world, "ask", "-s", &gate);
+    world.task(["wait", "ask", "--input"]).ok();
+    world.tmux(["send-keys", "-t", &window, "y", "Enter"]);
+    world.until_true("the answer is read", || {
+        world.path("project/ok-ask").is_file()
+    });
+    let second = send(&world, "ask", OK, "y");
+    assert_eq!(second.code, 1, "{second}");
+    assert!(second.err.contains("is not asking for input"), "{second}");
+    gate.open();
+    until_asked(&world, "ask", "Wipe?");
+    send(&world, "ask", &[], "n").ok();
+    world.until_shows(&window, "got <yn>");
 }

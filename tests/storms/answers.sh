@@ -16,7 +16,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 cd "$root"
 rounds=${1:-1000} workers=${2:-4}
 program=$(realpath "${TMUX_TASK:-target/debug/tmux-task}")
-# shellcheck source=../world.sh
+# shellcheck source=tests/world.sh
 source tests/world.sh
 python=$(python3 -c 'import sys; print(sys.executable)' || true)
 make_world

@@ -201,7 +201,7 @@ pub(crate) struct Send {
     /// No Enter after the text
     #[arg(long)]
     pub(crate) no_enter: bool,
-    /// Only if the task waits for exactly this
+    /// Only if the task waits for exactly this, and was not answered already
     #[arg(long, value_name = "TEXT")]
     pub(crate) if_prompt: Option<String>,
 }
