@@ -17,10 +17,6 @@ pub(crate) struct RequestId(pub u64);
 
 /// Everything that can make a session do something.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "requests are the most frequent inputs, and inputs are moved once"
-)]
 pub(crate) enum Input {
     /// A request. Subscriptions to the feed are not included: they do not involve the session.
     Requested(RequestId, Request),
