@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::effect::{Effect, LookOrder, Scope};
-use super::endings::{Then, fields_of, label, list_of_tasks, plural};
+use super::ending_runs::Then;
+use super::endings::{fields_of, label, list_of_tasks, plural};
 use super::input::{JobOutcome, RequestId};
 use super::killer::{Killer, StopChoice};
 use super::log_entry::{LogEntry, WRONG_OUTCOME};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::announced_restarts::AnnouncedRestarts;
 use super::effect::{Effect, LookOrder, Scope};
 use super::ended_runs::EndedRuns;
-use super::endings::Endings;
+use super::ending_runs::Endings;
 use super::held_answers::HeldAnswers;
 use super::input::{Change, Input, JobOutcome, LinkState, RequestId, StoreState};
 use super::job_queue::JobQueue;

@@ -15,6 +15,7 @@ mod deadlines;
 mod departures;
 mod effect;
 mod ended_runs;
+mod ending_runs;
 mod endings;
 mod held_answers;
 mod input;

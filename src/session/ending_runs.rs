@@ -1,0 +1,222 @@
+//! The runs that are being ended, what waits for them, and what looks show of them meanwhile.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::input::RequestId;
+use super::killer::Killer;
+use crate::model::{GoneReason, LeftProcess, Snapshot, Task, WindowId};
+use crate::wire::RunRequest;
+
+/// What is done when runs have ended.
+#[derive(Debug)]
+pub(super) enum Then {
+    /// Close their windows, and answer.
+    Answer(RequestId),
+    /// End the session.
+    EndSession(RequestId, Killer),
+    /// Start the next run in the slot.
+    Launch(RequestId, Box<RunRequest>),
+    /// Close their windows.
+    Close,
+    /// Nothing: the client that wanted the slot of this name has left.
+    Abandon(String),
+}
+
+impl Then {
+    pub(super) fn request(&self) -> Option<RequestId> {
+        match self {
+            Self::Answer(request_id)
+            | Self::EndSession(request_id, _)
+            | Self::Launch(request_id, _) => Some(*request_id),
+            Self::Close | Self::Abandon(_) => None,
+        }
+    }
+
+    /// Whether it needs the windows as they are when their runs have ended.
+    fn keeps_windows(&self) -> bool {
+        match self {
+            Self::EndSession(..) | Self::Launch(..) | Self::Abandon(_) => true,
+            Self::Answer(_) | Self::Close => false,
+        }
+    }
+}
+
+/// The runs that are being ended.
+#[derive(Debug, Default)]
+pub(super) struct Endings {
+    pub(super) runs: BTreeMap<WindowId, Ending>,
+    pub(super) orders: Vec<EndOrder>,
+    /// The names whose slots are being launched into, and for which request.
+    pub(super) launching: BTreeMap<String, RequestId>,
+    /// Launches that wait for another one into the same slot, oldest first.
+    pub(super) launches: VecDeque<(RequestId, RunRequest)>,
+    /// When runs have lasted as long as they may, by window.
+    pub(super) limits: BTreeMap<WindowId, TimeLimit>,
+}
+
+/// When a run has lasted as long as it may.
+#[derive(Debug)]
+pub(super) struct TimeLimit {
+    pub(super) run: Option<u32>,
+    pub(super) at: Instant,
+}
+
+/// A run that is being ended.
+#[derive(Debug)]
+pub(super) struct Ending {
+    /// The task as it was when this began.
+    pub(super) task: Arc<Task>,
+    /// Why its window goes; `None` when its slot is needed.
+    pub(super) reason: Option<GoneReason>,
+    pub(super) stage: Stage,
+    /// The task as it was at its end, once a look has shown that.
+    pub(super) ended: Option<Arc<Task>>,
+    /// What is left of it after a second.
+    pub(super) waits_for: Vec<LeftProcess>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Its window is being marked.
+    Marking,
+    /// Its processes are being ended.
+    Stopping,
+    /// Nothing of it is left; a look has to show that, until this time.
+    Ended(Instant),
+    /// Its window is being closed, or kept for what comes next.
+    Closing,
+}
+
+/// A command that waits for runs to end.
+#[derive(Debug)]
+pub(super) struct EndOrder {
+    /// All of its tasks.
+    pub(super) tasks: Vec<Arc<Task>>,
+    /// Those that have not ended.
+    pub(super) open: BTreeSet<WindowId>,
+    /// What could not be ended, and why.
+    pub(super) failed: Vec<String>,
+    /// How those ended that have, as far as it is known.
+    pub(super) ended: BTreeMap<WindowId, Arc<Task>>,
+    pub(super) then: Then,
+}
+
+impl Endings {
+    /// Whether the run in this window is being ended.
+    pub(super) fn contain(&self, window: WindowId) -> bool {
+        self.runs.contains_key(&window)
+    }
+
+    /// Returns the windows in which a task of this name is being ended.
+    pub(super) fn of_name(&self, name: &str) -> Vec<Arc<Task>> {
+        let runs = self.runs.values();
+        runs.filter(|ending| ending.task.name == name)
+            .map(|ending| Arc::clone(&ending.task))
+            .collect()
+    }
+
+    /// Returns when the next time limit is reached.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let ended = self.runs.values().filter_map(|ending| match ending.stage {
+            Stage::Ended(until) => Some(until),
+            Stage::Marking | Stage::Stopping | Stage::Closing => None,
+        });
+        ended
+            .chain(self.limits.values().map(|limit| limit.at))
+            .min()
+    }
+
+    /// Keeps from a look what is not told of runs that are being ended: they count as alive until their
+    /// window is gone or has another run. `last` is the last look.
+    pub(super) fn hold(&mut self, look: &mut Snapshot, last: Option<&Snapshot>) {
+        let mut over = Vec::new();
+        for (window, ending) in &mut self.runs {
+            match look.tasks.get_mut(window) {
+                None => {
+                    over.push(*window);
+                    let Some(reason) = ending.reason else {
+                        continue;
+                    };
+                    look.gone.insert(*window, reason);
+                    let is_told = look.ended.iter().any(|ended| ended.window == *window);
+                    if let Some(ended) = &ending.ended
+                        && !is_told
+                    {
+                        look.ended.push(Task::clone(ended));
+                    }
+                }
+                Some(task) if task.run == ending.task.run => {
+                    if !task.is_alive() && ending.task.is_alive() {
+                        ending.ended = Some(Arc::clone(task));
+                        let before = last.and_then(|last| last.tasks.get(window));
+                        let before = before.filter(|before| before.is_alive());
+                        let screen = task.screen.clone();
+                        *task = Arc::clone(before.unwrap_or(&ending.task));
+                        if task.screen != screen {
+                            Arc::make_mut(task).screen = screen;
+                        }
+                    } else if !task.is_alive() {
+                        ending.ended = Some(Arc::clone(task));
+                    }
+                    if task.ending != ending.reason {
+                        Arc::make_mut(task).ending = ending.reason;
+                    }
+                }
+                // The next run.
+                Some(_) => {
+                    over.push(*window);
+                    let Some(ended) = &ending.ended else { continue };
+                    if ending.reason.is_none()
+                        && let Some(pid) = ending.task.pid
+                    {
+                        look.launcher_replaced.insert(*window, pid);
+                        look.ended.push(Task::clone(ended));
+                    }
+                }
+            }
+        }
+        // What an earlier daemon had begun, and something else has finished.
+        for (window, before) in last.into_iter().flat_map(|last| &last.tasks) {
+            if let Some(reason) = before.ending
+                && !look.tasks.contains_key(window)
+            {
+                look.gone.entry(*window).or_insert(reason);
+            }
+        }
+        for window in over {
+            if let Some(ending) = self.runs.remove(&window) {
+                self.settle(window, ending.ended, None);
+            }
+        }
+    }
+
+    /// Notes that the run in this window has ended, or why it cannot be.
+    pub(super) fn settle(
+        &mut self,
+        window: WindowId,
+        ended: Option<Arc<Task>>,
+        failure: Option<&str>,
+    ) {
+        for order in &mut self.orders {
+            if !order.open.remove(&window) {
+                continue;
+            }
+            match failure {
+                Some(failure) => order.failed.push(failure.to_owned()),
+                None => order
+                    .ended
+                    .extend(ended.clone().map(|ended| (window, ended))),
+            }
+        }
+    }
+
+    /// Whether a command that waits for this window needs it as it is.
+    pub(super) fn is_window_kept(&self, window: WindowId) -> bool {
+        let mut orders = self.orders.iter();
+        orders.any(|order| {
+            order.then.keeps_windows() && order.tasks.iter().any(|task| task.window == window)
+        })
+    }
+}
