@@ -28,6 +28,7 @@ task() { "$program" "$@"; }
 # Each gets the file for the answers and the pause between the questions.
 mkdir "$world/asks"
 bash_program() {
+    # shellcheck disable=SC2016 # for the task's shell to expand
     printf 'ask() { read %s -p "$1" a; echo "$a" >>"$2"; }\nask "OK? [y/N] " "$1"; sleep "$2"; ask "Wipe? [y/N] " "$1"; sleep 1000\n' \
         "$2" >"$world/asks/$1"
 }
