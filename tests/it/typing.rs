@@ -143,7 +143,8 @@ fn a_question_takes_one_answer() {
             let late = send(&world, &name, &ok, "y");
             assert_eq!(late.code, 1, "{read}: {late}");
             assert!(late.err.contains("asks something else:"), "{late}");
-            let explained = world.task(["explain", &name, "--json"]).json();
+            let explained = world.task(["explain", &name, "--json"]);
+            let explained: serde_json::Value = serde_json::from_str(explained.ok()).unwrap();
             let prompt = explained["prompt"].as_str().unwrap().to_owned();
             let wipe = [&["--if-prompt", &prompt], enter].concat();
             send(&world, &name, &wipe, "n").ok();
