@@ -283,21 +283,21 @@ mod tests {
         }
     }
 
-    /// Judges a question that was reported in the first call, at these times in milliseconds.
-    /// When it was examined, in milliseconds; what the terminal showed; and what follows.
-    type Examined = (u64, (TtyUse, bool), Option<ReadCall>, Readiness);
+    /// An examination after so many milliseconds, what it finds, and what follows.
+    type Step = (u64, (TtyUse, bool), Option<ReadCall>, Readiness);
 
+    /// Judges a question that was reported in the first call.
     #[track_caller]
     fn check(
         answered: Option<(Option<ReadCall>, u64, Millis)>,
         has_unread_input: bool,
-        expected: &[Examined],
+        steps: &[Step],
     ) {
         let reads = evidence(TtyUse::Reading, true);
         let explanation = reported(&reads, call(1, 5, Some(10)));
         let began = Instant::now();
         let mut examinations = Examinations::new(began);
-        for (at, (reader, canonical), read, expected) in expected {
+        for (at, (reader, canonical), read, expected) in steps {
             let terminal = evidence(*reader, *canonical);
             let moment = Moment {
                 asked: asked(*read, 3),

@@ -172,19 +172,18 @@ pub(crate) async fn type_into_task(
         let view = PaneView::read(connection, pane).await?;
         let tty = Path::new(&view.tty);
         let terminal = task.pid.and_then(|pid| process::terminal(pid, tty));
-        check_visibility(&request, terminal.as_ref(), task)?;
         let asked = AskedQuestion {
             pid: task.pid.unwrap_or_default(),
             read: terminal.as_ref().and_then(|terminal| terminal.read),
             screen: view.digest(),
         };
-        let mut shown = None;
+        // The prompt may have changed, or may change before the answer is typed.
+        let shown = judged.and_then(|explanation| view.find(place_of(explanation, task)?));
+        if judged.is_some() && shown.is_none() {
+            return Err(changed(label(), &view));
+        }
+        check_visibility(&request, terminal.as_ref(), task)?;
         if let Some(explanation) = judged {
-            // The prompt may have changed, or may change before the answer is typed.
-            shown = place_of(explanation, task).and_then(|place| view.find(place));
-            if shown.is_none() {
-                return Err(changed(label(), &view));
-            }
             let moment = Moment {
                 asked,
                 terminal: terminal.as_ref(),

@@ -357,7 +357,7 @@ fn a_program_that_is_not_tmux_starts_nothing() {
     let output = world.task(["--tmux", "/no/such/tmux", "ls"]);
     output.fails(
         1,
-        "tmux-task: ls: could not start `/no/such/tmux`: No such file or directory (os error 2)\n\
+        "tmux-task: ls: could not start `/no/such/tmux`: No such file or directory\n\
          hint: install tmux 3.2 or newer, or name it with --tmux or $TMUX_TASK_TMUX",
     );
 }
