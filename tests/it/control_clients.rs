@@ -216,7 +216,11 @@ fn a_client_that_loses_its_connection_says_nothing_about_the_server() {
     for name in ["api", "web"] {
         world.run(name, "exec sleep 100000");
     }
-    world.until_deliveries(2);
+    world.until("both starts are delivered", |records| {
+        let delivered = records.iter().filter(|record| record["kind"] == "notice");
+        let events = delivered.filter_map(|record| record["events"].as_array());
+        events.map(Vec::len).sum::<usize>() == 2
+    });
     let before = world.records().len();
     let clients = control_clients(&world);
     losing.enable();

@@ -185,10 +185,19 @@ fn ends_in_journal(journal: &[String]) -> Vec<String> {
     journal.iter().filter_map(end).collect()
 }
 
+/// Whether a run was ended for the next one in its slot. A daemon that was killed after that, and before
+/// the launch, has not noted what it was for: the next one tells the end, with the code of the stop
+/// signal, which no task of the storm has otherwise.
+fn is_replaced(event: &Value) -> bool {
+    let task = &event["task"];
+    let is_stopped = task["exitCode"] == 143 || task["exitSignal"] == "SIGTERM";
+    event["type"] == "exited" && (event["reason"] == "replaced" || is_stopped)
+}
+
 fn ends_in_feed(events: &[&Value]) -> Vec<String> {
     let ended = events
         .iter()
-        .filter(|event| event["type"] == "exited" && event["reason"] != "replaced");
+        .filter(|event| event["type"] == "exited" && !is_replaced(event));
     let end = |event: &&&Value| {
         let task = &event["task"];
         match task["exitSignal"].as_str() {
@@ -279,7 +288,7 @@ fn compare(journal: &[String], events: &[&Value]) -> Vec<String> {
         }
         if deeds == ["began"] {
             let replaced = of_type("exited")
-                .filter(|event| event["reason"] == "replaced")
+                .filter(|event| is_replaced(event))
                 .filter(|event| has_token(&event["task"]["currentCommand"], token))
                 .count();
             let counts = (n_of("started"), replaced + n_of("disappeared"));
