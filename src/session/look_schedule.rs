@@ -47,7 +47,7 @@ const URGENT_PART_PAUSE: Duration = Duration::from_millis(1);
 const PUT_OFF: Duration = Duration::from_secs(2);
 
 /// The maximum delay of safety looks while there are dead panes.
-const WITH_DEAD: Duration = Duration::from_secs(10);
+const WITH_DEAD: Duration = Duration::from_secs(16);
 
 /// Where changes are not reported: the delay after a change, and the maximum delay.
 const UNREPORTED: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
