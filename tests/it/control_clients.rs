@@ -225,7 +225,8 @@ fn a_client_that_loses_its_connection_says_nothing_about_the_server() {
     let clients = control_clients(&world);
     losing.enable();
     for client in &clients {
-        kill_process(*client, Signal::TERM).unwrap();
+        // The daemon may have let the other ones go already.
+        kill_process(*client, Signal::TERM).unwrap_or_default();
     }
     losing.disable_after_some(&world);
     let attached = || {

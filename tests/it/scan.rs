@@ -446,10 +446,13 @@ fn its_own_session_is_no_other_one_though_it_came_meanwhile() {
     let records = world.until("its end", |records| {
         records.iter().any(|record| record["type"] == "exited")
     });
-    assert_eq!(story(&records)[0], "exited api 3");
+    // The daemon may have seen it run.
+    assert!(story(&records).contains(&"exited api 3".to_owned()));
     assert_eq!(sessions(&world), ["work"]);
     let records = world.finish();
-    assert_eq!(deliveries(&records).len(), 1);
+    let follow_ups = deliveries(&records).into_iter();
+    let follow_ups = follow_ups.filter(|record| record["kind"] == "followUp");
+    assert_eq!(follow_ups.count(), 1);
 }
 
 /// Otherwise every daemon that starts keeps the server busy for longer the more sessions there are.
