@@ -7,7 +7,8 @@ use super::context::Context;
 use super::ending::watched;
 use super::failure::{Failure, OrFail};
 use super::{confirm, output, prune_state};
-use crate::ops::{self, Caller, EndWatch, StopChoice};
+use crate::model::StopChoice;
+use crate::ops::{self, Caller, EndWatch};
 use crate::wire::EndedTask;
 
 pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Failure> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::failure::{Failure, Kind};
 use super::{output, wait};
 use crate::client::Client;
-use crate::model::Signal;
+use crate::model::{Signal, whole_millis};
 use crate::ops::{self, Caller};
 use crate::tmux::Gate;
 use crate::wire::{LaunchedRun, OutcomeName, Reason, WaitRequest, WaitResult};
@@ -40,7 +40,7 @@ impl Until {
         let owner = Caller::of_environment().owner;
         let request = WaitRequest {
             stops: self.stops,
-            timeout_ms: timeout.map(wait::in_ms),
+            timeout_ms: timeout.map(whole_millis),
             through_prompts: self.through_prompts,
             tail: Some(tail),
             ..ops::wait_of_launch(launched, self.texts, owner, gate.is_some())

@@ -9,9 +9,10 @@ use super::ending::watched;
 use super::failure::{Failure, Kind, OrFail};
 use super::kill::DoneTo;
 use super::{after, kill, output};
+use crate::model::StopChoice;
 use crate::ops::{
     self, BringUpFailure, BringUpNews, BringUpOptions, BringUpResult, Caller, EarlierRun, EndWatch,
-    FileTaskRun, OpsError, Readiness, StopChoice, TaskRun, WindowsDown,
+    FileTaskRun, OpsError, Readiness, TaskRun, WindowsDown,
 };
 
 /// The result for one task, in JSON.

@@ -12,7 +12,7 @@ use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use crate::client::Client;
-use crate::model::{AnswerBy, limit_words};
+use crate::model::{AnswerBy, limit_words, whole_millis};
 use crate::ops::{self, Caller, OpsError, Session};
 use crate::wire::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
 
@@ -166,7 +166,7 @@ fn request(args: &Wait, name: &str) -> WaitRequest {
         stops: args.stop.clone(),
         regex: args.matching.regex,
         ignore_case: args.matching.ignore_case,
-        timeout_ms: args.timeout.map(in_ms),
+        timeout_ms: args.timeout.map(whole_millis),
         since: args.since.clone(),
         through_prompts: args.through_prompts,
         tail: Some(args.tail),
@@ -189,15 +189,10 @@ fn conditions(args: &Wait) -> Vec<ConditionFields> {
     if args.input {
         conditions.push(ConditionFields::Input);
     }
-    conditions.extend(
-        args.idle
-            .map(|idle| ConditionFields::Idle { ms: in_ms(idle) }),
-    );
+    conditions.extend(args.idle.map(|idle| ConditionFields::Idle {
+        ms: whole_millis(idle),
+    }));
     conditions
-}
-
-pub(super) fn in_ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Waits for a task. An interrupt does not affect the task.

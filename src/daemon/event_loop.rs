@@ -23,9 +23,9 @@ use super::sinks::Sinks;
 use super::succession::{self, Usage};
 use super::timer::Timer;
 use crate::clock::now;
-use crate::model::{Body, EventKind, Level, Millis, Now, WindowId};
+use crate::model::{Body, EventKind, Level, Millis, Now, WindowId, whole_millis};
 use crate::paths::Paths;
-use crate::process::{EndOrder, EndReport, RunEnder};
+use crate::process::{EndReport, RunEnder};
 use crate::session::{Effect, Input, RequestId, Session, StoreState};
 use crate::store::{Archiver, BegunRun, StoreGone, UsualDuration};
 use crate::tmux::Traffic;
@@ -368,21 +368,9 @@ impl EventLoop {
         match effect {
             Effect::Run(job) => self.link.run(job),
             Effect::Follow(panes) => self.link.follow(panes),
-            Effect::EndRun {
-                window,
-                leader,
-                is_over,
-                plan,
-                is_asked,
-            } => {
-                tracing::debug!(%window, leader, is_over, ?plan, "ending a run");
-                self.ender.end(EndOrder {
-                    window,
-                    leader,
-                    is_over,
-                    plan,
-                    is_asked,
-                });
+            Effect::EndRun(order) => {
+                tracing::debug!(?order, "ending a run");
+                self.ender.end(order);
             }
             Effect::Waiting(windows) => self.link.set_waiting(windows),
             Effect::Nudge(life) => Link::nudge(&life),
@@ -635,9 +623,9 @@ impl EventLoop {
                 safety_looks: counts.safety_looks,
                 skipped_looks: counts.skipped_looks,
                 unchanged_looks: counts.unchanged_looks,
-                tmux_ms: millis(self.traffic.awaited),
+                tmux_ms: whole_millis(self.traffic.awaited),
                 tmux_bytes: self.traffic.bytes,
-                slowest_answer_ms: millis(self.slowest_answer),
+                slowest_answer_ms: whole_millis(self.slowest_answer),
             },
             running: tasks.running,
             waiting: tasks.waiting,
@@ -716,10 +704,6 @@ impl EventLoop {
             tracing::warn!("the disk does not answer: the last records may not be on it");
         }
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Returns what a record is called in the log.

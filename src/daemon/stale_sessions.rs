@@ -210,7 +210,7 @@ impl SessionCleaner {
         let Ok(paths) = ownership::paths_of(server, &resolved.start_name) else {
             return Ok(None);
         };
-        // The time is read anew: the end of a run can be known no better than by the look at it.
+        // The time is read here again: the end of a run can be known no better than by the look at it.
         let is_unused =
             |usage: &SessionUsage| usage.is_unused_for(after, SystemTime::now(), now().wall);
         // Most sessions are in use by their files, which are cheaper to read than their tasks.

@@ -193,6 +193,7 @@ pub(crate) async fn type_into_task(
             match examinations.judge(explanation, &moment, Instant::now()) {
                 Readiness::Ready => {}
                 Readiness::Doubtful => {
+                    // The kernel reports neither a new read call nor that input was read.
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
@@ -213,7 +214,8 @@ pub(crate) async fn type_into_task(
             TypingResult::Changed if examinations.are_over(Instant::now()) => {
                 return Err(changed(label(), &view));
             }
-            // The next view shows what is there instead.
+            // The next view shows what is there instead. The pause bounds how often a screen is looked at
+            // that changes all the time.
             TypingResult::Changed => tokio::time::sleep(PAUSE).await,
             TypingResult::InputOff => {
                 let task = label();

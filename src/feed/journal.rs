@@ -69,7 +69,7 @@ impl Journal {
                 .and_then(|()| file.sync_all())
                 .map_err(failed("repair"))?;
         }
-        // A daemon that was killed may have written what it did not sync: nobody is told of it before
+        // A daemon that was killed may have written what it did not sync: nobody is sent it before
         // it is on the disk.
         if end > 0 {
             file.sync_data().map_err(failed("sync"))?;

@@ -7,8 +7,8 @@ use tokio::time::timeout;
 use super::answer::{Answer, short};
 use super::call::{Call, within_time};
 use crate::clock;
-use crate::model::Millis;
-use crate::ops::{self, EndWatch, Session, StopChoice};
+use crate::model::{Millis, StopChoice};
+use crate::ops::{self, EndWatch, Session};
 use crate::wire::{EndedTask, LsTask, LsView, TaskStateName};
 
 /// The maximum number of tasks in a list.

@@ -9,7 +9,7 @@ use super::answer::{Answer, line, short};
 use super::arguments::WaitFor;
 use super::call::{Call, Limit, within_time};
 use crate::client::Client;
-use crate::model::{AnswerBy, Millis};
+use crate::model::{AnswerBy, Millis, whole_millis};
 use crate::ops::{self, OpsError, Session, SessionChoice};
 use crate::wire::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
 
@@ -190,7 +190,7 @@ impl TaskWait {
         begun: impl FnOnce() + 'static,
     ) -> Self {
         let request = WaitRequest {
-            timeout_ms: limit.time().map(in_ms),
+            timeout_ms: limit.time().map(whole_millis),
             // One more shows that there are earlier ones.
             tail: Some(TAIL + 1),
             ..request
@@ -269,14 +269,10 @@ fn conditions(arguments: &WaitFor) -> Vec<ConditionFields> {
         conditions.push(ConditionFields::Input);
     }
     let idle = arguments.idle_seconds.map(|idle| ConditionFields::Idle {
-        ms: in_ms(idle.to_duration()),
+        ms: whole_millis(idle.to_duration()),
     });
     conditions.extend(idle);
     conditions
-}
-
-fn in_ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Returns the lines of a result: how the wait ended, the last output, and how to continue.

@@ -52,6 +52,13 @@ impl AgeClock {
     }
 }
 
+/// Returns a duration in whole milliseconds, as programs exchange it; the largest number if it is
+/// longer.
+#[must_use]
+pub fn whole_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Returns a duration in its largest unit.
 #[must_use]
 pub fn age(millis: Millis) -> String {

@@ -46,6 +46,15 @@ impl StopSettings {
     }
 }
 
+/// What a command that ends runs asks for instead of what is set for them.
+#[derive(Debug, Clone, Default)]
+pub struct StopChoice {
+    /// The signal that asks them to end.
+    pub signal: Option<Signal>,
+    /// How long they have before `SIGKILL`.
+    pub grace: Option<Duration>,
+}
+
 /// How a run is ended: every value is decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopPlan {
@@ -61,15 +70,14 @@ impl StopPlan {
     /// The time that a run has to end unless something else is set.
     pub const GRACE: Duration = Duration::from_secs(10);
 
-    /// Returns the plan for a task: what its launch has set, else these defaults.
+    /// Returns the plan for a task: what the command asks for, else what its launch has set, else these
+    /// defaults.
     #[must_use]
-    pub fn of(settings: &StopSettings, defaults: &Self) -> Self {
+    pub fn of(settings: &StopSettings, choice: &StopChoice, defaults: &Self) -> Self {
+        let signal = choice.signal.as_ref().or(settings.signal.as_ref());
         Self {
-            signal: settings
-                .signal
-                .clone()
-                .unwrap_or_else(|| defaults.signal.clone()),
-            grace: settings.grace.unwrap_or(defaults.grace),
+            signal: signal.unwrap_or(&defaults.signal).clone(),
+            grace: choice.grace.or(settings.grace).unwrap_or(defaults.grace),
             parent_only: settings.parent_only || defaults.parent_only,
         }
     }
@@ -81,31 +89,6 @@ impl Default for StopPlan {
             signal: Signal::from_number(15),
             grace: Self::GRACE,
             parent_only: false,
-        }
-    }
-}
-
-/// A process that is left of a run that was to be ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftProcess {
-    /// Its process id.
-    pub pid: u32,
-    /// The program's name.
-    pub name: String,
-    /// Whether it may not be signalled: it is another user's.
-    pub is_anothers: bool,
-}
-
-impl LeftProcess {
-    /// Returns it in words: `postgres (pid 71)`.
-    #[must_use]
-    pub fn words(&self) -> String {
-        let name = &self.name;
-        let pid = self.pid;
-        if self.is_anothers {
-            format!("{name} (pid {pid}, another user's)")
-        } else {
-            format!("{name} (pid {pid})")
         }
     }
 }

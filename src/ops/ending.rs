@@ -11,24 +11,9 @@ use super::error::OpsError;
 use super::lookup;
 use super::session::Session;
 use crate::config;
-use crate::model::{LeftProcess, Ordered as _, Signal, StopPlan, Task, WindowId};
-use crate::process::{EndOrder, EndReport, RunEnder};
+use crate::model::{EndOrder, LeftProcess, Ordered as _, StopChoice, StopPlan, Task, WindowId};
+use crate::process::{EndReport, RunEnder};
 use crate::wire::{EndingRun, Request, Response};
-
-/// What a command asks for instead of what is set for tasks.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct StopChoice {
-    pub(crate) signal: Option<Signal>,
-    pub(crate) grace: Option<Duration>,
-}
-
-impl StopChoice {
-    /// Returns the grace time as it is sent to a daemon.
-    pub(super) fn grace_ms(&self) -> Option<u64> {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        self.grace.map(millis)
-    }
-}
 
 /// Follows how a command ends runs, and kills them at once where that is asked for.
 #[derive(Debug, Default)]
@@ -77,24 +62,12 @@ impl EndWatch {
     ) -> BTreeMap<WindowId, String> {
         let defaults = config::load(&lookup).map(|config| config.stop.plan());
         let defaults = defaults.unwrap_or_default();
-        let order = |task: &Arc<Task>, leader| {
-            let plan = StopPlan::of(&task.stop, &defaults);
-            EndOrder {
-                window: task.window,
-                leader,
-                is_over: !task.is_alive(),
-                plan: StopPlan {
-                    signal: choice.signal.clone().unwrap_or(plan.signal),
-                    grace: choice.grace.unwrap_or(plan.grace),
-                    parent_only: plan.parent_only,
-                },
-                // A daemon had begun to end it, and was killed.
-                is_asked: task.ending.is_some(),
-            }
-        };
-        let orders = tasks
-            .iter()
-            .filter_map(|task| Some((task.window, order(task, task.pid?))));
+        let orders = tasks.iter().filter_map(|task| {
+            let plan = StopPlan::of(&task.stop, choice, &defaults);
+            // What is marked, a daemon had begun to end, and was killed.
+            let order = EndOrder::of(task, plan, task.ending.is_some())?;
+            Some((task.window, order))
+        });
         let mut open: BTreeMap<WindowId, EndOrder> = orders.into_map();
         let running = tasks.iter().filter(|task| open.contains_key(&task.window));
         self.alone.replace(
@@ -120,7 +93,7 @@ impl EndWatch {
                         open.remove(&window);
                         self.note(window, None);
                         if !left.is_empty() {
-                            failed.insert(window, words(&left));
+                            failed.insert(window, LeftProcess::still_run(&left));
                         }
                     }
                 },
@@ -146,12 +119,6 @@ impl EndWatch {
             }
         }
     }
-}
-
-fn words(left: &[LeftProcess]) -> String {
-    let names: Vec<String> = left.iter().map(LeftProcess::words).collect();
-    let s = if left.len() == 1 { "s" } else { "" };
-    format!("{} still run{s}", names.join(", "))
 }
 
 /// Returns the error for tasks that could not be ended.

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::caller::Caller;
-use super::ending::{EndWatch, StopChoice, not_ended};
+use super::ending::{EndWatch, not_ended};
 use super::error::OpsError;
 use super::session::Session;
 use crate::client::ClientError;
-use crate::model::{Ordered as _, PaneId, SessionId, Task, WindowId};
+use crate::model::{Ordered as _, PaneId, SessionId, StopChoice, Task, WindowId, whole_millis};
 use crate::session::Killer;
 use crate::tmux;
 use crate::wire::{EndedTask, Request, Response};
@@ -46,7 +46,7 @@ pub(crate) async fn kill(
         owner: caller.owner,
         by_agent: caller.is_agent,
         signal: choice.signal.as_ref().map(ToString::to_string),
-        grace_ms: choice.grace_ms(),
+        grace_ms: choice.grace.map(whole_millis),
     };
     if let Some(ended) = ask_to_end(session, &request, is_by_agent).await? {
         return Ok(ended.ended);
@@ -114,7 +114,7 @@ pub(crate) async fn kill_all(
     let owner = Caller::of_environment().owner;
     let is_by_agent = owner.is_some();
     let given = session.name.clone();
-    let grace_ms = choice.grace_ms();
+    let grace_ms = choice.grace.map(whole_millis);
     let request = Request::KillAll { owner, grace_ms };
     if let Some(ended) = ask_to_end(session, &request, is_by_agent).await? {
         return Ok(ended);

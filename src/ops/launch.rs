@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use super::ending::{EndWatch, StopChoice, not_ended};
+use super::ending::{EndWatch, not_ended};
 use super::error::OpsError;
 use super::session::{Repeatable, Session};
 use crate::client::{Client, ClientError};
 use crate::daemon::{launched_run, stored_run_numbers};
-use crate::model::Replaces;
+use crate::model::{Replaces, StopChoice};
 use crate::tmux::{self, Launch, LaunchPlan, LaunchRestarts, NewRun, PreparedLaunch, PreviousRun};
 use crate::wire::{
     DirectLaunch, LaunchedRun, Request, Response, RestartFields, RunRequest, StopFields,

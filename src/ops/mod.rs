@@ -61,7 +61,7 @@ pub(crate) use daemon::{daemon_status, stop_daemon};
 pub(crate) use doctor::{
     Behind, Check, EndsWith, Finding, OnPath, Severity, Subject, Survivor, examine,
 };
-pub(crate) use ending::{EndWatch, StopChoice};
+pub(crate) use ending::EndWatch;
 pub(crate) use error::{APPLY_CONFIG, ErrorKind, OpsError, STOP_OLDER_DAEMON};
 #[cfg(feature = "mcp")]
 pub(crate) use events::{EventQuery, Events, FeedEvent, end_of_events, next_events};

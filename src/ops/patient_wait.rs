@@ -8,6 +8,7 @@ use super::error::OpsError;
 use super::lost_daemons::LostDaemons;
 use super::wait::wait;
 use crate::client::Client;
+use crate::model::whole_millis;
 use crate::wire::{ConditionFields, NextRestart, OutcomeName, WaitRequest, WaitResult};
 
 /// How long a restart that is due may take until its run is there. Asked again, it says so.
@@ -76,9 +77,7 @@ impl<'a> PatientWait<'a> {
             conditions.push(news);
             let asked = WaitRequest {
                 conditions,
-                timeout_ms: self
-                    .left()
-                    .map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
+                timeout_ms: self.left().map(whole_millis),
                 through_prompts: true,
                 tail: Some(self.tail),
                 says_when_it_begins: request.says_when_it_begins && begun.is_some(),

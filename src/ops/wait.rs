@@ -6,6 +6,7 @@ use super::error::OpsError;
 use super::list::find;
 use super::session::{Repeatable, Session};
 use crate::client::{Client, ClientError};
+use crate::model::whole_millis;
 use crate::terminal::Pattern;
 use crate::tmux;
 use crate::wire::{
@@ -122,7 +123,7 @@ pub(crate) async fn wait_for_channel(
     let mut result = WaitResult::new(outcome);
     // Also when the server has ended.
     result.condition = (outcome != OutcomeName::Timeout).then(|| CHANNEL.to_owned());
-    result.elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    result.elapsed_ms = whole_millis(began.elapsed());
     Ok(result)
 }
 

@@ -7,10 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep_until, timeout};
 
 use super::effect::{ActionReport, Effect};
-use crate::model::{text, with_causes};
-use crate::ops::{
-    self, Attachment, Caller, EndWatch, LaunchWait, OpsError, RunOptions, Session, StopChoice,
-};
+use crate::model::{StopChoice, text, with_causes};
+use crate::ops::{self, Attachment, Caller, EndWatch, LaunchWait, OpsError, RunOptions, Session};
 
 /// How long daemon and tmux may take to answer.
 pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(10);

@@ -32,7 +32,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 
 pub(crate) use ancestors::{ancestor_named, is_our_program, parent};
-pub(crate) use ending::{EndOrder, EndReport, RunEnder};
+pub(crate) use ending::{EndReport, RunEnder};
 pub(crate) use evidence::{TtyExamination, examine, has_unread_input, terminal};
 pub(crate) use exit_watch::{ExitWatch, ProcessExit};
 pub(crate) use resources::{control_group_of, descriptors_of};

@@ -8,12 +8,12 @@ use super::effect::{Effect, LookOrder, Scope};
 use super::ending_runs::Then;
 use super::endings::{fields_of, label, list_of_tasks, plural};
 use super::input::{JobOutcome, RequestId};
-use super::killer::{Killer, StopChoice};
+use super::killer::Killer;
 use super::log_entry::{LogEntry, WRONG_OUTCOME};
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command, Search};
 use crate::engine::ExpectedWait;
-use crate::model::{Level, Life, Now, Screen, StopSettings, Task, WindowId};
+use crate::model::{Level, Life, Now, Screen, StopChoice, StopSettings, Task, WindowId};
 use crate::terminal::Pattern;
 use crate::wire::{
     DirectLaunch, EndedTask, Refusal, RefusalKind, ReplacedRun, Request, Response, RunRequest,

@@ -7,7 +7,7 @@ use super::input::RequestId;
 use super::log_entry::LogEntry;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
 use crate::model::{
-    Bookmark, GoneReason, PaneId, Record, Seq, SessionLife, Snapshot, StatusCounts, StopPlan, Task,
+    Bookmark, EndOrder, GoneReason, PaneId, Record, Seq, SessionLife, Snapshot, StatusCounts, Task,
     TaskBoard, WindowId,
 };
 use crate::terminal::Pattern;
@@ -22,18 +22,9 @@ pub(crate) enum Effect {
     Run(Job),
     /// Follow the output of exactly these panes from here on. Others that send output are paused.
     Follow(BTreeSet<PaneId>),
-    /// End the processes of this window's run. The result is an input. A later order with a shorter
+    /// End the processes of this run. The result is an input. A later order with a shorter
     /// grace time shortens that.
-    EndRun {
-        window: WindowId,
-        /// The process that tmux started in its pane.
-        leader: u32,
-        /// Whether that process has ended.
-        is_over: bool,
-        plan: StopPlan,
-        /// Whether the signal has been sent already.
-        is_asked: bool,
-    },
+    EndRun(EndOrder),
     /// Exactly these tasks are reported as waiting: their terminals are examined more often.
     Waiting(BTreeSet<WindowId>),
     /// Make tmux collect children that have ended.

@@ -47,7 +47,7 @@ impl Then {
 #[derive(Debug, Default)]
 pub(super) struct Endings {
     pub(super) runs: BTreeMap<WindowId, Ending>,
-    pub(super) orders: Vec<EndOrder>,
+    pub(super) orders: Vec<WaitingCommand>,
     /// The names whose slots are being launched into, and for which request.
     pub(super) launching: BTreeMap<String, RequestId>,
     /// Launches that wait for another one into the same slot, oldest first.
@@ -91,7 +91,7 @@ pub(super) enum Stage {
 
 /// A command that waits for runs to end.
 #[derive(Debug)]
-pub(super) struct EndOrder {
+pub(super) struct WaitingCommand {
     /// All of its tasks.
     pub(super) tasks: Vec<Arc<Task>>,
     /// Those that have not ended.
@@ -128,8 +128,8 @@ impl Endings {
             .min()
     }
 
-    /// Keeps from a look what is not told of runs that are being ended: they count as alive until their
-    /// window is gone or has another run. `last` is the last look.
+    /// Takes out of a look what is not reported yet of runs that are being ended: they count as alive
+    /// until their window is gone or has another run. `last` is the last look.
     pub(super) fn hold(&mut self, look: &mut Snapshot, last: Option<&Snapshot>) {
         let mut over = Vec::new();
         for (window, ending) in &mut self.runs {

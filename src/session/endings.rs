@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::effect::{Effect, LookOrder};
-use super::ending_runs::{EndOrder, Ending, Stage, Then, TimeLimit};
+use super::ending_runs::{Ending, Stage, Then, TimeLimit, WaitingCommand};
 use super::input::RequestId;
-use super::killer::StopChoice;
 use super::machine::Session;
 use super::queue_items::Command;
-use crate::model::{GoneReason, LeftProcess, Level, Now, Snapshot, StopPlan, Task, WindowId};
+use crate::model::{
+    EndOrder, GoneReason, LeftProcess, Level, Now, Snapshot, StopChoice, StopPlan, Task, WindowId,
+};
 use crate::wire::{EndedTask, EndingRun, Refusal, RefusalKind, Response, RunRequest};
 
 /// How long tmux may take to report that a run's process has ended. After that its window is closed
@@ -76,7 +77,7 @@ impl Session {
             self.jobs.push_command(Command::Mark(marks));
         }
         let open = tasks.iter().map(|task| task.window).collect();
-        self.endings.orders.push(EndOrder {
+        self.endings.orders.push(WaitingCommand {
             tasks,
             open,
             failed: Vec::new(),
@@ -154,15 +155,7 @@ impl Session {
                 return self.proceed_with_endings(now);
             }
         } else {
-            let names: Vec<String> = left.iter().map(LeftProcess::words).collect();
-            let task = Arc::clone(&ending.task);
-            let failure = format!(
-                "{} ({}): {} still run{}",
-                task.window,
-                task.name,
-                names.join(", "),
-                if left.len() == 1 { "s" } else { "" }
-            );
+            let failure = format!("{}: {}", label(&ending.task), LeftProcess::still_run(left));
             self.ending_failed(window, &failure);
         }
         self.order(LookOrder::of([window]));
@@ -254,16 +247,16 @@ impl Session {
             self.jobs.archive_first(of_closing);
             self.jobs.push_command(Command::Close(closing));
         }
-        let is_done = |order: &mut EndOrder| order.open.is_empty();
-        let done: Vec<EndOrder> = self.endings.orders.extract_if(.., is_done).collect();
+        let is_done = |order: &mut WaitingCommand| order.open.is_empty();
+        let done: Vec<WaitingCommand> = self.endings.orders.extract_if(.., is_done).collect();
         for order in done {
             self.runs_ended(order, now);
         }
     }
 
     /// Does what follows when the runs of a command have ended.
-    fn runs_ended(&mut self, order: EndOrder, now: Now) {
-        let EndOrder {
+    fn runs_ended(&mut self, order: WaitingCommand, now: Now) {
+        let WaitingCommand {
             tasks,
             failed,
             ended,
@@ -517,24 +510,12 @@ impl Session {
     }
 
     fn plan_of(&self, task: &Task, choice: &StopChoice) -> StopPlan {
-        let plan = StopPlan::of(&task.stop, &self.stop_defaults);
-        StopPlan {
-            signal: choice.signal.clone().unwrap_or(plan.signal),
-            grace: choice.grace.unwrap_or(plan.grace),
-            parent_only: plan.parent_only,
-        }
+        StopPlan::of(&task.stop, choice, &self.stop_defaults)
     }
 
     fn stop_processes(&mut self, task: &Task, plan: StopPlan, is_asked: bool) {
-        if let Some(leader) = task.pid {
-            self.effects.push(Effect::EndRun {
-                window: task.window,
-                leader,
-                is_over: !task.is_alive(),
-                plan,
-                is_asked,
-            });
-        }
+        let order = EndOrder::of(task, plan, is_asked);
+        self.effects.extend(order.map(Effect::EndRun));
     }
 }
 

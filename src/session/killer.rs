@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::model::{GoneReason, Ordered as _, Signal, Task, WindowId};
+use crate::model::{GoneReason, Ordered as _, Task, WindowId};
 
 /// Who gives a command that ends tasks.
 #[derive(Debug, Clone)]
@@ -13,13 +12,6 @@ pub(crate) struct Killer {
     pub(crate) owner: Option<String>,
     /// Whether it is an agent. A caller with an owner always is one.
     pub(crate) is_agent: bool,
-}
-
-/// What a command asks for instead of what is set for a task.
-#[derive(Debug, Clone, Default)]
-pub(super) struct StopChoice {
-    pub(super) signal: Option<Signal>,
-    pub(super) grace: Option<Duration>,
 }
 
 impl Killer {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::restart_job::EnvironmentCleanup;
-use crate::model::{Now, Snapshot, Task, TaskRestarts, WindowId};
+use crate::model::{Now, Snapshot, Task, TaskRestarts, WindowId, whole_millis};
 use crate::restarts::{Restart, restart_of};
 use crate::wire::NextRestart;
 
@@ -86,7 +86,7 @@ impl PendingRestarts {
         };
         let Restart { number, limit, .. } = pending.restart;
         Some(NextRestart {
-            in_ms: u64::try_from(still.as_millis()).unwrap_or(u64::MAX),
+            in_ms: whole_millis(still),
             number,
             limit,
         })

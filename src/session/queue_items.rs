@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::effect::{Job, LookOrder, RowsToRead};
 use super::input::RequestId;
-use super::killer::{Killer, StopChoice};
+use super::killer::Killer;
 use super::listeners::EndedWait;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
 use super::wait_entry::Entry;
-use crate::model::{GoneReason, PaneId, Task, WindowId};
+use crate::model::{GoneReason, PaneId, StopChoice, Task, WindowId};
 use crate::terminal::Pattern;
 use crate::wire::{
     Explanation, LogRequest, Request, Response, RunRequest, SearchMatch, SendRequest,

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::effect::{Effect, LookOrder, Refresh, Scope};
 use super::input::RequestId;
-use super::killer::{Killer, StopChoice};
+use super::killer::Killer;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command};
-use crate::model::{NameError, Now, Signal, Snapshot, Task, WindowId};
+use crate::model::{NameError, Now, Signal, Snapshot, StopChoice, Task, WindowId};
 use crate::wire::{Refusal, RefusalKind, Request, Response, SendRequest, TaskFields};
 
 /// Up to this many windows, a list includes also changes that are never reported: an option was

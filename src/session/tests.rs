@@ -134,16 +134,11 @@ impl Driver {
                     self.followed = panes;
                     continue;
                 }
-                Effect::EndRun {
-                    window,
-                    leader,
-                    is_over,
-                    plan,
-                    is_asked,
-                } => {
-                    let over = if is_over { " over" } else { "" };
-                    let asked = if is_asked { " asked" } else { "" };
-                    let (signal, grace) = (plan.signal, plan.grace);
+                Effect::EndRun(order) => {
+                    let over = if order.is_over { " over" } else { "" };
+                    let asked = if order.is_asked { " asked" } else { "" };
+                    let (window, leader) = (order.window, order.leader);
+                    let StopPlan { signal, grace, .. } = order.plan;
                     format!("end {window} {leader} {signal} {grace:?}{over}{asked}")
                 }
                 Effect::Waiting(windows) => format!("waiting {}", list(&windows)),

@@ -2,7 +2,7 @@
 
 use super::listeners::EndedWait;
 use crate::engine::{ReturnCause, WaitReturn};
-use crate::model::{Exit, Now, text};
+use crate::model::{Exit, Now, text, whole_millis};
 use crate::terminal::PaneOutput;
 use crate::wait::{Cursor, WaitOutcome};
 use crate::wire::{OutcomeName, Reason, WaitResult};
@@ -69,7 +69,7 @@ pub(super) fn result(
     result.matched_at_entry = active.matched_at_entry;
     result.saw_new_output = active.wait.saw_output();
     let elapsed = now.mono.saturating_duration_since(active.began);
-    result.elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+    result.elapsed_ms = whole_millis(elapsed);
     if let Some((cursor, output)) = end {
         result.tail = last_lines(output, active.tail);
         result.alternate_on = Some(output.is_alternate);

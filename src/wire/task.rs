@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{
     CursorPosition, Exit, Life, Millis, PaneId, RestartPolicy, RunEnd, Screen, Signal,
-    StopSettings, Task, TaskRestarts, WindowId, text,
+    StopSettings, Task, TaskRestarts, WindowId, text, whole_millis,
 };
 
 use super::reason::Reason;
@@ -126,7 +126,7 @@ impl From<&TaskRestarts> for RestartFields {
         let RestartPolicy { limit, backoff } = restarts.policy;
         Self {
             limit,
-            backoff_ms: u64::try_from(backoff.as_millis()).unwrap_or(u64::MAX),
+            backoff_ms: whole_millis(backoff),
             used: restarts.used,
             token: restarts.token.clone(),
         }
@@ -170,7 +170,6 @@ impl StopFields {
     /// Returns the fields; `None` where nothing is set.
     #[must_use]
     pub fn of(settings: &StopSettings) -> Option<Self> {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let StopSettings {
             signal,
             grace,
@@ -179,9 +178,9 @@ impl StopFields {
         } = settings;
         settings.is_any_set().then(|| Self {
             signal: signal.as_ref().map(ToString::to_string),
-            grace_ms: grace.map(millis),
+            grace_ms: grace.map(whole_millis),
             parent_only: *parent_only,
-            kill_after_ms: kill_after.map(millis),
+            kill_after_ms: kill_after.map(whole_millis),
         })
     }
 }

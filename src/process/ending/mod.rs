@@ -9,7 +9,7 @@
 //! pidfds.
 
 mod members;
-mod order;
+mod report;
 #[cfg(target_os = "linux")]
 mod table;
 #[cfg(target_os = "linux")]
@@ -19,9 +19,9 @@ use std::collections::VecDeque;
 
 use tokio::sync::mpsc;
 
-pub(crate) use order::{EndOrder, EndReport};
+pub(crate) use report::EndReport;
 
-use crate::model::LeftProcess;
+use crate::model::{EndOrder, LeftProcess};
 
 /// Ends runs.
 #[derive(Debug)]

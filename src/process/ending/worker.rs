@@ -16,10 +16,10 @@ use rustix::process::{
 use tokio::sync::mpsc;
 
 use super::members::{Known, Row};
-use super::order::{EndOrder, EndReport};
+use super::report::EndReport;
 use super::table;
 use crate::model::programs::{CommandReader, command_reader};
-use crate::model::{LeftProcess, WindowId};
+use crate::model::{EndOrder, LeftProcess, WindowId};
 
 /// After this time, those who wait are told for whom.
 const TELL_AFTER: Duration = Duration::from_secs(1);
@@ -200,6 +200,7 @@ impl Worker {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
                 tracing::warn!(%error, "could not wait for processes to end");
+                // There is nothing to wait for: without a pause the loop would never rest.
                 thread::sleep(LOOK_EVERY);
             }
         }
