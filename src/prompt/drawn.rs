@@ -1,5 +1,6 @@
 //! What the rules for drawn programs share: their result, and how they read rows.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -12,11 +13,13 @@ use crate::model::{PromptKind, Screen};
 pub(super) const ROWS: usize = 24;
 
 /// What a full-screen program waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DrawnPrompt {
     pub(super) kind: PromptKind,
     /// The row that asks.
     pub(super) row: usize,
+    /// The rows of what asks, see [`super::PromptMatch::rows`].
+    pub(super) rows: Range<usize>,
     pub(super) secret: bool,
     pub(super) rule: &'static str,
 }

@@ -157,6 +157,7 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnProm
             PromptKind::Menu
         },
         row,
+        rows: row.min(first)..last + 1,
         secret: false,
         rule: "list with a marked choice",
     })
@@ -189,6 +190,7 @@ fn under_cursor(screen: &Screen) -> Option<DrawnPrompt> {
     heads_choices(&screen.rows[row]).then_some(DrawnPrompt {
         kind: PromptKind::Menu,
         row,
+        rows: row..last + 1,
         secret: false,
         rule: "list under the cursor",
     })
@@ -217,6 +219,7 @@ pub(super) fn titled(screen: &Screen, context: CursorContext) -> Option<DrawnPro
     (last == end && is_fresh && n_marked == 1 && is_title).then_some(DrawnPrompt {
         kind: PromptKind::Menu,
         row: title,
+        rows: title..last + 1,
         secret: false,
         rule: "list with a marked choice below a title",
     })

@@ -26,12 +26,14 @@ mod user_rules;
 mod words;
 mod wrapped;
 
+use std::ops::Range;
 use std::time::Duration;
 
 pub use user_rules::UserRules;
 
 use crate::model::{Foreground, Prompt, PromptKind, Screen, Task, TtyEvidence, TtyUse, text};
 use cursor_context::{CursorContext, is_blank};
+use drawn::DrawnPrompt;
 use line::Ask;
 use numbered::is_numbered;
 use wrapped::MAX_PROMPT_CHARS;
@@ -93,6 +95,9 @@ pub struct PromptMatch {
     pub prompt: Prompt,
     /// The index of its row in [`Screen::rows`]; `usize::MAX` when no row asks.
     pub row: usize,
+    /// The rows that ask: the question with its choices and its field, not what is shown beside or
+    /// below them. Empty when no row asks.
+    pub rows: Range<usize>,
     /// Whether its words ask by themselves, and not only because a program reads.
     pub is_question: bool,
     /// How long the screen must be unchanged at least.
@@ -141,8 +146,17 @@ pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, user_rules: &UserR
     let animated: fn(&Screen) -> Option<Screen> = animated::without_sign;
     let variants = variants.into_iter().chain(takes_input.then_some(animated));
     let mut others = variants.filter_map(|variant| {
-        let judgement = judge_rows(&variant(screen)?, terminal, user_rules);
-        judgement.found.is_some().then_some(judgement)
+        let variant = variant(screen)?;
+        let judgement = judge_rows(&variant, terminal, user_rules);
+        judgement.found.is_some().then(|| {
+            // Rows that are joined to the one that asks belong to it.
+            let is_joined = |row: &usize| variant.rows[*row] != screen.rows[*row];
+            judgement.with_match(|found| {
+                let above = (0..found.rows.start).rev();
+                let joined = above.take_while(is_joined).last();
+                found.rows.start = joined.unwrap_or(found.rows.start);
+            })
+        })
     });
     others.next().unwrap_or(judgement)
 }
@@ -521,7 +535,7 @@ impl Evaluation<'_> {
             && let Some(drawn) = full_screen::drawn(self.screen, self.context)
             && (drawn.kind != PromptKind::Menu || !self.is_hinted_list())
         {
-            return self.waits(Some(drawn.row), drawn.kind, drawn.secret, drawn.rule);
+            return self.waits_drawn(drawn);
         }
         let has_listener =
             || canonical.is_some() && !may_relay && !shell_prompts::has_hints(self.screen);
@@ -529,7 +543,7 @@ impl Evaluation<'_> {
             && let Some(drawn) = list::titled(self.screen, self.context)
             && has_listener()
         {
-            let judgement = self.waits(Some(drawn.row), drawn.kind, drawn.secret, drawn.rule);
+            let judgement = self.waits_drawn(drawn);
             // Programs that only print draw such lists, too.
             return judgement.with_match(|found| found.still_for = LOG_STILL);
         }
@@ -686,6 +700,7 @@ impl Evaluation<'_> {
                     secret,
                 },
                 row: row.unwrap_or(usize::MAX),
+                rows: row.map_or(0..0, |row| row..self.end_of_field(row)),
                 is_question: row.is_some(),
                 still_for: Duration::ZERO,
             }),
@@ -693,6 +708,19 @@ impl Evaluation<'_> {
             row,
             is_settled: true,
         }
+    }
+
+    fn waits_drawn(&self, drawn: DrawnPrompt) -> Judgement {
+        let judgement = self.waits(Some(drawn.row), drawn.kind, drawn.secret, drawn.rule);
+        judgement.with_match(|found| found.rows = drawn.rows)
+    }
+
+    /// Returns the row below a question and the field in which its answer would be typed.
+    fn end_of_field(&self, row: usize) -> usize {
+        let cursor = self.screen.cursor;
+        let field = cursor.and_then(|cursor| usize::try_from(cursor.y).ok());
+        let is_near = |field: &usize| (row..=row + FAR_ABOVE).contains(field);
+        field.filter(is_near).unwrap_or(row) + 1
     }
 
     /// It does not wait, and evidence says so.

@@ -830,3 +830,38 @@ fn a_mark_below_lettered_choices_asks_for_one() {
     let text = "Choose wisely...\n   a. sword\n   b. shield\n\n> ▮";
     check_kind(text, Some(PromptKind::Menu));
 }
+
+#[test]
+fn the_rows_that_ask_are_the_question_with_its_choices_and_its_field() {
+    #[track_caller]
+    fn check(text: &str, is_alternate: bool, terminal: &TtyEvidence, expected: Range<usize>) {
+        let found = judged(text, is_alternate, terminal).map(|found| found.rows);
+        assert_eq!(found, Some(expected), "{text}");
+    }
+    let keys = polls_keys("node");
+    check("built\nGo on? [y/N] ▮", false, &command(), 1..2);
+    check("built\nWhich port?\n\n▮", false, &command(), 1..4);
+    check("built\nWhich port?\n> ▮\n3 tokens", false, &keys, 1..3);
+    check("1 s\n? Kit\n❯ Vue\n  Ink▮", false, &keys, 1..4);
+    check(
+        "1 s\n Go on?\n\n ❯ 1. Yes\n   2. No\n\n esc to cancel\n▮",
+        false,
+        &keys,
+        1..5,
+    );
+    check("1 s\n◆  Name:\n│  app▮\n└", false, &keys, 1..4);
+    check(
+        "1 s\n ┌─┤ Disk ├──┐\n │ Wipe it?  │\n │   <Yes>  <No>  │\n └───────────┘\n2 s▮",
+        false,
+        &keys,
+        1..5,
+    );
+    // Without text nothing asks.
+    check("▮", false, &command(), 0..0);
+    let wide = Screen {
+        width: Some(10),
+        ..with_cursor("built\nRemove the\n old files\n? [y/N] ▮", false)
+    };
+    let judgement = judge(&wide, Some(&command()), &UserRules::default());
+    assert_eq!(judgement.found.map(|found| found.rows), Some(1..4));
+}
