@@ -75,11 +75,19 @@ pub(super) fn asking_above(screen: &Screen, below: usize) -> Option<usize> {
         })
 }
 
+/// Whether this says what the key before it does: `? for shortcuts`, `? help`.
+fn is_key_help(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    matches!(first, "for" | "to" | "help" | "more") || text.starts_with("toggle help")
+}
+
 /// Whether a row is marked as a question.
 pub(super) fn is_marked(row: &str) -> bool {
     let text = unframed(row);
     ["? ", "[?] "].iter().any(|mark| {
-        text.strip_prefix(mark)
-            .is_some_and(|rest| rest.starts_with(|c: char| !c.is_whitespace()))
+        text.strip_prefix(mark).is_some_and(|rest| {
+            rest.starts_with(|c: char| !c.is_whitespace()) && !is_key_help(rest)
+        })
     })
 }
