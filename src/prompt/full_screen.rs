@@ -135,11 +135,8 @@ fn finder(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> {
 
 /// A question in a frame that is drawn on the left and open at the bottom.
 fn framed_field(screen: &Screen) -> Option<DrawnPrompt> {
-    let mut rows = text_rows(screen);
-    let (end, text) = rows.next()?;
-    if !matches!(text.trim(), "└" | "╰" | "└─" | "╰─") {
-        return None;
-    }
+    let is_end = |row: &str| matches!(row.trim(), "└" | "╰" | "└─" | "╰─");
+    let (end, _) = text_rows(screen).find(|(_, row)| is_end(row))?;
     let row = (0..end)
         .rev()
         .take_while(|row| {

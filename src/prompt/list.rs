@@ -141,6 +141,8 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnProm
     if pointed.is_none() && !has_legend && !is_at_list {
         return None;
     }
+    let is_counted = choice(&screen.rows[pointer])
+        .is_some_and(|choice| counts(&screen.rows[pointer], choice.text));
     let asks = above.filter(|row| is_asking(&screen.rows[*row]));
     let row = match asks {
         // A hint in its own row is below the question.
@@ -149,7 +151,9 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnProm
             .find(|above| !is_blank(&screen.rows[*above]))
             .unwrap_or(row),
         Some(row) => row,
-        None if has_legend => asking_above(screen, first).unwrap_or(pointer),
+        None if has_legend => heading_of(screen, first, is_counted)
+            .or_else(|| asking_above(screen, first))
+            .unwrap_or(pointer),
         None if is_under_cursor(screen, pointer) => above.unwrap_or(pointer),
         None => return None,
     };
@@ -276,7 +280,13 @@ fn heading_of(screen: &Screen, first: usize, is_counted: bool) -> Option<usize> 
     // What is asked about may be shown in between.
     nearest.or_else(|| {
         let mut far = above(if is_counted { FAR } else { NEAR + 2 });
-        far.find(|row| addressed::asks(question(&screen.rows[*row])).is_some())
+        far.find(|row| {
+            let asked = question(&screen.rows[*row]);
+            // The rest of a line explains what it asks.
+            let ends = |end: usize| addressed::asks(&asked[..=end]).is_some();
+            addressed::asks(asked).is_some()
+                || is_counted && (heads_choices(asked) || asked.rfind("? ").is_some_and(ends))
+        })
     })
 }
 

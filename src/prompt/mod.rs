@@ -541,7 +541,7 @@ impl Evaluation<'_> {
         let is_raw = canonical != Some(true);
         if is_raw
             && let Some(drawn) = full_screen::drawn(self.screen, self.context)
-            && (drawn.kind != PromptKind::Menu || !self.is_hinted_list())
+            && (drawn.kind != PromptKind::Menu || !self.is_hinted(&drawn))
         {
             return self.waits_drawn(drawn);
         }
@@ -683,9 +683,10 @@ impl Evaluation<'_> {
         if yes { PromptKind::Confirm } else { kind }
     }
 
-    /// Whether a list shows hints instead of choices.
-    fn is_hinted_list(&self) -> bool {
-        self.screen.alternate != Some(true) && shell_prompts::has_hints(self.screen)
+    /// Whether a list shows hints instead of choices, or is above those of a program at work.
+    fn is_hinted(&self, list: &DrawnPrompt) -> bool {
+        self.screen.alternate != Some(true)
+            && shell_prompts::has_hints_of_watcher(&self.screen.rows[list.rows.start..])
     }
 
     fn waits(

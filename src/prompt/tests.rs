@@ -967,6 +967,16 @@ const MENUS: &[(&str, &str)] = &[
         "Which kit do you use?",
     ),
     ("Which model?\n→ small\n  large", "Which model?"),
+    (
+        " Quick safety check: Is this a project you trust? (Like your own code, or work from\n your team.)\n\n Security guide\n\n ❯ 1. Yes, I trust this folder\n   2. No, exit",
+        "Quick safety check: Is this a project you trust? (Like your own code, or work from",
+    ),
+    (
+        "  Select Model and Effort\n  Access legacy models by running codex -m <model_name>\n\n› 1. small (current)  The fast one\n  2. large            The slow one",
+        "Select Model and Effort",
+    ),
+    ("◆  Install?\n│  ● Yes / ○ No\n└", "Install?"),
+    ("◆  Pick a stack\n│  ◻ Vue\n│  ◼ React\n└", "Pick a stack"),
 ];
 
 /// What stands below menus.
@@ -1000,10 +1010,14 @@ fn a_list_with_a_marked_choice_asks_whatever_is_below_it() {
     let mut wrong = Vec::new();
     for (menu, question) in MENUS {
         for ending in ENDINGS {
-            for above in ["", "● I have read the file.\n  12 tests\n\n"] {
+            for (above, is_alternate) in [
+                ("", false),
+                ("● I have read the file.\n  12 tests\n\n", false),
+                ("", true),
+            ] {
                 let text = format!("{above}{menu}\n{ending}");
                 let judgement = judge(
-                    &with_cursor(&text, false),
+                    &with_cursor(&text, is_alternate),
                     Some(&polls_keys("node")),
                     &UserRules::default(),
                 );
