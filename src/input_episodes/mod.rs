@@ -218,6 +218,7 @@ impl Episodes {
             .unwrap_or(PromptMatch {
                 prompt,
                 row: usize::MAX,
+                rows: 0..0,
                 is_question: true,
                 still_for: Duration::ZERO,
             });
@@ -656,6 +657,7 @@ fn is_still_on_screen(
     let row = task.screen.rows.iter().rposition(|row| row == asked)?;
     Some(PromptMatch {
         row,
+        rows: row..row + before.found.rows.len(),
         ..before.found.clone()
     })
 }

@@ -40,6 +40,7 @@ pub(super) fn drawn(screen: &Screen) -> Option<DrawnPrompt> {
     Some(DrawnPrompt {
         kind,
         row: last,
+        rows: first..last + 1,
         secret: kind == PromptKind::Password,
         rule: "pause of Ansible",
     })

@@ -1,8 +1,9 @@
 //! Where on a screen an answer would be typed, and which text is before it.
 
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::secret;
+use super::words::MARK;
 use crate::model::Screen;
 
 /// A program leaves at most this many cells between its question and the answer.
@@ -36,8 +37,8 @@ impl CursorContext {
         };
         match screen.rows.get(y) {
             Some(row) if !is_blank(row) => {
-                let end = row.trim_end().width();
-                if (end..=end + GAP).contains(&x) {
+                let (least, most) = widths(row.trim_end());
+                if (least..=most + GAP).contains(&x) {
                     Self::Behind(y)
                 } else {
                     Self::On(y)
@@ -58,6 +59,20 @@ impl CursorContext {
             Self::Below(row) | Self::Unknown(row) => row,
         }
     }
+}
+
+/// Returns how many cells a text may have at least and at most. Whether a vowel sign or another
+/// mark has a cell of its own depends on the terminal and its version, and so does whether emoji
+/// that are joined are one.
+pub(super) fn widths(text: &str) -> (usize, usize) {
+    let whole = text.width();
+    if text.is_ascii() {
+        return (whole, whole);
+    }
+    let cells = |c: char| c.width().unwrap_or(0);
+    let each: usize = text.chars().map(|c| cells(c).max(MARK.has(c).into())).sum();
+    let unmarked: usize = text.chars().filter(|c| !MARK.has(*c)).map(cells).sum();
+    (whole.min(unmarked), whole.max(each))
 }
 
 /// Whether a row is blank.
@@ -175,6 +190,7 @@ mod tests {
         check("Go?", Some((2, 0)), CursorContext::On(0));
         check("Go?", Some((30, 0)), CursorContext::On(0));
         check("続行？", Some((6, 0)), CursorContext::Behind(0));
+        check("பெயர்:", Some((6, 0)), CursorContext::Behind(0));
         check("Go?\n", Some((0, 1)), CursorContext::Below(Some(0)));
         check("Go?\n\n", Some((0, 2)), CursorContext::Below(Some(0)));
         check("Go?\n\n\n", Some((0, 3)), CursorContext::Below(None));

@@ -54,6 +54,7 @@ fn unboxed(screen: &Screen) -> Option<DrawnPrompt> {
     asks.then_some(DrawnPrompt {
         kind: PromptKind::Dialog,
         row,
+        rows: row..rows[0].0 + 1,
         secret: false,
         rule: "buttons below a question",
     })
@@ -64,12 +65,15 @@ fn boxed(screen: &Screen) -> Option<DrawnPrompt> {
     let (bottom, buttons) = text_rows(screen)
         .take(ROWS)
         .find(|(_, row)| is_boxed(row) && has_buttons(row))?;
+    let is_of_frame = |row: &usize| is_boxed(&screen.rows[*row]) || is_rule(&screen.rows[*row]);
     let top = (0..bottom)
         .rev()
-        .take_while(|row| is_boxed(&screen.rows[*row]) || is_rule(&screen.rows[*row]))
+        .take_while(is_of_frame)
         .last()
         .unwrap_or(bottom);
     let row = asking(screen, top, bottom);
+    let below = (bottom + 1..screen.rows.len()).take_while(is_of_frame);
+    let end = below.last().unwrap_or(bottom) + 1;
     let mut inside = screen.rows[top..bottom].iter();
     let is_secret = !is_yes_or_no(buttons)
         && inside.any(|row| {
@@ -79,6 +83,7 @@ fn boxed(screen: &Screen) -> Option<DrawnPrompt> {
     Some(DrawnPrompt {
         kind: PromptKind::Dialog,
         row,
+        rows: top..end,
         secret: is_secret,
         rule: "dialog with buttons",
     })

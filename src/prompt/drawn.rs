@@ -1,5 +1,6 @@
 //! What the rules for drawn programs share: their result, and how they read rows.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -12,11 +13,13 @@ use crate::model::{PromptKind, Screen};
 pub(super) const ROWS: usize = 24;
 
 /// What a full-screen program waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DrawnPrompt {
     pub(super) kind: PromptKind,
     /// The row that asks.
     pub(super) row: usize,
+    /// The rows of what asks, see [`super::PromptMatch::rows`].
+    pub(super) rows: Range<usize>,
     pub(super) secret: bool,
     pub(super) rule: &'static str,
 }
@@ -72,11 +75,19 @@ pub(super) fn asking_above(screen: &Screen, below: usize) -> Option<usize> {
         })
 }
 
+/// Whether this says what the key before it does: `? for shortcuts`, `? help`.
+fn is_key_help(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    matches!(first, "for" | "to" | "help" | "more") || text.starts_with("toggle help")
+}
+
 /// Whether a row is marked as a question.
 pub(super) fn is_marked(row: &str) -> bool {
     let text = unframed(row);
     ["? ", "[?] "].iter().any(|mark| {
-        text.strip_prefix(mark)
-            .is_some_and(|rest| rest.starts_with(|c: char| !c.is_whitespace()))
+        text.strip_prefix(mark).is_some_and(|rest| {
+            rest.starts_with(|c: char| !c.is_whitespace()) && !is_key_help(rest)
+        })
     })
 }

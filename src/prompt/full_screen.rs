@@ -53,6 +53,7 @@ fn pager(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> {
     (is_colon || PAGER.is_match(&plain(text)) || is_named_help(text)).then_some(DrawnPrompt {
         kind: PromptKind::Pager,
         row,
+        rows: 0..screen.rows.len(),
         secret: false,
         rule: "pager",
     })
@@ -79,6 +80,7 @@ fn editor(screen: &Screen) -> Option<DrawnPrompt> {
         Some(DrawnPrompt {
             kind: PromptKind::Editor,
             row,
+            rows: 0..screen.rows.len(),
             secret: false,
             rule,
         })
@@ -125,6 +127,7 @@ fn finder(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> {
     (is_input && counted).then_some(DrawnPrompt {
         kind: PromptKind::Menu,
         row: at,
+        rows: at..at + 1,
         secret: false,
         rule: "list to search in",
     })
@@ -132,11 +135,8 @@ fn finder(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> {
 
 /// A question in a frame that is drawn on the left and open at the bottom.
 fn framed_field(screen: &Screen) -> Option<DrawnPrompt> {
-    let mut rows = text_rows(screen);
-    let (end, text) = rows.next()?;
-    if !matches!(text.trim(), "└" | "╰" | "└─" | "╰─") {
-        return None;
-    }
+    let is_end = |row: &str| matches!(row.trim(), "└" | "╰" | "└─" | "╰─");
+    let (end, _) = text_rows(screen).find(|(_, row)| is_end(row))?;
     let row = (0..end)
         .rev()
         .take_while(|row| {
@@ -163,6 +163,7 @@ fn framed_field(screen: &Screen) -> Option<DrawnPrompt> {
     Some(DrawnPrompt {
         kind,
         row,
+        rows: row..end + 1,
         secret: kind == PromptKind::Password,
         rule: "question in a frame",
     })
@@ -178,7 +179,7 @@ fn boxed_field(screen: &Screen) -> Option<DrawnPrompt> {
         inside.is_some_and(|inside| !inside.is_empty() && inside.chars().all(|c| c == edge))
     };
     let mut rows = text_rows(screen);
-    let (_, bottom) = rows.next()?;
+    let (end, bottom) = rows.next()?;
     let (_, field) = rows.next()?;
     let (_, top) = rows.next()?;
     let (row, label) = rows.next()?;
@@ -188,6 +189,7 @@ fn boxed_field(screen: &Screen) -> Option<DrawnPrompt> {
     Some(DrawnPrompt {
         kind: ask.kind,
         row,
+        rows: row..end + 1,
         secret: ask.secret,
         rule: "a field below its label",
     })
@@ -196,7 +198,7 @@ fn boxed_field(screen: &Screen) -> Option<DrawnPrompt> {
 /// `● Yes / ○ No` in a closed frame whose title asks.
 fn framed_toggle(screen: &Screen) -> Option<DrawnPrompt> {
     let mut rows = text_rows(screen).skip_while(|(_, row)| legend_marks(row) > 0);
-    let (_, bottom) = rows.next()?;
+    let (end, bottom) = rows.next()?;
     let (_, body) = rows.next()?;
     let (row, top) = rows.next()?;
     let is_frame = bottom.trim().starts_with(['└', '╰', '┗', '╚'])
@@ -205,6 +207,7 @@ fn framed_toggle(screen: &Screen) -> Option<DrawnPrompt> {
     (is_frame && is_toggle(unframed(body)) && asks).then_some(DrawnPrompt {
         kind: PromptKind::Confirm,
         row,
+        rows: row..end + 1,
         secret: false,
         rule: "question in a frame",
     })
@@ -237,6 +240,7 @@ fn hinted_field(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> 
     Some(DrawnPrompt {
         kind,
         row,
+        rows: row..last + 1,
         secret: is_secret,
         rule: "field above a hint",
     })
@@ -265,6 +269,7 @@ fn legend_alone(screen: &Screen) -> Option<DrawnPrompt> {
     Some(DrawnPrompt {
         kind,
         row,
+        rows: row..last + 1,
         secret: false,
         rule: "legend of keys",
     })

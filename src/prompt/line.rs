@@ -25,6 +25,12 @@ pub(super) struct Ask {
 /// The rule of lines that end with the possible answers.
 pub(super) const CHOICES_RULE: &str = "choices behind the question";
 
+/// The rule of lines that end with a question mark.
+pub(super) const MARK_RULE: &str = "question mark";
+
+/// The rule of the questions of find and xargs.
+pub(super) const COMMAND_RULE: &str = "asks whether to run a command";
+
 /// The rule of labels: `Host name:`.
 pub(super) const LABEL_RULE: &str = "colon before the cursor";
 
@@ -68,11 +74,20 @@ patterns! {
 
 patterns! {
     pattern:
-    QUESTION = r"[\p{L}\d)\]'\x22’”»>*][\s\u{a0}]?[?？;]$|[？]$|^\?$|\p{L}[?？][:：]$";
+    QUESTION = r"[\p{L}\p{M}་\d)\]'\x22’”»>*][\s\u{a0}]?[?？؟;]$|[？؟]$|^\?$|[\p{L}\p{M}][?？؟][:：៖]$";
     /// A question and the answer used when none is typed: `Is this OK? (yes)`.
     DEFAULTED = r"[?？]\s*[\[(][^\[\]()]{1,60}[\])]\s*[:：>›]*$";
     DEFAULTED_FIELD = r"[:：]\s*[\[(][^\[\]()]{0,60}[\])]$";
-    FIELD = r"[\p{L}\d)\]'\x22’»>?][\s\u{a0}]?[:：]$";
+    FIELD = r"[\p{L}\p{M}་\d)\]'\x22’»>?][\s\u{a0}]?[:：៖]$";
+    /// `Press any key` in languages with other words for it.
+    FOREIGN_KEY = concat!(
+        r"按(?:下|住)?\s*(?:任意|任何|回车|空格|enter|return)|任意のキー|何かキー|(?:enter|リターン|エンター)キー?を押",
+        r"|아무 키나|(?:enter|엔터)\s?키?를? ?누르|beliebige[nr]? taste|eingabetaste|enter drücken",
+        r"|(?:appuyez|pressez|appuyer) sur (?:une touche|n'importe quelle touche|entrée|la touche)",
+        r"|(?:presion[ae]|puls[ae]|oprima)\s(?:cualquier tecla|una tecla|enter|intro)|pressione (?:qualquer tecla|enter)",
+        r"|prem(?:i|ere|ete) (?:un tasto|invio|enter)|нажмите (?:любую|enter|клавишу)|naciśnij (?:dowolny|enter)",
+        r"|devam etmek için|druk op een toets|tryck på (?:valfri|enter)|nhấn (?:phím|enter)|กด(?:ปุ่ม|แป้น)?ใด|कोई (?:भी )?कुंजी",
+    );
 }
 
 /// Returns what the text of a row asks for; `None` when it asks for nothing.
@@ -129,18 +144,18 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
     if TYPE_YES.is_match(plain_text) {
         return ask(PromptKind::Confirm, "asks to type yes");
     }
-    if is_key(text) {
+    if is_key(text) || is_foreign_key(text) {
         return ask(PromptKind::Key, "asks for a key");
     }
     if COMMAND.is_match(plain_text) {
-        return ask(PromptKind::Confirm, "asks whether to run a command");
+        return ask(PromptKind::Confirm, COMMAND_RULE);
     }
     if DEFAULTED.is_match(text) || (QUESTION.is_match(text) && !text.ends_with(';')) {
         let is_url = text.rsplit(' ').next().is_some_and(|w| w.contains("://"));
         return if is_url {
             None
         } else {
-            ask(kind_of_question(text), "question mark")
+            ask(kind_of_question(text), MARK_RULE)
         };
     }
     if UNMARKED.is_match(plain_text) {
@@ -216,6 +231,9 @@ pub(super) fn is_order(text: &str) -> bool {
 pub(super) fn is_key_line(text: &str) -> bool {
     const LENGTH: usize = 80;
     let text = text.trim();
+    if text.chars().count() <= LENGTH && is_foreign_key(text) {
+        return true;
+    }
     let start = from_first_word(text);
     let (word, rest) = split_word(start);
     let rest = rest.strip_prefix(',').unwrap_or(rest);
@@ -310,6 +328,15 @@ fn is_key(text: &str) -> bool {
     !AT_WORK.is_match(rest_of_line) && !text.trim_start().starts_with(['›', '>'])
 }
 
+/// Whether a line asks for a key in another language. What a key is for is not known there, so the
+/// line must end soon behind it.
+fn is_foreign_key(text: &str) -> bool {
+    const BEHIND: usize = 24;
+    FOREIGN_KEY
+        .find(text)
+        .is_some_and(|found| text[found.end()..].chars().count() <= BEHIND)
+}
+
 /// Returns the kind of answer that a question expects.
 pub(super) fn kind_of_question(text: &str) -> PromptKind {
     let start = from_first_word(text);
@@ -328,7 +355,7 @@ pub(super) fn kind_of_question(text: &str) -> PromptKind {
 }
 
 /// `May I have your name?`: polite, not a yes-or-no question.
-fn is_polite(text: &str) -> bool {
+pub(super) fn is_polite(text: &str) -> bool {
     const ASKING: &[&[&str]] = &[
         &["may", "can", "could", "might", "will", "would"],
         &["i", "we", "you"],
@@ -342,7 +369,7 @@ fn is_polite(text: &str) -> bool {
 }
 
 /// Whether a question begins as those that yes or no answers, perhaps behind a program's name.
-fn begins_yes_or_no(text: &str) -> bool {
+pub(super) fn begins_yes_or_no(text: &str) -> bool {
     const STARTS: &[&str] = &[
         "are",
         "is",

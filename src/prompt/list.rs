@@ -1,9 +1,11 @@
 //! Lists to choose from: one row is marked, or each row has a box.
 
+use super::addressed;
 use super::cursor_context::{CursorContext, is_blank, question, unframed};
 use super::drawn::{DrawnPrompt, ROWS, asking_above, is_hint, is_marked, legend_marks, text_rows};
 use super::line;
 use super::numbered::is_numbered;
+use super::shell_prompts;
 use crate::model::{PromptKind, Screen};
 
 /// How many rows without a legend may follow a list.
@@ -15,6 +17,9 @@ const POINTERS: &[char] = &[
 ];
 const OTHERS: &[char] = &['○', '◯', '◻', '◇', '☐', '□', '◌'];
 const TAKEN: &[char] = &['●', '◉', '◼', '☑', '☒', '■', '✔', '✓', '⬢', '⬡', '⊙'];
+
+/// Marks of a field to type in.
+const MARKS: &[char] = &['>', '›', '❯'];
 
 /// Characters drawn on the left of choices that do not belong to them.
 const SIDES: &str = "│┃║|";
@@ -136,6 +141,8 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnProm
     if pointed.is_none() && !has_legend && !is_at_list {
         return None;
     }
+    let is_counted = choice(&screen.rows[pointer])
+        .is_some_and(|choice| counts(&screen.rows[pointer], choice.text));
     let asks = above.filter(|row| is_asking(&screen.rows[*row]));
     let row = match asks {
         // A hint in its own row is below the question.
@@ -144,7 +151,9 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnProm
             .find(|above| !is_blank(&screen.rows[*above]))
             .unwrap_or(row),
         Some(row) => row,
-        None if has_legend => asking_above(screen, first).unwrap_or(pointer),
+        None if has_legend => heading_of(screen, first, is_counted)
+            .or_else(|| asking_above(screen, first))
+            .unwrap_or(pointer),
         None if is_under_cursor(screen, pointer) => above.unwrap_or(pointer),
         None => return None,
     };
@@ -157,6 +166,7 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnProm
             PromptKind::Menu
         },
         row,
+        rows: row.min(first)..last + 1,
         secret: false,
         rule: "list with a marked choice",
     })
@@ -189,6 +199,7 @@ fn under_cursor(screen: &Screen) -> Option<DrawnPrompt> {
     heads_choices(&screen.rows[row]).then_some(DrawnPrompt {
         kind: PromptKind::Menu,
         row,
+        rows: row..last + 1,
         secret: false,
         rule: "list under the cursor",
     })
@@ -217,9 +228,104 @@ pub(super) fn titled(screen: &Screen, context: CursorContext) -> Option<DrawnPro
     (last == end && is_fresh && n_marked == 1 && is_title).then_some(DrawnPrompt {
         kind: PromptKind::Menu,
         row: title,
+        rows: title..last + 1,
         secret: false,
         rule: "list with a marked choice below a title",
     })
+}
+
+/// Returns the list with a marked choice of a program that takes keys, whatever is shown below it.
+/// `may_relay` is whether the keys may be for another program.
+///
+/// Lists that were answered stay on some screens: what is below them says so.
+pub(super) fn standing(
+    screen: &Screen,
+    context: CursorContext,
+    may_relay: bool,
+) -> Option<DrawnPrompt> {
+    let lists = text_rows(screen).take(ROWS).filter_map(|(pointer, _)| {
+        let (first, last) = run_of(screen, pointer)?;
+        let is_counted = counts(&screen.rows[pointer], choice(&screen.rows[pointer])?.text);
+        (is_counted || !may_relay).then_some((first, last, is_counted))
+    });
+    let mut asked = lists.filter_map(|(first, last, is_counted)| {
+        let row = heading_of(screen, first, is_counted)?;
+        let is_open = !is_answered(screen, context, last, is_counted)
+            && !shell_prompts::has_hints_of_watcher(&screen.rows[last + 1..]);
+        is_open.then_some(DrawnPrompt {
+            kind: PromptKind::Menu,
+            row,
+            rows: row..last + 1,
+            secret: false,
+            rule: "list with a marked choice above other text",
+        })
+    });
+    asked.next()
+}
+
+/// Returns the row that a list of choices answers, which is near above it.
+fn heading_of(screen: &Screen, first: usize, is_counted: bool) -> Option<usize> {
+    const NEAR: usize = 4;
+    const FAR: usize = 12;
+    let above = |n: usize| (first.saturating_sub(n)..first).rev();
+    let says = |row: &usize| {
+        let text = unframed(&screen.rows[*row]);
+        text.chars().any(char::is_alphanumeric)
+    };
+    let nearest = above(NEAR).find(says).filter(|row| {
+        let row = &screen.rows[*row];
+        heads_choices(row)
+            && (is_counted || !question(row).ends_with([':', '：']) || is_question(row))
+    });
+    // What is asked about may be shown in between.
+    nearest.or_else(|| {
+        let mut far = above(if is_counted { FAR } else { NEAR + 2 });
+        far.find(|row| {
+            let asked = question(&screen.rows[*row]);
+            // The rest of a line explains what it asks.
+            let ends = |end: usize| addressed::asks(&asked[..=end]).is_some();
+            addressed::asks(asked).is_some()
+                || is_counted && (heads_choices(asked) || asked.rfind("? ").is_some_and(ends))
+        })
+    })
+}
+
+/// Whether a row asks by itself.
+fn is_question(row: &str) -> bool {
+    line::asks(question(row)).is_some_and(|ask| ask.is_plain)
+}
+
+/// Whether a row is one of a program's text, which compilers quote: `> 3 | let x = y`.
+fn is_code(row: &str) -> bool {
+    let text = row.trim_start_matches(|c: char| c.is_whitespace() || POINTERS.contains(&c));
+    let number = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    number.len() < text.len() && number.trim_start().starts_with(['|', '│'])
+}
+
+/// Whether something newer than a list that ends with this row is asked below it: the cursor is
+/// behind it, or there is a mark to type behind, and more than the list's legend in between.
+fn is_answered(screen: &Screen, context: CursorContext, last: usize, is_counted: bool) -> bool {
+    if let CursorContext::Behind(row) | CursorContext::On(row) = context {
+        let line = unframed(&screen.rows[row]);
+        let is_prompt = shell_prompts::is_idle_prompt(line) && !line.ends_with('%');
+        if row > last && (is_prompt || line::asks(line).is_some()) {
+            return true;
+        }
+        if row <= last {
+            return false;
+        }
+    }
+    let is_field = |row: &usize| {
+        let mut chars = unframed(&screen.rows[*row]).chars();
+        chars.next().is_some_and(|c| MARKS.contains(&c))
+            && chars.next().is_none_or(char::is_whitespace)
+    };
+    let is_between = |row: usize| {
+        let row = &screen.rows[row];
+        unframed(row).chars().any(char::is_alphanumeric) && legend_marks(row) == 0 && !is_hint(row)
+    };
+    let field = (last + 1..screen.rows.len()).find(is_field);
+    field.is_some_and(|field| !is_counted || (last + 1..field).any(is_between))
 }
 
 /// Whether a row asks, or starts as questions do.
@@ -270,20 +376,22 @@ fn ticked(screen: &Screen) -> Option<(usize, usize)> {
     (first < last).then_some((first, last))
 }
 
-/// Returns the first and the last row of the list whose marked choice is this row.
+/// Returns the first and the last row of the list whose marked choice is this row. Rows that are
+/// indented further than the choices describe the choice above them.
 fn run_of(screen: &Screen, pointer: usize) -> Option<(usize, usize)> {
     let Choice {
         mark,
         text: column,
         is_pointed,
     } = choice(&screen.rows[pointer])?;
+    let is_counted = counts(&screen.rows[pointer], column);
     if !is_pointed {
         return None;
     }
-    let is_sibling = |row: &str| {
+    let part_of = |row: &str| {
         // A hint above the choices is not a choice.
         if row.trim_start().starts_with('(') && is_hint(row) {
-            return false;
+            return None;
         }
         let bare: String = row
             .chars()
@@ -291,23 +399,53 @@ fn run_of(screen: &Screen, pointer: usize) -> Option<(usize, usize)> {
             .collect();
         let start = bare.chars().take_while(|c| c.is_whitespace()).count();
         let Some(first) = bare.chars().nth(start) else {
-            return false;
+            return is_counted.then_some(Part::Detail);
         };
         // `↓   Thursday`: more choices than are shown.
         let rest = bare
             .chars()
             .skip(start + 1)
             .take_while(|c| c.is_whitespace());
-        if matches!(first, '↑' | '↓') && start + 1 + rest.count() == column {
-            return true;
+        let is_choice = matches!(first, '↑' | '↓') && start + 1 + rest.count() == column
+            || start == column && (!is_counted || counts(row, column))
+            || (OTHERS.contains(&first) && start <= column && start + 3 > mark);
+        if is_choice {
+            Some(Part::Choice)
+        } else {
+            (start > column).then_some(Part::Detail)
         }
-        start == column || (OTHERS.contains(&first) && start <= column && start + 3 > mark)
     };
-    let up = (0..pointer)
-        .rev()
-        .take_while(|row| is_sibling(&screen.rows[*row]));
-    let down = (pointer + 1..screen.rows.len()).take_while(|row| is_sibling(&screen.rows[*row]));
-    let first = up.last().unwrap_or(pointer);
-    let last = down.last().unwrap_or(pointer);
-    (first < last).then_some((first, last))
+    let end_of = |rows: &mut dyn Iterator<Item = usize>| {
+        let parts = rows.map_while(|row| Some((row, part_of(&screen.rows[row])?)));
+        let choices = parts.filter(|(_, part)| *part == Part::Choice);
+        choices.last().map_or(pointer, |(row, _)| row)
+    };
+    let first = end_of(&mut (0..pointer).rev());
+    let last = end_of(&mut (pointer + 1..screen.rows.len()));
+    // The question may be as far to the right as the choices.
+    let is_heading = first < pointer && !is_counted && is_question(&screen.rows[first]);
+    let first = first + usize::from(is_heading);
+    // Of choices one is marked; of branches, commits and log lines each.
+    let sign = screen.rows[pointer].chars().nth(mark);
+    let is_like_pointer = |row: usize| {
+        let row = screen.rows.get(row);
+        row.is_some_and(|row| row.chars().nth(mark) == sign)
+    };
+    let mut others = (first.saturating_sub(1)..=last + 1).filter(|row| *row != pointer);
+    let is_only = sign.is_some_and(|sign| TAKEN.contains(&sign)) || !others.any(is_like_pointer);
+    let has_code = screen.rows[first..=last].iter().any(|row| is_code(row));
+    (first < last && is_only && !has_code).then_some((first, last))
+}
+
+/// What a row of a list is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Choice,
+    Detail,
+}
+
+/// Whether a choice begins with its number in this column.
+fn counts(row: &str, column: usize) -> bool {
+    let start = row.char_indices().nth(column);
+    start.is_some_and(|(start, _)| is_numbered(&row[start..]))
 }

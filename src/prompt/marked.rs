@@ -57,6 +57,7 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnProm
     Some(DrawnPrompt {
         kind,
         row,
+        rows: row..if choices > 0 { end } else { at }.max(row) + 1,
         secret: kind == PromptKind::Password,
         rule: if choices > 0 {
             "choices below a marked question"

@@ -6,6 +6,7 @@
 //! must have the shape of a question and be where an answer would be typed. `docs/input.md` has the
 //! details.
 
+mod addressed;
 mod animated;
 mod ansible;
 mod choices;
@@ -26,12 +27,14 @@ mod user_rules;
 mod words;
 mod wrapped;
 
+use std::ops::Range;
 use std::time::Duration;
 
 pub use user_rules::UserRules;
 
 use crate::model::{Foreground, Prompt, PromptKind, Screen, Task, TtyEvidence, TtyUse, text};
 use cursor_context::{CursorContext, is_blank};
+use drawn::DrawnPrompt;
 use line::Ask;
 use numbered::is_numbered;
 use wrapped::MAX_PROMPT_CHARS;
@@ -93,6 +96,9 @@ pub struct PromptMatch {
     pub prompt: Prompt,
     /// The index of its row in [`Screen::rows`]; `usize::MAX` when no row asks.
     pub row: usize,
+    /// The rows that ask: the question with its choices and its field, not what is shown beside or
+    /// below them. Empty when no row asks.
+    pub rows: Range<usize>,
     /// Whether its words ask by themselves, and not only because a program reads.
     pub is_question: bool,
     /// How long the screen must be unchanged at least.
@@ -141,8 +147,17 @@ pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, user_rules: &UserR
     let animated: fn(&Screen) -> Option<Screen> = animated::without_sign;
     let variants = variants.into_iter().chain(takes_input.then_some(animated));
     let mut others = variants.filter_map(|variant| {
-        let judgement = judge_rows(&variant(screen)?, terminal, user_rules);
-        judgement.found.is_some().then_some(judgement)
+        let variant = variant(screen)?;
+        let judgement = judge_rows(&variant, terminal, user_rules);
+        judgement.found.is_some().then(|| {
+            // Rows that are joined to the one that asks belong to it.
+            let is_joined = |row: &usize| variant.rows[*row] != screen.rows[*row];
+            judgement.with_match(|found| {
+                let above = (0..found.rows.start).rev();
+                let joined = above.take_while(is_joined).last();
+                found.rows.start = joined.unwrap_or(found.rows.start);
+            })
+        })
     });
     others.next().unwrap_or(judgement)
 }
@@ -190,7 +205,7 @@ fn judge_rows(
         user_rules,
     };
     let judgement = match terminal {
-        None => evaluation.by_text(None, false),
+        None => evaluation.by_text(None),
         Some(terminal) => evaluation.by_terminal(terminal),
     };
     match &judgement.found {
@@ -240,7 +255,7 @@ impl Evaluation<'_> {
             {
                 self.secret()
             }
-            (Some(true), TtyUse::Reading) if terminal.may_relay => self.by_text(Some(true), true),
+            (Some(true), TtyUse::Reading) if terminal.may_relay => self.by_text(Some(terminal)),
             (Some(true), TtyUse::Reading) => self.by_reading(terminal),
             (Some(_), TtyUse::Polling)
                 if shell_prompts::follows_a_file(&terminal.programs)
@@ -249,10 +264,10 @@ impl Evaluation<'_> {
                 self.settled("follows a file")
             }
             (Some(true), TtyUse::Polling) => {
-                let by_text = self.by_text(Some(true), false);
+                let by_text = self.by_text(Some(terminal));
                 self.in_timed_read(&by_text, terminal).unwrap_or(by_text)
             }
-            (Some(true), TtyUse::Unknown) => self.by_text(Some(true), false),
+            (Some(true), TtyUse::Unknown) => self.by_text(Some(terminal)),
             (Some(false), TtyUse::Reading | TtyUse::Polling) if self.is_own_name(terminal) => {
                 self.settled("an interpreter's prompt for commands")
             }
@@ -267,7 +282,7 @@ impl Evaluation<'_> {
             }
             (Some(false), TtyUse::Elsewhere | TtyUse::Unknown)
             | (None, TtyUse::Reading | TtyUse::Polling | TtyUse::Unknown) => {
-                self.by_text(terminal.canonical, terminal.may_relay)
+                self.by_text(Some(terminal))
             }
         }
     }
@@ -377,7 +392,7 @@ impl Evaluation<'_> {
 
     /// A program is blocked reading keys.
     fn by_keys(&self, terminal: &TtyEvidence) -> Judgement {
-        let by_text = self.by_text(Some(false), terminal.may_relay);
+        let by_text = self.by_text(Some(terminal));
         // One thread that reads prints no log.
         let by_text = if terminal.reader_has_threads || terminal.may_relay {
             by_text
@@ -396,6 +411,12 @@ impl Evaluation<'_> {
         let row = self.context.row();
         if row.is_some_and(|row| self.is_for_commands(row, &terminal.programs)) {
             return self.settled("an interpreter's prompt for commands");
+        }
+        if terminal.reader_has_threads
+            && let CursorContext::Below(Some(row)) = self.context
+            && addressed::is_log(&wrapped::line_of(self.screen, row))
+        {
+            return self.settled("a line of a log");
         }
         if let Some(judgement) = self.in_known_program(terminal)
             && is_among(&terminal.programs, BROWSERS)
@@ -422,7 +443,7 @@ impl Evaluation<'_> {
     /// A program polls for keys. Editors, pagers and others that do nothing by themselves are
     /// recognised by name, whatever they show.
     fn by_name(&self, terminal: &TtyEvidence) -> Judgement {
-        let by_text = self.by_text(Some(false), terminal.may_relay);
+        let by_text = self.by_text(Some(terminal));
         if by_text.found.is_none()
             && !by_text.is_settled
             && let Some(judgement) = self.in_line_editor(terminal)
@@ -506,10 +527,11 @@ impl Evaluation<'_> {
         }))
     }
 
-    /// By the text, where the terminal does not decide. `canonical` is whether the terminal is in
-    /// line mode, where that is known, and `may_relay` whether the program that really reads may be
-    /// elsewhere.
-    fn by_text(&self, canonical: Option<bool>, may_relay: bool) -> Judgement {
+    /// By the text, where the terminal does not decide.
+    fn by_text(&self, terminal: Option<&TtyEvidence>) -> Judgement {
+        let canonical = terminal.and_then(|terminal| terminal.canonical);
+        let may_relay = terminal.is_some_and(|terminal| terminal.may_relay);
+        let takes_input = terminal.is_some_and(|terminal| terminal.reader.takes_input());
         if let Some(row) = self.context.row()
             && self.user_rules.asks(self.screen.rows[row].trim())
         {
@@ -519,25 +541,25 @@ impl Evaluation<'_> {
         let is_raw = canonical != Some(true);
         if is_raw
             && let Some(drawn) = full_screen::drawn(self.screen, self.context)
-            && (drawn.kind != PromptKind::Menu || !self.is_hinted_list())
+            && (drawn.kind != PromptKind::Menu || !self.is_hinted(&drawn))
         {
-            return self.waits(Some(drawn.row), drawn.kind, drawn.secret, drawn.rule);
+            return self.waits_drawn(drawn);
         }
         let has_listener =
             || canonical.is_some() && !may_relay && !shell_prompts::has_hints(self.screen);
-        if is_raw
-            && let Some(drawn) = list::titled(self.screen, self.context)
-            && has_listener()
-        {
-            let judgement = self.waits(Some(drawn.row), drawn.kind, drawn.secret, drawn.rule);
+        let standing = || list::standing(self.screen, self.context, may_relay);
+        let standing = (is_raw && takes_input).then(standing).flatten();
+        let titled = || list::titled(self.screen, self.context).filter(|_| has_listener());
+        if is_raw && let Some(drawn) = standing.or_else(titled) {
             // Programs that only print draw such lists, too.
+            let judgement = self.waits_drawn(drawn);
             return judgement.with_match(|found| found.still_for = LOG_STILL);
         }
         match self.context {
             CursorContext::Behind(row) => self.anchored(row, true),
             CursorContext::On(row) => {
                 let text = cursor_context::unframed(&self.screen.rows[row]);
-                if text.starts_with("? ") || text.starts_with("[?] ") {
+                if drawn::is_marked(text) {
                     self.anchored(row, false)
                 } else {
                     self.none("the cursor is not behind a question")
@@ -545,14 +567,12 @@ impl Evaluation<'_> {
             }
             CursorContext::Below(Some(row)) => {
                 let line = self.screen.rows[row].as_str();
-                let is_last_raw = canonical == Some(false)
+                if canonical == Some(false)
                     && has_listener()
-                    && line::asks(line).is_some_and(|ask| ask.is_plain);
-                if is_last_raw {
-                    let ask = line::asks(line);
-                    let kind = ask.map_or(PromptKind::Key, |ask| ask.kind);
+                    && let Some(ask) = addressed::asks(&wrapped::line_of(self.screen, row))
+                {
                     let rule = "keys are read below a question";
-                    let judgement = self.waits(Some(row), kind, false, rule);
+                    let judgement = self.waits(Some(row), ask.kind, false, rule);
                     // It may be a line of a log.
                     return judgement.with_match(|found| found.still_for = LOG_STILL);
                 }
@@ -595,7 +615,7 @@ impl Evaluation<'_> {
         let line = self.screen.rows[row].as_str();
         let text = cursor_context::unframed(line);
         let asked = cursor_context::question(line);
-        let is_marked = text.starts_with("? ") || text.starts_with("[?] ");
+        let is_marked = drawn::is_marked(text);
         // Masked input is not part of the question, and shows that it is a secret.
         let ask = line::asks(text)
             .filter(|ask| ask.secret)
@@ -663,9 +683,10 @@ impl Evaluation<'_> {
         if yes { PromptKind::Confirm } else { kind }
     }
 
-    /// Whether a list shows hints instead of choices.
-    fn is_hinted_list(&self) -> bool {
-        self.screen.alternate != Some(true) && shell_prompts::has_hints(self.screen)
+    /// Whether a list shows hints instead of choices, or is above those of a program at work.
+    fn is_hinted(&self, list: &DrawnPrompt) -> bool {
+        self.screen.alternate != Some(true)
+            && shell_prompts::has_hints_of_watcher(&self.screen.rows[list.rows.start..])
     }
 
     fn waits(
@@ -686,6 +707,7 @@ impl Evaluation<'_> {
                     secret,
                 },
                 row: row.unwrap_or(usize::MAX),
+                rows: row.map_or(0..0, |row| row..self.end_of_field(row)),
                 is_question: row.is_some(),
                 still_for: Duration::ZERO,
             }),
@@ -693,6 +715,19 @@ impl Evaluation<'_> {
             row,
             is_settled: true,
         }
+    }
+
+    fn waits_drawn(&self, drawn: DrawnPrompt) -> Judgement {
+        let judgement = self.waits(Some(drawn.row), drawn.kind, drawn.secret, drawn.rule);
+        judgement.with_match(|found| found.rows = drawn.rows)
+    }
+
+    /// Returns the row below a question and the field in which its answer would be typed.
+    fn end_of_field(&self, row: usize) -> usize {
+        let cursor = self.screen.cursor;
+        let field = cursor.and_then(|cursor| usize::try_from(cursor.y).ok());
+        let is_near = |field: &usize| (row..=row + FAR_ABOVE).contains(field);
+        field.filter(is_near).unwrap_or(row) + 1
     }
 
     /// It does not wait, and evidence says so.

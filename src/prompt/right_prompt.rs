@@ -2,6 +2,7 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
+use super::cursor_context::widths;
 use crate::model::Screen;
 
 /// What is typed and the text at the edge are at least this many cells apart.
@@ -17,8 +18,8 @@ pub(super) fn without(screen: &Screen) -> Option<Screen> {
     let is_at_edge = (width.saturating_sub(1)..=width).contains(&text.width());
     let (left, right) = text.rsplit_once(&" ".repeat(GAP))?;
     let left = left.trim_end();
-    let is_behind =
-        usize::try_from(cursor.x).is_ok_and(|x| (left.width()..=left.width() + 1).contains(&x));
+    let (least, most) = widths(left);
+    let is_behind = usize::try_from(cursor.x).is_ok_and(|x| (least..=most + 1).contains(&x));
     if !is_at_edge || !is_behind || left.is_empty() || right.is_empty() {
         return None;
     }

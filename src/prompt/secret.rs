@@ -12,7 +12,7 @@ const MASKS: &[char] = &['*', '•', '●', '▪', '∗', '⁎', '▮', '■'];
 /// Nouns for secrets.
 const NOUN: &str = concat!(
     r"(?:\bpass(?:word|phrase|code|wd)?\b|\bpass phrase\b|\bpin\b|\bsecret(?: key)?\b|\btoken\b|\botp\b|\bone-time (?:code|password)\b|\bmfa code\b",
-    r"|\bmot de passe\b|\bphrase (?:de passe|secrète)\b|passwort|kennwort|passphrase|contraseña|\bclave\b|\bsenha\b|\bhasło\b|wachtwoord|lösenord|adgangskode|salasana|parola|jelszó|heslo|şifre|пароль|密码|密碼|パスワード|암호|비밀번호)",
+    r"|\bmot de passe\b|\bphrase (?:de passe|secrète)\b|passwort|kennwort|passphrase|contraseña|\bclave\b|\bsenha\b|\bhasło\b|wachtwoord|lösenord|adgangskode|salasana|parola|jelszó|heslo|şifre|пароль|密码|密碼|パスワード|암호|비밀번호|รหัสผ่าน|पासवर्ड|পাসওয়ার্ড|கடவுச்சொல்|ពាក្យសម្ងាត់|စကားဝှက်|mật khẩu|гасло|סיסמה|كلمة المرور|رمز عبور)",
 );
 
 /// Whether the line ends with a label that names a secret, or says that input is hidden.
@@ -20,7 +20,7 @@ pub(super) fn is_label(text: &str) -> bool {
     /// The longest text between the noun and the colon.
     const BETWEEN: usize = 80;
     static LABEL: LazyLock<Regex> = LazyLock::new(|| {
-        let end = r"(?P<between>(?:[^?:]|:\S)*?)[:：]\s*(?:\[[^\]]*hidden[^\]]*\])?$";
+        let end = r"(?P<between>(?:[^?:]|:\S)*?)[:：៖]\s*(?:\[[^\]]*hidden[^\]]*\])?$";
         pattern(&format!("{NOUN}{end}"))
     });
     static HIDDEN: LazyLock<Regex> = LazyLock::new(|| {

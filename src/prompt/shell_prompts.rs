@@ -176,7 +176,7 @@ pub(super) fn are_shells(programs: &[String]) -> bool {
 
 /// Whether the last rows name the keys that a program accepts while it works.
 pub(super) fn has_hints(screen: &Screen) -> bool {
-    has_hints_in(screen, |row| row)
+    has_hints_in(&screen.rows, |row| row)
 }
 
 /// The same, where the keys that end or cancel an input are no hint: `press Ctrl-D when done`.
@@ -187,14 +187,30 @@ pub(super) fn has_hints_besides_end(screen: &Screen) -> bool {
             r"(?:(?:ctrl|control) ?[-+ ] ?|\^)(?:d\b|c to (?:cancel|abort)\b)[\x22'`\])>]?",
         ))
     });
-    has_hints_in(screen, |row| match END.replace_all(&row, "") {
+    has_hints_in(&screen.rows, |row| match END.replace_all(&row, "") {
+        Cow::Owned(text) => Cow::Owned(text),
+        Cow::Borrowed(_) => row.clone(),
+    })
+}
+
+/// Whether these rows name the keys of a program that goes on working until something changes. Keys
+/// that only end or interrupt a program belong to any list.
+pub(super) fn has_hints_of_watcher(rows: &[String]) -> bool {
+    static ENDS: LazyLock<Regex> = LazyLock::new(|| {
+        plain_pattern(concat!(
+            r"\b(?:esc|enter|ctrl[-+ ]?c) to (?:interrupt|stop|quit|exit|cancel)\b|\bctrl[-+ ]?d to exit\b",
+            r"|\bpress\s+[^\s]+(?: (?:twice|again))?\s+(?:to|for) (?:quit|exit|cancel|abort|interrupt|close|help|stop)\b",
+            r"|\b(?:quit|stop|exit)\b.{0,30}\b(?:ctrl|control)[-+ ]?c\b",
+        ))
+    });
+    has_hints_in(rows, |row| match ENDS.replace_all(&row, "") {
         Cow::Owned(text) => Cow::Owned(text),
         Cow::Borrowed(_) => row.clone(),
     })
 }
 
 /// `without` leaves out what is no hint.
-fn has_hints_in(screen: &Screen, without: impl Fn(Cow<'_, str>) -> Cow<'_, str>) -> bool {
+fn has_hints_in(rows: &[String], without: impl Fn(Cow<'_, str>) -> Cow<'_, str>) -> bool {
     static HINT: LazyLock<Regex> = LazyLock::new(|| {
         plain_pattern(concat!(
             r"\bwatch usage\b|\bwatching for (?:file )?changes\b|\bwaiting for (?:file )?changes\b",
@@ -204,7 +220,7 @@ fn has_hints_in(screen: &Screen, without: impl Fn(Cow<'_, str>) -> Cow<'_, str>)
             r"|\bwatch(?:ing)? (?:mode|for)\b|\bpress\b.{0,12}\bto (?:rerun|re-run|restart|reload|show help|open (?:a )?browser)\b",
         ))
     });
-    let rows = screen.rows.iter().rev().filter(|row| !is_blank(row));
+    let rows = rows.iter().rev().filter(|row| !is_blank(row));
     let mut rows = rows.take(HINT_ROWS);
     rows.any(|row| {
         HINT.is_match(&without(plain(row))) && !line::is_decision(row) && !line::asks_to_choose(row)

@@ -1,4 +1,5 @@
 use super::*;
+use crate::model::CursorPosition;
 
 fn screen(text: &str) -> Screen {
     Screen {
@@ -501,7 +502,7 @@ fn what_may_be_a_line_of_a_log_is_a_question_only_after_a_while() {
         ..takes_keys.clone()
     };
     for terminal in [&threaded, &takes_keys, &polls] {
-        for line in ["built in 3 ms. Rebuild?", "Delete everything? [y/N]"] {
+        for line in ["Rebuild everything?", "Delete everything? [y/N]"] {
             let still_for = |text| judged(text, false, terminal).map(|found| found.still_for);
             let ended = format!("{line}\n▮");
             assert_eq!(still_for(&ended), Some(LOG_STILL), "{line} {terminal:?}");
@@ -829,4 +830,288 @@ fn buttons_and_boxes_below_a_question_ask() {
 fn a_mark_below_lettered_choices_asks_for_one() {
     let text = "Choose wisely...\n   a. sword\n   b. shield\n\n> ▮";
     check_kind(text, Some(PromptKind::Menu));
+}
+
+#[test]
+fn the_rows_that_ask_are_the_question_with_its_choices_and_its_field() {
+    #[track_caller]
+    fn check(text: &str, is_alternate: bool, terminal: &TtyEvidence, expected: Range<usize>) {
+        let found = judged(text, is_alternate, terminal).map(|found| found.rows);
+        assert_eq!(found, Some(expected), "{text}");
+    }
+    let keys = polls_keys("node");
+    check("built\nGo on? [y/N] ▮", false, &command(), 1..2);
+    check("built\nWhich port?\n\n▮", false, &command(), 1..4);
+    check("built\nWhich port?\n> ▮\n3 tokens", false, &keys, 1..3);
+    check("1 s\n? Kit\n❯ Vue\n  Ink▮", false, &keys, 1..4);
+    check(
+        "1 s\n Go on?\n\n ❯ 1. Yes\n   2. No\n\n esc to cancel\n▮",
+        false,
+        &keys,
+        1..5,
+    );
+    check("1 s\n◆  Name:\n│  app▮\n└", false, &keys, 1..4);
+    check(
+        "1 s\n ┌─┤ Disk ├──┐\n │ Wipe it?  │\n │   <Yes>  <No>  │\n └───────────┘\n2 s▮",
+        false,
+        &keys,
+        1..5,
+    );
+    // Without text nothing asks.
+    check("▮", false, &command(), 0..0);
+    let wide = Screen {
+        width: Some(10),
+        ..with_cursor("built\nRemove the\n old files\n? [y/N] ▮", false)
+    };
+    let judgement = judge(&wide, Some(&command()), &UserRules::default());
+    assert_eq!(judgement.found.map(|found| found.rows), Some(1..4));
+}
+
+/// What tmux 3.3a and 3.7 do with marks differs, so all columns are tried that one of them may use.
+#[test]
+fn labels_in_scripts_with_marks_are_read() {
+    use PromptKind::{Confirm, Key, Password, Text};
+    for (label, x, kind) in [
+        // The columns of tmux 3.3a behind each text and a blank.
+        ("பெயர்:", 6, Text),
+        ("ឈ្មោះ៖", 6, Text),
+        ("အမည်:", 5, Text),
+        ("নাম:", 5, Text),
+        ("ชื่อ:", 4, Text),
+        ("รหัสผ่าน:", 8, Password),
+        ("ใส่จำนวน:", 9, Text),
+        ("नाम दर्ज करें:", 12, Text),
+        ("పేరు:", 5, Text),
+        ("ಹೆಸರು:", 6, Text),
+        ("പേര്:", 5, Text),
+        ("නම:", 4, Text),
+        ("མིང་:", 5, Text),
+        ("ຊື່:", 3, Text),
+        ("Tên của bạn:", 13, Text),
+        ("Cafe\u{301}:", 6, Text),
+        ("شہر:", 5, Text),
+        ("কি চালিয়ে যেতে চান?", 20, Text),
+        ("தொடரவா? [y/N]", 13, Confirm),
+        ("👩\u{200d}💻 Name:", 9, Text),
+        ("🇩🇪 Land:", 9, Text),
+        ("请按任意键继续. . .", 20, Key),
+        ("按任意键...", 12, Key),
+        ("按任意键继续", 13, Key),
+        ("続行するには何かキーを押してください . . .", 43, Key),
+    ] {
+        let (least, most) = cursor_context::widths(label);
+        let all = least + 1..=most + 1;
+        assert!(all.contains(&x), "{label}: {x} is not in {all:?}");
+        for x in all {
+            let cursor = CursorPosition {
+                x: u32::try_from(x).unwrap(),
+                y: 0,
+            };
+            let screen = Screen {
+                cursor: Some(cursor),
+                ..screen(label)
+            };
+            let found = judge(&screen, Some(&polls_keys("node")), &UserRules::default()).found;
+            let found = found.map(|found| found.prompt.kind);
+            assert_eq!(found, Some(kind), "{label} with the cursor at {cursor:?}");
+        }
+    }
+    let below = with_cursor("请按任意键继续. . .\n▮", false);
+    let found = judge(&below, Some(&polls_keys("node")), &UserRules::default()).found;
+    assert_eq!(found.map(|found| found.prompt.kind), Some(Key));
+}
+
+/// Menus with a marked choice as programs draw them, and their questions.
+const MENUS: &[(&str, &str)] = &[
+    // Claude Code.
+    (
+        " Would you like to go on?\n ❯ 1. Yes\n   2. Yes, and review\n   3. No (esc)",
+        "Would you like to go on?",
+    ),
+    (
+        "╭──────────────────────────────╮\n│ Bash command                 │\n│   rm -rf build               │\n│ Do you want to proceed?      │\n│ ❯ 1. Yes                     │\n│   2. No (esc)                │\n╰──────────────────────────────╯",
+        "Do you want to proceed?",
+    ),
+    (
+        "←  ☐ Auth  ✔ Submit  →\n\nWhich way to log in?\n\n❯ 1. JWT\n     Stateless tokens\n  2. Cookies\n     Kept on the server\n  3. Type something.",
+        "Which way to log in?",
+    ),
+    // Codex.
+    (
+        "  Would you like to run the following command?\n\n  $ touch x\n\n› 1. Yes, proceed (y)\n  2. Yes, and don't ask again (a)\n  3. No (esc)",
+        "Would you like to run the following command?",
+    ),
+    // Gemini CLI.
+    (
+        "│ Allow execution of: 'ls'?          │\n│                                    │\n│ ● 1. Yes, allow once               │\n│   2. Yes, allow always             │\n│   3. No, suggest changes (esc)     │\n╰────────────────────────────────────╯",
+        "Allow execution of: 'ls'?",
+    ),
+    // Ink's select, inquirer, clack, gum, dialoguer, huh, survey, bubbletea.
+    ("Which kit?\n❯ Vue\n  React", "Which kit?"),
+    ("Pick a stack\n\n❯ Vue\n  React", "Pick a stack"),
+    ("? Pick a stack\n❯ Vue\n  React", "Pick a stack"),
+    ("◆  Pick a stack\n│  ● Vue\n│  ○ React", "Pick a stack"),
+    ("Choose:\n> Vue\n  React", "Choose:"),
+    ("? Pick a stack ›\n❯ Vue\n  React", "Pick a stack"),
+    ("┃ Pick a stack\n┃ > Vue\n┃   React", "Pick a stack"),
+    (
+        "? Choose a stack:  [Use arrows to move, type to filter]\n> Vue\n  React",
+        "Choose a stack:",
+    ),
+    (
+        "What should we buy at the market?\n\n> [ ] Carrots\n  [x] Celery",
+        "What should we buy at the market?",
+    ),
+    (
+        "  Which kit do you use?\n❯ Vue\n  React",
+        "Which kit do you use?",
+    ),
+    ("Which model?\n→ small\n  large", "Which model?"),
+    (
+        " Quick safety check: Is this a project you trust? (Like your own code, or work from\n your team.)\n\n Security guide\n\n ❯ 1. Yes, I trust this folder\n   2. No, exit",
+        "Quick safety check: Is this a project you trust? (Like your own code, or work from",
+    ),
+    (
+        "  Select Model and Effort\n  Access legacy models by running codex -m <model_name>\n\n› 1. small (current)  The fast one\n  2. large            The slow one",
+        "Select Model and Effort",
+    ),
+    ("◆  Install?\n│  ● Yes / ○ No\n└", "Install?"),
+    ("◆  Pick a stack\n│  ◻ Vue\n│  ◼ React\n└", "Pick a stack"),
+];
+
+/// What stands below menus.
+const ENDINGS: &[&str] = &[
+    "▮",
+    "\n▮",
+    "Esc to cancel▮",
+    "\nctrl-g to edit in vim\n▮",
+    "\nctrl-g to edit in vim▮",
+    "\nTip: use /help\n▮",
+    "\n~/src/app (main)\n▮",
+    "\n/srv/app/src/main.rs\n▮",
+    "\n? for shortcuts▮",
+    "\n1,204 tokens\n▮",
+    "\n↑ 1.2k tokens · $0.12 · 42%▮",
+    "42%▮",
+    "\n[=====>     ] 42%\n▮",
+    "\n✻ Thinking… (esc to interrupt · 9s)\n▮",
+    "\nesc to interrupt\n▮",
+    "\nPress q to quit.\n▮",
+    "\n  ⏵⏵ auto mode on (shift+tab to cycle)              99% context left\n▮",
+    "\nOne tip that is so long\nthat it goes on\nin three rows\n\nmain ✓  3 files\n▮",
+    "\n\n\n\n\n\n\n\n v1.2.3   main   10:30:01▮",
+    "\n ──────────────────\n  gpt-5 · /srv/app\n▮",
+    "\n Context: 12% used\n Cost:    $0.10\n▮",
+    "\n[server] GET /a 200\n▮",
+];
+
+#[test]
+fn a_list_with_a_marked_choice_asks_whatever_is_below_it() {
+    let mut wrong = Vec::new();
+    for (menu, question) in MENUS {
+        for ending in ENDINGS {
+            for (above, is_alternate) in [
+                ("", false),
+                ("● I have read the file.\n  12 tests\n\n", false),
+                ("", true),
+            ] {
+                let text = format!("{above}{menu}\n{ending}");
+                let judgement = judge(
+                    &with_cursor(&text, is_alternate),
+                    Some(&polls_keys("node")),
+                    &UserRules::default(),
+                );
+                let asked = judgement.found.as_ref();
+                let asked = asked.map(|found| found.prompt.text.as_str());
+                if asked != Some(*question) {
+                    wrong.push(format!("{text}\n{asked:?} ({})\n", judgement.rule));
+                }
+            }
+        }
+    }
+    let n = wrong.len();
+    assert!(wrong.is_empty(), "{n}\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_list_above_something_newer_is_no_question() {
+    let menu = "Would you like to go on?\n❯ 1. Yes\n  2. No";
+    let kits = "Which kit?\n❯ Vue\n  React";
+    let agent = |newer: &str| {
+        format!(
+            "{newer}\n\n╭──────────────╮\n│ >            │\n╰──────────────╯\n  ? for shortcuts\n▮"
+        )
+    };
+    let screens = [
+        // Something newer is typed into.
+        format!("{menu}\n\nCreated app\n$ ▮"),
+        format!("{menu}\n\nCreated app\nme@host:~/app$ ▮"),
+        format!("{menu}\n\nCreated app\n> ▮"),
+        agent(&format!("{menu}\n\n● Created app")),
+        agent(kits),
+        format!("{menu}\n\n• Created app\n\n› Explain this code base\n\n  100% context left · ? for shortcuts\n▮"),
+        // What a user has typed into an agent is marked, too.
+        agent("● Shall I go on?\n\n> yes please do\n  and also test"),
+        agent("● Shall I go on?\n\n> yes please do\n  and also test\n\n✻ Thinking… (9s · esc to interrupt)"),
+        agent("● Shall I go on?\n  1. Yes\n  2. No"),
+        agent(""),
+        // The log of a server.
+        format!("{kits}\n\n  VITE v5  ready in 300 ms\n\n  ➜  Local:   http://localhost:5173/\n  ➜  press h + enter to show help\n▮"),
+        format!("{menu}\n\n[nodemon] watching path(s): *.*\n[nodemon] watching for changes\n▮"),
+        format!("{kits}\n\nWatch Usage: Press w to show more.\n▮"),
+        format!("{kits}\n\nbuilt in 3 ms\nPress r to reload, q to quit\n▮"),
+        // What compilers quote.
+        "error: Did you mean 'y'?\n\n  1 | import a\n> 2 | x()\n    | ^\n  3 | y()\n▮".to_owned(),
+        "Which kit?\n> 2 | x()\n  3 | y()\n▮".to_owned(),
+        "SyntaxError: Unexpected token\n> 2 │ x()\n  3 │ y()\nbuilt\n▮".to_owned(),
+        " FAIL  a.test.ts > adds\nAssertionError: expected 1 to be 2\n ❯ src/a.test.ts:5:18\n   ❯ run src/b.ts:1:2\n\n Tests  1 failed\n▮".to_owned(),
+        " ❯ src/a.test.ts (2 tests | 1 failed)\n   ✓ adds\n   × divides\n\n Duration 3 ms\n▮".to_owned(),
+        // Help, branches, commits, arrows, quotes.
+        "Commands:\n> build\n  test\nSee the docs\n▮".to_owned(),
+        "* main\n  dev\n2 branches\n▮".to_owned(),
+        "Branches:\n* main\n  dev\n2 branches\n▮".to_owned(),
+        "What changed?\n* a1b2 one\n* c3d4 two\n  more\ndone\n▮".to_owned(),
+        "Which ports?\n→ 3000\n→ 3001\n  3002\nready\n▮".to_owned(),
+        "> app@1.0.0 dev\n> vite\n\nready\n▮".to_owned(),
+        "Plans\n❯ Free\n  Pro\nbuilt in 3 s\n▮".to_owned(),
+    ];
+    let mut wrong = Vec::new();
+    for text in screens {
+        let terminal = polls_keys("node");
+        let judgement = judge(
+            &with_cursor(&text, false),
+            Some(&terminal),
+            &UserRules::default(),
+        );
+        if let Some(found) = judgement.found {
+            wrong.push(format!(
+                "{text}\n{:?} ({})\n",
+                found.prompt.text, judgement.rule
+            ));
+        }
+    }
+    let n = wrong.len();
+    assert!(wrong.is_empty(), "{n}\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_list_is_known_by_what_reads_the_terminal() {
+    let text = "Would you like to go on?\n❯ 1. Yes\n  2. No\n\nTip: use /help\n▮";
+    let asked = |terminal: &TtyEvidence| judged(text, false, terminal).map(|found| found.still_for);
+    assert_eq!(asked(&polls_keys("node")), Some(LOG_STILL));
+    // It may only have been printed.
+    assert_eq!(find(&with_cursor(text, false)), None);
+    for reader in [TtyUse::Elsewhere, TtyUse::Unknown] {
+        let terminal = TtyEvidence {
+            reader,
+            ..polls_keys("node")
+        };
+        assert_eq!(asked(&terminal), None, "{reader:?}");
+    }
+    let lines = TtyEvidence {
+        canonical: Some(true),
+        echo: Some(true),
+        ..polls_keys("node")
+    };
+    assert_eq!(asked(&lines), None);
 }

@@ -14,10 +14,37 @@ pub(super) const MAX_PROMPT_CHARS: usize = 300;
 /// tmux does not print which rows it has wrapped. A row that fills the pane, or all of it but a last
 /// cell that may be blank, probably goes on in the next one. Full-screen programs wrap by themselves.
 pub(super) fn unwrapped(screen: &Screen) -> Option<Screen> {
-    let width = usize::try_from(screen.width?).ok()?;
-    let cursor = screen.cursor.filter(|_| screen.alternate != Some(true))?;
+    let cursor = screen.cursor?;
     let row = usize::try_from(cursor.y).ok()?;
+    let (first, text) = above(screen, row)?;
+    let before = u32::try_from(text.width()).ok()?;
+    let mut rows = screen.rows.to_vec();
+    rows[first..row].fill(String::new());
+    rows[row] = text + &screen.rows[row];
+    Some(Screen {
+        rows: rows.into(),
+        cursor: Some(CursorPosition {
+            x: cursor.x + before,
+            y: cursor.y,
+        }),
+        ..screen.clone()
+    })
+}
+
+/// Returns the line that ends in this row, with what was wrapped above it.
+pub(super) fn line_of(screen: &Screen, row: usize) -> String {
+    let above = above(screen, row).map_or(String::new(), |(_, text)| text);
+    above + &screen.rows[row]
+}
+
+/// Returns the first row of the line that ends in this row, and its text above this row; `None` where
+/// nothing seems to be wrapped.
+fn above(screen: &Screen, row: usize) -> Option<(usize, String)> {
+    let width = usize::try_from(screen.width?).ok()?;
     let last = screen.rows.get(row).filter(|row| !row.trim().is_empty())?;
+    if screen.alternate == Some(true) {
+        return None;
+    }
     let mut n_chars = last.chars().count();
     let above = screen.rows[..row].iter().rev().take_while(|row| {
         n_chars += row.chars().count() + 1;
@@ -34,19 +61,7 @@ pub(super) fn unwrapped(screen: &Screen) -> Option<Screen> {
             text.push(' ');
         }
     }
-    let before = u32::try_from(text.width()).ok()?;
-    text.push_str(last);
-    let mut rows = screen.rows.to_vec();
-    rows[first..row].fill(String::new());
-    rows[row] = text;
-    Some(Screen {
-        rows: rows.into(),
-        cursor: Some(CursorPosition {
-            x: cursor.x + before,
-            y: cursor.y,
-        }),
-        ..screen.clone()
-    })
+    Some((first, text))
 }
 
 /// Whether the text of a row probably goes on in the next one.
