@@ -222,13 +222,33 @@ pub fn find(screen: &Screen) -> Option<PromptMatch> {
     judge(screen, None, &UserRules::default()).found
 }
 
-/// Whether a prompt asks by its words alone, also while a part of it is animated. What a program at
-/// work shows beside its turning sign may name the key that ends the work.
+/// Returns the rows of a list that asks if a program reads keys, which a screen does not show.
 #[must_use]
-pub(crate) fn asks_while_animated(prompt: &Prompt) -> bool {
-    line::asks(&prompt.text).is_some_and(|ask| {
-        ask.is_plain && (ask.kind != PromptKind::Key || !line::names_end_of_work(&prompt.text))
-    })
+pub(crate) fn rows_if_keys_are_read(screen: &Screen) -> Option<Range<usize>> {
+    let list = list::standing(screen, CursorContext::of(screen), false)?;
+    Some(list.rows)
+}
+
+/// Whether a prompt asks by its words alone or shows choices, also while other rows move. What a program
+/// at work shows beside its turning sign may name the key that ends the work.
+#[must_use]
+pub(crate) fn asks_beside(found: &PromptMatch) -> bool {
+    let shows_choices = match found.prompt.kind {
+        PromptKind::Confirm | PromptKind::Menu | PromptKind::Dialog => found.rows.len() > 2,
+        PromptKind::Text
+        | PromptKind::Password
+        | PromptKind::Key
+        | PromptKind::Pager
+        | PromptKind::Editor
+        | PromptKind::Debugger => false,
+    };
+    let text = &found.prompt.text;
+    let asks = || {
+        line::asks(text).is_some_and(|ask| {
+            ask.is_plain && (ask.kind != PromptKind::Key || !line::names_end_of_work(text))
+        })
+    };
+    shows_choices || asks()
 }
 
 /// A screen to judge.
