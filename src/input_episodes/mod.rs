@@ -635,7 +635,8 @@ impl TaskLook<'_> {
             && terminal.is_some_and(|terminal| terminal.reader.takes_input())
             && self.has_read_since(before) == Some(false)
             && !asked.is_empty()
-            && (self.task.screen.rows.iter()).any(|row| row.contains(asked))
+            && (self.task.screen.rows[self.task.screen.first_visible()..].iter())
+                .any(|row| row.contains(asked))
     }
 
     /// Returns a reported prompt that is not on the screen, as long as the program may only be drawing

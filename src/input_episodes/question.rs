@@ -16,10 +16,10 @@ pub(crate) struct OpenQuestion {
 }
 
 impl OpenQuestion {
-    /// Whether all of its rows are on this screen, apart from figures and what is animated in them.
+    /// Whether all of its rows are visible on this screen, apart from figures and what is animated in them.
     pub(crate) fn is_on(&self, screen: &Screen) -> bool {
         let n_rows = self.rows.len();
-        let mut places = screen.rows.windows(n_rows.max(1));
+        let mut places = screen.rows[screen.first_visible()..].windows(n_rows.max(1));
         n_rows > 0 && places.any(|rows| are_same(&self.rows, rows, has_same_words))
     }
 }

@@ -103,9 +103,8 @@ impl PromptComparison<'_> {
         );
         // A screen that is cleared to its end from the first cell goes to the history.
         let is_cleared = |row: usize| {
-            let index = |top: Option<u32>| usize::try_from(top?).ok();
-            index(old.top) == Some(old_row)
-                && index(new.top).is_some_and(|top| row < top)
+            old.first_visible() == old_row
+                && row < new.first_visible()
                 && new.rows[row] == old.rows[old_row]
         };
         let mut printed = (n_kept..new_row).filter(|row| !is_cleared(*row));

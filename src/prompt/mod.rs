@@ -140,6 +140,11 @@ impl Judgement {
 /// Returns whether this screen waits for input, by all the evidence there is.
 #[must_use]
 pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, user_rules: &UserRules) -> Judgement {
+    let draws = |terminal: &TtyEvidence| terminal.canonical == Some(false);
+    // What a program that draws has cleared may be in the history.
+    let visible = terminal.filter(|terminal| draws(terminal));
+    let visible = visible.map(|_| screen.without_history());
+    let screen = visible.as_ref().unwrap_or(screen);
     let judgement = judge_rows(screen, terminal, user_rules);
     // A program that reads nothing may show a sign behind what only looks like a question.
     let takes_input = terminal.is_some_and(|terminal| terminal.reader.takes_input());
@@ -225,7 +230,7 @@ pub fn find(screen: &Screen) -> Option<PromptMatch> {
 /// Returns the rows of a list that asks if a program reads keys, which a screen does not show.
 #[must_use]
 pub(crate) fn rows_if_keys_are_read(screen: &Screen) -> Option<Range<usize>> {
-    let list = list::standing(screen, CursorContext::of(screen), false)?;
+    let list = list::standing(&screen.without_history(), CursorContext::of(screen), false)?;
     Some(list.rows)
 }
 

@@ -1115,3 +1115,20 @@ fn a_list_is_known_by_what_reads_the_terminal() {
     };
     assert_eq!(asked(&lines), None);
 }
+
+#[test]
+fn a_list_that_was_cleared_into_the_history_does_not_ask() {
+    let shown = |top| Screen {
+        top: Some(top),
+        cursor: Some(CursorPosition { x: 0, y: 4 }),
+        ..screen("Overwrite the file?\n❯ Yes\n  No\ndone\n")
+    };
+    let asks = |top| {
+        let judgement = judge(&shown(top), Some(&polls_keys("node")), &UserRules::default());
+        judgement.found.is_some()
+    };
+    assert!(asks(0));
+    assert!(!asks(3));
+    assert_eq!(rows_if_keys_are_read(&shown(0)), Some(0..3));
+    assert_eq!(rows_if_keys_are_read(&shown(3)), None);
+}
