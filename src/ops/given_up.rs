@@ -4,6 +4,7 @@
 //! There is one file for each consumer, beside the feed. Only the process that delivers the consumer's
 //! messages writes it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use crate::feed::{Line, WholeLines};
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::Seq;
 use crate::paths::Paths;
-use crate::wire::GivenUp;
+use crate::wire::{GivenUp, check_consumer_name};
 
 /// Notes that these messages will not reach the conversation of this consumer. They should be
 /// acknowledged as well, so that they do not come again. Numbers that are no follow-ups, or are
@@ -62,9 +63,32 @@ pub(crate) fn withdraw_given_up(
     store(paths, consumer, &given_up)
 }
 
+/// Returns what adapters have given up, by consumer.
+pub(super) fn load_all_given_up(paths: &Paths) -> BTreeMap<String, GivenUp> {
+    let folder = paths.given_up();
+    if files::check_owner_of_folder(&folder).is_err() {
+        return BTreeMap::new();
+    }
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names
+        .filter(|name| check_consumer_name(name).is_ok())
+        .map(|name| {
+            let given_up = load_given_up(paths, &name);
+            (name, given_up)
+        })
+        .collect()
+}
+
+/// Forgets what was given up for a consumer that is removed.
+pub(super) fn forget_given_up(paths: &Paths, consumer: &str) {
+    // What stays shows for a day at most.
+    std::fs::remove_file(file(paths, consumer)).unwrap_or_default();
+}
+
 /// Returns what the adapter of this consumer has given up. A file that cannot be parsed counts as
 /// empty.
-pub(super) fn load_given_up(paths: &Paths, consumer: &str) -> GivenUp {
+fn load_given_up(paths: &Paths, consumer: &str) -> GivenUp {
     let bytes = files::read(&file(paths, consumer));
     bytes
         .ok()

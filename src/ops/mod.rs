@@ -21,6 +21,7 @@ mod events;
 mod everywhere;
 mod explain;
 mod explain_text;
+mod feed_usage;
 mod file_tasks;
 mod given_up;
 mod history;
@@ -29,6 +30,7 @@ mod launch;
 mod list;
 mod logs;
 mod lost_daemons;
+mod messages;
 mod patient_wait;
 mod pending;
 #[cfg(feature = "panel")]
@@ -91,7 +93,7 @@ pub(crate) use state_folders::{FolderUse, StateFolder, remove_state, state_folde
 pub(crate) use succession::OlderDaemon;
 #[cfg(feature = "panel")]
 pub(crate) use task_stream::{task_stream, task_stream_at};
-pub(crate) use undelivered::{Undelivered, undelivered};
+pub(crate) use undelivered::{Adapter, Undelivered, undelivered, undelivered_to};
 pub(crate) use up::{EarlierRun, FileTaskRun, WindowsDown, plan_tasks, windows_down};
 pub(crate) use wait::{
     CHANNEL, check_texts, find_to_wait, signal_channel, wait, wait_for_channel, wait_for_task,

@@ -223,10 +223,10 @@ impl Paths {
     }
 
     /// Returns the file that exists if the conversation with this owner was told that nothing delivers
-    /// messages to it.
+    /// messages of this session to it.
     #[must_use]
     pub(crate) fn told_undelivered(&self, owner: &str) -> PathBuf {
-        let file = format!("{}.undelivered", hex(owner.as_bytes(), 12));
+        let file = format!("{}.{}.undelivered", self.key, hex(owner.as_bytes(), 12));
         self.runtime.join(file)
     }
 

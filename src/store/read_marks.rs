@@ -81,6 +81,12 @@ impl Readers {
         self.present().readers.values().filter_map(owner).collect()
     }
 
+    /// Returns the sequence number of the last follow-up that was written to one of them, with all
+    /// before it.
+    pub(crate) fn last_follow_up(&self) -> Seq {
+        self.last_follow_up.load(Ordering::Relaxed)
+    }
+
     fn present(&self) -> MutexGuard<'_, Present> {
         // Nothing is left half done while it is held.
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
