@@ -239,9 +239,10 @@ impl Live {
 
     /// Returns which messages the feed has, and who reads them.
     pub(crate) fn messages(&self) -> Messages {
+        let follow_ups = Arc::clone(&self.state().follow_ups);
         Messages {
             epoch: Some(self.epoch.clone()),
-            follow_ups: FollowUps::clone(&self.state().follow_ups),
+            follow_ups: FollowUps::clone(&follow_ups),
             consumers: self.consumer_list().consumers,
             readers: self.readers.owners(),
             read: self.readers.last_follow_up(),
