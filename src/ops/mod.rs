@@ -79,6 +79,8 @@ pub(crate) use history::{RunInfo, TaskStats, last_of_each, stats, stored_runs};
 pub(crate) use kill::{KilledSession, kill, kill_all, prune, session_to_kill};
 pub(crate) use list::{count, find, list};
 pub(crate) use logs::{earlier_log, follow_log, further_log, present_log};
+#[cfg(feature = "panel")]
+pub(crate) use messages::messages;
 pub(crate) use patient_wait::WaitNews;
 pub(crate) use pending::owners_with_pending_follow_ups;
 #[cfg(feature = "panel")]
