@@ -45,7 +45,7 @@ pub(crate) use floor::{finish_removal, first_kept, remove_before};
 pub(crate) use frame::Frame;
 pub(crate) use inventory::{closed_segments, feed_files, has_files};
 pub(crate) use reader::{FeedEnd, Reader};
-pub(crate) use readers::{CountedTimes, LastRead, ReadProgress, last_follow_up_read, note_read};
+pub(crate) use readers::{CountedTimes, LastRead, ReadProgress, note_read};
 pub(crate) use retention::Holder;
 pub(crate) use saved::{store_saved, sync_saved};
 

@@ -59,13 +59,6 @@ fn last_read(path: &Path) -> Option<LastRead> {
     })
 }
 
-/// Returns the last follow-up of the feed with this epoch that was read, as stored; 0 for none.
-#[must_use]
-pub(crate) fn last_follow_up_read(path: &Path, epoch: &str) -> Seq {
-    let read = last_read(path).filter(|read| read.epoch == epoch);
-    read.map_or(0, |read| read.seq)
-}
-
 /// What a feed contains for other programs than its daemon.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Holdings {

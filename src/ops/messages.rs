@@ -8,7 +8,7 @@ use super::given_up::load_all_given_up;
 use super::session::Session;
 use super::{OpsError, lookup};
 use crate::client::Client;
-use crate::feed::{last_follow_up_read, load_saved, recover};
+use crate::feed::{load_saved, recover};
 use crate::paths::{Paths, adapter_file};
 use crate::wire::{ADAPTER_CLIENTS, FollowUps, Messages, Request, Response};
 
@@ -51,10 +51,7 @@ fn follow_ups(paths: &Paths) -> Result<FollowUps, OpsError> {
 
 /// Adds what is in files, with and without a daemon.
 fn with_files(messages: Messages, paths: &Paths) -> Messages {
-    let epoch = messages.epoch.as_deref().unwrap_or_default();
-    let read = last_follow_up_read(&paths.last_reader(), epoch).max(messages.read);
     Messages {
-        read,
         given_up: load_all_given_up(paths),
         adapters: installed_adapters(),
         ..messages

@@ -245,7 +245,7 @@ impl Live {
             follow_ups: FollowUps::clone(&follow_ups),
             consumers: self.consumer_list().consumers,
             readers: self.readers.owners(),
-            read: self.readers.last_follow_up(),
+            written: self.readers.written(),
             daemon_started_at: Some(self.started_at),
             ..Messages::default()
         }

@@ -41,8 +41,9 @@ pub struct Messages {
     pub consumers: Vec<ConsumerStatus>,
     /// For whom programs read now: for each the owner, null if it reads for all owners.
     pub readers: Vec<Option<String>>,
-    /// The last follow-up that was written to any reader, with all before it.
-    pub read: Seq,
+    /// The last follow-up of each owner that was written to a reader for it alone, which acknowledges
+    /// nothing.
+    pub written: BTreeMap<String, Seq>,
     /// When the daemon started, in milliseconds since 1970; null without one.
     pub daemon_started_at: Option<Millis>,
     /// What adapters have given up, by consumer. It is in files beside the feed.
@@ -218,7 +219,9 @@ impl Messages {
         let reads = |reader: &Option<String>| reader.as_ref().is_none_or(|of| of == owner);
         let state = if is_new_to_adapter {
             DeliveryState::Pending
-        } else if first <= self.read || self.readers.iter().any(reads) {
+        } else if self.written.get(owner).is_some_and(|last| first <= *last)
+            || self.readers.iter().any(reads)
+        {
             DeliveryState::Unknown
         } else {
             DeliveryState::NotDeliverable
@@ -445,7 +448,9 @@ mod tests {
         }
         // It has left.
         messages.readers.clear();
-        messages.read = 2;
+        messages.written = BTreeMap::from([("pi:1".to_owned(), 9)]);
+        assert_eq!(own(&messages).unwrap(), "not deliverable 2h");
+        messages.written = BTreeMap::from([("claude:a".to_owned(), 2)]);
         assert_eq!(own(&messages).unwrap(), "unknown 2h");
     }
 
