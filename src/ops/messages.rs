@@ -12,6 +12,9 @@ use crate::feed::{load_saved, recover};
 use crate::paths::{Paths, adapter_file};
 use crate::wire::{ADAPTER_CLIENTS, FollowUps, Messages, Request, Response};
 
+/// The largest feed that is read as a whole, in bytes.
+const READ_WHOLE: u64 = 8 << 20;
+
 /// Returns what is known of the session's messages; `None` if its daemon is of a version that does
 /// not know it.
 pub(crate) async fn messages(session: &Session) -> Result<Option<Messages>, OpsError> {
@@ -35,16 +38,20 @@ pub(super) fn of_files(paths: &Paths) -> Result<Messages, OpsError> {
     let list = list_files_of(paths)?;
     let messages = Messages {
         epoch: list.epoch,
-        follow_ups: follow_ups(paths)?,
+        follow_ups: follow_ups(paths, list.feed_bytes)?,
         consumers: list.consumers,
         ..Messages::default()
     };
     Ok(with_files(messages, paths))
 }
 
-/// Returns the follow-ups as the last daemon has saved them, with those that it recorded later.
-fn follow_ups(paths: &Paths) -> Result<FollowUps, OpsError> {
+/// Returns the follow-ups as the last daemon has saved them, with those that it recorded later. A feed
+/// of this size whose saved snapshot is lost is not read as a whole.
+fn follow_ups(paths: &Paths, feed_bytes: u64) -> Result<FollowUps, OpsError> {
     let saved = load_saved(&paths.saved()).ok().flatten();
+    if saved.is_none() && feed_bytes > READ_WHOLE {
+        return Ok(FollowUps::default());
+    }
     let state = recover(&paths.feed(), saved.as_ref(), |_| {})?;
     Ok(FollowUps::clone(state.pending.follow_ups()))
 }
