@@ -26,17 +26,18 @@ const CODE: usize = 3;
 const RUN: usize = 4;
 const AGE: usize = 5;
 const USUALLY: usize = 6;
-const COMMAND: usize = 7;
-const LAST_LINE: usize = 8;
+const MESSAGES: usize = 7;
+const COMMAND: usize = 8;
+const LAST_LINE: usize = 9;
 
 /// How many columns there are.
-const COLUMNS: usize = 9;
+const COLUMNS: usize = 10;
 
 /// From this width of a terminal on usual durations are shown, if any are known.
 const WITH_USUALLY: usize = 80;
 
 /// The columns that are left out on a narrow terminal, the first one first.
-const DISPENSABLE: [usize; 7] = [USUALLY, RUN, ID, COMMAND, AGE, LAST_LINE, CODE];
+const DISPENSABLE: [usize; 8] = [USUALLY, RUN, ID, COMMAND, AGE, LAST_LINE, MESSAGES, CODE];
 
 pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
     if args.all {
@@ -138,6 +139,7 @@ fn table_of(view: &LsView, now: Millis, style: Style) -> Vec<String> {
             "RUN",
             "AGE",
             "USUALLY",
+            "MESSAGES",
             "COMMAND",
             "LAST LINE",
         ]
@@ -149,6 +151,11 @@ fn table_of(view: &LsView, now: Millis, style: Style) -> Vec<String> {
     let has_room = style.columns.is_none_or(|columns| columns >= WITH_USUALLY);
     if !(is_usual_known && has_room) {
         widths[USUALLY] = 0;
+    }
+    // Whoever gets all messages needs no column that says so.
+    let is_undelivered = |task: &LsTask| task.delivery.is_some_and(|one| !one.is_delivered());
+    if !view.tasks.iter().any(is_undelivered) {
+        widths[MESSAGES] = 0;
     }
     for column in [COMMAND, LAST_LINE] {
         widths[column] = widths[column].min(style.longest);
@@ -217,6 +224,9 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
         task.started_at
             .map_or_else(|| "-".to_owned(), |at| age(now - at)),
         listed.usual_ms.map_or_else(|| "-".to_owned(), took),
+        listed
+            .delivery
+            .map_or_else(|| "-".to_owned(), |delivery| delivery.words(now)),
         trimmed(task.current_command.as_deref().unwrap_or("-")),
         trimmed(last.unwrap_or_default()),
     ]
@@ -248,7 +258,7 @@ pub(super) fn size(n_bytes: u64) -> String {
 mod tests {
     use super::*;
     use crate::terminal::columns_of;
-    use crate::wire::TaskFields;
+    use crate::wire::{DeliveryState, DeliveryStatus, TaskFields};
 
     #[test]
     fn sizes_are_in_their_largest_unit() {
@@ -401,6 +411,48 @@ mod tests {
         assert_eq!(table_of(&view, 30_000, style(Some(80))), wide);
         let narrow = table_of(&view, 30_000, style(Some(79)));
         assert_eq!(narrow[1], "@1  build  running  -     3    30s  make");
+    }
+
+    #[test]
+    fn messages_have_a_column_where_one_is_undelivered() {
+        let task = |name: &str| TaskFields {
+            window_id: "@1".into(),
+            window_name: name.into(),
+            pane_state_known: true,
+            run: Some(3),
+            current_command: Some("make".into()),
+            started_at: Some(0),
+            ..TaskFields::default()
+        };
+        let listed = |name: &str, delivery| LsTask {
+            delivery,
+            ..LsTask::new(task(name), None, None)
+        };
+        let table = |undelivered| {
+            let view = LsView {
+                session_name: "s".into(),
+                exists: true,
+                supervised: true,
+                captured_at: 0,
+                tasks: vec![
+                    listed("build", Some(DeliveryStatus::DELIVERED)),
+                    listed("serve", undelivered),
+                    listed("watch", None),
+                ],
+            };
+            table_of(&view, 200_000, style(None))
+        };
+        assert!(!table(None).concat().contains("delivered"));
+        let pending = DeliveryStatus::since(DeliveryState::Pending, 20_000);
+        assert_eq!(
+            table(Some(pending)),
+            [
+                "ID  NAME   STATE    CODE  RUN  AGE  MESSAGES    COMMAND  LAST LINE",
+                "@1  build  running  -     3    3m   delivered   make",
+                "@1  serve  running  -     3    3m   pending 3m  make",
+                "@1  watch  running  -     3    3m   -           make",
+            ]
+        );
     }
 
     #[test]

@@ -42,6 +42,7 @@ mod status;
 mod table;
 mod task_names;
 mod time_limit;
+mod undelivered;
 mod until;
 mod up;
 mod usage;

@@ -12,10 +12,11 @@ use super::context::Context;
 use super::ending::watched;
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
+use super::undelivered;
 use super::until::Until;
 use crate::model::{Replaces, RestartPolicy, WindowId, text};
 use crate::ops::{
-    self, Caller, EndWatch, LaunchWait, OlderDaemon, RunOptions, Session, StartedRun, Undelivered,
+    self, Caller, EndWatch, LaunchWait, OlderDaemon, RunOptions, Session, StartedRun,
 };
 use crate::restarts::DEFAULT_BACKOFF;
 use crate::wire::ReplacedRun;
@@ -144,7 +145,7 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
         let mut started = launch(session, what, options).await?;
         print(&started, what, report)?;
         if started.unreachable.is_none() {
-            say_if_undelivered(&mut started, what).await;
+            undelivered::say(&mut started, what).await;
         }
     }
     Ok(())
@@ -185,7 +186,7 @@ async fn start(
     let mut started = launch(session, what, options).await?;
     print(&started, what, report)?;
     if !will_wait && started.unreachable.is_none() {
-        say_if_undelivered(&mut started, what).await;
+        undelivered::say(&mut started, what).await;
     }
     if let Some(why) = started.unreachable.as_ref().filter(|_| !will_wait) {
         output::note(&format!(
@@ -218,22 +219,6 @@ async fn start(
         }
         (true, None) => Err(ops::OpsError::NoDaemonToWait).or_fail(what),
     }
-}
-
-/// Says once to a conversation that nothing delivers messages to it.
-async fn say_if_undelivered(started: &mut StartedRun, what: &str) {
-    let Some(Undelivered { owner, client }) = ops::undelivered(started).await else {
-        return;
-    };
-    let install = client.map(|client| {
-        format!(", or `tmux-task init {client} --write` installs what delivers messages")
-    });
-    output::note(&format!(
-        "tmux-task: {what}: nothing delivers messages to {owner}\nhint: `tmux-task wait {}` waits for \
-         the task{}",
-        started.name,
-        install.unwrap_or_default()
-    ));
 }
 
 /// Returns a path as it can stand on a line: one with a line break in it would be read as two lines.

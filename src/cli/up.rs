@@ -8,7 +8,7 @@ use super::context::{self, Context};
 use super::ending::watched;
 use super::failure::{Failure, Kind, OrFail};
 use super::kill::DoneTo;
-use super::{after, kill, output};
+use super::{after, kill, output, undelivered};
 use crate::model::StopChoice;
 use crate::ops::{
     self, BringUpFailure, BringUpNews, BringUpOptions, BringUpResult, Caller, EarlierRun, EndWatch,
@@ -95,6 +95,13 @@ pub(super) async fn up(context: &Context, args: Up) -> Result<(), Failure> {
         let tasks: Vec<TaskFields<'_>> = results.iter().map(TaskFields::from).collect();
         output::json(&json!({ "sessionName": session.name, "tasks": tasks }))?;
     }
+    let started = |result: &&BringUpResult| {
+        let run = result.run.as_ref();
+        run.is_some_and(|run| run.earlier.is_none())
+    };
+    let started = results.iter().filter(started);
+    let started: Vec<&str> = started.map(|result| result.name.as_str()).collect();
+    undelivered::say_to_caller(&session, what, &started).await;
     // The one that came first in the file.
     match results.iter().find_map(failure) {
         None => Ok(()),

@@ -177,6 +177,11 @@ pub(super) async fn serve(
                 tracing::debug!(request = name, "request");
                 answer(&mut writer, &Response::Consumers(streams.consumers())).await
             }
+            Request::Messages => {
+                tracing::debug!(request = name, "request");
+                let messages = Box::new(streams.messages());
+                answer(&mut writer, &Response::Messages(messages)).await
+            }
             Request::RemoveConsumer { name: consumer } => {
                 tracing::debug!(request = name, consumer, "request");
                 let removed = streams.remove_consumer(&consumer).await;
@@ -268,6 +273,7 @@ fn may_be_addressed(request: &Request) -> bool {
         | Request::Stop { .. }
         | Request::Consume(_)
         | Request::Consumers
+        | Request::Messages
         | Request::RemoveConsumer { .. }
         | Request::Subscribe { .. } => false,
     }

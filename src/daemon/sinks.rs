@@ -265,7 +265,9 @@ impl RunningSink {
             filter: self.selection.filter.clone(),
         };
         let pid = Some(std::process::id());
-        self.live.consume_from(request, pid, self.last_seq).await
+        let leased = self.live.consume_from(request, pid, self.last_seq).await?;
+        leased.1.set_owners(&self.selection.owners);
+        Ok(leased)
     }
 
     async fn run(&mut self, mut first: Option<LeaseResult>) {

@@ -495,6 +495,7 @@ mod tests {
             created_at: 0,
             used_at,
             used_after: None,
+            audience: None,
         };
         let mut used = unused();
         used.progress.consumers = vec![consumer(WALL - 3_600_000), consumer(WALL - 3_599_999)];

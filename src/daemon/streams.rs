@@ -12,7 +12,7 @@ use super::stdout::Stdout;
 use crate::model::Seq;
 use crate::store::{self, Lease, Live, ReaderHandle, StreamError, Subscription};
 use crate::wire::{
-    Acknowledgement, After, ConsumeRequest, ConsumerList, Filter, ReaderStart, Refusal,
+    Acknowledgement, After, ConsumeRequest, ConsumerList, Filter, Messages, ReaderStart, Refusal,
     RefusalKind, parse_object,
 };
 
@@ -55,6 +55,11 @@ impl Streams {
     /// Returns the consumers of the feed.
     pub(super) fn consumers(&self) -> ConsumerList {
         self.live.consumer_list()
+    }
+
+    /// Returns which messages the feed has, and who reads them.
+    pub(super) fn messages(&self) -> Messages {
+        self.live.messages()
     }
 
     /// Forgets a consumer that has no reader.

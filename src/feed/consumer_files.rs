@@ -146,6 +146,7 @@ mod tests {
             created_at: 1,
             used_at: 2,
             used_after: Some(3),
+            audience: None,
         }
     }
 

@@ -2,12 +2,13 @@
 //! for a restart.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::model::{
-    Body, DeliveredEvent, Event, EventKind, Prompt, Record, Seq, Snapshot, Task, WindowId,
+    Body, DeliveredEvent, Event, EventKind, Millis, Prompt, Record, Seq, Snapshot, Task, WindowId,
 };
 use crate::route::{Reach, reach};
-use crate::wire::{EventFields, SavedEvent, SavedFeed};
+use crate::wire::{EventFields, FollowUps, SavedEvent, SavedFeed};
 
 /// Everything that the records read so far leave open. The daemon updates it as it appends, saves
 /// it with its snapshot, and updates it by later records when it starts again.
@@ -19,6 +20,8 @@ pub struct PendingEvents {
     waiting: BTreeMap<WindowId, Event>,
     /// The `exited` events after which a restart was announced that has not happened.
     restarting: BTreeMap<WindowId, DeliveredEvent>,
+    /// The follow-ups, for what is undelivered.
+    follow_ups: Arc<FollowUps>,
 }
 
 impl PendingEvents {
@@ -27,7 +30,9 @@ impl PendingEvents {
         match &record.body {
             Body::Event(event) => self.event(record.seq, event),
             Body::Notice { events, .. } => self.deliver(events),
-            Body::FollowUp { events, .. } => {
+            Body::FollowUp { events, owner, .. } => {
+                let windows = events.iter().map(|one| one.event.task.window.to_string());
+                self.follow_up(record.seq, record.time, owner.as_deref(), windows);
                 for DeliveredEvent { seq, event } in events {
                     let seqs = std::slice::from_ref(seq);
                     self.deliver(seqs);
@@ -37,6 +42,23 @@ impl PendingEvents {
                 }
             }
         }
+    }
+
+    /// Processes a follow-up about tasks in these windows.
+    pub(super) fn follow_up(
+        &mut self,
+        seq: Seq,
+        time: Millis,
+        owner: Option<&str>,
+        windows: impl Iterator<Item = String>,
+    ) {
+        Arc::make_mut(&mut self.follow_ups).add(seq, time, owner, windows);
+    }
+
+    /// Returns the follow-ups.
+    #[must_use]
+    pub fn follow_ups(&self) -> &Arc<FollowUps> {
+        &self.follow_ups
     }
 
     /// Processes an event.
@@ -83,7 +105,8 @@ impl PendingEvents {
         self.restarting.retain(|_, end| !ends.contains(&end.seq));
     }
 
-    /// Drops the announced restarts that the last look shows to be settled. `first` is the number of
+    /// Drops the announced restarts that the last look shows to be settled, and the windows of
+    /// follow-ups that are gone. `first` is the number of
     /// the first event that is not delivered yet.
     pub fn forget_settled(&mut self, look: &Snapshot, first: Option<Seq>) {
         self.restarting.retain(|window, end| {
@@ -93,6 +116,9 @@ impl PendingEvents {
                 task.run == end.event.task.run && (task.restarts.is_some() || is_undelivered)
             })
         });
+        if self.follow_ups.has_gone(look) {
+            Arc::make_mut(&mut self.follow_ups).forget_gone(look);
+        }
     }
 
     /// Returns the ends after which a restart was announced that has not happened.
@@ -158,6 +184,7 @@ impl PendingEvents {
             undelivered: undelivered.map(|(seq, event)| saved(*seq, event)).collect(),
             waiting: self.waiting.values().map(EventFields::from).collect(),
             restarting: restarting.map(|end| saved(end.seq, &end.event)).collect(),
+            follow_ups: FollowUps::clone(&self.follow_ups),
         }
     }
 
@@ -167,7 +194,10 @@ impl PendingEvents {
     ///
     /// When it cannot be read; the error names the field.
     pub fn from_saved(saved: &SavedFeed) -> Result<Self, String> {
-        let mut pending = Self::default();
+        let mut pending = Self {
+            follow_ups: Arc::new(saved.follow_ups.clone()),
+            ..Self::default()
+        };
         for event in &saved.waiting {
             let event = event.to_event()?;
             pending.waiting.insert(event.task.window, event);

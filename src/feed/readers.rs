@@ -258,6 +258,7 @@ mod tests {
             created_at: 0,
             used_at: 0,
             used_after: None,
+            audience: None,
         };
         let read = read_up_to("e", 9);
         let behind = consumer("e", 3, None);

@@ -10,7 +10,7 @@ use super::pending::PendingEvents;
 use super::read::Line;
 use super::whole_lines::WholeLines;
 use crate::model::{Event, Seq};
-use crate::wire::{Checkpoint, DurableRecord, RecordBody, SavedFeed, SavedSession};
+use crate::wire::{Checkpoint, DurableRecord, RecordBody, SavedFeed, SavedSession, parse_rfc3339};
 
 /// The state at the end of the feed.
 #[derive(Debug, Default)]
@@ -173,8 +173,16 @@ impl<F: FnMut(RecordedLook)> Past<F> {
             }
             RecordBody::Notice { events, .. } => self.pending.deliver(&events),
             RecordBody::FollowUp {
-                events, message, ..
+                events,
+                message,
+                owner,
+                ..
             } => {
+                let windows = message.details.events.iter();
+                let windows = windows.map(|event| event.task.window_id.clone());
+                let time = parse_rfc3339(&record.time).unwrap_or_default();
+                let owner = owner.as_deref();
+                self.pending.follow_up(seq, time, owner, windows);
                 self.pending.deliver(&events);
                 let delivered = events.iter().zip(&message.details.events);
                 let failures = delivered.filter(|(_, event)| event.task.restarts.is_none());

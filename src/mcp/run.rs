@@ -90,7 +90,14 @@ pub(super) async fn start(
         Ok(ops::run(session, options).await?)
     };
     // A live run of its slot ends first, which may take its time.
-    let started = within(REPLACED_WITHIN, work).await?;
+    let mut started = within(REPLACED_WITHIN, work).await?;
+    if wait == LaunchWait::No
+        && started.unreachable.is_none()
+        && let Some(undelivered) = ops::undelivered(&mut started).await
+    {
+        let owner = undelivered.owner;
+        started.unreachable = Some(format!("nothing delivers messages to {owner}"));
+    }
     let line = announce(&started);
     let StartedRun {
         name,

@@ -1,27 +1,32 @@
 //! The consumers of a session's feed: list them, forget them.
 
 use std::io;
-use std::path::Path;
 
 use super::error::OpsError;
-use super::lookup;
+use super::feed_usage::{failed, list_files_of};
+use super::given_up::forget_given_up;
+use super::messages::messages;
 use super::session::Session;
 use crate::client::ClientError;
-use crate::feed::{
-    Ages, FeedFiles, Holder, Retention, WholeLines, feed_files, has_files, load_consumers,
-    remove_consumer as remove_file, sync_consumers,
-};
-use crate::model::Seq;
-use crate::wire::{ConsumerList, ConsumerStatus, Request, Response, check_consumer_name};
-use crate::{clock, config};
+use crate::clock;
+use crate::feed::{has_files, remove_consumer as remove_file, sync_consumers};
+use crate::wire::{ConsumerList, Request, Response, check_consumer_name};
 
-/// Returns the consumers of the session's feed. Where no daemon runs, their files tell.
+/// Returns the consumers of the session's feed, with whether their messages were delivered. Where no
+/// daemon runs, their files tell.
 pub(crate) async fn list_consumers(session: &Session) -> Result<ConsumerList, OpsError> {
-    match session.ask(&Request::Consumers).await? {
-        Some(Response::Consumers(list)) => Ok(list),
-        Some(_) => Err(ClientError::Unexpected.into()),
-        None => list_files(session),
+    let mut list = match session.ask(&Request::Consumers).await? {
+        Some(Response::Consumers(list)) => list,
+        Some(_) => return Err(ClientError::Unexpected.into()),
+        None => list_files(session)?,
+    };
+    if let Some(messages) = messages(session).await? {
+        let now = clock::now().wall;
+        for consumer in &mut list.consumers {
+            consumer.delivery = messages.of_consumer(consumer, now);
+        }
     }
+    Ok(list)
 }
 
 /// Forgets a consumer of the session's feed.
@@ -31,7 +36,10 @@ pub(crate) async fn remove_consumer(session: &Session, name: &str) -> Result<(),
         name: name.to_owned(),
     };
     match session.ask(&request).await? {
-        Some(Response::Done) => return Ok(()),
+        Some(Response::Done) => {
+            forget_given_up(&session.paths, name);
+            return Ok(());
+        }
         Some(_) => return Err(ClientError::Unexpected.into()),
         None => {}
     }
@@ -46,82 +54,13 @@ pub(crate) async fn remove_consumer(session: &Session, name: &str) -> Result<(),
     };
     folder.join(name).symlink_metadata().map_err(failed)?;
     remove_file(&folder, name).map_err(failed)?;
+    forget_given_up(&session.paths, name);
     sync_consumers(&folder).map_err(failed)
 }
 
 fn list_files(session: &Session) -> Result<ConsumerList, OpsError> {
-    let usage = feed_usage(session)?;
-    Ok(ConsumerList {
-        epoch: usage.epoch,
-        first_seq: usage.files.first_seq(),
-        last_seq: usage.last_seq,
-        feed_bytes: usage.files.bytes(),
-        consumers: usage.consumers,
-    })
-}
-
-/// What a session's feed uses of the disk, and for whom.
-#[derive(Debug)]
-pub(crate) struct FeedUsage {
-    /// The feed's epoch; `None` when the feed has no record.
-    pub(crate) epoch: Option<String>,
-    /// The sequence number of the last record; 0 for none.
-    pub(crate) last_seq: Seq,
-    pub(crate) files: FeedFiles,
-    /// Its consumers, each with how many bytes are kept only for it.
-    pub(crate) consumers: Vec<ConsumerStatus>,
-}
-
-/// Returns what the session's feed uses of the disk. It reads files only: neither a daemon nor tmux is
-/// asked.
-fn feed_usage(session: &Session) -> Result<FeedUsage, OpsError> {
     require_feed(session)?;
-    let feed = session.paths.feed();
-    let (epoch, last_seq) = end_of_feed(&feed)?;
-    let boot_time = clock::boot_time();
-    let ages = Ages::load(&feed, &boot_time);
-    let now = ages.clock().at(boot_time.millis);
-    let files = feed_files(&feed, last_seq, &ages, now)
-        .map_err(|source| failed(&session.paths.state, source))?;
-    let kept = config::load(&lookup)?.feed;
-    let retention = Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers);
-    let folder = session.paths.consumers();
-    let loaded = load_consumers(&folder).map_err(|source| failed(&folder, source))?;
-    let mut consumers = Vec::new();
-    for saved in loaded {
-        let saved = saved.map_err(|damaged| failed(&folder, io::Error::other(damaged)))?;
-        let cursor = saved.cursor_in(epoch.as_deref().unwrap_or_default(), last_seq);
-        let holder = Holder {
-            cursor,
-            used_at: saved.used_after.unwrap_or(now),
-            is_read: false,
-        };
-        consumers.push(ConsumerStatus {
-            name: saved.name,
-            cursor,
-            lag: last_seq - cursor,
-            held_bytes: retention.held_bytes(&files, &holder, now),
-            reader: None,
-            created_at: saved.created_at,
-            used_at: saved.used_at,
-        });
-    }
-    Ok(FeedUsage {
-        epoch,
-        last_seq,
-        files,
-        consumers,
-    })
-}
-
-/// Returns the epoch of a feed that has records, and the number of the last one.
-pub(super) fn end_of_feed(path: &Path) -> Result<(Option<String>, Seq), OpsError> {
-    let mut lines = WholeLines::after(path, Seq::MAX)?;
-    let mut epoch = lines.epoch().map(ToOwned::to_owned);
-    while let Some(line) = lines.next_line()? {
-        epoch = line.frame().map(|frame| frame.epoch).or(epoch);
-    }
-    Ok((epoch, lines.end().last_seq))
+    list_files_of(&session.paths)
 }
 
 fn require_feed(session: &Session) -> Result<(), OpsError> {
@@ -129,11 +68,4 @@ fn require_feed(session: &Session) -> Result<(), OpsError> {
         return Ok(());
     }
     Err(OpsError::NoFeed(session.name.clone()))
-}
-
-fn failed(folder: &Path, source: io::Error) -> OpsError {
-    OpsError::Folder {
-        folder: folder.to_owned(),
-        source,
-    }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::caller::Caller;
-use super::consumers::end_of_feed;
 use super::error::OpsError;
+use super::feed_usage::end_of_feed;
 use super::session::Session;
 use crate::client::{Client, ClientError};
 use crate::feed::has_files;

@@ -11,9 +11,9 @@ use super::error::OpsError;
 use super::list;
 #[cfg(feature = "panel")]
 use super::lookup;
+use super::messages::messages_of_daemon;
 use super::session::{Session, SessionChoice};
 use crate::client::Client;
-#[cfg(feature = "panel")]
 use crate::paths::Paths;
 pub(crate) use crate::tmux::Server;
 use crate::tmux::{self, Connection, ListedSession, TmuxError};
@@ -48,14 +48,10 @@ pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere
     let here = session.server.socket().display().to_string();
     let mut supervised = Vec::new();
     let mut silent = Vec::new();
-    let asked = session
-        .paths
-        .sockets()
-        .into_iter()
-        .map(|socket| async move {
-            let answer = timeout(PATIENCE, ask(&socket)).await;
-            (socket, answer)
-        });
+    let asked = session.paths.sockets().into_iter().map(|socket| async {
+        let answer = timeout(PATIENCE, ask(&socket, &session.paths)).await;
+        (socket, answer)
+    });
     for (socket, answer) in join_all(asked).await {
         match answer {
             Ok(Some(answer)) => supervised.push(answer),
@@ -166,15 +162,22 @@ pub(crate) fn daemon_sockets(server: &Server) -> Result<Vec<PathBuf>, OpsError> 
     Ok(Paths::locate(server.socket(), "", &lookup)?.sockets())
 }
 
-/// Returns a daemon's server and tasks; `None` when no daemon listens.
-async fn ask(socket: &Path) -> Option<DaemonAnswer> {
+/// Returns a daemon's server and tasks; `None` when no daemon listens. `here` has the files of any
+/// session.
+async fn ask(socket: &Path, here: &Paths) -> Option<DaemonAnswer> {
     let mut daemon = Client::connect(socket).await.ok()?;
     let Response::Status(status) = daemon.ask(&Request::Status).await.ok()? else {
         return None;
     };
-    let Response::List(view) = daemon.ask(&Request::List).await.ok()? else {
+    let Response::List(mut view) = daemon.ask(&Request::List).await.ok()? else {
         return None;
     };
+    if let Some(state) = Path::new(&status.feed).parent()
+        && !view.tasks.is_empty()
+        && let Some(messages) = messages_of_daemon(&mut daemon, &here.of_folder(state)).await
+    {
+        list::add_delivery(&mut view, &messages);
+    }
     Some(DaemonAnswer {
         daemon: status.pid,
         server: status.server.clone(),

@@ -1,17 +1,26 @@
 //! The tasks, and their number by state.
 
 use super::error::OpsError;
+use super::messages::{messages, of_files};
 use super::session::Session;
 use crate::client::ClientError;
+use crate::clock;
 use crate::model::{Snapshot, StatusCounts, WindowId};
 use crate::prompt;
-use crate::wire::{LsTask, LsView, Request, Response, SnapshotLine, TaskFields};
+use crate::wire::{LsTask, LsView, Messages, Request, Response, SnapshotLine, TaskFields};
 
 /// Returns the tasks as the daemon sees them; without a daemon, those of a look. A missing session
 /// has none.
 pub(crate) async fn list(session: &mut Session) -> Result<LsView, OpsError> {
     match session.ask_by_name(&Request::List).await? {
-        Some(Response::List(view)) => Ok(view),
+        Some(Response::List(mut view)) => {
+            if !view.tasks.is_empty()
+                && let Ok(Some(messages)) = messages(session).await
+            {
+                add_delivery(&mut view, &messages);
+            }
+            Ok(view)
+        }
         Some(_) => Err(ClientError::Unexpected.into()),
         None => look(session).await,
     }
@@ -19,7 +28,28 @@ pub(crate) async fn list(session: &mut Session) -> Result<LsView, OpsError> {
 
 /// Returns the tasks of a look.
 pub(super) async fn look(session: &Session) -> Result<LsView, OpsError> {
-    Ok(unsupervised(session.look().await?))
+    let snapshot = session.look().await?;
+    // A daemon that does not answer knows more than the files.
+    let is_known = !session.is_daemon_silent && !snapshot.tasks.is_empty();
+    let messages = is_known.then(|| of_files(&session.paths).ok()).flatten();
+    let messages = messages.map(|mut messages| {
+        messages.follow_ups.forget_gone(&snapshot);
+        messages
+    });
+    let mut view = unsupervised(snapshot);
+    if let Some(messages) = messages {
+        add_delivery(&mut view, &messages);
+    }
+    Ok(view)
+}
+
+/// Adds whether the messages about each task were delivered.
+pub(super) fn add_delivery(view: &mut LsView, messages: &Messages) {
+    let now = clock::now().wall;
+    for listed in &mut view.tasks {
+        let (owner, window) = (listed.task.owner.as_deref(), &listed.task.window_id);
+        listed.delivery = messages.of_task(owner, window, now);
+    }
 }
 
 /// Returns the task of this name or window id.

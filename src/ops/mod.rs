@@ -21,13 +21,16 @@ mod events;
 mod everywhere;
 mod explain;
 mod explain_text;
+mod feed_usage;
 mod file_tasks;
+mod given_up;
 mod history;
 mod kill;
 mod launch;
 mod list;
 mod logs;
 mod lost_daemons;
+mod messages;
 mod patient_wait;
 mod pending;
 #[cfg(feature = "panel")]
@@ -70,10 +73,14 @@ pub(crate) use everywhere::{Everywhere, list_everywhere};
 pub(crate) use everywhere::{FoundSession, Server, daemon_sockets, sessions_of};
 pub(crate) use explain::explain;
 pub(crate) use explain_text::{cannot_restart_words, explanation_lines, restart_words};
+#[allow(unused_imports, reason = "for adapters that retry")]
+pub(crate) use given_up::{give_up_messages, withdraw_given_up};
 pub(crate) use history::{RunInfo, TaskStats, last_of_each, stats, stored_runs};
 pub(crate) use kill::{KilledSession, kill, kill_all, prune, session_to_kill};
 pub(crate) use list::{count, find, list};
 pub(crate) use logs::{earlier_log, follow_log, further_log, present_log};
+#[cfg(feature = "panel")]
+pub(crate) use messages::messages;
 pub(crate) use patient_wait::WaitNews;
 pub(crate) use pending::owners_with_pending_follow_ups;
 #[cfg(feature = "panel")]
@@ -88,7 +95,7 @@ pub(crate) use state_folders::{FolderUse, StateFolder, remove_state, state_folde
 pub(crate) use succession::OlderDaemon;
 #[cfg(feature = "panel")]
 pub(crate) use task_stream::{task_stream, task_stream_at};
-pub(crate) use undelivered::{Undelivered, undelivered};
+pub(crate) use undelivered::{Adapter, Undelivered, undelivered, undelivered_to};
 pub(crate) use up::{EarlierRun, FileTaskRun, WindowsDown, plan_tasks, windows_down};
 pub(crate) use wait::{
     CHANNEL, check_texts, find_to_wait, signal_channel, wait, wait_for_channel, wait_for_task,

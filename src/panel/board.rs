@@ -234,6 +234,18 @@ impl Board {
         self.existing().count()
     }
 
+    /// Whether the session has tasks with an owner.
+    pub(super) fn has_owned_tasks(&self, key: SessionKey) -> bool {
+        let tasks = self
+            .sessions
+            .get(&key)
+            .map(|session| session.tasks.values());
+        tasks
+            .into_iter()
+            .flatten()
+            .any(|listed| listed.task.owner.is_some())
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.tasks().next().is_none()
     }

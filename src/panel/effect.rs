@@ -1,7 +1,7 @@
 //! The effects that the panel has besides drawing, and their results.
 
 use super::board::{SessionKey, TaskKey};
-use crate::wire::{Explanation, SendRequest};
+use crate::wire::{Explanation, Messages, SendRequest};
 
 /// An effect of the panel besides drawing.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,6 +32,10 @@ pub(super) enum Effect {
     Prune {
         session: SessionKey,
     },
+    /// Find out which messages are undelivered.
+    ReadMessages {
+        session: SessionKey,
+    },
     /// Find out why the task is or is not judged to wait.
     Explain {
         task: TaskKey,
@@ -52,7 +56,9 @@ impl Effect {
     pub(super) fn session(&self) -> Option<SessionKey> {
         match self {
             Self::Quit => None,
-            Self::Send { session, .. } | Self::Prune { session } => Some(*session),
+            Self::Send { session, .. }
+            | Self::Prune { session }
+            | Self::ReadMessages { session } => Some(*session),
             Self::Attach { task }
             | Self::Kill { task, .. }
             | Self::Rerun { task, .. }
@@ -66,6 +72,11 @@ impl Effect {
 /// The result of an effect. An error is one line.
 #[derive(Debug)]
 pub(super) enum ActionReport {
+    /// What is known of the session's messages; `None` if that could not be found out.
+    Messages {
+        session: SessionKey,
+        messages: Option<Box<Messages>>,
+    },
     /// It was done, or not, and there is something to say.
     Said(Result<String, String>),
     Explained {

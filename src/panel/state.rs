@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ratatui::text::Line;
 
-use super::board::{Board, Group, Row, SessionKey, SessionName, TaskKey};
+use super::board::{Board, Group, Row, SessionKey, SessionName, TaskKey, last_line};
 use super::colours::coloured;
 use super::effect::{ActionReport, Effect};
 use super::layout::Layout;
@@ -17,7 +17,7 @@ use super::usage::{LastSample, SampleOrder, Usage};
 use super::wrap::wrapped;
 use crate::model::Millis;
 use crate::ops::TreeUsage;
-use crate::wire::{Explanation, LsTask};
+use crate::wire::{Explanation, LsTask, Messages};
 
 /// How many rows a question or a message has at most.
 const FOOTER_ROWS: usize = 3;
@@ -65,6 +65,8 @@ pub(super) struct State {
     /// Why the tasks are not up to date; `None` while they are.
     pub(super) trouble: Option<String>,
     pub(super) usage: BTreeMap<TaskKey, Usage>,
+    /// What is known of the messages of each session.
+    messages: BTreeMap<SessionKey, Messages>,
     /// The end of the output of a task.
     pub(super) preview: Option<(TaskKey, Vec<Line<'static>>)>,
     pub(super) size: (u16, u16),
@@ -103,6 +105,7 @@ impl State {
             message: None,
             trouble: Some(trouble.to_owned()),
             usage: BTreeMap::new(),
+            messages: BTreeMap::new(),
             preview: None,
             size,
             now,
@@ -162,6 +165,18 @@ impl State {
         }
     }
 
+    /// Returns the last line of a task's row, which begins with what is undelivered of its messages.
+    pub(super) fn last_line(&self, key: &TaskKey, listed: &LsTask) -> String {
+        let (owner, window) = (listed.task.owner.as_deref(), &listed.task.window_id);
+        let messages = self.messages.get(&key.session);
+        let delivery = messages.and_then(|messages| messages.of_task(owner, window, self.now));
+        let last = last_line(listed);
+        match delivery.filter(|delivery| !delivery.is_delivered()) {
+            Some(delivery) => format!("[{}] {last}", delivery.words(self.now)),
+            None => last,
+        }
+    }
+
     /// The rows that are shown.
     pub(super) fn visible(&self) -> &[Row] {
         let end = self.top + usize::from(self.layout().list.height);
@@ -205,6 +220,7 @@ impl State {
 
     pub(super) fn on_gone(&mut self, key: SessionKey) -> Vec<Effect> {
         self.board.remove(key);
+        self.messages.remove(&key);
         self.list_again();
         self.settled()
     }
@@ -233,6 +249,14 @@ impl State {
 
     pub(super) fn on_report(&mut self, report: ActionReport) -> Vec<Effect> {
         match report {
+            ActionReport::Messages { session, messages } => match messages {
+                Some(messages) => {
+                    self.messages.insert(session, *messages);
+                }
+                None => {
+                    self.messages.remove(&session);
+                }
+            },
             ActionReport::Said(result) => self.say(result),
             ActionReport::Preview { task, lines } => self.preview = Some((task, coloured(&lines))),
             ActionReport::Log { task, result } => match result {

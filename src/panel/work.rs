@@ -79,6 +79,13 @@ pub(super) async fn perform(session: Rc<Session>, effect: Effect) -> EffectResul
             })),
             None => EffectResult::Report(ActionReport::Said(Err(silent()))),
         },
+        Effect::ReadMessages { session: key } => {
+            let messages = limited(ops::messages(&session.for_request())).await;
+            EffectResult::Report(ActionReport::Messages {
+                session: key,
+                messages: messages.and_then(Result::ok).flatten().map(Box::new),
+            })
+        }
         Effect::Explain { task } => {
             let result = match limited(ops::explain(&mut session.for_request(), &task.window)).await
             {

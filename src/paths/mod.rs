@@ -208,6 +208,12 @@ impl Paths {
         self.state.join("consumers")
     }
 
+    /// Returns the folder with a file for each consumer of which messages were given up.
+    #[must_use]
+    pub(crate) fn given_up(&self) -> PathBuf {
+        self.state.join("given-up")
+    }
+
     /// Returns the lock file of the process that delivers this owner's follow-ups in the background.
     /// It is removed before that process ends.
     #[must_use]
@@ -217,10 +223,10 @@ impl Paths {
     }
 
     /// Returns the file that exists if the conversation with this owner was told that nothing delivers
-    /// messages to it.
+    /// messages of this session to it.
     #[must_use]
     pub(crate) fn told_undelivered(&self, owner: &str) -> PathBuf {
-        let file = format!("{}.undelivered", hex(owner.as_bytes(), 12));
+        let file = format!("{}.{}.undelivered", self.key, hex(owner.as_bytes(), 12));
         self.runtime.join(file)
     }
 

@@ -100,6 +100,7 @@ impl Session {
             | Request::Subscribe { .. }
             | Request::Consume(_)
             | Request::Consumers
+            | Request::Messages
             | Request::MakeRoom { .. }
             | Request::RemoveConsumer { .. } => return None,
         })
@@ -270,6 +271,7 @@ impl Session {
             | Request::Subscribe { .. }
             | Request::Consume(_)
             | Request::Consumers
+            | Request::Messages
             | Request::MakeRoom { .. }
             | Request::RemoveConsumer { .. } => {}
         }

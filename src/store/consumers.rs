@@ -16,7 +16,8 @@ use crate::clock;
 use crate::feed::Holder;
 use crate::model::{AgeClock, Millis, Seq};
 use crate::wire::{
-    ConsumeRequest, ConsumerStatus, Refusal, RefusalKind, SavedConsumer, check_consumer_name,
+    ConsumeRequest, ConsumerAudience, ConsumerStatus, Refusal, RefusalKind, SavedConsumer,
+    check_consumer_name,
 };
 
 /// How long a new reader waits for the present one to leave before it is refused. The present one may
@@ -80,6 +81,8 @@ struct Consumer {
     /// The same by the feed's clock, for retention.
     used_after: Millis,
     position: Position,
+    /// For whom it reads, as its last reader asked.
+    audience: Option<ConsumerAudience>,
     /// The cursor in the file; `None` while there is no file.
     saved: Option<Seq>,
     /// Whether it is to be saved now.
@@ -147,6 +150,7 @@ impl Consumers {
                     used_at: saved.used_at,
                     used_after,
                     position: Position::new(cursor, first_left_out),
+                    audience: saved.audience,
                     saved: Some(cursor),
                     is_dirty: !is_same
                         || cursor != saved.cursor
@@ -239,6 +243,7 @@ impl Consumers {
         });
         consumer.acknowledged.clear();
         consumer.position.rewind();
+        consumer.audience = Some(request.filter.audience());
         consumer.use_at(now);
         let cursor = consumer.position.cursor();
         let created = consumer.saved.is_none().then(|| {
@@ -303,6 +308,8 @@ impl Consumers {
             reader: consumer.reader.as_ref().and_then(|reader| reader.pid),
             created_at: consumer.created_at,
             used_at: consumer.used_at,
+            audience: consumer.audience.clone(),
+            delivery: None,
         };
         state.consumers.iter().map(status).collect()
     }
@@ -399,6 +406,7 @@ impl Consumer {
             used_at: now.wall,
             used_after: now.counted,
             position: Position::new(cursor, None),
+            audience: None,
             saved: None,
             is_dirty: true,
             reader: None,
@@ -440,6 +448,7 @@ impl State {
                     created_at: consumer.created_at,
                     used_at: consumer.used_at,
                     used_after: Some(consumer.used_after),
+                    audience: consumer.audience.clone(),
                 },
                 confirmations: reader.map(|reader| (Arc::clone(&reader.outbox), acknowledged)),
                 waiting: std::mem::take(&mut consumer.waiting),
@@ -500,6 +509,17 @@ impl Lease {
     /// What is to be sent to the reader besides records.
     pub(super) fn outbox(&self) -> &Outbox {
         &self.outbox
+    }
+
+    /// Notes that only the messages of these owners are passed on of what is read.
+    pub(crate) fn set_owners(&self, owners: &[String]) {
+        self.update(|consumer| {
+            if let Some(audience) = &mut consumer.audience {
+                owners.clone_into(&mut audience.owners);
+                consumer.is_dirty = true;
+            }
+        });
+        self.consumers.work.notify_one();
     }
 
     /// Acknowledges this record and all before it. The confirmation is sent when that is durable.

@@ -12,10 +12,10 @@ use super::stream::{CHANGES_KEPT, FeedChange, FeedExtent, Subscription};
 use super::task_changes::TaskChanges;
 use crate::clock;
 use crate::feed::{FeedFiles, Holder, Reader, Retention, Segment, Sequence};
-use crate::model::{AgeClock, Seq, TaskBoard};
+use crate::model::{AgeClock, Millis, Seq, TaskBoard};
 use crate::wire::{
-    After, ConsumeRequest, ConsumerList, Filter, LiveRecord, ReaderStart, Refusal, RefusalKind,
-    SINK_PREFIX, VERSION,
+    After, ConsumeRequest, ConsumerList, Filter, FollowUps, LiveRecord, Messages, ReaderStart,
+    Refusal, RefusalKind, SINK_PREFIX, VERSION,
 };
 
 /// The present end of the feed, the present counts, and the subscriptions of readers. The writing
@@ -33,6 +33,8 @@ pub(crate) struct Live {
     retention: Retention,
     /// The feed's clock.
     ages: AgeClock,
+    /// When this daemon started, in milliseconds since 1970.
+    started_at: Millis,
 }
 
 #[derive(Debug)]
@@ -41,6 +43,8 @@ struct State {
     extent: FeedExtent,
     /// The closed segments of the feed.
     closed: Vec<Segment>,
+    /// The follow-ups of the feed.
+    follow_ups: Arc<FollowUps>,
     /// The counts; `None` before the first look.
     status: Option<LiveRecord>,
     /// `None` once the daemon stops: streams end then.
@@ -61,6 +65,7 @@ impl Live {
                     changes: journal.changes(),
                 },
                 closed: Vec::new(),
+                follow_ups: Arc::clone(beginning.pending.follow_ups()),
                 status: None,
                 news: Some(broadcast::Sender::new(CHANGES_KEPT)),
             }),
@@ -69,6 +74,7 @@ impl Live {
             consumers,
             retention: beginning.retention,
             ages: beginning.ages.clock(),
+            started_at: clock::now().wall,
         }
     }
 
@@ -79,10 +85,11 @@ impl Live {
         start: &ReaderStart,
         filter: Filter,
     ) -> Result<Subscription, Refusal> {
-        let audience = filter
-            .owner
-            .clone()
-            .map_or(Audience::AllOwners, Audience::Owner);
+        let audience = match &filter.owner {
+            _ if !filter.audience().follow_ups => Audience::User,
+            Some(owner) => Audience::Owner(owner.clone()),
+            None => Audience::AllOwners,
+        };
         self.subscribe_for(start, filter, audience)
     }
 
@@ -227,6 +234,28 @@ impl Live {
             last_seq,
             feed_bytes: files.bytes(),
             consumers: self.consumers.list(last_seq, held_bytes),
+        }
+    }
+
+    /// Returns which messages the feed has, and who reads them.
+    pub(crate) fn messages(&self) -> Messages {
+        let follow_ups = Arc::clone(&self.state().follow_ups);
+        Messages {
+            epoch: Some(self.epoch.clone()),
+            follow_ups: FollowUps::clone(&follow_ups),
+            consumers: self.consumer_list().consumers,
+            readers: self.readers.owners(),
+            written: self.readers.written(),
+            daemon_started_at: Some(self.started_at),
+            ..Messages::default()
+        }
+    }
+
+    /// Publishes the follow-ups of the feed.
+    pub(super) fn publish_follow_ups(&self, follow_ups: &Arc<FollowUps>) {
+        let known = &mut self.state().follow_ups;
+        if !Arc::ptr_eq(known, follow_ups) {
+            *known = Arc::clone(follow_ups);
         }
     }
 

@@ -16,7 +16,7 @@ use super::read_marks::ReaderGuard;
 use super::task_changes::TaskChanges;
 use crate::feed::{FeedEnd, FeedError, Line, Reader, Sequence};
 use crate::model::Seq;
-use crate::wire::{DurableRecord, Filter, Kind, LiveRecord, Response};
+use crate::wire::{DurableRecord, Filter, Kind, LiveRecord, RecordBody, Response};
 
 /// A notification for readers. A reader that falls behind by more than the channel's capacity skips
 /// to the newest: records are read from the disk anyway, and of the counts only the newest matter.
@@ -285,6 +285,13 @@ async fn records_until<W: AsyncWrite + Unpin>(
                 }
                 note(consumer, &record, wanted);
                 if wanted {
+                    if let RecordBody::FollowUp {
+                        owner: Some(owner), ..
+                    } = &record.body
+                        && consumer.is_none()
+                    {
+                        reading.has_written(record.seq, owner);
+                    }
                     lines.add(&record).await?;
                 }
             }

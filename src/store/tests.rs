@@ -401,6 +401,7 @@ async fn a_consumer_keeps_what_it_has_not_acknowledged_up_to_the_hard_limit() {
             // What the clock of the machine was does not matter.
             used_at: 0,
             used_after: Some(used_after),
+            audience: None,
         };
         store_consumer(&desk.dir.path().join("consumers"), &saved).unwrap();
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Filter;
+use super::{ConsumerAudience, DeliveryStatus, Filter};
 use crate::model::{Millis, Seq};
 
 /// The longest name of a consumer.
@@ -90,6 +90,9 @@ pub struct SavedConsumer {
     /// on it. Absent in files of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_after: Option<Millis>,
+    /// For whom it reads, as its last reader asked. Absent in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audience: Option<ConsumerAudience>,
 }
 
 impl SavedConsumer {
@@ -142,6 +145,13 @@ pub struct ConsumerStatus {
     pub created_at: Millis,
     /// When it last began to read, acknowledged or stopped reading, in milliseconds since 1970.
     pub used_at: Millis,
+    /// For whom it reads, as its last reader asked. Absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audience: Option<ConsumerAudience>,
+    /// Whether the messages that it reads were delivered. Absent where there are none, and in
+    /// `daemon status`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<DeliveryStatus>,
 }
 
 /// The consumers of a session.
@@ -202,6 +212,7 @@ mod tests {
             created_at: 0,
             used_at: 0,
             used_after: None,
+            audience: None,
         };
         assert_eq!(saved.cursor_in("e", 20), 12);
         // The feed lost its end: record 11 will be another one.

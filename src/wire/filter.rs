@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{EventFields, EventType, Kind, RecordBody};
+use super::{ConsumerAudience, EventFields, EventType, Kind, RecordBody};
 use crate::model::Seq;
 
 /// Which durable records a reader gets. Empty lists match everything.
@@ -74,6 +74,17 @@ impl Filter {
     pub fn for_owner(mut self, owner: Option<String>) -> Self {
         self.owner = owner;
         self
+    }
+
+    /// Returns for whom follow-ups pass.
+    #[must_use]
+    pub fn audience(&self) -> ConsumerAudience {
+        let is_partial = !self.tasks.is_empty() || !self.types.is_empty();
+        ConsumerAudience {
+            follow_ups: !is_partial
+                && (self.kinds.is_empty() || self.kinds.contains(&Kind::FollowUp)),
+            owners: self.owner.clone().into_iter().collect(),
+        }
     }
 
     /// Whether records of unknown kinds pass.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{SnapshotLine, TaskFields};
+use super::{DeliveryStatus, SnapshotLine, TaskFields};
 use crate::model::{Millis, Task};
 
 /// A task in the output of `ls --json`.
@@ -44,6 +44,11 @@ pub struct LsTask {
     /// such reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cannot_restart: Option<String>,
+    /// Whether the messages about it were delivered. Absent where there are none, or where it has no
+    /// owner and nothing reads messages; only in `ls`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "DeliveryStatus")]
+    pub delivery: Option<DeliveryStatus>,
 }
 
 /// A restart of a task that has failed.
@@ -81,6 +86,7 @@ impl LsTask {
             next_restart: None,
             cannot_restart: None,
             usual_ms: None,
+            delivery: None,
         }
     }
 

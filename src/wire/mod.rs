@@ -7,10 +7,14 @@ mod checkpoint;
 mod cloudevents;
 mod command;
 mod consumer;
+mod delivery;
 mod doctor;
 mod explain;
 mod filter;
+mod follow_ups;
+mod given_up;
 mod listing;
+mod messages;
 mod output;
 mod protocol;
 mod reason;
@@ -33,10 +37,14 @@ pub use consumer::{
     Acknowledgement, ConsumeRequest, ConsumerList, ConsumerStatus, SINK_PREFIX, SavedConsumer,
     check_consumer_name,
 };
+pub use delivery::{ConsumerAudience, DeliveryState, DeliveryStatus};
 pub use doctor::{CheckResult, DoctorCheck, DoctorReport};
 pub use explain::{ExplainedState, Explanation, TerminalFields};
 pub use filter::{Filter, is_owner_of};
+pub use follow_ups::FollowUps;
+pub use given_up::{GivenUp, GivenUpMessage};
 pub use listing::{LsTask, LsView, NextRestart, TaskStateName};
+pub use messages::{ADAPTER_CLIENTS, Messages, client_of};
 pub use output::{LogRequest, SearchMatch, SearchRequest, TaskLog};
 pub use protocol::{PROTOCOL, is_older, parse_object, parse_request, request_line};
 pub use reason::Reason;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{EventFields, SavedLife, SnapshotLine};
+use super::{EventFields, FollowUps, SavedLife, SnapshotLine};
 use crate::model::{Bookmark, Millis, Ordered as _, Seq, SessionLife, Snapshot};
 
 /// The last look, and the last record that it includes: later ones are applied at the next start.
@@ -63,6 +63,9 @@ pub struct SavedFeed {
     /// The `exited` events of tasks that are about to be restarted: they were not delivered as failures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub restarting: Vec<SavedEvent>,
+    /// The follow-ups. Absent in files of earlier versions.
+    #[serde(default)]
+    pub follow_ups: FollowUps,
 }
 
 /// An event and its number in the feed.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ConsumeRequest, ConsumerList, ConsumerStatus, DirectLaunch, Explanation, Filter, LaunchedRun,
-    LogRequest, LsTask, LsView, RunRequest, SearchMatch, SearchRequest, SendRequest, TaskCounts,
-    TaskLog, WaitRequest, WaitResult,
+    LogRequest, LsTask, LsView, Messages, RunRequest, SearchMatch, SearchRequest, SendRequest,
+    TaskCounts, TaskLog, WaitRequest, WaitResult,
 };
 use crate::model::{Millis, Seq};
 
@@ -160,6 +160,8 @@ pub enum Request {
     Consume(ConsumeRequest),
     /// The consumers of the feed.
     Consumers,
+    /// Which messages the feed has, and who reads them.
+    Messages,
     /// Forget a consumer.
     RemoveConsumer {
         /// Its name.
@@ -210,6 +212,7 @@ impl Request {
             Self::Subscribe { .. } => "subscribe",
             Self::Consume(_) => "consume",
             Self::Consumers => "consumers",
+            Self::Messages => "messages",
             Self::RemoveConsumer { .. } => "remove-consumer",
         }
     }
@@ -347,6 +350,8 @@ pub enum Response {
     Explained(Box<Explanation>),
     /// The consumers of the feed.
     Consumers(ConsumerList),
+    /// Which messages the feed has, and who reads them.
+    Messages(Box<Messages>),
     /// The request was not carried out.
     Refused(Refusal),
 }

@@ -84,6 +84,7 @@ mod stopping;
 mod storms;
 mod support;
 mod typing;
+mod undelivered;
 mod up;
 mod upgrades;
 mod waits;

@@ -548,6 +548,25 @@ fn events_are_seen_by_all_and_wake_their_reader_no_more() {
 }
 
 #[test]
+fn a_conversation_that_gets_no_messages_is_told_to_wait() {
+    let world = World::new();
+    let mut client = Client::new(&world);
+    client.meta = json!({"threadId": "t-2"});
+    let task = json!({"name": "a", "command": "true"});
+    let note = "no message will come when it ends: nothing delivers messages to codex:t-2; \
+                wait_for waits for it";
+    assert!(client.ok("run_task", task.clone()).contains(note));
+    assert!(!client.ok("run_task", task).contains("no message"));
+    // Whoever waits needs none, and without a conversation nothing is expected.
+    client.meta = json!({"threadId": "t-3"});
+    let waits = json!({"name": "b", "command": "true", "wait": true});
+    assert!(!client.ok("run_task", waits).contains("no message"));
+    client.meta = json!({});
+    let task = json!({"name": "c", "command": "true"});
+    assert!(!client.ok("run_task", task).contains("no message"));
+}
+
+#[test]
 fn the_thread_of_a_call_owns_what_it_starts() {
     let mut world = World::new();
     world.set("TMUX_TASK_OWNER", "pi:1");

@@ -83,7 +83,10 @@ pub(crate) struct Consumer {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConsumerCommand {
-    /// List the consumers with their positions and readers
+    /// List the consumers with their positions, readers and undelivered messages
+    ///
+    /// MESSAGES is `delivered`, `pending` (not acknowledged yet), `not deliverable` (nothing reads as this
+    /// consumer, or a message was given up) or `unknown`, with the age of the first undelivered message.
     Ls(Json),
     /// Remove consumers
     Rm {

@@ -110,6 +110,10 @@ pub(crate) enum Command {
     /// List or remove the feed's consumers
     Consumer(Consumer),
     /// List the tasks
+    ///
+    /// The column MESSAGES is shown if a task has undelivered messages: `pending` (not acknowledged
+    /// yet), `not deliverable` (nothing reads for its owner, or a message was given up) or `unknown` (no
+    /// receipt is known), with the age of the first one.
     #[command(visible_alias = "ps")]
     Ls(Ls),
     /// Show the session, or a task, in this terminal; inside tmux, switch to it

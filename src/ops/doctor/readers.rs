@@ -167,6 +167,8 @@ mod tests {
             reader,
             created_at: 0,
             used_at: NOW - used,
+            audience: None,
+            delivery: None,
         }
     }
 

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
 use super::cells::{FAINT, put, row, style_of};
-use crate::panel::board::{Group, Row, SessionKey, TaskKey, age_of, last_line, progress_of};
+use crate::panel::board::{Group, Row, SessionKey, TaskKey, age_of, progress_of};
 use crate::panel::layout::Layout;
 use crate::panel::state::{Scope, State};
 use crate::panel::usage::Usage;
@@ -321,7 +321,7 @@ fn task(
             (&cpu, style),
             (&memory, style),
             (command, FAINT),
-            (&last_line(listed), last_style),
+            (&state.last_line(key, listed), last_style),
         ],
     );
 }

@@ -33,6 +33,7 @@ fn saved(name: &str, cursor: Seq) -> SavedConsumer {
         created_at: 1,
         used_at: 2,
         used_after: Some(2),
+        audience: None,
     }
 }
 

@@ -1,0 +1,44 @@
+//! Says to a conversation that nothing delivers messages to it.
+
+use super::output;
+use crate::ops::{self, Adapter, Caller, Session, StartedRun, Undelivered};
+
+/// Says it on stderr to the owner of a run that was started, if that is so: once until something
+/// delivers.
+pub(super) async fn say(started: &mut StartedRun, what: &str) {
+    if let Some(undelivered) = ops::undelivered(started).await {
+        note(&undelivered, what, &started.name);
+    }
+}
+
+/// The same to the caller, who has started these tasks.
+pub(super) async fn say_to_caller(session: &Session, what: &str, names: &[&str]) {
+    let Some(owner) = Caller::of_environment().owner.filter(|_| !names.is_empty()) else {
+        return;
+    };
+    let Ok(mut daemon) = session.daemon().await else {
+        return;
+    };
+    let undelivered = ops::undelivered_to(owner, daemon.as_mut(), &session.paths).await;
+    if let Some(undelivered) = undelivered {
+        note(&undelivered, what, &names.join(" "));
+    }
+}
+
+fn note(undelivered: &Undelivered, what: &str, names: &str) {
+    let more = match undelivered.adapter {
+        Adapter::None => String::new(),
+        Adapter::Available(client) => {
+            format!("; `tmux-task init {client} --write` installs what delivers messages")
+        }
+        Adapter::Silent(client) => format!(
+            "; the adapter of {client} is installed and does not follow this session: start {client} \
+             again in this project"
+        ),
+    };
+    output::note(&format!(
+        "tmux-task: {what}: nothing delivers messages to {}\nhint: `tmux-task wait {names}` blocks until \
+         the task ends or asks for input{more}",
+        undelivered.owner
+    ));
+}

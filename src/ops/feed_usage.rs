@@ -1,0 +1,96 @@
+//! What a session's feed uses of the disk, and its consumers, as its files tell.
+
+use std::io;
+use std::path::Path;
+
+use super::error::OpsError;
+use super::lookup;
+use crate::feed::{Ages, FeedFiles, Holder, Retention, WholeLines, feed_files, load_consumers};
+use crate::model::Seq;
+use crate::paths::Paths;
+use crate::wire::{ConsumerList, ConsumerStatus};
+use crate::{clock, config};
+
+/// Returns the consumers of the feed with these files, which need not exist.
+pub(super) fn list_files_of(paths: &Paths) -> Result<ConsumerList, OpsError> {
+    let usage = feed_usage(paths)?;
+    Ok(ConsumerList {
+        epoch: usage.epoch,
+        first_seq: usage.files.first_seq(),
+        last_seq: usage.last_seq,
+        feed_bytes: usage.files.bytes(),
+        consumers: usage.consumers,
+    })
+}
+
+/// What a session's feed uses of the disk, and for whom.
+#[derive(Debug)]
+pub(crate) struct FeedUsage {
+    /// The feed's epoch; `None` when the feed has no record.
+    pub(crate) epoch: Option<String>,
+    /// The sequence number of the last record; 0 for none.
+    pub(crate) last_seq: Seq,
+    pub(crate) files: FeedFiles,
+    /// Its consumers, each with how many bytes are kept only for it.
+    pub(crate) consumers: Vec<ConsumerStatus>,
+}
+
+/// Returns what the session's feed uses of the disk. It reads files only: neither a daemon nor tmux is
+/// asked.
+fn feed_usage(paths: &Paths) -> Result<FeedUsage, OpsError> {
+    let feed = paths.feed();
+    let (epoch, last_seq) = end_of_feed(&feed)?;
+    let boot_time = clock::boot_time();
+    let ages = Ages::load(&feed, &boot_time);
+    let now = ages.clock().at(boot_time.millis);
+    let files =
+        feed_files(&feed, last_seq, &ages, now).map_err(|source| failed(&paths.state, source))?;
+    let kept = config::load(&lookup)?.feed;
+    let retention = Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers);
+    let folder = paths.consumers();
+    let loaded = load_consumers(&folder).map_err(|source| failed(&folder, source))?;
+    let mut consumers = Vec::new();
+    for saved in loaded {
+        let saved = saved.map_err(|damaged| failed(&folder, io::Error::other(damaged)))?;
+        let cursor = saved.cursor_in(epoch.as_deref().unwrap_or_default(), last_seq);
+        let holder = Holder {
+            cursor,
+            used_at: saved.used_after.unwrap_or(now),
+            is_read: false,
+        };
+        consumers.push(ConsumerStatus {
+            name: saved.name,
+            cursor,
+            lag: last_seq - cursor,
+            held_bytes: retention.held_bytes(&files, &holder, now),
+            reader: None,
+            created_at: saved.created_at,
+            used_at: saved.used_at,
+            audience: saved.audience,
+            delivery: None,
+        });
+    }
+    Ok(FeedUsage {
+        epoch,
+        last_seq,
+        files,
+        consumers,
+    })
+}
+
+/// Returns the epoch of a feed that has records, and the number of the last one.
+pub(super) fn end_of_feed(path: &Path) -> Result<(Option<String>, Seq), OpsError> {
+    let mut lines = WholeLines::after(path, Seq::MAX)?;
+    let mut epoch = lines.epoch().map(ToOwned::to_owned);
+    while let Some(line) = lines.next_line()? {
+        epoch = line.frame().map(|frame| frame.epoch).or(epoch);
+    }
+    Ok((epoch, lines.end().last_seq))
+}
+
+pub(super) fn failed(folder: &Path, source: io::Error) -> OpsError {
+    OpsError::Folder {
+        folder: folder.to_owned(),
+        source,
+    }
+}

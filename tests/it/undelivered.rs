@@ -1,0 +1,402 @@
+//! What is undelivered is said: by `run` to the conversation, and by `ls` and `consumer ls`.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::consumers::{acknowledge, consume, until_live};
+use crate::support::{Output, Running, World};
+
+/// Runs a command for an owner, named by a variable, and returns what it says on standard error.
+#[track_caller]
+fn said(world: &World, (name, value): (&str, &str), args: &[&str]) -> String {
+    let mut command = world.command(World::program());
+    command.args(args).env(name, value);
+    let output = Output::of(command);
+    output.ok();
+    output.err
+}
+
+/// Runs a task of this owner, which ends at once: a live run would have to be ended first.
+#[track_caller]
+fn run(world: &World, owner: &str) -> String {
+    let args = ["run", "t", "--", "true"];
+    said(world, ("TMUX_TASK_OWNER", owner), &args)
+}
+
+fn nothing_delivers(what: &str, owner: &str, names: &str, more: &str) -> String {
+    format!(
+        "tmux-task: {what}: nothing delivers messages to {owner}\n\
+         hint: `tmux-task wait {names}` blocks until the task ends or asks for input{more}\n"
+    )
+}
+
+/// Ends a reader and waits until the daemon has noticed.
+fn kill(world: &World, mut reader: Running) {
+    reader.signal(Signal::KILL);
+    reader.wait();
+    world.until_true("nobody reads", || world.daemon_status()["readers"] == 0);
+}
+
+fn install_claude(world: &World) {
+    let file = world.path("xdg/tmux-task/adapters/claude-code/.claude-plugin/plugin.json");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "{}").unwrap();
+}
+
+/// The word for the messages about a task, or for those of a consumer; empty if there is none.
+fn word(of: &Value) -> String {
+    let word = of["delivery"]["state"].as_str().unwrap_or_default();
+    let has_time = of["delivery"]["since"].is_i64();
+    assert_eq!(has_time, !["", "delivered"].contains(&word), "{of}");
+    word.to_owned()
+}
+
+/// The words of the tasks, by name.
+fn words(world: &World) -> Vec<(String, String)> {
+    let tasks = world.look()["tasks"].clone();
+    let tasks = tasks.as_array().unwrap().iter();
+    let mut words: Vec<_> = tasks
+        .map(|task| (task["windowName"].as_str().unwrap().to_owned(), word(task)))
+        .collect();
+    words.sort();
+    words
+}
+
+#[track_caller]
+fn check_words(world: &World, expected: &[(&str, &str)]) {
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(name, word)| ((*name).to_owned(), (*word).to_owned()))
+        .collect();
+    assert_eq!(words(world), expected);
+}
+
+fn consumer_word(world: &World, name: &str) -> String {
+    let list: Value = serde_json::from_str(world.task(["consumer", "ls", "--json"]).ok()).unwrap();
+    let consumers = list["consumers"].as_array().unwrap();
+    word(consumers.iter().find(|one| one["name"] == name).unwrap())
+}
+
+/// Runs a task of this owner to its end and returns the number of the message about that.
+#[track_caller]
+fn message(world: &World, owner: &str, name: &str) -> u64 {
+    let args = ["run", name, "--", "exit 3"];
+    said(world, ("TMUX_TASK_OWNER", owner), &args);
+    let text = format!("({name}) exited");
+    let is_it = |record: &Value| {
+        record["kind"] == "followUp"
+            && record["message"]["content"]
+                .as_str()
+                .is_some_and(|content| content.contains(&text))
+    };
+    let records = world.until(&text, |records| records.iter().any(is_it));
+    records.iter().rfind(|record| is_it(record)).unwrap()["seq"]
+        .as_u64()
+        .unwrap()
+}
+
+#[test]
+fn each_client_is_told_once_which_wait_to_use() {
+    let world = World::new();
+    for (variable, id, client) in [
+        ("CLAUDE_CODE_SESSION_ID", "c", Some("claude")),
+        ("CODEX_THREAD_ID", "d", Some("codex")),
+        ("PI_SESSION_ID", "p", Some("pi")),
+        ("TMUX_TASK_OWNER", "opencode:o", Some("opencode")),
+        ("TMUX_TASK_OWNER", "mine:1", None),
+        ("TMUX_TASK_OWNER", "a b", None),
+    ] {
+        let run = |args: &[&str]| said(&world, (variable, id), args);
+        // Whoever waits needs no message.
+        assert_eq!(run(&["run", "own", "--wait", "--", "true"]), "");
+        let until = ["run", "own", "--until", "here", "--", "echo here"];
+        assert_eq!(run(&until), "");
+        let (owner, more) = match client {
+            Some(client) => (
+                format!("{client}:{}", id.rsplit(':').next().unwrap()),
+                format!("; `tmux-task init {client} --write` installs what delivers messages"),
+            ),
+            None => (id.to_owned(), String::new()),
+        };
+        let own = ["run", "own", "--", "true"];
+        let expected = nothing_delivers("run", &owner, "own", &more);
+        assert_eq!(run(&own), expected);
+        assert_eq!(run(&own), "");
+        // Another session has other readers.
+        let other = ["-s", "other", "run", "own", "--", "true"];
+        assert_eq!(run(&other), expected);
+        assert_eq!(run(&other), "");
+    }
+    let args = ["run", "persons", "--", "true"];
+    assert_eq!(said(&world, ("TMUX_TASK_OWNER", ""), &args), "");
+}
+
+#[test]
+fn everything_that_starts_tasks_says_it() {
+    let world = World::new();
+    let owner = |owner: &'static str| ("TMUX_TASK_OWNER", owner);
+    let json = ["run", "a", "--json", "--", "true"];
+    let mut command = world.command(World::program());
+    command.args(json).env("TMUX_TASK_OWNER", "mine:1");
+    let output = Output::of(command);
+    serde_json::from_str::<Value>(output.ok()).unwrap();
+    assert_eq!(output.err, nothing_delivers("run", "mine:1", "a", ""));
+    let restarted = said(&world, owner("mine:2"), &["restart", "a"]);
+    assert_eq!(restarted, nothing_delivers("restart", "mine:2", "a", ""));
+    world.run("b", "true");
+    let restarted = said(&world, owner("mine:3"), &["restart", "a", "b"]);
+    assert_eq!(restarted, nothing_delivers("restart", "mine:3", "a", ""));
+    let file = "[tasks.c]\ncommand = 'sleep 1000'\n[tasks.d]\ncommand = 'sleep 1000'\n";
+    fs::write(world.project().join("tmux-task.toml"), file).unwrap();
+    let up = said(&world, owner("mine:4"), &["up"]);
+    assert_eq!(up, nothing_delivers("up", "mine:4", "c d", ""));
+    // Nothing is started.
+    assert_eq!(said(&world, owner("mine:5"), &["up"]), "");
+}
+
+#[test]
+fn a_conversation_whose_reader_is_there_is_told_nothing() {
+    let world = World::new();
+    world.daemon();
+    let mut adapter = world.command(World::program());
+    adapter
+        .args(["agent", "pi", "--id", "p"])
+        .stdin(Stdio::piped());
+    let adapter = Running::start(adapter);
+    adapter.records_until(|line| line["kind"] == "following");
+    assert_eq!(run(&world, "pi:p"), "");
+    kill(&world, adapter);
+    assert!(run(&world, "pi:p").contains("nothing delivers messages to pi:p"));
+    // A reader for another owner is none, and neither is one of notices.
+    let others = world.start(["feed", "--follow", "--owner", "pi:p"]);
+    others.records_until(|record| record["kind"] == "sync");
+    let notices = consume(&world, "notices", &["--kind", "notice"]);
+    until_live(&notices);
+    assert!(run(&world, "pi:other").contains("nothing delivers messages to pi:other"));
+    assert_eq!(run(&world, "pi:p"), "");
+    // A harness that reads all messages is one.
+    let all = world.start(["feed", "--follow"]);
+    all.records_until(|record| record["kind"] == "sync");
+    assert_eq!(run(&world, "pi:third"), "");
+}
+
+#[test]
+fn a_reader_that_leaves_is_missed_each_time() {
+    let world = World::new();
+    world.daemon();
+    for name in ["my-agent", "mine:1", "my-agent"] {
+        let reader = consume(&world, name, &["--owner", "mine:1"]);
+        until_live(&reader);
+        assert_eq!(run(&world, "mine:1"), "");
+        kill(&world, reader);
+        let expected = nothing_delivers("run", "mine:1", "t", "");
+        assert_eq!(run(&world, "mine:1"), expected);
+        assert_eq!(run(&world, "mine:1"), "");
+    }
+}
+
+#[test]
+fn an_installed_adapter_counts_where_it_follows_the_session() {
+    let world = World::new();
+    world.daemon();
+    install_claude(&world);
+    let expected = "; the adapter of claude is installed and does not follow this session: start \
+                    claude again in this project";
+    assert_eq!(
+        run(&world, "claude:new"),
+        nothing_delivers("run", "claude:new", "t", expected)
+    );
+    // It reads when a turn ends.
+    let reader = consume(&world, "claude:c", &["--owner", "claude:c"]);
+    until_live(&reader);
+    kill(&world, reader);
+    assert_eq!(run(&world, "claude:c"), "");
+    let other = ["-s", "other", "run", "t", "--", "true"];
+    let other = said(&world, ("TMUX_TASK_OWNER", "claude:c"), &other);
+    assert_eq!(other, nothing_delivers("run", "claude:c", "t", expected));
+    // The adapter of another client, or of another user, is none.
+    assert!(run(&world, "pi:c").contains("`tmux-task init pi --write`"));
+    let data = world.path("elsewhere").display().to_string();
+    let mut command = world.command(World::program());
+    command
+        .args(["run", "t", "--", "true"])
+        .env("TMUX_TASK_OWNER", "claude:c")
+        .env("XDG_DATA_HOME", data);
+    let output = Output::of(command);
+    assert!(
+        output.err.contains("`tmux-task init claude --write`"),
+        "{output}"
+    );
+}
+
+#[test]
+fn a_sink_delivers_to_the_owners_that_it_names() {
+    let world = World::new();
+    let folder = world.path("conf/tmux-task");
+    fs::create_dir_all(&folder).unwrap();
+    let out = world.path("out");
+    let sinks = format!(
+        "[[sink]]\nname = 'own'\nshell = 'cat >>{}'\nkinds = ['followUp']\nowners = ['mine:*']\n\
+         [[sink]]\nname = 'log'\nshell = 'cat >/dev/null'\n",
+        out.display()
+    );
+    fs::write(folder.join("config.toml"), sinks).unwrap();
+    world.daemon();
+    assert_eq!(run(&world, "mine:1"), "");
+    // The client of this one has an adapter, so the log is none.
+    assert!(run(&world, "claude:c").contains("nothing delivers"));
+    message(&world, "mine:1", "mine");
+    message(&world, "claude:c", "theirs");
+    world.until_true("the sink has taken it", || {
+        consumer_word(&world, "sink:own") == "delivered"
+    });
+    world.task(["kill", "t"]).ok();
+    let expected = [("mine", "delivered"), ("theirs", "not deliverable")];
+    check_words(&world, &expected);
+}
+
+#[test]
+fn where_no_daemon_runs_nothing_delivers() {
+    let mut world = World::new();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    let expected = nothing_delivers("run", "mine:1", "t", "");
+    assert_eq!(run(&world, "mine:1"), expected);
+    assert_eq!(run(&world, "mine:1"), "");
+}
+
+#[test]
+fn tasks_and_consumers_have_a_word_for_their_messages() {
+    let mut world = World::new();
+    world.daemon();
+    let mut reader = consume(
+        &world,
+        "mine:1",
+        &["--owner", "mine:1", "--kind", "followUp"],
+    );
+    until_live(&reader);
+    let args = ["run", "t", "--", "sleep 1000"];
+    said(&world, ("TMUX_TASK_OWNER", "mine:1"), &args);
+    assert_eq!(consumer_word(&world, "mine:1"), "");
+    let first = message(&world, "mine:1", "a");
+    message(&world, "mine:1", "b");
+    message(&world, "mine:2", "c");
+    message(&world, "", "d");
+    let words = |a, b| {
+        [
+            ("a", a),
+            ("b", b),
+            ("c", "not deliverable"),
+            ("d", "pending"),
+            ("t", ""),
+        ]
+    };
+    check_words(&world, &words("pending", "pending"));
+    acknowledge(&mut reader, first);
+    check_words(&world, &words("delivered", "pending"));
+    assert_eq!(consumer_word(&world, "mine:1"), "pending");
+    let table = world.task(["ls"]).ok().to_owned();
+    let mut rows = table.lines();
+    assert!(rows.next().unwrap().contains("  MESSAGES  "), "{table}");
+    assert!(table.contains("  not deliverable "), "{table}");
+    assert!(world.task(["consumer", "ls"]).ok().contains("  pending "));
+    let all = world.task(["ls", "--all"]);
+    assert!(all.ok().contains("  not deliverable "), "{all}");
+    // It leaves: for what has no owner, nobody is there.
+    kill(&world, reader);
+    let gone = |a, b| {
+        [
+            ("a", a),
+            ("b", b),
+            ("c", "not deliverable"),
+            ("d", ""),
+            ("t", ""),
+        ]
+    };
+    check_words(&world, &gone("delivered", "not deliverable"));
+    assert_eq!(consumer_word(&world, "mine:1"), "not deliverable");
+    // The next daemon knows it from its files, and so does a command without one, where programs
+    // have a minute to connect again.
+    world.kill_daemon();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    check_words(&world, &words("delivered", "pending"));
+    assert_eq!(consumer_word(&world, "mine:1"), "pending");
+    world.set("TMUX_TASK_NO_AUTOSTART", "");
+    world.daemon();
+    check_words(&world, &words("delivered", "pending"));
+    let mut reader = consume(&world, "mine:1", &["--owner", "mine:1", "--auto-ack"]);
+    world.until_true("all is delivered", || {
+        consumer_word(&world, "mine:1") == "delivered"
+    });
+    let expected = [
+        ("a", "delivered"),
+        ("b", "delivered"),
+        ("c", "not deliverable"),
+        ("d", "delivered"),
+        ("t", ""),
+    ];
+    check_words(&world, &expected);
+    reader.close_stdin();
+    // Without undelivered messages there is no column.
+    world.task(["kill", "c"]).ok();
+    assert!(!world.task(["ls"]).ok().contains("MESSAGES"));
+}
+
+#[test]
+fn what_a_reader_without_a_receipt_got_is_unknown() {
+    let world = World::new();
+    world.daemon();
+    let reader = world.start(["feed", "--follow", "--owner", "mine:1"]);
+    reader.records_until(|record| record["kind"] == "sync");
+    message(&world, "mine:1", "a");
+    message(&world, "mine:2", "b");
+    message(&world, "", "c");
+    let expected = [("a", "unknown"), ("b", "not deliverable"), ("c", "")];
+    check_words(&world, &expected);
+}
+
+#[test]
+fn tasks_of_nobody_have_no_word_while_nobody_reads() {
+    let world = World::new();
+    world.daemon();
+    message(&world, "", "a");
+    check_words(&world, &[("a", "")]);
+    assert!(!world.task(["ls"]).ok().contains("MESSAGES"));
+}
+
+#[test]
+fn what_an_adapter_has_given_up_is_not_deliverable() {
+    let world = World::new();
+    world.daemon();
+    let mut reader = consume(
+        &world,
+        "mine:1",
+        &["--owner", "mine:1", "--kind", "followUp"],
+    );
+    until_live(&reader);
+    let seq = message(&world, "mine:1", "a");
+    acknowledge(&mut reader, seq);
+    check_words(&world, &[("a", "delivered")]);
+    let record = world.records().pop().unwrap();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = u64::try_from(now.unwrap().as_millis()).unwrap();
+    let given_up = serde_json::json!({
+        "epoch": record["epoch"],
+        "messages": [{"seq": seq, "since": now, "givenUpAt": now, "windows": ["@1"]}],
+    });
+    let status = world.daemon_status();
+    let feed = Path::new(status["feed"].as_str().unwrap());
+    let folder = feed.with_file_name("given-up");
+    fs::create_dir(&folder).unwrap();
+    let window = world.look()["tasks"][0]["windowId"].clone();
+    let given_up = given_up.to_string().replace("@1", window.as_str().unwrap());
+    fs::write(folder.join("mine:1"), given_up).unwrap();
+    check_words(&world, &[("a", "not deliverable")]);
+    assert_eq!(consumer_word(&world, "mine:1"), "not deliverable");
+    kill(&world, reader);
+    world.task(["consumer", "rm", "mine:1"]).ok();
+    assert!(!folder.join("mine:1").exists());
+}
