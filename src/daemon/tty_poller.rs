@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::allowance::{Allowance, ONE_PART_IN};
 use super::polled_pane::{PolledPane, RESTLESS_PAUSE, TOGETHER, Urgency, differ_in_numbers};
 use crate::clock;
-use crate::model::{Now, Snapshot, WindowId};
+use crate::model::{Now, Snapshot, TtyEvidence, WindowId};
 use crate::prompt::{self, UserRules};
 use crate::protocol::rows::Look;
 
@@ -106,6 +106,11 @@ impl TtyPoller {
                 pane.examine(is_reported, now);
             }
             if let Some(evidence) = pane.show(row.activity, at.wall.div_euclid(1000)) {
+                if evidence.stopped.is_some()
+                    && let Some(task) = snapshot.tasks.get_mut(&row.window)
+                {
+                    Arc::make_mut(task).stopped = evidence.stopped;
+                }
                 snapshot.terminals.insert(row.window, evidence);
             }
         }
@@ -165,7 +170,10 @@ impl TtyPoller {
             if before.as_ref() != pane.evidence() {
                 let evidence = pane.evidence().map(Arc::as_ref);
                 let judged = prompt::judge(&pane.screen, evidence, user_rules);
-                if judged.found.is_some() != is_reported {
+                let stop = |evidence: Option<&Arc<TtyEvidence>>| evidence?.stopped;
+                if judged.found.is_some() != is_reported
+                    || stop(before.as_ref()) != stop(pane.evidence())
+                {
                     changed.insert(window);
                 }
             }
