@@ -100,6 +100,9 @@ fn happening(event: &Event, kind: AlertEvent) -> String {
         (AlertEvent::Notify, _) => "rang the bell".to_owned(),
         (AlertEvent::Disappeared, _) => "disappeared".to_owned(),
         (AlertEvent::Failed, _) => failure(&event.task),
+        (AlertEvent::Input, _) if event.task.is_stopped_in_background() => {
+            "is stopped, waiting for input in the background".to_owned()
+        }
         (AlertEvent::Input, EventKind::Input { prompt }) if !prompt.text.is_empty() => {
             format!("asks: {}", text::bounded(&prompt.text, QUOTED_CHARS))
         }
@@ -117,6 +120,9 @@ fn failure(task: &Task) -> String {
 fn advice(event: &Event, kind: AlertEvent, session: &str) -> Option<String> {
     let name = reference(&event.task);
     match (kind, &event.kind) {
+        (AlertEvent::Input, _) if event.task.is_stopped_in_background() => {
+            command(&format!("See: tmux-task explain {name}"), session)
+        }
         (AlertEvent::Input, EventKind::Input { prompt }) => {
             let answer = match AnswerBy::of(Some(prompt.kind), prompt.secret) {
                 AnswerBy::Text => format!("send {name} TEXT"),

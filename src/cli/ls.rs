@@ -190,6 +190,7 @@ fn colour(listed: &LsTask) -> Option<&'static str> {
         "waiting" => Some("1;33"),
         _ if has_failed => Some("31"),
         "stalled" => Some("33"),
+        "running" if task.stopped => Some("33"),
         "running" => Some("32"),
         _ => None,
     }
@@ -217,7 +218,7 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
     [
         task.window_id.clone(),
         task.window_name.clone(),
-        listed.state.as_str().to_owned(),
+        listed.state_word().to_owned(),
         code,
         task.run
             .map_or_else(|| "-".to_owned(), |run| run.to_string()),
@@ -327,6 +328,22 @@ mod tests {
             "{coloured}"
         );
         assert!(coloured.ends_with("39.39s"));
+    }
+
+    #[test]
+    fn a_task_that_is_stopped_shows_that_whether_or_not_it_waits() {
+        let state = |dead, prompt: Option<&str>| {
+            let task = TaskFields {
+                window_id: "@1".into(),
+                stopped: true,
+                dead,
+                ..TaskFields::default()
+            };
+            row(&LsTask::new(task, prompt.map(Into::into), None), 0)[STATE].clone()
+        };
+        assert_eq!(state(false, None), "stopped");
+        assert_eq!(state(false, Some("Go?")), "stopped");
+        assert_eq!(state(true, None), "exited");
     }
 
     #[test]

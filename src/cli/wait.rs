@@ -12,7 +12,7 @@ use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use crate::client::Client;
-use crate::model::{AnswerBy, limit_words, whole_millis};
+use crate::model::{AnswerBy, Stop, limit_words, whole_millis};
 use crate::ops::{self, Caller, OpsError, Session};
 use crate::wire::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
 
@@ -290,24 +290,31 @@ const WAIT_ON: &str = "--through-prompts waits on";
 /// `then`.
 pub(super) fn asks(what: &str, name: &str, result: &WaitResult, then: &str) -> Failure {
     let why = match result.line.as_deref().filter(|prompt| !prompt.is_empty()) {
-        Some(prompt) => format!("the task asks for input: {prompt}"),
-        None => "the task asks for input".to_owned(),
+        Some(prompt) => format!("the task {}: {prompt}", result.asking_words()),
+        None => format!("the task {}", result.asking_words()),
     };
-    let hint = format!("{}; {then}", how_to_answer(name, result));
+    let hint = match how_to_answer(name, result) {
+        // It does not go on.
+        advice if result.stopped => advice,
+        answer => format!("{answer}; {then}"),
+    };
     Failure::new(Kind::Asked, what, why).with_hint(hint)
 }
 
 /// Reports a prompt of a task that is waited for on behalf of another one; the wait goes on.
 pub(super) fn asks_meanwhile(what: &str, name: &str, result: &WaitResult) -> Failure {
     let why = match result.line.as_deref().filter(|prompt| !prompt.is_empty()) {
-        Some(prompt) => format!("{name} asks for input: {prompt}"),
-        None => format!("{name} asks for input"),
+        Some(prompt) => format!("{name} {}: {prompt}", result.asking_words()),
+        None => format!("{name} {}", result.asking_words()),
     };
     Failure::new(Kind::Asked, what, why).with_hint(how_to_answer(name, result))
 }
 
 /// Returns the command that answers a prompt.
 fn how_to_answer(name: &str, result: &WaitResult) -> String {
+    if result.stopped {
+        return Stop::ADVICE.to_owned();
+    }
     let answer = match result.answer_by() {
         AnswerBy::Secret => "--secret",
         AnswerBy::Keys => "--key KEY",

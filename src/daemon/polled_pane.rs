@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::model::{ReadCall, Screen, TtyEvidence, TtyUse};
+use crate::model::{ReadCall, Screen, Stop, TtyEvidence, TtyUse};
 use crate::process::{self, InputWatch, TtyExamination};
 use crate::prompt;
 
@@ -263,6 +263,9 @@ impl PolledPane {
             None => self.known.take(),
         };
         self.count_pauses(examination.pauses.take(), now);
+        if is_reported && let Some(known) = before.as_ref().filter(|known| known.has_reader()) {
+            keep_reader_while_stopped(&mut examination, known);
+        }
         if let Some(evidence) = &mut examination.evidence {
             Arc::make_mut(evidence).checks_no_keys = !self.may_check_keys;
         }
@@ -328,6 +331,21 @@ fn hides_reader(evidence: Option<&TtyEvidence>) -> bool {
 
 fn is_elsewhere(evidence: Option<&TtyEvidence>) -> bool {
     evidence.is_some_and(|evidence| evidence.reader == TtyUse::Elsewhere)
+}
+
+/// Keeps the reader of a prompt that was reported while a signal has stopped it: nobody has answered
+/// it, and it goes on when it is continued.
+fn keep_reader_while_stopped(examination: &mut TtyExamination, before: &LastExamination) {
+    let stopped = examination
+        .evidence
+        .as_ref()
+        .and_then(|evidence| evidence.stopped);
+    if stopped == Some(Stop::BySignal)
+        && let Some(reader) = before.examination.evidence.as_deref()
+    {
+        let reader = reader.clone();
+        examination.evidence = Some(Arc::new(TtyEvidence { stopped, ..reader }));
+    }
 }
 
 /// Returns this evidence without a reader of the terminal.
@@ -469,6 +487,28 @@ mod tests {
             let ends = [(reads, reads), (Elsewhere, reads), (Elsewhere, Elsewhere)];
             check(true, &ends);
             check(false, &[(reads, reads), (Elsewhere, Elsewhere)]);
+        }
+    }
+
+    #[test]
+    fn what_was_reported_stays_while_a_signal_stops_its_reader() {
+        let stopped = || {
+            let mut stopped = examination(TtyUse::Elsewhere);
+            let evidence = stopped.evidence.as_mut().unwrap();
+            Arc::make_mut(evidence).stopped = Some(Stop::BySignal);
+            stopped
+        };
+        for (is_reported, expected) in [(true, TtyUse::Reading), (false, TtyUse::Elsewhere)] {
+            let mut pane = pane();
+            pane.take(examination(TtyUse::Reading), is_reported, Instant::now());
+            for _ in 0..3 {
+                pane.take(stopped(), is_reported, pane.next);
+                let evidence = pane.evidence().unwrap();
+                assert_eq!(evidence.reader, expected);
+                assert_eq!(evidence.stopped, Some(Stop::BySignal));
+            }
+            pane.take(examination(TtyUse::Reading), is_reported, pane.next);
+            assert_eq!(pane.evidence().unwrap().stopped, None);
         }
     }
 

@@ -14,7 +14,7 @@ use super::allowance::{Allowance, ONE_PART_IN};
 use super::polled_pane::{PolledPane, RESTLESS_PAUSE, TOGETHER, Urgency, differ_in_numbers};
 use crate::clock;
 use crate::input_episodes::OpenQuestion;
-use crate::model::{Now, Snapshot, WindowId};
+use crate::model::{Now, Snapshot, TtyEvidence, WindowId};
 use crate::prompt::{self, UserRules};
 use crate::protocol::rows::Look;
 
@@ -128,6 +128,11 @@ impl TtyPoller {
                 if question.is_some() || evidence.reader.takes_input() {
                     pane.count_reads(&mut evidence);
                 }
+                if evidence.stopped.is_some()
+                    && let Some(task) = snapshot.tasks.get_mut(&row.window)
+                {
+                    Arc::make_mut(task).stopped = evidence.stopped;
+                }
                 snapshot.terminals.insert(row.window, evidence);
             }
         }
@@ -184,7 +189,10 @@ impl TtyPoller {
             if before.as_ref() != pane.evidence() {
                 let evidence = pane.evidence().map(Arc::as_ref);
                 let judged = prompt::judge(&pane.screen, evidence, user_rules);
-                if judged.found.is_some() != is_reported {
+                let stop = |evidence: Option<&Arc<TtyEvidence>>| evidence?.stopped;
+                if judged.found.is_some() != is_reported
+                    || stop(before.as_ref()) != stop(pane.evidence())
+                {
                     changed.insert(window);
                 }
             }

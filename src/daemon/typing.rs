@@ -8,7 +8,7 @@ use super::answered::{
 };
 use super::session_link::SessionLink;
 use crate::clock;
-use crate::model::{AnswerBy, PaneId, PromptKind, Task, TtyEvidence, is_same_but_for_signs};
+use crate::model::{AnswerBy, PaneId, PromptKind, Stop, Task, TtyEvidence, is_same_but_for_signs};
 use crate::process;
 use crate::tmux::{
     self, AskingRow, Connection, KeyInput, PaneView, PromptPlace, Server, TmuxError, TypingResult,
@@ -50,6 +50,12 @@ pub(crate) enum TypingError {
     /// The question has an answer already, as far as can be known.
     #[error("task {0} was answered already and has not asked again; nothing was typed")]
     Answered(String),
+    /// Its program is stopped in the background, where it reads nothing that is typed.
+    #[error("task {0} is stopped in the background; nothing was typed")]
+    StoppedInBackground(String),
+    /// A signal has stopped its program.
+    #[error("task {0} is stopped by a signal and does not read what is typed; nothing was typed")]
+    Stopped(String),
     /// tmux drops what is typed.
     #[error("input to the pane of task {task} is switched off in tmux; nothing was typed")]
     InputOff { task: String, pane: PaneId },
@@ -71,6 +77,12 @@ impl TypingError {
             Self::Answered(_) => Some(
                 "`tmux-task wait NAME --input` waits for its next question; without --if-prompt it \
                  is typed all the same"
+                    .to_owned(),
+            ),
+            Self::StoppedInBackground(_) => Some(Stop::ADVICE.to_owned()),
+            Self::Stopped(_) => Some(
+                "`kill -CONT` with the pid of its program continues it; without --if-prompt it is \
+                 typed all the same"
                     .to_owned(),
             ),
             Self::Echoed(_) => Some("without --secret it is typed all the same".to_owned()),
@@ -181,6 +193,16 @@ pub(crate) async fn type_into_task(
         let shown = judged.and_then(|explanation| view.find(place_of(explanation, task)?));
         if judged.is_some() && shown.is_none() {
             return Err(changed(label(), &view));
+        }
+        match terminal.as_ref().and_then(|terminal| terminal.stopped) {
+            // A key may end it.
+            Some(stop)
+                if stop.is_in_background() && (judged.is_some() || has_text(&request.input)) =>
+            {
+                return Err(TypingError::StoppedInBackground(label()));
+            }
+            Some(Stop::BySignal) if judged.is_some() => return Err(TypingError::Stopped(label())),
+            Some(_) | None => {}
         }
         check_visibility(&request, terminal.as_ref(), task)?;
         if let Some(explanation) = judged {

@@ -577,6 +577,7 @@ fn run_of(window: u32, run: u32, life: Life, bells: Option<u64>, bell: bool) -> 
         restarts: None,
         stop: StopSettings::default(),
         ending: None,
+        stopped: None,
         screen: Screen::default(),
     }
 }

@@ -98,7 +98,9 @@ fn row(listed: &LsTask, now: Millis) -> String {
     let task = &listed.task;
     let state = match listed.state {
         TaskStateName::Exited | TaskStateName::Killed => short(&task.run_end().words(), NAME_CHARS),
+        TaskStateName::Waiting if task.stopped => "stopped, asks for input".to_owned(),
         TaskStateName::Waiting => "asks for input".to_owned(),
+        TaskStateName::Running | TaskStateName::Stalled if task.stopped => "stopped".to_owned(),
         TaskStateName::Shell => TaskStateName::Running.as_str().to_owned(),
         TaskStateName::Running | TaskStateName::Stalled => listed.state.as_str().to_owned(),
     };

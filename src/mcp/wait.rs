@@ -9,7 +9,7 @@ use super::answer::{Answer, line, short};
 use super::arguments::WaitFor;
 use super::call::{Call, Limit, within_time};
 use crate::client::Client;
-use crate::model::{AnswerBy, Millis, whole_millis};
+use crate::model::{AnswerBy, Millis, Stop, whole_millis};
 use crate::ops::{self, OpsError, Session, SessionChoice};
 use crate::wire::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
 
@@ -327,8 +327,8 @@ fn sentence(name: &str, limit: Limit, result: &WaitResult) -> String {
         OutcomeName::Matched => format!("wrote: {text}"),
         OutcomeName::Changed => "wrote something".to_owned(),
         OutcomeName::Bell => "rang the bell".to_owned(),
-        OutcomeName::Input if text.is_empty() => "asks for input".to_owned(),
-        OutcomeName::Input => format!("asks for input: {text}"),
+        OutcomeName::Input if text.is_empty() => result.asking_words().to_owned(),
+        OutcomeName::Input => format!("{}: {text}", result.asking_words()),
         OutcomeName::Idle => "has written nothing for that long".to_owned(),
         OutcomeName::Signalled => "was signalled".to_owned(),
         OutcomeName::Respawned => "was replaced by another run".to_owned(),
@@ -371,6 +371,9 @@ fn next_step(name: &str, result: &WaitResult, has_more: bool) -> Option<String> 
 }
 
 fn how_to_answer(name: &str, result: &WaitResult) -> String {
+    if result.stopped {
+        return Stop::ADVICE.to_owned();
+    }
     match result.answer_by() {
         AnswerBy::Secret => format!(
             "ask the user to type it: `tmux-task send {name} --secret`, or in tmux; then wait_for"

@@ -56,4 +56,4 @@ pub use stop_settings::{StopChoice, StopPlan, StopSettings};
 pub use task::{CursorPosition, Exit, Life, Screen, Task};
 pub use task_board::{BoardTask, TaskBoard};
 pub use task_name::{TASK_NAME_RULE, is_task_name};
-pub use tty::{Foreground, ReadCall, TtyEvidence, TtyUse};
+pub use tty::{Foreground, ReadCall, Stop, TtyEvidence, TtyUse};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Difference, GoneReason, Millis, PaneId, RunEnd, Signal, StopSettings, TaskRestarts, WindowId,
+    Difference, GoneReason, Millis, PaneId, RunEnd, Signal, Stop, StopSettings, TaskRestarts,
+    WindowId,
 };
 
 /// What was observed of one task at one instant.
@@ -53,6 +54,8 @@ pub struct Task {
     pub stop: StopSettings,
     /// Why its run is being ended, since a command of ours has begun with that.
     pub ending: Option<GoneReason>,
+    /// Why a program of it is stopped while none takes input; `None` also where that is not known.
+    pub stopped: Option<Stop>,
     /// The last rows of the pane.
     pub screen: Screen,
 }
@@ -81,6 +84,7 @@ impl Task {
             restarts,
             stop,
             ending,
+            stopped,
             screen: _,
         } = self;
         let is_same = (window, name, pane, pid, life, command, cwd)
@@ -95,7 +99,7 @@ impl Task {
             )
             && (run, started_at, ended_at) == (&other.run, &other.started_at, &other.ended_at)
             && (owner, shell, restarts) == (&other.owner, &other.shell, &other.restarts)
-            && (stop, ending) == (&other.stop, &other.ending)
+            && (stop, ending, stopped) == (&other.stop, &other.ending, &other.stopped)
             && (is_named_by_tmux, is_linked) == (&other.is_named_by_tmux, &other.is_linked);
         if !is_same {
             Difference::Otherwise
@@ -137,6 +141,12 @@ impl Task {
         self.exit().map_or(RunEnd::Unknown, |exit| {
             RunEnd::of(exit.signal.as_ref().map(Signal::name), exit.code)
         })
+    }
+
+    /// Whether a program of it is stopped because it wants the terminal from the background.
+    #[must_use]
+    pub fn is_stopped_in_background(&self) -> bool {
+        self.stopped.is_some_and(Stop::is_in_background)
     }
 
     /// Whether `self` is a later run of the same window than `before`.

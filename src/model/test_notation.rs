@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use super::{
     Body, CursorPosition, Event, EventKind, Exit, GoneReason, Level, Life, PaneId, Record,
-    ReplacedBy, RestartPolicy, Screen, Seq, SessionId, SessionLife, Signal, Snapshot, StopSettings,
-    Task, TaskRestarts, WindowId,
+    ReplacedBy, RestartPolicy, Screen, Seq, SessionId, SessionLife, Signal, Snapshot, Stop,
+    StopSettings, Task, TaskRestarts, WindowId,
 };
 
 /// Reads a snapshot.
@@ -109,6 +109,7 @@ pub(crate) fn task(notation: &str) -> Task {
         restarts: None,
         stop: StopSettings::default(),
         ending: None,
+        stopped: None,
         screen: Screen::default(),
     };
     if !rows.is_empty() {
@@ -120,6 +121,8 @@ pub(crate) fn task(notation: &str) -> Task {
             None if word == "nopane" => task.pane = None,
             None if word == "alt" => task.screen.alternate = Some(true),
             None if word == "shell" => task.shell = true,
+            None if word == "stopped" => task.stopped = Some(Stop::BySignal),
+            None if word == "background" => task.stopped = Some(Stop::BackgroundRead),
             Some(("owner", owner)) => task.owner = Some(owner.to_owned()),
             Some(("ended", ms)) => task.ended_at = Some(ms.parse().unwrap()),
             Some(("started", ms)) => task.started_at = Some(ms.parse().unwrap()),

@@ -28,6 +28,46 @@ pub struct TtyEvidence {
     /// A number that rises when input was read from the terminal, by any program. If it is the same
     /// at two looks, nothing was read in between; `None` where that is not known.
     pub n_reads: Option<u64>,
+    /// Why a program of the task is stopped while none in the foreground takes input; `None` where
+    /// none is.
+    pub stopped: Option<Stop>,
+}
+
+/// Why a program is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// A signal: Ctrl-Z or SIGSTOP.
+    BySignal,
+    /// It is in the background and has read its terminal. It does not continue by itself, and
+    /// nothing that is typed reaches it.
+    BackgroundRead,
+    /// The same, but it has set the modes of its terminal, as programs do before they ask for a
+    /// secret or a key.
+    BackgroundSetup,
+}
+
+impl Stop {
+    /// What the user of a program can do that is stopped in the background.
+    pub const ADVICE: &str = "it cannot read what is typed there: run it again in the foreground, \
+                              with timeout: `timeout --foreground`";
+
+    /// Whether the program wants the terminal.
+    #[must_use]
+    pub fn is_in_background(self) -> bool {
+        match self {
+            Self::BySignal => false,
+            Self::BackgroundRead | Self::BackgroundSetup => true,
+        }
+    }
+
+    /// Returns the name used on the wire.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BySignal => "signal",
+            Self::BackgroundRead | Self::BackgroundSetup => "background",
+        }
+    }
 }
 
 /// One call of `read` in which a thread is blocked.

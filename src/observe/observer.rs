@@ -612,6 +612,8 @@ impl<'a> WindowLook<'a> {
             restarts: self.row.restarts.clone(),
             stop: self.row.stop.clone(),
             ending: self.row.ending,
+            // What the kernel shows of its processes is added to the snapshot.
+            stopped: None,
             screen: pane.map(|pane| pane.screen.clone()).unwrap_or_default(),
         }
     }
@@ -776,6 +778,7 @@ fn ends_of_unknown(
             restarts: None,
             stop: StopSettings::default(),
             ending: None,
+            stopped: None,
             screen: Screen::default(),
         };
         ended.push((place, end(task, death, now)));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{Millis, PromptKind, text};
+use crate::model::{Millis, PromptKind, Stop, text};
 use crate::restarts::Restart;
 use crate::wire::{ExplainedState, Explanation, NextRestart};
 
@@ -12,7 +12,15 @@ const LINE: usize = 200;
 /// Returns why a task is or is not judged to wait for a person, as lines of `name value`.
 pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<String> {
     let line = |name: &str, value: String| format!("{name:<9} {value}");
+    let stopped = explanation
+        .terminal
+        .as_ref()
+        .and_then(|terminal| terminal.stopped.as_deref());
+    let in_background = Stop::BackgroundRead.name();
     let state = match explanation.state {
+        ExplainedState::Working if stopped.is_some() => {
+            "is stopped by a signal; it does not wait for input".to_owned()
+        }
         ExplainedState::Ended => "has ended".to_owned(),
         ExplainedState::Waiting => {
             let since = explanation.waiting_since.map_or_else(String::new, |since| {
@@ -25,6 +33,13 @@ pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<S
         ExplainedState::Working => "does not wait for input".to_owned(),
         ExplainedState::Stalled => "is stalled: no evidence says whether it waits".to_owned(),
     };
+    let state = match stopped {
+        Some(why) if why == in_background => {
+            format!("is stopped, waiting for input in the background; it {state}")
+        }
+        Some(_) if explanation.asks => format!("is stopped by a signal; it {state}"),
+        Some(_) | None => state,
+    };
     let mut lines = vec![
         line(
             "task",
@@ -33,6 +48,9 @@ pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<S
         line("state", state),
         line("rule", explanation.rule.clone()),
     ];
+    if stopped == Some(in_background) {
+        lines.push(line("advice", Stop::ADVICE.to_owned()));
+    }
     if let Some(restart) = explanation.next_restart {
         lines.push(line("restart", restart_words(restart)));
     }

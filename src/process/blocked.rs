@@ -25,6 +25,10 @@ pub(super) trait Facts {
     fn files(&self) -> Option<Vec<(u64, PathBuf)>>;
     /// The numbers of the files that an epoll file watches.
     fn watched(&self, epoll: u64) -> Option<Vec<u64>>;
+    /// The numbers of the operations for which a ring of io_uring waits until a file is ready.
+    fn awaited_operations(&self, ring: u64) -> Option<Vec<u64>>;
+    /// Whether the process runs a program for 32 bits, whose calls have other numbers.
+    fn is_32_bit(&self) -> bool;
     /// A piece of the process's memory. Who may see a thread's call may see this, too.
     fn memory(&self, address: u64, bytes: usize) -> Option<Vec<u8>>;
     /// Whether a thread that sleeps in the same function as one that reads the terminal may be
@@ -50,68 +54,188 @@ pub(super) fn does(facts: &impl Facts, thread: u32, tty: &Path, takes_keys: bool
         .map_while(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok())
         .collect();
     let argument = |index: usize| arguments.get(index).copied().unwrap_or(0);
-    let Some(call) = Call::of(number) else {
+    // The stack of a program for 64 bits is almost always above what 32 bits can address.
+    let has_low_stack = arguments
+        .get(STACK_POINTER)
+        .is_some_and(|sp| *sp >> 32 == 0);
+    let numbers = if has_low_stack && facts.is_32_bit() {
+        CallNumbers::NATIVE_32
+    } else {
+        CallNumbers::NATIVE
+    };
+    let Some(numbers) = numbers else {
         return by_channel(facts, thread, tty, takes_keys);
     };
-    match call {
+    match numbers.call(number) {
         Call::Read if file_is_terminal(facts, argument(0), tty) => TtyUse::Reading,
-        Call::Read | Call::Other => TtyUse::Elsewhere,
+        Call::SendFile if file_is_terminal(facts, argument(1), tty) => TtyUse::Reading,
+        Call::Read | Call::SendFile | Call::Other => TtyUse::Elsewhere,
+        Call::RingEnter => by_rings(facts, tty),
         Call::Poll if polls_terminal(facts, polled(facts, argument(0), argument(1)), tty) => {
             TtyUse::Polling
         }
         Call::Select if polls_terminal(facts, selected(facts, argument(0), argument(1)), tty) => {
             TtyUse::Polling
         }
-        Call::Poll | Call::Select => TtyUse::Elsewhere,
+        Call::OldSelect if has_terminal(facts, tty) => TtyUse::Polling,
+        Call::Poll | Call::Select | Call::OldSelect => TtyUse::Elsewhere,
         Call::EpollWait if epoll_has_terminal(facts, argument(0), tty) => TtyUse::Polling,
         Call::EpollWait => TtyUse::Elsewhere,
     }
 }
 
+/// The place of the stack pointer behind the arguments of a call.
+const STACK_POINTER: usize = 6;
+
 /// The relevant system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
+    /// Reads from the file in its first argument.
     Read,
+    /// Reads from the file in its second argument.
+    SendFile,
     /// A list of files and their number.
     Poll,
     /// The number after the highest one, and a bit for each file.
     Select,
+    /// The same with all arguments in memory.
+    OldSelect,
     EpollWait,
+    /// Waits for requests that were put into a ring of io_uring.
+    RingEnter,
     Other,
 }
 
-impl Call {
-    /// Returns the call with this number; `None` on architectures whose numbers are not listed
-    /// here.
-    #[cfg(target_arch = "x86_64")]
-    fn of(number: i64) -> Option<Self> {
-        Some(match number {
-            0 | 17 | 19 => Self::Read,
-            23 | 270 => Self::Select,
-            7 | 271 => Self::Poll,
-            232 | 281 | 441 => Self::EpollWait,
-            _ => Self::Other,
-        })
-    }
+/// The numbers of the relevant system calls.
+#[derive(Debug)]
+struct CallNumbers {
+    /// Bits that only mark the kind of program.
+    without: i64,
+    reads: &'static [i64],
+    send_files: &'static [i64],
+    polls: &'static [i64],
+    selects: &'static [i64],
+    old_selects: &'static [i64],
+    epoll_waits: &'static [i64],
+}
 
-    #[cfg(any(target_arch = "aarch64", target_arch = "riscv64"))]
-    fn of(number: i64) -> Option<Self> {
-        Some(match number {
-            63 | 65 | 67 => Self::Read,
-            72 => Self::Select,
-            73 => Self::Poll,
-            22 | 441 => Self::EpollWait,
-            _ => Self::Other,
-        })
-    }
+/// The same on all architectures.
+const IO_URING_ENTER: i64 = 426;
 
-    #[cfg(not(any(
-        target_arch = "x86_64",
-        target_arch = "aarch64",
-        target_arch = "riscv64"
-    )))]
-    fn of(_number: i64) -> Option<Self> {
+impl CallNumbers {
+    /// Those of x86-64. Programs with short pointers (x32) mark all calls with a bit.
+    const X86_64: Self = Self {
+        without: 0x4000_0000,
+        // read, pread64, readv, splice, preadv, preadv2, and two of x32
+        reads: &[0, 17, 19, 275, 295, 327, 515, 534],
+        send_files: &[40],
+        polls: &[7, 271],
+        selects: &[23, 270],
+        old_selects: &[],
+        epoll_waits: &[232, 281, 441],
+    };
+    const I386: Self = Self {
+        without: 0,
+        reads: &[3, 145, 180, 313, 333, 378],
+        send_files: &[187, 239],
+        polls: &[168, 309, 414],
+        selects: &[142, 308, 413],
+        old_selects: &[82],
+        epoll_waits: &[256, 319, 441],
+    };
+    /// Those of architectures that came late: arm64 and riscv64.
+    const GENERIC: Self = Self {
+        without: 0,
+        reads: &[63, 65, 67, 69, 76, 286],
+        send_files: &[71],
+        polls: &[73, 414],
+        selects: &[72, 413],
+        old_selects: &[],
+        epoll_waits: &[22, 441],
+    };
+    const ARM: Self = Self {
+        without: 0,
+        reads: &[3, 145, 180, 340, 361, 392],
+        send_files: &[187, 239],
+        polls: &[168, 336, 414],
+        selects: &[142, 335, 413],
+        old_selects: &[],
+        epoll_waits: &[252, 346, 441],
+    };
+
+    /// Those of this machine; `None` on architectures that are not listed here.
+    const NATIVE: Option<&Self> = if cfg!(target_arch = "x86_64") {
+        Some(&Self::X86_64)
+    } else if cfg!(any(target_arch = "aarch64", target_arch = "riscv64")) {
+        Some(&Self::GENERIC)
+    } else {
         None
+    };
+
+    /// Those of programs for 32 bits on this machine.
+    const NATIVE_32: Option<&Self> = if cfg!(target_arch = "x86_64") {
+        Some(&Self::I386)
+    } else if cfg!(target_arch = "aarch64") {
+        Some(&Self::ARM)
+    } else {
+        Self::NATIVE
+    };
+
+    fn call(&self, number: i64) -> Call {
+        let number = number & !self.without;
+        let calls = [
+            (self.reads, Call::Read),
+            (self.send_files, Call::SendFile),
+            (self.polls, Call::Poll),
+            (self.selects, Call::Select),
+            (self.old_selects, Call::OldSelect),
+            (self.epoll_waits, Call::EpollWait),
+            (&[IO_URING_ENTER], Call::RingEnter),
+        ];
+        let call = calls.iter().find(|(numbers, _)| numbers.contains(&number));
+        call.map_or(Call::Other, |(_, call)| *call)
+    }
+}
+
+/// Whether a thread that reads the terminal does so through io_uring. The kernel does not count the
+/// bytes that are read that way.
+pub(super) fn reads_by_ring(facts: &impl Facts, thread: u32) -> bool {
+    match facts.syscall(thread) {
+        Some(line) => line.split(' ').next() == Some("426"),
+        None => facts
+            .channel(thread)
+            .is_some_and(|channel| RINGS.contains(&place_of(&channel))),
+    }
+}
+
+/// Judges a thread that waits for its rings of io_uring. The kernel shows which operations wait until
+/// their file is ready, but not which file that is.
+fn by_rings(facts: &impl Facts, tty: &Path) -> TtyUse {
+    // IORING_OP_READV, READ_FIXED, POLL_ADD, READ and READ_MULTISHOT.
+    const INPUT: &[u64] = &[1, 4, 6, 22, 49];
+    let Some(files) = facts.files() else {
+        return TtyUse::Unknown;
+    };
+    let is_ring = |target: &Path| target == Path::new("anon_inode:[io_uring]");
+    let rings = files.iter().filter(|(_, target)| is_ring(target));
+    let mut operations =
+        rings.flat_map(|(ring, _)| facts.awaited_operations(*ring).unwrap_or_default());
+    if !files.iter().any(|(_, target)| is_terminal(target, tty))
+        || !operations.any(|operation| INPUT.contains(&operation))
+    {
+        return TtyUse::Elsewhere;
+    }
+    let others = files.iter().any(|(_, target)| {
+        let name = target.to_str().unwrap_or_default();
+        is_other_terminal(target, tty)
+            || is_socket(target)
+            || name.starts_with("pipe:")
+            || (name.starts_with("anon_inode:") && !is_ring(target))
+    });
+    if others {
+        TtyUse::Polling
+    } else {
+        TtyUse::Reading
     }
 }
 
@@ -135,6 +259,14 @@ const POLLS: &[&str] = &[
 
 /// The same, for files registered beforehand.
 const EPOLLS: &[&str] = &["ep_poll", "do_epoll_wait", "do_epoll_pwait"];
+
+/// Kernel functions in which a thread sleeps while it waits for requests to a ring of io_uring.
+const RINGS: &[&str] = &[
+    "io_cqring_wait",
+    "io_cqring_wait_schedule",
+    "io_cqring_schedule_timeout",
+    "__do_sys_io_uring_enter",
+];
 
 /// Kernel functions in which a thread waits neither for a terminal nor for one of several files.
 const ELSEWHERE: &[&str] = &[
@@ -194,11 +326,13 @@ fn by_channel(facts: &impl Facts, thread: u32, tty: &Path, takes_keys: bool) -> 
     let Some(channel) = channel.filter(|channel| !is_hidden(channel)) else {
         return TtyUse::Unknown;
     };
-    // Compilers add suffixes: `poll_schedule_timeout.constprop.0`.
-    let place = channel.trim().split('.').next().unwrap_or_default();
+    let place = place_of(&channel);
     let is_among = |places: &[&str]| places.contains(&place);
     if is_among(ELSEWHERE) {
         return TtyUse::Elsewhere;
+    }
+    if is_among(RINGS) {
+        return by_rings(facts, tty);
     }
     let reads_device = is_among(DEVICE_READS);
     let is_known = reads_device || is_among(TERMINAL_READS) || is_among(POLLS) || is_among(EPOLLS);
@@ -246,6 +380,12 @@ fn by_channel(facts: &impl Facts, thread: u32, tty: &Path, takes_keys: bool) -> 
     } else {
         TtyUse::Reading
     }
+}
+
+/// Returns the kernel function of a channel. Compilers add suffixes:
+/// `poll_schedule_timeout.constprop.0`.
+fn place_of(channel: &str) -> &str {
+    channel.trim().split('.').next().unwrap_or_default()
 }
 
 /// Returns the files that a `poll` waits to read from, given the address and the number of its
@@ -322,7 +462,7 @@ fn file_is_terminal(facts: &impl Facts, file: u64, tty: &Path) -> bool {
         .is_some_and(|target| is_terminal(&target, tty))
 }
 
-fn is_terminal(target: &Path, tty: &Path) -> bool {
+pub(super) fn is_terminal(target: &Path, tty: &Path) -> bool {
     target == tty || target == Path::new("/dev/tty")
 }
 
@@ -374,6 +514,11 @@ mod tests {
         watched: BTreeMap<u64, Vec<u64>>,
         /// What is at the address in the call, as pairs of hexadecimal digits.
         memory: Option<String>,
+        /// The operations for which a ring of io_uring waits.
+        #[serde(default)]
+        operations: BTreeMap<u64, Vec<u64>>,
+        #[serde(default)]
+        is_32_bit: bool,
         /// Whether a child can write to one of its pipes, or has its terminal from it.
         #[serde(default)]
         has_child_output: bool,
@@ -417,6 +562,14 @@ mod tests {
 
         fn watched(&self, epoll: u64) -> Option<Vec<u64>> {
             self.row.watched.get(&epoll).cloned()
+        }
+
+        fn awaited_operations(&self, ring: u64) -> Option<Vec<u64>> {
+            self.row.operations.get(&ring).cloned()
+        }
+
+        fn is_32_bit(&self) -> bool {
+            self.row.is_32_bit
         }
 
         fn memory(&self, _address: u64, bytes: usize) -> Option<Vec<u8>> {
@@ -471,6 +624,56 @@ mod tests {
         for row in &shown {
             check(row, true, &row.expect);
         }
+    }
+
+    #[test]
+    fn every_instruction_set_has_its_own_numbers() {
+        use Call::{EpollWait, OldSelect, Other, Poll, Read, RingEnter, Select, SendFile};
+        let check = |numbers: &CallNumbers, calls: &[(i64, Call)]| {
+            for (number, call) in calls {
+                assert_eq!(numbers.call(*number), *call, "{number} of {numbers:?}");
+            }
+            assert_eq!(numbers.call(426), RingEnter, "{numbers:?}");
+            assert_eq!(numbers.call(-1), Other, "{numbers:?}");
+        };
+        check(
+            &CallNumbers::X86_64,
+            &[
+                (0, Read),
+                (3, Other),
+                (7, Poll),
+                (19, Read),
+                (23, Select),
+                (40, SendFile),
+                (63, Other),
+                (232, EpollWait),
+                // x32
+                (0x4000_0000, Read),
+                (0x4000_0203, Read),
+            ],
+        );
+        check(
+            &CallNumbers::I386,
+            &[
+                (0, Other),
+                (3, Read),
+                (7, Other),
+                (82, OldSelect),
+                (142, Select),
+                (168, Poll),
+                (187, SendFile),
+                (256, EpollWait),
+                (414, Poll),
+            ],
+        );
+        check(
+            &CallNumbers::GENERIC,
+            &[(63, Read), (22, EpollWait), (73, Poll), (3, Other)],
+        );
+        check(
+            &CallNumbers::ARM,
+            &[(3, Read), (252, EpollWait), (336, Poll), (63, Other)],
+        );
     }
 
     #[test]

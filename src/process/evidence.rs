@@ -14,7 +14,7 @@ use rustix::termios::{LocalModes, SpecialCodeIndex, tcgetattr};
 
 use super::cpu_activity::CpuActivity;
 #[cfg(target_os = "linux")]
-use super::tree::{self, ForegroundGroup, Host};
+use super::tree::{self, ForegroundGroup, Host, OtherProcess, Process};
 #[cfg(target_os = "linux")]
 use super::{facts, idle};
 #[cfg(target_os = "linux")]
@@ -148,26 +148,97 @@ fn of_members(front: &ForegroundGroup, takes_keys: bool) -> TtyEvidence {
         foreground: Foreground::Command,
         ..TtyEvidence::default()
     };
-    for member in &front.members {
-        let (does, thread) = facts::does(member, front, takes_keys);
-        // The strongest evidence counts: reading, then polling. A hidden program may do either.
-        evidence.reader = match (evidence.reader, does) {
-            (TtyUse::Reading, _) | (_, TtyUse::Reading) => TtyUse::Reading,
-            (TtyUse::Polling, _) | (_, TtyUse::Polling) => TtyUse::Polling,
-            (TtyUse::Unknown, _) | (_, TtyUse::Unknown) => TtyUse::Unknown,
-            (TtyUse::Elsewhere, TtyUse::Elsewhere) => TtyUse::Elsewhere,
-        };
-        if evidence.read.is_none() {
-            evidence.read = thread.and_then(|thread| facts::read_call(member.pid, thread));
-        }
-        evidence.may_relay |= facts::may_relay(member, does, takes_keys);
-        evidence.reader_has_threads |= does == TtyUse::Reading && member.threads.len() > 1;
-        if matches!(does, TtyUse::Reading | TtyUse::Polling) && idle::was_given_nothing(member) {
-            evidence.foreground = Foreground::Idle;
-        }
-        if !evidence.programs.contains(&member.name) {
-            evidence.programs.push(member.name.clone());
+    for member in front
+        .members
+        .iter()
+        .filter(|member| member.stopped_by.is_none())
+    {
+        add(
+            &mut evidence,
+            member,
+            facts::does(member, front, takes_keys),
+            front,
+            takes_keys,
+        );
+    }
+    if evidence.reader != TtyUse::Reading {
+        let detached = front.others.iter().filter(|other| {
+            let process = &other.process;
+            other.is_detached
+                && process.stopped_by.is_none()
+                && facts::has_inherited(process, &front.tty)
+        });
+        for OtherProcess { process, .. } in detached {
+            let does = facts::does(process, front, takes_keys);
+            // What is hidden of it may be anything.
+            if does.0.takes_input() {
+                add(&mut evidence, process, does, front, takes_keys);
+            }
         }
     }
+    if !evidence.reader.takes_input() {
+        add_stop(&mut evidence, front);
+    }
     evidence
+}
+
+/// Adds what a program does with the terminal, and the thread that reads it.
+#[cfg(target_os = "linux")]
+fn add(
+    evidence: &mut TtyEvidence,
+    member: &Process,
+    (does, thread): (TtyUse, Option<u32>),
+    front: &ForegroundGroup,
+    takes_keys: bool,
+) {
+    // The strongest evidence counts: reading, then polling. A hidden program may do either.
+    evidence.reader = match (evidence.reader, does) {
+        (TtyUse::Reading, _) | (_, TtyUse::Reading) => TtyUse::Reading,
+        (TtyUse::Polling, _) | (_, TtyUse::Polling) => TtyUse::Polling,
+        (TtyUse::Unknown, _) | (_, TtyUse::Unknown) => TtyUse::Unknown,
+        (TtyUse::Elsewhere, TtyUse::Elsewhere) => TtyUse::Elsewhere,
+    };
+    if evidence.read.is_none() {
+        evidence.read = thread.and_then(|thread| facts::read_call(member, thread, &front.tty));
+    }
+    evidence.may_relay |= facts::may_relay(member, does, takes_keys);
+    evidence.reader_has_threads |= does == TtyUse::Reading && member.threads.len() > 1;
+    if does.takes_input() && idle::was_given_nothing(member) {
+        evidence.foreground = Foreground::Idle;
+    }
+    add_name(evidence, member);
+}
+
+#[cfg(target_os = "linux")]
+fn add_name(evidence: &mut TtyEvidence, process: &Process) {
+    if !evidence.programs.contains(&process.name) {
+        evidence.programs.push(process.name.clone());
+    }
+}
+
+/// Adds why a program is stopped, first of all one that wants the terminal. Where a program in the
+/// foreground is hidden, one that a signal has stopped says nothing of it.
+#[cfg(target_os = "linux")]
+fn add_stop(evidence: &mut TtyEvidence, front: &ForegroundGroup) {
+    let members = front.members.iter().map(|member| (member, false));
+    let others = front
+        .others
+        .iter()
+        .map(|other| (&other.process, other.is_job));
+    let stops = members.chain(others).filter_map(|(process, is_job)| {
+        let stop = facts::stop(process, process.stopped_by?, &front.tty, is_job)?;
+        Some((process, stop))
+    });
+    let is_hidden = evidence.reader == TtyUse::Unknown;
+    let found = stops
+        .filter(|(_, stop)| stop.is_in_background() || !is_hidden)
+        .max_by_key(|(_, stop)| stop.is_in_background());
+    let Some((process, stop)) = found else {
+        return;
+    };
+    evidence.stopped = Some(stop);
+    if stop.is_in_background() {
+        evidence.read = facts::read_call(process, process.thread, &front.tty);
+    }
+    add_name(evidence, process);
 }

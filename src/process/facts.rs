@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
+use rustix::process::Signal;
 
 use super::blocked::{self, Facts, MOST_FILES};
 use super::tree::{ForegroundGroup, Host, Process};
-use crate::model::{ReadCall, TtyUse};
+use crate::model::{ReadCall, Stop, TtyUse};
 
 /// Returns what the threads of a member of a foreground group do with its terminal, and which of
 /// them reads it. `takes_keys` is whether that terminal is not in line mode.
@@ -20,9 +21,8 @@ pub(super) fn does(
     takes_keys: bool,
 ) -> (TtyUse, Option<u32>) {
     let facts = ProcFacts {
-        pid: process.pid,
         front: Some(front),
-        tty: &front.tty,
+        ..ProcFacts::of(process, &front.tty)
     };
     let tty = &front.tty;
     let mut sum = TtyUse::Elsewhere;
@@ -41,12 +41,50 @@ pub(super) fn does(
 }
 
 /// Returns the `read` call that a thread is blocked in.
-pub(super) fn read_call(pid: u32, thread: u32) -> Option<ReadCall> {
+pub(super) fn read_call(process: &Process, thread: u32, tty: &Path) -> Option<ReadCall> {
+    let pid = process.pid;
+    let has_bytes = !blocked::reads_by_ring(&ProcFacts::of(process, tty), thread);
     Some(ReadCall {
         thread,
         switches: switches(pid, thread)?,
-        bytes: number(pid, thread, "io", "rchar:"),
+        bytes: number(pid, thread, "io", "rchar:").filter(|_| has_bytes),
     })
+}
+
+/// Whether one of the first three files of a program is this terminal: it has inherited it.
+pub(super) fn has_inherited(process: &Process, tty: &Path) -> bool {
+    let facts = ProcFacts::of(process, tty);
+    let mut files = (0..3).filter_map(|number| facts.file(number));
+    files.any(|target| blocked::is_terminal(&target, tty))
+}
+
+/// Why a stopped program is stopped. `is_job` is whether its parent may be a shell with job control,
+/// which knows of it. `None` if the program is such a shell's job in the background.
+pub(super) fn stop(process: &Process, signal: u32, tty: &Path, is_job: bool) -> Option<Stop> {
+    const SIGTTIN: u32 = Signal::TTIN.as_raw().cast_unsigned();
+    const SIGTTOU: u32 = Signal::TTOU.as_raw().cast_unsigned();
+    match signal {
+        SIGTTIN => Some(Stop::BackgroundRead),
+        SIGTTOU => Some(Stop::BackgroundSetup),
+        // The parent has waited for it, or it is an old kernel, which never says.
+        0 if is_job => None,
+        0 => {
+            let facts = ProcFacts::of(process, tty);
+            let reads = blocked::does(&facts, process.thread, tty, false) == TtyUse::Reading;
+            Some(if reads {
+                Stop::BackgroundRead
+            } else {
+                Stop::BySignal
+            })
+        }
+        _ => Some(Stop::BySignal),
+    }
+}
+
+/// Returns the state of a thread, `S` where it sleeps; `None` where it is gone.
+pub(super) fn state(pid: u32, thread: u32) -> Option<char> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
+    text.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
 /// Returns how many times each thread of these processes has gone to sleep, without those that have
@@ -90,7 +128,7 @@ pub(super) fn relays(host: &Host<'_>, takes_keys: impl Fn(&Path) -> bool) -> boo
         input.is_ok_and(|input| input == inner)
     };
     let copies = || {
-        let files = files_of(host.process.pid).unwrap_or_default();
+        let files = files_of(host.process).unwrap_or_default();
         let masters = files.iter().filter(|(_, file)| blocked::is_master(file));
         let is_waited_for = |file: &Path| {
             let name = file.to_str().unwrap_or_default();
@@ -105,11 +143,7 @@ pub(super) fn relays(host: &Host<'_>, takes_keys: impl Fn(&Path) -> bool) -> boo
             && !files.iter().any(|(_, file)| is_waited_for(file))
     };
     let polls = || {
-        let facts = ProcFacts {
-            pid: host.process.pid,
-            front: None,
-            tty: host.tty,
-        };
+        let facts = ProcFacts::of(host.process, host.tty);
         let mut threads = host.process.threads.iter();
         threads.any(|thread| blocked::does(&facts, *thread, host.tty, true) == TtyUse::Polling)
     };
@@ -125,7 +159,7 @@ pub(super) fn may_relay(process: &Process, does: TtyUse, takes_keys: bool) -> bo
         // Other programs with sockets read lines for themselves.
         return does == TtyUse::Reading && COPIERS.contains(&process.name.as_str());
     }
-    let files = || files_of(process.pid).unwrap_or_default();
+    let files = || files_of(process).unwrap_or_default();
     match does {
         // The terminal is read by the server, of which the client may be no parent.
         TtyUse::Elsewhere => ["screen", "tmux: client"].contains(&process.name.as_str()),
@@ -163,8 +197,8 @@ const FAR: &[&str] = &[
 ];
 
 /// All open files of a process, at most [`MOST_FILES`].
-fn files_of(pid: u32) -> Option<Vec<(u64, PathBuf)>> {
-    let entries = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+fn files_of(process: &Process) -> Option<Vec<(u64, PathBuf)>> {
+    let entries = fs::read_dir(format!("/proc/{}/fd", process.thread)).ok()?;
     let files = entries.filter_map(|entry| {
         let entry = entry.ok()?;
         let number = entry.file_name().to_str()?.parse().ok()?;
@@ -175,37 +209,56 @@ fn files_of(pid: u32) -> Option<Vec<(u64, PathBuf)>> {
 
 /// A process in `/proc`.
 struct ProcFacts<'a> {
-    pid: u32,
+    process: &'a Process,
     /// The group that it is in, among which its children are searched; `None` where they do not
     /// matter.
     front: Option<&'a ForegroundGroup>,
     tty: &'a Path,
 }
 
+impl<'a> ProcFacts<'a> {
+    fn of(process: &'a Process, tty: &'a Path) -> Self {
+        Self {
+            process,
+            front: None,
+            tty,
+        }
+    }
+
+    /// Returns the path of a file in the folder of the whole process.
+    fn path(&self, file: &str) -> String {
+        format!("/proc/{}/{file}", self.process.thread)
+    }
+
+    /// Returns the path of a file in the folder of a thread.
+    fn thread_path(&self, thread: u32, file: &str) -> String {
+        format!("/proc/{}/task/{thread}/{file}", self.process.pid)
+    }
+}
+
 impl Facts for ProcFacts<'_> {
     fn syscall(&self, thread: u32) -> Option<String> {
-        fs::read_to_string(format!("/proc/{}/task/{thread}/syscall", self.pid)).ok()
+        fs::read_to_string(self.thread_path(thread, "syscall")).ok()
     }
 
     fn channel(&self, thread: u32) -> Option<String> {
-        fs::read_to_string(format!("/proc/{}/task/{thread}/wchan", self.pid)).ok()
+        fs::read_to_string(self.thread_path(thread, "wchan")).ok()
     }
 
     fn state(&self, thread: u32) -> Option<char> {
-        let text = fs::read_to_string(format!("/proc/{}/task/{thread}/stat", self.pid)).ok()?;
-        text.rsplit_once(')')?.1.trim_start().chars().next()
+        state(self.process.pid, thread)
     }
 
     fn file(&self, number: u64) -> Option<PathBuf> {
-        fs::read_link(format!("/proc/{}/fd/{number}", self.pid)).ok()
+        fs::read_link(self.path(&format!("fd/{number}"))).ok()
     }
 
     fn files(&self) -> Option<Vec<(u64, PathBuf)>> {
-        files_of(self.pid)
+        files_of(self.process)
     }
 
     fn watched(&self, epoll: u64) -> Option<Vec<u64>> {
-        let info = fs::read_to_string(format!("/proc/{}/fdinfo/{epoll}", self.pid)).ok()?;
+        let info = fs::read_to_string(self.path(&format!("fdinfo/{epoll}"))).ok()?;
         let numbers = info
             .lines()
             .filter_map(|line| line.strip_prefix("tfd:"))
@@ -213,21 +266,40 @@ impl Facts for ProcFacts<'_> {
         Some(numbers.take(MOST_FILES).collect())
     }
 
+    fn awaited_operations(&self, ring: u64) -> Option<Vec<u64>> {
+        let info = fs::read_to_string(self.path(&format!("fdinfo/{ring}"))).ok()?;
+        let numbers = info
+            .lines()
+            .skip_while(|line| *line != "PollList:")
+            .filter_map(|line| line.trim_start().strip_prefix("op="))
+            .filter_map(|rest| rest.split(',').next()?.parse().ok());
+        Some(numbers.take(MOST_FILES).collect())
+    }
+
+    fn is_32_bit(&self) -> bool {
+        // The fifth byte of an ELF file is its class.
+        const CLASS_32: &[u8] = b"\x7fELF\x01";
+        let mut start = [0; CLASS_32.len()];
+        let read = File::open(self.path("exe")).and_then(|file| file.read_exact_at(&mut start, 0));
+        read.is_ok() && start == *CLASS_32
+    }
+
     fn memory(&self, address: u64, bytes: usize) -> Option<Vec<u8>> {
         let mut memory = vec![0; bytes];
-        let file = File::open(format!("/proc/{}/mem", self.pid)).ok()?;
+        let file = File::open(self.path("mem")).ok()?;
         file.read_exact_at(&mut memory, address).ok()?;
         Some(memory)
     }
 
     fn may_write(&self, thread: u32) -> bool {
-        let before = switches(self.pid, thread);
+        let pid = self.process.pid;
+        let before = switches(pid, thread);
         // The kernel says that a terminal cannot be written to while another thread writes to it.
         let is_writable = is_writable(self.tty);
         let sleeps = self
             .channel(thread)
             .is_some_and(|channel| channel.trim() != "0");
-        let has_slept_on = sleeps && before.is_some() && before == switches(self.pid, thread);
+        let has_slept_on = sleeps && before.is_some() && before == switches(pid, thread);
         is_writable == Some(false) || !has_slept_on
     }
 
@@ -235,14 +307,14 @@ impl Facts for ProcFacts<'_> {
         let Some(front) = self.front else {
             return false;
         };
-        if front.hosts.contains(&self.pid) {
+        let pid = self.process.pid;
+        if front.hosts.contains(&pid) {
             return true;
         }
-        let own = pipes_of(self.pid, MODE_READABLE);
+        let own = pipes_of(self.process, MODE_READABLE);
         let members = front.members.iter();
-        let mut children = members.filter(|child| child.parent == Some(self.pid));
-        !own.is_empty()
-            && children.any(|child| !own.is_disjoint(&pipes_of(child.pid, MODE_WRITABLE)))
+        let mut children = members.filter(|child| child.parent == Some(pid));
+        !own.is_empty() && children.any(|child| !own.is_disjoint(&pipes_of(child, MODE_WRITABLE)))
     }
 }
 
@@ -260,19 +332,40 @@ const MODE_READABLE: u32 = 0o400;
 const MODE_WRITABLE: u32 = 0o200;
 
 /// Returns the pipes that a process can read or write, of its first [`MOST_FILES`] open files.
-fn pipes_of(pid: u32, mode: u32) -> BTreeSet<PathBuf> {
+fn pipes_of(process: &Process, mode: u32) -> BTreeSet<PathBuf> {
     let is_pipe = |target: &Path| {
         let name = target.to_str();
         name.is_some_and(|name| name.starts_with("pipe:"))
     };
     let has_mode = |number: u64| {
-        let link = fs::symlink_metadata(format!("/proc/{pid}/fd/{number}"));
+        let link = fs::symlink_metadata(format!("/proc/{}/fd/{number}", process.thread));
         link.is_ok_and(|link| link.permissions().mode() & mode != 0)
     };
-    let files = files_of(pid).unwrap_or_default();
+    let files = files_of(process).unwrap_or_default();
     files
         .into_iter()
         .filter(|(number, target)| is_pipe(target) && has_mode(*number))
         .map(|(_, target)| target)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_signal_shows_why_a_program_is_stopped() {
+        let (mut processes, _) = super::super::tree::processes(std::process::id());
+        let process = processes.swap_remove(0);
+        let stop = |signal, is_job| stop(&process, signal, Path::new("/dev/pts/none"), is_job);
+        for is_job in [false, true] {
+            assert_eq!(stop(21, is_job), Some(Stop::BackgroundRead));
+            assert_eq!(stop(22, is_job), Some(Stop::BackgroundSetup));
+            assert_eq!(stop(19, is_job), Some(Stop::BySignal));
+            assert_eq!(stop(20, is_job), Some(Stop::BySignal));
+        }
+        // Its shell knows of it.
+        assert_eq!(stop(0, true), None);
+        assert_eq!(stop(0, false), Some(Stop::BySignal));
+    }
 }

@@ -13,11 +13,11 @@ pub(super) fn was_given_nothing(member: &Process) -> bool {
         Some(CommandReader::Shell | CommandReader::ShellHost | CommandReader::Interpreter) => {}
         Some(CommandReader::Client) | None => return false,
     }
-    let file = |number| fs::read_link(format!("/proc/{}/fd/{number}", member.pid)).ok();
+    let file = |number| fs::read_link(format!("/proc/{}/fd/{number}", member.thread)).ok();
     if is_fed(file) {
         return false;
     }
-    let Ok(line) = fs::read(format!("/proc/{}/cmdline", member.pid)) else {
+    let Ok(line) = fs::read(format!("/proc/{}/cmdline", member.thread)) else {
         return false;
     };
     let words = line

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::cpu_activity::CpuActivity;
-use super::stat;
+use super::{facts, stat};
 use crate::model::{Ordered as _, text};
 
 /// The maximum number of processes that are examined: a build may have thousands.
@@ -21,8 +21,13 @@ const NAME_CHARS: usize = 64;
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) pid: u32,
+    /// A thread whose open files and memory can be read: the main thread, unless that has ended.
+    pub(super) thread: u32,
     pub(super) name: String,
     pub(super) threads: Vec<u32>,
+    /// The signal that has stopped it, 0 where the kernel does not say or its parent was told
+    /// already; `None` where it is not stopped.
+    pub(super) stopped_by: Option<u32>,
     pub(super) parent: Option<u32>,
     group: Option<u32>,
     /// The number of its terminal in the kernel; 0 for none.
@@ -41,6 +46,19 @@ pub(super) struct ForegroundGroup {
     pub(super) members: Vec<Process>,
     /// The pids of those that have started a program in another terminal.
     pub(super) hosts: BTreeSet<u32>,
+    /// Programs behind them that are in no terminal's foreground.
+    pub(super) others: Vec<OtherProcess>,
+}
+
+/// A program of a task that is not in the foreground.
+#[derive(Debug)]
+pub(super) struct OtherProcess {
+    pub(super) process: Process,
+    /// Whether it is in a session without a terminal. It may have inherited the terminal, and then
+    /// reads it like those in the foreground.
+    pub(super) is_detached: bool,
+    /// Whether its parent is in another group, as a job's parent is the shell with job control.
+    pub(super) is_job: bool,
 }
 
 /// A program that has started one in another terminal, and no wrapper.
@@ -80,7 +98,7 @@ const MOST_WRAPPERS: usize = 4;
 ///
 /// `relays` is whether a host passes on everything that is typed in its terminal to its child.
 pub(super) fn in_front(
-    mut processes: Vec<Process>,
+    processes: Vec<Process>,
     pid: u32,
     tty: &Path,
     relays: impl Fn(&Host<'_>) -> bool,
@@ -107,12 +125,39 @@ pub(super) fn in_front(
         .filter(|process| process.terminal != 0 && process.terminal != terminal)
         .filter_map(|process| process.parent)
         .into_set();
+    let is_job = |process: &Process| {
+        let mut parents = processes.iter();
+        let parent = parents.find(|parent| Some(parent.pid) == process.parent);
+        parent.is_none_or(|parent| parent.group != process.group)
+    };
+    let stopped = processes
+        .iter()
+        .filter(|process| process.stopped_by.is_some());
+    let jobs: BTreeSet<u32> = stopped
+        .filter(|process| is_job(process))
+        .map(|process| process.pid)
+        .into_set();
     // A process without a terminal of its own may read its wrapper's, foreground or not.
-    processes.retain(|process| process.group == Some(group) || without.contains(&process.pid));
-    (!processes.is_empty()).then_some(ForegroundGroup {
+    let (members, mut others): (Vec<Process>, Vec<Process>) = processes
+        .into_iter()
+        .partition(|process| process.group == Some(group) || without.contains(&process.pid));
+    others.retain(|process| {
+        process.terminal == 0 || (process.terminal == terminal && process.stopped_by.is_some())
+    });
+    let others: Vec<OtherProcess> = others
+        .into_iter()
+        .map(|process| OtherProcess {
+            is_detached: process.terminal == 0,
+            is_job: jobs.contains(&process.pid),
+            process,
+        })
+        .collect();
+    let has_stopped = others.iter().any(|other| !other.is_detached);
+    (!members.is_empty() || has_stopped).then_some(ForegroundGroup {
         tty,
-        members: processes,
+        members,
         hosts,
+        others,
     })
 }
 
@@ -198,7 +243,7 @@ pub(super) fn processes(pid: u32) -> (Vec<Process>, CpuActivity) {
         }
         // Counted first, so that everything they do from here on is noticed.
         activity.count(pid);
-        let threads = threads(pid);
+        let mut threads = threads(pid);
         let Some(stat) = stat(pid) else {
             activity.miss();
             continue;
@@ -208,9 +253,24 @@ pub(super) fn processes(pid: u32) -> (Vec<Process>, CpuActivity) {
             activity.miss();
         }
         waiting.extend(children(pid, &threads));
-        if stat.field(3) != Some("Z") {
+        let mut thread = pid;
+        let mut state = stat.field(3).and_then(|state| state.chars().next());
+        if state == Some('Z') {
+            // Its main thread has ended, which others may survive.
+            threads.retain(|thread| *thread != pid);
+            let Some(other) = threads.first() else {
+                continue;
+            };
+            thread = *other;
+            state = facts::state(pid, thread);
+        }
+        if state != Some('Z') {
+            // Field 52 has the signal, from its main thread or of the whole process.
+            let signal = || stat.field(52).and_then(|field| field.parse().ok());
             processes.push(Process {
                 pid,
+                thread,
+                stopped_by: (state == Some('T')).then(|| signal().unwrap_or(0)),
                 name: text::one_line(stat.name().as_bytes(), NAME_CHARS),
                 threads,
                 parent: stat.field(4).and_then(|field| field.parse().ok()),
@@ -261,8 +321,10 @@ mod tests {
     fn tree(rows: &[(u32, u32, u32, u32, u32, &str)]) -> Vec<Process> {
         let process = |row: &(u32, u32, u32, u32, u32, &str)| Process {
             pid: row.0,
+            thread: row.0,
             name: row.5.to_owned(),
             threads: vec![row.0],
+            stopped_by: None,
             parent: Some(row.1),
             group: Some(row.2),
             terminal: row.3,
@@ -379,6 +441,59 @@ mod tests {
             &[(10, 1, 10, TTY, 10, "bash"), (11, 10, 11, 0, 0, "daemon")],
             Some(("/dev/pts/7", &[10])),
         );
+    }
+
+    #[test]
+    fn programs_behind_the_foreground_are_those_that_are_stopped_or_detached() {
+        let mut processes = tree(&[
+            (10, 1, 10, TTY, 10, "bash"),
+            (11, 10, 11, TTY, 10, "timeout"),
+            (12, 11, 11, TTY, 10, "ssh-keygen"),
+            (13, 10, 13, TTY, 10, "job"),
+            (14, 10, 14, 0, 0, "detached"),
+            (15, 10, 15, INNER, 15, "elsewhere"),
+        ]);
+        for process in &mut processes {
+            process.stopped_by = [12, 13].contains(&process.pid).then_some(21);
+        }
+        let front = in_front(processes, 10, Path::new("/dev/pts/7"), |_| false).unwrap();
+        let members: Vec<u32> = front.members.iter().map(|member| member.pid).collect();
+        assert_eq!(members, [10]);
+        let others = front.others.iter();
+        let others: Vec<(u32, bool, bool)> = others
+            .map(|other| (other.process.pid, other.is_detached, other.is_job))
+            .collect();
+        let expected = [(12, false, false), (13, false, true), (14, true, false)];
+        assert_eq!(others, expected);
+        // The foreground is another task's, or its programs have ended.
+        let mut processes = tree(&[(10, 1, 10, TTY, 11, "bash")]);
+        processes[0].stopped_by = Some(21);
+        let front = in_front(processes, 10, Path::new("/dev/pts/7"), |_| false).unwrap();
+        assert!(front.members.is_empty());
+        assert_eq!(front.others.len(), 1);
+    }
+
+    #[test]
+    fn a_process_lives_on_without_its_main_thread() {
+        const PROGRAM: &str = "import ctypes, threading, time\n\
+                               threading.Thread(target=time.sleep, args=(1000,)).start()\n\
+                               libc = ctypes.CDLL(None)\n\
+                               libc.pthread_exit(None)";
+        let child = std::process::Command::new("python3")
+            .args(["-c", PROGRAM])
+            .spawn();
+        let mut child = child.unwrap();
+        let start = std::time::Instant::now();
+        let of_child = loop {
+            let (found, _) = processes(child.id());
+            match found.into_iter().next() {
+                Some(process) if process.thread != process.pid => break process,
+                other => assert!(start.elapsed().as_secs() < 60, "{other:?}"),
+            }
+        };
+        assert_eq!(of_child.threads, [of_child.thread]);
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 pub use user_rules::UserRules;
 
-use crate::model::{Foreground, Prompt, PromptKind, Screen, Task, TtyEvidence, TtyUse, text};
+use crate::model::{Foreground, Prompt, PromptKind, Screen, Stop, Task, TtyEvidence, TtyUse, text};
 use cursor_context::{CursorContext, is_blank};
 use drawn::DrawnPrompt;
 use line::Ask;
@@ -268,6 +268,14 @@ impl Evaluation<'_> {
         if terminal.foreground == Foreground::Idle {
             return self.settled("idle shell or interpreter");
         }
+        match terminal.stopped {
+            Some(stop) if stop.is_in_background() => return self.by_stop(stop),
+            // What was asked before is asked still.
+            Some(_) if !terminal.reader.takes_input() => {
+                return self.settled("stopped by a signal");
+            }
+            Some(_) | None => {}
+        }
         match (terminal.canonical, terminal.reader) {
             (Some(true), TtyUse::Elsewhere)
                 if terminal.echo == Some(false) && may_ask_by_agent(terminal) =>
@@ -366,6 +374,32 @@ impl Evaluation<'_> {
                 found.still_for = still_for;
             }
         })
+    }
+
+    /// A program wants the terminal from the background, where it is stopped until it is ended. One
+    /// that sets the terminal's modes may have shown nothing yet.
+    fn by_stop(&self, stop: Stop) -> Judgement {
+        const RULE: &str = "stopped in the background, where it cannot read the terminal";
+        let row = match (self.context, stop) {
+            (CursorContext::Behind(row), _) => Some(row),
+            (_, Stop::BackgroundRead) => self.context.row().or_else(|| self.text_far_above()),
+            (_, Stop::BackgroundSetup | Stop::BySignal) => None,
+        };
+        let Some(row) = row else {
+            return self.waits(None, PromptKind::Text, false, RULE);
+        };
+        let line = self.screen.rows[row].as_str();
+        if is_bare_mark(cursor_context::unframed(line))
+            && let Some((kind, above)) = self.question_above(row)
+        {
+            return self.waits(Some(above), kind, false, RULE);
+        }
+        let ask = line::asks(line);
+        let kind = self.kind_in_context(row, ask.map_or(PromptKind::Text, |ask| ask.kind));
+        // Whoever reads with echo reads no secret.
+        let is_secret = stop == Stop::BackgroundSetup && ask.is_some_and(|ask| ask.secret);
+        let judgement = self.waits(Some(row), kind, is_secret, RULE);
+        judgement.with_match(|found| found.is_question = ask.is_some_and(|ask| ask.is_plain))
     }
 
     /// Returns the text some blank rows above the cursor. It shows what a line is read for only where

@@ -1124,11 +1124,69 @@ fn a_list_that_was_cleared_into_the_history_does_not_ask() {
         ..screen("Overwrite the file?\n❯ Yes\n  No\ndone\n")
     };
     let asks = |top| {
-        let judgement = judge(&shown(top), Some(&polls_keys("node")), &UserRules::default());
+        let judgement = judge(
+            &shown(top),
+            Some(&polls_keys("node")),
+            &UserRules::default(),
+        );
         judgement.found.is_some()
     };
     assert!(asks(0));
     assert!(!asks(3));
     assert_eq!(rows_if_keys_are_read(&shown(0)), Some(0..3));
     assert_eq!(rows_if_keys_are_read(&shown(3)), None);
+}
+
+/// A program in the background is stopped; those in the foreground wait for it.
+fn behind(stop: Stop) -> TtyEvidence {
+    TtyEvidence {
+        reader: TtyUse::Elsewhere,
+        programs: vec!["bash".to_owned()],
+        stopped: Some(stop),
+        ..command()
+    }
+}
+
+#[test]
+fn a_program_that_is_stopped_in_the_background_waits() {
+    let asked = |text: &str, stop| {
+        let found = judged(text, false, &behind(stop))?;
+        Some((found.prompt.text, found.prompt.kind, found.prompt.secret))
+    };
+    let text = |text: &str| Some((text.to_owned(), PromptKind::Text, false));
+    for stop in [Stop::BackgroundRead, Stop::BackgroundSetup] {
+        let confirm = ("Continue? [y/N]".to_owned(), PromptKind::Confirm, false);
+        assert_eq!(asked("Continue? [y/N] ▮", stop), Some(confirm));
+        assert_eq!(asked("Name here ▮", stop), text("Name here"));
+        assert_eq!(asked("▮", stop), text(""));
+        assert_eq!(asked("Colour?\n> ▮", stop), text("Colour?"));
+        // What is a command prompt elsewhere.
+        assert_eq!(asked(">>> ▮", stop), text(">>>"));
+    }
+    // One that reads has shown its text; one that sets the terminal up may not have.
+    assert_eq!(
+        asked("Name below\n▮", Stop::BackgroundRead),
+        text("Name below")
+    );
+    assert_eq!(asked("Name below\n▮", Stop::BackgroundSetup), text(""));
+    let secret = |stop| asked("Password: ▮", stop).map(|(_, _, secret)| secret);
+    assert_eq!(secret(Stop::BackgroundRead), Some(false));
+    assert_eq!(secret(Stop::BackgroundSetup), Some(true));
+}
+
+#[test]
+fn a_program_that_a_signal_has_stopped_asks_nothing_new() {
+    let stopped = behind(Stop::BySignal);
+    assert_eq!(judged("Continue? [y/N] ▮", false, &stopped), None);
+    let hidden_keys = TtyEvidence {
+        canonical: Some(false),
+        ..stopped.clone()
+    };
+    assert_eq!(judged("Continue? [y/N] ▮", false, &hidden_keys), None);
+    // What was asked before.
+    let asks = TtyEvidence {
+        reader: TtyUse::Reading,
+        ..stopped
+    };
+    assert!(judged("Continue? [y/N] ▮", false, &asks).is_some());
 }

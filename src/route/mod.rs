@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Delivery, Event, EventKind, GoneReason, Level, ReplacedBy, Task, text, written,
+    Delivery, Event, EventKind, GoneReason, Level, ReplacedBy, Stop, Task, text, written,
 };
 use crate::restarts::{AfterEnd, after_end, gave_up, restart_of};
 
@@ -152,9 +152,21 @@ pub(crate) fn text_of(event: &Event) -> String {
             replaced: Some(ReplacedBy::OtherAgent),
         } => with_output("was replaced by a new run of another agent", task),
         EventKind::Notify { .. } => with_output("sent a terminal notification", task),
-        EventKind::Input { prompt } if prompt.text.is_empty() => line(task, "is waiting for input"),
         EventKind::Input { prompt } => {
-            line(task, &format!("is waiting for input: {}", prompt.text))
+            let what = if task.is_stopped_in_background() {
+                "is stopped, waiting for input in the background"
+            } else {
+                "is waiting for input"
+            };
+            let text = match prompt.text.as_str() {
+                "" => line(task, what),
+                asked => line(task, &format!("{what}: {asked}")),
+            };
+            if task.is_stopped_in_background() {
+                format!("{text}\n  {}", Stop::ADVICE)
+            } else {
+                text
+            }
         }
         EventKind::InputResolved { .. } => line(task, "is no longer waiting for input"),
         EventKind::Disappeared {

@@ -350,3 +350,38 @@ fn a_crash_loop_is_delivered_to_the_agent_once() {
     assert_eq!(reach(&well), Reach::FollowUp);
     assert_eq!(text_of(&well), "tmux task @1 (api) exited with code 0");
 }
+
+#[test]
+fn a_task_that_is_stopped_in_the_background_is_told_with_what_mends_it() {
+    let asks = |notation: &str, text: &str| {
+        text_of(&Event {
+            kind: EventKind::Input {
+                prompt: crate::model::Prompt {
+                    text: text.to_owned(),
+                    kind: crate::model::PromptKind::Text,
+                    secret: false,
+                },
+            },
+            task: task(notation),
+        })
+    };
+    let stopped = asks("@12 api running background", "Continue? [y/N]");
+    let mut lines = stopped.lines();
+    assert_eq!(
+        lines.next(),
+        Some(
+            "tmux task @12 (api) is stopped, waiting for input in the background: Continue? [y/N]"
+        )
+    );
+    let advice = lines.next().unwrap();
+    assert!(
+        advice.starts_with("  ") && advice.contains("`timeout --foreground`"),
+        "{advice}"
+    );
+    let silent = asks("@12 api running background", "");
+    let header = "tmux task @12 (api) is stopped, waiting for input in the background";
+    assert_eq!(silent.lines().next(), Some(header));
+    // A signal has stopped it at a question that was told before.
+    let held = asks("@12 api running stopped", "Go?");
+    assert_eq!(held, "tmux task @12 (api) is waiting for input: Go?");
+}

@@ -462,6 +462,7 @@ fn unseen_task(launch: DirectLaunch) -> Option<Task> {
         restarts: None,
         stop: StopSettings::default(),
         ending: None,
+        stopped: None,
         screen: Screen::default(),
     })
 }

@@ -65,6 +65,7 @@ pub(super) fn result(
     if let Some(prompt) = &verdict.prompt {
         result.prompt_kind = Some(prompt.kind.into());
         result.secret = Some(prompt.secret);
+        result.stopped = verdict.is_stopped_in_background;
     }
     result.matched_at_entry = active.matched_at_entry;
     result.saw_new_output = active.wait.saw_output();

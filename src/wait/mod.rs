@@ -151,6 +151,8 @@ pub(crate) struct Verdict {
     pub index: Option<usize>,
     /// What the task asks for.
     pub prompt: Option<Prompt>,
+    /// Whether the task is stopped in the background, where it cannot be answered.
+    pub is_stopped_in_background: bool,
 }
 
 impl Verdict {
@@ -161,6 +163,7 @@ impl Verdict {
             line: None,
             index: None,
             prompt: None,
+            is_stopped_in_background: false,
         }
     }
 
@@ -171,10 +174,11 @@ impl Verdict {
         }
     }
 
-    fn asked(self, prompt: &Prompt) -> Self {
+    fn asked(self, prompt: &Prompt, task: &Task) -> Self {
         Self {
             line: Some(prompt.text.clone()),
             prompt: Some(prompt.clone()),
+            is_stopped_in_background: task.is_stopped_in_background(),
             ..self
         }
     }
@@ -366,9 +370,8 @@ impl Wait {
                 }
                 Condition::Input => {
                     if let Some(prompt) = prompt {
-                        return Some(
-                            Verdict::by(WaitOutcome::Input, condition.name()).asked(prompt),
-                        );
+                        let verdict = Verdict::by(WaitOutcome::Input, condition.name());
+                        return Some(verdict.asked(prompt, task));
                     }
                 }
                 Condition::Bell
@@ -384,7 +387,7 @@ impl Wait {
         // The run does not end before the question is answered.
         prompt
             .filter(|_| self.waits_for_exit() && !self.spec.through_prompts)
-            .map(|prompt| Verdict::of(WaitOutcome::Input).asked(prompt))
+            .map(|prompt| Verdict::of(WaitOutcome::Input).asked(prompt, task))
     }
 
     /// Returns the verdict when a time limit is reached.

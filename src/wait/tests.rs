@@ -31,6 +31,7 @@ fn task(life: Life, run: u32) -> Task {
         restarts: None,
         stop: StopSettings::default(),
         ending: None,
+        stopped: None,
         screen: Screen::default(),
     }
 }

@@ -95,6 +95,10 @@ pub struct TerminalFields {
     /// Whether they may only pass on what is typed, to another machine or another terminal.
     #[serde(default)]
     pub may_relay: bool,
+    /// Why a program is stopped: by a `signal`, or because it wants the terminal from the
+    /// `background`. Absent: none is, or one in the foreground takes input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
 }
 
 impl From<&TtyEvidence> for TerminalFields {
@@ -106,6 +110,7 @@ impl From<&TtyEvidence> for TerminalFields {
             foreground: terminal.foreground.name().to_owned(),
             programs: terminal.programs.clone(),
             may_relay: terminal.may_relay,
+            stopped: terminal.stopped.map(|stop| stop.name().to_owned()),
         }
     }
 }

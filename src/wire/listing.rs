@@ -90,6 +90,17 @@ impl LsTask {
         }
     }
 
+    /// Returns its state as a list shows it: `stopped` is no state of its own, because such a task may
+    /// wait for input as well.
+    #[must_use]
+    pub fn state_word(&self) -> &'static str {
+        if self.task.stopped && !self.task.dead {
+            "stopped"
+        } else {
+            self.state.as_str()
+        }
+    }
+
     /// Returns the task with what its name means.
     #[must_use]
     pub fn with_name_of(self, task: &Task) -> Self {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    CursorPosition, Exit, Life, Millis, PaneId, RestartPolicy, RunEnd, Screen, Signal,
+    CursorPosition, Exit, Life, Millis, PaneId, RestartPolicy, RunEnd, Screen, Signal, Stop,
     StopSettings, Task, TaskRestarts, WindowId, text, whole_millis,
 };
 
@@ -87,6 +87,11 @@ pub struct TaskFields {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Reason")]
     pub ending: Option<Reason>,
+    /// Whether a program of it is stopped and none takes input: by job control (Ctrl-Z, `SIGSTOP`),
+    /// or because it wants the terminal from the background, which is also told as `input`. False
+    /// where that is not known.
+    #[serde(deserialize_with = "known")]
+    pub stopped: bool,
     /// The last rows of history and screen, wrapped as on the screen; untrusted text without
     /// control characters.
     pub output_preview: String,
@@ -197,6 +202,12 @@ impl From<&StopFields> for StopSettings {
     }
 }
 
+/// Reads a fact. Null means that it is not known.
+fn known<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    let known: Option<bool> = Option::deserialize(deserializer)?;
+    Ok(known.unwrap_or_default())
+}
+
 /// Reads the cursor's column or row. A position outside of the preview counts as unknown.
 fn place<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     let place: Option<i64> = Option::deserialize(deserializer)?;
@@ -236,6 +247,7 @@ impl From<&Task> for TaskFields {
             restarts: task.restarts.as_ref().map(RestartFields::from),
             stop: StopFields::of(&task.stop),
             ending: task.ending.map(Reason::from),
+            stopped: task.stopped.is_some(),
             output_preview: screen.rows.join("\n"),
             cursor_x: screen.cursor.map(|cursor| cursor.x),
             cursor_y: screen.cursor.map(|cursor| cursor.y),
@@ -369,6 +381,8 @@ impl TaskFields {
                 .map(StopSettings::from)
                 .unwrap_or_default(),
             ending: self.ending.and_then(|reason| reason.gone(None)),
+            // Only such a task is told to wait for input.
+            stopped: self.stopped.then_some(Stop::BackgroundRead),
             screen: Screen {
                 rows: rows.into(),
                 cursor: self

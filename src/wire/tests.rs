@@ -4,6 +4,7 @@ use serde_json::json;
 use super::*;
 use crate::diff::diff;
 use crate::engine::{Effect, Engine, RestoredState, Settings};
+use crate::model::Stop;
 use crate::model::test_notation::{snapshot, task};
 use crate::model::{
     Body, DeliveredEvent, Event, EventKind, Exit, GoneReason, Level, Life, Now, Prompt, PromptKind,
@@ -190,7 +191,8 @@ fn unknown_values_of_a_task_are_null() {
         "windowId": "@1", "windowName": "a", "paneId": null, "panePid": null,
         "paneStateKnown": true, "currentCommand": null, "taskCwd": null, "dead": false,
         "exitCode": null, "exitSignal": null, "bell": false, "bellCount": null, "run": null,
-        "owner": null, "shell": false, "startedAt": null, "endedAt": null, "durationMs": null, "outputPreview": "",
+        "owner": null, "shell": false, "startedAt": null, "endedAt": null, "durationMs": null, "stopped": false,
+        "outputPreview": "",
     });
     assert_eq!(fields, expected);
     let mut known =
@@ -235,6 +237,19 @@ fn missing_fields_of_a_snapshot_are_null_or_false() {
             .all(|task| task.is_alive()),
         "a pane of which nothing is known counts as alive"
     );
+    for (word, expected) in [
+        ("null", None),
+        ("false", None),
+        ("true", Some(Stop::BackgroundRead)),
+    ] {
+        let text = format!(r#"{{"exists":true,"tasks":[{{"windowId":"@1","stopped":{word}}}]}}"#);
+        let look = read_snapshot(&text).unwrap();
+        assert_eq!(
+            look.tasks[&crate::model::WindowId(1)].stopped,
+            expected,
+            "{word}"
+        );
+    }
     assert!(!read_snapshot("{}").unwrap().exists);
     assert!(read_snapshot(r#"{"exists":true,"later":[{}],"tasks":[]}"#).is_ok());
 }

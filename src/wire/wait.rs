@@ -139,6 +139,11 @@ pub struct WaitResult {
     /// `input`: whether typed text is not echoed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<bool>,
+    /// `input`: whether the program is stopped because it wants the terminal from the background. It
+    /// cannot be answered there. Absent: it is not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(with = "bool")]
+    pub stopped: bool,
 }
 
 impl WaitResult {
@@ -163,6 +168,17 @@ impl WaitResult {
             alternate_on: None,
             prompt_kind: None,
             secret: None,
+            stopped: false,
+        }
+    }
+
+    /// Returns what a task does whose outcome is `input`, in words that follow its name.
+    #[must_use]
+    pub fn asking_words(&self) -> &'static str {
+        if self.stopped {
+            "is stopped, waiting for input in the background"
+        } else {
+            "asks for input"
         }
     }
 

@@ -286,10 +286,11 @@ fn task(
     } else {
         Style::new()
     };
-    let label = if columns.label < 7 {
-        group.short_label()
-    } else {
-        group.label()
+    let label = match (columns.label < 7, task.stopped && !task.dead) {
+        (true, true) => "STOP",
+        (false, true) => "STOPPED",
+        (true, false) => group.short_label(),
+        (false, false) => group.label(),
     };
     let run = task
         .run
