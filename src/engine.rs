@@ -1,11 +1,11 @@
 //! Composes the decisions: looks in, records out. No clock, no files, no tmux.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::diff::{diff, is_another_life};
-use crate::input_episodes::Episodes;
+use crate::input_episodes::{Episodes, OpenQuestion};
 use crate::model::{
     Body, DeliveredEvent, Event, EventKind, Level, Now, Prompt, Record, Seq, ShellDelivery,
     Snapshot, StatusCounts, Task, WindowId,
@@ -333,6 +333,11 @@ impl Engine {
     #[must_use]
     pub fn prompt_of(&self, window: WindowId) -> Option<&Prompt> {
         self.episodes.prompt_of(window)
+    }
+
+    /// Returns what the tasks ask, reported or not.
+    pub(crate) fn open_questions(&self) -> BTreeMap<WindowId, OpenQuestion> {
+        self.episodes.open_questions()
     }
 
     /// Returns the judgement of a task's screen, since when its screen is unchanged, and since when

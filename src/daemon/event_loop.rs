@@ -372,7 +372,7 @@ impl EventLoop {
                 tracing::debug!(?order, "ending a run");
                 self.ender.end(order);
             }
-            Effect::Waiting(windows) => self.link.set_waiting(windows),
+            Effect::Questions(questions) => self.link.set_questions(questions),
             Effect::Nudge(life) => Link::nudge(&life),
             Effect::Append {
                 records,

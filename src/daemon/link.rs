@@ -4,7 +4,7 @@
 //! It runs one job after the other, each with a time limit. While none runs, it reports changes at
 //! once; changes during a job are reported before its outcome.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
 use std::io;
 use std::thread;
@@ -22,6 +22,7 @@ use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
 use super::stale_sessions::SessionCleaner;
 use super::timer::Timer;
+use crate::input_episodes::OpenQuestion;
 use crate::model::{PaneId, SessionLife, StatusCounts, Task, WindowId};
 use crate::prompt::UserRules;
 use crate::session::{Change, Job, JobOutcome};
@@ -41,8 +42,8 @@ enum Order {
     Run(Job),
     /// Follow exactly these panes.
     Follow(BTreeSet<PaneId>),
-    /// These tasks were reported as waiting.
-    Waiting(BTreeSet<WindowId>),
+    /// What the tasks ask now.
+    Questions(BTreeMap<WindowId, OpenQuestion>),
     /// Display alerts to the user.
     Alerts(DueAlerts),
     /// Show a window to the user.
@@ -97,7 +98,6 @@ impl Link {
         let task = LinkTask {
             jobs: LinkJobs::new(options, link, archiver, cleaner),
             rules,
-            waiting: BTreeSet::new(),
             flushes: FlushSchedule::new(Instant::now().into_std()),
             reports,
         };
@@ -139,8 +139,8 @@ impl Link {
         self.order(Order::Follow(panes));
     }
 
-    pub(super) fn set_waiting(&self, windows: BTreeSet<WindowId>) {
-        self.order(Order::Waiting(windows));
+    pub(super) fn set_questions(&self, questions: BTreeMap<WindowId, OpenQuestion>) {
+        self.order(Order::Questions(questions));
     }
 
     pub(super) fn show_alerts(&self, due: DueAlerts) {
@@ -191,8 +191,6 @@ impl Link {
 struct LinkTask {
     jobs: LinkJobs,
     rules: UserRules,
-    /// Tasks that were reported as waiting.
-    waiting: BTreeSet<WindowId>,
     flushes: FlushSchedule,
     reports: mpsc::Sender<LinkReport>,
 }
@@ -218,7 +216,9 @@ impl LinkTask {
                         let follow = self.jobs.link.follow_only(panes.into_iter().collect());
                         within_limit("follow", follow).await;
                     }
-                    Some(Order::Waiting(windows)) => self.waiting = windows,
+                    Some(Order::Questions(questions)) => {
+                        self.jobs.link.terminals.set_questions(questions);
+                    }
                     Some(Order::Alerts(due)) => {
                         within_limit("show alerts", self.jobs.show_alerts(due)).await;
                     }
@@ -300,10 +300,8 @@ impl LinkTask {
 
     /// Examines terminals, and makes tmux send pending notifications.
     async fn examine_terminals(&mut self) {
-        let waiting = &self.waiting;
-        let waits = |window| waiting.contains(&window);
         let now = Instant::now().into_std();
-        let changed = self.jobs.link.terminals.ask_due(waits, &self.rules, now);
+        let changed = self.jobs.link.terminals.ask_due(&self.rules, now);
         tracing::debug!(changed = changed.len(), took = ?now.elapsed(), "terminals examined");
         if !changed.is_empty() {
             self.report(LinkReport::Changed(Change::Terminals(changed)))

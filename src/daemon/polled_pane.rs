@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::model::{ReadCall, Screen, TtyEvidence, TtyUse};
-use crate::process::{self, TtyExamination};
+use crate::process::{self, InputWatch, TtyExamination};
 use crate::prompt;
 
 /// The pause after the first examination, doubled each time.
@@ -63,6 +63,8 @@ pub(super) struct PolledPane {
     /// How often each of their threads had slept at the examination from which on this is counted, and
     /// when it was.
     slept: Option<(BTreeMap<u32, u64>, Instant)>,
+    /// Whether input was read from it.
+    pub(super) reads: InputWatch,
     /// When it counts as quiet, or takes part in a round.
     pub(super) next: Instant,
 }
@@ -136,6 +138,7 @@ impl PolledPane {
             shown: None,
             may_check_keys: false,
             slept: None,
+            reads: InputWatch::default(),
             next,
         }
     }
@@ -148,11 +151,16 @@ impl PolledPane {
         }
     }
 
-    /// Whether rows of this later screen differ, but in nothing but what programs animate.
-    pub(super) fn is_animated_in(&self, screen: &Screen) -> bool {
+    /// Whether rows of this later screen differ, but only in what programs animate, or beside what is
+    /// asked.
+    pub(super) fn is_changed_beside(
+        &self,
+        screen: &Screen,
+        is_asked_on: impl FnOnce() -> bool,
+    ) -> bool {
         !self.screen.has_rows_of(screen)
             && self.screen.alternate == screen.alternate
-            && self.screen.is_same_but_animated(screen)
+            && (self.screen.is_same_but_animated(screen) || is_asked_on())
     }
 
     /// Counts from now on how often its programs sleep: those that draw sleep in between, whether or
@@ -196,6 +204,12 @@ impl PolledPane {
         }
         self.shown = Some(ShownCall { read, second });
         Some(evidence)
+    }
+
+    /// Adds to the evidence how often input was read until now: other evidence may be older.
+    pub(super) fn count_reads(&mut self, evidence: &mut Arc<TtyEvidence>) {
+        let n_reads = self.reads.check(&self.tty);
+        Arc::make_mut(evidence).n_reads = n_reads;
     }
 
     /// Returns how urgently it has to be examined; `None` while it has not.
@@ -568,11 +582,12 @@ mod tests {
         };
         let mut pane = pane();
         pane.screen = screen("/ Go?", false);
-        assert!(pane.is_animated_in(&screen("- Go?", false)));
-        assert!(!pane.is_animated_in(&screen("- Go?", true)));
-        assert!(!pane.is_animated_in(&screen("- Stop?", false)));
+        let is_animated = |later: &Screen| pane.is_changed_beside(later, || false);
+        assert!(is_animated(&screen("- Go?", false)));
+        assert!(!is_animated(&screen("- Go?", true)));
+        assert!(!is_animated(&screen("- Stop?", false)));
         // It is the same, perhaps with another cursor.
-        assert!(!pane.is_animated_in(&screen("/ Go?", false)));
+        assert!(!is_animated(&screen("/ Go?", false)));
     }
 
     #[test]

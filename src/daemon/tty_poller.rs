@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use super::allowance::{Allowance, ONE_PART_IN};
 use super::polled_pane::{PolledPane, RESTLESS_PAUSE, TOGETHER, Urgency, differ_in_numbers};
 use crate::clock;
+use crate::input_episodes::OpenQuestion;
 use crate::model::{Now, Snapshot, WindowId};
 use crate::prompt::{self, UserRules};
 use crate::protocol::rows::Look;
@@ -28,6 +29,8 @@ const CHECKS_PER_READING: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct TtyPoller {
     panes: BTreeMap<WindowId, PolledPane>,
+    /// What the tasks ask, as of the last look that was processed.
+    questions: BTreeMap<WindowId, OpenQuestion>,
     /// The earliest time of the next round.
     round_at: Option<Instant>,
     /// What the parts of the present round have cost so far.
@@ -43,13 +46,22 @@ pub(super) struct TtyPoller {
 }
 
 impl TtyPoller {
+    /// Sets what the tasks ask.
+    pub(super) fn set_questions(&mut self, questions: BTreeMap<WindowId, OpenQuestion>) {
+        self.questions = questions;
+    }
+
+    fn is_reported(&self, window: WindowId) -> bool {
+        let question = self.questions.get(&window);
+        question.is_some_and(|question| question.is_reported)
+    }
+
     /// Notes a look, and adds the evidence on terminals of tasks whose output has stopped for
-    /// `quiet` to its snapshot. `waits` says which were reported as waiting.
+    /// `quiet`, or goes on only beside a question, to its snapshot.
     pub(super) fn add_to(
         &mut self,
         snapshot: &mut Snapshot,
         look: Option<&Look>,
-        waits: impl Fn(WindowId) -> bool,
         quiet: Duration,
         at: Now,
     ) {
@@ -79,17 +91,24 @@ impl TtyPoller {
                     now + quiet,
                 )
             };
-            let is_reported = waits(row.window);
+            let is_reported = self.is_reported(row.window);
             // What the previous daemon has reported may be a program that checks for keys.
             let entry = self.panes.entry(row.window);
             let pane = entry.or_insert_with(|| moving().with_key_checks(is_reported));
-            if pane.pid == pid && pane.is_animated_in(&task.screen) {
+            let question = self.questions.get(&row.window);
+            let is_asked_on = || question.is_some_and(|question| question.is_on(&task.screen));
+            if pane.pid == pid && pane.is_changed_beside(&task.screen, is_asked_on) {
                 // It may be drawn again for ever, and its program wait all the same.
                 pane.forget_pauses();
-            } else if pane.pid != pid || pane.screen != task.screen {
+            } else if pane.pid != pid {
+                *pane = moving();
+            } else if pane.screen != task.screen {
                 // A countdown goes on.
-                let goes_on = pane.pid == pid && differ_in_numbers(&pane.screen, &task.screen);
-                *pane = moving().with_key_checks(goes_on && pane.may_check_keys());
+                let goes_on = differ_in_numbers(&pane.screen, &task.screen);
+                let may_check_keys = goes_on && pane.may_check_keys();
+                let reads = std::mem::take(&mut pane.reads);
+                *pane = moving().with_key_checks(may_check_keys);
+                pane.reads = reads;
             }
             // Shared, which makes the next comparison fast.
             pane.screen = task.screen.clone();
@@ -105,7 +124,10 @@ impl TtyPoller {
                 self.has_run = true;
                 pane.examine(is_reported, now);
             }
-            if let Some(evidence) = pane.show(row.activity, at.wall.div_euclid(1000)) {
+            if let Some(mut evidence) = pane.show(row.activity, at.wall.div_euclid(1000)) {
+                if question.is_some() || evidence.reader.takes_input() {
+                    pane.count_reads(&mut evidence);
+                }
                 snapshot.terminals.insert(row.window, evidence);
             }
         }
@@ -121,26 +143,24 @@ impl TtyPoller {
     }
 
     /// Examines those that are due. Returns the windows whose evidence has changed.
-    pub(super) fn ask_due(
-        &mut self,
-        waits: impl Fn(WindowId) -> bool,
-        user_rules: &UserRules,
-        now: Instant,
-    ) -> BTreeSet<WindowId> {
+    pub(super) fn ask_due(&mut self, user_rules: &UserRules, now: Instant) -> BTreeSet<WindowId> {
         let mut changed = BTreeSet::new();
         if self.next_deadline().is_none_or(|due| due > now + TOGETHER) {
             return changed;
         }
         let slice = Slice::begin();
         self.left_since = None;
-        self.go_round(&waits, &slice, now);
+        self.go_round(&slice, now);
         let mut stale: Vec<(Urgency, WindowId)> = self
             .panes
             .iter()
-            .filter_map(|(window, pane)| Some((pane.urgency(waits(*window), now)?, *window)))
+            .filter_map(|(window, pane)| {
+                Some((pane.urgency(self.is_reported(*window), now)?, *window))
+            })
             .collect();
         stale.sort_unstable();
         for (_, window) in stale {
+            let is_reported = self.is_reported(window);
             let Some(pane) = self.panes.get_mut(&window) else {
                 continue;
             };
@@ -154,7 +174,6 @@ impl TtyPoller {
                 break;
             }
             self.has_run |= !is_quiet;
-            let is_reported = waits(window);
             let before = pane.evidence().cloned();
             let began = clock::thread_time();
             pane.examine(is_reported, now);
@@ -174,7 +193,7 @@ impl TtyPoller {
     }
 
     /// Checks whose programs have run.
-    fn go_round(&mut self, waits: impl Fn(WindowId) -> bool, slice: &Slice, now: Instant) {
+    fn go_round(&mut self, slice: &Slice, now: Instant) {
         let mut known = self.panes.values().filter(|pane| pane.known.is_some());
         let is_due = known.any(|pane| pane.next <= now + TOGETHER);
         if !is_due || self.round_at.is_some_and(|at| at > now) {
@@ -191,7 +210,9 @@ impl TtyPoller {
                         self.left_since = Some(now);
                         break;
                     }
-                    let has_run = known.check_activity(waits(*window), now);
+                    let question = self.questions.get(window);
+                    let is_reported = question.is_some_and(|question| question.is_reported);
+                    let has_run = known.check_activity(is_reported, now);
                     self.has_run |= has_run;
                     pane.next = now + known.pause;
                 }
@@ -261,7 +282,7 @@ mod tests {
         assert!(poller.take_has_run(), "it prints");
         // The second time, because nothing can be known of this terminal.
         for at in [now, now + SECOND_PAUSE] {
-            poller.ask_due(|_| false, &UserRules::default(), at);
+            poller.ask_due(&UserRules::default(), at);
         }
         assert!(poller.panes.values().all(|pane| pane.known.is_some()));
         assert!(poller.take_has_run(), "it has printed until now");

@@ -1,9 +1,11 @@
 //! Reports each episode of waiting once: one `input`, and one `inputResolved` at its end.
 //!
-//! An episode begins when the same prompt is on an unchanged screen at two looks. It ends when the
-//! prompt is gone, when it was asked again, or with the run. Where the kernel shows the call in
-//! which a thread reads the terminal, one call belongs to at most one episode: text printed during
-//! the call is not a question.
+//! An episode begins when the same prompt is on an unchanged screen at two looks, or is unchanged
+//! itself while other rows move. It ends when the prompt was answered or is gone, or with the run.
+//! Whether it was answered is known where the kernel shows that input was read: as long as nothing was
+//! read, the same words are the same question, however often and wherever they are drawn. Where that is
+//! not known, the screen decides. One call of `read` belongs to at most one episode: text printed
+//! during the call is not a question.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,14 +19,17 @@ use crate::prompt::{self, Judgement, PromptMatch, UserRules};
 
 mod answer_echo;
 mod ongoing_read;
+mod question;
 mod reprompt;
 
 use answer_echo::AnswerPlace;
 use ongoing_read::OngoingRead;
+pub(crate) use question::OpenQuestion;
+use question::{StillRows, has_same_words};
 
-/// How long nothing but what programs animate must have changed on a screen that is never unchanged
-/// for long, before its prompt is reported.
-const ANIMATED_STILL: Duration = Duration::from_millis(1500);
+/// How long the rows that ask must have been the same on a screen that is never unchanged for long,
+/// before their prompt is reported.
+const STILL_BESIDE: Duration = Duration::from_millis(1500);
 
 /// The episodes of all tasks, across looks.
 #[derive(Debug, Clone, Default)]
@@ -45,8 +50,10 @@ struct LastLook {
     since: Instant,
     /// Whether a later look had the same rows.
     is_still: bool,
-    /// The first look since which nothing but what programs animate has changed.
-    calm_since: Instant,
+    /// The rows that ask, or all where none do.
+    still: StillRows,
+    /// Whether there are rows that ask, or may ask.
+    may_ask: bool,
     /// The call in which the terminal is read, and since when.
     call: Option<OngoingRead>,
     /// Where the answer to the present or the last question would be typed.
@@ -57,6 +64,11 @@ impl LastLook {
     /// Returns the call in which the terminal is read at this look.
     fn read(&self) -> Option<ReadCall> {
         self.terminal.as_ref()?.read
+    }
+
+    /// Returns the number that rises when input was read, as of this look.
+    fn n_reads(&self) -> Option<u64> {
+        self.terminal.as_ref()?.n_reads
     }
 
     /// Marks the call in which the terminal is read as reported, if the episode was reported for
@@ -121,21 +133,38 @@ struct Episode {
     /// The call in which the terminal was read when it was reported, or a later one of the same
     /// episode.
     read: Option<ReadCall>,
+    /// The number that rises when input was read, at that time.
+    n_reads: Option<u64>,
     /// Whether there was evidence on the terminal.
     is_by_terminal: bool,
+    /// Whether the terminal was in line mode: then what was read is an answer.
+    takes_lines: bool,
+}
+
+impl Episode {
+    fn is_reported(&self) -> bool {
+        match self.state {
+            Phase::Reported { .. } => true,
+            Phase::Candidate { .. } => false,
+        }
+    }
 }
 
 /// The phase of an episode.
 #[derive(Debug, Clone, Copy)]
 enum Phase {
-    /// Not reported yet. `since` is the first look at this screen. `animated_due` is when it can be
-    /// reported although a part of it is animated; `None` where it cannot.
+    /// Not reported yet. `since` is the first look at this screen. `due_beside` is when it can be
+    /// reported although rows beside it move; `None` where it cannot.
     Candidate {
         since: Instant,
-        animated_due: Option<Instant>,
+        due_beside: Option<Instant>,
     },
-    /// Reported as `input`, at `since`; `None` if that was before a restart.
-    Reported { since: Option<Now> },
+    /// Reported as `input`, at `since`; `None` if that was before a restart. If it has gone from the
+    /// screen although nothing was read, it may be drawn again: until `gone_by` it is not resolved.
+    Reported {
+        since: Option<Now>,
+        gone_by: Option<Instant>,
+    },
 }
 
 impl Episodes {
@@ -174,11 +203,27 @@ impl Episodes {
             }
             let last = self.last_look.remove(&task.window);
             let place = last.as_ref().and_then(|last| last.place.clone());
+            let still = last.as_ref().map(|last| last.still.clone());
+            let n_reads = last.as_ref().and_then(LastLook::n_reads);
             let mut last_look = see(last, task, terminal, &self.user_rules, now);
             last_look.judge_by_call(before.as_ref(), task);
             let evidence = terminal.map(Arc::as_ref);
             let judgement = last_look.judgement.as_mut();
             last_look.place = answer_echo::follow(place.as_ref(), task, evidence, judgement);
+            let judged = last_look.judgement.as_ref();
+            let found = judged.and_then(|judged| judged.found.as_ref());
+            let asking = found.map(|found| found.rows.clone());
+            // Whether it asks is known only once its terminal was examined.
+            let possible = || {
+                judged
+                    .filter(|judged| terminal.is_none() && judged.found.is_none())
+                    .and_then(|_| prompt::rows_if_keys_are_read(&task.screen))
+            };
+            let asking = asking.or_else(possible).unwrap_or_default();
+            last_look.may_ask = !asking.is_empty();
+            let reads = n_reads.zip(last_look.n_reads());
+            let was_read = reads.map(|(before, after)| before != after);
+            last_look.still = StillRows::follow(still, &task.screen, asking, was_read, now.mono);
             let found = last_look
                 .judgement
                 .as_ref()
@@ -189,6 +234,7 @@ impl Episodes {
                 task,
                 found,
                 last_look: &last_look,
+                reads_before: n_reads,
                 quiet,
                 now,
             };
@@ -227,11 +273,31 @@ impl Episodes {
             Episode {
                 task: Arc::new(task),
                 found,
-                state: Phase::Reported { since: None },
+                state: Phase::Reported {
+                    since: None,
+                    gone_by: None,
+                },
                 read: None,
+                n_reads: None,
                 is_by_terminal: false,
+                takes_lines: false,
             },
         );
+    }
+
+    /// Returns what the tasks ask or may ask, and what was reported.
+    #[must_use]
+    pub(crate) fn open_questions(&self) -> BTreeMap<WindowId, OpenQuestion> {
+        let question = |(window, look): (&WindowId, &LastLook)| {
+            let rows = look.may_ask.then(|| Arc::clone(&look.still.rows));
+            let is_reported = self.is_waiting(*window);
+            let question = OpenQuestion {
+                is_reported,
+                rows: rows.clone().unwrap_or_default(),
+            };
+            (is_reported || rows.is_some()).then_some((*window, question))
+        };
+        self.last_look.iter().filter_map(question).collect()
     }
 
     /// Whether this task was reported as waiting and still waits.
@@ -258,7 +324,7 @@ impl Episodes {
         self.episodes
             .get(&window)
             .and_then(|episode| match episode.state {
-                Phase::Reported { since } => since,
+                Phase::Reported { since, .. } => since,
                 Phase::Candidate { .. } => None,
             })
     }
@@ -302,29 +368,27 @@ impl Episodes {
         &self.user_rules
     }
 
-    /// Returns when the next look can report a prompt that is on a screen and not reported yet.
+    /// Returns when the next look can report a prompt, or that one has gone.
     #[must_use]
     pub(crate) fn next_deadline(&self, quiet: Duration) -> Option<Instant> {
         self.candidates(quiet).map(|(_, due)| due).min()
     }
 
-    /// Returns the tasks of which a look can now report a prompt that is on their screens.
+    /// Returns the tasks of which a look can now report a prompt, or that one has gone.
     pub(crate) fn due(&self, quiet: Duration, now: Instant) -> impl Iterator<Item = WindowId> {
         let due = self.candidates(quiet).filter(move |(_, due)| *due <= now);
         due.map(|(window, _)| window)
     }
 
-    /// Returns the tasks with a prompt that is not reported yet, and when it can be.
+    /// Returns the tasks with a prompt that is not reported yet, and when it can be, and those of which
+    /// a reported prompt may have gone, and when that is certain.
     fn candidates(&self, quiet: Duration) -> impl Iterator<Item = (WindowId, Instant)> {
         let due = move |episode: &Episode| match episode.state {
-            Phase::Candidate {
-                since,
-                animated_due,
-            } => {
+            Phase::Candidate { since, due_beside } => {
                 let due = since + quiet.max(episode.found.still_for);
-                Some(animated_due.map_or(due, |animated| animated.min(due)))
+                Some(due_beside.map_or(due, |beside| beside.min(due)))
             }
-            Phase::Reported { .. } => None,
+            Phase::Reported { gone_by, .. } => gone_by,
         };
         let episodes = self.episodes.iter();
         episodes.filter_map(move |(window, episode)| Some((*window, due(episode)?)))
@@ -347,10 +411,11 @@ fn see(
         task,
         evidence,
     );
-    let calm_since = before
-        .as_ref()
-        .filter(|before| before.screen.is_same_but_animated(&task.screen))
-        .map_or(now.mono, |before| before.calm_since);
+    // What asks is known only after the judgement.
+    let still = |since| StillRows {
+        rows: Arc::clone(&task.screen.rows),
+        since,
+    };
     match before {
         Some(before)
             if before.screen.has_rows_of(&task.screen)
@@ -365,7 +430,8 @@ fn see(
                 terminal: terminal.cloned(),
                 since: before.since,
                 is_still: true,
-                calm_since,
+                still: before.still,
+                may_ask: false,
                 call,
                 place: None,
             }
@@ -376,7 +442,8 @@ fn see(
             terminal: terminal.cloned(),
             since: now.mono,
             is_still: false,
-            calm_since,
+            still: still(now.mono),
+            may_ask: false,
             call,
             place: None,
         },
@@ -395,6 +462,9 @@ struct TaskLook<'a> {
     task: &'a Arc<Task>,
     found: Option<PromptMatch>,
     last_look: &'a LastLook,
+    /// The number that rises when input was read, as of the look before. What was read since may have
+    /// been read after this look's screen was.
+    reads_before: Option<u64>,
     quiet: Duration,
     now: Now,
 }
@@ -409,8 +479,11 @@ impl TaskLook<'_> {
         }
         let Some(found) = &self.found else {
             let before = before?;
-            if self.is_being_redrawn(&before) {
+            if self.is_being_redrawn(&before) || self.is_still_open(&before) {
                 return without_evidence(before, self.task);
+            }
+            if let Some(kept) = self.until_gone(&before) {
+                return Some(kept);
             }
             if is_known(self.task) || self.task.is_new_run_after(&before.task) {
                 resolve(before, events);
@@ -418,18 +491,20 @@ impl TaskLook<'_> {
             }
             return without_evidence(before, self.task);
         };
-        let watch = |found: &PromptMatch, state, read| {
+        let watch = |found: &PromptMatch, state, read, n_reads| {
             Some(Episode {
                 task: Arc::clone(self.task),
                 found: found.clone(),
                 state,
                 read,
+                n_reads,
                 is_by_terminal: self.last_look.terminal.is_some(),
+                takes_lines: self.takes_lines(),
             })
         };
         let is_reported = match before {
             Some(before) if self.continues(&before, found) => match before.state {
-                Phase::Reported { .. } => {
+                Phase::Reported { since, .. } => {
                     // Typing changes the row, not the question.
                     let found = PromptMatch {
                         prompt: before.found.prompt,
@@ -440,24 +515,34 @@ impl TaskLook<'_> {
                         .call
                         .as_ref()
                         .and_then(OngoingRead::for_certain);
-                    return watch(&found, before.state, read.or(before.read));
+                    let n_reads = self.reads_before.or(before.n_reads);
+                    let state = Phase::Reported {
+                        since,
+                        gone_by: None,
+                    };
+                    return watch(&found, state, read.or(before.read), n_reads);
                 }
                 Phase::Candidate { .. } => self.is_due(),
             },
-            Some(before) => {
-                resolve(before, events);
-                false
+            before => {
+                if let Some(before) = before {
+                    if let Some(kept) = self.until_gone(&before) {
+                        return Some(kept);
+                    }
+                    resolve(before, events);
+                }
+                // There is evidence only for screens that are unchanged, or changed beside what asks.
+                self.last_look.terminal.is_some() && self.owns_screen(found) && self.is_due()
             }
-            // There is evidence only for screens that are unchanged, or changed in animated parts only.
-            None => self.last_look.terminal.is_some() && self.owns_screen(found) && self.is_due(),
         };
         if !is_reported {
             return watch(
                 found,
                 Phase::Candidate {
                     since: self.last_look.since,
-                    animated_due: self.animated_due(found),
+                    due_beside: self.due_beside(found),
                 },
+                None,
                 None,
             );
         }
@@ -472,8 +557,10 @@ impl TaskLook<'_> {
             found,
             Phase::Reported {
                 since: Some(self.now),
+                gone_by: None,
             },
             self.last_look.read(),
+            self.last_look.n_reads(),
         )
     }
 
@@ -492,30 +579,24 @@ impl TaskLook<'_> {
             .map_or(Duration::ZERO, |found| found.still_for);
         let is_still_due = self.last_look.is_still
             && self.now.mono >= self.last_look.since + self.quiet.max(still_for);
-        let animated_due = || self.animated_due(self.found.as_ref()?);
-        is_still_due || animated_due().is_some_and(|due| due <= self.now.mono)
+        let beside = || self.due_beside(self.found.as_ref()?);
+        is_still_due || beside().is_some_and(|due| due <= self.now.mono)
     }
 
-    /// Returns when a prompt can be reported although a part of its screen is animated; `None` where
-    /// it cannot. A program that animates may be at work, so the kernel has to show that it takes
-    /// input, and the words that it asks for some.
-    fn animated_due(&self, found: &PromptMatch) -> Option<Instant> {
+    /// Returns when a prompt can be reported although other rows move; `None` where it cannot. The
+    /// program may be at work, so the kernel has to show that it takes input, and the words or the
+    /// list that it asks for some.
+    fn due_beside(&self, found: &PromptMatch) -> Option<Instant> {
         let terminal = self.last_look.terminal.as_ref()?;
-        let still_for = self.quiet.max(ANIMATED_STILL).max(found.still_for);
-        (terminal.reader.takes_input()
-            && found.is_question
-            && prompt::asks_while_animated(&found.prompt))
-        .then(|| self.last_look.calm_since + still_for)
+        let still_for = self.quiet.max(STILL_BESIDE).max(found.still_for);
+        (terminal.reader.takes_input() && found.is_question && prompt::asks_beside(found))
+            .then(|| self.last_look.still.since + still_for)
     }
 
     /// Whether an episode that was reported by evidence on the terminal can be neither confirmed
     /// nor denied, because there is no evidence now, for example while a user scrolls.
     fn lacks_evidence(&self, before: &Episode) -> bool {
-        let is_reported = match before.state {
-            Phase::Reported { .. } => true,
-            Phase::Candidate { .. } => false,
-        };
-        is_reported
+        before.is_reported()
             && before.is_by_terminal
             && self.last_look.terminal.is_none()
             && self.task.is_alive()
@@ -525,10 +606,6 @@ impl TaskLook<'_> {
     /// Whether the reported prompt has just been drawn again with lower numbers. A program that
     /// counts down does not read while it draws, so only a later look shows if it still waits.
     fn is_being_redrawn(&self, before: &Episode) -> bool {
-        let is_reported = match before.state {
-            Phase::Reported { .. } => true,
-            Phase::Candidate { .. } => false,
-        };
         let row = before.found.row;
         let (old, new) = (&before.task.screen, &self.task.screen);
         let (Some(old_row), Some(new_row)) = (old.rows.get(row), new.rows.get(row)) else {
@@ -538,11 +615,70 @@ impl TaskLook<'_> {
             before: (old, row),
             after: (new, row),
         };
-        is_reported
+        before.is_reported()
             && self.task.is_alive()
             && !self.task.is_new_run_after(&before.task)
             && !self.last_look.is_still
             && shown.counts_down(old_row, new_row)
+    }
+
+    /// Whether the reported prompt is still on the screen, although the cursor has left it, and the
+    /// program still takes input and has read none: it printed something without drawing the prompt
+    /// again.
+    fn is_still_open(&self, before: &Episode) -> bool {
+        let terminal = self.last_look.terminal.as_ref();
+        let asked = before.found.prompt.text.as_str();
+        before.is_reported()
+            && before.found.is_question
+            && self.task.is_alive()
+            && !self.task.is_new_run_after(&before.task)
+            && terminal.is_some_and(|terminal| terminal.reader.takes_input())
+            && self.has_read_since(before) == Some(false)
+            && !asked.is_empty()
+            && (self.task.screen.rows[self.task.screen.first_visible()..].iter())
+                .any(|row| row.contains(asked))
+    }
+
+    /// Returns a reported prompt that is not on the screen, as long as the program may only be drawing
+    /// it again: nothing was read, or keys, which may also be what the terminal reports of itself.
+    fn until_gone(&self, before: &Episode) -> Option<Episode> {
+        let Phase::Reported { since, gone_by } = before.state else {
+            return None;
+        };
+        if !self.task.is_alive() || self.task.is_new_run_after(&before.task) {
+            return None;
+        }
+        let terminal = self.last_look.terminal.as_ref()?;
+        let redraw = match self.has_read_since(before)? {
+            true if before.takes_lines && self.takes_lines() => return None,
+            false if self.found.is_none() && terminal.reader.takes_input() => STILL_BESIDE,
+            true | false => self.quiet,
+        };
+        let due = self.now.mono + redraw;
+        let gone_by = gone_by.map_or(due, |gone_by| gone_by.min(due));
+        if self.now.mono >= gone_by {
+            return None;
+        }
+        let kept = without_evidence(before.clone(), self.task)?;
+        Some(Episode {
+            state: Phase::Reported {
+                since,
+                gone_by: Some(gone_by),
+            },
+            ..kept
+        })
+    }
+
+    /// Whether the terminal is in line mode. Libraries switch to it for a moment when they print.
+    fn takes_lines(&self) -> bool {
+        let terminal = self.last_look.terminal.as_ref();
+        terminal.is_some_and(|terminal| terminal.canonical == Some(true))
+    }
+
+    /// Whether input was read since a prompt was reported; `None` where that is not known.
+    fn has_read_since(&self, before: &Episode) -> Option<bool> {
+        let reads = before.n_reads.zip(self.last_look.n_reads());
+        reads.map(|(before, after)| before != after)
     }
 
     /// Whether a full-screen pager or editor goes on: the text of its last row is not a new
@@ -562,10 +698,7 @@ impl TaskLook<'_> {
             return false;
         }
         let read = self.last_look.read();
-        let is_reported = match before.state {
-            Phase::Reported { .. } => true,
-            Phase::Candidate { .. } => false,
-        };
+        let is_reported = before.is_reported();
         // Nothing was answered, whatever was printed meanwhile.
         let continues = ongoing_read::is_same(before.read, read)
             || (ongoing_read::was_interrupted(before.read, read) && !found.is_question);
@@ -576,30 +709,30 @@ impl TaskLook<'_> {
             return true;
         }
         let (old, new) = (&before.found.prompt.text, &found.prompt.text);
+        let has_read = self.has_read_since(before);
+        match has_read {
+            Some(false) if is_reported => return has_same_words(old, new),
+            // A line was read: the answer, even if the screen was cleared since. Where keys are read
+            // one by one, it may have been any key, or what the terminal reports of itself.
+            Some(true) if before.takes_lines && self.takes_lines() => return false,
+            Some(_) | None => {}
+        }
         let (old_screen, new_screen) = (&before.task.screen, &self.task.screen);
         let (old_row, new_row) = (before.found.row, found.row);
         let shown = reprompt::PromptComparison {
             before: (old_screen, old_row),
             after: (new_screen, new_row),
         };
-        let has_read = before
-            .read
-            .zip(read)
-            .is_some_and(|(before, after)| after.has_read_since(&before));
         let is_same = old == new || (!old.is_empty() && new.starts_with(old.as_str()));
-        let gathers_lines = (self.last_look.terminal.as_ref())
-            .is_some_and(|terminal| terminal.canonical == Some(true));
-        // Where keys are read one by one, each of them ends a call.
-        let calls = before.read.zip(read).filter(|_| gathers_lines);
         if is_same {
-            return !shown.is_asked_again(calls);
+            return !shown.is_asked_again();
         }
         let (old, new) = (without_animation(old), without_animation(new));
-        if has_read || old.is_empty() {
+        if has_read == Some(true) || old.is_empty() {
             return false;
         }
         if !new.starts_with(&old) {
-            return is_reported && shown.counts_down(&old, &new) && !shown.is_asked_again(calls);
+            return is_reported && shown.counts_down(&old, &new) && !shown.is_asked_again();
         }
         // Only with the same signs everywhere do the screens show what was asked again.
         let (old_screen, new_screen) = (
@@ -610,7 +743,7 @@ impl TaskLook<'_> {
             before: (&old_screen, old_row),
             after: (&new_screen, new_row),
         };
-        !shown.is_asked_again(calls)
+        !shown.is_asked_again()
     }
 }
 
@@ -645,12 +778,8 @@ fn is_still_on_screen(
     task: &Task,
     terminal: Option<&Arc<TtyEvidence>>,
 ) -> Option<PromptMatch> {
-    let is_reported = match before.state {
-        Phase::Reported { .. } => true,
-        Phase::Candidate { .. } => false,
-    };
     let is_blind = terminal.is_none() && task.screen.cursor.is_none();
-    if !is_reported || !is_blind || !task.is_alive() || !is_known(task) {
+    if !before.is_reported() || !is_blind || !task.is_alive() || !is_known(task) {
         return None;
     }
     let asked = before.task.screen.rows.get(before.found.row)?;

@@ -100,6 +100,7 @@ mod tests {
                 switches,
                 bytes: Some(bytes),
             }),
+            n_reads: call.map(|(_, bytes)| bytes),
             ..TtyEvidence::default()
         };
         look.terminals.insert(WindowId(1), evidence.into());

@@ -1,6 +1,6 @@
 //! Distinguishes a prompt that is still there from the same words asked again.
 
-use crate::model::{ReadCall, Screen, without_animation};
+use crate::model::{Screen, without_animation};
 
 /// With fewer rows of context than this, a full change may be a redraw, for example of a clock.
 const PAGE: usize = 5;
@@ -13,21 +13,6 @@ pub(super) struct PromptComparison<'a> {
 }
 
 impl PromptComparison<'_> {
-    /// Whether the prompt was asked again. `calls` are the calls that read lines at either time,
-    /// where they are known and differ.
-    pub(super) fn is_asked_again(&self, calls: Option<(ReadCall, ReadCall)>) -> bool {
-        match calls {
-            // A line was read: the answer, even if the screen was cleared since.
-            Some((before, after)) if after.has_read_since(&before) => true,
-            // Another call, and whether the first one read anything is not known.
-            Some((before, after)) if before.thread != after.thread || after.bytes.is_none() => {
-                (!self.has_same_rows() && self.is_repeated_above()) || self.is_written_again()
-            }
-            // Interrupted by a signal, or nothing is known.
-            Some(_) | None => self.is_written_again(),
-        }
-    }
-
     /// Whether it is the same prompt in the same place, and only its numbers are lower than in the
     /// words `old` that were reported: `Starting in 9 s. Stop? [y/N]` is redrawn each second.
     /// Numbers that rise may count questions, which have been answered one by one.
@@ -53,21 +38,12 @@ impl PromptComparison<'_> {
         self.before.0.has_rows_of(self.after.0)
     }
 
-    /// Whether a row above the prompt starts with the same words.
-    fn is_repeated_above(&self) -> bool {
-        let (screen, row) = self.after;
-        let Some(asked) = screen.rows.get(row).map(|row| row.trim_end()) else {
-            return false;
-        };
-        !asked.is_empty() && screen.rows[..row].iter().any(|row| row.starts_with(asked))
-    }
-
     /// Whether the screens alone show that the prompt was printed again after other output.
     ///
     /// A prompt that moved together with the rows above it has scrolled. One that kept its row
     /// while other rows were redrawn is the old one, unless its words are now also above it, or a
     /// whole page of other output has replaced what was above it.
-    fn is_written_again(&self) -> bool {
+    pub(super) fn is_asked_again(&self) -> bool {
         let (old, old_row) = self.before;
         let (new, new_row) = self.after;
         let (Some(asked), true) = (new.rows.get(new_row), old_row < old.rows.len()) else {
@@ -75,6 +51,9 @@ impl PromptComparison<'_> {
         };
         // A full-screen program draws anywhere: its rows say nothing about order.
         if self.has_same_rows() || new.alternate == Some(true) {
+            return false;
+        }
+        if self.is_moved_by_lines_above(asked.trim_end()) {
             return false;
         }
         if self.is_answered_above(asked.trim_end()) {
@@ -101,6 +80,37 @@ impl PromptComparison<'_> {
         } else {
             alike * 2 < all
         }
+    }
+
+    /// Whether other lines were printed between the prompt and what was above it, and nothing else: the
+    /// program has drawn its prompt again below them. An answered prompt would be above them.
+    fn is_moved_by_lines_above(&self, asked: &str) -> bool {
+        let (old, old_row) = self.before;
+        let (new, new_row) = self.after;
+        let (old_above, new_above) = (&old.rows[..old_row], &new.rows[..new_row]);
+        // So many rows may have scrolled out of the screen.
+        let n_left = (0..=old_above.len()).find(|out| new_above.starts_with(&old_above[*out..]));
+        let n_kept = old_above.len() - n_left.unwrap_or(old_above.len());
+        let is_text = |row: &String| !row.trim().is_empty();
+        let has_context = !old_above.iter().any(is_text) || new_above[..n_kept].iter().any(is_text);
+        // Without its mark and its choices, which change when it is answered.
+        let letters =
+            |text: &str| -> String { text.chars().filter(|c| c.is_alphabetic()).collect() };
+        let question = letters(
+            asked
+                .rsplit_once(['(', '['])
+                .map_or(asked, |(before, _)| before),
+        );
+        // A screen that is cleared to its end from the first cell goes to the history.
+        let is_cleared = |row: usize| {
+            old.first_visible() == old_row
+                && row < new.first_visible()
+                && new.rows[row] == old.rows[old_row]
+        };
+        let mut printed = (n_kept..new_row).filter(|row| !is_cleared(*row));
+        has_context
+            && !question.is_empty()
+            && !printed.any(|row| letters(&new.rows[row]).starts_with(&question))
     }
 
     /// Whether the row of the old prompt, with or without an answer, is still below the same rows
@@ -166,11 +176,6 @@ mod tests {
 
     #[track_caller]
     fn check(old: &str, new: &str, expected: bool) {
-        check_read(None, old, new, expected);
-    }
-
-    #[track_caller]
-    fn check_read(calls: Option<(ReadCall, ReadCall)>, old: &str, new: &str, expected: bool) {
         let screen = |text: &str| Screen {
             rows: text.split('|').map(str::to_owned).collect(),
             ..Screen::default()
@@ -188,7 +193,7 @@ mod tests {
             after: (&new, row(&new)),
         };
         assert_eq!(
-            shown.is_asked_again(calls),
+            shown.is_asked_again(),
             expected,
             "{:?} -> {:?}",
             old.rows,
@@ -261,32 +266,37 @@ mod tests {
         check("Port 80?", "Port?", false);
     }
 
-    fn call(thread: u32, switches: u64, bytes: Option<u64>) -> ReadCall {
-        ReadCall {
-            thread,
-            switches,
-            bytes,
-        }
-    }
-
     #[test]
-    fn a_line_that_was_read_is_an_answer() {
-        let answered = Some((call(1, 5, Some(10)), call(1, 6, Some(12))));
-        check_read(answered, "s|Go? a|s|Go?", "s|Go? a|s|Go?", true);
-        check_read(answered, "a|b|c|Go?", "b|c|Go? y|Go?", true);
-        check_read(answered, "a|b|c|Go?", "c|ok|Go?", true);
-        // It was cleared and drawn as before.
-        check_read(answered, "a|Go?", "a|Go?", true);
-
-        let interrupted = Some((call(1, 5, Some(10)), call(1, 6, Some(10))));
-        check_read(interrupted, "a|b|c|Go?", "b|c|Go?|more", false);
-        check_read(interrupted, "a|Go?", "a|Go?", false);
-
-        let another = Some((call(1, 5, Some(10)), call(2, 1, Some(9))));
-        check_read(another, "x|s|Go? a|s|Go?", "s|Go? a|s|Go?", true);
-        check_read(another, "a|Go?", "a|Go?", false);
-        let uncounted = Some((call(1, 5, None), call(1, 6, None)));
-        check_read(uncounted, "x|s|Go? a|s|Go?", "s|Go? a|s|Go?", true);
-        check_read(uncounted, "a|b|c|Go?", "b|c|Go?|more", false);
+    fn lines_printed_above_a_prompt_do_not_ask_it_again() {
+        check("Go?", "GET /0|Go?", false);
+        check("Go?", "GET /0|GET /1|Go?", false);
+        check("a|Go?", "a|GET /0|Go?", false);
+        // The screen is full.
+        check("a|b|c|d|e|f|Go?", "b|c|d|e|f|GET /0|Go?", false);
+        check("a|b|c|d|e|f|Go?", "d|e|f|1|2|3|Go?", false);
+        check("a||Go?", "a||GET /0|Go?", false);
+        check("||Go?", "||GET /0|Go?", false);
+        // It was answered.
+        check("a|Go?", "a|Go? y|GET /0|Go?", true);
+        check("a|Go?", "a|Go?|GET /0|Go?", true);
+        check("a|Go?", "a|✔ Go? · yes|GET /0|Go?", true);
+        // The one above was there before.
+        check("Go?|GET /0|Go?", "Go?|GET /0|GET /1|Go?", false);
+        // Nothing of what was there is left.
+        check("a|b|c|d|e|f|Go?", "1|2|3|4|5|6|Go?", true);
+        check("a|Go?", "x|y|Go?", true);
+        // At the top of the screen, it was cleared.
+        let screen = |text: &str, top| Screen {
+            rows: text.split('|').map(str::to_owned).collect(),
+            top: Some(top),
+            ..Screen::default()
+        };
+        for (top, expected) in [(0, true), (1, false)] {
+            let shown = PromptComparison {
+                before: (&screen("Go?", 0), 0),
+                after: (&screen("Go?|GET /0|Go?", top), 2),
+            };
+            assert_eq!(shown.is_asked_again(), expected, "{top}");
+        }
     }
 }

@@ -645,3 +645,138 @@ fn evidence_overrules_text_and_reports_what_text_cannot() {
         ["input @1!: Word", "resolved @1!: Word"]
     );
 }
+
+/// A question that a program polls for, and whether input was read. Each element is a screen, its
+/// number of reads, and what is reported.
+#[track_caller]
+fn check_reads(canonical: bool, looks: &[(&str, u64, &[&str])]) {
+    use crate::model::{Foreground, TtyEvidence, TtyUse};
+
+    let mut now = start();
+    let mut episodes = Episodes::default();
+    let mut looked = |text: &str, n_reads: u64| -> Vec<String> {
+        let mut events = Vec::new();
+        // Each screen twice, because it has to be unchanged at two looks.
+        for _ in 0..2 {
+            now = now.after(Duration::from_millis(600));
+            let last = text.rsplit('|').next().unwrap_or_default();
+            let (x, y) = (last.chars().count(), text.matches('|').count());
+            let mut look = snapshot(&format!("@1 a running cursor={x},{y} : {text}"));
+            let evidence = TtyEvidence {
+                reader: TtyUse::Polling,
+                echo: Some(canonical),
+                canonical: Some(canonical),
+                foreground: Foreground::Command,
+                n_reads: Some(n_reads),
+                ..TtyEvidence::default()
+            };
+            look.terminals.insert(WindowId(1), evidence.into());
+            events.extend(episodes.admit(&look, Duration::from_millis(200), now));
+        }
+        events.iter().map(describe).collect()
+    };
+    for (index, (text, n_reads, expected)) in looks.iter().enumerate() {
+        assert_eq!(looked(text, *n_reads), *expected, "look {index}: {text}");
+    }
+}
+
+#[test]
+fn as_long_as_nothing_is_read_it_is_the_same_question() {
+    for canonical in [true, false] {
+        check_reads(
+            canonical,
+            &[
+                ("Go? [y/n]", 3, REPORTED),
+                ("GET /0|Go? [y/n]", 3, &[]),
+                ("GET /0|GET /1|Go? [y/n]", 3, &[]),
+                // Everything is other, and so is its place.
+                ("1|2|3|4|5|6|7|Go? [y/n]", 3, &[]),
+                ("a|b|c|d|e|f|g|Go? [y/n]", 3, &[]),
+                // It is drawn twice.
+                ("Go? [y/n]|a|Go? [y/n]", 3, &[]),
+                // A part of it counts.
+                ("Go? [y/n] 12%", 3, &[]),
+                // The log has moved the cursor.
+                ("Go? [y/n]|GET /8|", 3, &[]),
+                ("GET /8|GET /9|Go? [y/n]", 3, &[]),
+                // It is cleared, and drawn again.
+                ("GET /8|", 3, &[]),
+                ("GET /8|GET /9|Go? [y/n]", 3, &[]),
+                // Another one.
+                (
+                    "Stop? [y/n]",
+                    3,
+                    &["resolved @1: Go? [y/n]", "input @1: Stop? [y/n]"],
+                ),
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_line_that_was_read_makes_the_same_words_another_question() {
+    check_reads(
+        true,
+        &[
+            ("a|Go? [y/n]", 3, REPORTED),
+            ("a|Go? [y/n]", 4, &[RESOLVED[0], REPORTED[0]]),
+            ("ok|Go? [y/n]", 5, &[RESOLVED[0], REPORTED[0]]),
+        ],
+    );
+    // A key need not be an answer: the screen decides.
+    check_reads(
+        false,
+        &[
+            ("a|Go? [y/n]", 3, REPORTED),
+            ("a|GET /0|Go? [y/n]", 4, &[]),
+            ("a|GET /0|GET /1|Go? [y/n]", 5, &[]),
+            (
+                "a|GET /0|GET /1|Go? [y/n]|ok|Go? [y/n]",
+                6,
+                &[RESOLVED[0], REPORTED[0]],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_question_is_reported_while_other_rows_move() {
+    use crate::model::{Foreground, TtyEvidence, TtyUse};
+
+    let events_of = |reader: TtyUse, shown: &dyn Fn(usize) -> String| -> Vec<String> {
+        let mut now = start();
+        let mut episodes = Episodes::default();
+        let mut events = Vec::new();
+        for n in 0..20 {
+            now = now.after(Duration::from_millis(150));
+            let mut look = snapshot(&format!("@1 a running : {}", shown(n)));
+            let evidence = TtyEvidence {
+                reader,
+                echo: Some(false),
+                canonical: Some(false),
+                foreground: Foreground::Command,
+                n_reads: Some(7),
+                ..TtyEvidence::default()
+            };
+            look.terminals.insert(WindowId(1), evidence.into());
+            events.extend(episodes.admit(&look, Duration::from_millis(200), now));
+        }
+        events.iter().map(describe).collect()
+    };
+    let list = "Would you like to go on?| ❯ 1. Yes|   2. No";
+    let beside: [&dyn Fn(usize) -> String; 5] = [
+        &|n| format!("{n} tokens|{list}"),
+        &|n| format!("{list}||{}% [{:<20}]", n * 5, "#".repeat(n)),
+        &|n| format!("cost ${n}.07|{list}|x"),
+        &|n| format!("{}{list}", "line|".repeat(n)),
+        &|n| format!("({n}s · esc to interrupt · {}k)|{list}", n * 3),
+    ];
+    for shown in beside {
+        let asked = ["input @1: Would you like to go on?"];
+        assert_eq!(events_of(TtyUse::Polling, shown), asked, "{}", shown(3));
+        assert_eq!(events_of(TtyUse::Elsewhere, shown), [""; 0], "{}", shown(3));
+    }
+    // What asks moves itself.
+    let changes = |n: usize| format!("Delete file-{}? [y/n]", ["a", "b", "c"][n % 3]);
+    assert_eq!(events_of(TtyUse::Polling, &changes), [""; 0]);
+}

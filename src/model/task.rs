@@ -252,6 +252,27 @@ impl Screen {
         }
     }
 
+    /// Returns the index of the first row that is not history; 0 where it is not known.
+    #[must_use]
+    pub fn first_visible(&self) -> usize {
+        let top = self.top.and_then(|top| usize::try_from(top).ok());
+        top.unwrap_or(0).min(self.rows.len())
+    }
+
+    /// Returns the screen with blank rows in place of its history.
+    #[must_use]
+    pub fn without_history(&self) -> Self {
+        let top = self.first_visible();
+        if self.rows[..top].iter().all(String::is_empty) {
+            return self.clone();
+        }
+        let blank = std::iter::repeat_n(String::new(), top);
+        Self {
+            rows: blank.chain(self.rows[top..].iter().cloned()).collect(),
+            ..self.clone()
+        }
+    }
+
     /// Returns the last `n` rows that are not blank, in their order.
     #[must_use]
     pub fn last_text_rows(&self, n: usize) -> Vec<&str> {

@@ -25,6 +25,9 @@ pub struct TtyEvidence {
     /// Whether no program checks for keys, as far as is known: none has run since the output
     /// stopped, or they seldom sleep.
     pub checks_no_keys: bool,
+    /// A number that rises when input was read from the terminal, by any program. If it is the same
+    /// at two looks, nothing was read in between; `None` where that is not known.
+    pub n_reads: Option<u64>,
 }
 
 /// One call of `read` in which a thread is blocked.

@@ -18,6 +18,7 @@ mod exit_watch;
 mod facts;
 #[cfg(target_os = "linux")]
 mod idle;
+mod input_watch;
 mod resources;
 mod run_time;
 mod running;
@@ -35,6 +36,7 @@ pub(crate) use ancestors::{ancestor_named, is_our_program, parent};
 pub(crate) use ending::{EndReport, RunEnder};
 pub(crate) use evidence::{TtyExamination, examine, has_unread_input, terminal};
 pub(crate) use exit_watch::{ExitWatch, ProcessExit};
+pub(crate) use input_watch::InputWatch;
 pub(crate) use resources::{control_group_of, descriptors_of};
 pub(crate) use run_time::{RunTime, run_time};
 pub(crate) use running::{Process, exists};

@@ -140,6 +140,11 @@ impl Judgement {
 /// Returns whether this screen waits for input, by all the evidence there is.
 #[must_use]
 pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, user_rules: &UserRules) -> Judgement {
+    let draws = |terminal: &TtyEvidence| terminal.canonical == Some(false);
+    // What a program that draws has cleared may be in the history.
+    let visible = terminal.filter(|terminal| draws(terminal));
+    let visible = visible.map(|_| screen.without_history());
+    let screen = visible.as_ref().unwrap_or(screen);
     let judgement = judge_rows(screen, terminal, user_rules);
     // A program that reads nothing may show a sign behind what only looks like a question.
     let takes_input = terminal.is_some_and(|terminal| terminal.reader.takes_input());
@@ -222,13 +227,33 @@ pub fn find(screen: &Screen) -> Option<PromptMatch> {
     judge(screen, None, &UserRules::default()).found
 }
 
-/// Whether a prompt asks by its words alone, also while a part of it is animated. What a program at
-/// work shows beside its turning sign may name the key that ends the work.
+/// Returns the rows of a list that asks if a program reads keys, which a screen does not show.
 #[must_use]
-pub(crate) fn asks_while_animated(prompt: &Prompt) -> bool {
-    line::asks(&prompt.text).is_some_and(|ask| {
-        ask.is_plain && (ask.kind != PromptKind::Key || !line::names_end_of_work(&prompt.text))
-    })
+pub(crate) fn rows_if_keys_are_read(screen: &Screen) -> Option<Range<usize>> {
+    let list = list::standing(&screen.without_history(), CursorContext::of(screen), false)?;
+    Some(list.rows)
+}
+
+/// Whether a prompt asks by its words alone or shows choices, also while other rows move. What a program
+/// at work shows beside its turning sign may name the key that ends the work.
+#[must_use]
+pub(crate) fn asks_beside(found: &PromptMatch) -> bool {
+    let shows_choices = match found.prompt.kind {
+        PromptKind::Confirm | PromptKind::Menu | PromptKind::Dialog => found.rows.len() > 2,
+        PromptKind::Text
+        | PromptKind::Password
+        | PromptKind::Key
+        | PromptKind::Pager
+        | PromptKind::Editor
+        | PromptKind::Debugger => false,
+    };
+    let text = &found.prompt.text;
+    let asks = || {
+        line::asks(text).is_some_and(|ask| {
+            ask.is_plain && (ask.kind != PromptKind::Key || !line::names_end_of_work(text))
+        })
+    };
+    shows_choices || asks()
 }
 
 /// A screen to judge.

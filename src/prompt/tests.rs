@@ -1157,3 +1157,20 @@ fn the_last_line_of_a_log_is_no_question_of_what_takes_keys() {
         assert_eq!(found, expected, "{text}");
     }
 }
+
+#[test]
+fn a_list_that_was_cleared_into_the_history_does_not_ask() {
+    let shown = |top| Screen {
+        top: Some(top),
+        cursor: Some(CursorPosition { x: 0, y: 4 }),
+        ..screen("Overwrite the file?\n❯ Yes\n  No\ndone\n")
+    };
+    let asks = |top| {
+        let judgement = judge(&shown(top), Some(&polls_keys("node")), &UserRules::default());
+        judgement.found.is_some()
+    };
+    assert!(asks(0));
+    assert!(!asks(3));
+    assert_eq!(rows_if_keys_are_read(&shown(0)), Some(0..3));
+    assert_eq!(rows_if_keys_are_read(&shown(3)), None);
+}

@@ -84,7 +84,6 @@ impl Session {
                 self.jobs.order_part(LookOrder {
                     refresh: Refresh::IfOld,
                     is_new_sweep: self.schedule.take_restart(),
-                    waiting: self.waiting.clone(),
                     ..LookOrder::new(Scope::Part)
                 });
             }

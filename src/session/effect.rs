@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::input::RequestId;
 use super::log_entry::LogEntry;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
+use crate::input_episodes::OpenQuestion;
 use crate::model::{
     Bookmark, EndOrder, GoneReason, PaneId, Record, Seq, SessionLife, Snapshot, StatusCounts, Task,
     TaskBoard, WindowId,
@@ -25,8 +26,9 @@ pub(crate) enum Effect {
     /// End the processes of this run. The result is an input. A later order with a shorter
     /// grace time shortens that.
     EndRun(EndOrder),
-    /// Exactly these tasks are reported as waiting: their terminals are examined more often.
-    Waiting(BTreeSet<WindowId>),
+    /// What the tasks ask now, reported or not: the terminals of those that were reported are examined
+    /// more often, and output beside a question does not keep a terminal from being examined.
+    Questions(BTreeMap<WindowId, OpenQuestion>),
     /// Make tmux collect children that have ended.
     Nudge(SessionLife),
     /// Write these records, all of them or none, with the session's name and the checkpoint of the
@@ -159,8 +161,6 @@ pub(crate) struct LookOrder {
     pub(crate) is_new_sweep: bool,
     /// Windows that a command of ours has ended.
     pub(crate) killed: BTreeMap<WindowId, GoneReason>,
-    /// Tasks that were reported as waiting.
-    pub(crate) waiting: BTreeSet<WindowId>,
 }
 
 /// Whether a look reads changes without a sign.
@@ -183,7 +183,6 @@ impl LookOrder {
             refresh: Refresh::No,
             is_new_sweep: false,
             killed: BTreeMap::new(),
-            waiting: BTreeSet::new(),
         }
     }
 
@@ -213,7 +212,6 @@ impl LookOrder {
             refresh,
             is_new_sweep,
             killed,
-            waiting,
         } = other;
         self.scope = self.scope.max(scope);
         self.windows.extend(windows);
@@ -221,6 +219,5 @@ impl LookOrder {
         self.refresh = self.refresh.max(refresh);
         self.is_new_sweep |= is_new_sweep;
         self.killed.extend(killed);
-        self.waiting.extend(waiting);
     }
 }

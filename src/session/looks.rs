@@ -135,7 +135,7 @@ impl Session {
             Difference::InBells => self.save_within(SAVE_WITHIN, now),
             Difference::InPassing => {}
         }
-        self.note_waiting();
+        self.note_questions();
         for (window, run) in ended {
             if let Some(task) = self.task(window).filter(|task| task.run == run) {
                 self.jobs.archive(task);

@@ -18,6 +18,7 @@ use super::pending_restarts::PendingRestarts;
 use super::queue_items::{AfterLook, Chore, Next, Purpose, QueuedLook};
 use super::usual_durations::UsualDurations;
 use crate::engine::{self, Engine};
+use crate::input_episodes::OpenQuestion;
 use crate::model::{
     Bookmark, DeliveredEvent, Event, Level, Now, PaneId, Seq, StatusCounts, StopPlan, Task,
     WindowId,
@@ -65,8 +66,8 @@ pub(crate) struct Session {
     pub(super) death_record: Option<(Seq, String)>,
     /// The panes that the link was asked to follow; `None` when it has to be asked again.
     followed: Option<BTreeSet<PaneId>>,
-    /// The tasks that the link knows to be waiting.
-    pub(super) waiting: BTreeSet<WindowId>,
+    /// What the tasks ask, as far as the link knows.
+    pub(super) questions: BTreeMap<WindowId, OpenQuestion>,
     /// Launched runs about which no look has decided whether they have to be reported as gone.
     pub(super) unseen: Vec<Task>,
     /// The tasks that are about to be run again.
@@ -168,7 +169,7 @@ impl Session {
             unreported_at: None,
             death_record: None,
             followed: None,
-            waiting: BTreeSet::new(),
+            questions: BTreeMap::new(),
             unseen: Vec::new(),
             restarts: PendingRestarts::default(),
             announced,
@@ -367,7 +368,6 @@ impl Session {
     pub(super) fn order(&mut self, order: LookOrder) -> &mut QueuedLook {
         let look = self.jobs.order(order);
         look.is_safety = false;
-        look.order.waiting.clone_from(&self.waiting);
         look
     }
 
@@ -454,16 +454,12 @@ impl Session {
         }
     }
 
-    /// Sends the link the set of waiting tasks, if it has changed.
-    pub(super) fn note_waiting(&mut self) {
-        let tasks = self.tasks();
-        let windows = tasks.iter().map(|task| task.window);
-        let waiting: BTreeSet<WindowId> = windows
-            .filter(|window| self.engine.prompt_of(*window).is_some())
-            .collect();
-        if waiting != self.waiting {
-            self.waiting.clone_from(&waiting);
-            self.effects.push(Effect::Waiting(waiting));
+    /// Sends the link what the tasks ask, if it has changed.
+    pub(super) fn note_questions(&mut self) {
+        let questions = self.engine.open_questions();
+        if questions != self.questions {
+            self.questions.clone_from(&questions);
+            self.effects.push(Effect::Questions(questions));
         }
     }
 

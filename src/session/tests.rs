@@ -141,7 +141,10 @@ impl Driver {
                     let StopPlan { signal, grace, .. } = order.plan;
                     format!("end {window} {leader} {signal} {grace:?}{over}{asked}")
                 }
-                Effect::Waiting(windows) => format!("waiting {}", list(&windows)),
+                Effect::Questions(questions) => {
+                    let windows: Vec<String> = questions.keys().map(WindowId::to_string).collect();
+                    format!("questions {}", windows.join(" "))
+                }
                 Effect::Append { records, .. } => {
                     stored = records.last().map(|record| record.seq);
                     let kinds = records.iter().map(|record| match &record.body {

@@ -5,6 +5,7 @@
 mod answers;
 mod drawn;
 mod programs;
+mod redraws;
 mod silent;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -151,6 +152,12 @@ struct PromptEvent {
     kind: String,
     prompt: String,
     secret: bool,
+}
+
+/// What was reported of a task, in order.
+fn events_of<'a>(told: &'a [PromptEvent], task: &str) -> Vec<&'a str> {
+    let of_task = told.iter().filter(|told| told.task == task);
+    of_task.map(|told| told.what.as_str()).collect()
 }
 
 fn is_installed(program: &str) -> bool {

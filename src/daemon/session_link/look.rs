@@ -124,9 +124,8 @@ impl SessionLink {
             .await;
         let observed = self.observer.observe(look.as_ref(), &evidence, now);
         let mut snapshot = observed.snapshot;
-        let waits = |window| order.waiting.contains(&window);
         self.terminals
-            .add_to(&mut snapshot, look.as_ref(), waits, quiet, now);
+            .add_to(&mut snapshot, look.as_ref(), quiet, now);
         self.watched_windows = watched_windows(&snapshot);
         self.primary = primary(&snapshot);
         self.processes.watch(&snapshot);

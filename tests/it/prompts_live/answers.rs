@@ -124,11 +124,6 @@ fn a_prompt_with_an_animated_part_is_reported_once() {
     assert_eq!(events_of(&told, "works"), [""; 0], "{told:#?}");
 }
 
-fn events_of<'a>(told: &'a [PromptEvent], task: &str) -> Vec<&'a str> {
-    let of_task = told.iter().filter(|told| told.task == task);
-    of_task.map(|told| told.what.as_str()).collect()
-}
-
 #[test]
 fn a_program_that_prints_while_a_thread_reads_is_reported_only_when_it_asks() {
     if !is_installed("python3") {

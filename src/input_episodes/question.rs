@@ -1,0 +1,161 @@
+//! The rows of a question, wherever they are on a screen, and since when they are the same.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::model::{Screen, without_animation};
+
+/// What a task asks, reported or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OpenQuestion {
+    /// Whether it was reported as `input`.
+    pub(crate) is_reported: bool,
+    /// The rows that ask; empty where none do.
+    pub(crate) rows: Arc<[String]>,
+}
+
+impl OpenQuestion {
+    /// Whether all of its rows are visible on this screen, apart from figures and what is animated in them.
+    pub(crate) fn is_on(&self, screen: &Screen) -> bool {
+        let n_rows = self.rows.len();
+        let mut places = screen.rows[screen.first_visible()..].windows(n_rows.max(1));
+        n_rows > 0 && places.any(|rows| are_same(&self.rows, rows, has_same_words))
+    }
+}
+
+/// The rows that ask, or all rows where none do, since they are the same. What changes beside them,
+/// or moves them, does not count.
+#[derive(Debug, Clone)]
+pub(super) struct StillRows {
+    pub(super) rows: Arc<[String]>,
+    pub(super) since: Instant,
+}
+
+impl StillRows {
+    /// Returns the rows `asking` of this screen; empty stands for all rows. Their figures may have
+    /// changed only if it is certain that nothing `was_read`: otherwise they may count questions.
+    pub(super) fn follow(
+        before: Option<Self>,
+        screen: &Screen,
+        asking: Range<usize>,
+        was_read: Option<bool>,
+        now: Instant,
+    ) -> Self {
+        let is_same = |before: &Self, after: &[String]| {
+            are_same(&before.rows, after, is_same_row)
+                || was_read == Some(false) && are_same(&before.rows, after, has_same_words)
+        };
+        let asking = screen.rows.get(asking).filter(|rows| !rows.is_empty());
+        match before {
+            Some(before) if is_same(&before, asking.unwrap_or(&screen.rows)) => before,
+            Some(_) | None => Self {
+                rows: asking.map_or_else(|| Arc::clone(&screen.rows), Arc::from),
+                since: now,
+            },
+        }
+    }
+}
+
+fn are_same(before: &[String], after: &[String], is_same: impl Fn(&str, &str) -> bool) -> bool {
+    let mut pairs = before.iter().zip(after);
+    before.len() == after.len() && pairs.all(|(before, after)| is_same(before, after))
+}
+
+/// Whether two rows are the same, apart from what is animated in them.
+fn is_same_row(before: &str, after: &str) -> bool {
+    before == after || without_animation(before) == without_animation(after)
+}
+
+/// Whether two texts have the same letters, apart from more at one end. Figures, bars and signs may be
+/// drawn again while nobody answers, an answer is typed behind the question, and when the screen is
+/// resized, what is before it may be what is left of the question itself.
+pub(super) fn has_same_words(before: &str, after: &str) -> bool {
+    let words = |text: &str| -> String { text.chars().filter(|c| c.is_alphabetic()).collect() };
+    let (old, new) = (words(before), words(after));
+    if old.is_empty() {
+        before == after
+    } else {
+        new.starts_with(&old) || new.ends_with(&old)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn screen(text: &str) -> Screen {
+        Screen {
+            rows: text.split('|').map(str::to_owned).collect(),
+            ..Screen::default()
+        }
+    }
+
+    #[test]
+    fn a_question_is_found_wherever_it_was_moved() {
+        let check = |rows: &str, shown: &str, expected: bool| {
+            let question = OpenQuestion {
+                is_reported: true,
+                rows: screen(rows).rows,
+            };
+            assert_eq!(
+                question.is_on(&screen(shown)),
+                expected,
+                "{rows} on {shown}"
+            );
+        };
+        check("Go? [y/n]", "Go? [y/n]", true);
+        check("Go? [y/n]", "GET /0|GET /1|Go? [y/n]", true);
+        check("Go? [y/n]", "Go? [y/n] GET /0|", true);
+        check("Go? [y/n]  1%", "x|Go? [y/n]  99%", true);
+        check("Which?|❯ a|  b", "ok|Which?|❯ a|  b||12 tokens", true);
+        check("Which?|❯ a|  b", "Which?|  a|❯ b", true);
+        check("Which?|❯ a|  b", "Which?|❯ c|  b", false);
+        check("Which?|❯ a|  b", "Which?|❯ a", false);
+        check("Go?", "Stop?", false);
+    }
+
+    #[test]
+    fn rows_are_still_while_others_move() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let first = StillRows::follow(None, &screen("1|Go?"), 1..2, None, start);
+        assert_eq!(*first.rows, ["Go?"]);
+        let moved = StillRows::follow(Some(first), &screen("1|2|Go?"), 2..3, None, at(1));
+        assert_eq!(moved.since, start);
+        let other = StillRows::follow(Some(moved), &screen("1|2|Run?"), 2..3, None, at(2));
+        assert_eq!(other.since, at(2));
+        // Nothing asks: all rows count.
+        let none = StillRows::follow(Some(other), &screen("a|b"), 0..0, None, at(3));
+        assert_eq!((&*none.rows, none.since), (&screen("a|b").rows[..], at(3)));
+        let changed = StillRows::follow(Some(none), &screen("a|c"), 0..0, None, at(4));
+        assert_eq!(changed.since, at(4));
+        // Figures count questions, unless nothing was read.
+        let count = |was_read| {
+            let first = StillRows::follow(None, &screen("Go (1 of 3)?"), 0..1, None, start);
+            let next = screen("Go (2 of 3)?");
+            StillRows::follow(Some(first), &next, 0..1, was_read, at(1)).since
+        };
+        assert_eq!(count(Some(false)), start);
+        assert_eq!((count(Some(true)), count(None)), (at(1), at(1)));
+    }
+
+    #[test]
+    fn figures_are_no_words() {
+        let check = |before, after, expected| {
+            assert_eq!(has_same_words(before, after), expected, "{before} {after}");
+        };
+        check("Go? [y/N]", "Go? [y/N]", true);
+        check("Go? [y/N] 1%", "Go? [y/N] 2%", true);
+        check("Go? (1.2k tokens)", "Go? (13.9k tokens)", true);
+        check("Go? [##  ]", "Go? [### ]", true);
+        check("Go?", "Go? yes", true);
+        check("Go? [y/N]", "Go Go? [y/N]", true);
+        check("Go?", "Stop?", false);
+        check("Delete a? [y/N]", "Delete b? [y/N]", false);
+        check(">", ">", true);
+        check(">", "Go?", false);
+    }
+}

@@ -1,0 +1,101 @@
+//! Questions that stay open while something else is printed.
+
+use super::*;
+
+/// Asks the same question twice, and prints 40 lines while each is open, the way `MODE` says. Then a
+/// file shows that all are printed. What is not drawn again has to be reported before.
+const ASKS: &str = r#"
+import os, select, sys, termios, time, tty
+mode = sys.argv[1]
+out = lambda text: os.write(1, text.encode())
+question = 'Stop the server? [y/N] '
+rows = os.get_terminal_size().lines
+tty.setraw(0)
+def keys(wait):
+    ready, _, _ = select.select([0], [], [], wait)
+    return os.read(0, 64).decode() if ready else ''
+def show(n):
+    if mode == 'list':
+        out(f'{n} tokens used\r\nStop the server?\r\n❯ 1. Yes\r\n  2. No\r\n')
+    elif mode == 'figure':
+        out(f'\r\x1b[K{question}({n} requests)')
+    elif mode == 'bottom':
+        out(f'\x1b[{rows};1H\x1b[K{question}')
+    else:
+        out(question)
+def printed(n):
+    if mode == 'bottom':
+        out(f'\x1b[1;{rows - 1}r\x1b[{rows - 1};1H\r\nGET /{n}\x1b[r')
+    elif mode == 'list':
+        out(f'\x1b[4A\x1b[JGET /{n}\r\n')
+    elif mode == 'pages':
+        out('\r\x1b[K' + ''.join(f'GET /{n}/{k}\r\n' for k in range(rows * 2)))
+    elif mode == 'behind':
+        out(f'GET /{n}\r\n')
+        return
+    elif mode != 'figure':
+        out(f'\r\x1b[KGET /{n}\r\n')
+    show(n)
+    if mode == 'position':
+        out('\x1b[6n')
+for k in (1, 2):
+    show(0)
+    typed, n = '', 0
+    if mode == 'behind':
+        typed = keys(2)
+    while '\r' not in typed:
+        if n < 40:
+            n += 1
+            typed += keys(0.08).split('R')[-1]
+            printed(n)
+            if n == 40:
+                open(f'{mode}-{k}', 'w').close()
+        else:
+            typed += keys(None).split('R')[-1]
+    out('yes\r\n')
+tty.setcbreak(0)
+time.sleep(1000)
+"#;
+
+/// A shell's job prints while the shell reads a line.
+const IN_LINE_MODE: &str = "for k in 1 2; do (sleep 2; for n in $(seq 40); do sleep 0.08; echo \"GET /$n\"; done; touch lines-$k) & read -p 'Stop the server? [y/N] ' x; wait; done; sleep 1000";
+
+#[test]
+fn an_open_question_is_reported_once_whatever_is_printed() {
+    const MODES: &[&str] = &[
+        "above", "position", "bottom", "figure", "list", "pages", "behind",
+    ];
+    let world = World::new();
+    std::fs::write(world.dir.path().join("asks.py"), ASKS).unwrap();
+    for mode in MODES {
+        world.run(mode, &format!("python3 asks.py {mode}"));
+    }
+    world.run("lines", IN_LINE_MODE);
+    let tasks: Vec<&str> = MODES.iter().copied().chain(["lines"]).collect();
+    for (k, before) in [(1, 0), (2, 2)] {
+        let is_open = |told: &[PromptEvent]| {
+            let mut tasks = tasks.iter();
+            tasks.all(|task| {
+                world.dir.path().join(format!("{task}-{k}")).is_file()
+                    && events_of(told, task).len() > before
+            })
+        };
+        let told = world.until("all are asked, and everything is printed", is_open);
+        let expected = &["input", "inputResolved", "input"][..=before];
+        for task in &tasks {
+            assert_eq!(events_of(&told, task), expected, "{task}: {told:#?}");
+        }
+        for task in &tasks {
+            let sent = world.call(&["send", task, "y"]);
+            assert!(sent.status.success(), "{task}: {sent:?}");
+        }
+    }
+    let told = world.until("all are answered", |told| {
+        let mut tasks = tasks.iter();
+        tasks.all(|task| events_of(told, task).len() >= 4)
+    });
+    for task in &tasks {
+        let twice = ["input", "inputResolved"].repeat(2);
+        assert_eq!(events_of(&told, task), twice, "{task}: {told:#?}");
+    }
+}
