@@ -1166,7 +1166,11 @@ fn a_list_that_was_cleared_into_the_history_does_not_ask() {
         ..screen("Overwrite the file?\n❯ Yes\n  No\ndone\n")
     };
     let asks = |top| {
-        let judgement = judge(&shown(top), Some(&polls_keys("node")), &UserRules::default());
+        let judgement = judge(
+            &shown(top),
+            Some(&polls_keys("node")),
+            &UserRules::default(),
+        );
         judgement.found.is_some()
     };
     assert!(asks(0));
