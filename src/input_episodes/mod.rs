@@ -412,10 +412,7 @@ fn see(
         evidence,
     );
     // What asks is known only after the judgement.
-    let still = |since| StillRows {
-        rows: Arc::clone(&task.screen.rows),
-        since,
-    };
+    let still = |since| StillRows::all(&task.screen, since);
     match before {
         Some(before)
             if before.screen.has_rows_of(&task.screen)

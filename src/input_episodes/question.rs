@@ -6,6 +6,9 @@ use std::time::Instant;
 
 use crate::model::{Screen, without_animation};
 
+/// A question and two choices have this many rows.
+const LIST: usize = 3;
+
 /// What a task asks, reported or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OpenQuestion {
@@ -25,14 +28,26 @@ impl OpenQuestion {
 }
 
 /// The rows that ask, or all rows where none do, since they are the same. What changes beside them,
-/// or moves them, does not count.
+/// or moves them, does not count. Below a list, more and more text is what a program at work prints
+/// that was answered already.
 #[derive(Debug, Clone)]
 pub(super) struct StillRows {
     pub(super) rows: Arc<[String]>,
     pub(super) since: Instant,
+    /// How many rows with text are below a list.
+    n_below: usize,
 }
 
 impl StillRows {
+    /// All rows of this screen.
+    pub(super) fn all(screen: &Screen, since: Instant) -> Self {
+        Self {
+            rows: Arc::clone(&screen.rows),
+            since,
+            n_below: 0,
+        }
+    }
+
     /// Returns the rows `asking` of this screen; empty stands for all rows. Their figures may have
     /// changed only if it is certain that nothing `was_read`: otherwise they may count questions.
     pub(super) fn follow(
@@ -42,16 +57,30 @@ impl StillRows {
         was_read: Option<bool>,
         now: Instant,
     ) -> Self {
+        let is_list = asking.len() >= LIST;
+        let below = screen.rows.get(asking.end..).filter(|_| is_list);
+        let texts = below
+            .iter()
+            .copied()
+            .flatten()
+            .filter(|row| !row.trim().is_empty());
+        let n_below = texts.count();
         let is_same = |before: &Self, after: &[String]| {
             are_same(&before.rows, after, is_same_row)
                 || was_read == Some(false) && are_same(&before.rows, after, has_same_words)
         };
         let asking = screen.rows.get(asking).filter(|rows| !rows.is_empty());
         match before {
-            Some(before) if is_same(&before, asking.unwrap_or(&screen.rows)) => before,
+            Some(before)
+                if is_same(&before, asking.unwrap_or(&screen.rows))
+                    && n_below <= before.n_below =>
+            {
+                Self { n_below, ..before }
+            }
             Some(_) | None => Self {
                 rows: asking.map_or_else(|| Arc::clone(&screen.rows), Arc::from),
                 since: now,
+                n_below,
             },
         }
     }
@@ -140,6 +169,24 @@ mod tests {
         };
         assert_eq!(count(Some(false)), start);
         assert_eq!((count(Some(true)), count(None)), (at(1), at(1)));
+    }
+
+    #[test]
+    fn a_list_is_not_still_while_more_and_more_is_printed_below_it() {
+        let start = Instant::now();
+        let list = "Which?|❯ a|  b";
+        let since = |frames: [&str; 2]| {
+            let mut still = None;
+            for (frame, second) in frames.into_iter().zip(0..) {
+                let shown = screen(&format!("{list}|{frame}"));
+                let now = start + Duration::from_secs(second);
+                still = Some(StillRows::follow(still, &shown, 0..3, Some(false), now));
+            }
+            still.map(|still| still.since.duration_since(start).as_secs())
+        };
+        assert_eq!(since(["GET /0|", "GET /0|GET /1"]), Some(1));
+        assert_eq!(since(["1 token|", "2 tokens|"]), Some(0));
+        assert_eq!(since(["one tip|of two rows", "one tip|"]), Some(0));
     }
 
     #[test]

@@ -1117,6 +1117,48 @@ fn a_list_is_known_by_what_reads_the_terminal() {
 }
 
 #[test]
+fn the_last_line_of_a_log_is_no_question_of_what_takes_keys() {
+    let threaded = TtyEvidence {
+        reader: TtyUse::Reading,
+        reader_has_threads: true,
+        ..polls_keys("server")
+    };
+    let asked = |text: &str, width: u32, terminal: &TtyEvidence| {
+        let screen = Screen {
+            width: Some(width),
+            ..with_cursor(text, false)
+        };
+        let judgement = judge(&screen, Some(terminal), &UserRules::default());
+        judgement
+            .found
+            .map(|found| (found.prompt.text, found.still_for))
+    };
+    for line in [
+        "error: no export 'x' in ./a. Did you mean 'y'?",
+        "GET /a?b=c?",
+        "[vite] hot updated: /src/a.vue?",
+        "Did you mean 'y'?",
+        // Only its last row has the form of a question.
+        "error: no export 'defaultWidth' in this one\nof your files. Remove it?",
+    ] {
+        let text = format!("ready on 5173\n{line}\n▮");
+        for terminal in [&polls_keys("node"), &threaded] {
+            assert_eq!(asked(&text, 43, terminal), None, "{text}");
+        }
+    }
+    for line in [
+        "Overwrite a.txt?",
+        "Go on? [y/N]",
+        "Press any key to continue",
+    ] {
+        let text = format!("ready on 5173\n{line}\n▮");
+        let found = asked(&text, 43, &polls_keys("node"));
+        let expected = Some((line.to_owned(), LOG_STILL));
+        assert_eq!(found, expected, "{text}");
+    }
+}
+
+#[test]
 fn a_list_that_was_cleared_into_the_history_does_not_ask() {
     let shown = |top| Screen {
         top: Some(top),

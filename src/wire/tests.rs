@@ -4,11 +4,10 @@ use serde_json::json;
 use super::*;
 use crate::diff::diff;
 use crate::engine::{Effect, Engine, RestoredState, Settings};
-use crate::model::Stop;
 use crate::model::test_notation::{snapshot, task};
 use crate::model::{
     Body, DeliveredEvent, Event, EventKind, Exit, GoneReason, Level, Life, Now, Prompt, PromptKind,
-    Record, ReplacedBy, Seq, Signal,
+    Record, ReplacedBy, Seq, Signal, Stop,
 };
 
 fn context() -> Context {

@@ -4,8 +4,9 @@ use super::*;
 
 /// A line that draws this, takes keys at once, and polls the terminal, as libraries do.
 fn drawing(text: &str) -> String {
+    let text = Value::from(text).to_string().replace('\'', "\\x27");
     format!(
-        "python3 -c 'import select, tty; print({text:?}, end=\"\", flush=True); tty.setraw(0); select.select([0], [], [])'"
+        "python3 -c 'import select, tty; print({text}, end=\"\", flush=True); tty.setraw(0); select.select([0], [], [])'"
     )
 }
 
@@ -38,6 +39,40 @@ const BY_TEXT: &[(&str, &str, &str, &str)] = &[
         "Drain the node first:",
     ),
     (
+        " Would you like to go on?\n ❯ 1. Yes\n   2. No (esc)\n\n ctrl-g to edit in vim",
+        "",
+        "menu",
+        "Would you like to go on?",
+    ),
+    (
+        "Which way to log in?\n\n❯ 1. JWT\n     Stateless\n  2. Cookies\n\n  12% of the context is used\n",
+        "",
+        "menu",
+        "Which way to log in?",
+    ),
+    (
+        "What should we buy?\n\n> [ ] Carrots\n  [x] Celery\n\nPress q to quit.\n",
+        "",
+        "menu",
+        "What should we buy?",
+    ),
+    (
+        "◆  Pick a stack\n│  ● Vue\n│  ○ React\n└\n1,204 tokens\n",
+        "",
+        "menu",
+        "Pick a stack",
+    ),
+    (
+        "ready\nOverwrite a.txt?\n",
+        "",
+        "confirm",
+        "Overwrite a.txt?",
+    ),
+    ("பெயர்: ", "", "text", "பெயர்:"),
+    ("ឈ្មោះ៖ ", "", "text", "ឈ្មោះ៖"),
+    ("รหัสผ่าน: ", "", "password", "รหัสผ่าน:"),
+    ("请按任意键继续. . .", "", "key", "请按任意键继续. . ."),
+    (
         "whiptail --title Deploy --yesno \"Shall it go out?\" 8 40",
         "whiptail",
         "dialog",
@@ -45,8 +80,17 @@ const BY_TEXT: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// These ask nothing: a client's line for commands, and reports.
-const SAYING: &[&str] = &["not connected> ", "epoch 3 loss: ", "Server ready: "];
+/// These ask nothing: a client's line for commands, reports, logs of servers that take keys, and lists
+/// above something newer.
+const SAYING: &[&str] = &[
+    "not connected> ",
+    "epoch 3 loss: ",
+    "Server ready: ",
+    "ready on 5173\nerror: no export 'x' in ./a. Did you mean 'y'?\n",
+    "ready on 5173\nGET /a?b=c?\n",
+    "Which kit?\n❯ Vue\n  React\n\n  ➜  press h + enter to show help\n",
+    "Which kit?\n❯ Vue\n  React\n\nCreated app\n╭────╮\n│ >  │\n╰────╯\n",
+];
 
 #[test]
 fn libraries_and_dialogs_are_reported_with_their_questions() {
@@ -81,9 +125,10 @@ fn libraries_and_dialogs_are_reported_with_their_questions() {
         assert_eq!(told.secret, told.kind == "password", "{told:?}");
     }
     // What only says something has stood as long as what asks, and is judged as saying it.
-    for name in ["say0", "say1", "say2", "follow"] {
+    let saying = (0..SAYING.len()).map(|n| format!("say{n}"));
+    for name in saying.chain(["follow".to_owned()]) {
         world.until(&format!("{name} stands and asks nothing"), |_| {
-            let explained = world.json(&["explain", name, "--json"]);
+            let explained = world.json(&["explain", &name, "--json"]);
             explained["line"].is_string()
                 && explained["state"] == "working"
                 && explained["quietMs"].as_u64().is_some_and(|ms| ms > 300)
