@@ -236,10 +236,18 @@ fn missing_fields_of_a_snapshot_are_null_or_false() {
             .all(|task| task.is_alive()),
         "a pane of which nothing is known counts as alive"
     );
-    for (word, expected) in [("null", None), ("false", None), ("true", Some(Stop::BackgroundRead))] {
+    for (word, expected) in [
+        ("null", None),
+        ("false", None),
+        ("true", Some(Stop::BackgroundRead)),
+    ] {
         let text = format!(r#"{{"exists":true,"tasks":[{{"windowId":"@1","stopped":{word}}}]}}"#);
         let look = read_snapshot(&text).unwrap();
-        assert_eq!(look.tasks[&crate::model::WindowId(1)].stopped, expected, "{word}");
+        assert_eq!(
+            look.tasks[&crate::model::WindowId(1)].stopped,
+            expected,
+            "{word}"
+        );
     }
     assert!(!read_snapshot("{}").unwrap().exists);
     assert!(read_snapshot(r#"{"exists":true,"later":[{}],"tasks":[]}"#).is_ok());
