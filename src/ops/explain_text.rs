@@ -18,9 +18,7 @@ pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<S
         .and_then(|terminal| terminal.stopped.as_deref());
     let in_background = Stop::BackgroundRead.name();
     let state = match explanation.state {
-        ExplainedState::Working if stopped.is_some() => {
-            "is stopped by a signal; it does not wait for input".to_owned()
-        }
+        ExplainedState::Working if stopped == Some(in_background) => "not reported".to_owned(),
         ExplainedState::Ended => "has ended".to_owned(),
         ExplainedState::Waiting => {
             let since = explanation.waiting_since.map_or_else(String::new, |since| {
@@ -35,10 +33,10 @@ pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<S
     };
     let state = match stopped {
         Some(why) if why == in_background => {
-            format!("is stopped, waiting for input in the background; it {state}")
+            format!("is stopped in the background, where it cannot read what is typed; {state}")
         }
-        Some(_) if explanation.asks => format!("is stopped by a signal; it {state}"),
-        Some(_) | None => state,
+        Some(_) => format!("is stopped by a signal; {state}"),
+        None => state,
     };
     let mut lines = vec![
         line(

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails may panic anywhere")]
 
 mod answers;
+mod background;
 mod drawn;
 mod programs;
 mod redraws;
@@ -30,6 +31,28 @@ impl World {
     fn new() -> Self {
         let dir = tempfile::Builder::new().prefix("tt").tempdir().unwrap();
         Self { dir }
+    }
+
+    /// A session whose daemon may not see the calls of its tasks' programs, as with Yama's
+    /// `ptrace_scope`.
+    fn with_hidden_calls() -> Self {
+        let world = Self::new();
+        let library = programs::library_that_hides_calls(world.dir.path());
+        let hidden = world
+            .command("cat")
+            .arg("/proc/self/syscall")
+            .env("LD_PRELOAD", &library)
+            .output()
+            .unwrap();
+        assert!(!hidden.status.success(), "{hidden:?}");
+        let started = world
+            .command(env!("CARGO_BIN_EXE_tmux-task"))
+            .args(["daemon", "--detach"])
+            .env("LD_PRELOAD", &library)
+            .output()
+            .unwrap();
+        assert!(started.status.success(), "{started:?}");
+        world
     }
 
     fn command(&self, program: &str) -> Command {

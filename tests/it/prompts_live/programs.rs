@@ -342,28 +342,12 @@ fn programs_that_wait_are_reported_and_no_others() {
 /// As Yama's `ptrace_scope` does for a daemon that is no ancestor of its tasks.
 #[test]
 fn the_same_programs_are_reported_where_their_calls_are_hidden() {
-    let world = World::new();
-    let library = library_that_hides_calls(world.dir.path());
-    let hidden = world
-        .command("cat")
-        .arg("/proc/self/syscall")
-        .env("LD_PRELOAD", &library)
-        .output()
-        .unwrap();
-    assert!(!hidden.status.success(), "{hidden:?}");
-    let started = world
-        .command(env!("CARGO_BIN_EXE_tmux-task"))
-        .args(["daemon", "--detach"])
-        .env("LD_PRELOAD", &library)
-        .output()
-        .unwrap();
-    assert!(started.status.success(), "{started:?}");
-    check_programs(&world);
+    check_programs(&World::with_hidden_calls());
 }
 
 /// Builds a library that refuses to open the files in which the kernel shows what a thread is
 /// blocked in.
-fn library_that_hides_calls(dir: &Path) -> std::path::PathBuf {
+pub(super) fn library_that_hides_calls(dir: &Path) -> std::path::PathBuf {
     let source = dir.join("hide.c");
     let library = dir.join("hide.so");
     std::fs::write(
