@@ -3,8 +3,8 @@
 //! Two kinds of evidence are combined: what the kernel knows of the terminal and its foreground
 //! programs, and what the screen shows. Where the kernel says that no program reads, text does not
 //! count. Where it says that a program is blocked reading, any text counts. In between, the text
-//! must have the shape of a question and be where an answer would be typed. `docs/input.md` has the
-//! details.
+//! must have the shape of a question and be where an answer would be typed. `docs/design/prompt-rules.md`
+//! has the details.
 
 mod addressed;
 mod animated;
