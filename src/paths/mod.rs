@@ -208,6 +208,12 @@ impl Paths {
         self.state.join("consumers")
     }
 
+    /// Returns the folder with a file for each consumer of which messages were given up.
+    #[must_use]
+    pub(crate) fn given_up(&self) -> PathBuf {
+        self.state.join("given-up")
+    }
+
     /// Returns the lock file of the process that delivers this owner's follow-ups in the background.
     /// It is removed before that process ends.
     #[must_use]

@@ -10,6 +10,7 @@ mod consumer;
 mod doctor;
 mod explain;
 mod filter;
+mod given_up;
 mod listing;
 mod output;
 mod protocol;
@@ -36,6 +37,7 @@ pub use consumer::{
 pub use doctor::{CheckResult, DoctorCheck, DoctorReport};
 pub use explain::{ExplainedState, Explanation, TerminalFields};
 pub use filter::{Filter, is_owner_of};
+pub use given_up::{GivenUp, GivenUpMessage};
 pub use listing::{LsTask, LsView, NextRestart, TaskStateName};
 pub use output::{LogRequest, SearchMatch, SearchRequest, TaskLog};
 pub use protocol::{PROTOCOL, is_older, parse_object, parse_request, request_line};
