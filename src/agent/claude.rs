@@ -357,7 +357,7 @@ impl Waiter<'_> {
         let now = clock::now().wall;
         self.ledger.handed_over().iter().any(|one| match one.place {
             Place::Queued => true,
-            Place::Nowhere => age(one, now) < AGAIN_AFTER,
+            Place::Nowhere => age(one, now) < AGAIN_AFTER && self.transcript.exists(),
             Place::Removed | Place::Unanswered | Place::Answered => false,
         })
     }
@@ -370,7 +370,8 @@ impl Waiter<'_> {
         move |one| {
             let is_other = one.client.is_some() && one.client != client;
             is_other && !is_alive(one.client)
-                || is_due(one.place, is_turn_running, age(one, now), quiet)
+                || quiet
+                    .is_some_and(|quiet| is_due(one.place, is_turn_running, age(one, now), quiet))
         }
     }
 
@@ -430,14 +431,12 @@ fn age(message: &SentMessage, now: Millis) -> Millis {
     now.saturating_sub(message.at)
 }
 
-/// Returns for how long the transcript has not grown, in milliseconds.
-fn quiet(transcript: &Path, now: Millis) -> Millis {
+/// Returns for how long the transcript has not grown, in milliseconds. `None` when there is none: the
+/// client does not write one, and what becomes of messages is not known.
+fn quiet(transcript: &Path, now: Millis) -> Option<Millis> {
     let changed = std::fs::metadata(transcript).and_then(|found| found.modified());
-    let changed = changed
-        .ok()
-        .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-    let changed = changed.and_then(|since| Millis::try_from(since.as_millis()).ok());
-    now.saturating_sub(changed.unwrap_or_default())
+    let since = changed.ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(now.saturating_sub(Millis::try_from(since.as_millis()).ok()?))
 }
 
 /// Returns the client's process and when it started. Without `CLAUDE_PID` it is not known, and counts

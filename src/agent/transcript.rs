@@ -263,6 +263,8 @@ impl Content {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use serde_json::{Value, json};
 
     use super::*;
@@ -455,8 +457,9 @@ mod tests {
             check(&[user(text)], Place::Nowhere, false);
         }
         let summary = with(user("so far"), &json!({"isCompactSummary": true}));
-        check(&[summary.clone()], Place::Nowhere, false);
-        check(&[user("go"), summary], Place::Nowhere, true);
+        let [go, summary] = &[user("go"), summary];
+        check(slice::from_ref(summary), Place::Nowhere, false);
+        check(&[go.clone(), summary.clone()], Place::Nowhere, true);
         let ended = json!({"type": "system", "subtype": "turn_duration"});
         check(&[user("go"), ended], Place::Nowhere, false);
     }
