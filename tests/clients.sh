@@ -5,6 +5,8 @@
 #
 #   pi, claude, codex, opencode   one message when a task ends: while the client is idle,
 #                                 and after it was killed and restarted
+#   escape, clear, removed        Claude Code: Escape during a turn, /clear, an emptied queue: what
+#                                 was dropped or not answered is given again (a minute each)
 #   claude+claude, codex+codex, opencode+opencode, pi+pi, pi+claude, claude+opencode,
 #   codex+opencode                two conversations, 200 exits between them: each gets its
 #                                 own once, and none of the other's
@@ -31,7 +33,7 @@ while [ $# -gt 0 ]; do
             clients=${2:?"tests/clients.sh: --clients takes a folder"}
             shift
             ;;
-        pi | claude | codex | opencode | mcp | pi+pi | pi+claude | claude+claude | claude+opencode | \
+        pi | claude | codex | opencode | escape | clear | removed | mcp | pi+pi | pi+claude | claude+claude | claude+opencode | \
             codex+codex | codex+opencode | opencode+opencode) names+=("$1") ;;
         -h | --help)
             usage
@@ -45,7 +47,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ ${#names[@]} -gt 0 ] || names=(pi claude codex opencode mcp pi+pi claude+claude codex+codex
+[ ${#names[@]} -gt 0 ] || names=(pi claude codex opencode escape clear removed mcp pi+pi claude+claude codex+codex
     opencode+opencode pi+claude claude+opencode codex+opencode)
 for program in unshare ip npm python3 git tmux; do
     command -v "$program" >/dev/null || {
@@ -69,7 +71,7 @@ for name in "${names[@]}"; do
     for client in ${name//+/ }; do
         case $client in
             pi) install_client pi @earendil-works/pi-coding-agent@1.5.2 ;;
-            claude) install_client claude @anthropic-ai/claude-code@2.1.330 ;;
+            claude | escape | clear | removed) install_client claude @anthropic-ai/claude-code@2.1.330 ;;
             codex) install_client codex @openai/codex@0.169.0 ;;
             opencode)
                 install_client opencode opencode-ai@1.18.33

@@ -3,49 +3,53 @@
 //! A hook with `asyncRewake` runs beside the conversation; when it exits 2, what it wrote to standard
 //! error becomes a message that wakes the model, or that it gets between two tool calls. So one hook
 //! process waits for the next follow-ups ([`wait`]), and the session's start, each prompt and each
-//! stop begin the next one.
+//! stop begin the next one. Two of them are there: one that waits for follow-ups, and one that takes
+//! its place when it ends ([`NextInLine`]), which sees what becomes of the message.
 //!
-//! The receipt is the conversation's transcript: a follow-up is acknowledged when a waiter finds its
-//! message there. A message that was enqueued and never reached the model is delivered again when the
-//! client's process has ended.
+//! The receipt is the conversation's transcript: a follow-up is acknowledged when the model has
+//! answered it ([`Place::Answered`]). A message that the client dropped, or added to the conversation
+//! without a turn, is handed over again, and given up after an hour.
 
 use std::fs::File;
 use std::future::Future;
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Deserialize;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use super::conversation::{AgentClient, Conversation};
 use super::follower::{Follower, Incoming};
-use super::ledger::{Fate, Ledger, SentMessage};
+use super::ledger::{Ledger, NextInLine, SentMessage};
 use super::outbox::{Batch, FollowUp, Next, Outbox};
+use super::transcript::Place;
 use super::until;
 use crate::clock;
-use crate::model::Millis;
-use crate::ops::{OpsError, Session, SessionChoice, lookup};
+use crate::model::{Millis, Seq};
+use crate::ops::{self, OpsError, Session, SessionChoice, lookup};
+use crate::paths::Paths;
 use crate::process;
 use crate::wire::{ConsumeRequest, Filter, Kind};
 
-/// How long a waiter waits for the one before it to end, at the session's start: after a crash of the
-/// client, that one ends as soon as it notices.
-const LEAVING_TAKES: Duration = Duration::from_secs(3);
-
-/// How often to try to get the ledger meanwhile.
-const TRY_EVERY: Duration = Duration::from_millis(20);
-
 /// How long to wait before looking for a receipt again, at first and at most. It doubles.
-const FIRST_CHECK: Duration = Duration::from_secs(1);
-const LONGEST_CHECK: Duration = Duration::from_secs(300);
+const FIRST_CHECK: Duration = Duration::from_millis(100);
+const LONGEST_CHECK: Duration = Duration::from_secs(5);
+
+/// When a message is handed over again that the client has not given to its model, or whose turn ended
+/// without an answer, in milliseconds. It counts from the last time.
+const AGAIN_AFTER: Millis = 60_000;
+
+/// How often a message is handed over before it is given up: for an hour.
+const MAX_ATTEMPTS: u32 = 60;
+
+/// When a turn counts as over without a record of its end, in milliseconds. It counts from the
+/// transcript's last record. A running tool holds a queued message back for longer.
+const STUCK_AFTER: Millis = 600_000;
 
 /// By how much two processes' readings of the same start may differ, in milliseconds: each computes it
 /// from clocks of its own.
 const START_DIFFERS: u64 = 1000;
-
-/// The longest line of a transcript that is examined, in bytes.
-const MAX_LINE: usize = 16 << 20;
 
 /// What Claude Code writes to a hook's standard input.
 #[derive(Debug, Deserialize)]
@@ -54,6 +58,8 @@ pub(crate) struct HookInput {
     #[serde(default)]
     transcript_path: PathBuf,
     hook_event_name: String,
+    /// Why a session starts.
+    source: Option<String>,
 }
 
 impl HookInput {
@@ -64,6 +70,11 @@ impl HookInput {
     /// When it is none.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(bytes)
+    }
+
+    /// Whether the processes of a client that has ended may still be there.
+    fn is_first_of_client(&self) -> bool {
+        self.hook_event_name == "SessionStart" && self.source.as_deref() != Some("compact")
     }
 
     fn conversation(&self) -> Result<Conversation, OpsError> {
@@ -77,13 +88,13 @@ impl HookInput {
 pub(crate) enum WaiterEnd {
     /// A message was printed: the client is to wake the model.
     Woke,
-    /// Another waiter is there, or the conversation has ended.
+    /// Others wait already, or the conversation has ended.
     Left,
 }
 
 /// Handles a hook that does not wait: at the session's start all shells of the conversation get the
 /// same task session, and the conversation as owner if they would have another one's; at its end the
-/// waiter is ended.
+/// waiters are ended.
 ///
 /// # Errors
 ///
@@ -91,7 +102,7 @@ pub(crate) enum WaiterEnd {
 pub(crate) async fn hook(choice: &SessionChoice, input: &HookInput) -> Result<(), OpsError> {
     match input.hook_event_name.as_str() {
         "SessionStart" => set_shell_environment(choice, &input.conversation()?),
-        "SessionEnd" => end_waiter(choice, &input.conversation()?).await,
+        "SessionEnd" => end_waiters(choice, &input.conversation()?).await,
         _ => Ok(()),
     }
 }
@@ -144,9 +155,11 @@ fn export(name: &str, value: &str) -> String {
 }
 
 /// The waiter's stream ends when another reader takes the consumer over.
-async fn end_waiter(choice: &SessionChoice, conversation: &Conversation) -> Result<(), OpsError> {
+async fn end_waiters(choice: &SessionChoice, conversation: &Conversation) -> Result<(), OpsError> {
     let mut session = Session::named(choice)?;
     session.resolve_name().await?;
+    let paths = &session.paths;
+    NextInLine::dismiss(paths, conversation).map_err(|source| folder_error(paths, source))?;
     if let Some(mut client) = session.daemon().await? {
         let request = ConsumeRequest {
             name: conversation.consumer(),
@@ -177,48 +190,64 @@ pub(crate) async fn wait(
     let mut session = Session::named(choice)?;
     session.resolve_name().await?;
     session.paths.create_state()?;
-    let Some(ledger) = open_ledger(&session, &conversation, input).await? else {
+    tokio::pin!(gone);
+    let paths = session.paths.clone();
+    let ledger = tokio::select! {
+        ledger = get_ledger(&paths, &conversation, input) => {
+            ledger.map_err(|source| folder_error(&paths, source))?
+        }
+        () = &mut gone => None,
+    };
+    let Some(ledger) = ledger else {
         return Ok(WaiterEnd::Left);
     };
     let outbox = Outbox::new(&session.name, max_per_minute, ledger.budget());
-    let folder = session.paths.state.clone();
     let mut waiter = Waiter {
         follower: Follower::new(session, &conversation, vec![Kind::FollowUp]),
         outbox,
         ledger,
         transcript: &input.transcript_path,
         client: client_process(),
-        folder,
+        consumer: conversation.consumer(),
+        paths,
     };
-    let batch = tokio::select! {
-        batch = waiter.next_batch() => batch?,
+    let work = tokio::select! {
+        work = waiter.next_work() => work?,
         () = gone => None,
     };
-    match batch {
-        Some(batch) => waiter.hand_over(&batch, print),
+    match work {
+        Some(work) => waiter.hand_over(work, print),
         None => Ok(WaiterEnd::Left),
     }
 }
 
-/// Returns the ledger; `None` when a waiter has it.
-async fn open_ledger(
-    session: &Session,
+/// Returns the ledger when it is this process's turn; `None` when it is not needed.
+async fn get_ledger(
+    paths: &Paths,
     conversation: &Conversation,
     input: &HookInput,
-) -> Result<Option<Ledger>, OpsError> {
-    let deadline = Instant::now() + LEAVING_TAKES;
-    loop {
-        let opened = Ledger::open(&session.paths, conversation);
-        let opened = opened.map_err(|source| OpsError::Folder {
-            folder: session.paths.state.clone(),
-            source,
-        })?;
-        let may_come = input.hook_event_name == "SessionStart" && Instant::now() < deadline;
-        if opened.is_some() || !may_come {
-            return Ok(opened);
-        }
-        sleep(TRY_EVERY).await;
+) -> io::Result<Option<Ledger>> {
+    if input.is_first_of_client() {
+        NextInLine::dismiss(paths, conversation)?;
     }
+    if let Some(ledger) = Ledger::open(paths, conversation)? {
+        return Ok(Some(ledger));
+    }
+    match NextInLine::take(paths, conversation)? {
+        Some(next_in_line) => next_in_line.wait(paths, conversation).await,
+        None => Ok(None),
+    }
+}
+
+fn folder_error(paths: &Paths, source: io::Error) -> OpsError {
+    let folder = paths.state.clone();
+    OpsError::Folder { folder, source }
+}
+
+/// What a waiter ends with: the messages that are due again, and maybe a new one.
+struct Work {
+    now: Millis,
+    batch: Option<Batch>,
 }
 
 struct Waiter<'a> {
@@ -227,27 +256,24 @@ struct Waiter<'a> {
     ledger: Ledger,
     transcript: &'a Path,
     client: Option<(u32, Millis)>,
-    /// Where the ledger is, for errors.
-    folder: PathBuf,
+    consumer: String,
+    paths: Paths,
 }
 
 impl Waiter<'_> {
     /// Returns what to hand over; `None` when another process follows the conversation.
-    async fn next_batch(&mut self) -> Result<Option<Batch>, OpsError> {
+    async fn next_work(&mut self) -> Result<Option<Work>, OpsError> {
         let (mut is_caught_up, mut resume_at) = (false, None);
-        let mut check_after = FIRST_CHECK;
+        let (mut check_at, mut check_after) = (Instant::now(), FIRST_CHECK);
         self.confirm()?;
         loop {
-            let may_hand_over = is_caught_up && !self.outbox.is_empty();
-            let has_unconfirmed = !self.ledger.handed_over().is_empty();
-            let check_at = Instant::now() + check_after;
+            let has_new = is_caught_up && !self.outbox.is_empty() && !self.is_under_way();
+            let has_unconfirmed = is_caught_up && !self.ledger.handed_over().is_empty();
             tokio::select! {
                 // What is there already belongs into the same message.
                 biased;
                 incoming = self.follower.next() => match incoming? {
-                    Incoming::FollowUp(follow_up) => {
-                        self.receive(*follow_up);
-                    }
+                    Incoming::FollowUp(follow_up) => self.receive(*follow_up),
                     Incoming::Began { is_other_feed, epoch, cursor } => {
                         is_caught_up = false;
                         if is_other_feed {
@@ -256,23 +282,30 @@ impl Waiter<'_> {
                         let forgotten = self.ledger.forget_acknowledged(&epoch, cursor);
                         forgotten.map_err(|source| self.error(source))?;
                     }
-                    Incoming::CaughtUp => {
-                        is_caught_up = true;
-                        self.confirm()?;
-                    }
+                    Incoming::CaughtUp => is_caught_up = true,
                     Incoming::Notice { .. } | Incoming::Status { .. } => {}
                     Incoming::Replaced | Incoming::Left => return Ok(None),
                 },
-                () = until(resume_at), if may_hand_over => {
-                    match self.outbox.next(clock::now().wall) {
-                        Next::Hand(batch) => return Ok(Some(*batch)),
+                () = sleep_until(check_at), if has_unconfirmed => {
+                    check_at = Instant::now() + check_after;
+                    check_after = (check_after * 2).min(LONGEST_CHECK);
+                    self.confirm()?;
+                    let now = clock::now().wall;
+                    self.give_up(now)?;
+                    let is_due = self.is_due(now);
+                    if self.ledger.handed_over().iter().any(is_due) {
+                        return Ok(Some(Work { now, batch: None }));
+                    }
+                }
+                () = until(resume_at), if has_new => {
+                    let now = clock::now().wall;
+                    match self.outbox.next(now) {
+                        Next::Hand(batch) => {
+                            return Ok(Some(Work { now, batch: Some(*batch) }));
+                        }
                         Next::Wait(until) => resume_at = Some(until),
                         Next::Nothing => {}
                     }
-                }
-                () = sleep_until(check_at), if has_unconfirmed => {
-                    check_after = (check_after * 2).min(LONGEST_CHECK);
-                    self.confirm()?;
                 }
             }
         }
@@ -280,51 +313,96 @@ impl Waiter<'_> {
 
     fn receive(&mut self, follow_up: FollowUp) {
         let FollowUp { epoch, seq, .. } = &follow_up;
-        if self.ledger.is_received(epoch, *seq) {
+        if self.ledger.is_settled(epoch, *seq) {
             self.follower.settle(&[*seq]);
         } else if !self.ledger.has(epoch, *seq) {
             self.outbox.push(follow_up);
         }
     }
 
-    /// Settles what the transcript has. What it does not have, and can no longer get because the
-    /// client's process has ended, is forgotten: the feed's stream has it again.
+    /// Settles what the model has answered.
     fn confirm(&mut self) -> Result<(), OpsError> {
-        let transcript = self.transcript;
-        let closed = self.ledger.close(|one| {
-            if is_in(one, transcript) {
-                Fate::Received
-            } else if is_alive(one.client) {
-                Fate::Open
-            } else {
-                Fate::Lost
-            }
-        });
-        let received = closed.map_err(|source| self.error(source))?;
+        if let Err(error) = self.ledger.read(self.transcript) {
+            tracing::debug!(%error, "cannot read the transcript");
+        }
+        let settled = self.ledger.settle_answered();
+        let (answered, late) = settled.map_err(|source| self.error(source))?;
         // Those that the stream has not sent yet are settled when it does.
-        self.follower.settle(&received);
+        self.follower.settle(&answered);
+        if !late.is_empty() {
+            ops::withdraw_given_up(&self.paths, &self.consumer, &late)?;
+        }
         Ok(())
+    }
+
+    /// Gives up what was handed over often enough.
+    fn give_up(&mut self, now: Millis) -> Result<(), OpsError> {
+        let is_due = self.is_due(now);
+        let is_hopeless = |one: &&SentMessage| one.attempts >= MAX_ATTEMPTS && is_due(one);
+        let hopeless = self.ledger.handed_over().iter().filter(is_hopeless);
+        let seqs: Vec<Seq> = hopeless.flat_map(|one| one.seqs.clone()).collect();
+        if seqs.is_empty() {
+            return Ok(());
+        }
+        ops::give_up_messages(&self.paths, &self.consumer, &seqs)?;
+        let given_up = self.ledger.give_up(&seqs);
+        given_up.map_err(|source| self.error(source))?;
+        self.follower.settle(&seqs);
+        Ok(())
+    }
+
+    /// Whether the client has a message that it has not given to its model yet. Until it has, new ones
+    /// wait: if the user interrupts the turn, there must be a process that sees what becomes of it.
+    fn is_under_way(&self) -> bool {
+        let now = clock::now().wall;
+        self.ledger.handed_over().iter().any(|one| match one.place {
+            Place::Queued => true,
+            Place::Nowhere => age(one, now) < AGAIN_AFTER && self.transcript.exists(),
+            Place::Removed | Place::Unanswered | Place::Answered => false,
+        })
+    }
+
+    /// Returns which messages are to be handed over again now.
+    fn is_due(&self, now: Millis) -> impl Fn(&SentMessage) -> bool + use<> {
+        let client = self.client;
+        let is_turn_running = self.ledger.is_turn_running();
+        let quiet = quiet(self.transcript, now);
+        move |one| {
+            let is_other = one.client.is_some() && one.client != client;
+            is_other && !is_alive(one.client)
+                || quiet
+                    .is_some_and(|quiet| is_due(one.place, is_turn_running, age(one, now), quiet))
+        }
     }
 
     fn hand_over(
         mut self,
-        batch: &Batch,
+        work: Work,
         print: impl FnOnce(&str) -> io::Result<()>,
     ) -> Result<WaiterEnd, OpsError> {
-        let mark = format!("(tmux-task {})", batch.id());
-        let text = format!("{}\n{mark}\n", batch.message.content);
-        let now = clock::now().wall;
-        let note = SentMessage {
-            epoch: batch.epoch.clone(),
-            seqs: batch.seqs.clone(),
-            mark,
-            client: self.client,
-            at: now,
-            transcript: self.transcript.to_owned(),
-            offset: std::fs::metadata(self.transcript).map_or(0, |found| found.len()),
-        };
-        let noted = self.ledger.note(note, self.outbox.budget);
-        noted.map_err(|source| self.error(source))?;
+        // What is in the transcript by now is not looked for in what follows.
+        self.confirm()?;
+        let Work { now, batch } = work;
+        let new = batch.map(|batch| {
+            let mark = format!("(tmux-task {})", batch.id());
+            SentMessage {
+                text: format!("{}\n{mark}\n", batch.message.content),
+                epoch: batch.epoch,
+                seqs: batch.seqs,
+                mark,
+                client: self.client,
+                at: now,
+                attempts: 1,
+                place: Place::Nowhere,
+            }
+        });
+        let is_due = self.is_due(now);
+        let by = (self.client, now);
+        let text = self.ledger.hand_over(is_due, new, by, self.outbox.budget);
+        let text = text.map_err(|source| self.error(source))?;
+        if text.is_empty() {
+            return Ok(WaiterEnd::Left);
+        }
         if print(&text).is_ok() {
             return Ok(WaiterEnd::Woke);
         }
@@ -334,13 +412,35 @@ impl Waiter<'_> {
     }
 
     fn error(&self, source: io::Error) -> OpsError {
-        let folder = self.folder.clone();
-        OpsError::Folder { folder, source }
+        folder_error(&self.paths, source)
     }
 }
 
-/// Returns the client's process and when it started. Without `CLAUDE_PID` it is not known, and what
-/// is handed over counts as lost when the next waiter does not find it in the transcript.
+/// Whether a message of a client that is alive is to be handed over again. `age` is how long ago that
+/// was done last, `quiet` how long ago the transcript grew.
+fn is_due(place: Place, is_turn_running: bool, age: Millis, quiet: Millis) -> bool {
+    match (place, is_turn_running) {
+        (Place::Answered, _) | (Place::Queued, true) => false,
+        // A client that is idle empties its queue, unless a dialog is open.
+        (Place::Queued, false) | (_, true) => age.min(quiet) >= STUCK_AFTER,
+        (Place::Nowhere | Place::Removed | Place::Unanswered, false) => age >= AGAIN_AFTER,
+    }
+}
+
+fn age(message: &SentMessage, now: Millis) -> Millis {
+    now.saturating_sub(message.at)
+}
+
+/// Returns for how long the transcript has not grown, in milliseconds. `None` when there is none: the
+/// client does not write one, and what becomes of messages is not known.
+fn quiet(transcript: &Path, now: Millis) -> Option<Millis> {
+    let changed = std::fs::metadata(transcript).and_then(|found| found.modified());
+    let since = changed.ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(now.saturating_sub(Millis::try_from(since.as_millis()).ok()?))
+}
+
+/// Returns the client's process and when it started. Without `CLAUDE_PID` it is not known, and counts
+/// as alive.
 fn client_process() -> Option<(u32, Millis)> {
     let pid = lookup("CLAUDE_PID")?.to_str()?.parse().ok()?;
     Some((pid, process::started_at(pid)?))
@@ -352,92 +452,35 @@ fn is_alive(client: Option<(u32, Millis)>) -> bool {
     })
 }
 
-/// Whether the transcript shows that the model got the message. Lines about the client's queue do
-/// not: they are written before that.
-fn is_in(handed_over: &SentMessage, transcript: &Path) -> bool {
-    let offset = if transcript == handed_over.transcript {
-        handed_over.offset
-    } else {
-        0
-    };
-    let found = File::open(transcript).and_then(|mut file| {
-        let length = file.metadata()?.len();
-        // A file that was replaced by a shorter one is searched as a whole.
-        file.seek(SeekFrom::Start(if length < offset { 0 } else { offset }))?;
-        has_line_with(BufReader::new(file), handed_over.mark.as_bytes())
-    });
-    found.unwrap_or(false)
-}
-
-fn has_line_with(mut from: impl BufRead, mark: &[u8]) -> io::Result<bool> {
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let read = io::Read::take(&mut from, MAX_LINE as u64).read_until(b'\n', &mut line)?;
-        if read == 0 {
-            return Ok(false);
-        }
-        let is_of_queue = line.starts_with(br#"{"type":"queue-operation""#);
-        if !is_of_queue && line.windows(mark.len()).any(|part| part == mark) {
-            return Ok(true);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const MARK: &str = "(tmux-task e:7)";
-
-    fn handed_over(transcript: &Path) -> SentMessage {
-        SentMessage {
-            epoch: "e".to_owned(),
-            seqs: vec![7],
-            mark: MARK.to_owned(),
-            client: None,
-            at: 0,
-            transcript: transcript.to_owned(),
-            offset: std::fs::metadata(transcript).map_or(0, |found| found.len()),
+    #[test]
+    fn what_the_model_has_not_answered_is_due_again_when_no_turn_runs() {
+        let (second, minute, hour) = (1000, 60_000, 3_600_000);
+        for (place, is_turn_running, age, quiet, expected) in [
+            (Place::Nowhere, false, 59 * second, hour, false),
+            (Place::Nowhere, false, minute, second, true),
+            (Place::Removed, false, minute, minute, true),
+            (Place::Unanswered, false, minute, minute, true),
+            (Place::Unanswered, true, hour, minute, false),
+            (Place::Removed, true, hour, 9 * minute, false),
+            // The turn's end was not recorded.
+            (Place::Unanswered, true, hour, 10 * minute, true),
+            (Place::Unanswered, true, 9 * minute, hour, false),
+            // A tool may run for hours.
+            (Place::Queued, true, 9 * hour, 9 * hour, false),
+            (Place::Queued, false, hour, 9 * minute, false),
+            (Place::Queued, false, hour, hour, true),
+            (Place::Answered, false, hour, hour, false),
+        ] {
+            assert_eq!(
+                is_due(place, is_turn_running, age, quiet),
+                expected,
+                "{place:?} {is_turn_running} {age} {quiet}"
+            );
         }
-    }
-
-    #[track_caller]
-    fn check(transcript: &str, is_receipt: bool) {
-        let found = has_line_with(transcript.as_bytes(), MARK.as_bytes()).unwrap();
-        assert_eq!(found, is_receipt, "{transcript}");
-    }
-
-    #[test]
-    fn only_what_the_model_got_is_a_receipt() {
-        let queued = format!("{{\"type\":\"queue-operation\",\"content\":\"x\\n{MARK}\\n\"}}\n");
-        let message =
-            format!("{{\"type\":\"user\",\"message\":{{\"content\":\"x\\n{MARK}\\n\"}}}}\n");
-        check("", false);
-        check(&queued, false);
-        check(&message, true);
-        check(&format!("{queued}{message}"), true);
-        check(&message.replace("e:7", "e:77"), false);
-        // The client may be in the middle of a line.
-        check(message.trim_end(), true);
-    }
-
-    #[test]
-    fn a_receipt_is_behind_what_the_transcript_had() {
-        let dir = tempfile::tempdir().unwrap();
-        let transcript = dir.path().join("t.jsonl");
-        std::fs::write(&transcript, format!("earlier {MARK}\n")).unwrap();
-        let handed_over = handed_over(&transcript);
-        assert!(!is_in(&handed_over, &transcript));
-        std::fs::write(&transcript, format!("earlier {MARK}\nnow {MARK}\n")).unwrap();
-        assert!(is_in(&handed_over, &transcript));
-        // Another file, or one that was cut, is searched from its beginning.
-        std::fs::write(&transcript, format!("{MARK}\n")).unwrap();
-        assert!(is_in(&handed_over, &transcript));
-        let other = dir.path().join("other.jsonl");
-        assert!(!is_in(&handed_over, &other));
-        std::fs::write(&other, format!("{MARK}\n")).unwrap();
-        assert!(is_in(&handed_over, &other));
     }
 
     #[test]

@@ -3,18 +3,32 @@
 //! Claude Code runs a process for each hook, so none of them sees a message from its hand-over to its
 //! receipt, and a process may end before its acknowledgement has reached the feed. The ledger is a
 //! file beside the feed, written before a message is printed.
+//!
+//! One process at a time has the ledger, and one more may be the next in line: so there is a process
+//! that sees what becomes of a message also when the client runs no hook after it.
 
-use std::fs::File;
-use std::io;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::thread;
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 
 use super::conversation::Conversation;
 use super::outbox::Budget;
+use super::transcript::{Message, Place, Reading};
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{Millis, Seq};
 use crate::paths::Paths;
+
+/// How much of a transcript's end is read to find out whether a turn runs, in bytes, while no message
+/// is looked for.
+const TAIL: u64 = 1 << 20;
+
+/// How many messages that were given up are remembered.
+const MAX_GIVEN_UP: usize = 20;
 
 /// A message that was handed over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,44 +36,40 @@ use crate::paths::Paths;
 pub(super) struct SentMessage {
     pub(super) epoch: String,
     pub(super) seqs: Vec<Seq>,
-    /// A text of the message that no other message has.
+    /// The line of the message that no other message has.
     pub(super) mark: String,
+    /// What is printed to hand it over again, the mark included.
+    pub(super) text: String,
     /// The client's process, and when it started: while it lives, the message may be on its way.
     pub(super) client: Option<(u32, Millis)>,
-    /// When it was handed over, in milliseconds since 1970.
+    /// When it was handed over last, in milliseconds since 1970.
     pub(super) at: Millis,
-    /// The transcript, and its length at that time: the receipt is behind it.
-    pub(super) transcript: PathBuf,
-    pub(super) offset: u64,
+    /// How often it was handed over.
+    pub(super) attempts: u32,
+    /// Where the transcript has it.
+    pub(super) place: Place,
 }
 
-/// Records that the conversation has received. They stay here until the feed's consumer has passed
+/// Records that need not be handed over any more. They stay here until the feed's consumer has passed
 /// them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct DeliveryReceipts {
+struct SettledRecords {
     epoch: String,
     seqs: Vec<Seq>,
 }
 
-/// The delivery state of a message that was sent to a client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// It may be on its way.
-    Open,
-    /// The conversation has it.
-    Received,
-    /// It will not arrive.
-    Lost,
-}
-
 /// The file's contents.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Contents {
     handed_over: Vec<SentMessage>,
-    received: Vec<DeliveryReceipts>,
+    /// Messages that are not handed over again. The conversation may get them after all.
+    given_up: Vec<SentMessage>,
+    settled: Vec<SettledRecords>,
     budget: Budget,
+    transcript: PathBuf,
+    reading: Reading,
 }
 
 /// The ledger of a conversation. One process at a time has it.
@@ -67,6 +77,8 @@ struct Contents {
 pub(super) struct Ledger {
     path: PathBuf,
     contents: Contents,
+    /// The contents before the last hand-over.
+    before: Contents,
     /// Held until this is dropped or the process ends.
     lock: File,
 }
@@ -78,28 +90,87 @@ impl Drop for Ledger {
     }
 }
 
+/// The place of the process that gets the ledger next.
+#[derive(Debug)]
+pub(super) struct NextInLine {
+    lock: File,
+}
+
+impl Drop for NextInLine {
+    fn drop(&mut self) {
+        self.lock.unlock().unwrap_or_default();
+    }
+}
+
+impl NextInLine {
+    /// Takes the place; `None` when another process has it.
+    pub(super) fn take(paths: &Paths, conversation: &Conversation) -> io::Result<Option<Self>> {
+        let lock = files::open_to_write(&file(paths, conversation, "next")?)?;
+        Ok(lock.try_lock().is_ok().then_some(Self { lock }))
+    }
+
+    /// Tells the process that has the place to leave it. The place is free at once.
+    pub(super) fn dismiss(paths: &Paths, conversation: &Conversation) -> io::Result<()> {
+        match fs::remove_file(file(paths, conversation, "next")?) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for the ledger; `None` when this process was dismissed meanwhile.
+    ///
+    /// # Cancel safety
+    ///
+    /// A thread goes on waiting. It ends with the process.
+    pub(super) async fn wait(
+        self,
+        paths: &Paths,
+        conversation: &Conversation,
+    ) -> io::Result<Option<Ledger>> {
+        let lock = files::open_to_write(&file(paths, conversation, "lock")?)?;
+        let (sender, locked) = oneshot::channel();
+        thread::Builder::new()
+            .name("next-in-line".to_owned())
+            .spawn(move || drop(sender.send(lock.lock().map(|()| lock))))?;
+        let lock = locked.await.map_err(io::Error::other)??;
+        if self.lock.metadata()?.nlink() == 0 {
+            return Ok(None);
+        }
+        Ledger::load(paths, conversation, lock).map(Some)
+    }
+}
+
+fn file(paths: &Paths, conversation: &Conversation, extension: &str) -> io::Result<PathBuf> {
+    let folder = paths.state.join("agents");
+    files::make_folder(&folder, OPEN_TO_OTHERS)?;
+    Ok(folder.join(format!("{}.{extension}", conversation.consumer())))
+}
+
 impl Ledger {
-    /// Opens the ledger; `None` when another process has it. A file that cannot be parsed counts as
-    /// empty: then a message may be delivered twice, but none is lost.
+    /// Opens the ledger; `None` when another process has it.
     pub(super) fn open(paths: &Paths, conversation: &Conversation) -> io::Result<Option<Self>> {
-        let folder = paths.state.join("agents");
-        files::make_folder(&folder, OPEN_TO_OTHERS)?;
-        let name = conversation.consumer();
-        let lock = files::open_to_write(&folder.join(format!("{name}.lock")))?;
+        let lock = files::open_to_write(&file(paths, conversation, "lock")?)?;
         if lock.try_lock().is_err() {
             return Ok(None);
         }
-        let path = folder.join(format!("{name}.json"));
+        Self::load(paths, conversation, lock).map(Some)
+    }
+
+    /// A file that cannot be parsed counts as empty: then a message may be delivered twice, but none is
+    /// lost.
+    fn load(paths: &Paths, conversation: &Conversation, lock: File) -> io::Result<Self> {
+        let path = file(paths, conversation, "json")?;
         let contents = match files::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Contents::default(),
             Err(error) => return Err(error),
         };
-        Ok(Some(Self {
+        Ok(Self {
             path,
             contents,
+            before: Contents::default(),
             lock,
-        }))
+        })
     }
 
     /// Returns how much of its budget the conversation has used.
@@ -112,64 +183,125 @@ impl Ledger {
         &self.contents.handed_over
     }
 
+    /// Whether the client's model is answering, or a tool runs for it, as far as the transcript was
+    /// read.
+    pub(super) fn is_turn_running(&self) -> bool {
+        self.contents.reading.is_turn_running
+    }
+
     /// Whether this record was handed over and not confirmed.
     pub(super) fn has(&self, epoch: &str, seq: Seq) -> bool {
         let is_in = |one: &SentMessage| one.epoch == epoch && one.seqs.contains(&seq);
         self.contents.handed_over.iter().any(is_in)
     }
 
-    /// Whether the conversation has received this record.
-    pub(super) fn is_received(&self, epoch: &str, seq: Seq) -> bool {
-        let is_in = |one: &DeliveryReceipts| one.epoch == epoch && one.seqs.contains(&seq);
-        self.contents.received.iter().any(is_in)
+    /// Whether this record need not be handed over any more.
+    pub(super) fn is_settled(&self, epoch: &str, seq: Seq) -> bool {
+        let is_in = |one: &SettledRecords| one.epoch == epoch && one.seqs.contains(&seq);
+        self.contents.settled.iter().any(is_in)
     }
 
-    /// Decides the delivery state of each message. Returns the records of those that were received.
-    pub(super) fn close(&mut self, fate: impl Fn(&SentMessage) -> Fate) -> io::Result<Vec<Seq>> {
-        let before = self.contents.handed_over.len();
-        let mut seqs = Vec::new();
-        for one in std::mem::take(&mut self.contents.handed_over) {
-            match fate(&one) {
-                Fate::Open => self.contents.handed_over.push(one),
-                Fate::Received => {
-                    seqs.extend(&one.seqs);
-                    let SentMessage { epoch, seqs, .. } = one;
-                    self.contents
-                        .received
-                        .push(DeliveryReceipts { epoch, seqs });
-                }
-                Fate::Lost => {}
+    /// Reads what the conversation's transcript has since the last time. Of another transcript than
+    /// before, everything is read: it may begin with a copy.
+    pub(super) fn read(&mut self, transcript: &Path) -> io::Result<()> {
+        let contents = &mut self.contents;
+        let all = contents.handed_over.iter_mut();
+        let mut messages: Vec<Message<'_>> = all
+            .chain(&mut contents.given_up)
+            .map(|one| (one.mark.as_str(), &mut one.place))
+            .collect();
+        if contents.transcript != transcript {
+            if !messages.is_empty() {
+                read_file(&contents.transcript, &mut contents.reading, &mut messages)?;
             }
+            transcript.clone_into(&mut contents.transcript);
+            contents.reading = Reading::default();
         }
-        if self.contents.handed_over.len() < before {
+        read_file(transcript, &mut contents.reading, &mut messages)
+    }
+
+    /// Moves what the model has answered to the settled records. Returns these, and those of them that
+    /// had been given up.
+    pub(super) fn settle_answered(&mut self) -> io::Result<(Vec<Seq>, Vec<Seq>)> {
+        let is_answered = |one: &mut SentMessage| one.place == Place::Answered;
+        let late = self.contents.given_up.extract_if(.., is_answered);
+        let late: Vec<Seq> = late.flat_map(|one| one.seqs).collect();
+        let answered = self.contents.handed_over.extract_if(.., is_answered);
+        let answered: Vec<_> = answered.collect();
+        let seqs = answered.iter().flat_map(|one| one.seqs.clone()).collect();
+        if !answered.is_empty() || !late.is_empty() {
+            let settled = answered.into_iter().map(SettledRecords::of);
+            self.contents.settled.extend(settled);
             self.save()?;
         }
-        Ok(seqs)
+        Ok((seqs, late))
     }
 
-    /// Forgets the received records that the feed of this epoch will not send again: those up to the
-    /// consumer's cursor, and those of other feeds.
+    /// Gives up the messages with these records, which count as settled from now on.
+    pub(super) fn give_up(&mut self, seqs: &[Seq]) -> io::Result<()> {
+        let has_some = |one: &mut SentMessage| one.seqs.iter().any(|seq| seqs.contains(seq));
+        let hopeless = self.contents.handed_over.extract_if(.., has_some);
+        for mut one in hopeless {
+            self.contents.settled.push(SettledRecords::of(one.clone()));
+            one.text.clear();
+            self.contents.given_up.push(one);
+        }
+        let n = self.contents.given_up.len();
+        self.contents
+            .given_up
+            .drain(..n.saturating_sub(MAX_GIVEN_UP));
+        self.save()
+    }
+
+    /// Forgets settled records of which the feed knows that they were acknowledged, and what belongs
+    /// to another feed.
     pub(super) fn forget_acknowledged(&mut self, epoch: &str, cursor: Seq) -> io::Result<()> {
-        let before = self.contents.received.len();
-        let is_pending =
-            |one: &DeliveryReceipts| one.epoch == epoch && one.seqs.iter().any(|seq| *seq > cursor);
-        self.contents.received.retain(is_pending);
-        if self.contents.received.len() < before {
+        let Contents {
+            handed_over,
+            given_up,
+            settled,
+            ..
+        } = &mut self.contents;
+        let before = (handed_over.len(), given_up.len(), settled.len());
+        handed_over.retain(|one| one.epoch == epoch);
+        given_up.retain(|one| one.epoch == epoch);
+        settled.retain(|one| one.epoch == epoch && one.seqs.iter().any(|seq| *seq > cursor));
+        if (handed_over.len(), given_up.len(), settled.len()) != before {
             self.save()?;
         }
         Ok(())
     }
 
-    /// Notes a message that is about to be handed over.
-    pub(super) fn note(&mut self, handed_over: SentMessage, budget: Budget) -> io::Result<()> {
-        self.contents.handed_over.push(handed_over);
+    /// Notes that the messages for which `is_due` holds are about to be handed over again, and then a
+    /// new one. Returns what is to be printed.
+    pub(super) fn hand_over(
+        &mut self,
+        is_due: impl Fn(&SentMessage) -> bool,
+        new: Option<SentMessage>,
+        (client, at): (Option<(u32, Millis)>, Millis),
+        budget: Budget,
+    ) -> io::Result<String> {
+        self.before = self.contents.clone();
+        let mut text = String::new();
+        for one in &mut self.contents.handed_over {
+            if is_due(one) {
+                (one.client, one.at) = (client, at);
+                one.attempts += 1;
+                text.push_str(&one.text);
+            }
+        }
+        if let Some(new) = new {
+            text.push_str(&new.text);
+            self.contents.handed_over.push(new);
+        }
         self.contents.budget = budget;
-        self.save()
+        self.save()?;
+        Ok(text)
     }
 
-    /// Takes back the last note: the message was not read.
+    /// Takes back the last hand-over: the messages were not read.
     pub(super) fn take_back(&mut self) -> io::Result<()> {
-        self.contents.handed_over.pop();
+        self.contents = std::mem::take(&mut self.before);
         self.save()
     }
 
@@ -181,68 +313,249 @@ impl Ledger {
     }
 }
 
+impl SettledRecords {
+    fn of(message: SentMessage) -> Self {
+        let SentMessage { epoch, seqs, .. } = message;
+        Self { epoch, seqs }
+    }
+}
+
+/// Reads on in a transcript. A missing one is empty, and one that was replaced by a shorter one is read
+/// from its beginning.
+fn read_file(path: &Path, reading: &mut Reading, messages: &mut [Message<'_>]) -> io::Result<()> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let length = file.metadata()?.len();
+    if length < reading.offset {
+        *reading = Reading::default();
+    }
+    let skips = messages.is_empty() && length - reading.offset > TAIL;
+    if skips {
+        reading.offset = length - TAIL;
+    }
+    file.seek(SeekFrom::Start(reading.offset))?;
+    let mut file = BufReader::new(file);
+    if skips {
+        // The first line is cut.
+        reading.offset += file.skip_until(b'\n')? as u64;
+    }
+    reading.read(file, messages)?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
-    use std::path::Path;
+
+    use serde_json::json;
 
     use super::*;
     use crate::agent::AgentClient;
 
-    fn handed_over(seq: Seq) -> SentMessage {
+    fn sent(seq: Seq) -> SentMessage {
         SentMessage {
             epoch: "e".to_owned(),
             seqs: vec![seq],
             mark: format!("(tmux-task e:{seq})"),
+            text: format!("{seq}\n"),
             client: Some((1, 2)),
             at: 3,
-            transcript: "/t".into(),
-            offset: 4,
+            attempts: 1,
+            place: Place::Nowhere,
         }
+    }
+
+    struct Folder {
+        dir: tempfile::TempDir,
+        paths: Paths,
+        conversation: Conversation,
+    }
+
+    impl Folder {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let root = OsString::from(dir.path());
+            let env = |name: &str| {
+                ["TMUX_TASK_STATE_DIR", "TMUX_TASK_RUNTIME_DIR"]
+                    .contains(&name)
+                    .then(|| root.clone())
+            };
+            let paths = Paths::locate(Path::new("/s"), "work", &env).unwrap();
+            let conversation = Conversation::new(AgentClient::Claude, "c1").unwrap();
+            Self {
+                dir,
+                paths,
+                conversation,
+            }
+        }
+
+        fn open(&self) -> Option<Ledger> {
+            Ledger::open(&self.paths, &self.conversation).unwrap()
+        }
+
+        fn next(&self) -> Option<NextInLine> {
+            NextInLine::take(&self.paths, &self.conversation).unwrap()
+        }
+
+        /// Appends records to a transcript.
+        fn write(&self, name: &str, records: &[(&str, Seq)]) -> PathBuf {
+            let path = self.dir.path().join(name);
+            let mut text = fs::read_to_string(&path).unwrap_or_default();
+            for (kind, seq) in records {
+                let content = format!("x\n(tmux-task e:{seq})");
+                text.push_str(&match *kind {
+                    "enqueue" => format!(
+                        "{}\n",
+                        json!({"type": "queue-operation", "operation": kind, "content": content})
+                    ),
+                    kind => format!(
+                        "{}\n",
+                        json!({"type": kind, "message": {"content": content}})
+                    ),
+                });
+            }
+            fs::write(&path, text).unwrap();
+            path
+        }
+    }
+
+    fn hand_over(ledger: &mut Ledger, new: Option<Seq>) -> String {
+        let budget = Budget::default();
+        let is_due = |one: &SentMessage| one.place == Place::Unanswered;
+        ledger
+            .hand_over(is_due, new.map(sent), (Some((5, 6)), 7), budget)
+            .unwrap()
     }
 
     #[test]
     fn a_ledger_outlives_its_process_and_has_one_at_a_time() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = OsString::from(dir.path());
-        let env = |name: &str| {
-            ["TMUX_TASK_STATE_DIR", "TMUX_TASK_RUNTIME_DIR"]
-                .contains(&name)
-                .then(|| root.clone())
-        };
-        let paths = Paths::locate(Path::new("/s"), "work", &env).unwrap();
-        let conversation = Conversation::new(AgentClient::Claude, "c1").unwrap();
-        let open = || Ledger::open(&paths, &conversation).unwrap();
-        let mut ledger = open().unwrap();
-        assert!(open().is_none());
-        ledger.note(handed_over(7), Budget::default()).unwrap();
-        ledger.note(handed_over(9), Budget::default()).unwrap();
-        ledger.note(handed_over(10), Budget::default()).unwrap();
+        let folder = Folder::new();
+        let mut ledger = folder.open().unwrap();
+        assert!(folder.open().is_none());
+        for seq in [7, 9, 10] {
+            assert_eq!(hand_over(&mut ledger, Some(seq)), format!("{seq}\n"));
+        }
         ledger.take_back().unwrap();
         drop(ledger);
-        let mut ledger = open().unwrap();
+        let mut ledger = folder.open().unwrap();
         assert!(ledger.has("e", 7) && ledger.has("e", 9));
         assert!(!ledger.has("e", 10) && !ledger.has("f", 7));
-        let fate = |one: &SentMessage| match one.seqs[0] {
-            7 => Fate::Received,
-            _ => Fate::Open,
-        };
-        assert_eq!(ledger.close(fate).unwrap(), [7]);
+        let transcript = folder.write("t", &[("user", 7), ("assistant", 0), ("user", 9)]);
+        ledger.read(&transcript).unwrap();
+        assert_eq!(ledger.settle_answered().unwrap(), (vec![7], vec![]));
         drop(ledger);
-        // What was received is not forgotten before the feed knows of it.
-        let mut ledger = open().unwrap();
-        assert_eq!(ledger.handed_over(), [handed_over(9)]);
-        assert!(ledger.is_received("e", 7) && !ledger.is_received("e", 9));
+        // What is settled is not forgotten before the feed knows of it.
+        let mut ledger = folder.open().unwrap();
+        assert_eq!(ledger.handed_over().len(), 1);
+        assert!(ledger.is_settled("e", 7) && !ledger.is_settled("e", 9));
         ledger.forget_acknowledged("e", 6).unwrap();
-        assert!(ledger.is_received("e", 7));
+        assert!(ledger.is_settled("e", 7));
         ledger.forget_acknowledged("e", 7).unwrap();
-        assert!(ledger.close(|_| Fate::Lost).unwrap().is_empty());
+        // It is where it was before, and is handed over with a new one.
+        assert_eq!(hand_over(&mut ledger, Some(11)), "9\n11\n");
+        let [again, new] = ledger.handed_over() else {
+            panic!("{ledger:?}");
+        };
+        assert_eq!(
+            (again.attempts, again.at, again.client),
+            (2, 7, Some((5, 6)))
+        );
+        assert_eq!(new, &sent(11));
         drop(ledger);
-        let ledger = open().unwrap();
-        assert!(!ledger.is_received("e", 7) && !ledger.has("e", 9));
+        let mut ledger = folder.open().unwrap();
+        assert!(!ledger.is_settled("e", 7) && ledger.has("e", 9));
+        // Another feed.
+        ledger.forget_acknowledged("f", 0).unwrap();
+        assert_eq!(ledger.handed_over(), []);
         drop(ledger);
         // A damaged file loses no message.
-        std::fs::write(paths.state.join("agents/claude:c1.json"), "{").unwrap();
-        assert_eq!(open().unwrap().handed_over(), []);
+        fs::write(folder.paths.state.join("agents/claude:c1.json"), "{").unwrap();
+        assert_eq!(folder.open().unwrap().handed_over(), []);
+    }
+
+    #[test]
+    fn a_given_up_message_may_be_answered_later() {
+        let folder = Folder::new();
+        let mut ledger = folder.open().unwrap();
+        hand_over(&mut ledger, Some(7));
+        hand_over(&mut ledger, Some(9));
+        let transcript = folder.write("t", &[("user", 7)]);
+        ledger.read(&transcript).unwrap();
+        ledger.give_up(&[7]).unwrap();
+        assert!(ledger.is_settled("e", 7) && !ledger.has("e", 7) && ledger.has("e", 9));
+        assert_eq!(ledger.settle_answered().unwrap(), (vec![], vec![]));
+        drop(ledger);
+        let mut ledger = folder.open().unwrap();
+        folder.write("t", &[("assistant", 0)]);
+        ledger.read(&transcript).unwrap();
+        assert_eq!(ledger.settle_answered().unwrap(), (vec![], vec![7]));
+        assert_eq!(ledger.settle_answered().unwrap(), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_transcript_is_read_on_and_another_one_from_its_beginning() {
+        let folder = Folder::new();
+        let mut ledger = folder.open().unwrap();
+        let place = |ledger: &Ledger| ledger.handed_over()[0].place;
+        let first = folder.write("t", &[("user", 7), ("assistant", 0)]);
+        ledger.read(&first).unwrap();
+        // What the transcript had before the hand-over is no receipt.
+        hand_over(&mut ledger, Some(7));
+        ledger.read(&first).unwrap();
+        assert_eq!(place(&ledger), Place::Nowhere);
+        folder.write("t", &[("enqueue", 7)]);
+        ledger.read(&first).unwrap();
+        assert_eq!(place(&ledger), Place::Queued);
+        // The conversation goes on in another file, that begins with a copy.
+        folder.write("t", &[("user", 7)]);
+        let second = folder.write("u", &[("user", 7)]);
+        ledger.read(&second).unwrap();
+        assert_eq!(place(&ledger), Place::Unanswered);
+        // A shorter file is another one.
+        fs::write(&second, "").unwrap();
+        ledger.read(&second).unwrap();
+        folder.write("u", &[("assistant", 0)]);
+        ledger.read(&second).unwrap();
+        assert_eq!(place(&ledger), Place::Answered);
+    }
+
+    #[test]
+    fn of_a_long_transcript_only_the_end_is_read_while_nothing_is_looked_for() {
+        let folder = Folder::new();
+        let mut ledger = folder.open().unwrap();
+        let path = folder.dir.path().join("t");
+        let line = format!(
+            "{}\n",
+            json!({"type": "user", "message": {"content": "x".repeat(1000)}})
+        );
+        fs::write(&path, line.repeat(5000)).unwrap();
+        ledger.read(&path).unwrap();
+        assert!(ledger.is_turn_running());
+        assert_eq!(ledger.contents.reading.offset, 5000 * line.len() as u64);
+    }
+
+    #[tokio::test]
+    async fn the_next_in_line_gets_the_ledger_unless_it_was_dismissed() {
+        let folder = Folder::new();
+        let wait = async |next: NextInLine| {
+            let waited = next.wait(&folder.paths, &folder.conversation);
+            waited.await.unwrap()
+        };
+        let first = folder.open().unwrap();
+        let next = folder.next().unwrap();
+        assert!(folder.next().is_none());
+        drop(first);
+        let second = wait(next).await.unwrap();
+        // The place is free again.
+        let dismissed = folder.next().unwrap();
+        NextInLine::dismiss(&folder.paths, &folder.conversation).unwrap();
+        NextInLine::dismiss(&folder.paths, &folder.conversation).unwrap();
+        let next = folder.next().unwrap();
+        drop(second);
+        assert!(wait(dismissed).await.is_none());
+        assert!(wait(next).await.is_some());
     }
 }

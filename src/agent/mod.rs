@@ -18,6 +18,7 @@ mod outbox;
 mod progress;
 mod setup;
 mod stdio;
+mod transcript;
 
 use std::time::Duration;
 

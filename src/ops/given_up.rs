@@ -19,7 +19,6 @@ use crate::wire::{GivenUp, check_consumer_name};
 /// Notes that these messages will not reach the conversation of this consumer. They should be
 /// acknowledged as well, so that they do not come again. Numbers that are no follow-ups, or are
 /// noted already, change nothing.
-#[allow(dead_code, reason = "for adapters that retry")]
 pub(crate) fn give_up_messages(
     paths: &Paths,
     consumer: &str,
@@ -48,7 +47,6 @@ pub(crate) fn give_up_messages(
 }
 
 /// Notes that the conversation of this consumer has got these messages after all.
-#[allow(dead_code, reason = "for adapters that retry")]
 pub(crate) fn withdraw_given_up(
     paths: &Paths,
     consumer: &str,

@@ -73,7 +73,6 @@ pub(crate) use everywhere::{Everywhere, list_everywhere};
 pub(crate) use everywhere::{FoundSession, Server, daemon_sockets, sessions_of};
 pub(crate) use explain::explain;
 pub(crate) use explain_text::{cannot_restart_words, explanation_lines, restart_words};
-#[allow(unused_imports, reason = "for adapters that retry")]
 pub(crate) use given_up::{give_up_messages, withdraw_given_up};
 pub(crate) use history::{RunInfo, TaskStats, last_of_each, stats, stored_runs};
 pub(crate) use kill::{KilledSession, kill, kill_all, prune, session_to_kill};

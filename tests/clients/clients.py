@@ -330,10 +330,18 @@ class ClaudeTui(Terminal, Claude):
         Claude.set_environment(self)
 
     def command(self, resume):
-        return ["claude", *self.args, *(["--continue"] if resume else [])]
+        """`resume` may be the id of a conversation."""
+        which = ["--resume", resume] if isinstance(resume, str) else ["--continue"]
+        return ["claude", *self.args, *(which if resume else [])]
 
     def is_ready(self, screen):
         return "❯" in screen
+
+    def escape(self):
+        """Interrupts the turn."""
+        before = self.screen().count("Interrupted")
+        self.tui("send-keys", "-t", self.tab, "Escape")
+        until("the turn is interrupted", lambda: self.screen().count("Interrupted") > before)
 
 
 class Codex(Terminal):

@@ -3,6 +3,7 @@
 A user's message `RUN: COMMAND` is answered by a call of the client's shell tool with COMMAND,
 `CALL: TOOL ARGUMENTS` by a call of the tool whose name ends with TOOL with these arguments (JSON),
 each such line once; everything else by `noted`. `requests` has the texts of each request that a conversation's turn made.
+While `answers` is cleared, it notes requests and does not answer.
 """
 import http.server
 import json
@@ -42,6 +43,8 @@ class Model:
     def __init__(self):
         self.requests = []  # (time, [text of each message but the model's own])
         self.done = set()
+        self.answers = threading.Event()
+        self.answers.set()
         model = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -65,6 +68,8 @@ class Model:
                 if responses:
                     body["messages"] = list(messages_of(body.get("input") or []))
                 call = model.call(body)
+                if body.get("tools"):
+                    model.answers.wait()
                 reply = anthropic_reply if anthropic else responses_reply if responses else openai_reply
                 events = reply(call)
                 if body.get("stream"):
@@ -77,8 +82,12 @@ class Model:
                 self.send_response(200)
                 self.send_header("content-type", kind)
                 self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                try:
+                    self.end_headers()
+                    self.wfile.write(body)
+                except ConnectionError:
+                    # The user interrupted the turn.
+                    self.close_connection = True
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"

@@ -11,6 +11,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from clients import KINDS, WATCH, World, until  # noqa: E402
+from dropped import DROPPED  # noqa: E402
 from mcp import mcp  # noqa: E402
 from pairs import PAIRS, pair  # noqa: E402
 
@@ -53,6 +54,8 @@ def main():
     try:
         if scenario == "mcp":
             mcp(world)
+        elif scenario in DROPPED:
+            DROPPED[scenario](world)
         elif scenario in PAIRS:
             pair(world, *PAIRS[scenario])
         else:

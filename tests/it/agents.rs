@@ -302,13 +302,24 @@ impl<'a> Claude<'a> {
         Output::with_input(self.command(args), &self.input(event))
     }
 
-    /// A waiter in the background.
-    fn waiter(&self, event: &str) -> Running {
+    /// A hook in the background.
+    fn begin(&self, event: &str) -> Running {
         let mut command = self.command(&["--wait"]);
         command.stdin(Stdio::piped());
         let mut waiter = Running::start(command);
         waiter.write(&self.input(event));
         waiter.close_stdin();
+        waiter
+    }
+
+    /// A waiter that follows the conversation.
+    fn waiter(&self, event: &str) -> Running {
+        let waiter = self.begin(event);
+        self.until_follows(&waiter);
+        waiter
+    }
+
+    fn until_follows(&self, waiter: &Running) {
         self.world.until_true("the waiter follows", || {
             let status = self.world.daemon_status();
             let consumers = status["consumers"].as_array().cloned().unwrap_or_default();
@@ -316,18 +327,49 @@ impl<'a> Claude<'a> {
                 one["name"] == "claude:c1" && one["reader"] == waiter.pid().as_raw_nonzero().get()
             })
         });
+    }
+
+    /// The waiter that takes the place of the one that follows.
+    fn next_in_line(&self, event: &str) -> Running {
+        let waiter = self.begin(event);
+        self.world.until_true("the waiter is the next in line", || {
+            let threads = format!("/proc/{}/task", waiter.pid().as_raw_nonzero());
+            let mut threads = fs::read_dir(threads).unwrap().flatten();
+            threads.any(|thread| {
+                let name = fs::read_to_string(thread.path().join("comm"));
+                name.is_ok_and(|name| name.trim_end() == "next-in-line")
+            })
+        });
+        // One is enough.
+        assert_eq!(self.hook("Stop", &["--wait"]).code, 0);
         waiter
     }
 
-    /// What the client writes when the model gets a message.
-    fn write_transcript(&self, kind: &str, text: &str) {
+    /// Appends a record to the transcript.
+    fn write_transcript(&self, record: &Value) {
         let mut file = fs::File::options()
             .append(true)
             .create(true)
             .open(self.transcript())
             .unwrap();
-        let line = format!("{{\"type\":\"{kind}\",\"content\":{}}}", json!(text));
-        writeln!(file, "{line}").unwrap();
+        writeln!(file, "{record}").unwrap();
+    }
+
+    /// What the client writes when a message is in its queue.
+    fn queue(&self, text: &str) {
+        let record = json!({"type": "queue-operation", "operation": "enqueue", "content": text});
+        self.write_transcript(&record);
+    }
+
+    /// What the client writes when the conversation gets a message.
+    fn add(&self, text: &str) {
+        self.write_transcript(&json!({"type": "user", "message": {"content": text}}));
+    }
+
+    /// What the client writes when the model has answered.
+    fn answer(&self) {
+        let message = json!({"model": "claude", "stop_reason": "end_turn", "content": []});
+        self.write_transcript(&json!({"type": "assistant", "message": message}));
     }
 
     /// The client is killed and started again.
@@ -346,32 +388,34 @@ impl Drop for Claude<'_> {
 }
 
 #[test]
-fn a_waiter_wakes_the_model_and_the_transcript_is_the_receipt() {
+fn a_waiter_wakes_the_model_and_an_answer_is_the_receipt() {
     let world = World::new();
     world.daemon();
     let claude = Claude::start(&world);
     let waiter = claude.waiter("SessionStart");
+    let next = claude.next_in_line("UserPromptSubmit");
     run_to_end(&world, "claude:c1", "a");
     let woke = woken(waiter);
     assert!(woke.contains("(a) exited with code 3"), "{woke}");
-    // The message waits in the client's queue: the next waiter does not repeat it.
-    claude.write_transcript("queue-operation", &woke);
-    let waiter = claude.waiter("UserPromptSubmit");
+    // While the message is in the client's queue, later ones wait, and no hook need run.
+    claude.until_follows(&next);
+    claude.queue(&woke);
     run_to_end(&world, "claude:c1", "b");
-    let second = woken(waiter);
+    claude.add(&woke);
+    let second = woken(next);
     assert!(
         second.contains("(b) exited") && !second.contains("(a)"),
         "{second}"
     );
-    claude.write_transcript("user", &woke);
-    claude.write_transcript("user", &second);
+    // The model answers both.
     let mut waiter = claude.waiter("Stop");
+    claude.add(&second);
+    claude.answer();
     until_acknowledged(&world, "claude:c1");
-    // A second waiter leaves.
-    assert_eq!(claude.hook("Stop", &["--wait"]).code, 0);
-    // The end of the conversation ends the waiter.
+    // The end of the conversation ends the waiters.
+    let mut next = claude.next_in_line("Stop");
     assert_eq!(claude.hook("SessionEnd", &[]).code, 0);
-    assert_eq!(waiter.wait(), 0);
+    assert_eq!((waiter.wait(), next.wait()), (0, 0));
 }
 
 /// What a waiter printed that woke the model.
@@ -387,20 +431,26 @@ fn woken(mut waiter: Running) -> String {
 }
 
 #[test]
-fn a_message_that_the_model_never_got_comes_again_to_the_next_client() {
+fn a_message_that_the_model_has_not_answered_comes_again_to_the_next_client() {
     let world = World::new();
     world.daemon();
     let mut claude = Claude::start(&world);
     let waiter = claude.waiter("SessionStart");
     run_to_end(&world, "claude:c1", "a");
     let lost = woken(waiter);
-    claude.write_transcript("queue-operation", &lost);
+    claude.queue(&lost);
     claude.crash();
     let again = claude.hook("SessionStart", &["--wait"]);
     assert_eq!((again.code, &again.err), (2, &lost));
-    claude.write_transcript("user", &again.err);
+    // It is in the conversation, and the client ends before the model has answered.
+    claude.add(&lost);
     claude.crash();
-    // This one arrived.
+    let again = claude.hook("SessionStart", &["--wait"]);
+    assert_eq!((again.code, &again.err), (2, &lost));
+    claude.add(&lost);
+    claude.answer();
+    claude.crash();
+    // This one was answered.
     let waiter = claude.waiter("SessionStart");
     until_acknowledged(&world, "claude:c1");
     run_to_end(&world, "claude:c1", "b");
