@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::diff::{diff, is_another_life};
-use crate::input_episodes::{Episodes, OpenQuestion};
+use crate::input_episodes::Episodes;
 use crate::model::{
-    Body, DeliveredEvent, Event, EventKind, Level, Now, Prompt, Record, Seq, ShellDelivery,
-    Snapshot, StatusCounts, Task, WindowId,
+    Body, DeliveredEvent, Event, EventKind, Level, Now, OpenQuestion, Prompt, Record, Seq,
+    ShellDelivery, Snapshot, StatusCounts, Task, WindowId,
 };
 use crate::prompt::{Judgement, UserRules};
 use crate::route::{Reach, reach};

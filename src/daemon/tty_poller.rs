@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 use super::allowance::{Allowance, ONE_PART_IN};
 use super::polled_pane::{PolledPane, RESTLESS_PAUSE, TOGETHER, Urgency, differ_in_numbers};
 use crate::clock;
-use crate::input_episodes::OpenQuestion;
-use crate::model::{Now, Snapshot, TtyEvidence, WindowId};
+use crate::model::{Now, OpenQuestion, Snapshot, TtyEvidence, WindowId};
 use crate::prompt::{self, UserRules};
 use crate::protocol::rows::Look;
 

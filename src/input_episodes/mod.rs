@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::model::{
-    Event, EventKind, Life, Now, Prompt, PromptKind, ReadCall, Screen, Snapshot, Task, TtyEvidence,
-    WindowId, without_animation,
+    Event, EventKind, Life, Now, OpenQuestion, Prompt, PromptKind, ReadCall, Screen, Snapshot,
+    Task, TtyEvidence, WindowId, has_same_words, without_animation,
 };
 use crate::prompt::{self, Judgement, PromptMatch, UserRules};
 
@@ -24,8 +24,7 @@ mod reprompt;
 
 use answer_echo::AnswerPlace;
 use ongoing_read::OngoingRead;
-pub(crate) use question::OpenQuestion;
-use question::{StillRows, has_same_words};
+use question::StillRows;
 
 /// How long the rows that ask must have been the same on a screen that is never unchanged for long,
 /// before their prompt is reported.

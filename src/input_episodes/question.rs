@@ -4,28 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::model::{Screen, without_animation};
+use crate::model::{Screen, are_same_rows, has_same_words, without_animation};
 
 /// A question and two choices have this many rows.
 const LIST: usize = 3;
-
-/// What a task asks, reported or not.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct OpenQuestion {
-    /// Whether it was reported as `input`.
-    pub(crate) is_reported: bool,
-    /// The rows that ask; empty where none do.
-    pub(crate) rows: Arc<[String]>,
-}
-
-impl OpenQuestion {
-    /// Whether all of its rows are visible on this screen, apart from figures and what is animated in them.
-    pub(crate) fn is_on(&self, screen: &Screen) -> bool {
-        let n_rows = self.rows.len();
-        let mut places = screen.rows[screen.first_visible()..].windows(n_rows.max(1));
-        n_rows > 0 && places.any(|rows| are_same(&self.rows, rows, has_same_words))
-    }
-}
 
 /// The rows that ask, or all rows where none do, since they are the same. What changes beside them,
 /// or moves them, does not count. Below a list, more and more text is what a program at work prints
@@ -66,8 +48,8 @@ impl StillRows {
             .filter(|row| !row.trim().is_empty());
         let n_below = texts.count();
         let is_same = |before: &Self, after: &[String]| {
-            are_same(&before.rows, after, is_same_row)
-                || was_read == Some(false) && are_same(&before.rows, after, has_same_words)
+            are_same_rows(&before.rows, after, is_same_row)
+                || was_read == Some(false) && are_same_rows(&before.rows, after, has_same_words)
         };
         let asking = screen.rows.get(asking).filter(|rows| !rows.is_empty());
         match before {
@@ -86,27 +68,9 @@ impl StillRows {
     }
 }
 
-fn are_same(before: &[String], after: &[String], is_same: impl Fn(&str, &str) -> bool) -> bool {
-    let mut pairs = before.iter().zip(after);
-    before.len() == after.len() && pairs.all(|(before, after)| is_same(before, after))
-}
-
 /// Whether two rows are the same, apart from what is animated in them.
 fn is_same_row(before: &str, after: &str) -> bool {
     before == after || without_animation(before) == without_animation(after)
-}
-
-/// Whether two texts have the same letters, apart from more at one end. Figures, bars and signs may be
-/// drawn again while nobody answers, an answer is typed behind the question, and when the screen is
-/// resized, what is before it may be what is left of the question itself.
-pub(super) fn has_same_words(before: &str, after: &str) -> bool {
-    let words = |text: &str| -> String { text.chars().filter(|c| c.is_alphabetic()).collect() };
-    let (old, new) = (words(before), words(after));
-    if old.is_empty() {
-        before == after
-    } else {
-        new.starts_with(&old) || new.ends_with(&old)
-    }
 }
 
 #[cfg(test)]
@@ -120,30 +84,6 @@ mod tests {
             rows: text.split('|').map(str::to_owned).collect(),
             ..Screen::default()
         }
-    }
-
-    #[test]
-    fn a_question_is_found_wherever_it_was_moved() {
-        let check = |rows: &str, shown: &str, expected: bool| {
-            let question = OpenQuestion {
-                is_reported: true,
-                rows: screen(rows).rows,
-            };
-            assert_eq!(
-                question.is_on(&screen(shown)),
-                expected,
-                "{rows} on {shown}"
-            );
-        };
-        check("Go? [y/n]", "Go? [y/n]", true);
-        check("Go? [y/n]", "GET /0|GET /1|Go? [y/n]", true);
-        check("Go? [y/n]", "Go? [y/n] GET /0|", true);
-        check("Go? [y/n]  1%", "x|Go? [y/n]  99%", true);
-        check("Which?|❯ a|  b", "ok|Which?|❯ a|  b||12 tokens", true);
-        check("Which?|❯ a|  b", "Which?|  a|❯ b", true);
-        check("Which?|❯ a|  b", "Which?|❯ c|  b", false);
-        check("Which?|❯ a|  b", "Which?|❯ a", false);
-        check("Go?", "Stop?", false);
     }
 
     #[test]
@@ -187,22 +127,5 @@ mod tests {
         assert_eq!(since(["GET /0|", "GET /0|GET /1"]), Some(1));
         assert_eq!(since(["1 token|", "2 tokens|"]), Some(0));
         assert_eq!(since(["one tip|of two rows", "one tip|"]), Some(0));
-    }
-
-    #[test]
-    fn figures_are_no_words() {
-        let check = |before, after, expected| {
-            assert_eq!(has_same_words(before, after), expected, "{before} {after}");
-        };
-        check("Go? [y/N]", "Go? [y/N]", true);
-        check("Go? [y/N] 1%", "Go? [y/N] 2%", true);
-        check("Go? (1.2k tokens)", "Go? (13.9k tokens)", true);
-        check("Go? [##  ]", "Go? [### ]", true);
-        check("Go?", "Go? yes", true);
-        check("Go? [y/N]", "Go Go? [y/N]", true);
-        check("Go?", "Stop?", false);
-        check("Delete a? [y/N]", "Delete b? [y/N]", false);
-        check(">", ">", true);
-        check(">", "Go?", false);
     }
 }

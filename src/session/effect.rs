@@ -6,10 +6,9 @@ use std::sync::Arc;
 use super::input::RequestId;
 use super::log_entry::LogEntry;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
-use crate::input_episodes::OpenQuestion;
 use crate::model::{
-    Bookmark, EndOrder, GoneReason, PaneId, Record, Seq, SessionLife, Snapshot, StatusCounts, Task,
-    TaskBoard, WindowId,
+    Bookmark, EndOrder, GoneReason, OpenQuestion, PaneId, Record, Seq, SessionLife, Snapshot,
+    StatusCounts, Task, TaskBoard, WindowId,
 };
 use crate::terminal::Pattern;
 use crate::wire::{Checkpoint, Explanation, LogRequest, Response, RunRequest, SendRequest};

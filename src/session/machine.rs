@@ -18,10 +18,9 @@ use super::pending_restarts::PendingRestarts;
 use super::queue_items::{AfterLook, Chore, Next, Purpose, QueuedLook};
 use super::usual_durations::UsualDurations;
 use crate::engine::{self, Engine};
-use crate::input_episodes::OpenQuestion;
 use crate::model::{
-    Bookmark, DeliveredEvent, Event, Level, Now, PaneId, Seq, StatusCounts, StopPlan, Task,
-    WindowId,
+    Bookmark, DeliveredEvent, Event, Level, Now, OpenQuestion, PaneId, Seq, StatusCounts, StopPlan,
+    Task, WindowId,
 };
 
 /// How long saving is delayed for changes that are also in the feed, so that not every bell causes
