@@ -7,7 +7,7 @@ use crate::engine::{Effect, Engine, RestoredState, Settings};
 use crate::model::test_notation::{snapshot, task};
 use crate::model::{
     Body, DeliveredEvent, Event, EventKind, Exit, GoneReason, Level, Life, Now, Prompt, PromptKind,
-    Record, ReplacedBy, Seq, Signal,
+    Record, ReplacedBy, Seq, Signal, Stop,
 };
 
 fn context() -> Context {
