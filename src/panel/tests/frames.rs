@@ -77,9 +77,9 @@ fn a_task_that_is_stopped_says_so() {
     };
     let tasks = || vec![stopped(1, None), stopped(2, Some("Go?"))];
     let wide = frame(&state_with((80, 24), tasks()));
-    assert_eq!(wide.matches(" STOPPED ").count(), 2, "{wide}");
+    assert_eq!(wide.matches("STOPPED ").count(), 2, "{wide}");
     let narrow = frame(&state_with((40, 10), tasks()));
-    assert_eq!(narrow.matches(" STOP ").count(), 2, "{narrow}");
+    assert_eq!(narrow.matches("STOP ").count(), 2, "{narrow}");
 }
 
 #[test]
