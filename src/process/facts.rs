@@ -10,6 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
 
 use super::blocked::{self, Facts, MOST_FILES};
+use super::thread_state;
 use super::tree::{ForegroundGroup, Host, Process};
 use crate::model::{ReadCall, Stop, TtyUse};
 
@@ -79,12 +80,6 @@ pub(super) fn stop(process: &Process, signal: u32, tty: &Path, is_job: bool) -> 
         }
         _ => Some(Stop::BySignal),
     }
-}
-
-/// Returns the state of a thread, `S` where it sleeps; `None` where it is gone.
-pub(super) fn state(pid: u32, thread: u32) -> Option<char> {
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
-    text.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
 /// Returns how many times each thread of these processes has gone to sleep, without those that have
@@ -246,7 +241,7 @@ impl Facts for ProcFacts<'_> {
     }
 
     fn state(&self, thread: u32) -> Option<char> {
-        state(self.process.pid, thread)
+        thread_state(self.process.pid, thread)
     }
 
     fn file(&self, number: u64) -> Option<PathBuf> {

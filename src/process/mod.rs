@@ -144,6 +144,13 @@ fn stat(pid: u32) -> Option<Stat> {
     Some(Stat { text })
 }
 
+/// Returns the state of a thread, `S` where it sleeps; `None` where it is gone.
+#[cfg(target_os = "linux")]
+fn thread_state(pid: u32, thread: u32) -> Option<char> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
+    text.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
 /// Returns when these processes started, for those that are known.
 #[must_use]
 pub(crate) fn starts(pids: impl IntoIterator<Item = u32>) -> BTreeMap<u32, Millis> {

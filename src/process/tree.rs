@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::cpu_activity::CpuActivity;
-use super::{facts, stat};
+use super::{stat, thread_state};
 use crate::model::{Ordered as _, text};
 
 /// The maximum number of processes that are examined: a build may have thousands.
@@ -262,7 +262,7 @@ pub(super) fn processes(pid: u32) -> (Vec<Process>, CpuActivity) {
                 continue;
             };
             thread = *other;
-            state = facts::state(pid, thread);
+            state = thread_state(pid, thread);
         }
         if state != Some('Z') {
             // Field 52 has the signal, from its main thread or of the whole process.

@@ -67,6 +67,22 @@ fn at_200_by_50() {
 }
 
 #[test]
+fn a_task_that_is_stopped_says_so() {
+    let stopped = |number, prompt: Option<&str>| {
+        let task = TaskFields {
+            stopped: true,
+            ..running(number, "api")
+        };
+        LsTask::new(task, prompt.map(Into::into), None)
+    };
+    let tasks = || vec![stopped(1, None), stopped(2, Some("Go?"))];
+    let wide = frame(&state_with((80, 24), tasks()));
+    assert_eq!(wide.matches("STOPPED ").count(), 2, "{wide}");
+    let narrow = frame(&state_with((40, 10), tasks()));
+    assert_eq!(narrow.matches("STOP ").count(), 2, "{narrow}");
+}
+
+#[test]
 fn an_answer_at_40_by_10() {
     let mut state = with_usage((40, 10));
     press(&mut state, "asecret");
