@@ -281,7 +281,8 @@ fn check_stopped(world: &World) {
     assert_eq!(listed(world, "read")["stopped"], false);
     let sent = world.call(&["send", "read", "--if-prompt", "Continue? [y/N]", "y"]);
     assert!(sent.status.success(), "{sent:?}");
-    assert_eq!(world.call(&["wait", "read"]).status.code(), Some(0));
+    let waited = world.call(&["wait", "read", "--through-prompts"]);
+    assert_eq!(waited.status.code(), Some(0), "{waited:?}");
 }
 
 #[test]
@@ -321,7 +322,8 @@ fn check_elsewhere(world: &World) {
         assert_eq!(listed(world, name)["stopped"], false, "{name}");
         let sent = world.call(&["send", name, "--if-prompt", "Go on? [y/N]", "y"]);
         assert!(sent.status.success(), "{name}: {sent:?}");
-        let waited = world.call(&["wait", name]);
+        // It may take a moment until the answer is read.
+        let waited = world.call(&["wait", name, "--through-prompts"]);
         assert_eq!(waited.status.code(), Some(0), "{name}: {waited:?}");
     }
     let told = world.prompt_events();
@@ -401,7 +403,8 @@ fn a_task_that_a_signal_has_stopped_shows_that_and_makes_no_event() {
     world.until("it goes on", |_| listed(&world, "held")["stopped"] == false);
     let sent = world.call(&["send", "held", "--if-prompt", "Held? [y/N]", "y"]);
     assert!(sent.status.success(), "{sent:?}");
-    assert_eq!(world.call(&["wait", "held"]).status.code(), Some(0));
+    let waited = world.call(&["wait", "held", "--through-prompts"]);
+    assert_eq!(waited.status.code(), Some(0), "{waited:?}");
     for name in ["daemon", "in-group"] {
         assert_eq!(listed(&world, name)["stopped"], false, "{name}");
     }
