@@ -178,6 +178,13 @@ fn listed(world: &World, name: &str) -> Value {
     of_name.cloned().unwrap_or(Value::Null)
 }
 
+/// Ends what would survive the tmux server: programs in other groups and sessions.
+#[track_caller]
+fn end_all(world: &World) {
+    let ended = world.call(&["kill-all", "--yes", "--grace", "0"]);
+    assert!(ended.status.success(), "{ended:?}");
+}
+
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -283,6 +290,7 @@ fn check_stopped(world: &World) {
     assert!(sent.status.success(), "{sent:?}");
     let waited = world.call(&["wait", "read", "--through-prompts"]);
     assert_eq!(waited.status.code(), Some(0), "{waited:?}");
+    end_all(world);
 }
 
 #[test]
@@ -414,4 +422,5 @@ fn a_task_that_a_signal_has_stopped_shows_that_and_makes_no_event() {
         .map(|told| (told.task.as_str(), told.what.as_str()))
         .collect();
     assert_eq!(told, [("held", "input"), ("held", "inputResolved")]);
+    end_all(&world);
 }
