@@ -178,6 +178,13 @@ fn listed(world: &World, name: &str) -> Value {
     of_name.cloned().unwrap_or(Value::Null)
 }
 
+/// Ends what would survive the tmux server: programs in other groups and sessions.
+#[track_caller]
+fn end_all(world: &World) {
+    let ended = world.call(&["kill-all", "--yes", "--grace", "0"]);
+    assert!(ended.status.success(), "{ended:?}");
+}
+
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -281,7 +288,9 @@ fn check_stopped(world: &World) {
     assert_eq!(listed(world, "read")["stopped"], false);
     let sent = world.call(&["send", "read", "--if-prompt", "Continue? [y/N]", "y"]);
     assert!(sent.status.success(), "{sent:?}");
-    assert_eq!(world.call(&["wait", "read"]).status.code(), Some(0));
+    let waited = world.call(&["wait", "read", "--through-prompts"]);
+    assert_eq!(waited.status.code(), Some(0), "{waited:?}");
+    end_all(world);
 }
 
 #[test]
@@ -321,7 +330,8 @@ fn check_elsewhere(world: &World) {
         assert_eq!(listed(world, name)["stopped"], false, "{name}");
         let sent = world.call(&["send", name, "--if-prompt", "Go on? [y/N]", "y"]);
         assert!(sent.status.success(), "{name}: {sent:?}");
-        let waited = world.call(&["wait", name]);
+        // It may take a moment until the answer is read.
+        let waited = world.call(&["wait", name, "--through-prompts"]);
         assert_eq!(waited.status.code(), Some(0), "{name}: {waited:?}");
     }
     let told = world.prompt_events();
@@ -401,7 +411,8 @@ fn a_task_that_a_signal_has_stopped_shows_that_and_makes_no_event() {
     world.until("it goes on", |_| listed(&world, "held")["stopped"] == false);
     let sent = world.call(&["send", "held", "--if-prompt", "Held? [y/N]", "y"]);
     assert!(sent.status.success(), "{sent:?}");
-    assert_eq!(world.call(&["wait", "held"]).status.code(), Some(0));
+    let waited = world.call(&["wait", "held", "--through-prompts"]);
+    assert_eq!(waited.status.code(), Some(0), "{waited:?}");
     for name in ["daemon", "in-group"] {
         assert_eq!(listed(&world, name)["stopped"], false, "{name}");
     }
@@ -411,4 +422,5 @@ fn a_task_that_a_signal_has_stopped_shows_that_and_makes_no_event() {
         .map(|told| (told.task.as_str(), told.what.as_str()))
         .collect();
     assert_eq!(told, [("held", "input"), ("held", "inputResolved")]);
+    end_all(&world);
 }
