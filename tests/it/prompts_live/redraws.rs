@@ -2,14 +2,16 @@
 
 use super::*;
 
-/// Asks the same question twice, and prints 40 lines while each is open, the way `MODE` says. Then a
-/// file shows that all are printed.
+/// Asks the same question twice, and prints lines while each is open, the way `MODE` says. Then a file
+/// shows that all are printed.
 const ASKS: &str = r#"
 import os, select, sys, termios, time, tty
 mode = sys.argv[1]
 out = lambda text: os.write(1, text.encode())
 question = 'Stop the server? [y/N] '
 rows = os.get_terminal_size().lines
+# What is not drawn again must not leave the screen.
+lines = rows // 4 if mode == 'behind' else 40
 tty.setraw(0)
 def keys(wait):
     ready, _, _ = select.select([0], [], [], wait)
@@ -44,11 +46,11 @@ for k in (1, 2):
     while mode == 'behind' and not os.path.exists(f'go-{k}'):
         typed += keys(0.05)
     while '\r' not in typed:
-        if n < 40:
+        if n < lines:
             n += 1
             typed += keys(0.08).split('R')[-1]
             printed(n)
-            if n == 40:
+            if n == lines:
                 open(f'{mode}-{k}', 'w').close()
         else:
             typed += keys(None).split('R')[-1]
