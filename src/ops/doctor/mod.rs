@@ -11,11 +11,11 @@ mod readers;
 mod supervision;
 mod tmux;
 
-use super::error::{ErrorKind, OpsError};
+use super::error::OpsError;
 use super::lookup;
 use super::session::{Session, SessionChoice};
 use crate::tmux::Server;
-use crate::wire::{CheckResult, DoctorReport};
+use crate::wire::{CheckResult, DoctorReport, RefusalKind};
 
 /// Runs all checks.
 ///
@@ -24,7 +24,7 @@ use crate::wire::{CheckResult, DoctorReport};
 /// Only when the choice is invalid, as a session name with a dot is.
 pub(crate) async fn examine(choice: &SessionChoice) -> Result<DoctorReport, OpsError> {
     let session = match Session::named(choice) {
-        Err(error) if error.kind() == ErrorKind::Usage => return Err(error),
+        Err(error) if error.kind() == RefusalKind::Usage => return Err(error),
         session => session,
     };
     let server = match &session {
