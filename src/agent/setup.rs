@@ -150,41 +150,23 @@ impl Setup {
         let adapters = adapters_folder(env).ok_or(SetupError::NoHome)?;
         let path = env("PATH").unwrap_or_else(|| USUAL_PATH.into());
         let programs = std::env::split_paths(&path).collect();
-        let program = client.name();
-        Ok(match client {
+        let (folder, files, install, remove): (_, &'static [AdapterFile], _, _) = match client {
             AgentClient::Pi => {
                 let folder = adapters.join("pi");
-                let with_folder = |verb: &str| {
-                    let mut command = words(&["pi", verb]);
-                    command.push(folder.clone().into());
-                    vec![command]
-                };
-                Self {
-                    program,
-                    files: &PI,
-                    owns_folder: true,
-                    install: with_folder("install"),
-                    remove: with_folder("remove"),
-                    folder,
-                    programs,
-                }
+                let command =
+                    |verb| vec![[words(&["pi", verb]), vec![folder.clone().into()]].concat()];
+                (folder.clone(), &PI, command("install"), command("remove"))
             }
             AgentClient::Claude => {
                 let folder = adapters.join("claude-code");
                 let mut add = words(&["claude", "plugin", "marketplace", "add"]);
                 add.push(folder.clone().into());
-                Self {
-                    program,
-                    files: &CLAUDE,
-                    owns_folder: true,
-                    install: vec![add, words(&["claude", "plugin", "install", CLAUDE_PLUGIN])],
-                    remove: vec![
-                        words(&["claude", "plugin", "uninstall", CLAUDE_PLUGIN]),
-                        words(&["claude", "plugin", "marketplace", "remove", "tmux-task"]),
-                    ],
-                    folder,
-                    programs,
-                }
+                let install = vec![add, words(&["claude", "plugin", "install", CLAUDE_PLUGIN])];
+                let remove = vec![
+                    words(&["claude", "plugin", "uninstall", CLAUDE_PLUGIN]),
+                    words(&["claude", "plugin", "marketplace", "remove", "tmux-task"]),
+                ];
+                (folder, &CLAUDE, install, remove)
             }
             AgentClient::Codex => {
                 let mut add = words(&["codex", "mcp", "add", "tmux-task"]);
@@ -196,25 +178,27 @@ impl Setup {
                     }
                 }
                 add.extend(words(&["--", "tmux-task", "mcp"]));
-                Self {
-                    program,
-                    folder: adapters.join("codex"),
-                    files: &CODEX,
-                    owns_folder: true,
-                    install: vec![add],
-                    remove: vec![words(&["codex", "mcp", "remove", "tmux-task"])],
-                    programs,
-                }
+                let remove = vec![words(&["codex", "mcp", "remove", "tmux-task"])];
+                (adapters.join("codex"), &CODEX, vec![add], remove)
             }
-            AgentClient::Opencode => Self {
-                program,
-                folder: home_folder(env, "XDG_CONFIG_HOME", ".config")?.join("opencode/plugin"),
-                files: &OPENCODE,
-                owns_folder: false,
-                install: Vec::new(),
-                remove: Vec::new(),
-                programs,
-            },
+            AgentClient::Opencode => {
+                let config = home_folder(env, "XDG_CONFIG_HOME", ".config")?;
+                (
+                    config.join("opencode/plugin"),
+                    &OPENCODE,
+                    Vec::new(),
+                    Vec::new(),
+                )
+            }
+        };
+        Ok(Self {
+            program: client.name(),
+            folder,
+            files,
+            owns_folder: client != AgentClient::Opencode,
+            install,
+            remove,
+            programs,
         })
     }
 

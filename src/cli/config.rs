@@ -12,8 +12,8 @@ use super::failure::{Failure, Kind};
 use super::output;
 use crate::config::{self, PendingSetting, Setting, ShownConfig, is_of_daemon, pending_settings};
 use crate::model::{text, with_causes};
-use crate::ops::{self, ErrorKind, lookup};
-use crate::wire::DaemonConfig;
+use crate::ops::{self, lookup};
+use crate::wire::{DaemonConfig, RefusalKind};
 
 const WHAT: &str = "config";
 
@@ -158,7 +158,7 @@ async fn ask_daemon(context: &Context) -> Result<DaemonAnswer, Failure> {
         Ok(Ok(status)) => status
             .config
             .map_or(DaemonAnswer::None, DaemonAnswer::Config),
-        Ok(Err(error)) if error.kind() == ErrorKind::Missing => DaemonAnswer::None,
+        Ok(Err(error)) if error.kind() == RefusalKind::Missing => DaemonAnswer::None,
         Ok(Err(error)) => DaemonAnswer::Unknown(with_causes(&error)),
         Err(_) => DaemonAnswer::Unknown(format!(
             "no answer within {} s; `tmux-task doctor` finds out why",

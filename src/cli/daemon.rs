@@ -156,17 +156,10 @@ async fn stream(context: &Context) -> Result<(), Failure> {
 }
 
 fn daemon_failure(error: DaemonError) -> Failure {
-    match error {
-        DaemonError::Tmux(error) => Failure::of_ops("daemon", error),
-        error @ (DaemonError::Lock(_)
-        | DaemonError::Elsewhere { .. }
-        | DaemonError::NoAnswer { .. }
-        | DaemonError::Paths(_)
-        | DaemonError::Feed(_)
-        | DaemonError::Io { .. }
-        | DaemonError::Thread(_)
-        | DaemonError::Signals(_)) => Failure::of(Kind::Failed, "daemon", &error),
+    if let DaemonError::Tmux(error) = error {
+        return Failure::of_ops("daemon", error);
     }
+    Failure::of(Kind::Failed, "daemon", &error)
 }
 
 /// Starts a new session, so that the daemon survives the end of the terminal.

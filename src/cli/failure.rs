@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::model::{text, with_causes};
-use crate::ops::{ErrorKind, OpsError};
+use crate::ops::OpsError;
+use crate::wire::RefusalKind;
 
 /// How a command ends early. Exit codes are API: never reuse one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,10 +98,10 @@ impl Failure {
     pub(crate) fn of_ops(what: &str, error: impl Into<OpsError>) -> Self {
         let error = error.into();
         let kind = match error.kind() {
-            ErrorKind::Failed => Kind::Failed,
-            ErrorKind::Usage => Kind::Usage,
-            ErrorKind::Missing => Kind::Missing,
-            ErrorKind::Impossible => Kind::Impossible,
+            RefusalKind::Failed | RefusalKind::Version => Kind::Failed,
+            RefusalKind::Usage => Kind::Usage,
+            RefusalKind::Missing => Kind::Missing,
+            RefusalKind::Impossible => Kind::Impossible,
         };
         let hint = error.hint();
         Self::of(kind, what, &error).with_optional_hint(hint)

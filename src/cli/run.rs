@@ -217,7 +217,7 @@ async fn start(
             context.limit.wait(until.timeout);
             until.follow(&mut daemon, &name, &run, gate).await
         }
-        (true, None) => Err(ops::OpsError::NoDaemonToWait).or_fail(what),
+        (true, None) => Err(ops::OpsError::no_daemon_to_wait()).or_fail(what),
     }
 }
 

@@ -52,23 +52,13 @@ impl Until {
         let goes_on = || {
             format!("the task was started and goes on; `tmux-task wait {name}` waits for its end")
         };
-        let result = result.map_err(|failure| match failure.kind {
-            // It was launched, and no look has contained its window.
-            Kind::Missing => {
+        let result = result.map_err(|failure| {
+            if failure.kind == Kind::Missing {
+                // It was launched, and no look has contained its window.
                 Failure::new(Kind::Impossible, what.as_str(), "the task has disappeared")
+            } else {
+                failure.with_hint_if_none(goes_on)
             }
-            Kind::Quiet
-            | Kind::Failed
-            | Kind::Usage
-            | Kind::TimedOut
-            | Kind::Impossible
-            | Kind::Asked
-            | Kind::OfTask(_)
-            | Kind::RunAsked
-            | Kind::RunTimedOut
-            | Kind::RunFailed
-            | Kind::Interrupted
-            | Kind::Signalled(_) => failure.with_hint_if_none(goes_on),
         })?;
         if !is_for_exit {
             return wait::print_result(&result, timeout, &what, name, json);

@@ -247,22 +247,8 @@ pub(super) fn print_result(
 
 /// Prints the last lines of a run that has failed, behind the task's name if that is given.
 fn print_tail(result: &WaitResult, name: Option<&str>) {
-    let has_failed = match result.outcome {
-        OutcomeName::Exited => kind(result).is_some(),
-        OutcomeName::Died => true,
-        OutcomeName::Matched
-        | OutcomeName::Changed
-        | OutcomeName::Bell
-        | OutcomeName::Input
-        | OutcomeName::Idle
-        | OutcomeName::Signalled
-        | OutcomeName::Timeout
-        | OutcomeName::Respawned
-        | OutcomeName::Disappeared
-        | OutcomeName::Stopped
-        | OutcomeName::AnchorLost => false,
-    };
-    if has_failed {
+    let has_exited = result.outcome == OutcomeName::Exited;
+    if result.outcome == OutcomeName::Died || has_exited && kind(result).is_some() {
         output::tail(&result.tail, name);
     }
 }
@@ -349,20 +335,10 @@ fn kind(result: &WaitResult) -> Option<Kind> {
 fn good(result: &WaitResult) -> String {
     let name = serde_json::to_value(result.outcome).unwrap_or_default();
     let name = name.as_str().unwrap_or_default().to_owned();
-    let detail = match result.outcome {
-        OutcomeName::Exited => Some(result.run_end().cause()),
-        OutcomeName::Matched
-        | OutcomeName::Input
-        | OutcomeName::Changed
-        | OutcomeName::Bell
-        | OutcomeName::Idle
-        | OutcomeName::Signalled
-        | OutcomeName::Timeout
-        | OutcomeName::Died
-        | OutcomeName::Respawned
-        | OutcomeName::Disappeared
-        | OutcomeName::Stopped
-        | OutcomeName::AnchorLost => result.line.clone(),
+    let detail = if result.outcome == OutcomeName::Exited {
+        Some(result.run_end().cause())
+    } else {
+        result.line.clone()
     };
     detail.map_or(name.clone(), |detail| format!("{name}: {detail}"))
 }

@@ -13,12 +13,8 @@ use crate::model::Ordered as _;
 
 /// What is displayed to the user, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    rename_all = "kebab-case",
-    expecting = "a table"
-)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(expecting = "a table")]
 pub(crate) struct NoticesConfig {
     /// The kinds of events that make a desktop notification: key `desktop`. Empty turns them off.
     #[serde(deserialize_with = "events")]

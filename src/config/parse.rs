@@ -74,7 +74,7 @@ fn explain(text: &str, at: &KeyPath, error: &Error) -> String {
         let place = if is_item { " in the list" } else { "" };
         return format!("`{key}` must be {expected}, found {found}{place}");
     }
-    if message.starts_with("does not ") {
+    if message.starts_with("does not ") || message.starts_with("must not ") {
         return format!("`{key}` {message}");
     }
     format!("`{key}`: {message}")

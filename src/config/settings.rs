@@ -16,12 +16,8 @@ use crate::model::{PromptKind, ShellDelivery, Signal, StopPlan, StopSettings};
 
 /// The contents of the file, with defaults for missing keys.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    rename_all = "kebab-case",
-    expecting = "a table"
-)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(expecting = "a table")]
 pub(crate) struct Config {
     /// What is displayed to the user, and where: table `notices`.
     #[serde(deserialize_with = "notices")]
@@ -54,12 +50,8 @@ pub(crate) struct Config {
 
 /// How runs are ended, unless the task itself says it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    rename_all = "kebab-case",
-    expecting = "a table"
-)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(expecting = "a table")]
 pub(crate) struct StopConfig {
     /// The signal that asks a run to end: key `signal`.
     #[serde(deserialize_with = "signal")]
@@ -97,12 +89,8 @@ impl StopConfig {
 
 /// How much output of ended runs is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    rename_all = "kebab-case",
-    expecting = "a table"
-)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(expecting = "a table")]
 pub(crate) struct LogsConfig {
     /// Lines of one run, its last ones: key `keep-lines`.
     #[serde(deserialize_with = "number::<1, 1_000_000, _>")]
@@ -127,12 +115,8 @@ impl Default for LogsConfig {
 
 /// How much of a session's feed is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    rename_all = "kebab-case",
-    expecting = "a table"
-)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(expecting = "a table")]
 pub(crate) struct FeedConfig {
     /// The size in bytes above which the oldest records are removed: key `keep-size`.
     #[serde(deserialize_with = "keep_size")]
@@ -158,12 +142,8 @@ impl Default for FeedConfig {
 
 /// How follow-ups are delivered to agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    rename_all = "kebab-case",
-    expecting = "a table"
-)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(expecting = "a table")]
 pub(crate) struct AgentsConfig {
     /// How many messages a conversation gets within a minute before the rest becomes one summary: key
     /// `max-per-minute`.
@@ -179,12 +159,8 @@ impl Default for AgentsConfig {
 
 /// What counts as a prompt, and which prompts are reported.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    rename_all = "kebab-case",
-    expecting = "a table"
-)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(expecting = "a table")]
 pub(crate) struct InputConfig {
     /// Regular expressions for lines that ask: key `ask`.
     #[serde(deserialize_with = "expressions")]
@@ -209,25 +185,14 @@ pub(crate) struct InputConfig {
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// The bounds of `keep-size`, in bytes.
-const LEAST_KEEP_SIZE: u64 = 16 << 10;
-const MOST_KEEP_SIZE: u64 = 1 << 40;
+/// In bytes.
+const KEEP_SIZE_BOUNDS: RangeInclusive<u64> = 16 << 10..=1 << 40;
 
-/// The bounds of `keep-age`, and the maximum of `keep-for-consumers`.
-const LEAST_KEEP_AGE: Duration = Duration::from_secs(60);
+/// The maximum of `keep-age` and of `keep-for-consumers`.
 const MOST_KEEP_AGE: Duration = Duration::from_secs(3650 * 24 * 3600);
 
-/// The default of `quiet`, and its bounds.
-const QUIET: Duration = Duration::from_millis(200);
-const LEAST_QUIET: Duration = Duration::from_millis(50);
-const MOST_QUIET: Duration = Duration::from_secs(3600);
-
-/// The default of `clean-after`, and its maximum.
-const CLEAN_AFTER: Duration = Duration::from_secs(3600);
-const MOST_CLEAN_AFTER: Duration = Duration::from_secs(365 * 24 * 3600);
-
-/// The maximum of `stalled-after`.
-const MOST_STALLED: Duration = Duration::from_secs(7 * 24 * 3600);
+const QUIET_BOUNDS: RangeInclusive<Duration> =
+    Duration::from_millis(50)..=Duration::from_secs(3600);
 
 impl Default for InputConfig {
     fn default() -> Self {
@@ -236,7 +201,7 @@ impl Default for InputConfig {
             ignore: Vec::new(),
             mute_tasks: BTreeSet::new(),
             mute_kinds: BTreeSet::new(),
-            quiet: QUIET,
+            quiet: Duration::from_millis(200),
             stalled_after: None,
         }
     }
@@ -254,7 +219,7 @@ impl Default for Config {
             feed: FeedConfig::default(),
             sinks: Vec::new(),
             shells: ShellDelivery::Notice,
-            clean_after: CLEAN_AFTER,
+            clean_after: Duration::from_secs(3600),
         }
     }
 }
@@ -315,17 +280,13 @@ fn max_per_minute<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
 
 fn quiet<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let expected = "a duration like \"200ms\" or \"2s\"";
-    duration(from, expected, |text| {
-        within(text, LEAST_QUIET..=MOST_QUIET)
-            .ok_or_else(|| wrong(text, "is not a duration like 200ms or 2s, from 50ms to 1h"))
-    })
+    let why = "is not a duration like 200ms or 2s, from 50ms to 1h";
+    within(from, expected, why, QUIET_BOUNDS)
 }
 
 fn clean_after<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    duration(from, "a duration like \"1h\"", |text| {
-        within(text, Duration::ZERO..=MOST_CLEAN_AFTER)
-            .ok_or_else(|| wrong(text, "is not a duration like 1h, 7d or 0s, up to 365d"))
-    })
+    let why = "is not a duration like 1h, 7d or 0s, up to 365d";
+    within(from, "a duration like \"1h\"", why, up_to(365 * DAY))
 }
 
 fn signal<'de, D: Deserializer<'de>>(from: D) -> Result<Signal, D::Error> {
@@ -340,57 +301,62 @@ pub(crate) fn parse_signal(text: &str) -> Result<Signal, String> {
 }
 
 fn grace<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    duration(from, "a duration like \"10s\"", |text| {
-        within(text, Duration::ZERO..=StopSettings::LONGEST)
-            .ok_or_else(|| wrong(text, "is not a duration like 10s, 1m or 0s, up to 366d"))
-    })
+    let why = "is not a duration like 10s, 1m or 0s, up to 366d";
+    let bounds = up_to(StopSettings::LONGEST);
+    within(from, "a duration like \"10s\"", why, bounds)
 }
 
 fn kill_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    duration(from, "a duration like \"10m\" or \"2h\"", |text| {
-        within(text, Duration::ZERO..=StopSettings::LONGEST)
-            .map(|after| (!after.is_zero()).then_some(after))
-            .ok_or_else(|| wrong(text, "is neither 0 nor a duration like 10m, up to 366d"))
-    })
+    let why = "is neither 0 nor a duration like 10m, up to 366d";
+    let expected = "a duration like \"10m\" or \"2h\"";
+    within(from, expected, why, up_to(StopSettings::LONGEST)).map(unless_zero)
+}
+
+fn stalled_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let why = "is neither 0 nor a duration like 10m or 2h, up to 168h";
+    let expected = "a duration like \"10m\" or \"2h\"";
+    within(from, expected, why, up_to(7 * DAY)).map(unless_zero)
 }
 
 fn keep_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     text(from, "a size like \"64MiB\"", |text| {
         parse_size(text)
-            .filter(|size| (LEAST_KEEP_SIZE..=MOST_KEEP_SIZE).contains(size))
+            .filter(|size| KEEP_SIZE_BOUNDS.contains(size))
             .ok_or_else(|| wrong(text, "is not a size like 64MiB or 1GiB, from 16KiB to 1TiB"))
     })
 }
 
 fn keep_age<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    duration(from, "a time like \"30d\"", |text| {
-        within(text, LEAST_KEEP_AGE..=MOST_KEEP_AGE)
-            .ok_or_else(|| wrong(text, "is not a time like 30d or 12h, from 1m to 3650d"))
-    })
+    let why = "is not a time like 30d or 12h, from 1m to 3650d";
+    let bounds = Duration::from_secs(60)..=MOST_KEEP_AGE;
+    within(from, "a time like \"30d\"", why, bounds)
 }
 
 fn keep_for_consumers<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    duration(from, "a time like \"7d\"", |text| {
-        within(text, Duration::ZERO..=MOST_KEEP_AGE)
-            .ok_or_else(|| wrong(text, "is not a time like 7d or 12h, up to 3650d"))
+    let why = "is not a time like 7d or 12h, up to 3650d";
+    within(from, "a time like \"7d\"", why, up_to(MOST_KEEP_AGE))
+}
+
+/// Reads a duration within bounds. `why` describes for errors what is not one.
+fn within<'de, D: Deserializer<'de>>(
+    from: D,
+    expected: &'static str,
+    why: &str,
+    bounds: RangeInclusive<Duration>,
+) -> Result<Duration, D::Error> {
+    duration(from, expected, |text| {
+        parse_duration(text)
+            .filter(|duration| bounds.contains(duration))
+            .ok_or_else(|| wrong(text, why))
     })
 }
 
-fn stalled_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    duration(from, "a duration like \"10m\" or \"2h\"", |text| {
-        within(text, Duration::ZERO..=MOST_STALLED)
-            .map(|after| (!after.is_zero()).then_some(after))
-            .ok_or_else(|| {
-                wrong(
-                    text,
-                    "is neither 0 nor a duration like 10m or 2h, up to 168h",
-                )
-            })
-    })
+fn up_to(most: Duration) -> RangeInclusive<Duration> {
+    Duration::ZERO..=most
 }
 
-fn within(text: &str, bounds: RangeInclusive<Duration>) -> Option<Duration> {
-    parse_duration(text).filter(|duration| bounds.contains(duration))
+fn unless_zero(duration: Duration) -> Option<Duration> {
+    (!duration.is_zero()).then_some(duration)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::parse_duration;
 use super::quotable::quotable;
-use super::value::{duration, list, text};
+use super::value::{duration, list, text, wrong};
 use crate::model::Level;
 
 /// The maximum length of a sink's name.
@@ -18,7 +18,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// A sink.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Table")]
 pub(crate) struct SinkConfig {
     /// Its name, which no other sink has: key `name`.
     pub name: String,
@@ -154,13 +155,6 @@ impl TryFrom<Table> for SinkConfig {
     }
 }
 
-impl<'de> Deserialize<'de> for SinkConfig {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let table = Table::deserialize(from)?;
-        Self::try_from(table).map_err(serde::de::Error::custom)
-    }
-}
-
 /// Reads the tables; no two have one name.
 pub(super) fn sinks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<SinkConfig>, D::Error> {
     let sinks = Vec::<SinkConfig>::deserialize(from)?;
@@ -180,8 +174,10 @@ fn name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> 
             && name.len() <= NAME_CHARS
             && name.chars().all(is_plain);
         is_name.then(|| Some(name.to_owned())).ok_or_else(|| {
-            let name = quotable(name);
-            format!("`{name}` is not 1 to {NAME_CHARS} of `A-Z a-z 0-9 . _ -`, the first a letter or digit")
+            let rule = format!(
+                "is not 1 to {NAME_CHARS} of `A-Z a-z 0-9 . _ -`, the first a letter or digit"
+            );
+            wrong(name, &rule)
         })
     })
 }
@@ -229,20 +225,21 @@ fn address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Erro
         })
         .map(|_| Some(url.to_owned()))
         .ok_or_else(|| {
-            let url = quotable(url);
-            format!("`{url}` is not an address that starts with https:// or http://")
+            wrong(
+                url,
+                "is not an address that starts with https:// or http://",
+            )
         })
     })
 }
 
 fn file<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
     text(from, "a path", |path| {
-        let path = PathBuf::from(path);
-        if path.is_absolute() {
-            return Ok(Some(path));
+        let file = PathBuf::from(path);
+        if file.is_absolute() {
+            return Ok(Some(file));
         }
-        let path = quotable(&path.to_string_lossy());
-        Err(format!("`{path}` is not an absolute path"))
+        Err(wrong(path, "is not an absolute path"))
     })
 }
 
@@ -254,10 +251,7 @@ fn timeout<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     duration(from, "a duration like \"30s\"", |text| {
         parse_duration(text)
             .filter(|time| !time.is_zero() && *time <= LONGEST_TIMEOUT)
-            .ok_or_else(|| {
-                let text = quotable(text);
-                format!("`{text}` is not a duration like 30s or 2m, up to 1h")
-            })
+            .ok_or_else(|| wrong(text, "is not a duration like 30s or 2m, up to 1h"))
     })
 }
 
@@ -295,7 +289,7 @@ fn level<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Level>, D::Error> 
     text(from, "\"info\" or \"warning\"", |text| match text {
         "info" => Ok(Some(Level::Info)),
         "warning" => Ok(Some(Level::Warning)),
-        _ => Err(format!("`{}` is not `info` or `warning`", quotable(text))),
+        _ => Err(wrong(text, "is not `info` or `warning`")),
     })
 }
 

@@ -1,13 +1,12 @@
 //! Reads a file that describes the tasks of a project, for `up` and `down`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::de::{Error, SeqAccess, Visitor};
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
@@ -15,7 +14,7 @@ use super::file::{MAX_BYTES, not_utf8};
 use super::parse::{line_of, parse_as};
 use super::quotable::quotable;
 use super::settings::parse_signal;
-use super::value::{duration, text};
+use super::value::{OneOrMany, duration, one_or_many, text, wrong};
 use super::{ConfigError, parse_duration};
 use crate::files;
 use crate::model::{
@@ -172,32 +171,11 @@ fn parse_tasks(path: &Path, text: &str) -> Result<Vec<TaskEntry>, ConfigError> {
 
 /// Returns the first value that no task can have, and what is wrong with it, from its key on.
 fn problem_of(fields: &Fields) -> Option<(Range<usize>, String)> {
-    let Fields {
-        command,
-        cwd,
-        env,
-        restart,
-        backoff,
-        ready,
-        stop_signal: _,
-        grace: _,
-        parent_only: _,
-        kill_after: _,
-        after: _,
-    } = fields;
     let has_nul = |text: &str| text.contains('\0');
-    let words = &command.get_ref().0;
-    let problem = |span, problem: &str| Some((span, problem.to_owned()));
-    if words.iter().all(|word| word.trim().is_empty()) {
-        return problem(command.span(), "command` must not be empty");
+    if let Some(cwd) = fields.cwd.as_ref().filter(|cwd| has_nul(cwd.get_ref())) {
+        return Some((cwd.span(), "cwd` must not contain a NUL".to_owned()));
     }
-    if words.iter().any(|word| has_nul(word)) {
-        return problem(command.span(), "command` must not contain a NUL");
-    }
-    if let Some(cwd) = cwd.as_ref().filter(|cwd| has_nul(cwd.get_ref())) {
-        return problem(cwd.span(), "cwd` must not contain a NUL");
-    }
-    for (name, value) in env {
+    for (name, value) in &fields.env {
         let shown = quotable(name);
         let is_bad = |c: char| c == '=' || c.is_whitespace() || c.is_control();
         if name.is_empty() || name.contains(is_bad) {
@@ -208,29 +186,17 @@ fn problem_of(fields: &Fields) -> Option<(Range<usize>, String)> {
             return Some((value.span(), format!("env.{shown}` must not contain a NUL")));
         }
     }
-    if let Some(ready) = ready {
-        let text = ready.get_ref();
-        if text.is_empty() {
-            let why = "ready` must not be empty: an empty text matches everything";
-            return problem(ready.span(), why);
-        }
-        if text.chars().any(char::is_control) {
-            let why = "ready` must not contain a line break or another control character: it is \
-                       searched in single lines of the output";
-            return problem(ready.span(), why);
-        }
+    match (fields.restart, &fields.backoff) {
+        (None, Some(backoff)) => Some((backoff.span(), "backoff` needs `restart`".to_owned())),
+        _ => None,
     }
-    if let (None, Some(backoff)) = (restart, backoff) {
-        return problem(backoff.span(), "backoff` needs `restart`");
-    }
-    None
 }
 
 fn entry(name: &str, fields: &Fields, cwd: TaskFolder) -> TaskEntry {
     let variables = fields.env.iter();
     TaskEntry {
         name: name.to_owned(),
-        command: fields.command.get_ref().0.clone(),
+        command: fields.command.clone(),
         cwd,
         env: variables
             .map(|(name, value)| (name.clone(), value.get_ref().clone()))
@@ -253,7 +219,7 @@ fn entry(name: &str, fields: &Fields, cwd: TaskFolder) -> TaskEntry {
             .iter()
             .map(|name| name.get_ref().clone())
             .collect(),
-        ready: fields.ready.as_ref().map(|text| text.get_ref().clone()),
+        ready: fields.ready.clone(),
     }
 }
 
@@ -328,7 +294,8 @@ struct TaskFile {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", expecting = "a table")]
 struct Fields {
-    command: Spanned<Command>,
+    #[serde(deserialize_with = "command")]
+    command: Vec<String>,
     #[serde(default)]
     cwd: Option<Spanned<String>>,
     #[serde(default)]
@@ -339,8 +306,8 @@ struct Fields {
     backoff: Option<Spanned<Duration>>,
     #[serde(default, deserialize_with = "after")]
     after: Vec<Spanned<String>>,
-    #[serde(default)]
-    ready: Option<Spanned<String>>,
+    #[serde(default, deserialize_with = "ready")]
+    ready: Option<String>,
     #[serde(default, deserialize_with = "stop_signal")]
     stop_signal: Option<Signal>,
     #[serde(default, deserialize_with = "grace")]
@@ -372,7 +339,7 @@ fn kill_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D:
 
 fn stop_time(text: &str) -> Result<Duration, String> {
     let duration = parse_duration(text).filter(|time| *time <= StopSettings::LONGEST);
-    duration.ok_or_else(|| format!("`{}` is not a duration, up to 366d", quotable(text)))
+    duration.ok_or_else(|| wrong(text, "is not a duration, up to 366d"))
 }
 
 fn restart<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
@@ -389,18 +356,13 @@ fn backoff<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Spanned<Duration
     Ok(Some(Spanned::new(given.span(), given.into_inner().0)))
 }
 
-struct Backoff(Duration);
-
-impl<'de> Deserialize<'de> for Backoff {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        pause(from).map(Self)
-    }
-}
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Backoff(#[serde(deserialize_with = "pause")] Duration);
 
 fn pause<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let parse = |text: &str| {
-        let pause = parse_duration(text);
-        let pause = pause.ok_or_else(|| format!("`{}` is not a duration", quotable(text)))?;
+        let pause = parse_duration(text).ok_or_else(|| wrong(text, "is not a duration"))?;
         restarts::check_backoff(pause)
     };
     duration(from, "a duration such as \"500ms\" or \"2s\"", parse)
@@ -409,77 +371,51 @@ fn pause<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
 fn after<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Spanned<String>>, D::Error> {
     let names = Spanned::<Names>::deserialize(from)?;
     let span = names.span();
-    Ok(match names.into_inner() {
-        Names::One(name) => vec![Spanned::new(span, name)],
-        Names::List(names) => names,
+    Ok(match names.into_inner().0 {
+        OneOrMany::One(name) => vec![Spanned::new(span, name)],
+        OneOrMany::Many(names) => names,
     })
 }
 
 /// The name of a task, or a list of names.
-#[derive(Debug)]
-enum Names {
-    One(String),
-    List(Vec<Spanned<String>>),
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+struct Names(#[serde(deserialize_with = "names")] OneOrMany<Spanned<String>>);
+
+fn names<'de, D: Deserializer<'de>>(from: D) -> Result<OneOrMany<Spanned<String>>, D::Error> {
+    one_or_many(from, "the name of a task, or a list of names")
 }
 
-impl<'de> Deserialize<'de> for Names {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(NameOrNames)
+/// Reads a shell line, or a program and its arguments.
+fn command<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let expected = "a shell line, or a list of a program and its arguments";
+    let words: Vec<String> = match one_or_many(from, expected)? {
+        OneOrMany::One(line) => vec![line],
+        OneOrMany::Many(words) => words,
+    };
+    if words.iter().all(|word| word.trim().is_empty()) {
+        return Err(D::Error::custom("must not be empty"));
     }
+    if words.iter().any(|word| word.contains('\0')) {
+        return Err(D::Error::custom("must not contain a NUL"));
+    }
+    Ok(words)
 }
 
-struct NameOrNames;
-
-impl<'de> Visitor<'de> for NameOrNames {
-    type Value = Names;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("the name of a task, or a list of names")
-    }
-
-    fn visit_str<E: Error>(self, name: &str) -> Result<Names, E> {
-        Ok(Names::One(name.to_owned()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Names, A::Error> {
-        let mut names = Vec::new();
-        while let Some(name) = list.next_element()? {
-            names.push(name);
+fn ready<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    text(from, "a string", |text| {
+        if text.is_empty() {
+            return Err("must not be empty: an empty text matches everything".to_owned());
         }
-        Ok(Names::List(names))
-    }
-}
-
-/// A shell line, or a program and its arguments.
-#[derive(Debug)]
-struct Command(Vec<String>);
-
-impl<'de> Deserialize<'de> for Command {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(LineOrWords)
-    }
-}
-
-struct LineOrWords;
-
-impl<'de> Visitor<'de> for LineOrWords {
-    type Value = Command;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a shell line, or a list of a program and its arguments")
-    }
-
-    fn visit_str<E: Error>(self, line: &str) -> Result<Command, E> {
-        Ok(Command(vec![line.to_owned()]))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Command, A::Error> {
-        let mut words = Vec::new();
-        while let Some(word) = list.next_element()? {
-            words.push(word);
+        if text.contains(char::is_control) {
+            return Err(
+                "must not contain a line break or another control character: it is searched \
+                        in single lines of the output"
+                    .to_owned(),
+            );
         }
-        Ok(Command(words))
-    }
+        Ok(Some(text.to_owned()))
+    })
 }
 
 #[cfg(test)]

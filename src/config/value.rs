@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
+use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 
-use serde::Deserializer;
+use serde::de::value::SeqAccessDeserializer;
 use serde::de::{DeserializeSeed, Error, SeqAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::quotable::quotable;
 use crate::model::Ordered as _;
@@ -79,6 +81,39 @@ pub(super) fn duration<'de, D: Deserializer<'de>, T>(
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Result<T, D::Error> {
     from.deserialize_any(NumberOrText(Text { expected, parse }))
+}
+
+/// A string, or a list.
+#[derive(Debug)]
+pub(super) enum OneOrMany<T> {
+    One(String),
+    Many(Vec<T>),
+}
+
+/// Reads a string, or a list. `expected` describes it for errors.
+pub(super) fn one_or_many<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+    expected: &'static str,
+) -> Result<OneOrMany<T>, D::Error> {
+    from.deserialize_any(OneOrManyVisitor(expected, PhantomData))
+}
+
+struct OneOrManyVisitor<T>(&'static str, PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for OneOrManyVisitor<T> {
+    type Value = OneOrMany<T>;
+
+    fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.0)
+    }
+
+    fn visit_str<E: Error>(self, one: &str) -> Result<OneOrMany<T>, E> {
+        Ok(OneOrMany::One(one.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<OneOrMany<T>, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list)).map(OneOrMany::Many)
+    }
 }
 
 struct NumberOrText<E, P>(Text<E, P>);

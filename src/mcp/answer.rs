@@ -2,7 +2,7 @@
 
 use crate::client::ClientError;
 use crate::model::{text, with_causes};
-use crate::ops::{ErrorKind, OpsError};
+use crate::ops::OpsError;
 use crate::wire::RefusalKind;
 
 use super::arguments::BadArguments;
@@ -111,8 +111,10 @@ fn hint(error: &OpsError) -> Option<String> {
         return Some("run_task with env runs its command again with these".to_owned());
     }
     match error.kind() {
-        ErrorKind::Impossible => Some(WITHOUT_CURSOR.to_owned()),
-        ErrorKind::Failed | ErrorKind::Usage | ErrorKind::Missing => error.hint(),
+        RefusalKind::Impossible => Some(WITHOUT_CURSOR.to_owned()),
+        RefusalKind::Failed | RefusalKind::Usage | RefusalKind::Missing | RefusalKind::Version => {
+            error.hint()
+        }
     }
 }
 

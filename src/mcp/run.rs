@@ -109,7 +109,9 @@ pub(super) async fn start(
     } = started;
     let wait = match (wait, daemon) {
         (LaunchWait::No, _) => None,
-        (LaunchWait::End | LaunchWait::Text, None) => return Err(OpsError::NoDaemonToWait.into()),
+        (LaunchWait::End | LaunchWait::Text, None) => {
+            return Err(OpsError::no_daemon_to_wait().into());
+        }
         (LaunchWait::End | LaunchWait::Text, Some(daemon)) => {
             let owner = call.caller.owner.clone();
             let request = WaitRequest {

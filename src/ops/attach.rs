@@ -65,7 +65,14 @@ pub(crate) async fn attachment(
                 command.args(["-c", &viewer.name]);
             }
         }
-        Some(around) => return Err(OpsError::OtherServer(around.socket.clone())),
+        Some(around) => {
+            let other = around.socket.display();
+            let hint = "`env -u TMUX tmux-task attach` attaches inside it";
+            return Err(OpsError::failed(
+                format!("this terminal is a pane of another tmux server, {other}"),
+                hint.to_owned(),
+            ));
+        }
     }
     command.args(["-t", &target]);
     Ok(Attachment {

@@ -50,7 +50,10 @@ pub(crate) async fn stop_daemon(session: &Session, cleanup: bool) -> Result<(), 
         return if has_left(&session.paths.lock(), asked).await {
             Ok(())
         } else {
-            Err(OpsError::StillStopping(session.paths.log()))
+            Err(OpsError::failed(
+                "the daemon is still stopping",
+                format!("its log is {}", session.paths.log().display()),
+            ))
         };
     }
     let look = session.look().await?;

@@ -130,5 +130,6 @@ pub(super) fn not_ended(tasks: &[Arc<Task>], failed: &BTreeMap<WindowId, String>
             Some(format!("{} ({}): {why}", task.window, task.name))
         })
         .collect();
-    OpsError::NotEnded(all.join("; "))
+    let hint = "what is another user's, that user has to end";
+    OpsError::failed(format!("could not end {}", all.join("; ")), hint.to_owned())
 }

@@ -1,5 +1,10 @@
 //! Errors of use cases.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "it only words errors: one without words of its own is a failure without a hint"
+)]
+
 use std::io;
 use std::path::PathBuf;
 
@@ -13,19 +18,6 @@ use crate::paths::PathsError;
 use crate::tmux::{LaunchError, TmuxError};
 use crate::wire::RefusalKind;
 
-/// The kind of failure, as exit codes distinguish it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ErrorKind {
-    /// It was attempted and failed.
-    Failed,
-    /// The request is invalid.
-    Usage,
-    /// No such session, task or daemon.
-    Missing,
-    /// It is no longer available.
-    Impossible,
-}
-
 /// How a daemon gets the present configuration.
 pub(crate) const APPLY_CONFIG: &str = "`tmux-task daemon stop`, and the next command starts a daemon with \
                                        these settings; the tasks go on";
@@ -34,7 +26,10 @@ pub(crate) const APPLY_CONFIG: &str = "`tmux-task daemon stop`, and the next com
 pub(crate) const STOP_OLDER_DAEMON: &str = "`tmux-task daemon stop` stops it, and the tasks go on; \
                                             the next command starts one of this version";
 
-/// Why a use case failed.
+pub(super) const START_DAEMON: &str = "start one with `tmux-task daemon --detach`";
+
+/// Why a use case failed. What callers act on is a variant; what they only show is
+/// [`OpsError::Other`].
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpsError {
     /// The request is invalid.
@@ -43,18 +38,12 @@ pub(crate) enum OpsError {
     /// The session does not exist.
     #[error("no session `{0}`")]
     NoSession(String),
-    /// No session has the given name any more; the one that was started by it is called differently.
-    #[error("no session `{given}`: the one that had this name is called `{name}` now")]
-    Renamed { given: String, name: String },
     /// The session has no feed: it never had a daemon.
     #[error("no feed of session `{0}`")]
     NoFeed(String),
     /// The feed cannot be read.
     #[error(transparent)]
     Feed(#[from] FeedError),
-    /// The terminal is a pane of another tmux server.
-    #[error("this terminal is a pane of another tmux server, {}", .0.display())]
-    OtherServer(PathBuf),
     /// The feed has no consumer of this name.
     #[error("no consumer `{0}`")]
     NoConsumer(String),
@@ -66,58 +55,15 @@ pub(crate) enum OpsError {
         #[source]
         source: io::Error,
     },
-    /// A daemon that was asked to stop has not left in time. Its log is this file.
-    #[error("the daemon is still stopping")]
-    StillStopping(PathBuf),
-    /// One daemon after the other has ended before it answered a request.
-    #[error("{times} daemons in a row ended before they answered")]
-    DaemonsEnd { times: usize, log: PathBuf },
     /// No daemon runs, and starting one is forbidden.
     #[error("no daemon runs for session `{0}`")]
     NoDaemon(String),
-    /// No daemon runs that could wait for a launch; nothing was started.
-    #[error("no daemon runs to wait with")]
-    NoDaemonToWait,
-    /// No daemon runs that could run a task again by itself; nothing was started.
-    #[error("no daemon runs that could restart the task")]
-    NoDaemonToRestart,
-    /// A launch that is to be run again by itself; nothing was started.
-    #[error("the daemon is version {0}, which cannot restart tasks")]
-    OldDaemonToRestart(String),
-    /// Some of what was to be ended still runs.
-    #[error("could not end {0}")]
-    NotEnded(String),
     /// No task has this name.
     #[error(transparent)]
     Name(#[from] NameError),
     /// A task's output cannot be read.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// The directory that the command was started in does not exist or cannot be read.
-    #[error("{}", no_directory(.error))]
-    NoDirectory {
-        /// Why.
-        error: io::Error,
-        /// The option that selects another directory, if there is one.
-        hint: Option<&'static str>,
-    },
-    /// A directory for a task to run in.
-    #[error("cannot run in {}", .dir.display())]
-    Directory {
-        /// The directory.
-        dir: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// A file of the runtime folder.
-    #[error("cannot write to {}", .folder.display())]
-    Runtime {
-        folder: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
     /// The run's output was not stored.
     #[error("no output of run {run} of task `{name}` was kept")]
     NotKept {
@@ -126,9 +72,6 @@ pub(crate) enum OpsError {
         /// The task's window.
         name: String,
     },
-    /// No run of the task is stored.
-    #[error("no ended run of task `{0}` is stored")]
-    NoRuns(String),
     /// The stored runs cannot be read.
     #[error(transparent)]
     Archive(io::Error),
@@ -138,14 +81,6 @@ pub(crate) enum OpsError {
     /// A rule of the configuration cannot be used.
     #[error(transparent)]
     Rule(#[from] regex::Error),
-    /// A file has no task of this name.
-    #[error("no task `{name}` in {}", .path.display())]
-    NoFileTask {
-        name: String,
-        path: PathBuf,
-        /// The names of those that it has.
-        known: String,
-    },
     /// The task's command is not known exactly.
     #[error("the command of task `{0}` is not recorded")]
     NotRecorded(String),
@@ -160,9 +95,6 @@ pub(crate) enum OpsError {
     Typing(#[from] TypingError),
     #[error(transparent)]
     Tmux(#[from] TmuxError),
-    /// The daemon ended while this task was waited for.
-    #[error("the daemon ended during the wait")]
-    LeftWait(String),
     /// The daemon refused or failed.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -175,6 +107,13 @@ pub(crate) enum OpsError {
     /// This program's path is not known, so that no daemon can be started.
     #[error(transparent)]
     Program(io::Error),
+    /// A failure that callers only show.
+    #[error("{why}")]
+    Other {
+        kind: RefusalKind,
+        why: String,
+        hint: Option<String>,
+    },
 }
 
 impl OpsError {
@@ -183,95 +122,73 @@ impl OpsError {
         matches!(self, Self::Client(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::Version)
     }
 
-    /// Returns the kind of failure.
-    pub(crate) fn kind(&self) -> ErrorKind {
+    /// It was attempted and failed.
+    pub(super) fn failed(why: impl Into<String>, hint: impl Into<Option<String>>) -> Self {
+        Self::Other {
+            kind: RefusalKind::Failed,
+            why: why.into(),
+            hint: hint.into(),
+        }
+    }
+
+    /// No such session, task or daemon.
+    pub(super) fn missing(why: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Other {
+            kind: RefusalKind::Missing,
+            why: why.into(),
+            hint: Some(hint.into()),
+        }
+    }
+
+    /// No daemon runs that could wait for a launch; nothing was started.
+    pub(crate) fn no_daemon_to_wait() -> Self {
+        Self::missing("no daemon runs to wait with", START_DAEMON)
+    }
+
+    /// The directory that the command was started in does not exist or cannot be read. `hint` is the
+    /// option that selects another directory, if there is one.
+    pub(super) fn no_directory(error: &io::Error, hint: Option<&str>) -> Self {
+        let why = if error.kind() == io::ErrorKind::NotFound {
+            "the directory that this was started in was deleted".to_owned()
+        } else {
+            format!("the working directory cannot be determined: {error}")
+        };
+        Self::failed(why, hint.map(str::to_owned))
+    }
+
+    /// Returns the kind of failure, as exit codes distinguish it.
+    pub(crate) fn kind(&self) -> RefusalKind {
         match self {
-            Self::Usage(_) => ErrorKind::Usage,
+            Self::Other { kind, .. } => *kind,
+            Self::Usage(_) => RefusalKind::Usage,
             Self::NoSession(_)
-            | Self::Renamed { .. }
             | Self::NoFeed(_)
             | Self::NoConsumer(_)
             | Self::NoDaemon(_)
-            | Self::NoDaemonToWait
-            | Self::NoDaemonToRestart
             | Self::NotKept { .. }
-            | Self::NoRuns(_)
-            | Self::NoFileTask { .. }
             | Self::Name(NameError::Missing { .. })
-            | Self::Client(ClientError::NoDaemon) => ErrorKind::Missing,
-            Self::Output(error) => kind_of(error.kind()),
-            Self::Launch(error) if error.is_usage() => ErrorKind::Usage,
+            | Self::Client(ClientError::NoDaemon) => RefusalKind::Missing,
+            Self::Output(error) => error.kind(),
+            Self::Launch(error) if error.is_usage() => RefusalKind::Usage,
             Self::Tmux(error) | Self::Typing(TypingError::Tmux(error)) if error.is_missing() => {
-                ErrorKind::Missing
+                RefusalKind::Missing
             }
-            Self::Client(ClientError::Refused(refusal)) => kind_of(refusal.kind),
-            Self::Name(
-                NameError::Ambiguous { .. }
-                | NameError::Shell { .. }
-                | NameError::NamedByTmux { .. }
-                | NameError::Linked { .. },
-            )
-            | Self::StillStopping(_)
-            | Self::NotEnded(_)
-            | Self::DaemonsEnd { .. }
-            | Self::Feed(_)
-            | Self::Folder { .. }
-            | Self::OtherServer(_)
-            | Self::NoDirectory { .. }
-            | Self::Directory { .. }
-            | Self::Runtime { .. }
-            | Self::Archive(_)
-            | Self::Config(_)
-            | Self::Rule(_)
-            | Self::NotRecorded(_)
-            | Self::EnvNotRecorded(_)
-            | Self::OldDaemonToRestart(_)
-            | Self::LeftWait(_)
-            | Self::Launch(_)
-            | Self::Typing(_)
-            | Self::Tmux(_)
-            | Self::Client(
-                ClientError::NotOurs { .. }
-                | ClientError::Io { .. }
-                | ClientError::Left
-                | ClientError::LeftWait
-                | ClientError::Answer { .. }
-                | ClientError::Unexpected,
-            )
-            | Self::Start(_)
-            | Self::Paths(_)
-            | Self::Program(_) => ErrorKind::Failed,
+            Self::Client(ClientError::Refused(refusal)) => refusal.kind,
+            _ => RefusalKind::Failed,
         }
     }
 
     /// Returns what the user can do about it.
     pub(crate) fn hint(&self) -> Option<String> {
         let hint = match self {
+            Self::Other { hint, .. } => return hint.clone(),
             Self::NoSession(_) => {
                 "`tmux-task run NAME -- COMMAND` starts a task and with it the session"
             }
-            Self::Renamed { name, .. } => return Some(how_to_end(name)),
             Self::NoFeed(_) => "a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`",
             Self::NoConsumer(_) => "`tmux-task consumer ls` shows which there are",
-            Self::OldDaemonToRestart(_) => STOP_OLDER_DAEMON,
-            Self::NoDaemon(_) | Self::NoDaemonToWait | Self::NoDaemonToRestart => {
-                "start one with `tmux-task daemon --detach`"
-            }
-            Self::OtherServer(_) => "`env -u TMUX tmux-task attach` attaches inside it",
-            Self::NoDirectory { hint, .. } => (*hint)?,
+            Self::NoDaemon(_) => START_DAEMON,
             Self::Name(error) => return Some(error.hint().into_owned()),
-            Self::NotEnded(_) => "what is another user's, that user has to end",
-            Self::DaemonsEnd { log, .. } => {
-                return Some(format!(
-                    "the request may make them crash: the end of {} says more",
-                    log.display()
-                ));
-            }
-            Self::StillStopping(log) => return Some(format!("its log is {}", log.display())),
-            Self::NoRuns(_) => {
-                "a run is stored when it has ended; `tmux-task ls` shows the present ones"
-            }
-            Self::NoFileTask { known, .. } => return Some(format!("it has {known}")),
             Self::NotKept { name, .. } => {
                 return Some(format!(
                     "`tmux-task logs {name} --runs` lists the runs that are stored"
@@ -295,50 +212,22 @@ impl OpsError {
                 "earlier runs are read from a folder of your own only: put one there"
             }
             Self::Launch(error) => error.hint()?,
-            Self::Typing(TypingError::Tmux(error)) | Self::Tmux(error) => tmux_hint(error)?,
+            Self::Typing(TypingError::Tmux(error))
+            | Self::Output(OutputError::Tmux(error))
+            | Self::Tmux(error) => tmux_hint(error)?,
             Self::Typing(error) => return error.hint(),
+            Self::Output(error) => error.hint()?,
             Self::Client(ClientError::Refused(refusal)) if refusal.hint.is_some() => {
                 return refusal.hint.clone();
             }
             Self::Client(error) if is_other_version(error) => STOP_OLDER_DAEMON,
-            Self::LeftWait(name) => {
-                return Some(format!(
-                    "the task goes on; `tmux-task wait {name}` waits with another daemon"
-                ));
-            }
-            Self::Output(OutputError::Tmux(error)) => tmux_hint(error)?,
-            Self::Output(error) => error.hint()?,
             Self::Start(_) => {
                 "`tmux-task daemon` in the foreground shows what keeps it from starting"
             }
-            Self::Usage(_)
-            | Self::Feed(_)
-            | Self::Folder { .. }
-            | Self::Directory { .. }
-            | Self::Runtime { .. }
-            | Self::Archive(_)
-            | Self::Config(_)
-            | Self::Rule(_)
-            | Self::Client(_)
-            | Self::Paths(_)
-            | Self::Program(_) => return None,
+            _ => return None,
         };
         Some(hint.to_owned())
     }
-}
-
-fn kind_of(kind: RefusalKind) -> ErrorKind {
-    match kind {
-        RefusalKind::Failed | RefusalKind::Version => ErrorKind::Failed,
-        RefusalKind::Usage => ErrorKind::Usage,
-        RefusalKind::Missing => ErrorKind::Missing,
-        RefusalKind::Impossible => ErrorKind::Impossible,
-    }
-}
-
-/// Returns how to end a session by its present name.
-fn how_to_end(name: &str) -> String {
-    format!("`tmux-task -s '{name}' kill-all` ends it")
 }
 
 /// Whether the daemon's version differs, or seems to differ, from this command's.
@@ -346,11 +235,7 @@ fn is_other_version(error: &ClientError) -> bool {
     match error {
         ClientError::Refused(refusal) => refusal.kind == RefusalKind::Version,
         ClientError::Answer { .. } | ClientError::Unexpected => true,
-        ClientError::NoDaemon
-        | ClientError::NotOurs { .. }
-        | ClientError::Io { .. }
-        | ClientError::Left
-        | ClientError::LeftWait => false,
+        _ => false,
     }
 }
 
@@ -364,22 +249,6 @@ fn tmux_hint(error: &TmuxError) -> Option<&'static str> {
         TmuxError::NoServer { .. } => Some("`tmux-task run NAME -- COMMAND` starts one"),
         TmuxError::NotASocket { .. } => Some("-S takes the path of a tmux server's socket"),
         TmuxError::NoFolder { .. } => Some("make it, or name another path with -S"),
-        TmuxError::NoSuchSession { .. }
-        | TmuxError::Unreachable { .. }
-        | TmuxError::OtherDaemon { .. }
-        | TmuxError::Rejected { .. }
-        | TmuxError::Confused { .. }
-        | TmuxError::Lost { .. }
-        | TmuxError::Closed
-        | TmuxError::TimedOut
-        | TmuxError::Io(_) => None,
-    }
-}
-
-fn no_directory(error: &io::Error) -> String {
-    if error.kind() == io::ErrorKind::NotFound {
-        "the directory that this was started in was deleted".to_owned()
-    } else {
-        format!("the working directory cannot be determined: {error}")
+        _ => None,
     }
 }

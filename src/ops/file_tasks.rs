@@ -48,11 +48,10 @@ pub(super) fn select(
         let task = all.iter().find(|task| word == Path::new(&task.name));
         let Some(task) = task else {
             let known: Vec<&str> = all.iter().map(|task| task.name.as_str()).collect();
-            return Err(OpsError::NoFileTask {
-                name: word.display().to_string(),
-                path,
-                known: known.join(", "),
-            });
+            return Err(OpsError::missing(
+                format!("no task `{}` in {}", word.display(), path.display()),
+                format!("it has {}", known.join(", ")),
+            ));
         };
         names.insert(task.name.clone());
     }
@@ -128,5 +127,5 @@ fn locate(session: &Session, file: Option<PathBuf>) -> Result<PathBuf, OpsError>
         let folder = session.project.as_deref().unwrap_or(Path::new(""));
         folder.join(TASK_FILE)
     });
-    std::path::absolute(file).map_err(|error| OpsError::NoDirectory { error, hint: None })
+    std::path::absolute(file).map_err(|error| OpsError::no_directory(&error, None))
 }

@@ -41,7 +41,10 @@ pub(crate) async fn stored_runs(
         .iter()
         .find(|name| !runs.iter().any(|run| is_of(run, name)));
     match missing {
-        Some(name) => Err(OpsError::NoRuns(name.clone())),
+        Some(name) => Err(OpsError::missing(
+            format!("no ended run of task `{name}` is stored"),
+            "a run is stored when it has ended; `tmux-task ls` shows the present ones",
+        )),
         None => Ok(runs),
     }
 }

@@ -124,8 +124,13 @@ pub(crate) async fn kill_all(
         None => {
             session.resolve_name().await?;
             if session.name != given {
-                let name = session.name.clone();
-                return Err(OpsError::Renamed { given, name });
+                let name = &session.name;
+                return Err(OpsError::missing(
+                    format!(
+                        "no session `{given}`: the one that had this name is called `{name}` now"
+                    ),
+                    format!("`tmux-task -s '{name}' kill-all` ends it"),
+                ));
             }
             session_to_kill(session).await?
         }

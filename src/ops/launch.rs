@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::ending::{EndWatch, not_ended};
-use super::error::OpsError;
+use super::error::{OpsError, START_DAEMON};
 use super::session::{Repeatable, Session};
 use crate::client::{Client, ClientError};
 use crate::daemon::{launched_run, stored_run_numbers};
@@ -126,8 +126,11 @@ pub(super) fn check_daemon(
 ) -> Result<(), OpsError> {
     match restarts {
         _ if has_daemon => Ok(()),
-        _ if will_wait => Err(OpsError::NoDaemonToWait),
-        Some(_) => Err(OpsError::NoDaemonToRestart),
+        _ if will_wait => Err(OpsError::no_daemon_to_wait()),
+        Some(_) => Err(OpsError::missing(
+            "no daemon runs that could restart the task",
+            START_DAEMON,
+        )),
         None => Ok(()),
     }
 }

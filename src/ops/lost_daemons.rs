@@ -40,10 +40,14 @@ impl LostDaemons {
             return Ok(());
         }
         if matches!(error, OpsError::Client(ClientError::Left)) {
-            return Err(OpsError::DaemonsEnd {
-                times: self.0 + 1,
-                log: log(),
-            });
+            let times = self.0 + 1;
+            return Err(OpsError::failed(
+                format!("{times} daemons in a row ended before they answered"),
+                format!(
+                    "the request may make them crash: the end of {} says more",
+                    log().display()
+                ),
+            ));
         }
         Err(error)
     }

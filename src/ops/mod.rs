@@ -61,11 +61,9 @@ pub(crate) use bring_up::{
 pub(crate) use caller::Caller;
 pub(crate) use consumers::{list_consumers, remove_consumer};
 pub(crate) use daemon::{daemon_status, stop_daemon};
-pub(crate) use doctor::{
-    Behind, Check, EndsWith, Finding, OnPath, Severity, Subject, Survivor, examine,
-};
+pub(crate) use doctor::examine;
 pub(crate) use ending::EndWatch;
-pub(crate) use error::{APPLY_CONFIG, ErrorKind, OpsError, STOP_OLDER_DAEMON};
+pub(crate) use error::{APPLY_CONFIG, OpsError, STOP_OLDER_DAEMON};
 #[cfg(feature = "mcp")]
 pub(crate) use events::{EventQuery, Events, FeedEvent, end_of_events, next_events};
 pub(crate) use everywhere::{Everywhere, list_everywhere};

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::after::{RunFailure, Success, ended_as, wait_for_success};
 use super::caller::Caller;
-use super::error::{ErrorKind, OpsError};
+use super::error::OpsError;
 use super::list::find_listed;
 use super::logs::present_log;
 use super::patient_wait::{PatientWait, WaitNews};
@@ -17,8 +17,8 @@ use crate::client::{Client, ClientError};
 use crate::model::{limit_words, with_causes};
 use crate::tmux::Gate;
 use crate::wire::{
-    ConditionFields, LaunchedRun, LogRequest, OutcomeName, TaskFields, TaskLog, WaitRequest,
-    WaitResult,
+    ConditionFields, LaunchedRun, LogRequest, OutcomeName, RefusalKind, TaskFields, TaskLog,
+    WaitRequest, WaitResult,
 };
 
 /// Why a task of a file is not ready.
@@ -123,7 +123,7 @@ pub(crate) async fn wait_until_ready(
 }
 
 fn has_disappeared(error: &OpsError) -> bool {
-    error.kind() == ErrorKind::Missing && !matches!(error, OpsError::NoDaemon(_))
+    error.kind() == RefusalKind::Missing && !matches!(error, OpsError::NoDaemon(_))
 }
 
 /// Waits until the task has printed this text in its present run, or has failed and no restart follows;

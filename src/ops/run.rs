@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::codex_follower::start_codex_follower;
-use super::error::OpsError;
+use super::error::{OpsError, STOP_OLDER_DAEMON};
 use super::launch::{LaunchedTask, check_daemon, launch, launch_at_once};
 use super::lookup;
 use super::session::Session;
@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::clock;
 use crate::config::{self, StopConfig};
 use crate::model::environment::{WithheldVariables, is_shell_name};
-use crate::model::{Replaces, RestartPolicy, StopPlan, StopSettings};
+use crate::model::{Replaces, RestartPolicy, StopPlan, StopSettings, with_causes};
 use crate::paths::Paths;
 use crate::tmux::{self, CommandWords, Gate, Launch, LaunchRestarts, TaskEnvironment};
 use crate::wire::LaunchedRun;
@@ -193,7 +193,11 @@ async fn launch_step_by_step(
         ..restarts
     });
     if let (Some(_), Some(older)) = (&restarts, &older_daemon) {
-        return Err(OpsError::OldDaemonToRestart(older.version.clone()));
+        let version = &older.version;
+        return Err(OpsError::failed(
+            format!("the daemon is version {version}, which cannot restart tasks"),
+            STOP_OLDER_DAEMON.to_owned(),
+        ));
     }
     let order = Launch {
         session: session.name.clone(),
@@ -214,9 +218,9 @@ async fn start_daemon(session: &Session) -> Result<Option<Client>, OpsError> {
 
 fn close_gate(session: &Session) -> Result<Gate, OpsError> {
     let folder = &session.paths.runtime;
-    Gate::close(folder).map_err(|source| OpsError::Runtime {
-        folder: folder.clone(),
-        source,
+    Gate::close(folder).map_err(|error| {
+        let (folder, why) = (folder.display(), with_causes(&error));
+        OpsError::failed(format!("cannot write to {folder}: {why}"), None)
     })
 }
 
@@ -260,12 +264,11 @@ fn environment(is_clean: bool, given: Vec<(String, String)>) -> Result<TaskEnvir
 
 fn directory(given: Option<PathBuf>) -> Result<PathBuf, OpsError> {
     match given {
-        None => env::current_dir().map_err(|error| OpsError::NoDirectory {
-            error,
-            hint: Some("--cwd names another"),
+        None => env::current_dir()
+            .map_err(|error| OpsError::no_directory(&error, Some("--cwd names another"))),
+        Some(dir) => dir.canonicalize().map_err(|error| {
+            let (dir, why) = (dir.display(), with_causes(&error));
+            OpsError::failed(format!("cannot run in {dir}: {why}"), None)
         }),
-        Some(dir) => dir
-            .canonicalize()
-            .map_err(|source| OpsError::Directory { dir, source }),
     }
 }

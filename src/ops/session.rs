@@ -92,13 +92,13 @@ impl Session {
         let socket = choice.server.socket_path.as_deref();
         let name = match (given, &project, dir) {
             (_, _, Err(error)) if socket.is_some_and(Path::is_relative) => {
-                return Err(OpsError::NoDirectory { error, hint: None });
+                return Err(OpsError::no_directory(&error, None));
             }
             (Some(name), _, _) => name,
             (None, Some(project), _) => session_name::of_project(project),
             (None, None, Err(error)) => {
                 let hint = Some("--session names a session");
-                return Err(OpsError::NoDirectory { error, hint });
+                return Err(OpsError::no_directory(&error, hint));
             }
             (None, None, Ok(_)) => {
                 return Err(OpsError::Usage("no session is named".to_owned()));

@@ -67,7 +67,11 @@ pub(crate) async fn wait_for_task(
     });
     let answer = session.ask_first(&named, Repeatable::Yes).await;
     if let Err(OpsError::Client(ClientError::LeftWait)) = answer {
-        return Err(OpsError::LeftWait(request.task));
+        let name = request.task;
+        return Err(OpsError::failed(
+            "the daemon ended during the wait",
+            format!("the task goes on; `tmux-task wait {name}` waits with another daemon"),
+        ));
     }
     match answer? {
         Some(Response::Waited(result)) => return Ok(result),

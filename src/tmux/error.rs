@@ -87,22 +87,7 @@ impl TmuxError {
     /// Whether the error only means that the session or its whole server is missing.
     #[must_use]
     pub(crate) fn is_missing(&self) -> bool {
-        match self {
-            Self::NoServer { .. } | Self::NoSuchSession { .. } => true,
-            Self::ProgramMissing { .. }
-            | Self::Unreachable { .. }
-            | Self::NotASocket { .. }
-            | Self::NoFolder { .. }
-            | Self::NotTmux { .. }
-            | Self::TooOld { .. }
-            | Self::OtherDaemon { .. }
-            | Self::Rejected { .. }
-            | Self::Confused { .. }
-            | Self::Lost { .. }
-            | Self::Closed
-            | Self::TimedOut
-            | Self::Io(_) => false,
-        }
+        matches!(self, Self::NoServer { .. } | Self::NoSuchSession { .. })
     }
 
     /// Returns the error for an answer that does not fit the question.

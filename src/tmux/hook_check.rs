@@ -7,30 +7,43 @@ use super::rows::IS_BARE;
 use crate::model::{SessionId, WindowId};
 use crate::protocol::{Command, Frame};
 
-/// What keeps events of a session from being reported at once.
+/// What keeps events of a session from being reported at once, and what the user can do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum HookFault {
+pub(crate) struct HookFault {
+    pub(crate) message: String,
+    pub(crate) hint: String,
+}
+
+impl HookFault {
     /// A hook of ours is not set on the server: it was removed, or replaced by `set-hook` without an
     /// index.
-    Missing {
-        /// tmux's name of the hook, without the index.
-        hook: &'static str,
-    },
-    /// A hook of the same name is set on the session or on one of its windows, where it hides ours.
-    Hidden {
-        /// tmux's name of the hook.
-        hook: &'static str,
-        /// The window; `None` for the session.
-        window: Option<WindowId>,
-    },
-    /// tmux does not report the bells of this window.
-    BellsOff {
-        /// The window; `None` for the whole session.
-        window: Option<WindowId>,
-    },
-    /// The dead pane of this window will not be kept, so that the end of a run is found later and
-    /// without its output.
-    DeadPaneNotKept { window: WindowId },
+    fn missing(hook: &str) -> Self {
+        Self {
+            message: format!("the hook `{hook}` of tmux-task is gone: events come late"),
+            hint: format!(
+                "`set-hook -g {hook}` without an index removes it: give yours an index, such as \
+                 `{hook}[0]`; then `tmux-task daemon stop`, and the next command starts one that \
+                 sets it again"
+            ),
+        }
+    }
+
+    /// A hook of the same name is set on a window, or on the session, where it hides ours.
+    fn hidden(hook: &str, window: Option<WindowId>) -> Self {
+        let (place, scope) = match window {
+            Some(window) => (format!("window {window}"), format!("-w -t {window}")),
+            None => ("the session".to_owned(), "-t SESSION".to_owned()),
+        };
+        Self {
+            message: format!(
+                "a hook `{hook}` on {place} hides that of tmux-task: events come late"
+            ),
+            hint: format!(
+                "set it for all with `set-hook -g`, and remove it here: `tmux set-hook -u {scope} \
+                 {hook}`"
+            ),
+        }
+    }
 }
 
 /// How many windows are asked for hooks of their own. A line of tmux's holds no more.
@@ -62,14 +75,15 @@ pub(crate) async fn check_hooks(
     let mut faults = Vec::new();
     for (index, hook) in [BELL_HOOK, DEATH_HOOK, LINK_HOOK].into_iter().enumerate() {
         if text(index).trim().is_empty() {
-            faults.push(HookFault::Missing {
-                hook: name_of(hook),
-            });
+            faults.push(HookFault::missing(name_of(hook)));
         }
     }
     faults.extend(hidden(&text(3), &[BELL_HOOK, LINK_HOOK], None));
     if !["any", "current", "other"].contains(&text(4).trim()) {
-        faults.push(HookFault::BellsOff { window: None });
+        faults.push(HookFault {
+            message: "bells of the session are off".to_owned(),
+            hint: "`tmux set-option -t SESSION bell-action any`".to_owned(),
+        });
     }
     let windows = text(5);
     let windows: Vec<WindowOptions> = windows.lines().filter_map(WindowOptions::read).collect();
@@ -127,15 +141,24 @@ impl WindowOptions {
 
     /// The options of a shell belong to its user.
     fn faults(&self) -> Vec<HookFault> {
-        if self.is_shell {
-            return Vec::new();
-        }
         let window = self.id;
-        let bells = (!self.rings).then_some(HookFault::BellsOff {
-            window: Some(window),
-        });
-        let kept = (!self.keeps_dead_pane).then_some(HookFault::DeadPaneNotKept { window });
-        bells.into_iter().chain(kept).collect()
+        let mut faults = Vec::new();
+        if !self.is_shell && !self.rings {
+            faults.push(HookFault {
+                message: format!("bells of window {window} are off"),
+                hint: format!("`tmux set-option -w -t {window} monitor-bell on`"),
+            });
+        }
+        // The end of a run is found later, and without its output.
+        if !self.is_shell && !self.keeps_dead_pane {
+            faults.push(HookFault {
+                message: format!(
+                    "window {window} closes when its run ends, and its last output with it"
+                ),
+                hint: format!("`tmux set-option -w -t {window} remain-on-exit on`"),
+            });
+        }
+        faults
     }
 }
 
@@ -154,7 +177,7 @@ fn hidden(shown: &str, ours: &[&'static str], window: Option<WindowId>) -> Vec<H
                 rest.is_some_and(|rest| rest.starts_with('['))
             })
         })
-        .map(|hook| HookFault::Hidden { hook, window })
+        .map(|hook| HookFault::hidden(hook, window))
         .collect()
 }
 
@@ -170,8 +193,7 @@ mod tests {
     #[test]
     fn a_hook_of_the_session_hides_ours_of_the_same_name() {
         let shown = "alert-bell[0] display-message x\nafter-new-window[0] run-shell y\n";
-        let hook = "alert-bell";
-        let expected = [HookFault::Hidden { hook, window: None }];
+        let expected = [HookFault::hidden("alert-bell", None)];
         assert_eq!(hidden(shown, &[BELL_HOOK, LINK_HOOK], None), expected);
         // Older versions list the names of hooks that are not set.
         assert_eq!(hidden("alert-bell\n", &[BELL_HOOK], None), []);
@@ -180,16 +202,17 @@ mod tests {
 
     #[test]
     fn options_of_shells_are_their_users() {
-        let faults = |line: &str| WindowOptions::read(line).unwrap().faults();
-        let window = WindowId(3);
-        assert_eq!(faults("@3 1 on 0"), []);
-        assert_eq!(faults("@3 on failed 0"), []);
-        assert_eq!(faults("@3 0 off 1"), []);
+        let faults = |line: &str| {
+            let faults = WindowOptions::read(line).unwrap().faults();
+            let messages = faults.into_iter().map(|fault| fault.message);
+            messages.collect::<Vec<_>>()
+        };
+        assert!(faults("@3 1 on 0").is_empty());
+        assert!(faults("@3 on failed 0").is_empty());
+        assert!(faults("@3 0 off 1").is_empty());
         let both = [
-            HookFault::BellsOff {
-                window: Some(window),
-            },
-            HookFault::DeadPaneNotKept { window },
+            "bells of window @3 are off",
+            "window @3 closes when its run ends, and its last output with it",
         ];
         assert_eq!(faults("@3 0 off 0"), both);
         assert_eq!(WindowOptions::read("odd"), None);

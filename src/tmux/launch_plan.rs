@@ -142,6 +142,10 @@ impl LaunchError {
 
     /// Returns what the user can do about it.
     #[must_use]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "it only words errors: the others have no hint"
+    )]
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Running { .. } => Some("without --if-absent, the live run is replaced"),
@@ -154,15 +158,7 @@ impl LaunchError {
             }
             Self::Ambiguous { .. } => Some("rename or close one of them"),
             Self::ServerEnds(_) => Some("`tmux set-option -s exit-unattached off` lets it run"),
-            Self::Name(_)
-            | Self::Session(_)
-            | Self::Token
-            | Self::Directory(_)
-            | Self::DirectoryName(_)
-            | Self::Environment { .. }
-            | Self::Disturbed(_)
-            | Self::Contended
-            | Self::Tmux(_) => None,
+            _ => None,
         }
     }
 }

@@ -61,7 +61,7 @@ pub(crate) use commands::{
 pub(crate) use control_client::Output;
 pub(crate) use error::TmuxError;
 pub(crate) use gate::Gate;
-pub(crate) use hook_check::{HookFault, check_hooks, server_version};
+pub(crate) use hook_check::{check_hooks, server_version};
 pub(crate) use hook_wakeups::{HookWakeups, ReportedWindow, ReportedWindows};
 pub(crate) use hooks::{forget_deaths, install, prepare_windows, uninstall, write_runs};
 pub(crate) use idle::{Unless, end_idle_session, prune_windows};

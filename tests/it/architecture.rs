@@ -91,11 +91,10 @@ const ENGINE_SEEN_BY: [&str; 4] = [
 
 /// What commands use of the edges themselves, beside the use cases: what is a key, which server is meant, who does
 /// not answer, the gate that a wait opens, and the environment that a task's shell asks for.
-const ASKED_BY_CLI: [(&str, &str); 8] = [
+const ASKED_BY_CLI: [(&str, &str); 7] = [
     ("src/cli/args/mod.rs", "tmux"),
     ("src/cli/args/values.rs", "tmux"),
     ("src/cli/context.rs", "tmux"),
-    ("src/cli/doctor.rs", "tmux"),
     ("src/cli/liveness.rs", "tmux"),
     ("src/cli/liveness.rs", "process"),
     ("src/cli/until.rs", "tmux"),

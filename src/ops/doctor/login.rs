@@ -3,12 +3,17 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::time_limit::within;
-use super::{EndsWith, Finding, Survivor};
+use tokio::time::timeout;
+
+use super::check::{ok, warn};
 use crate::process;
+use crate::wire::DoctorCheck;
 
 /// It exists where systemd is the first process.
 const SYSTEMD: &str = "/run/systemd/system";
+
+/// The documentation of what survives a login.
+const SERVICE: &str = "docs/service.md says how to run tmux-task as a service";
 
 /// How long `loginctl` may take.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -34,49 +39,50 @@ struct Policy {
 }
 
 /// Checks the given processes, or what would be started from here.
-pub(super) async fn examine(server: Option<u32>, daemon: Option<u32>) -> Vec<Finding> {
-    let mut survivors = vec![
-        (Survivor::Server, server),
-        (Survivor::Daemon, daemon),
-        (Survivor::Next, Some(std::process::id())),
+pub(super) async fn examine(server: Option<u32>, daemon: Option<u32>) -> Vec<DoctorCheck> {
+    let mut processes = vec![
+        ("the tmux server, with all tasks,", server),
+        ("the daemon", daemon),
+        ("what is started here", Some(std::process::id())),
     ];
-    survivors.retain(|(_, pid)| pid.is_some());
-    if survivors.len() > 1 {
-        survivors.pop();
+    processes.retain(|(_, pid)| pid.is_some());
+    if processes.len() > 1 {
+        processes.pop();
     }
-    let groups: Vec<(Survivor, Group)> = survivors
+    let groups: Vec<(&str, Group)> = processes
         .into_iter()
-        .filter_map(|(survivor, pid)| Some((survivor, group_of(&process::control_group_of(pid?)?))))
+        .filter_map(|(who, pid)| Some((who, group_of(&process::control_group_of(pid?)?))))
         .collect();
     let concerns_logins = groups.iter().any(|(_, group)| *group != Group::System);
-    if !concerns_logins || !Path::new(SYSTEMD).exists() {
-        return vec![Finding::SurvivesLogout];
+    let mut ends = Vec::new();
+    if concerns_logins
+        && Path::new(SYSTEMD).exists()
+        && let Some(policy) = policy().await
+    {
+        ends = judge(&groups, policy);
     }
-    let Some(policy) = policy().await else {
-        return vec![Finding::SurvivesLogout];
-    };
-    judge(&groups, policy)
+    if ends.is_empty() {
+        ends.push(ok("logout", "tasks survive the end of the login"));
+    }
+    ends
 }
 
-fn judge(groups: &[(Survivor, Group)], policy: Policy) -> Vec<Finding> {
-    let findings: Vec<Finding> = groups
-        .iter()
-        .filter_map(|(survivor, group)| {
-            let with = match group {
-                Group::Login => policy.kills_processes.then_some(EndsWith::Login),
-                Group::UserManager => (!policy.lingers).then_some(EndsWith::LastLogin),
-                Group::System => None,
-            };
-            with.map(|with| Finding::EndsWithLogin {
-                survivor: *survivor,
-                with,
-            })
-        })
-        .collect();
-    if findings.is_empty() {
-        return vec![Finding::SurvivesLogout];
-    }
-    findings
+/// Returns which processes end with the login.
+fn judge(groups: &[(&str, Group)], policy: Policy) -> Vec<DoctorCheck> {
+    let judge_one = |(who, group): &(&str, Group)| match group {
+        Group::Login if policy.kills_processes => Some(warn(
+            "logout",
+            format!("{who} ends with this login: systemd ends its processes (KillUserProcesses)"),
+            format!("start tmux in a scope of its own; {SERVICE}"),
+        )),
+        Group::UserManager if !policy.lingers => Some(warn(
+            "logout",
+            format!("{who} ends with your last login"),
+            format!("`loginctl enable-linger` keeps it; {SERVICE}"),
+        )),
+        Group::Login | Group::UserManager | Group::System => None,
+    };
+    groups.iter().filter_map(judge_one).collect()
 }
 
 /// Reads `/user.slice/user-1000.slice/session-3.scope` and
@@ -111,7 +117,7 @@ async fn show(args: &[&str]) -> Option<String> {
         .stdin(std::process::Stdio::null())
         .kill_on_drop(true)
         .output();
-    let output = within(LIMIT, asked).await.ok()?.ok()?;
+    let output = timeout(LIMIT, asked).await.ok()?.ok()?;
     let is_success = output.status.success();
     is_success.then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -135,26 +141,23 @@ mod tests {
 
     #[test]
     fn what_ends_with_the_login_is_reported() {
-        let findings = |group, kills_processes, lingers| {
+        let ends = |group, kills_processes, lingers| {
             let policy = Policy {
                 kills_processes,
                 lingers,
             };
-            judge(&[(Survivor::Server, group)], policy)
+            let found = judge(&[("the daemon", group)], policy);
+            found.first().map(|found| found.message.clone())
         };
-        let ends = |with| {
-            vec![Finding::EndsWithLogin {
-                survivor: Survivor::Server,
-                with,
-            }]
+        let found = |group, kills, lingers, words: &str| {
+            let ends = ends(group, kills, lingers);
+            assert!(ends.is_some_and(|message| message.contains(words)));
         };
-        let survives = vec![Finding::SurvivesLogout];
-        assert_eq!(findings(Group::Login, false, false), survives);
+        assert_eq!(ends(Group::Login, false, false), None);
         // Lingering keeps the user's systemd only.
-        assert_eq!(findings(Group::Login, true, true), ends(EndsWith::Login));
-        assert_eq!(findings(Group::UserManager, true, true), survives);
-        let last = ends(EndsWith::LastLogin);
-        assert_eq!(findings(Group::UserManager, false, false), last);
-        assert_eq!(findings(Group::System, true, false), survives);
+        found(Group::Login, true, true, "the daemon ends with this login");
+        assert_eq!(ends(Group::UserManager, true, true), None);
+        found(Group::UserManager, false, false, "with your last login");
+        assert_eq!(ends(Group::System, true, false), None);
     }
 }

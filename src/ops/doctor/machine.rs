@@ -5,13 +5,15 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, getrlimit};
+use tokio::time::timeout;
 
-use super::time_limit::{LIMIT, on_disk, within};
-use super::{Check, Finding, OnPath, Subject, folders};
+use super::check::{LIMIT, fail, fail_without_hint, ok, on_disk, warn};
+use super::folders;
 use crate::config::{self, ConfigFile};
 use crate::model::with_causes;
 use crate::ops::lookup;
 use crate::paths::{self, Env};
+use crate::wire::DoctorCheck;
 
 /// What Yama allows processes to see of others; missing where the kernel has no Yama.
 const PTRACE_SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
@@ -25,60 +27,66 @@ const FEW_DESCRIPTORS: u64 = 1024;
 /// The program's name, as a shell looks for it.
 const PROGRAM: &str = "tmux-task";
 
-/// The checks, in the order in which they are shown.
-pub(super) struct MachineChecks {
-    /// Before those of tmux.
-    pub(super) before_tmux: Vec<Check>,
-    /// After those of tmux.
-    pub(super) after_tmux: Vec<Check>,
-}
-
 /// Checks this machine and this environment.
-pub(super) async fn examine() -> MachineChecks {
-    let (program, configuration, state, runtime, desktop, ptrace) = tokio::join!(
-        on_disk(examine_program),
-        on_disk(examine_configuration),
-        on_disk(|| folders::examine(paths::state_root(&lookup), || paths::check_state(&lookup))),
-        on_disk(|| folders::examine(paths::runtime_root(&lookup), || {
-            paths::check_runtime(&lookup)
-        })),
+pub(super) async fn examine() -> Vec<DoctorCheck> {
+    let (configuration, state, runtime, desktop, ptrace) = tokio::join!(
+        on_disk("config", examine_configuration),
+        on_disk("state", || {
+            folders::examine("state", paths::state_root(&lookup), || {
+                paths::check_state(&lookup)
+            })
+        }),
+        on_disk("runtime", || {
+            folders::examine("runtime", paths::runtime_root(&lookup), || {
+                paths::check_runtime(&lookup)
+            })
+        }),
         examine_desktop(),
-        on_disk(|| judge_ptrace(std::fs::read_to_string(PTRACE_SCOPE).ok().as_deref())),
+        on_disk("ptrace", || {
+            judge_ptrace(std::fs::read_to_string(PTRACE_SCOPE).ok().as_deref())
+        }),
     );
     let limits = getrlimit(Resource::Nofile);
-    MachineChecks {
-        before_tmux: vec![program.of(Subject::Program)],
-        after_tmux: vec![
-            judge_locale(&lookup).of(Subject::Locale),
-            configuration.of(Subject::Configuration),
-            state.of(Subject::State),
-            runtime.of(Subject::Runtime),
-            desktop.of(Subject::Desktop),
-            ptrace.of(Subject::Ptrace),
-            judge_limits(limits.current, limits.maximum).of(Subject::Descriptors),
-        ],
-    }
+    vec![
+        judge_locale(&lookup),
+        configuration,
+        state,
+        runtime,
+        desktop,
+        ptrace,
+        judge_limits(limits.current, limits.maximum),
+    ]
 }
 
-fn examine_program() -> Finding {
+/// Checks the program that runs, and which one a shell finds.
+pub(super) fn examine_program() -> DoctorCheck {
+    const CHECK: &str = "program";
     let path = match env::current_exe() {
         Ok(path) => path,
-        Err(error) => {
-            return Finding::BadFolder {
-                why: with_causes(&error),
-            };
-        }
+        Err(error) => return fail_without_hint(CHECK, with_causes(&error)),
     };
     let found = lookup("PATH").and_then(|folders| {
         let mut candidates = env::split_paths(&folders).map(|folder| folder.join(PROGRAM));
         candidates.find(|candidate| is_executable(candidate))
     });
-    let on_path = match found {
-        None => OnPath::None,
-        Some(found) if is_same(&found, &path) => OnPath::This,
-        Some(found) => OnPath::Other(found),
-    };
-    Finding::Program { path, on_path }
+    let version = env!("CARGO_PKG_VERSION");
+    let message = format!("tmux-task {version}, {}", path.display());
+    match found {
+        Some(found) if is_same(&found, &path) => ok(CHECK, message),
+        Some(found) => warn(
+            CHECK,
+            message,
+            format!(
+                "a shell finds {} first, and tmux-task-run calls that one; remove it, or change PATH",
+                found.display()
+            ),
+        ),
+        None => warn(
+            CHECK,
+            message,
+            "it is not on PATH: tmux-task-run does its work without it, and starts no daemon",
+        ),
+    }
 }
 
 fn is_executable(path: &Path) -> bool {
@@ -90,77 +98,105 @@ fn is_same(one: &Path, other: &Path) -> bool {
     real(one) == real(other)
 }
 
-fn judge_locale(env: Env<'_>) -> Finding {
+fn judge_locale(env: Env<'_>) -> DoctorCheck {
     let variables = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter();
     let mut set = variables.filter_map(|name| {
         let value = env(name)?.to_string_lossy().into_owned();
         (!value.is_empty()).then_some((name, value))
     });
-    let Some((variable, value)) = set.next() else {
-        return Finding::OtherLocale(None);
-    };
-    let upper = value.to_ascii_uppercase();
-    if upper.contains("UTF-8") || upper.contains("UTF8") {
-        return Finding::Utf8Locale { variable, value };
-    }
-    Finding::OtherLocale(Some((variable, value)))
-}
-
-fn examine_configuration() -> Finding {
-    let file = config::find(&lookup);
-    match config::load(&lookup) {
-        Ok(_) => {
-            let path = file.as_ref().map(ConfigFile::path);
-            let path = path.filter(|path| path.exists());
-            Finding::Configuration(path.map(ToOwned::to_owned))
+    let message = match set.next() {
+        None => "neither LC_ALL, LC_CTYPE nor LANG is set".to_owned(),
+        Some((variable, value)) => {
+            let upper = value.to_ascii_uppercase();
+            if upper.contains("UTF-8") || upper.contains("UTF8") {
+                return ok("locale", format!("{variable}={value}"));
+            }
+            format!("{variable}={value} is not UTF-8")
         }
-        Err(error) => Finding::BadConfiguration {
-            why: with_causes(&error),
-        },
+    };
+    warn(
+        "locale",
+        message,
+        "set LANG to a locale of UTF-8, such as C.UTF-8: tasks inherit it, and many programs print \
+         `?` or `_` without one",
+    )
+}
+
+fn examine_configuration() -> DoctorCheck {
+    let file = config::find(&lookup);
+    if let Err(error) = config::load(&lookup) {
+        return fail(
+            "config",
+            with_causes(&error),
+            "correct the file: no daemon starts with it, and one that runs keeps its settings; \
+             `tmux-task config example` describes the keys",
+        );
+    }
+    let path = file.as_ref().map(ConfigFile::path);
+    match path.filter(|path| path.exists()) {
+        Some(path) => ok("config", path.display().to_string()),
+        None => ok("config", "no file; the defaults apply"),
     }
 }
 
-async fn examine_desktop() -> Finding {
+async fn examine_desktop() -> DoctorCheck {
     // A configuration that cannot be read is another check's finding.
     let load = tokio::task::spawn_blocking(|| config::load(&lookup));
-    if let Ok(Ok(Ok(config))) = within(LIMIT, load).await
+    if let Ok(Ok(Ok(config))) = timeout(LIMIT, load).await
         && config.notices.desktop.is_empty()
     {
-        return Finding::DesktopOff;
+        return ok("desktop", "notices are not shown on the desktop");
     }
-    examine_notifier().await
+    match notifier().await {
+        Ok(service) => ok("desktop", format!("notices are shown by {service}")),
+        Err(why) => warn(
+            "desktop",
+            why,
+            "notices are shown by tmux only, where the configuration says so; events and \
+             follow-ups do not depend on it",
+        ),
+    }
 }
 
 #[cfg(feature = "notice")]
-async fn examine_notifier() -> Finding {
-    match crate::notice::notifier().await {
-        Ok(service) => Finding::Desktop { service },
-        Err(error) => Finding::NoDesktop {
-            why: with_causes(&error),
-        },
-    }
+async fn notifier() -> Result<String, String> {
+    let notifier = crate::notice::notifier().await;
+    notifier.map_err(|error| with_causes(&error))
 }
 
 #[cfg(not(feature = "notice"))]
-async fn examine_notifier() -> Finding {
-    Finding::NoDesktop {
-        why: "this program was built without desktop notices".to_owned(),
-    }
+async fn notifier() -> Result<String, String> {
+    Err("this program was built without desktop notices".to_owned())
 }
 
-fn judge_ptrace(text: Option<&str>) -> Finding {
-    let value = text.and_then(|text| text.trim().parse().ok());
+fn judge_ptrace(text: Option<&str>) -> DoctorCheck {
+    let value: Option<u32> = text.and_then(|text| text.trim().parse().ok());
     let is_root = rustix::process::geteuid().is_root();
     match value {
-        Some(value) if value >= HIDDEN && !is_root => Finding::PtraceHidden(value),
-        value => Finding::Ptrace(value),
+        Some(value) if value >= HIDDEN && !is_root => warn(
+            "ptrace",
+            format!("ptrace_scope is {value}: the kernel hides what tasks are blocked in"),
+            "tasks that wait without a prompt may be missed; `sysctl kernel.yama.ptrace_scope=1` \
+             shows them",
+        ),
+        Some(value) => ok("ptrace", format!("ptrace_scope is {value}")),
+        None => ok("ptrace", "the kernel hides no process of yours"),
     }
 }
 
-fn judge_limits(soft: Option<u64>, hard: Option<u64>) -> Finding {
+fn judge_limits(soft: Option<u64>, hard: Option<u64>) -> DoctorCheck {
+    let shown = |limit: Option<u64>| limit.map_or("unlimited".to_owned(), |n| n.to_string());
     match hard {
-        Some(hard) if hard < FEW_DESCRIPTORS => Finding::FewDescriptors { hard },
-        hard => Finding::Descriptors { soft, hard },
+        Some(hard) if hard < FEW_DESCRIPTORS => warn(
+            "descriptors",
+            format!("the hard limit is {hard}"),
+            "raise it (`ulimit -Hn`, limits.conf): a daemon needs one for each task and up to two \
+             for each reader",
+        ),
+        hard => ok(
+            "descriptors",
+            format!("soft limit {}, hard limit {}", shown(soft), shown(hard)),
+        ),
     }
 }
 
@@ -169,53 +205,41 @@ mod tests {
     use std::ffi::OsString;
 
     use super::*;
+    use crate::wire::CheckResult;
 
     #[track_caller]
-    fn check_locale(variables: &[(&str, &str)], expected: Finding) {
+    fn check_locale(variables: &[(&str, &str)], expected: &str) {
         let env = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| OsString::from(value))
         };
-        assert_eq!(judge_locale(&env), expected);
+        assert_eq!(judge_locale(&env).message, expected);
     }
 
     #[test]
     fn the_first_variable_that_is_set_decides_on_the_locale() {
-        let utf8 = |variable, value: &str| Finding::Utf8Locale {
-            variable,
-            value: value.to_owned(),
-        };
-        let other =
-            |variable, value: &str| Finding::OtherLocale(Some((variable, value.to_owned())));
         let lang = ("LANG", "de_DE.utf8");
-        check_locale(&[lang], utf8("LANG", "de_DE.utf8"));
-        check_locale(&[lang, ("LC_ALL", "")], utf8("LANG", "de_DE.utf8"));
-        check_locale(&[lang, ("LC_ALL", "C")], other("LC_ALL", "C"));
+        check_locale(&[lang], "LANG=de_DE.utf8");
+        check_locale(&[lang, ("LC_ALL", "")], "LANG=de_DE.utf8");
+        check_locale(&[lang, ("LC_ALL", "C")], "LC_ALL=C is not UTF-8");
         let all = [lang, ("LC_ALL", "C"), ("LC_CTYPE", "C.UTF-8")];
-        check_locale(&all, other("LC_ALL", "C"));
-        check_locale(&all[..1], utf8("LANG", "de_DE.utf8"));
-        check_locale(&[], Finding::OtherLocale(None));
+        check_locale(&all, "LC_ALL=C is not UTF-8");
+        check_locale(&[], "neither LC_ALL, LC_CTYPE nor LANG is set");
     }
 
     #[test]
     fn few_descriptors_are_few_for_a_daemon_that_raises_its_limit() {
-        let expected = Finding::FewDescriptors { hard: 256 };
-        assert_eq!(judge_limits(Some(256), Some(256)), expected);
-        let plenty = Finding::Descriptors {
-            soft: Some(256),
-            hard: Some(4096),
-        };
-        assert_eq!(judge_limits(Some(256), Some(4096)), plenty);
-        let unlimited = Finding::Descriptors {
-            soft: None,
-            hard: None,
-        };
-        assert_eq!(judge_limits(None, None), unlimited);
+        let found = |soft, hard| judge_limits(soft, hard).message;
+        assert_eq!(found(Some(256), Some(256)), "the hard limit is 256");
+        let plenty = "soft limit 256, hard limit 4096";
+        assert_eq!(found(Some(256), Some(4096)), plenty);
+        let unlimited = "soft limit unlimited, hard limit unlimited";
+        assert_eq!(found(None, None), unlimited);
     }
 
     #[test]
     fn a_kernel_that_hides_nothing_is_fine() {
-        assert_eq!(judge_ptrace(None), Finding::Ptrace(None));
-        assert_eq!(judge_ptrace(Some("1\n")), Finding::Ptrace(Some(1)));
+        assert_eq!(judge_ptrace(None).result, CheckResult::Ok);
+        assert_eq!(judge_ptrace(Some("1\n")).message, "ptrace_scope is 1");
     }
 }

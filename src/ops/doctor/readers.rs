@@ -1,63 +1,57 @@
 //! The consumers of a session's feed and the sinks of its daemon: how far each is behind, and since when.
 
 use std::path::Path;
-use std::time::Duration;
 
-use super::time_limit::{LIMIT, within};
-use super::{Behind, Check, Finding, Subject};
+use tokio::time::timeout;
+
+use super::check::{LIMIT, bytes, fail, no_answer, ok, warn};
 use crate::clock;
 use crate::feed::{Line, WholeLines};
-use crate::model::{Millis, Seq, with_causes};
+use crate::model::{Millis, Seq, age, with_causes};
 use crate::ops::error::OpsError;
 use crate::ops::list_consumers;
 use crate::ops::session::Session;
-use crate::wire::{ConsumerStatus, SINK_PREFIX, SinkStatus, parse_rfc3339};
+use crate::wire::{ConsumerStatus, DoctorCheck, SINK_PREFIX, SinkStatus, parse_rfc3339};
 
 /// A consumer that was not used for so long is forgotten, in milliseconds.
 const FORGOTTEN_AFTER: Millis = 24 * 60 * 60 * 1000;
 
-/// A consumer that is read is stuck if it has not acknowledged a record for so long. An adapter
-/// acknowledges a message when its client has it, which may be at the end of a turn.
-const STUCK_AFTER: Duration = Duration::from_secs(15 * 60);
+/// A consumer that is read is stuck if it has not acknowledged a record for so long, in milliseconds. An
+/// adapter acknowledges a message when its client has it, which may be at the end of a turn.
+const STUCK_AFTER: Millis = 15 * 60 * 1000;
 
-/// A sink that has not failed is stuck if it has not taken a record for so long: most deliveries take
-/// 30 s at most.
-const SLOW_AFTER: Duration = Duration::from_secs(60);
+/// A sink that has not failed is stuck if it has not taken a record for so long, in milliseconds: most
+/// deliveries take 30 s at most.
+const SLOW_AFTER: Millis = 60 * 1000;
 
 /// Checks the consumers of the session's feed and these sinks of its daemon.
-pub(super) async fn examine(session: &Session, sinks: Vec<SinkStatus>) -> Vec<Check> {
-    let of = |subject: Subject| move |finding: Finding| finding.of(subject);
-    let list = match within(LIMIT, list_consumers(session)).await {
-        Err(finding) => return vec![finding.of(Subject::Consumers)],
-        Ok(Err(OpsError::NoFeed(_))) => return Vec::new(),
-        Ok(Err(error)) => {
-            let why = with_causes(&error);
-            return vec![Finding::BadConsumers { why }.of(Subject::Consumers)];
-        }
-        Ok(Ok(list)) => list,
+pub(super) async fn examine(session: &Session, sinks: Vec<SinkStatus>) -> Vec<DoctorCheck> {
+    let unreadable = |why| {
+        fail(
+            "consumers",
+            why,
+            "the file is in the folder `consumers` of the session's state; remove it to forget the \
+             consumer",
+        )
     };
-    let mut consumers = list.consumers;
+    let mut consumers = match timeout(LIMIT, list_consumers(session)).await {
+        Ok(Ok(list)) => list.consumers,
+        Ok(Err(OpsError::NoFeed(_))) => return Vec::new(),
+        Ok(Err(error)) => return vec![unreadable(with_causes(&error))],
+        Err(_elapsed) => return vec![no_answer("consumers")],
+    };
     consumers.retain(|one| !one.name.starts_with(SINK_PREFIX) || is_left(one, &sinks));
     let feed = session.paths.feed();
     let now = clock::now().wall;
     let judging = tokio::task::spawn_blocking(move || {
-        let consumers = judge_consumers(&consumers, now, |after| recorded_at(&feed, after));
-        let sinks = sinks.into_iter();
-        let sinks: Vec<Finding> = sinks.map(|sink| judge_sink(sink, now, &feed)).collect();
-        (consumers, sinks)
+        let mut checks = judge_consumers(&consumers, now, |after| recorded_at(&feed, after));
+        checks.extend(sinks.into_iter().map(|sink| judge_sink(sink, now, &feed)));
+        checks
     });
-    match within(LIMIT, judging).await {
-        Ok(Ok((consumers, sinks))) => {
-            let consumers = consumers.into_iter().map(of(Subject::Consumers));
-            consumers
-                .chain(sinks.into_iter().map(of(Subject::Sinks)))
-                .collect()
-        }
-        Ok(Err(error)) => {
-            let why = error.to_string();
-            vec![Finding::BadConsumers { why }.of(Subject::Consumers)]
-        }
-        Err(finding) => vec![finding.of(Subject::Consumers)],
+    match timeout(LIMIT, judging).await {
+        Ok(Ok(checks)) => checks,
+        Ok(Err(panic)) => vec![unreadable(panic.to_string())],
+        Err(_elapsed) => vec![no_answer("consumers")],
     }
 }
 
@@ -72,71 +66,91 @@ fn judge_consumers(
     consumers: &[ConsumerStatus],
     now: Millis,
     recorded_at: impl Fn(Seq) -> Option<Millis>,
-) -> Vec<Finding> {
-    let (mut findings, mut behind) = (Vec::new(), Vec::new());
+) -> Vec<DoctorCheck> {
+    let (mut checks, mut late) = (Vec::new(), Vec::new());
     for one in consumers.iter().filter(|one| one.lag > 0) {
-        let name = one.name.clone();
-        let unused = duration(now, one.used_at);
-        let is_forgotten =
-            one.reader.is_none() && now.saturating_sub(one.used_at) >= FORGOTTEN_AFTER;
-        if is_forgotten {
-            findings.push(Finding::ForgottenConsumer {
-                name,
-                lag: one.lag,
-                held: one.held_bytes,
-                unused,
-            });
+        let ConsumerStatus { name, lag, .. } = one;
+        let unused = now.saturating_sub(one.used_at);
+        if one.reader.is_none() && unused >= FORGOTTEN_AFTER {
+            let kept = match one.held_bytes {
+                0 => String::new(),
+                held => format!("; {} of the feed are kept for it", bytes(held)),
+            };
+            let unused = age(unused);
+            checks.push(warn(
+                "consumers",
+                format!("`{name}` was not used for {unused} and has {lag} records to read{kept}"),
+                format!("`tmux-task consumer rm {name}` forgets it, if nobody needs it"),
+            ));
             continue;
         }
-        let since = recorded_at(one.cursor).map(|at| duration(now, at));
-        let of_it = Behind {
-            lag: one.lag,
-            since,
-        };
+        let since = recorded_at(one.cursor).map(|at| now.saturating_sub(at));
+        let behind = behind(*lag, since);
         // What it acknowledged last may be a record after a long silence.
         let is_silent = unused >= STUCK_AFTER && since.is_some_and(|since| since >= STUCK_AFTER);
         match one.reader {
-            Some(reader) if is_silent => findings.push(Finding::StuckConsumer {
-                name,
-                behind: of_it,
-                reader,
-            }),
-            Some(_) | None => behind.push((name, of_it)),
+            Some(reader) if is_silent => checks.push(warn(
+                "consumers",
+                format!("`{name}`: {behind}, and process {reader} reads it without acknowledging"),
+                "if its client is not in the middle of a turn, restart the client",
+            )),
+            Some(_) | None => late.push(format!("`{name}` is {behind}")),
         }
     }
-    if findings.is_empty() {
-        let number = consumers.len();
-        return vec![Finding::Consumers { number, behind }];
+    if checks.is_empty() {
+        let message = match (consumers.len(), late.is_empty()) {
+            (0, _) => "none".to_owned(),
+            (number, true) => format!("{number}, none behind"),
+            (number, false) => format!("{number}, none forgotten: {}", late.join(", ")),
+        };
+        checks.push(ok("consumers", message));
     }
-    findings
+    checks
 }
 
-fn judge_sink(sink: SinkStatus, now: Millis, feed: &Path) -> Finding {
-    let since = (sink.lag > 0)
-        .then(|| recorded_at(feed, sink.cursor))
-        .flatten();
-    let behind = Behind {
-        lag: sink.lag,
-        since: since.map(|at| duration(now, at)),
+fn judge_sink(sink: SinkStatus, now: Millis, feed: &Path) -> DoctorCheck {
+    let recorded = (sink.lag > 0).then(|| recorded_at(feed, sink.cursor));
+    let since = recorded.flatten().map(|at| now.saturating_sub(at));
+    let name = sink.name;
+    let behind = behind(sink.lag, since);
+    if let Some(why) = sink.error {
+        let ago = age(now.saturating_sub(sink.error_at.unwrap_or(now)));
+        return warn(
+            "sinks",
+            format!("`{name}`: {behind}; the last attempt failed {ago} ago: {why}"),
+            "the record is repeated until the sink takes it (exit code 0, or a status from 200 to \
+             299); correct its program or its table `sink`",
+        );
+    }
+    if since.is_some_and(|since| since >= SLOW_AFTER) {
+        return warn(
+            "sinks",
+            format!("`{name}`: {behind}, and no attempt has failed"),
+            "its program or its peer is slow; the key `timeout` ends a delivery that hangs",
+        );
+    }
+    let failed = match sink.failed {
+        0 => String::new(),
+        1 => ", 1 failure before".to_owned(),
+        n => format!(", {n} failures before"),
     };
-    let failure = sink.error.map(|why| {
-        let at = sink.error_at.unwrap_or(now);
-        (why, duration(now, at))
-    });
-    let is_slow = behind.since.is_some_and(|since| since >= SLOW_AFTER);
-    if failure.is_some() || is_slow {
-        return Finding::StuckSink {
-            name: sink.name,
-            behind,
-            failure,
-        };
-    }
-    Finding::Sink {
-        name: sink.name,
-        delivered: sink.delivered,
-        failed: sink.failed,
-        behind,
-    }
+    let delivered = sink.delivered;
+    ok(
+        "sinks",
+        format!("`{name}`: {delivered} delivered, {behind}{failed}"),
+    )
+}
+
+/// Returns how far a reader is behind, and how long ago the first of these records was recorded, if
+/// that is known: `3 records behind, the first for 5m`.
+fn behind(lag: u64, since: Option<Millis>) -> String {
+    let records = match lag {
+        0 => return "nothing behind".to_owned(),
+        1 => "1 record".to_owned(),
+        n => format!("{n} records"),
+    };
+    let since = since.map(|since| format!(", the first for {}", age(since)));
+    format!("{records} behind{}", since.unwrap_or_default())
 }
 
 /// Returns when the first record after this one was recorded.
@@ -147,13 +161,10 @@ fn recorded_at(feed: &Path, after: Seq) -> Option<Millis> {
     }
 }
 
-fn duration(now: Millis, at: Millis) -> Duration {
-    Duration::from_millis(u64::try_from(now.saturating_sub(at)).unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::CheckResult;
 
     const MINUTE: Millis = 60_000;
     const NOW: Millis = 2 * FORGOTTEN_AFTER;
@@ -172,60 +183,39 @@ mod tests {
         }
     }
 
-    fn minutes(minutes: u64) -> Duration {
-        Duration::from_secs(60 * minutes)
-    }
-
     #[track_caller]
-    fn check(consumers: &[ConsumerStatus], recorded: Millis, expected: &[Finding]) {
+    fn check(consumers: &[ConsumerStatus], recorded: Millis, result: CheckResult, message: &str) {
         let recorded_at = |after| (after == 7).then_some(NOW - recorded);
-        assert_eq!(judge_consumers(consumers, NOW, recorded_at), expected);
+        let found = judge_consumers(consumers, NOW, recorded_at);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(
+            (found[0].result, found[0].message.as_str()),
+            (result, message)
+        );
     }
 
     #[test]
     fn who_is_behind_is_named_with_since_when() {
         let fine = consumer("fine", 0, FORGOTTEN_AFTER, None);
         let late = consumer("late", 3, 20 * MINUTE, None);
-        let behind = Behind {
-            lag: 3,
-            since: Some(minutes(30)),
-        };
-        let expected = Finding::Consumers {
-            number: 2,
-            behind: vec![("late".to_owned(), behind)],
-        };
-        check(&[fine, late], 30 * MINUTE, &[expected]);
+        let message = "2, none forgotten: `late` is 3 records behind, the first for 30m";
+        check(&[fine, late], 30 * MINUTE, CheckResult::Ok, message);
     }
 
     #[test]
     fn who_reads_and_acknowledges_nothing_is_stuck() {
-        let stuck = consumer("stuck", 3, 20 * MINUTE, Some(4));
-        let behind = |since| Behind {
-            lag: 3,
-            since: Some(minutes(since)),
-        };
-        let expected = Finding::StuckConsumer {
-            name: "stuck".to_owned(),
-            behind: behind(30),
-            reader: 4,
-        };
-        check(std::slice::from_ref(&stuck), 30 * MINUTE, &[expected]);
-        let expected = Finding::Consumers {
-            number: 1,
-            behind: vec![("stuck".to_owned(), behind(5))],
-        };
-        check(&[stuck], 5 * MINUTE, &[expected]);
+        let stuck = [consumer("stuck", 3, 20 * MINUTE, Some(4))];
+        let message = "`stuck`: 3 records behind, the first for 30m, and process 4 reads it without \
+                       acknowledging";
+        check(&stuck, 30 * MINUTE, CheckResult::Warn, message);
+        let message = "1, none forgotten: `stuck` is 3 records behind, the first for 5m";
+        check(&stuck, 5 * MINUTE, CheckResult::Ok, message);
     }
 
     #[test]
     fn who_was_not_used_for_long_is_forgotten() {
         let old = consumer("old", 3, FORGOTTEN_AFTER, None);
-        let expected = Finding::ForgottenConsumer {
-            name: "old".to_owned(),
-            lag: 3,
-            held: 0,
-            unused: minutes(24 * 60),
-        };
-        check(&[old], MINUTE, &[expected]);
+        let message = "`old` was not used for 1d and has 3 records to read";
+        check(&[old], MINUTE, CheckResult::Warn, message);
     }
 }

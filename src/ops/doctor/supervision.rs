@@ -1,28 +1,33 @@
 //! A session: its daemon, its hooks and the readers of its feed; and what happens to them when the
 //! login ends.
 
-use super::time_limit::{LIMIT, within};
-use super::{Check, Finding, Subject, login, readers};
+use tokio::time::timeout;
+
+use super::check::{LIMIT, bytes, fail, no_answer, ok, silent, warn};
+use super::{login, readers};
 use crate::client::{Client, ClientError};
-use crate::config::{self, PendingSetting};
+use crate::config;
 use crate::daemon;
 use crate::model::{SessionId, with_causes};
-use crate::ops::error::OpsError;
+use crate::ops::error::{APPLY_CONFIG, OpsError, STOP_OLDER_DAEMON};
 use crate::ops::lookup;
 use crate::ops::session::{Session, is_autostart_forbidden};
 use crate::ops::state_folders::{FolderUse, StateFolder, state_folders};
 use crate::process;
 use crate::tmux::{Connection, Probe, check_hooks, list_sessions};
 use crate::wire::{
-    DaemonConfig, DaemonStatus, RefusalKind, Request, Response, SinkStatus, is_older,
+    DaemonConfig, DaemonStatus, DoctorCheck, RefusalKind, Request, Response, SinkStatus, is_older,
 };
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// State folders of sessions that are gone are worth a word from this size on, in bytes.
 const MUCH: u64 = 1 << 30;
 
 /// What is known of a session's daemon.
+#[derive(Default)]
 struct Supervisor {
-    findings: Vec<Finding>,
+    checks: Vec<DoctorCheck>,
     /// The pid of a daemon that listens.
     pid: Option<u32>,
     answers: bool,
@@ -31,46 +36,40 @@ struct Supervisor {
 }
 
 /// Checks the session, if it can be said which one is meant.
-pub(super) async fn examine(session: Result<Session, OpsError>) -> Vec<Check> {
+pub(super) async fn examine(session: Result<Session, OpsError>) -> Vec<DoctorCheck> {
     let mut session = match session {
         Ok(session) => session,
         Err(error) => {
-            let why = with_causes(&error);
-            let mut checks = vec![Finding::SessionUnknown { why }.of(Subject::Session)];
-            let survives = login::examine(None, None).await;
-            checks.extend(survives.into_iter().map(|f| f.of(Subject::Logout)));
+            let hint = "only the machine was checked; the checks above may say why";
+            let mut checks = vec![fail("session", with_causes(&error), hint)];
+            checks.extend(login::examine(None, None).await);
             return checks;
         }
     };
     // What it fails with is found again below.
-    drop(within(LIMIT, session.resolve_name()).await);
+    drop(timeout(LIMIT, session.resolve_name()).await);
     let id = session_id(&session).await;
     let (supervisor, hooks) = tokio::join!(
         examine_daemon(&session, id.is_some()),
         examine_hooks(&session, id)
     );
-    let name = session.name.clone();
-    let exists = match id {
-        Some(_) => Finding::Session { name },
-        None => Finding::NoSession { name },
-    };
-    let mut checks = vec![exists.of(Subject::Session)];
-    checks.extend(
-        supervisor
-            .findings
-            .into_iter()
-            .map(|f| f.of(Subject::Daemon)),
-    );
-    if supervisor.answers && id.is_some() {
-        checks.extend(hooks.into_iter().map(|f| f.of(Subject::Hooks)));
+    let name = &session.name;
+    let mut checks = vec![match id {
+        Some(_) => ok("session", format!("`{name}`")),
+        None => ok(
+            "session",
+            format!("`{name}` does not exist; its first task creates it"),
+        ),
+    }];
+    checks.extend(supervisor.checks);
+    if supervisor.answers {
+        checks.extend(hooks);
     }
     if supervisor.answers || supervisor.pid.is_none() {
         checks.extend(readers::examine(&session, supervisor.sinks).await);
     }
-    let leftovers = examine_leftovers(&session).await;
-    checks.extend(leftovers.map(|finding| finding.of(Subject::Leftovers)));
-    let survives = login::examine(session.server.pid(), supervisor.pid).await;
-    checks.extend(survives.into_iter().map(|f| f.of(Subject::Logout)));
+    checks.extend(examine_leftovers(&session).await);
+    checks.extend(login::examine(session.server.pid(), supervisor.pid).await);
     checks
 }
 
@@ -82,7 +81,7 @@ async fn session_id(session: &Session) -> Option<SessionId> {
     if !listens || session.server.pid().is_some_and(process::is_stopped) {
         return None;
     }
-    let listed = within(LIMIT, list_sessions(&mut connection)).await.ok()?;
+    let listed = timeout(LIMIT, list_sessions(&mut connection)).await.ok()?;
     let found = listed
         .ok()?
         .into_iter()
@@ -91,152 +90,179 @@ async fn session_id(session: &Session) -> Option<SessionId> {
 }
 
 async fn examine_daemon(session: &Session, exists: bool) -> Supervisor {
-    let path = session.paths.socket();
-    let absent = |finding| Supervisor {
-        findings: vec![finding],
-        pid: None,
-        answers: false,
-        sinks: Vec::new(),
-    };
-    let mut client = match within(LIMIT, Client::connect(&path)).await {
-        Ok(Ok(client)) => client,
-        Ok(Err(ClientError::NoDaemon)) => return absent(without_daemon(session, exists)),
-        Ok(Err(error)) => {
-            return absent(Finding::DaemonRefuses {
-                why: with_causes(&error),
-            });
+    let mut supervisor = Supervisor::default();
+    let status = match timeout(LIMIT, Client::connect(&session.paths.socket())).await {
+        Ok(Ok(mut client)) => {
+            supervisor.pid = client.pid();
+            ask_status(&mut client).await
         }
-        Err(_) => {
-            return absent(Finding::DaemonSilent {
-                pid: None,
-                is_stopped: false,
-            });
+        Ok(Err(ClientError::NoDaemon)) => Err(None),
+        Ok(Err(error)) => Err(Some(refuses(&error))),
+        Err(_elapsed) => Err(Some(does_not_answer(None))),
+    };
+    match status {
+        Ok(status) => {
+            supervisor.answers = true;
+            supervisor.checks = judge_status(&status);
+            supervisor.checks.extend(judge_config(status.config).await);
+            supervisor.sinks = status.sinks;
         }
-    };
-    let pid = client.pid();
-    let is_stopped = pid.is_some_and(process::is_stopped);
-    let silent = Finding::DaemonSilent { pid, is_stopped };
-    let other = Finding::DaemonOfOtherVersion {
-        version: None,
-        is_newer: false,
-    };
-    let mut sinks = Vec::new();
-    let (findings, answers) = if is_stopped {
-        (vec![silent], false)
-    } else {
-        match within(LIMIT, client.ask(&Request::Status)).await {
-            Err(_) => (vec![silent], false),
-            Ok(Ok(Response::Status(status))) => {
-                let mut findings = judge_status(&status);
-                findings.extend(judge_config(status.config).await);
-                sinks = status.sinks;
-                (findings, true)
-            }
-            Ok(Err(ClientError::Refused(refusal))) if refusal.kind == RefusalKind::Version => {
-                (vec![other], false)
-            }
-            Ok(Ok(_) | Err(ClientError::Answer { .. } | ClientError::Unexpected)) => {
-                (vec![other], false)
-            }
-            // It ended when it was asked.
-            Ok(Err(ClientError::Left)) => (vec![without_daemon(session, exists)], false),
-            Ok(Err(error)) => (
-                vec![Finding::DaemonRefuses {
-                    why: with_causes(&error),
-                }],
-                false,
-            ),
-        }
-    };
-    Supervisor {
-        findings,
-        pid,
-        answers,
-        sinks,
+        Err(Some(check)) => supervisor.checks.push(check),
+        Err(None) => supervisor.checks.push(without_daemon(session, exists)),
     }
+    supervisor
+}
+
+/// Returns what the daemon reports of itself, else what keeps it from answering: `None` where it has
+/// ended.
+async fn ask_status(client: &mut Client) -> Result<Box<DaemonStatus>, Option<DoctorCheck>> {
+    let pid = client.pid();
+    if pid.is_some_and(process::is_stopped) {
+        return Err(Some(does_not_answer(pid)));
+    }
+    let Ok(answer) = timeout(LIMIT, client.ask(&Request::Status)).await else {
+        return Err(Some(does_not_answer(pid)));
+    };
+    Err(match answer {
+        Ok(Response::Status(status)) => return Ok(status),
+        Err(ClientError::Left) => None,
+        Ok(_) | Err(ClientError::Answer { .. } | ClientError::Unexpected) => {
+            Some(other_version("another version", STOP_OLDER_DAEMON))
+        }
+        Err(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::Version => {
+            Some(other_version("another version", STOP_OLDER_DAEMON))
+        }
+        Err(error) => Some(refuses(&error)),
+    })
+}
+
+fn does_not_answer(pid: Option<u32>) -> DoctorCheck {
+    silent("daemon", "the daemon", pid, |pid| {
+        format!(
+            "`kill {pid}` ends it, and the next command starts another; nothing that was recorded \
+             is lost"
+        )
+    })
+}
+
+fn refuses(error: &ClientError) -> DoctorCheck {
+    let hint = "`tmux-task daemon` in the foreground shows what keeps it from starting";
+    fail("daemon", with_causes(error), hint)
+}
+
+fn other_version(version: &str, hint: &str) -> DoctorCheck {
+    let message = format!("is {version}, this program is {VERSION}");
+    warn("daemon", message, hint)
+}
+
+fn judge_status(status: &DaemonStatus) -> Vec<DoctorCheck> {
+    let version = &status.version;
+    let mut checks = vec![if version == VERSION {
+        ok("daemon", format!("pid {}, of this version", status.pid))
+    } else if is_older(VERSION, version) {
+        other_version(version, "update this program")
+    } else {
+        other_version(version, STOP_OLDER_DAEMON)
+    }];
+    let hint = "`tmux-task daemon status` shows when it is over, and the path of the log";
+    let problems = status.problems.iter();
+    checks.extend(problems.map(|problem| fail("daemon", problem, hint)));
+    checks
 }
 
 /// Compares the configuration that the daemon has with the present one. That this one cannot be read
 /// is another check's finding.
-async fn judge_config(of_daemon: Option<DaemonConfig>) -> Vec<Finding> {
+async fn judge_config(of_daemon: Option<DaemonConfig>) -> Vec<DoctorCheck> {
     let Some(of_daemon) = of_daemon else {
         return Vec::new();
     };
     let show = tokio::task::spawn_blocking(|| config::show(&lookup));
-    let Ok(Ok(Ok(here))) = within(LIMIT, show).await else {
+    let Ok(Ok(Ok(here))) = timeout(LIMIT, show).await else {
         return Vec::new();
     };
-    let pending = config::pending_settings(&here.comparables(), &of_daemon.settings);
-    let (changed, removed): (Vec<_>, Vec<_>) = pending.into_iter().partition(|one| one.is_set);
-    let keys = |settings: Vec<PendingSetting>| settings.into_iter().map(|one| one.key).collect();
-    let mut findings = Vec::new();
+    let mut checks = Vec::new();
     if here.path() != of_daemon.file {
-        findings.push(Finding::OtherConfigurationFile {
-            of_daemon: of_daemon.file,
-            here: here.path(),
-        });
+        let shown = |file: Option<String>| file.unwrap_or_else(|| "none".to_owned());
+        checks.push(warn(
+            "daemon",
+            format!(
+                "the daemon has read the configuration {}, here it is {}",
+                shown(of_daemon.file),
+                shown(here.path())
+            ),
+            "compare $TMUX_TASK_CONFIG and $XDG_CONFIG_HOME; after `tmux-task daemon stop` the \
+             next command starts a daemon with its own",
+        ));
     }
-    if !(changed.is_empty() && removed.is_empty()) {
-        findings.push(Finding::OtherConfiguration {
-            changed: keys(changed),
-            removed: keys(removed),
-        });
+    let pending = config::pending_settings(&here.comparables(), &of_daemon.settings);
+    let keys = |is_set: bool| {
+        let pending = pending.iter().filter(|one| one.is_set == is_set);
+        let keys: Vec<&str> = pending.map(|one| one.key.as_str()).collect();
+        keys.join(", ")
+    };
+    let parts = [("", keys(true)), ("removed: ", keys(false))];
+    let parts = parts.iter().filter(|(_, keys)| !keys.is_empty());
+    let parts: Vec<String> = parts.map(|(what, keys)| format!("{what}{keys}")).collect();
+    if !parts.is_empty() {
+        let message = "the daemon does not have the present settings yet: ".to_owned();
+        checks.push(warn("daemon", message + &parts.join("; "), APPLY_CONFIG));
     }
-    findings
+    checks
 }
 
-fn judge_status(status: &DaemonStatus) -> Vec<Finding> {
-    let mut findings = vec![if status.version == env!("CARGO_PKG_VERSION") {
-        Finding::Daemon { pid: status.pid }
-    } else {
-        Finding::DaemonOfOtherVersion {
-            version: Some(status.version.clone()),
-            is_newer: is_older(env!("CARGO_PKG_VERSION"), &status.version),
-        }
-    }];
-    let problems = status.problems.iter().cloned();
-    findings.extend(problems.map(Finding::DaemonProblem));
-    findings
-}
-
-fn without_daemon(session: &Session, exists: bool) -> Finding {
+fn without_daemon(session: &Session, exists: bool) -> DoctorCheck {
     let socket = session.paths.socket();
+    let shown = socket.display();
     if daemon::is_held(&session.paths.lock()) || daemon::is_held(&session.paths.state_lock()) {
-        return Finding::DaemonUnreachable { socket };
+        return fail(
+            "daemon",
+            format!("one runs and does not listen on {shown}"),
+            "it is starting or stopping, or its socket was deleted: then it makes another within \
+             seconds; ask again",
+        );
     }
     if socket.symlink_metadata().is_ok() {
-        return Finding::StaleSocket {
-            path: socket,
-            is_needed: exists,
-        };
+        let message = format!("none runs; one that was killed left {shown}");
+        if !exists {
+            return ok("daemon", message);
+        }
+        let hint = "start one with `tmux-task daemon --detach`; it replaces the socket";
+        return warn("daemon", message, hint);
     }
     if !exists {
-        return Finding::NoDaemonNeeded;
+        return ok("daemon", "none runs; the first task starts one");
     }
-    Finding::NoDaemon {
-        is_forbidden: is_autostart_forbidden(),
-    }
+    let hint = if is_autostart_forbidden() {
+        "start one with `tmux-task daemon --detach`: $TMUX_TASK_NO_AUTOSTART keeps commands from \
+         doing so"
+    } else {
+        "start one with `tmux-task daemon --detach`; `run`, `wait` and `feed --follow` do so, too"
+    };
+    warn("daemon", "none runs: nothing is recorded", hint)
 }
 
 /// Without a daemon no hooks are expected.
-async fn examine_hooks(session: &Session, id: Option<SessionId>) -> Vec<Finding> {
+async fn examine_hooks(session: &Session, id: Option<SessionId>) -> Vec<DoctorCheck> {
     let Some(id) = id else { return Vec::new() };
     let mut connection = Connection::OneShot(&session.server);
-    match within(LIMIT, check_hooks(&mut connection, id)).await {
-        Err(finding) => vec![finding],
-        Ok(Ok(faults)) if faults.is_empty() => vec![Finding::Hooks],
-        Ok(Ok(faults)) => faults.into_iter().map(Finding::HookFault).collect(),
+    match timeout(LIMIT, check_hooks(&mut connection, id)).await {
+        Ok(Ok(faults)) if faults.is_empty() => vec![ok("hooks", "in place")],
+        Ok(Ok(faults)) => faults
+            .into_iter()
+            .map(|fault| warn("hooks", fault.message, fault.hint))
+            .collect(),
         // The server is checked by itself.
         Ok(Err(_)) => Vec::new(),
+        Err(_elapsed) => vec![no_answer("hooks")],
     }
 }
 
 /// What cannot be found out is another check's finding.
-async fn examine_leftovers(session: &Session) -> Option<Finding> {
+async fn examine_leftovers(session: &Session) -> Option<DoctorCheck> {
     if session.server.pid().is_some_and(process::is_stopped) {
         return None;
     }
-    let all = within(LIMIT, state_folders(session)).await.ok()?.ok()?;
+    let all = timeout(LIMIT, state_folders(session)).await.ok()?.ok()?;
     let gone = |folder: &&StateFolder| match folder.use_of_it {
         FolderUse::None | FolderUse::Unread => true,
         FolderUse::Daemon
@@ -245,11 +271,22 @@ async fn examine_leftovers(session: &Session) -> Option<Finding> {
         | FolderUse::Unknown(_) => false,
     };
     let gone: Vec<&StateFolder> = all.iter().filter(gone).collect();
-    let bytes = gone.iter().map(|folder| folder.bytes).sum();
-    let folders = gone.len();
-    Some(if bytes >= MUCH {
-        Finding::LargeLeftovers { folders, bytes }
-    } else {
-        Finding::Leftovers { folders }
+    let size = gone.iter().map(|folder| folder.bytes).sum();
+    Some(match gone.len() {
+        folders if size >= MUCH => warn(
+            "leftovers",
+            format!(
+                "the state of {folders} sessions that are gone takes {}",
+                bytes(size)
+            ),
+            "`tmux-task prune --state` lists it and removes what nobody needs",
+        ),
+        0 => ok("leftovers", "no state of sessions that are gone"),
+        folders => ok(
+            "leftovers",
+            format!(
+                "state of {folders} sessions that are gone; `tmux-task prune --state` removes it"
+            ),
+        ),
     })
 }
