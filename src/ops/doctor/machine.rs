@@ -131,7 +131,7 @@ async fn examine_desktop() -> Finding {
     examine_notifier().await
 }
 
-#[cfg(feature = "notice")]
+#[cfg(all(feature = "notice", not(target_os = "macos")))]
 async fn examine_notifier() -> Finding {
     match crate::notice::notifier().await {
         Ok(service) => Finding::Desktop { service },
@@ -141,7 +141,7 @@ async fn examine_notifier() -> Finding {
     }
 }
 
-#[cfg(not(feature = "notice"))]
+#[cfg(not(all(feature = "notice", not(target_os = "macos"))))]
 async fn examine_notifier() -> Finding {
     Finding::NoDesktop {
         why: "this program was built without desktop notices".to_owned(),
