@@ -24,7 +24,7 @@ use super::ledger::{Fate, Ledger, SentMessage};
 use super::outbox::{Batch, FollowUp, Next, Outbox};
 use super::until;
 use crate::clock;
-use crate::model::Millis;
+use crate::model::{Backoff, Millis};
 use crate::ops::{OpsError, Session, SessionChoice, lookup};
 use crate::process;
 use crate::wire::{ConsumeRequest, Filter, Kind};
@@ -36,9 +36,8 @@ const LEAVING_TAKES: Duration = Duration::from_secs(3);
 /// How often to try to get the ledger meanwhile.
 const TRY_EVERY: Duration = Duration::from_millis(20);
 
-/// How long to wait before looking for a receipt again, at first and at most. It doubles.
-const FIRST_CHECK: Duration = Duration::from_secs(1);
-const LONGEST_CHECK: Duration = Duration::from_secs(300);
+/// How long to wait before looking for a receipt again.
+const CHECK: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
 
 /// By how much two processes' readings of the same start may differ, in milliseconds: each computes it
 /// from clocks of its own.
@@ -235,7 +234,8 @@ impl Waiter<'_> {
     /// Returns what to hand over; `None` when another process follows the conversation.
     async fn next_batch(&mut self) -> Result<Option<Batch>, OpsError> {
         let (mut is_caught_up, mut resume_at) = (false, None);
-        let mut check_after = FIRST_CHECK;
+        let mut checks = CHECK;
+        let mut check_after = checks.next_pause();
         self.confirm()?;
         loop {
             let may_hand_over = is_caught_up && !self.outbox.is_empty();
@@ -271,7 +271,7 @@ impl Waiter<'_> {
                     }
                 }
                 () = sleep_until(check_at), if has_unconfirmed => {
-                    check_after = (check_after * 2).min(LONGEST_CHECK);
+                    check_after = checks.next_pause();
                     self.confirm()?;
                 }
             }
