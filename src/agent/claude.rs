@@ -26,15 +26,14 @@ use super::outbox::{Batch, FollowUp, Next, Outbox};
 use super::transcript::Place;
 use super::until;
 use crate::clock;
-use crate::model::{Millis, Seq};
+use crate::model::{Backoff, Millis, Seq};
 use crate::ops::{self, OpsError, Session, SessionChoice, lookup};
 use crate::paths::Paths;
 use crate::process;
 use crate::wire::{ConsumeRequest, Filter, Kind};
 
-/// How long to wait before looking for a receipt again, at first and at most. It doubles.
-const FIRST_CHECK: Duration = Duration::from_millis(100);
-const LONGEST_CHECK: Duration = Duration::from_secs(5);
+/// How long to wait before looking for a receipt again.
+const CHECK: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
 
 /// When a message is handed over again that the client has not given to its model, or whose turn ended
 /// without an answer, in milliseconds. It counts from the last time.
@@ -264,7 +263,7 @@ impl Waiter<'_> {
     /// Returns what to hand over; `None` when another process follows the conversation.
     async fn next_work(&mut self) -> Result<Option<Work>, OpsError> {
         let (mut is_caught_up, mut resume_at) = (false, None);
-        let (mut check_at, mut check_after) = (Instant::now(), FIRST_CHECK);
+        let (mut check_at, mut checks) = (Instant::now(), CHECK);
         self.confirm()?;
         loop {
             let has_new = is_caught_up && !self.outbox.is_empty() && !self.is_under_way();
@@ -287,8 +286,7 @@ impl Waiter<'_> {
                     Incoming::Replaced | Incoming::Left => return Ok(None),
                 },
                 () = sleep_until(check_at), if has_unconfirmed => {
-                    check_at = Instant::now() + check_after;
-                    check_after = (check_after * 2).min(LONGEST_CHECK);
+                    check_at = Instant::now() + checks.next_pause();
                     self.confirm()?;
                     let now = clock::now().wall;
                     self.give_up(now)?;

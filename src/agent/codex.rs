@@ -9,7 +9,6 @@
 
 use std::fs::File;
 use std::io;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,7 +22,7 @@ use super::outbox::{Batch, Budget, FollowUp, Next, Outbox};
 use super::until;
 use crate::clock;
 use crate::files;
-use crate::model::Seq;
+use crate::model::{Backoff, Seq};
 use crate::ops::{OpsError, Session, SessionChoice, lookup};
 use crate::wire::Kind;
 
@@ -41,12 +40,11 @@ const LINGERS: Duration = Duration::from_secs(60);
 /// noticed by then.
 const LEAVES_AFTER: Duration = Duration::from_secs(2);
 
-/// How long to wait before looking for a receipt, at first and at most. It doubles.
-const FIRST_CHECK: Duration = Duration::from_millis(50);
-const LONGEST_CHECK: Duration = Duration::from_secs(5);
+/// How long to wait before looking for a receipt.
+const CHECK: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
-/// How long to wait before trying again to deliver, at first and at most. It doubles.
-const FIRST_RETRY: Duration = Duration::from_millis(250);
+/// How long to wait before trying again to deliver.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(250), LONGEST_RETRY);
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
 /// Which thread to follow, and how.
@@ -174,8 +172,10 @@ struct UnderWay {
     stage: Stage,
     /// When to do the next step.
     at: Instant,
-    /// How long it was put off the last time.
-    pause: Duration,
+    /// How long the next step is put off when there is no receipt yet.
+    check: Backoff,
+    /// How long it is put off after a failure.
+    retry: Backoff,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -315,10 +315,10 @@ impl Deliveries {
                 self.follower.settle(&seqs);
                 self.follower.send_acknowledgement().await;
             }
-            Ok(false) => one.wait(FIRST_CHECK..=LONGEST_CHECK),
+            Ok(false) => one.at = Instant::now() + one.check.next_pause(),
             Err(error) => {
                 tracing::debug!(%error, "could not deliver");
-                one.wait(FIRST_RETRY..=LONGEST_RETRY);
+                one.at = Instant::now() + one.retry.next_pause();
             }
         }
     }
@@ -332,7 +332,8 @@ impl UnderWay {
             seqs: batch.seqs,
             stage: Stage::New,
             at: Instant::now(),
-            pause: Duration::ZERO,
+            check: CHECK,
+            retry: RETRY,
         }
     }
 
@@ -361,11 +362,6 @@ impl UnderWay {
 
     fn become_added(&mut self) {
         self.stage = Stage::Added;
-        self.pause = Duration::ZERO;
-    }
-
-    fn wait(&mut self, bounds: RangeInclusive<Duration>) {
-        self.pause = (self.pause * 2).clamp(*bounds.start(), *bounds.end());
-        self.at = Instant::now() + self.pause;
+        (self.check, self.retry) = (CHECK, RETRY);
     }
 }

@@ -10,16 +10,15 @@ use super::outbox::FollowUp;
 use super::progress::Progress;
 use crate::client::{Client, ClientError};
 use crate::clock;
-use crate::model::{Millis, Seq};
+use crate::model::{Backoff, Millis, Seq};
 use crate::ops::{OpsError, Session};
 use crate::wire::{
     ConsumeRequest, DurableRecord, Filter, Kind, LevelName, LiveRecord, RecordBody, RefusalKind,
     Request, Response, StreamRecord, parse_rfc3339,
 };
 
-/// How long to wait before connecting again, at first and at most. Between failures it doubles.
-const FIRST_RETRY: Duration = Duration::from_millis(100);
-const LONGEST_RETRY: Duration = Duration::from_secs(10);
+/// How long to wait before connecting again.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
 
 /// How long to wait for another daemon before leaving with one: a command that starts a daemon may
 /// count on this process.
@@ -71,7 +70,7 @@ pub(crate) struct Follower {
     progress: Progress,
     /// What is to be acknowledged on the present stream.
     unsent: Option<Seq>,
-    retry: Duration,
+    retry: Backoff,
     retry_at: Option<Instant>,
     has_begun: bool,
     /// Whether to end with the daemon.
@@ -112,7 +111,7 @@ impl Follower {
             stream: None,
             progress: Progress::default(),
             unsent: None,
-            retry: FIRST_RETRY,
+            retry: RETRY,
             retry_at: None,
             has_begun: false,
             leaves_with_daemon: false,
@@ -188,7 +187,7 @@ impl Follower {
         }
         match self.begin().await {
             Ok(began) => {
-                self.retry = FIRST_RETRY;
+                self.retry = RETRY;
                 self.retry_at = None;
                 self.lost_at = None;
                 self.has_begun = true;
@@ -210,8 +209,7 @@ impl Follower {
     fn try_later(&mut self) {
         self.stream = None;
         self.lost_at.get_or_insert_with(Instant::now);
-        self.retry_at = Some(Instant::now() + self.retry);
-        self.retry = (self.retry * 2).min(LONGEST_RETRY);
+        self.retry_at = Some(Instant::now() + self.retry.next_pause());
     }
 
     async fn begin(&mut self) -> Result<Incoming, Unavailable> {

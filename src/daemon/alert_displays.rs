@@ -15,11 +15,11 @@ use crate::tmux::{self, Connection, TmuxError, Viewer};
 
 /// How many alerts may be queued for a slow desktop. Further ones are only in the feed: a desktop
 /// that hangs must not delay anything.
-#[cfg(feature = "notice")]
+#[cfg(all(feature = "notice", not(target_os = "macos")))]
 const DESKTOP_QUEUE: usize = 16;
 
 /// How many clicks may be queued. Nobody clicks more.
-#[cfg(feature = "notice")]
+#[cfg(all(feature = "notice", not(target_os = "macos")))]
 const CLICKS_QUEUED: usize = 4;
 
 /// The user option with the counts, for `status-right` and the like.
@@ -51,7 +51,8 @@ pub(super) struct StatusLineDisplay {
 #[derive(Debug)]
 struct DesktopDisplay {
     queue: mpsc::Sender<AlertAction>,
-    clicks: mpsc::Receiver<WindowId>,
+    /// Windows' numbers.
+    clicks: mpsc::Receiver<u64>,
     task: JoinHandle<()>,
 }
 
@@ -130,10 +131,12 @@ impl Displays {
     ///
     /// Nothing is lost when the future is dropped.
     pub(super) async fn clicked(&mut self) -> WindowId {
-        if let Some((_, task)) = &mut self.desktop
-            && let Some(window) = task.clicks.recv().await
+        while let Some((_, task)) = &mut self.desktop
+            && let Some(slot) = task.clicks.recv().await
         {
-            return window;
+            if let Ok(window) = u32::try_from(slot) {
+                return WindowId(window);
+            }
         }
         std::future::pending().await
     }
@@ -261,7 +264,7 @@ impl StatusLineDisplay {
 }
 
 impl DesktopDisplay {
-    #[cfg(feature = "notice")]
+    #[cfg(all(feature = "notice", not(target_os = "macos")))]
     fn start() -> Option<Self> {
         let (queue, queued) = mpsc::channel(DESKTOP_QUEUE);
         let (clicked, clicks) = mpsc::channel(CLICKS_QUEUED);
@@ -273,7 +276,7 @@ impl DesktopDisplay {
         })
     }
 
-    #[cfg(not(feature = "notice"))]
+    #[cfg(not(all(feature = "notice", not(target_os = "macos"))))]
     fn start() -> Option<Self> {
         tracing::info!("this program was built without desktop notices");
         None
@@ -290,12 +293,11 @@ impl DesktopDisplay {
     }
 }
 
-#[cfg(feature = "notice")]
+#[cfg(all(feature = "notice", not(target_os = "macos")))]
 mod on_desktop {
     use tokio::sync::mpsc;
 
     use crate::alerts::{Alert, AlertAction, AlertSubject};
-    use crate::model::WindowId;
     use crate::notice::{Desktop, DesktopNotice};
 
     /// The slot of alerts about many tasks. Those of tasks are the windows' numbers.
@@ -305,28 +307,21 @@ mod on_desktop {
     const CLICK: &str = "Show the window";
 
     /// Shows what is queued, and reports clicks.
-    pub(super) async fn serve(
-        mut queued: mpsc::Receiver<AlertAction>,
-        clicked: mpsc::Sender<WindowId>,
-    ) {
-        let mut desktop = Desktop::new();
+    pub(super) async fn serve(mut queued: mpsc::Receiver<AlertAction>, clicked: mpsc::Sender<u64>) {
+        let mut desktop = Desktop::new(clicked);
         loop {
             // Losing an arm mid-await is safe: both take nothing before they are done.
-            tokio::select! {
-                action = queued.recv() => match action {
-                    // It logs its failures itself, each kind once.
-                    Some(AlertAction::Show(alert)) => drop(desktop.show(&notice(alert)).await),
-                    Some(AlertAction::Withdraw(window)) => {
-                        desktop.withdraw(u64::from(window.0)).await;
-                    }
-                    None => return,
-                },
-                slot = desktop.clicked() => {
-                    if let Ok(window) = u32::try_from(slot) {
-                        // Further clicks do not matter while earlier ones are not served.
-                        clicked.try_send(WindowId(window)).unwrap_or_default();
-                    }
+            let action = tokio::select! {
+                action = queued.recv() => action,
+                never = desktop.watch() => match never {},
+            };
+            match action {
+                // It logs its failures itself, each kind once.
+                Some(AlertAction::Show(alert)) => drop(desktop.show(&notice(alert)).await),
+                Some(AlertAction::Withdraw(window)) => {
+                    desktop.withdraw(u64::from(window.0)).await;
                 }
+                None => return,
             }
         }
     }

@@ -24,7 +24,7 @@ use super::pane_reading::PaneReading;
 use super::processes::Processes;
 use super::server_idle::ServerIdle;
 use super::tty_poller::TtyPoller;
-use crate::model::{Bookmark, PaneId, SessionId, SessionLife, Snapshot, Task, WindowId};
+use crate::model::{Backoff, Bookmark, PaneId, SessionId, SessionLife, Snapshot, Task, WindowId};
 use crate::observe::Observer;
 use crate::paths::Paths;
 use crate::process::{self, Process, RunTime};
@@ -32,8 +32,8 @@ use crate::session::Change;
 use crate::terminal::PaneOutput;
 use crate::tmux::{self, Connection, History, LookMemory, Server, TmuxError, Traffic};
 
-/// The delay between two attempts to attach, initial and maximum.
-const ATTACH_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// The delay between two attempts to attach.
+const ATTACH_PAUSE: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
 
 /// How long to wait for other daemons of the server that attach, before the clients leave.
 const LOCK_LIMIT: Duration = Duration::from_millis(500);
@@ -88,8 +88,8 @@ enum Attachment {
     Apart {
         /// When to try to attach next.
         attach_at: Instant,
-        /// How long to wait after the next failure.
-        pause: Duration,
+        /// How long to wait after failures.
+        pause: Backoff,
     },
     /// Control clients.
     Attached(Box<ControlClients>),
@@ -377,9 +377,8 @@ fn take_traffic(attachment: &mut Attachment) -> Traffic {
 }
 
 fn apart() -> Attachment {
-    let (first, _) = ATTACH_PAUSE;
     Attachment::Apart {
         attach_at: Instant::now(),
-        pause: first,
+        pause: ATTACH_PAUSE,
     }
 }

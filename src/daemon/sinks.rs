@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::clock;
 use crate::config::{SinkConfig, SinkFilter, SinkTarget};
-use crate::model::{Level, Seq, with_causes};
+use crate::model::{Backoff, Level, Seq, with_causes};
 use crate::sink::{Delivery, Exec, Sink};
 use crate::store::{self, Lease, Live, ReaderThread, Subscription};
 use crate::wire::{
@@ -23,9 +23,8 @@ use crate::wire::{
     Refusal, SINK_PREFIX, SinkStatus, StreamRecord, is_owner_of,
 };
 
-/// How long to wait before trying again, at first and at most. It doubles.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-const LONGEST_RETRY: Duration = Duration::from_secs(300);
+/// How long to wait before trying again.
+const RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
 
 /// How long deliveries may take when the daemon stops.
 const FINAL_DELIVERY_LIMIT: Duration = Duration::from_millis(300);
@@ -271,7 +270,7 @@ impl RunningSink {
     }
 
     async fn run(&mut self, mut first: Option<LeaseResult>) {
-        let mut retry = FIRST_RETRY;
+        let mut retry = RETRY;
         loop {
             let leased = match first.take() {
                 Some(leased) => leased,
@@ -279,7 +278,7 @@ impl RunningSink {
             };
             match leased {
                 Ok((subscription, lease)) => {
-                    retry = FIRST_RETRY;
+                    retry = RETRY;
                     if !self.serve(subscription, &lease).await {
                         return;
                     }
@@ -336,7 +335,7 @@ impl RunningSink {
     /// Delivers a record, however often it takes. Returns `false` when the daemon stops before.
     async fn deliver(&mut self, record: &DurableRecord, line: &str) -> bool {
         let delivery = Delivery::new(&self.state.name, record, line);
-        let mut retry = FIRST_RETRY;
+        let mut retry = RETRY;
         loop {
             let delivered = tokio::select! {
                 delivered = self.sink.deliver(&delivery, clock::now().wall) => delivered,
@@ -356,11 +355,9 @@ impl RunningSink {
     }
 
     /// Waits before the next attempt. Returns `false` at once when the daemon stops.
-    async fn pause(&mut self, retry: &mut Duration) -> bool {
-        let pause = *retry;
-        *retry = (pause * 2).min(LONGEST_RETRY);
+    async fn pause(&mut self, retry: &mut Backoff) -> bool {
         tokio::select! {
-            () = sleep(pause) => true,
+            () = sleep(retry.next_pause()) => true,
             _ = self.stopping.wait_for(|is_stopping| *is_stopping) => false,
         }
     }

@@ -32,6 +32,8 @@ pub(super) struct Call {
     pub(super) progress: Option<Progress>,
     /// Whether the client has closed the connection.
     pub(super) closed: watch::Receiver<bool>,
+    /// Whether the client takes a handle for a result that comes later.
+    pub(super) takes_handles: bool,
 }
 
 /// Reports the progress of one call.
@@ -159,6 +161,7 @@ mod tests {
             caller: Caller::default(),
             progress: None,
             closed,
+            takes_handles: false,
         }
     }
 

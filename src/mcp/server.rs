@@ -1,37 +1,24 @@
-//! The server: takes calls from a client, finds the tool, and answers.
+//! The server: speaks with a client, and offers it the tools.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
-    CreateTaskResult, ErrorData, GetTaskParams, GetTaskResult, Implementation, JsonObject,
-    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, ErrorData, GetTaskParams,
+    GetTaskResult, Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
+    ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer, ServerInitializeError, ServiceExt};
 use rmcp::transport::IntoTransport;
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::watch;
 use tokio::task::LocalSet;
 
-use super::answer::Answer;
-use super::arguments::{
-    KillTask, ListTasks, NextEvents, PruneTasks, ReadOutput, RunTask, SearchOutput, SendInput,
-    WaitFor, parse,
-};
-use super::call::{Call, Limit, Progress, within_time};
-use super::caller::caller_of;
-use super::handles::Handles;
-use super::run::{Follow, StartedTask, start};
-use super::tools::{Effect, Tool};
+use super::tools::{ORDER, Tools, is_read_only};
 use super::transport::BoundedTransport;
-use super::wait::Wait;
-use super::{events, input, output, tasks};
-use crate::ops::{Session, SessionChoice, end_of_events};
-use crate::wire::After;
+use crate::ops::SessionChoice;
 
 /// What a client gets of the server when it connects. Some show it to the model.
 const INSTRUCTIONS: &str = "Runs long or interactive commands as tasks: windows of one tmux session \
@@ -74,10 +61,8 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<(), ServeError> {
         close,
     };
     let server = Server {
-        options,
-        begin: OnceCell::new(),
-        handles: Handles::default(),
-        closed,
+        tools: Tools::new(options.choice, closed),
+        is_read_only: options.is_read_only,
     };
     let serving = async {
         let streams =
@@ -121,198 +106,19 @@ impl AsyncRead for ClientInput {
 }
 
 struct Server {
-    options: ServeOptions,
-    /// The end of the feed at the first call. Events before it are of no interest.
-    begin: OnceCell<After>,
-    handles: Handles,
-    /// Whether the client has closed the connection.
-    closed: watch::Receiver<bool>,
-}
-
-/// What a call is answered.
-enum Reply {
-    /// The result.
-    Answer(Answer),
-    /// The result comes later.
-    Later(Wait),
-}
-
-/// Makes a future whose size is on the stack of this function only: together, those of all tools are
-/// more than a stack has.
-fn boxed<'a, F>(
-    make: impl FnOnce() -> F,
-) -> Pin<Box<dyn Future<Output = Result<Reply, Answer>> + 'a>>
-where
-    F: Future<Output = Result<Reply, Answer>> + 'a,
-{
-    Box::pin(make())
-}
-
-impl From<Answer> for Reply {
-    fn from(answer: Answer) -> Self {
-        Self::Answer(answer)
-    }
+    tools: Tools,
+    is_read_only: bool,
 }
 
 impl Server {
     /// Returns the tool of this name, if it is offered.
-    fn tool(&self, name: &str) -> Result<Tool, ErrorData> {
-        let why = match Tool::named(name) {
-            Some(tool) if tool.is_read_only() || !self.options.is_read_only => return Ok(tool),
+    fn tool(&self, name: &str) -> Result<&Tool, ErrorData> {
+        let why = match self.tools.get(name) {
+            Some(tool) if is_read_only(tool) || !self.is_read_only => return Ok(tool),
             Some(_) => format!("{name} is not offered: the server was started with --read-only"),
             None => format!("unknown tool: {name}"),
         };
         Err(ErrorData::invalid_params(why, None))
-    }
-
-    /// Returns the session, as each command finds it.
-    async fn session(&self) -> Result<Session, Answer> {
-        let find = async {
-            let mut session = Session::named(&self.options.choice)?;
-            session.resolve_name().await?;
-            Ok(session)
-        };
-        let session = within_time(find).await?;
-        let begin = self.begin.get_or_try_init(|| end_of_events(&session));
-        within_time(async { Ok(begin.await?) }).await?;
-        Ok(session)
-    }
-
-    fn choice(&self) -> SessionChoice {
-        self.options.choice.clone()
-    }
-
-    async fn answer(
-        &self,
-        tool: Tool,
-        arguments: JsonObject,
-        call: &Call,
-        takes_handles: bool,
-    ) -> Result<Reply, Answer> {
-        let required = tool.description().required;
-        let answer = match tool {
-            Tool::RunTask => boxed(move || async move {
-                let arguments: RunTask = parse(arguments, required)?;
-                self.run_task(call, arguments, takes_handles).await
-            }),
-            Tool::ListTasks => boxed(move || async move {
-                let ListTasks {} = parse(arguments, required)?;
-                Ok(tasks::list(&mut self.session().await?).await?.into())
-            }),
-            Tool::ReadOutput => boxed(move || async move {
-                let arguments: ReadOutput = parse(arguments, required)?;
-                Ok(output::read(&mut self.session().await?, arguments)
-                    .await?
-                    .into())
-            }),
-            Tool::WaitFor => boxed(move || async move {
-                let arguments: WaitFor = parse(arguments, required)?;
-                let given = arguments.timeout_seconds;
-                let limit = match takes_handles {
-                    true => Limit::of_handle(given),
-                    false => Limit::of_call(given),
-                };
-                let wait = Wait::find(self.session().await?, self.choice(), call, arguments, limit)
-                    .await?;
-                if takes_handles {
-                    return Ok(Reply::Later(wait));
-                }
-                Ok(attend(call, wait).await?.into())
-            }),
-            Tool::SendInput => boxed(move || async move {
-                let arguments: SendInput = parse(arguments, required)?;
-                Ok(input::send(&mut self.session().await?, arguments)
-                    .await?
-                    .into())
-            }),
-            Tool::KillTask => boxed(move || async move {
-                let arguments: KillTask = parse(arguments, required)?;
-                let mut session = self.session().await?;
-                Ok(tasks::kill(&mut session, call, arguments.task)
-                    .await?
-                    .into())
-            }),
-            Tool::PruneTasks => boxed(move || async move {
-                let PruneTasks {} = parse(arguments, required)?;
-                Ok(tasks::prune(&mut self.session().await?).await?.into())
-            }),
-            Tool::NextEvents => boxed(move || async move {
-                let arguments: NextEvents = parse(arguments, required)?;
-                let session = self.session().await?;
-                let begin = self.begin.get().cloned().unwrap_or(After {
-                    epoch: None,
-                    seq: 0,
-                });
-                let answer = events::next(&session, call, arguments, begin).await?;
-                Ok(answer.into())
-            }),
-            Tool::SearchOutput => boxed(move || async move {
-                let arguments: SearchOutput = parse(arguments, required)?;
-                let mut session = self.session().await?;
-                Ok(output::search(&mut session, arguments).await?.into())
-            }),
-        };
-        answer.await
-    }
-
-    async fn run_task(
-        &self,
-        call: &Call,
-        arguments: RunTask,
-        takes_handles: bool,
-    ) -> Result<Reply, Answer> {
-        let follow = match takes_handles {
-            true => Follow::ByHandle,
-            false => Follow::AsAsked,
-        };
-        let started = start(
-            self.session().await?,
-            self.choice(),
-            call,
-            arguments,
-            follow,
-        )
-        .await?;
-        let StartedTask {
-            line,
-            cursor,
-            unreachable,
-            wait,
-        } = started;
-        match wait {
-            None => {
-                let note = unreachable.map(|why| {
-                    format!("no message will come when it ends: {why}; wait_for waits for it")
-                });
-                let lines = [Some(line), note, Some(format!("cursor: {cursor}"))];
-                Ok(Answer::new(lines.into_iter().flatten()).into())
-            }
-            Some(wait) if takes_handles => Ok(Reply::Later(wait)),
-            Some(wait) => {
-                let outcome = attend(call, wait).await?;
-                Ok(Answer {
-                    text: format!("{line}\n{}", outcome.text),
-                    ..outcome
-                }
-                .into())
-            }
-        }
-    }
-}
-
-async fn attend(call: &Call, wait: Wait) -> Result<Answer, Answer> {
-    let (what, time) = (wait.what(), wait.time());
-    call.attend(&what, time, wait.outcome()).await
-}
-
-impl From<Answer> for CallToolResult {
-    fn from(answer: Answer) -> Self {
-        let content = vec![ContentBlock::text(answer.text)];
-        if answer.is_error {
-            Self::error(content)
-        } else {
-            Self::success(content)
-        }
     }
 }
 
@@ -330,12 +136,8 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let offered = Tool::ALL
-            .into_iter()
-            .filter(|tool| self.tool(tool.name()).is_ok());
-        Ok(ListToolsResult::with_all_items(
-            offered.map(listed).collect(),
-        ))
+        let offered = ORDER.iter().filter_map(|name| self.tool(name).ok());
+        Ok(ListToolsResult::with_all_items(offered.cloned().collect()))
     }
 
     async fn call_tool(
@@ -343,33 +145,8 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let tool = self.tool(&request.name)?;
-        let takes_handles = context
-            .client_capabilities()
-            .is_some_and(|capabilities| capabilities.supports_tasks());
-        let progress = context.meta.get_progress_token().map(|token| Progress {
-            peer: context.peer.clone(),
-            token,
-        });
-        let call = Call {
-            caller: caller_of(&context.meta.0.0),
-            progress,
-            closed: self.closed.clone(),
-        };
-        let arguments = request.arguments.unwrap_or_default();
-        let reply = tokio::select! {
-            reply = self.answer(tool, arguments, &call, takes_handles) => reply,
-            // The client no longer wants the answer. The work ends here, and a wait with it.
-            () = context.ct.cancelled() => Err(Answer::refused("cancelled", None)),
-        };
-        Ok(match reply {
-            Ok(Reply::Later(wait)) => {
-                let (name, what) = (wait.name().to_owned(), wait.what());
-                let task = self.handles.begin(&name, what, wait.outcome());
-                CallToolResponse::Task(CreateTaskResult::new(task))
-            }
-            Ok(Reply::Answer(answer)) | Err(answer) => CallToolResult::from(answer).into(),
-        })
+        self.tool(&request.name)?;
+        self.tools.call(request, context).await
     }
 
     async fn get_task(
@@ -377,7 +154,7 @@ impl ServerHandler for Server {
         request: GetTaskParams,
         _: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        let task = self.handles.get(&request.task_id);
+        let task = self.tools.handles.get(&request.task_id);
         let task = task.ok_or_else(|| unknown_handle(&request.task_id))?;
         Ok(GetTaskResult::new(task))
     }
@@ -387,7 +164,7 @@ impl ServerHandler for Server {
         request: CancelTaskParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        match self.handles.cancel(&request.task_id) {
+        match self.tools.handles.cancel(&request.task_id) {
             true => Ok(()),
             false => Err(unknown_handle(&request.task_id)),
         }
@@ -396,24 +173,4 @@ impl ServerHandler for Server {
 
 fn unknown_handle(id: &str) -> ErrorData {
     ErrorData::invalid_params(format!("no task handle {id}; call wait_for again"), None)
-}
-
-fn listed(tool: Tool) -> rmcp::model::Tool {
-    let description = tool.description();
-    let annotations = ToolAnnotations::with_title(description.title);
-    let annotations = match description.effect {
-        Effect::Reads => annotations.read_only(true).open_world(false),
-        Effect::Acts => annotations
-            .read_only(false)
-            .destructive(true)
-            .idempotent(false)
-            .open_world(true),
-        Effect::Removes => annotations
-            .read_only(false)
-            .destructive(true)
-            .idempotent(true)
-            .open_world(false),
-    };
-    rmcp::model::Tool::new(tool.name(), description.text, Arc::new(description.schema))
-        .with_annotations(annotations)
 }

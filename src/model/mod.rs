@@ -4,6 +4,7 @@
 //! are defined in [`crate::wire`], so these types are free to change.
 
 mod animation;
+mod backoff;
 mod bookmark;
 mod causes;
 mod difference;
@@ -35,6 +36,7 @@ pub mod text;
 mod tty;
 
 pub use animation::{is_same_but_for_signs, without_animation, without_last_sign};
+pub(crate) use backoff::Backoff;
 pub use bookmark::Bookmark;
 pub use causes::with_causes;
 pub use difference::Difference;

@@ -1,14 +1,19 @@
-//! Desktop notifications, sent over the session bus (`org.freedesktop.Notifications`).
+//! Desktop notifications (`org.freedesktop.Notifications`), by notify-rust.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::ffi::OsStr;
 use std::future::{Future, pending};
 use std::path::Path;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use zbus::message::Type;
-use zbus::{Connection, Message, MessageStream, Variant};
+use futures_util::{FutureExt as _, StreamExt as _};
+use notify_rust::{Notification, NotificationHandle, NotificationResponse, Urgency};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use zbus::{Connection, MessageStream};
 
 use super::LogOnce;
 use crate::model::{Level, text};
@@ -23,23 +28,14 @@ const MAX_TITLE_CHARS: usize = 100;
 /// The maximum length of a body, in characters, with entities expanded.
 const MAX_BODY_CHARS: usize = 1000;
 
-/// How many slots are remembered. An older notice is not replaced.
-const MOST_SLOTS: usize = 256;
+/// How many slots are remembered: each has a connection to the bus while its notice is shown. An
+/// older notice is not replaced.
+const MOST_SLOTS: usize = 64;
 
-/// The service that shows notifications: its name, its interface, and the path of its object.
-const SERVICE: &str = "org.freedesktop.Notifications";
-const OBJECT: &str = "/org/freedesktop/Notifications";
-
-/// The name and interface of the bus itself.
-const BUS: &str = "org.freedesktop.DBus";
-
-/// What is received: clicks, and that another program shows notifications from now on.
-const RULES: [&str; 2] = [
-    "type='signal',sender='org.freedesktop.Notifications',\
-     interface='org.freedesktop.Notifications',member='ActionInvoked'",
-    "type='signal',sender='org.freedesktop.DBus',interface='org.freedesktop.DBus',\
-     member='NameOwnerChanged',arg0='org.freedesktop.Notifications'",
-];
+/// The signal that another program shows notifications from now on.
+const OTHER_NOTIFIER: &str = "type='signal',sender='org.freedesktop.DBus',\
+    interface='org.freedesktop.DBus',member='NameOwnerChanged',\
+    arg0='org.freedesktop.Notifications'";
 
 /// The action of a click on the notification itself.
 const CLICK: &str = "default";
@@ -55,31 +51,39 @@ pub struct DesktopNotice {
     pub body: String,
     /// A notice replaces the earlier one of its slot. `None` replaces nothing.
     pub slot: Option<u64>,
-    /// The label of what a click does, which [`Desktop::clicked`] reports; `None` for nothing.
+    /// The label of what a click does, which [`Desktop::new`] is told; `None` for nothing.
     /// Needs a slot.
     pub action: Option<String>,
 }
 
 /// Shows notices on the desktop.
 ///
-/// The connection is made for the first notice and made again after a failure, so that the desktop
-/// may start, end or be replaced at any time. Each kind of failure is logged once until a notice
-/// succeeds again; callers need not log the errors of [`Desktop::show`].
-#[derive(Debug, Default)]
+/// The bus is connected to for each notice, so that the desktop may start, end or be replaced at any
+/// time. Each kind of failure is logged once until a notice succeeds again; callers need not log the
+/// errors of [`Desktop::show`].
+#[derive(Debug)]
 pub struct Desktop {
+    /// Gets the slots of notices that the user has clicked.
+    clicked: mpsc::Sender<u64>,
     failures: LogOnce<DesktopError>,
-    session: Option<Session>,
+    /// The last notice in each slot.
+    shown: BTreeMap<u64, Shown>,
+    /// Has a message when `shown` is void, and ends with the bus; `None` while nothing was shown.
+    other_notifier: Option<MessageStream>,
 }
 
-/// A connection to the bus, and what is shown over it.
+/// A notice, and the task that waits for what the user does with it.
 #[derive(Debug)]
-struct Session {
-    connection: Connection,
-    messages: MessageStream,
-    /// Whether the notification server supports actions; `None` until it was asked.
-    has_actions: Option<bool>,
-    /// The server's id of the last notice in each slot.
-    ids: BTreeMap<u64, u32>,
+struct Shown {
+    /// Until it is closed.
+    handle: Weak<NotificationHandle>,
+    task: AbortHandle,
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 /// Why a notice did not reach the desktop.
@@ -102,16 +106,22 @@ pub enum DesktopError {
     Failed {
         /// The error of the D-Bus client.
         #[source]
-        source: Box<zbus::Error>,
+        source: notify_rust::error::Error,
     },
 }
 
 impl Desktop {
     /// Returns a sink for the desktop that this process's environment names. It connects when there
-    /// is something to show.
+    /// is something to show, and passes on the slot of a notice that the user has clicked. Clicks that
+    /// `clicked` has no room for do not matter.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(clicked: mpsc::Sender<u64>) -> Self {
+        Self {
+            clicked,
+            failures: LogOnce::default(),
+            shown: BTreeMap::new(),
+            other_notifier: None,
+        }
     }
 
     /// Shows one notice, within two seconds.
@@ -145,164 +155,127 @@ impl Desktop {
         if !is_bus_in_environment() {
             return Err(DesktopError::NoBus);
         }
-        // A connection that was lost since the last notice is not a failure.
-        self.session
-            .take_if(|session| session.connection.is_closed());
+        if let Some(stream) = &mut self.other_notifier
+            && stream.next().now_or_never().is_some()
+        {
+            self.forget();
+        }
+        let replaced = notice
+            .slot
+            .and_then(|slot| self.shown.get(&slot)?.handle.upgrade());
+        let notification = notification(notice, replaced.map(|handle| handle.id()));
         let outcome = within(async {
-            let session = match self.session.take() {
-                Some(session) => session,
-                None => Session::open().await?,
-            };
-            self.session.insert(session).show(notice).await
+            if self.other_notifier.is_none() {
+                self.other_notifier = Some(watch_notifier().await?);
+            }
+            notification.show_async().await
         })
         .await;
         if outcome.is_err() {
-            self.session = None;
+            self.forget();
         }
-        outcome
-    }
-
-    /// Removes the notice of this slot, if it is still shown.
-    pub async fn withdraw(&mut self, slot: u64) {
-        if let Some(session) = &mut self.session
-            && let Some(id) = session.ids.remove(&slot)
-        {
-            // The user may have closed it.
-            let closed = within(session.call("CloseNotification", &id)).await;
-            drop(closed);
-        }
-    }
-
-    /// Resolves with the slot of a notice that the user has clicked.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    pub async fn clicked(&mut self) -> u64 {
-        loop {
-            let Some(session) = &mut self.session else {
-                return pending().await;
-            };
-            match session.messages.next().await {
-                Some(Ok(message)) => {
-                    if let Some(slot) = session.on_message(&message) {
-                        return slot;
-                    }
-                }
-                // The next notice connects again.
-                Some(Err(_)) | None => self.session = None,
-            }
-        }
-    }
-}
-
-impl Session {
-    async fn open() -> zbus::Result<Self> {
-        let connection = Connection::session().await?;
-        let messages = MessageStream::from(&connection);
-        for rule in RULES {
-            connection
-                .call_method(
-                    Some(BUS),
-                    "/org/freedesktop/DBus",
-                    Some(BUS),
-                    "AddMatch",
-                    &rule,
-                )
-                .await?;
-        }
-        Ok(Self {
-            connection,
-            messages,
-            has_actions: None,
-            ids: BTreeMap::new(),
-        })
-    }
-
-    async fn call<B>(&self, method: &'static str, body: &B) -> zbus::Result<Message>
-    where
-        B: serde::Serialize + zbus::zvariant::DynamicType,
-    {
-        self.connection
-            .call_method(Some(SERVICE), OBJECT, Some(SERVICE), method, body)
-            .await
-    }
-
-    async fn show(&mut self, notice: &DesktopNotice) -> zbus::Result<()> {
-        let mut actions: Vec<&str> = Vec::new();
-        if let Some(label) = &notice.action
-            && self.has_actions().await?
-        {
-            actions.extend([CLICK, label]);
-        }
-        let replaced = notice.slot.and_then(|slot| self.ids.get(&slot).copied());
-        let hints = HashMap::from([("urgency", Variant::from(urgency(notice.level)))]);
-        let reply = self
-            .call(
-                "Notify",
-                &(
-                    "tmux-task",
-                    replaced.unwrap_or(0),
-                    "",
-                    render_title(&notice.title),
-                    render_body(&notice.body),
-                    actions,
-                    hints,
-                    -1_i32,
-                ),
-            )
-            .await?;
-        let id: u32 = reply.body().deserialize()?;
+        let handle = outcome?;
         if let Some(slot) = notice.slot {
-            self.ids.insert(slot, id);
-            while self.ids.len() > MOST_SLOTS {
-                // The server counts its ids upwards.
-                let oldest = self.ids.iter().min_by_key(|(_, id)| **id);
-                let Some(oldest) = oldest.map(|(slot, _)| *slot) else {
-                    break;
-                };
-                self.ids.remove(&oldest);
-            }
+            self.keep(slot, handle);
         }
         Ok(())
     }
 
-    async fn has_actions(&mut self) -> zbus::Result<bool> {
-        if let Some(known) = self.has_actions {
-            return Ok(known);
+    /// Waits for clicks on a notice until it is closed.
+    fn keep(&mut self, slot: u64, handle: NotificationHandle) {
+        self.shown
+            .retain(|_, shown| shown.handle.strong_count() > 0);
+        if self.shown.len() >= MOST_SLOTS && !self.shown.contains_key(&slot) {
+            // The server counts its ids upwards.
+            let id = |shown: &Shown| shown.handle.upgrade().map(|handle| handle.id());
+            let oldest = self.shown.iter().min_by_key(|(_, shown)| id(shown));
+            if let Some(oldest) = oldest.map(|(slot, _)| *slot) {
+                self.shown.remove(&oldest);
+            }
         }
-        let reply = self.call("GetCapabilities", &()).await?;
-        let capabilities: Vec<String> = reply.body().deserialize()?;
-        let has_actions = capabilities.iter().any(|known| known == "actions");
-        self.has_actions = Some(has_actions);
-        Ok(has_actions)
+        let handle = Arc::new(handle);
+        let shown = Shown {
+            handle: Arc::downgrade(&handle),
+            task: tokio::spawn(report_clicks(slot, handle, self.clicked.clone())).abort_handle(),
+        };
+        self.shown.insert(slot, shown);
     }
 
-    /// Processes a message of the bus. Returns the slot of a notice that was clicked.
-    fn on_message(&mut self, message: &Message) -> Option<u64> {
-        let header = message.header();
-        if header.message_type() != Type::Signal {
-            return None;
+    /// What was shown is not there any more, or not ours: another notifier counts its own ids.
+    fn forget(&mut self) {
+        self.shown.clear();
+        self.other_notifier = None;
+    }
+
+    /// Removes the notice of this slot, if it is still shown.
+    pub async fn withdraw(&mut self, slot: u64) {
+        if let Some(shown) = self.shown.remove(&slot)
+            && let Some(handle) = shown.handle.upgrade()
+        {
+            // The user may have closed it.
+            let closed = timeout(LIMIT, handle.close_async()).await;
+            drop(closed);
         }
-        match header.member()?.as_str() {
-            "ActionInvoked" => {
-                let (id, _action): (u32, String) = message.body().deserialize().ok()?;
-                let clicked = self.ids.iter().find(|(_, known)| **known == id)?;
-                Some(*clicked.0)
+    }
+
+    /// Forgets what was shown when the notifier is replaced. To be awaited while there is nothing to
+    /// show; never resolves.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn watch(&mut self) -> Infallible {
+        loop {
+            match &mut self.other_notifier {
+                Some(stream) => drop(stream.next().await),
+                None => return pending().await,
             }
-            "NameOwnerChanged" => {
-                // Another server counts its own ids.
-                self.ids.clear();
-                self.has_actions = None;
-                None
-            }
-            _ => None,
+            self.forget();
         }
     }
 }
 
-async fn within<T>(call: impl Future<Output = zbus::Result<T>>) -> Result<T, DesktopError> {
-    match tokio::time::timeout(LIMIT, call).await {
+/// Reports the clicks on a notice until it is closed, or the bus is gone.
+async fn report_clicks(slot: u64, handle: Arc<NotificationHandle>, clicked: mpsc::Sender<u64>) {
+    loop {
+        let mut is_click = false;
+        let on_response = |response: &NotificationResponse| {
+            is_click = !matches!(response, NotificationResponse::Closed(_));
+        };
+        handle.wait_for_action_async(on_response).await;
+        if !is_click {
+            return;
+        }
+        clicked.try_send(slot).unwrap_or_default();
+    }
+}
+
+fn notification(notice: &DesktopNotice, replaced: Option<u32>) -> Notification {
+    let mut notification = Notification::new();
+    notification
+        .appname("tmux-task")
+        .summary(&render_title(&notice.title))
+        .body(&render_body(&notice.body))
+        .urgency(urgency(notice.level));
+    if let Some(id) = replaced {
+        notification.id(id);
+    }
+    // A server without actions ignores it.
+    if let Some(label) = &notice.action {
+        notification.action(CLICK, label);
+    }
+    notification
+}
+
+async fn watch_notifier() -> zbus::Result<MessageStream> {
+    let connection = Connection::session().await?;
+    MessageStream::for_match_rule(OTHER_NOTIFIER, &connection, None).await
+}
+
+async fn within<T>(
+    call: impl Future<Output = notify_rust::error::Result<T>>,
+) -> Result<T, DesktopError> {
+    match timeout(LIMIT, call).await {
         Ok(answer) => answer.map_err(classify),
         Err(_elapsed) => Err(DesktopError::TimedOut { limit: LIMIT }),
     }
@@ -318,14 +291,11 @@ pub async fn notifier() -> Result<String, DesktopError> {
     if !is_bus_in_environment() {
         return Err(DesktopError::NoBus);
     }
-    within(async {
-        let session = Session::open().await?;
-        let reply = session.call("GetServerInformation", &()).await?;
-        let (name, _vendor, _version, _spec): (String, String, String, String) =
-            reply.body().deserialize()?;
-        Ok(render_title(&name))
-    })
-    .await
+    // It blocks its thread for as long as the bus hangs.
+    let (sender, receiver) = oneshot::channel();
+    std::thread::spawn(move || sender.send(notify_rust::get_server_information()));
+    let asked = within(async { receiver.await.unwrap_or_else(|_| Err("it panicked".into())) });
+    asked.await.map(|server| render_title(&server.name))
 }
 
 fn is_bus_in_environment() -> bool {
@@ -348,7 +318,7 @@ fn is_bus_named(address: Option<&OsStr>, runtime_dir: Option<&OsStr>) -> bool {
 
 /// The D-Bus client has several variants for an error of the bus. Their texts start with its D-Bus
 /// name.
-fn classify(source: zbus::Error) -> DesktopError {
+fn classify(source: notify_rust::error::Error) -> DesktopError {
     const NO_OWNER: [&str; 2] = [
         "org.freedesktop.DBus.Error.ServiceUnknown",
         "org.freedesktop.DBus.Error.NameHasNoOwner",
@@ -357,18 +327,16 @@ fn classify(source: zbus::Error) -> DesktopError {
     if NO_OWNER.iter().any(|name| text.starts_with(name)) {
         DesktopError::NoNotifier
     } else {
-        DesktopError::Failed {
-            source: Box::new(source),
-        }
+        DesktopError::Failed { source }
     }
 }
 
-/// Critical notices (2) stay on most desktops until they are dismissed, and some ignore "do not
+/// Critical notices stay on most desktops until they are dismissed, and some ignore "do not
 /// disturb". A task is never that important.
-fn urgency(level: Level) -> u8 {
+fn urgency(level: Level) -> Urgency {
     match level {
-        Level::Info => 0,
-        Level::Warning => 1,
+        Level::Info => Urgency::Low,
+        Level::Warning => Urgency::Normal,
     }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! A sink gets a level, a title and a text, and decides whether and how it can show them. It never
 //! decides whether something is news, never blocks for long, and its failures are harmless: a
-//! missing desktop is normal. Each sink is one file; `desktop` uses D-Bus (cargo feature `notice`).
+//! missing desktop is normal. Each sink is one file; `desktop` uses D-Bus (cargo feature `notice`,
+//! but not on macOS).
 
-#[cfg(feature = "notice")]
+#[cfg(all(feature = "notice", not(target_os = "macos")))]
 mod desktop;
 mod log_once;
 
-#[cfg(feature = "notice")]
+#[cfg(all(feature = "notice", not(target_os = "macos")))]
 pub use desktop::{Desktop, DesktopError, DesktopNotice, notifier};
 pub use log_once::LogOnce;

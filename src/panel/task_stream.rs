@@ -10,13 +10,12 @@ use super::board::{SessionKey, SessionName};
 use super::state::ONLY;
 use super::work::{ANSWERS_WITHIN, text_of};
 use crate::client::Client;
-use crate::model::with_causes;
+use crate::model::{Backoff, with_causes};
 use crate::ops::{OpsError, Session, SessionChoice, task_stream};
 use crate::wire::{LiveRecord, LsTask, StreamRecord};
 
-/// How long to wait before connecting again, at first and at most. Between failures it doubles.
-const FIRST_RETRY: Duration = Duration::from_millis(250);
-const LONGEST_RETRY: Duration = Duration::from_secs(5);
+/// How long to wait before connecting again.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(5));
 
 /// What happens to the sessions.
 #[derive(Debug)]
@@ -92,10 +91,9 @@ pub(super) async fn follow(
         if to.send(Incoming::Lost(why)).is_err() {
             return;
         }
-        let mut retry = FIRST_RETRY;
+        let mut retry = RETRY;
         stream = loop {
-            sleep(retry).await;
-            retry = (retry * 2).min(LONGEST_RETRY);
+            sleep(retry.next_pause()).await;
             let why = match timeout(ANSWERS_WITHIN, TaskStream::begin(choice)).await {
                 Ok(Ok(stream)) => break stream,
                 Ok(Err(error)) => text_of(&error),

@@ -15,15 +15,14 @@ use tokio::time::{Instant, sleep};
 
 use super::Paths;
 use crate::files;
+use crate::model::Backoff;
 
 /// A process that waits longer continues without the lock: a small risk is better than a tool that
 /// hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long to wait before the lock is tried again: at first, and at most, since many processes may
-/// wait.
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
-const LONGEST_PAUSE: Duration = Duration::from_millis(16);
+/// How long to wait before the lock is tried again: longer and longer, since many processes may wait.
+const PAUSE: Backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(16));
 
 /// A lock that is held until this is dropped or the process ends.
 #[derive(Debug)]
@@ -66,14 +65,13 @@ impl FileLock {
             }
         };
         let deadline = Instant::now() + PATIENCE;
-        let mut pause = FIRST_PAUSE;
+        let mut pause = PAUSE;
         while file.try_lock().is_err() {
             if Instant::now() >= deadline {
                 tracing::warn!(path = %path.display(), "continues without a lock that another process holds");
                 return Self { _file: None };
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            sleep(pause.next_pause()).await;
         }
         Self { _file: Some(file) }
     }

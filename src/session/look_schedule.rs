@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::input::Coverage;
+use crate::model::Backoff;
 
 /// The minimum time between looks while panes print. A prompt needs two looks, so that it is
 /// reported well within half a second.
@@ -13,9 +14,8 @@ const WHILE_PRINTING: Duration = Duration::from_millis(200);
 /// output: a prompt is reported within about half a second.
 const WHILE_PAUSED: Duration = Duration::from_millis(400);
 
-/// A run has ended and tmux has not reported how: the first delay until the next look. It doubles
-/// each time.
-const UNSETTLED: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
+/// A run has ended and tmux has not reported how: the delay until the next look.
+const UNSETTLED: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(100));
 
 /// While there are dead panes, the first safety look comes this long after a change; the delay doubles
 /// each time. A respawn of a dead pane is not reported, and usually happens soon after its end: these
@@ -127,13 +127,12 @@ pub(super) struct LookSchedule {
     reporting: Reporting,
     /// How many windows the session had in the last look.
     n_windows: usize,
-    settling: Duration,
+    settling: Backoff,
     last: Instant,
 }
 
 impl LookSchedule {
     pub(super) fn new(longest: Duration, now: Instant) -> Self {
-        let (settling, _) = UNSETTLED;
         Self {
             longest,
             pause: Duration::ZERO,
@@ -145,7 +144,7 @@ impl LookSchedule {
             is_restart: false,
             reporting: Reporting::Absent,
             n_windows: 0,
-            settling,
+            settling: UNSETTLED,
             last: now,
         }
     }
@@ -218,12 +217,11 @@ impl LookSchedule {
                 self.part = self.part.map(|part| part.max(put_off));
             }
         }
-        let (settling, most) = UNSETTLED;
         if is_unsettled {
-            self.want(self.last + self.settling);
-            self.settling = (self.settling * 2).min(most);
+            let pause = self.settling.next_pause();
+            self.want(self.last + pause);
         } else {
-            self.settling = settling;
+            self.settling = UNSETTLED;
         }
     }
 

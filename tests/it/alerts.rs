@@ -80,6 +80,37 @@ fn an_answered_question_is_taken_away() {
     desk.wait_for_count("displayed", "0");
 }
 
+#[test]
+fn a_notifier_and_a_bus_that_are_restarted_show_the_next_notification() {
+    let mut desk = Desk::start();
+    let world = world_of(&desk);
+    world.daemon();
+    let bell = world.gate("bell");
+    let end = world.gate("end");
+    let line = format!(
+        "printf '\\a'; {}; printf '\\a'; {}; exit 3",
+        bell.wait(),
+        end.wait()
+    );
+    world.run("api", &line);
+    desk.wait_for_count("displayed", "1");
+
+    // The next notifier counts its own ids: another program has that of the first notification.
+    desk.restart_notifier();
+    desk.show_another_programs("first");
+    desk.wait_for_count("displayed", "1");
+    bell.open();
+    desk.wait_for_count("displayed", "2");
+
+    desk.restart_bus();
+    end.open();
+    world.until_delivered("exited", "api");
+    assert_eq!(
+        displayed(&world, &desk, 1),
+        ["api failed with code 3\nSee: tmux-task logs api -s work"]
+    );
+}
+
 /// The terminals' sessions and windows.
 fn shown(world: &World) -> Vec<String> {
     let format = "#{client_control_mode}#{client_session} #{window_name}";

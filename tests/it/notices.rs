@@ -43,7 +43,7 @@ fn child() {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let mut desktop = Desktop::new();
+        let mut desktop = Desktop::new(tokio::sync::mpsc::channel(1).0);
         for (level, title, body) in notices {
             let level = match level.as_str() {
                 "warning" => Level::Warning,
@@ -197,8 +197,9 @@ pub(crate) struct Desk {
     dunst: Running,
     pub(crate) address: String,
     paths: TempDir,
-    _bus: Running,
+    bus: Running,
     _screen: Running,
+    screen_number: String,
 }
 
 impl Desk {
@@ -210,29 +211,37 @@ impl Desk {
                 .args(["-nolisten", "tcp", "-noreset"]),
         );
         let (bus, address) = start_bus(&paths);
-        let conf = paths.path().join("dunstrc");
-        // Nothing goes by itself, and what is shown says how urgent it is.
-        let settings = "[urgency_low]\ntimeout = 0\nformat = \"LOW %s\\n%b\"\n\
-            [urgency_normal]\ntimeout = 0\nformat = \"NORMAL %s\\n%b\"\n";
-        std::fs::write(&conf, settings).unwrap();
-        let dunst = program("dunst", paths.path())
-            .arg("-conf")
-            .arg(&conf)
-            .env("DISPLAY", format!(":{number}"))
-            .env("DBUS_SESSION_BUS_ADDRESS", &address)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| missing("dunst", &error));
+        let dunst = start_dunst(&paths, &number, &address);
         let desk = Self {
-            dunst: Running(dunst),
+            dunst,
             address,
             paths,
-            _bus: bus,
+            bus,
             _screen: screen,
+            screen_number: number,
         };
         desk.wait_for_count("displayed", "0");
         desk
+    }
+
+    /// Ends the notifier, which forgets what it shows, and starts it again.
+    pub(crate) fn restart_notifier(&mut self) {
+        // The first one has to give up its name before.
+        self.dunst.end();
+        self.dunst = start_dunst(&self.paths, &self.screen_number, &self.address);
+        self.wait_for_count("displayed", "0");
+    }
+
+    /// Ends the bus and starts it again, and with it the notifier.
+    pub(crate) fn restart_bus(&mut self) {
+        self.bus.end();
+        self.bus = start_bus(&self.paths).0;
+        self.restart_notifier();
+    }
+
+    pub(crate) fn show_another_programs(&self, title: &str) {
+        let report = self.show(&json!([["info", title, "of another program"]]));
+        assert_eq!(report.outcomes, ["shown"], "{report}");
     }
 
     fn show(&self, story: &Value) -> Report {
@@ -358,6 +367,24 @@ fn show(story: &Value, env: &[(&str, &str)]) -> Report {
     Report { outcomes, stderr }
 }
 
+/// A notifier from which nothing goes by itself, and which says how urgent things are.
+fn start_dunst(paths: &TempDir, screen_number: &str, address: &str) -> Running {
+    let conf = paths.path().join("dunstrc");
+    let settings = "[urgency_low]\ntimeout = 0\nformat = \"LOW %s\\n%b\"\n\
+        [urgency_normal]\ntimeout = 0\nformat = \"NORMAL %s\\n%b\"\n";
+    std::fs::write(&conf, settings).unwrap();
+    let dunst = program("dunst", paths.path())
+        .arg("-conf")
+        .arg(&conf)
+        .env("DISPLAY", format!(":{screen_number}"))
+        .env("DBUS_SESSION_BUS_ADDRESS", address)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap_or_else(|error| missing("dunst", &error));
+    Running(dunst)
+}
+
 /// A bus that starts no services.
 fn start_bus(paths: &TempDir) -> (Running, String) {
     let conf = paths.path().join("bus.conf");
@@ -366,21 +393,24 @@ fn start_bus(paths: &TempDir) -> (Running, String) {
              "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
            <busconfig>
              <type>session</type>
-             <listen>unix:dir={}</listen>
+             <listen>unix:path={}</listen>
              <policy context="default">
                <allow send_destination="*" eavesdrop="true"/>
                <allow eavesdrop="true"/>
                <allow own="*"/>
              </policy>
            </busconfig>"#,
-        paths.path().display()
+        paths.path().join("bus").display()
     );
     std::fs::write(&conf, settings).unwrap();
-    start(
+    let (bus, address) = start(
         program("dbus-daemon", paths.path())
             .args(["--nofork", "--print-address=1"])
             .arg(format!("--config-file={}", conf.display())),
-    )
+    );
+    // Another bus there has another id.
+    let (path, _id) = address.split_once(',').unwrap();
+    (bus, path.to_owned())
 }
 
 /// A process that ends with the test.
@@ -388,6 +418,12 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Running {
+    fn end(&mut self) {
         // SIGTERM first, because a killed X server leaves its socket and lock behind; a stopped
         // process receives it when it continues. All of this fails if the process has ended.
         let pid = Pid::from_child(&self.0);

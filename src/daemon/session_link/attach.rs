@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::super::control_clients::ControlClients;
 use super::super::ownership::{self, Claim};
-use super::{ATTACH_PAUSE, Attachment, SessionInfo, SessionLink, apart, take_traffic};
+use super::{Attachment, SessionInfo, SessionLink, apart, take_traffic};
 use crate::model::{SessionLife, text};
 use crate::process;
 use crate::protocol::rows::Look;
@@ -33,18 +33,18 @@ impl SessionLink {
         if !self.claim(&index.life).await? {
             return Ok(None);
         }
-        if let Attachment::Apart { attach_at, pause } = self.attachment
+        if let Attachment::Apart {
+            attach_at,
+            mut pause,
+        } = self.attachment
             && attach_at <= Instant::now()
         {
             match self.attach(&index).await {
                 Ok(whole) => return Ok(whole),
                 Err(error) => {
                     tracing::warn!(%error, "could not attach; looking with a process each time");
-                    let (_, most) = ATTACH_PAUSE;
-                    self.attachment = Attachment::Apart {
-                        attach_at: Instant::now() + pause,
-                        pause: (pause * 2).min(most),
-                    };
+                    let attach_at = Instant::now() + pause.next_pause();
+                    self.attachment = Attachment::Apart { attach_at, pause };
                 }
             }
         }

@@ -158,13 +158,13 @@ async fn examine_desktop() -> DoctorCheck {
     }
 }
 
-#[cfg(feature = "notice")]
+#[cfg(all(feature = "notice", not(target_os = "macos")))]
 async fn notifier() -> Result<String, String> {
     let notifier = crate::notice::notifier().await;
     notifier.map_err(|error| with_causes(&error))
 }
 
-#[cfg(not(feature = "notice"))]
+#[cfg(not(all(feature = "notice", not(target_os = "macos"))))]
 async fn notifier() -> Result<String, String> {
     Err("this program was built without desktop notices".to_owned())
 }
