@@ -235,7 +235,8 @@ impl Desktop {
     }
 }
 
-/// Reports the clicks on a notice until it is closed, or the bus is gone.
+/// Reports the clicks on a notice until it is closed, or the bus is gone. The library begins to listen
+/// when the notice is shown already: a click within a few round trips to the bus is lost.
 async fn report_clicks(slot: u64, handle: Arc<NotificationHandle>, clicked: mpsc::Sender<u64>) {
     loop {
         let mut is_click = false;
