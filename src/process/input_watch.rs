@@ -83,9 +83,15 @@ fn are_reads_dated() -> bool {
     })
 }
 
+/// Only Linux can set this when it opens a terminal.
+#[cfg(target_os = "linux")]
+const CLOSED_ON_EXEC: OpenptFlags = OpenptFlags::CLOEXEC;
+#[cfg(not(target_os = "linux"))]
+const CLOSED_ON_EXEC: OpenptFlags = OpenptFlags::empty();
+
 /// Reads a line from a terminal of our own, and returns whether that has changed its access time.
 fn probe() -> Option<bool> {
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).ok()?;
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | CLOSED_ON_EXEC).ok()?;
     unlockpt(&ours).ok()?;
     let name = ptsname(&ours, Vec::new()).ok()?;
     let path = Path::new(OsStr::from_bytes(name.as_bytes()));
