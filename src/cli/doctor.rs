@@ -435,7 +435,7 @@ fn describe_program(path: &Path, on_path: &OnPath) -> (String, Option<String>) {
             other.display()
         )),
         OnPath::None => Some(
-            "it is not on PATH: tmux-task-run does its work without it, and starts no daemon"
+            "it is not on PATH: tmux-task-run finds it only where it installs itself, or by TMUX_TASK_PROGRAM"
                 .to_owned(),
         ),
     };

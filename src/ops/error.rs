@@ -110,14 +110,6 @@ pub(crate) enum OpsError {
         #[source]
         source: io::Error,
     },
-    /// A file of the runtime folder.
-    #[error("cannot write to {}", .folder.display())]
-    Runtime {
-        folder: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
     /// The run's output was not stored.
     #[error("no output of run {run} of task `{name}` was kept")]
     NotKept {
@@ -219,7 +211,6 @@ impl OpsError {
             | Self::OtherServer(_)
             | Self::NoDirectory { .. }
             | Self::Directory { .. }
-            | Self::Runtime { .. }
             | Self::Archive(_)
             | Self::Config(_)
             | Self::Rule(_)
@@ -315,7 +306,6 @@ impl OpsError {
             | Self::Feed(_)
             | Self::Folder { .. }
             | Self::Directory { .. }
-            | Self::Runtime { .. }
             | Self::Archive(_)
             | Self::Config(_)
             | Self::Rule(_)
