@@ -192,13 +192,9 @@ fi
 
 step 'format: cargo fmt --check' \
     cargo fmt --check
-# The helper's tests and the live tests mostly wait, so the compiler and rustdoc run in
-# parallel.
-beside 'shell: the helper with tmux alone' \
-    tests/helper/run.sh
 step 'build and lint: cargo test, with clippy' \
     with_clippy cargo test --no-run --all-targets
-# More live tests than cores run at once.
+# More live tests than cores run at once. They mostly wait, so rustdoc runs in parallel.
 beside 'tests: cargo test' \
     with_clippy env RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) * 3))}" \
     cargo test --lib --bins --tests

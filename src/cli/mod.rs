@@ -13,6 +13,7 @@ mod context;
 mod daemon;
 mod doctor;
 mod ending;
+mod exec;
 mod explain;
 mod failure;
 mod feed;
@@ -37,7 +38,6 @@ mod run;
 mod runs;
 mod search;
 mod send;
-mod set_environment;
 mod status;
 mod table;
 mod task_names;
@@ -50,6 +50,7 @@ mod wait;
 
 use std::ffi::OsString;
 use std::future::ready;
+use std::path::Path;
 use std::pin::Pin;
 use std::process::ExitCode;
 
@@ -70,6 +71,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     // Long-lived children (a daemon, a tmux server) must not inherit our caller's locks and pipes.
     close_fds::set_fds_cloexec(FIRST_BEYOND_STDERR, &[]);
     let args: Vec<OsString> = args.into_iter().collect();
+    // What a task's pane starts, and nobody else: no time is spent on anything else.
+    if let [_, word, file] = args.as_slice()
+        && word == "exec"
+    {
+        return exec::run(Path::new(file));
+    }
     match completions::answer(&args) {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,
@@ -154,7 +161,6 @@ fn dispatch(context: &Context, command: Command) -> Execution<'_> {
         Command::Agent(args) => boxed(move || agent::run(context, args)),
         #[cfg(feature = "mcp")]
         Command::Mcp(args) => boxed(move || async move { mcp::run(context, &args).await }),
-        Command::SetEnvironment(args) => Box::pin(ready(set_environment::run(args))),
         Command::Replay(args) => {
             context.limit.lift();
             Box::pin(ready(replay::run(&args)))

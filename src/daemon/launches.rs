@@ -3,13 +3,13 @@
 use super::options::Options;
 use super::session_link::SessionLink;
 use crate::clock;
+use crate::model::StopSettings;
 use crate::model::{Replaces, SessionId, Task, TaskRestarts, WindowId};
-use crate::model::{StopSettings, environment::WithheldVariables};
 use crate::paths::Paths;
 use crate::session::{DueRestart, RestartEnd};
 use crate::tmux::{
-    self, Connection, LaunchError, LaunchPlan, LaunchRecord, NewRun, PreviousRun, RestartResult,
-    TaskRestart, TmuxError,
+    self, Connection, Gate, LaunchError, LaunchPlan, LaunchRecord, NewRun, PreviousRun,
+    RestartResult, TaskRestart, TmuxError,
 };
 use crate::wait::{Anchor, Cursor};
 use crate::wire::{
@@ -47,6 +47,12 @@ pub(super) async fn restart(
 ) -> Result<RestartEnd, TmuxError> {
     link.write_runs_of(&[due.task.window]).await;
     let paths = &options.paths;
+    let program = tmux::program().and_then(|path| path.into_os_string().into_string().ok());
+    let Some(program) = program else {
+        return Ok(RestartEnd::Impossible(
+            "this program is not found any more".to_owned(),
+        ));
+    };
     let order = TaskRestart {
         task: &due.task,
         number: due.number,
@@ -54,7 +60,7 @@ pub(super) async fn restart(
         session: &due.session_name,
         runtime: &paths.runtime,
         kept: &paths.kept_environments(),
-        withheld: WithheldVariables::with(&options.config.env_withhold),
+        program: &program,
         now: clock::now().wall,
     };
     // tmux can crash when windows change while a control client of another daemon connects.
@@ -91,16 +97,20 @@ async fn launch(
 ) -> Result<Option<NewRun>, LaunchError> {
     // tmux can crash when windows change while a control client of another daemon connects.
     let _lock = paths.lock_server().await;
-    let expected = link.expected_windows(&plan.name);
-    let launched = tmux::launch_in(&mut link.connection(), session, plan, expected).await;
-    match launched {
+    let gate = Gate::close(plan.file())?;
+    let launched = tmux::launch_in(&mut link.connection(), session, plan).await;
+    let launched = match launched {
         // Our client was detached during the launch.
         Err(LaunchError::Tmux(TmuxError::Closed)) => {
             let server = link.server();
             tmux::find_launched(&mut Connection::OneShot(server), plan).await
         }
         launched => launched,
+    };
+    if let Ok(Some(run)) = &launched {
+        gate.open(&run.pane.to_string());
     }
+    launched
 }
 
 fn plan_of(request: RunRequest, link: &SessionLink) -> LaunchPlan {

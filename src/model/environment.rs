@@ -117,7 +117,7 @@ impl WithheldVariables {
     pub fn covers(&self, name: &str) -> bool {
         name.starts_with("TERM")
             || OF_TERMINAL.contains(&name)
-            || self.names().any(|pattern| matches(pattern, name))
+            || self.names().any(|pattern| covers_name(pattern, name))
     }
 
     /// Returns the names, or prefixes ending in `*`, that no task may see, whoever set them.
@@ -132,14 +132,14 @@ impl WithheldVariables {
 /// environment, where every later window can read it.
 #[must_use]
 pub fn reaches_tmux_server(name: &str) -> bool {
-    OF_LOGIN.iter().any(|pattern| matches(pattern, name))
+    OF_LOGIN.iter().any(|pattern| covers_name(pattern, name))
 }
 
 /// Whether a daemon that a command starts keeps the variable. It runs for days, and everything else
 /// in its caller's environment, such as an agent's tokens, is not its business.
 #[must_use]
 pub fn reaches_daemon(name: &str) -> bool {
-    reaches_tmux_server(name) || OF_DAEMON.iter().any(|pattern| matches(pattern, name))
+    reaches_tmux_server(name) || OF_DAEMON.iter().any(|pattern| covers_name(pattern, name))
 }
 
 /// Whether `text` is a name, or a prefix followed by `*`, as [`WithheldVariables`] takes them.
@@ -155,7 +155,9 @@ pub fn is_shell_name(name: &str) -> bool {
     starts && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-fn matches(pattern: &str, name: &str) -> bool {
+/// Whether a name, or a prefix ending in `*`, covers the name.
+#[must_use]
+pub fn covers_name(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning),
         None => name == pattern,

@@ -219,7 +219,7 @@ impl Observer {
             };
             let known = match self.windows.entry(row.window) {
                 // The launch is not over: hooks of the user can hold it up between two commands.
-                Entry::Vacant(_) if row.is_stand_in => continue,
+                Entry::Vacant(_) if row.is_launching => continue,
                 Entry::Vacant(place) => place.insert(judge(None)),
                 Entry::Occupied(known) => {
                     let known = known.into_mut();

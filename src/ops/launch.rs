@@ -9,7 +9,9 @@ use super::session::{Repeatable, Session};
 use crate::client::{Client, ClientError};
 use crate::daemon::{launched_run, stored_run_numbers};
 use crate::model::{Replaces, StopChoice};
-use crate::tmux::{self, Launch, LaunchPlan, LaunchRestarts, NewRun, PreparedLaunch, PreviousRun};
+use crate::tmux::{
+    self, Gate, Launch, LaunchPlan, LaunchRestarts, NewRun, PreparedLaunch, PreviousRun,
+};
 use crate::wire::{
     DirectLaunch, LaunchedRun, Request, Response, RestartFields, RunRequest, StopFields,
 };
@@ -21,6 +23,8 @@ pub(super) struct LaunchedTask {
     /// The daemon that supervises it, if any.
     pub(super) daemon: Option<Client>,
     pub(super) run: LaunchedRun,
+    /// Holds the command back, if the launch waits.
+    pub(super) gate: Option<Gate>,
 }
 
 /// How many daemons may end during a launch before it is done without one.
@@ -33,13 +37,13 @@ pub(super) async fn launch_at_once(
     session: &mut Session,
     launch: &Launch,
     will_wait: bool,
-) -> Result<Option<LaunchedRun>, OpsError> {
-    let prepared = launch.prepare().await?;
+) -> Result<Option<(LaunchedRun, Gate)>, OpsError> {
+    let prepared = launch.prepare()?;
     let request = Request::Run(request_of(prepared.plan(), will_wait));
     match session.ask_first(&request, Repeatable::No).await {
         Ok(Some(Response::Launched(run))) => {
-            prepared.hand_over();
-            Ok(Some(run))
+            let gate = prepared.hand_over(&run.pane_id);
+            Ok(Some((run, gate)))
         }
         // The session has another name now, or does not exist.
         Ok(Some(Response::Whereabouts(found))) => {
@@ -66,15 +70,16 @@ pub(super) async fn launch(
 ) -> Result<LaunchedTask, OpsError> {
     for _ in 0..DAEMONS {
         let Some(mut client) = daemon else { break };
-        let prepared = launch.prepare().await?;
+        let prepared = launch.prepare()?;
         let request = Request::Run(request_of(prepared.plan(), will_wait));
         match client.ask(&request).await {
             Ok(Response::Launched(run)) => {
-                prepared.hand_over();
+                let gate = prepared.hand_over(&run.pane_id);
                 return Ok(LaunchedTask {
                     session,
                     daemon: Some(client),
                     run,
+                    gate: waiting(&launch, gate),
                 });
             }
             Ok(Response::Unattached) => {
@@ -84,11 +89,12 @@ pub(super) async fn launch(
             Ok(_) => return Err(ClientError::Unexpected.into()),
             Err(ClientError::Left) => {
                 let (next, run) = after_loss(&session, prepared).await?;
-                if let Some(run) = run {
+                if let Some((run, gate)) = run {
                     return Ok(LaunchedTask {
                         session,
                         daemon: next,
                         run,
+                        gate: waiting(&launch, gate),
                     });
                 }
                 daemon = next;
@@ -99,19 +105,24 @@ pub(super) async fn launch(
     start_directly(session, daemon, launch, will_wait).await
 }
 
+/// Opens the gate, unless the launch waits.
+fn waiting(launch: &Launch, gate: Gate) -> Option<Gate> {
+    Some(gate).filter(|_| launch.waits)
+}
+
 /// A daemon ended before it answered. Returns the next one, and what the first one has started: the
 /// next one reports it. A launch that started nothing is given to the next one, since tmux cannot
 /// serve many launches that each start processes of their own.
 async fn after_loss(
     session: &Session,
     prepared: PreparedLaunch,
-) -> Result<(Option<Client>, Option<LaunchedRun>), OpsError> {
+) -> Result<(Option<Client>, Option<(LaunchedRun, Gate)>), OpsError> {
     let daemon = session.daemon_or_start().await;
     let found = tmux::find_launched(&mut session.connection(), prepared.plan()).await?;
     match found {
         Some(found) => {
-            prepared.hand_over();
-            Ok((daemon.ok().flatten(), Some(launched_run(&found))))
+            let gate = prepared.hand_over(&found.pane.to_string());
+            Ok((daemon.ok().flatten(), Some((launched_run(&found), gate))))
         }
         None => Ok((daemon?, None)),
     }
@@ -174,6 +185,7 @@ async fn start_directly(
     let has_replaced = end_live_run(&session, &launch).await?;
     let lock = session.lock_server().await?;
     let launched = tmux::launch(&mut session.connection(), &session.server, &launch).await;
+    let launched = launched.map(|(run, gate)| (run, waiting(&launch, gate)));
     drop(lock);
     // After: the run is reported at once, however short it is.
     let direct = |run: &NewRun| Box::new(direct_launch(&launch, run));
@@ -181,12 +193,12 @@ async fn start_directly(
         launching: None,
         will_wait: false,
         owner: None,
-        launched: launched.as_ref().ok().map(direct),
+        launched: launched.as_ref().ok().map(|(run, _)| direct(run)),
         wants_last_run: false,
     };
     let look_result = look(daemon.as_mut(), &after).await;
     drop(launching);
-    let mut launched = launched?;
+    let (mut launched, gate) = launched?;
     if has_replaced {
         launched.replaced = Some(PreviousRun::Live);
     }
@@ -198,6 +210,7 @@ async fn start_directly(
         session,
         daemon,
         run: launched_run(&launched),
+        gate,
     })
 }
 

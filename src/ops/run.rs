@@ -73,7 +73,7 @@ pub(crate) struct StartedRun {
     pub(crate) daemon: Option<Client>,
     /// The daemon, where it is older than this program and was not replaced.
     pub(crate) older_daemon: Option<OlderDaemon>,
-    /// The gate that the command waits at until the caller drops it.
+    /// Holds the command back until the caller drops it, where the caller waits for a text.
     pub(crate) gate: Option<Gate>,
     /// Why the conversation that the task belongs to will get no message about it.
     pub(crate) unreachable: Option<String>,
@@ -103,10 +103,8 @@ pub(crate) async fn run(mut session: Session, options: RunOptions) -> Result<Sta
     let cwd = directory(options.cwd)?;
     session.paths.create_runtime()?;
     // The output is followed before the command starts, to find texts that it overwrites at once.
-    let gate = match options.wait {
-        LaunchWait::Text => Some(close_gate(&session)?),
-        LaunchWait::No | LaunchWait::End => None,
-    };
+    let waits = options.wait == LaunchWait::Text;
+    let no_program = || OpsError::Program(std::io::ErrorKind::NotFound.into());
     let order = Launch {
         session: session.name.clone(),
         name: options.name.clone(),
@@ -115,7 +113,8 @@ pub(crate) async fn run(mut session: Session, options: RunOptions) -> Result<Sta
         runtime: session.paths.runtime.clone(),
         owner: options.owner.clone(),
         command: CommandWords::from_words(options.command),
-        gate: gate.as_ref().map(|gate| gate.path().to_owned()),
+        program: tmux::program().ok_or_else(no_program)?,
+        waits,
         root: session.project.clone(),
         started: clock::now().wall,
         last_run: 0,
@@ -136,12 +135,14 @@ pub(crate) async fn run(mut session: Session, options: RunOptions) -> Result<Sta
         launch_at_once(&mut session, &order, will_wait).await?
     };
     let (task, older_daemon) = match launched {
-        Some(run) => {
+        Some((run, gate)) => {
+            let gate = Some(gate).filter(|_| waits);
             let daemon = session.daemon_or_start().await.ok().flatten();
             let task = LaunchedTask {
                 session,
                 daemon,
                 run,
+                gate,
             };
             (task, None)
         }
@@ -151,6 +152,7 @@ pub(crate) async fn run(mut session: Session, options: RunOptions) -> Result<Sta
         session,
         daemon,
         run,
+        gate,
     } = task;
     let unreachable = start_codex_follower(&session, options.owner.as_deref()).await;
     Ok(StartedRun {
@@ -216,14 +218,6 @@ async fn start_daemon(session: &Session) -> Result<Option<Client>, OpsError> {
     session.daemon_or_start().await
 }
 
-fn close_gate(session: &Session) -> Result<Gate, OpsError> {
-    let folder = &session.paths.runtime;
-    Gate::close(folder).map_err(|error| {
-        let (folder, why) = (folder.display(), with_causes(&error));
-        OpsError::failed(format!("cannot write to {folder}: {why}"), None)
-    })
-}
-
 /// Returns how a run is ended, with what its launch needs of the configuration: the time limit, and a
 /// signal that the task's shell would not expect.
 pub(super) fn with_stop_defaults(stop: StopSettings) -> Result<StopSettings, OpsError> {
@@ -255,11 +249,7 @@ fn environment(is_clean: bool, given: Vec<(String, String)>) -> Result<TaskEnvir
     } else {
         TaskEnvironment::of_caller(env::vars_os(), withheld)
     };
-    let environment = below.with(given);
-    Ok(match env::current_exe() {
-        Ok(program) => environment.set_by(program),
-        Err(_) => environment,
-    })
+    Ok(below.with(given))
 }
 
 fn directory(given: Option<PathBuf>) -> Result<PathBuf, OpsError> {

@@ -101,7 +101,7 @@ pub struct WindowRow {
     /// Whether it is linked into a session outside the group of this one.
     pub is_linked: bool,
     /// Whether a launch is still in progress in it, so that it is not a task yet.
-    pub is_stand_in: bool,
+    pub is_launching: bool,
     /// The recorded command, sanitised text.
     pub command: Option<String>,
     /// The recorded directory, sanitised text.

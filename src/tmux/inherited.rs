@@ -90,7 +90,7 @@ mod tests {
             is_bare: false,
             is_named_by_tmux: false,
             is_linked: false,
-            is_stand_in: false,
+            is_launching: false,
             command: Some(command.to_owned()),
             cwd: None,
             pane: None,

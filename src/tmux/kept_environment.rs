@@ -1,51 +1,18 @@
 //! The environments of tasks that may be run again by themselves.
 //!
-//! Nobody's environment is at hand then: the daemon has another one. So such a task's environment
-//! stays in a file that only the user can read, as long as its window has the policy.
+//! Nobody's environment is at hand then: the daemon has another one. So a copy of such a task's
+//! [file](super::task_file) stays in a folder of the user's, as long as its window has the policy.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::task_environment::EnvironmentFile;
-use crate::files::{self, WRITABLE_BY_OTHERS};
+use crate::files;
 
 /// A file that no window names after this time never will be named: its launcher was killed.
 const STALE: Duration = Duration::from_secs(600);
-
-/// A copy of an environment's file. Dropping it removes the copy, unless
-/// [`KeptEnvironment::hand_over`] has left it to the daemon.
-#[derive(Debug)]
-pub(super) struct KeptEnvironment(Option<EnvironmentFile>);
-
-impl KeptEnvironment {
-    /// Copies the file into this folder.
-    pub(super) fn keep(file: &EnvironmentFile, folder: &Path, token: &str) -> io::Result<Self> {
-        files::make_folder(folder, WRITABLE_BY_OTHERS)?;
-        Ok(Self(Some(file.copy_to(folder.join(token))?)))
-    }
-
-    /// Leaves the copy to the daemon, which runs the task again.
-    pub(super) fn hand_over(mut self) {
-        if let Some(copy) = self.0.take() {
-            copy.hand_over();
-        }
-    }
-}
-
-/// Copies a kept environment to a new file for a task's shell.
-///
-/// # Errors
-///
-/// When it is gone, or the file cannot be written.
-pub(super) fn copy_kept(folder: &Path, token: &str, to: PathBuf) -> io::Result<EnvironmentFile> {
-    let kept = EnvironmentFile::at(folder.join(token));
-    let copy = kept.copy_to(to);
-    kept.hand_over();
-    copy
-}
 
 /// Removes the environments in this folder that no task needs any more: those of `gone`, and those
 /// that are long there and not of `present`.
@@ -62,7 +29,7 @@ pub(crate) fn forget_environments(
     };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let Some(token) = name.to_str().and_then(|name| name.split('.').next()) else {
+        let Some(token) = name.to_str() else {
             continue;
         };
         let written = entry.metadata().and_then(|found| found.modified());
@@ -104,9 +71,7 @@ mod tests {
         let old = SystemTime::now() - 2 * STALE;
         for (name, is_old) in [
             ("gone", false),
-            ("gone.more", false),
             ("present", true),
-            ("present.more", true),
             ("lost", true),
             ("launching", false),
         ] {
@@ -121,7 +86,7 @@ mod tests {
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
-        let expected = ["launching", "present", "present.more"].map(str::to_owned);
+        let expected = ["launching", "present"].map(str::to_owned);
         assert_eq!(left, BTreeSet::from(expected));
         forget_environments(&dir.path().join("none"), &set("present"), &set("gone"));
     }

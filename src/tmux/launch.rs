@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::client::Connection;
-use super::kept_environment::KeptEnvironment;
+use super::command_words::CommandWords;
 use super::launch_lines::{Attempt, LaunchLines};
 use super::launch_plan::{ATTEMPTS, LaunchError, LaunchPlan, NewRun, check_name, check_token};
-use super::named_windows::ExpectedWindows;
 use super::recorded::RecordedCommand;
-use super::script::CommandWords;
 use super::server::Server;
-use super::task_environment::{EnvironmentFile, TaskEnvironment};
+use super::task_environment::TaskEnvironment;
+use super::task_file::{Gate, TaskFile, TaskOrder};
 use crate::model::{Millis, Replaces, RestartPolicy, SessionId, StopSettings, TaskRestarts};
 
 /// How often to wait for a server that others may be starting, and how long each time: nothing
@@ -33,12 +32,14 @@ pub(crate) struct Launch {
     pub cwd: PathBuf,
     /// The command's environment.
     pub environment: TaskEnvironment,
-    /// The folder for the environment's file, private to the user.
+    /// The folder for the task's file, private to the user.
     pub runtime: PathBuf,
+    /// The program that the pane starts, which is this one.
+    pub program: PathBuf,
     pub owner: Option<String>,
     pub command: CommandWords,
-    /// The gate that the command waits at before it starts.
-    pub gate: Option<PathBuf>,
+    /// Whether the command waits until the launch's [`Gate`] is dropped.
+    pub waits: bool,
     /// The project's absolute path, for a session that has to be created.
     pub root: Option<PathBuf>,
     /// When the launch was requested, in milliseconds since 1970.
@@ -61,23 +62,23 @@ pub(crate) struct LaunchRestarts {
     pub kept: PathBuf,
 }
 
-/// A launch whose environment was written to a file. Dropping it removes the file, unless
-/// [`PreparedLaunch::hand_over`] has left the file to the task.
+/// A launch whose file was written. Dropping it removes the file, unless
+/// [`PreparedLaunch::hand_over`] has left it to the pane.
 #[derive(Debug)]
 pub(crate) struct PreparedLaunch {
     plan: LaunchPlan,
-    file: EnvironmentFile,
+    file: TaskFile,
     /// The copy for restarts.
-    kept: Option<KeptEnvironment>,
+    kept: Option<TaskFile>,
 }
 
 impl Launch {
-    /// Checks everything that can be checked without tmux, and writes the environment to its file.
+    /// Checks everything that can be checked without tmux, and writes the task's file.
     ///
     /// # Errors
     ///
     /// When the input is refused, or the file cannot be written.
-    pub(crate) async fn prepare(&self) -> Result<PreparedLaunch, LaunchError> {
+    pub(crate) fn prepare(&self) -> Result<PreparedLaunch, LaunchError> {
         check_name(&self.name)?;
         let session = &self.session;
         if session.is_empty() || session.contains(['.', ':', '\0', '\n']) {
@@ -89,38 +90,32 @@ impl Launch {
         }
         let cwd = self.cwd.to_str();
         let cwd = cwd.ok_or_else(|| LaunchError::DirectoryName(self.cwd.clone()))?;
+        let program = self.program.to_str();
+        let program = program.ok_or_else(|| LaunchError::DirectoryName(self.program.clone()))?;
         let token = unique_token();
-        let no_file = |source| LaunchError::Environment {
-            folder: self.runtime.clone(),
+        let order = self.order()?;
+        order.check_size()?;
+        let not_written = |folder: &Path, source| LaunchError::Environment {
+            folder: folder.to_owned(),
             source,
         };
-        let file = self.environment.write(&self.runtime, &token).await;
-        let file = file.map_err(no_file)?;
+        let file = TaskFile::write(&self.runtime, &token, &order);
+        let file = file.map_err(|source| not_written(&self.runtime, source))?;
+        if self.waits {
+            file.lock()
+                .map_err(|source| not_written(&self.runtime, source))?;
+        }
         let kept = match &self.restarts {
             Some(LaunchRestarts { kept: folder, .. }) => {
-                let kept = KeptEnvironment::keep(&file, folder, &token);
-                Some(kept.map_err(|source| LaunchError::Environment {
-                    folder: folder.clone(),
-                    source,
-                })?)
+                let kept = TaskFile::keep(folder, &token, &order);
+                Some(kept.map_err(|source| not_written(folder, source))?)
             }
             None => None,
         };
-        let path = file.path();
-        let path = path.ok_or_else(|| no_file(std::io::ErrorKind::InvalidFilename.into()))?;
-        let names = [
-            ("TMUX_TASK_SESSION", session.as_str()),
-            ("PI_TMUX_SESSION", session),
-            ("TMUX_TASK_NAME", &self.name),
-        ];
-        let gate = self.gate.as_deref().and_then(Path::to_str);
-        let words = self.command.pane_words(
-            &names,
-            &self.environment,
-            path,
-            gate,
-            self.stop.signal_name(),
-        );
+        let path = file.path().ok_or_else(|| {
+            not_written(&self.runtime, std::io::ErrorKind::InvalidFilename.into())
+        })?;
+        let words = pane_words(program, path);
         let record = RecordedCommand {
             is_env_clean: self.environment.is_on_top_of_tmux(),
             had_env: self.environment.given().is_some(),
@@ -148,6 +143,21 @@ impl Launch {
         };
         Ok(PreparedLaunch { plan, file, kept })
     }
+
+    /// Returns what the pane runs.
+    fn order(&self) -> Result<TaskOrder, LaunchError> {
+        let withheld = self.environment.withheld().names();
+        let mut order = TaskOrder {
+            shell: find_bash().ok_or(LaunchError::NoBash)?,
+            stop_signal: self.stop.signal_name().to_owned(),
+            is_on_top_of_tmux: self.environment.is_on_top_of_tmux(),
+            withheld: withheld.map(str::to_owned).collect(),
+            variables: self.environment.variables().to_vec(),
+            command: self.command.clone(),
+        };
+        order.name_task(&self.session, &self.name);
+        Ok(order)
+    }
 }
 
 impl PreparedLaunch {
@@ -157,12 +167,12 @@ impl PreparedLaunch {
         &self.plan
     }
 
-    /// Leaves the environment's file to the task, which was started, and the copy to the daemon.
-    pub(crate) fn hand_over(self) {
-        self.file.hand_over();
+    /// Leaves the file to the pane, whose task was started, and the copy to the daemon.
+    pub(crate) fn hand_over(self, pane: &str) -> Gate {
         if let Some(kept) = self.kept {
-            kept.hand_over();
+            kept.leave();
         }
+        self.file.release(pane)
     }
 }
 
@@ -177,26 +187,13 @@ pub(crate) async fn launch(
     connection: &mut Connection<'_>,
     server: &Server,
     launch: &Launch,
-) -> Result<NewRun, LaunchError> {
-    let prepared = launch.prepare().await?;
-    launch_prepared(connection, server, launch, prepared).await
-}
-
-/// The same for a prepared launch.
-///
-/// # Errors
-///
-/// As [`launch`].
-async fn launch_prepared(
-    connection: &mut Connection<'_>,
-    server: &Server,
-    launch: &Launch,
-    prepared: PreparedLaunch,
-) -> Result<NewRun, LaunchError> {
+) -> Result<(NewRun, Gate), LaunchError> {
+    let prepared = launch.prepare()?;
+    let gate = Gate::close(prepared.plan.file())?;
     let lines = LaunchLines::new(&prepared.plan, format!("={}", launch.session));
     let mut no_server = None;
     for attempt in 0..ATTEMPTS {
-        let launched = match lines.attempt(connection, ExpectedWindows::Any).await? {
+        let launched = match lines.attempt(connection).await? {
             Attempt::Launched(launched) => Some(launched),
             Attempt::Contended => None,
             Attempt::NoSession => {
@@ -216,15 +213,16 @@ async fn launch_prepared(
             }
         };
         if let Some(launched) = launched {
-            prepared.hand_over();
-            return Ok(launched);
+            let pane = launched.pane.to_string();
+            gate.open(&pane);
+            return Ok((launched, prepared.hand_over(&pane)));
         }
     }
     Err(no_server.map_or(LaunchError::Contended, LaunchError::Tmux))
 }
 
 /// Starts a task in its slot of an existing session; `None` when the session does not exist any
-/// more. The caller hands over the environment's file. What is `expected` is looked for first.
+/// more. The caller opens the [`Gate`] of the task's file.
 ///
 /// # Errors
 ///
@@ -234,15 +232,14 @@ pub(crate) async fn launch_in(
     connection: &mut Connection<'_>,
     session: SessionId,
     plan: &LaunchPlan,
-    mut expected: ExpectedWindows,
 ) -> Result<Option<NewRun>, LaunchError> {
     check_name(&plan.name)?;
     check_token(&plan.token)?;
     let lines = LaunchLines::new(plan, session.to_string());
     for _ in 0..ATTEMPTS {
-        match lines.attempt(connection, expected).await? {
+        match lines.attempt(connection).await? {
             Attempt::Launched(launched) => return Ok(Some(launched)),
-            Attempt::Contended => expected = ExpectedWindows::Any,
+            Attempt::Contended => {}
             Attempt::NoSession => return Ok(None),
         }
     }
@@ -260,12 +257,41 @@ pub(crate) async fn find_launched(
     plan: &LaunchPlan,
 ) -> Result<Option<NewRun>, LaunchError> {
     check_token(&plan.token)?;
-    let lines = LaunchLines::new(plan, String::new());
-    let launched = lines.find_launched(connection).await?;
-    if let Some(run) = &launched {
-        lines.restore_name(connection, run).await;
+    LaunchLines::new(plan, String::new())
+        .find_launched(connection)
+        .await
+}
+
+/// Returns the command line of a pane that runs the task of a file.
+pub(super) fn pane_words(program: &str, file: &str) -> Vec<String> {
+    [program, "exec", file].map(str::to_owned).to_vec()
+}
+
+/// Returns the path of this program for tmux to start. If its file was replaced or removed meanwhile,
+/// this is the kernel's link to what runs, for as long as it runs.
+#[must_use]
+pub(crate) fn program() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok();
+    let running = || PathBuf::from(format!("/proc/{}/exe", std::process::id()));
+    match program.filter(|path| path.exists()) {
+        Some(path) => Some(path),
+        None => Some(running()).filter(|path| path.exists()),
     }
-    Ok(launched)
+}
+
+/// Finds bash where the caller does, otherwise where it usually is: the tmux server may have another
+/// `PATH`.
+pub(super) fn find_bash() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/bin", "/usr/bin", "/usr/local/bin"].map(PathBuf::from);
+    std::env::split_paths(&path)
+        .chain(usual)
+        .map(|folder| folder.join("bash"))
+        .find(|path| path.is_absolute() && is_executable(path))
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
 fn is_directory(path: &Path) -> bool {

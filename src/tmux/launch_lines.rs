@@ -4,17 +4,15 @@ use std::path::Path;
 
 use super::client::{Connection, all_ok};
 use super::error::TmuxError;
-use super::launch_options::{MARK, RunNumber, option_commands};
+use super::launch_options::{RunNumber, option_commands};
 use super::launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun};
 use super::launch_rows::{LaunchRow, first_panes, read_rows, row_format};
-use super::named_windows::{ExpectedWindows, NAMING, NamedWindows, are_named, is_named};
+use super::named_windows::{NamedWindows, are_named, is_named};
 use super::respawn::{are_attached, continue_for, pause_for};
-use super::rows::STAND_IN;
+use super::rows::MARK;
 use super::server::Server;
-use super::task_environment::PREFIX;
-use super::user_hooks::UserHooks;
-use crate::model::Replaces;
-use crate::protocol::{Command, Frame, control_line, literal_format};
+use crate::model::{PaneId, Replaces};
+use crate::protocol::{Command, Frame, literal_format};
 
 /// The history limit of a task's pane, in rows.
 const HISTORY_LIMIT: &str = "50000";
@@ -35,6 +33,13 @@ pub(super) struct LaunchLines<'a> {
     session: String,
 }
 
+/// A window that a launch has created.
+struct MadeWindow {
+    pane: PaneId,
+    /// Whether the server ends with the client that has created it.
+    server_ends: bool,
+}
+
 /// What tmux refuses as the value of an option when a launch has to start over.
 const CHANGED: &str = "changed-meanwhile";
 
@@ -46,20 +51,18 @@ impl<'a> LaunchLines<'a> {
         Self { plan, session }
     }
 
-    /// Reads the windows of the name, of which so many are `expected`, and launches accordingly.
+    /// Reads the windows of the name, and launches accordingly.
     pub(super) async fn attempt(
         &self,
         connection: &mut Connection<'_>,
-        expected: ExpectedWindows,
     ) -> Result<Attempt, LaunchError> {
         let NamedWindows {
             slots,
             named,
             control_clients,
-            hooks,
             inherited,
             of_session,
-        } = match NamedWindows::find(connection, &self.session, &self.plan.name, expected).await? {
+        } = match NamedWindows::find(connection, &self.session, &self.plan.name).await? {
             Some(windows) => windows,
             None => return Ok(Attempt::NoSession),
         };
@@ -70,7 +73,7 @@ impl<'a> LaunchLines<'a> {
             return Err(LaunchError::OfSession(names));
         }
         let launched = match slots.as_slice() {
-            [] => self.create_window(connection, &named, hooks).await?,
+            [] => self.create_window(connection, &named).await?,
             [slot] if !slot.is_dead && !self.plan.replaces.may_end(slot.pid) => {
                 return Err(LaunchError::Running {
                     name: self.plan.name.clone(),
@@ -97,35 +100,6 @@ impl<'a> LaunchLines<'a> {
         match connection.run(&[self.list_launched()]).await {
             Err(error) if error.is_missing() => Ok(None),
             frames => self.launched(&frames?, None),
-        }
-    }
-
-    /// Notes the name of the task on a new window, until [`LaunchLines::restore_name`] is done.
-    fn note_name(&self, target: &str) -> Command {
-        Command::new("set-option").args(["-w", "-t", target, NAMING, &self.plan.name])
-    }
-
-    /// Does so if the target is a window of this launch that has no task yet.
-    fn note_name_in_own(&self, target: &str) -> Command {
-        let (is_own, name) = (self.is_stand_in("window"), &self.plan.name);
-        Command::new("set-option")
-            .args(["-wF", "-t", target, NAMING])
-            .arg(format!("#{{?{is_own},{name},#{{{NAMING}}}}}"))
-    }
-
-    /// Gives the window its name back: a hook of the user that tmux runs after the launch's line may
-    /// have renamed it. The task runs, so errors are not those of the launch.
-    pub(super) async fn restore_name(&self, connection: &mut Connection<'_>, run: &NewRun) {
-        let (pane, window) = (run.pane.to_string(), run.window.to_string());
-        let name = &self.plan.name;
-        let is_right = go_on_if(&pane, &format!("#{{==:#{{window_name}},{name}}}"));
-        let mut answer = connection.run(&[is_right, forget_name(&window)]).await;
-        if matches!(&answer, Err(TmuxError::Rejected { reply, .. }) if reply.ends_with(CHANGED)) {
-            let rename = Command::new("rename-window").args(["-t", &window, name]);
-            answer = connection.run(&[rename, forget_name(&window)]).await;
-        }
-        if let Err(error) = answer {
-            tracing::debug!(%error, %window, "the name of a new window is not settled");
         }
     }
 
@@ -202,151 +176,124 @@ impl<'a> LaunchLines<'a> {
             Command::new("set-option").args(["-t", &pane_target, name, value])
         };
         // The length of a history is fixed when its pane is created, so the session option has to
-        // be set before: the session's first window is replaced by the task's.
-        let begin = Command::new("new-session")
-            .args(["-d", "-s", &literal_format(name)])
-            .args(["-n", &self.plan.name]);
-        let mut commands = vec![
-            self.with_stand_in(begin, "session"),
+        // be set before: the session's first window is replaced by the task's. Its process waits, and
+        // the task's file is not for its pane.
+        let begin = Command::new("new-session").args(["-d", "-s", &literal_format(name)]);
+        let mut line = vec![
+            self.in_pane(begin.args(["-n", &self.plan.name])),
             on_session("history-limit", HISTORY_LIMIT),
             on_session("destroy-unattached", "off"),
             on_session("bell-action", "any"),
         ];
         if let Some(root) = root.and_then(Path::to_str) {
-            commands.push(on_session("@tmux_task_root", root));
+            line.push(on_session("@tmux_task_root", root));
         }
-        let replace = self.new_window(&["-k", "-t", &first]);
-        let add = self.new_window(&["-a", "-t", &format!("{pane_target}{{end}}")]);
-        commands.push(
-            Command::new("if-shell")
-                .args(["-F", "-t", &first, &self.is_stand_in("session")])
-                .args([control_line(&[replace]), control_line(&[add])]),
-        );
-        commands.push(self.start_in(&first));
-        commands.push(self.list_launched());
+        line.push(self.new_window(&["-k", "-t", &first]));
         let mut connection = Connection::OneShot(server);
-        let frames = connection.frames_unseen(&commands).await?;
-        let has_made = self.made(&frames).is_some();
-        match all_ok(&commands, frames.clone()) {
-            Err(TmuxError::Rejected { command, reply })
+        let frames = connection.frames_unseen(&line).await?;
+        match (all_ok(&line, frames.clone()), self.made(&frames)) {
+            (_, Some(made)) => self.complete(&mut connection, made).await.map(Some),
+            (Err(TmuxError::Rejected { command, reply }), None)
                 if command == "new-session" && reply.starts_with("duplicate session") =>
             {
                 Ok(None)
             }
-            Err(error) if !has_made => Err(error.into()),
-            Ok(_) | Err(_) => {
-                // The server may have begun with hooks of its configuration.
-                self.created(&mut connection, &frames, UserHooks::WithinLine)
-                    .await
-            }
+            (Err(error), None) => Err(error.into()),
+            (Ok(_), None) => Err(TmuxError::confused("a new window has no id").into()),
         }
     }
 
     /// Creates the window, unless the windows of its name have changed.
-    /// Where no hook can run in between, the window begins with the task itself.
     async fn create_window(
         &self,
         connection: &mut Connection<'_>,
         named: &str,
-        hooks: UserHooks,
     ) -> Result<Option<NewRun>, LaunchError> {
         let pane_target = format!("{}:", self.session);
-        let end = format!("{pane_target}{{end}}");
         let is_same = are_named(&self.plan.name, named);
-        let place = ["-a", "-t", &end];
-        let mut line = vec![
+        let line = [
             // Another session must not be used in place of one that is gone.
             Command::new("has-session").args(["-t", &self.session]),
             // Fails the line if the windows of the name have changed.
             Command::new("set-option")
                 .args(["-F", "-t", &pane_target, "history-limit"])
                 .arg(format!("#{{?{is_same},{HISTORY_LIMIT},{CHANGED}}}")),
+            self.new_window(&["-a", "-t", &format!("{pane_target}{{end}}")]),
         ];
-        if hooks == UserHooks::WithinLine {
-            // The task is started by the pane's id: another window may be the last one by then.
-            line.extend([self.new_window(&place), self.note_name_in_own(&end)]);
-        } else {
-            line.extend([
-                self.new_task_window(&place),
-                // Fails the line if the last window is not the one of this launch.
-                go_on_if(&end, &self.is_own()),
-            ]);
-            line.extend(option_commands(self.plan, &end, RunNumber::First));
-            if hooks != UserHooks::None {
-                line.push(self.note_name(&end));
-            }
-            line.push(Self::show_launched(&end));
-        }
         let frames = connection.frames_unseen(&line).await?;
-        let has_made = self.made(&frames).is_some();
-        match all_ok(&line, frames.clone()) {
-            Err(error) if !has_made && error.is_missing() => Ok(None),
-            Err(TmuxError::Rejected { reply, .. }) if !has_made && reply.ends_with(CHANGED) => {
-                Ok(None)
-            }
-            Err(error) if !has_made => Err(error.into()),
-            Ok(_) | Err(_) => self.created(connection, &frames, hooks).await,
+        match (all_ok(&line, frames.clone()), self.made(&frames)) {
+            (_, Some(made)) => self.complete(connection, made).await.map(Some),
+            (Err(error), None) if error.is_missing() => Ok(None),
+            (Err(TmuxError::Rejected { reply, .. }), None) if reply.ends_with(CHANGED) => Ok(None),
+            (Err(error), None) => Err(error.into()),
+            (Ok(_), None) => Err(TmuxError::confused("a new window has no id").into()),
         }
     }
 
-    /// Returns the pane that this launch has created, as these frames print it.
-    fn made(&self, frames: &[Frame]) -> Option<String> {
-        let beginning = format!("made-{} ", self.plan.token);
-        let said = frames.iter().map(Frame::text);
-        let said = said.collect::<Vec<_>>().join("\n");
-        let pane = said.lines().find_map(|line| line.strip_prefix(&beginning));
-        pane.map(str::to_owned)
+    /// Creates a window whose process waits to run the task, and prints its row.
+    fn new_window(&self, place: &[&str]) -> Command {
+        let made = format!("{} {}", self.plan.token, Self::launched_format());
+        let command = Command::new("new-window")
+            .args(["-d", "-P", "-F", &made, "-n", &self.plan.name])
+            .args(place.iter().copied());
+        self.in_pane(command)
     }
 
-    /// Finds out whether this launch created a window and whether the task is in it. Otherwise the task
-    /// is started now.
-    async fn created(
-        &self,
-        connection: &mut Connection<'_>,
-        frames: &[Frame],
-        hooks: UserHooks,
-    ) -> Result<Option<NewRun>, LaunchError> {
-        let launched = self.launched(frames, None)?;
-        if launched.is_some() && hooks == UserHooks::None {
-            return Ok(launched);
-        }
-        let run = match launched {
-            Some(run) => run,
-            None => match self.made(frames) {
-                Some(pane) => self.start_made(connection, &pane).await?,
-                None => return Ok(None),
-            },
-        };
-        self.restore_name(connection, &run).await;
-        Ok(Some(run))
+    /// Adds what the pane runs.
+    fn in_pane(&self, command: Command) -> Command {
+        command
+            .args(["-c", &literal_format(&self.plan.cwd), "--"])
+            .args(self.plan.words.iter().cloned())
     }
 
-    /// Starts the task in the window that this launch has created, if it does not run there.
-    async fn start_made(
+    /// Returns the row that [`LaunchLines::new_window`] has printed. Hooks of the user may print as well.
+    fn made(&self, frames: &[Frame]) -> Option<MadeWindow> {
+        let beginning = format!("{} ", self.plan.token);
+        let said = frames
+            .iter()
+            .map(Frame::text)
+            .collect::<Vec<_>>()
+            .join("\n");
+        let row = said
+            .lines()
+            .find_map(|line| line.strip_prefix(&beginning))?;
+        let pane = read_rows(row.get(2..)?).pop()?.pane;
+        Some(MadeWindow {
+            pane,
+            server_ends: row.starts_with('1'),
+        })
+    }
+
+    /// Describes the task on a new window. Hooks of the user may have run meanwhile, and have renamed or
+    /// closed it.
+    async fn complete(
         &self,
         connection: &mut Connection<'_>,
-        pane: &str,
+        made: MadeWindow,
     ) -> Result<NewRun, LaunchError> {
-        // Another window was the last one if a client or a hook has created one meanwhile.
-        if let Some(launched) = self.find_launched(connection).await? {
-            return Ok(launched);
+        let name = &self.plan.name;
+        if made.server_ends {
+            return Err(LaunchError::ServerEnds(name.clone()));
         }
-        let commands = [
-            // `if-shell` does not fail where its target is gone.
-            Command::new("list-panes").args(["-t", pane, "-F", ""]),
-            self.start_in(pane),
-            self.mark_in(pane),
-            self.list_launched(),
-        ];
-        let disturbed = || LaunchError::Disturbed(self.plan.name.clone());
-        let gone = || LaunchError::Gone(self.plan.name.clone());
-        match connection.run_unseen(&commands).await {
-            Err(TmuxError::Rejected { reply, .. }) if reply.starts_with("can't find") => {
-                Err(gone())
+        let pane = made.pane.to_string();
+        let mut line = option_commands(self.plan, &pane, RunNumber::First);
+        line.push(Command::new("display-message").args(["-p", "-t", &pane, "#{window_name}"]));
+        line.push(Self::show_launched(&pane));
+        let gone = || LaunchError::Gone(name.clone());
+        let frames = match connection.run_unseen(&line).await {
+            Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => return Err(gone()),
+            Err(error) if error.is_missing() => return Err(gone()),
+            answer => answer?,
+        };
+        let shown = frames.iter().rev().nth(1).map(Frame::text);
+        let is_named = shown.is_some_and(|text| text.lines().any(|line| line == name));
+        if !is_named {
+            let rename = Command::new("rename-window").args(["-t", &pane, name]);
+            if let Err(error) = connection.run(&[rename]).await {
+                tracing::debug!(%error, %pane, "a new window has another name");
             }
-            Err(error) if error.is_missing() => Err(gone()),
-            answer => self.launched(&answer?, None)?.ok_or_else(disturbed),
         }
+        self.launched(&frames, None)?.ok_or_else(gone)
     }
 
     /// Runs the task again in its window; `None` when the window or one of the control clients is
@@ -374,8 +321,6 @@ impl<'a> LaunchLines<'a> {
                 .arg("#{?pane_dead,#{@tmux_task_replaced},#{pane_pid}}"),
         );
         line.extend(option_commands(self.plan, &pane, RunNumber::Next));
-        // A launcher that was killed has left it: the window would have two names for ever.
-        line.push(forget_name(&pane));
         line.extend(self.respawn(&pane));
         line.extend(continue_for(control_clients, slot.pane));
         line.push(Self::show_launched(&pane));
@@ -415,100 +360,13 @@ impl<'a> LaunchLines<'a> {
         go_on_if(&in_session, &condition)
     }
 
-    /// Creates a window with a stand-in process, and prints its id.
-    ///
-    /// Hooks of the user may run right afterwards, and wait, rename and create windows: a command
-    /// that has ended by then would have closed its window, and the last window might be another
-    /// one.
-    fn new_window(&self, place: &[&str]) -> Command {
-        let made = format!("made-{} #{{pane_id}}", self.plan.token);
-        let command = Command::new("new-window")
-            .args(["-d", "-P", "-F", &made, "-n", &self.plan.name])
-            .args(place.iter().copied());
-        self.with_stand_in(command, "window")
-    }
-
-    /// Creates a window that begins with the task, and prints its pane. Its options are set in the
-    /// same line, before tmux reads the task's output or learns of its end.
-    fn new_task_window(&self, place: &[&str]) -> Command {
-        let made = format!("made-{} #{{pane_id}}", self.plan.token);
-        Command::new("new-window")
-            .args(["-d", "-P", "-F", &made, "-n", &self.plan.name])
-            .args(place.iter().copied())
-            .args(["-c", &literal_format(&self.plan.cwd), "--"])
-            .args(self.plan.words.iter().cloned())
-    }
-
-    /// Returns a format that is true for a pane that begins with the task of this launch: the name of
-    /// the environment's file contains its token.
-    fn is_own(&self) -> String {
-        format!(
-            "#{{m:*{PREFIX}{}*,#{{pane_start_command}}}}",
-            self.plan.token
-        )
-    }
-
-    /// Sets the options of a window that begins with the task, and notes its name, if the target is a
-    /// window of this launch.
-    fn mark_in(&self, target: &str) -> Command {
-        let mut commands = option_commands(self.plan, target, RunNumber::First);
-        commands.push(self.note_name(target));
-        Command::new("if-shell")
-            .args(["-F", "-t", target, &self.is_own()])
-            .arg(control_line(&commands))
-    }
-
-    /// Adds a stand-in process, which prints nothing, ends by itself when it is no longer needed,
-    /// and identifies its launch.
-    fn with_stand_in(&self, command: Command, what: &str) -> Command {
-        command
-            .args(["-c", &literal_format(&self.plan.cwd), "--", "sh", "-c"])
-            .arg("exec sleep 60")
-            .arg(format!("{STAND_IN} {what}-{}", self.plan.token))
-    }
-
-    /// Returns a format that is true for a pane with such a stand-in.
-    fn is_stand_in(&self, what: &str) -> String {
-        format!(
-            "#{{m:*{what}-{}*,#{{pane_start_command}}}}",
-            self.plan.token
-        )
-    }
-
-    /// Starts the task in the target, if this launch has created that window. Hooks of the user may
-    /// have renamed it.
-    fn start_in(&self, target: &str) -> Command {
-        let mut commands = option_commands(self.plan, target, RunNumber::First);
-        let name = &self.plan.name;
-        let rename = Command::new("rename-window").args(["-t", target, name]);
-        commands.push(self.note_name(target));
-        commands.push(
-            Command::new("if-shell")
-                .args(["-F", "-t", target])
-                .args([&format!("#{{==:#{{window_name}},{name}}}"), ""])
-                .arg(control_line(&[rename])),
-        );
-        commands.extend(self.respawn(target));
-        Command::new("if-shell")
-            .args(["-F", "-t", target, &self.is_stand_in("window")])
-            .arg(control_line(&commands))
-    }
-
     /// Returns the commands that start the task in a pane.
     pub(super) fn respawn(&self, target: &str) -> [Command; 2] {
         [
-            Command::new("respawn-pane")
-                .args(["-k", "-t", target])
-                .args(["-c", &literal_format(&self.plan.cwd), "--"])
-                .args(self.plan.words.iter().cloned()),
+            self.in_pane(Command::new("respawn-pane").args(["-k", "-t", target])),
             Command::new("clear-history").args(["-t", target]),
         ]
     }
-}
-
-/// Unsets the name that [`LaunchLines::note_name`] has noted.
-fn forget_name(target: &str) -> Command {
-    Command::new("set-option").args(["-wu", "-t", target, NAMING])
 }
 
 /// Fails the line unless a format is true for the pane. [`is_contended`] recognises the error.

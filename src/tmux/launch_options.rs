@@ -3,12 +3,9 @@
 use super::launch_plan::LaunchPlan;
 use super::recorded::RECORD;
 use super::restart_option::{RESTART, encode_restarts};
-use super::rows::{NOT_THE_TASK, TASK_PANE};
+use super::rows::{MARK, NOT_THE_TASK, TASK_PANE};
 use super::stop_option::{STOP, encode_stop};
 use crate::protocol::Command;
-
-/// The window option with the token of the last launch.
-pub(super) const MARK: &str = "@tmux_task_launch";
 
 /// The window option with the number of its run.
 const RUN: &str = "@tmux_task_run";

@@ -12,14 +12,14 @@ use crate::model::{
 pub(super) const ATTEMPTS: usize = 20;
 
 /// Everything that tmux needs to start a task in an existing session. None of it is secret: the
-/// environment is in a file named by `words`.
+/// environment is in the task's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LaunchPlan {
     /// The task's name.
     pub name: String,
     /// Identifies the launch in tmux; unique. ASCII letters, digits and `-`.
     pub token: String,
-    /// The command line of the pane.
+    /// The command line of the pane. Its last word is the path of the task's file.
     pub words: Vec<String>,
     /// The command for display, one line.
     pub command: String,
@@ -39,6 +39,13 @@ pub(crate) struct LaunchPlan {
     pub restarts: Option<TaskRestarts>,
     /// How it is ended.
     pub stop: StopSettings,
+}
+
+impl LaunchPlan {
+    /// Returns the path of the task's file.
+    pub(crate) fn file(&self) -> &str {
+        self.words.last().map_or("", String::as_str)
+    }
 }
 
 /// What a launch replaced.
@@ -74,13 +81,36 @@ pub(crate) enum LaunchError {
     /// tmux would change the session's name, or not find it again.
     #[error("`{0}` is not a session name: it may not be empty or contain `.` or `:`")]
     Session(String),
-    /// The environment's file cannot be written.
-    #[error("could not write the task's environment to {}", .folder.display())]
+    /// The task's file cannot be written.
+    #[error("could not write what the task needs to {}", .folder.display())]
     Environment {
         folder: PathBuf,
         /// Why.
         #[source]
         source: std::io::Error,
+    },
+    /// The task's file cannot be opened: its launcher is gone.
+    #[error("could not open {}", .path.display())]
+    File {
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// There is no shell to run the command.
+    #[error("could not find `bash` in PATH")]
+    NoBash,
+    /// The kernel would not start it.
+    #[error(
+        "the command and its environment are too long: {bytes} bytes, and the kernel takes {limit}"
+    )]
+    TooLong { bytes: u64, limit: u64 },
+    /// A part of it is too long for the kernel.
+    #[error("{what} is too long: {bytes} bytes, and the kernel takes {limit} in one")]
+    PartTooLong {
+        what: String,
+        bytes: u64,
+        limit: u64,
     },
     /// The directory does not exist.
     #[error("`{}` is not a directory to run in", .0.display())]
@@ -114,9 +144,6 @@ pub(crate) enum LaunchError {
     /// The token is not valid.
     #[error("the launch has a token that tmux cannot be asked for")]
     Token,
-    /// The window was created, but the task is not in it.
-    #[error("the window that was made for task `{0}` was changed before the task could start")]
-    Disturbed(String),
     /// The window was created, and does not exist any more.
     #[error("the window of task `{0}` was gone right after it was made")]
     Gone(String),
@@ -155,6 +182,9 @@ impl LaunchError {
             Self::OfSession(_) => Some("`tmux set-option -t SESSION -u NAME` unsets an option"),
             Self::Gone(_) => {
                 Some("a hook of tmux may have closed it: `tmux show-hooks -g` lists them")
+            }
+            Self::TooLong { .. } | Self::PartTooLong { .. } => {
+                Some("`getconf ARG_MAX` prints the limit for all of it; a file has none")
             }
             Self::Ambiguous { .. } => Some("rename or close one of them"),
             Self::ServerEnds(_) => Some("`tmux set-option -s exit-unattached off` lets it run"),

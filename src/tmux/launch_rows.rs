@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::launch_options::MARK;
 use super::respawn::ATTACHED_CLIENTS;
-use super::rows::{IS_BARE, IS_LINKED, IS_MARKED, IS_NAMED_BY_TMUX, IS_OWN_PANE};
+use super::rows::{IS_BARE, IS_LINKED, IS_MARKED, IS_NAMED_BY_TMUX, IS_OWN_PANE, MARK};
 use crate::model::{PaneId, SessionLife, WindowId};
 
 /// A pane of the list.

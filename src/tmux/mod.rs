@@ -3,11 +3,11 @@
 mod banner;
 mod capture;
 mod client;
+mod command_words;
 mod commands;
 mod connected_client;
 mod control_client;
 mod error;
-mod gate;
 mod history_slices;
 mod hook_check;
 mod hook_wakeups;
@@ -46,13 +46,15 @@ mod shown;
 mod stop_option;
 mod tabs;
 mod task_environment;
+mod task_exec;
+mod task_file;
 #[cfg(test)]
 mod tests;
-mod user_hooks;
 mod version;
 mod viewers;
 
 pub(crate) use client::{Client, Connection, ReceivedItem, Traffic};
+pub(crate) use command_words::CommandWords;
 pub(crate) use commands::{
     ListedSession, ListedTask, existing_panes, keep_window, kill_session, kill_window,
     list_sessions, list_tasks, set_session_option, shared_windows, signal_channel, wait_for,
@@ -60,7 +62,6 @@ pub(crate) use commands::{
 };
 pub(crate) use control_client::Output;
 pub(crate) use error::TmuxError;
-pub(crate) use gate::Gate;
 pub(crate) use hook_check::{check_hooks, server_version};
 pub(crate) use hook_wakeups::{HookWakeups, ReportedWindow, ReportedWindows};
 pub(crate) use hooks::{forget_deaths, install, prepare_windows, uninstall, write_runs};
@@ -69,12 +70,13 @@ pub(crate) use kept_environment::{forget_environments, remove_environments};
 pub(crate) use keys::{
     KeyInput, TypingResult, TypingTerms, is_key, tty_of, type_into, type_secret,
 };
-pub(crate) use launch::{Launch, LaunchRestarts, PreparedLaunch, find_launched, launch, launch_in};
+pub(crate) use launch::{
+    Launch, LaunchRestarts, PreparedLaunch, find_launched, launch, launch_in, program,
+};
 pub(crate) use launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun, check_name};
 pub(crate) use look::{SessionIndex, Target, list_index, look};
 pub(crate) use look_inquiry::LookExtent;
 pub(crate) use look_memory::LookMemory;
-pub(crate) use named_windows::ExpectedWindows;
 pub(crate) use nudge::nudge;
 pub(crate) use output::{
     History, Log, MAX_SLICED_READINGS, PaneEnd, Style, UnsentOutput, complete, follow_output,
@@ -85,9 +87,10 @@ pub(crate) use ownership::{Mark, MarkedSession, claim, list_marks};
 pub(crate) use probe::Probe;
 pub(crate) use recorded::{LaunchRecord, RecordedCommand, read_record};
 pub(crate) use restart::{RestartResult, TaskRestart, restart};
-pub(crate) use script::CommandWords;
 pub(crate) use server::{Server, ServerChoice};
 pub(crate) use shown::{AskingRow, PaneView, PromptPlace};
 pub(crate) use stop_option::{mark_endings, unmark_endings};
-pub(crate) use task_environment::{TaskEnvironment, digest_of, take_beyond_shells};
+pub(crate) use task_environment::{TaskEnvironment, digest_of};
+pub(crate) use task_exec::exec_task;
+pub(crate) use task_file::Gate;
 pub(crate) use viewers::{NOTICE_OPTION, Viewer, list_viewers, show_notice, show_window};

@@ -10,9 +10,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::client::Connection;
+use super::command_words::CommandWords;
 use super::error::TmuxError;
 use super::restart_option::{RESTART, decode_restarts};
-use super::script::CommandWords;
 use crate::model::{Millis, TaskRestarts, WindowId};
 use crate::protocol::{Command, Frame};
 

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::client::Connection;
 use super::error::TmuxError;
-use super::kept_environment::copy_kept;
-use super::launch::unique_token;
+use super::launch::{pane_words, unique_token};
 use super::launch_lines::{LaunchLines, go_on_if, is_contended};
 use super::launch_options::{RunNumber, option_commands};
 use super::launch_plan::LaunchPlan;
@@ -15,8 +14,7 @@ use super::respawn::{
     read_control_clients,
 };
 use super::restart_option::RESTART;
-use super::task_environment::{PREFIX, TaskEnvironment};
-use crate::model::environment::WithheldVariables;
+use super::task_file::{Gate, TaskFile, read_kept};
 use crate::model::{Millis, PaneId, Replaces, Task, TaskRestarts, text, with_causes};
 use crate::protocol::{Command, Frame};
 
@@ -31,12 +29,12 @@ pub(crate) struct TaskRestart<'a> {
     pub last_run: u32,
     /// The session's name.
     pub session: &'a str,
-    /// The folder for the environment's file, private to the user.
+    /// The folder for the task's file, private to the user.
     pub runtime: &'a Path,
+    /// The program that the pane starts, which is this one.
+    pub program: &'a str,
     /// The folder of kept environments.
     pub kept: &'a Path,
-    /// The variables that no task gets.
-    pub withheld: WithheldVariables,
     /// The time, in milliseconds since 1970.
     pub now: Millis,
 }
@@ -77,8 +75,13 @@ pub(crate) async fn restart(
         return Ok(without_directory(&record.cwd));
     }
     let token = unique_token();
-    let path = order.runtime.join(format!("{PREFIX}{token}"));
-    let file = match copy_kept(order.kept, &restarts.token, path) {
+    let kept = read_kept(&order.kept.join(&restarts.token));
+    let file = kept.and_then(|mut kept| {
+        kept.name_task(order.session, &task.name);
+        task.stop.signal_name().clone_into(&mut kept.stop_signal);
+        TaskFile::write(order.runtime, &token, &kept)
+    });
+    let file = match file {
         Ok(file) => file,
         Err(error) => {
             return Ok(RestartResult::Impossible(format!(
@@ -87,7 +90,11 @@ pub(crate) async fn restart(
             )));
         }
     };
-    let Some(plan) = plan(&order, &record, restarts, token, file.path()) else {
+    let plan = plan(&order, &record, restarts, token, file.path());
+    let Some((plan, gate)) = plan.and_then(|plan| {
+        let gate = Gate::close(plan.file()).ok()?;
+        Some((plan, gate))
+    }) else {
         return Ok(RestartResult::Impossible(
             "a folder's name is not UTF-8".to_owned(),
         ));
@@ -99,7 +106,8 @@ pub(crate) async fn restart(
     let line = restart_line(&plan, &lines, pane, &option, &listed);
     let launched = unless_contended(connection.run_unseen(&line).await)?;
     if launched.is_some_and(|frames| lines.has_launched(&frames)) {
-        file.hand_over();
+        gate.open(&pane.to_string());
+        file.release(&pane.to_string());
         Ok(RestartResult::Started)
     } else {
         Ok(RestartResult::Superseded)
@@ -190,26 +198,15 @@ fn plan(
         task,
         number,
         last_run,
-        session,
-        withheld,
+        program,
         now,
         ..
     } = order;
     let command = record.command();
-    let environment = if record.is_env_clean {
-        TaskEnvironment::of_tmux(withheld.clone())
-    } else {
-        TaskEnvironment::of_caller([], withheld.clone())
-    };
-    let names = [
-        ("TMUX_TASK_SESSION", *session),
-        ("PI_TMUX_SESSION", *session),
-        ("TMUX_TASK_NAME", task.name.as_str()),
-    ];
     Some(LaunchPlan {
         name: task.name.clone(),
         token,
-        words: command.pane_words(&names, &environment, file?, None, task.stop.signal_name()),
+        words: pane_words(program, file?),
         command: command.shown_bounded(),
         record: Some(record.encode(*now)),
         cwd: PathBuf::from(&record.cwd)

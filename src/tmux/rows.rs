@@ -17,6 +17,7 @@ use super::quoted::{
 };
 use super::restart_option::{RESTART, decode_restarts};
 use super::stop_option::{STOP, decode_ending, decode_stop};
+use super::task_file::PREFIX;
 use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, WindowId};
 use crate::protocol::Command;
 use crate::protocol::rows::{DeadPane, PaneRow, SessionRow, WindowRow};
@@ -302,9 +303,13 @@ pub(super) const IS_LINKED: &str = "#{window_linked}";
 /// Whether a launcher has started a task in the window.
 pub(super) const IS_MARKED: &str = "#{||:#{@tmux_task_command},#{@pi_task_command}}";
 
-/// The word that marks the stand-in process, which a launch puts into a new window until the task
-/// replaces it.
-pub(super) const STAND_IN: &str = "tmux-task-stand-in";
+/// The window option with the token of the last launch.
+pub(super) const MARK: &str = "@tmux_task_launch";
+
+/// Whether the pane waits to run a task that is not described on it yet.
+static IS_LAUNCHING: LazyLock<String> = LazyLock::new(|| {
+    format!("#{{?{TASK_PANE},0,#{{m:* exec */{PREFIX}*,#{{pane_start_command}}}}}}")
+});
 
 /// The options that describe a task.
 pub(super) const OPTION_NAMES: [&str; 10] = [
@@ -400,7 +405,7 @@ static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
         &format!("#{{?{},{OTHER_PANE},{}}}", *IS_OTHER_PANE, *IS_BARE),
         IS_NAMED_BY_TMUX,
         IS_LINKED,
-        &format!("#{{m:*{STAND_IN} *,#{{pane_start_command}}}}"),
+        &IS_LAUNCHING,
         &quoted("window_name"),
         "#{pane_pid}",
         "#{pane_dead}",
@@ -462,7 +467,7 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
         is_bare: is_other_pane || opened == "1",
         is_named_by_tmux: fields.flag()?,
         is_linked: fields.flag()?,
-        is_stand_in: fields.flag()?,
+        is_launching: fields.flag()?,
         name: fields.text()?,
         command: options.command,
         cwd: options.cwd,

@@ -1,9 +1,8 @@
-//! The shell command that runs a task.
+//! The shell script that runs a task.
 
-use super::gate::wait_line;
-use super::task_environment::TaskEnvironment;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use super::command_words::CommandWords;
+use super::task_file::TaskOrder;
+use crate::model::environment::is_shell_name;
 
 /// tmux drops output that it has not read when a process ends. So at the end the shell sends the
 /// terminal a status request: when tmux answers (`ESC [ 0 n`) it has read everything. A terminal
@@ -30,185 +29,126 @@ const HANG_UP: [&str; 2] = [
     "; builtin trap - HUP",
 ];
 
-/// The first shell. It keeps the variables that tmux sets for a pane's terminal and drops the rest
-/// of tmux's environment. The words are the script, the file, and [`LOAD`]. If the file is gone,
-/// the pane was respawned by hand: then tmux's environment is the best there is.
+/// The first argument of the script where it reads the login profile.
+pub(super) const WITH_PROFILE: &str = "profile";
+
+/// The variable with the value of `BASH_ENV` until the command begins: bash would read its file before the
+/// script.
+pub(super) const BASH_ENV: &str = "TMUX_TASK_BASH_ENV";
+
+/// Reads the login profile, and undoes what it has changed of the environment and the directory.
 ///
-/// Here and in the shells behind it, `builtin` keeps functions of the caller's environment and of the
-/// profile from taking the place of what starts the task. Each of them passes on the directory in which
-/// tmux has started the pane: a profile may contain a `cd`.
-const CLEAR: &str = r#"[ -r "$2" ] || builtin exec "$BASH" -lc "$1" bash "" "$PWD"
-for n in TMUX TMUX_PANE TERM TERM_PROGRAM TERM_PROGRAM_VERSION TERMINFO TERMINFO_DIRS; do
-[ -z "${!n+x}" ] || set -- "$@" "$n=${!n}"
-done
-builtin exec -c "$BASH" -pc "$3" bash "$1" "$2" "$BASH" "$PWD" "${@:4}""#;
+/// A profile may end the shell, or replace it with another one. Where bash lets a function take the place
+/// of `exit` and `exec`, the script is run again without the profile; everything else that ends the
+/// shell is an error. So bash does not read the profile by itself, which it would do before the script.
+/// `builtin` keeps functions of the environment and of the profile from taking the place of what starts
+/// the task. Behind `||`, `set -e` ends nothing; `builtin .` would not pass that on. Like bash, the script reads no profile in POSIX mode, which knows no
+/// such functions.
+const PROFILE: &str = concat!(
+    r#"case "$1 :$SHELLOPTS:" in profile\ *:posix:*) ;; profile\ *) tmux_task_words=("${@:2}"); builtin set --; tmux_task_dir=$PWD; "#,
+    r#"tmux_task_env=$(builtin declare -pf exit exec logout 2>/dev/null; @SAVE@); tmux_task_shell="$$ 0"; "#,
+    r#"@BEFORE@builtin trap 'case $$ in "${BASHPID-$$}") builtin echo "tmux-task: exec: the login profile has ended the shell" >&2; builtin exit 126;; esac' EXIT@AFTER@; "#,
+    r#"tmux_task_plain='@RESTORE@; builtin cd -- "$tmux_task_dir"; builtin exec "$BASH" --noprofile -lc "$BASH_EXECUTION_STRING" bash plain "${tmux_task_words[@]}"'; "#,
+    r#"exit() { case "${BASHPID-$$} $BASH_SUBSHELL" in "$tmux_task_shell") builtin trap "$tmux_task_plain" EXIT;; esac; builtin exit "$@"; }; "#,
+    r#"logout() { exit "$@"; }; "#,
+    r#"exec() { case "$# ${BASHPID-$$} $BASH_SUBSHELL" in "0 "*) ;; *" $tmux_task_shell") exit;; esac; builtin exec "$@"; }; "#,
+    r#"if builtin [ -r /etc/profile ]; then . /etc/profile || builtin :; fi; "#,
+    r#"if builtin [ -r ~/.bash_profile ]; then . ~/.bash_profile || builtin :; "#,
+    r#"elif builtin [ -r ~/.bash_login ]; then . ~/.bash_login || builtin :; "#,
+    r#"elif builtin [ -r ~/.profile ]; then . ~/.profile || builtin :; fi; "#,
+    r#"case ${@BASH_ENV@:+x} in x) builtin eval "tmux_task_file=\"$@BASH_ENV@\""; . "$tmux_task_file" || builtin :;; esac; "#,
+    r#"builtin trap - EXIT; builtin unset -f exit logout exec; "#,
+    r#"builtin [ "$tmux_task_dir" = "$PWD" ] || builtin cd -- "$tmux_task_dir" || builtin exit 1; @RESTORE@; "#,
+    r#"builtin set -- plain "${tmux_task_words[@]}"; "#,
+    r#"builtin unset -v tmux_task_words tmux_task_dir tmux_task_env tmux_task_shell tmux_task_plain tmux_task_file;; esac; builtin shift; "#,
+    r#"case ${@BASH_ENV@+x} in x) builtin export BASH_ENV="$@BASH_ENV@"; builtin unset -v @BASH_ENV@;; esac"#
+);
 
-/// The only shell before the login shell where that has tmux's environment.
-const KEEP: &str = r#"builtin exec "$BASH" -lc "$1" bash "$2" "$PWD""#;
+/// Undoes what the profile has changed of the environment.
+const RESTORE: &str = r#"@UNSET@; builtin eval "$tmux_task_env" 2>/dev/null || builtin :"#;
 
-/// The second shell. It sets the task's environment, so that the login shell's profile runs in it.
-/// Variables that no shell can name are set by the program between the two.
-const LOAD: &str = r#"export "${@:5}"; . "$2" 2>/dev/null
-builtin set -- "$2.more" "$3" -lc "$1" bash "$2" "$4"
-[ ! -r "$1" ] || [ ! -x "${tmux_task_setter-}" ] || builtin exec "$tmux_task_setter" set-environment "$1" -- "${@:2}"
-builtin exec "${@:2}""#;
-
-/// In the third shell, the login shell: undoes what its profile has changed of the environment and the
-/// directory. The file is emptied first, because `PATH` may not contain `rm`.
-const RELOAD: &str = r#"if [ -r "${1-}" ]; then . "$1" again 2>/dev/null; : >|"$1"; command -p rm -f -- "$1"; fi; [ "${2-$PWD}" = "$PWD" ] || builtin cd -- "$2" || builtin exit 1; builtin set --"#;
-
-/// The command of a task.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum CommandWords {
-    /// One shell line.
-    Line(OsString),
-    /// A program and its arguments, each kept as one word.
-    Argv(Vec<OsString>),
-}
-
-impl CommandWords {
-    /// Returns the words that followed `--`: one is a shell line, several are an argv.
-    #[must_use]
-    pub(crate) fn from_words(words: Vec<OsString>) -> Self {
-        match <[OsString; 1]>::try_from(words) {
-            Ok([line]) => Self::Line(line),
-            Err(words) => Self::Argv(words),
+/// Returns the script for `bash --noprofile -lc`. Its arguments are [`WITH_PROFILE`] and the words of the
+/// command.
+pub(super) fn script(order: &TaskOrder) -> String {
+    // Where the task's environment is tmux's, the profile may change all but what was given.
+    let names = order.variables.iter();
+    let names = names.filter_map(|(name, _)| name.to_str().filter(|name| is_shell_name(name)));
+    let save = match order.is_on_top_of_tmux {
+        true => format!("builtin declare -p {}", names.collect::<Vec<_>>().join(" ")),
+        false => "builtin declare -px".to_owned(),
+    };
+    // Such a line may clean up at a hangup, so bash's own handling is kept.
+    let has_trap = matches!(&order.command, CommandWords::Line(line) if line.to_string_lossy().contains("trap"));
+    let [before, after] = if has_trap { [""; 2] } else { HANG_UP };
+    let profile = PROFILE
+        .replace("@BEFORE@", before)
+        .replace("@AFTER@", after)
+        .replace("@BASH_ENV@", BASH_ENV)
+        .replace("@SAVE@", &save)
+        .replace("@RESTORE@", RESTORE)
+        .replace("@UNSET@", &unset_line(&order.withheld));
+    let hold = HOLD.replace("@STOP@", &order.stop_signal);
+    // As in `bash -c LINE`. `eval` ends the line where it ends, whatever its last character is.
+    let run = match order.command {
+        CommandWords::Line(_) => {
+            r#"BASH_EXECUTION_STRING=$1; builtin set --; builtin eval "$BASH_EXECUTION_STRING""#
         }
-    }
-
-    /// Returns the command for display: one line, blanks folded, words quoted where necessary.
-    #[must_use]
-    pub(crate) fn shown(&self) -> String {
-        let line = match self {
-            Self::Line(line) => line.to_string_lossy().into_owned(),
-            Self::Argv(words) => {
-                let words: Vec<String> = words
-                    .iter()
-                    .map(|word| quote_where_needed(&word.to_string_lossy()))
-                    .collect();
-                words.join(" ")
-            }
-        };
-        line.split_whitespace().collect::<Vec<_>>().join(" ")
-    }
-
-    /// Returns the command for display, bounded.
-    pub(crate) fn shown_bounded(&self) -> String {
-        crate::model::text::one_line(self.shown().as_bytes(), 4096)
-    }
-
-    /// Returns the words that a task's pane runs. `names` are the variables that name the task.
-    ///
-    /// The pane has one process throughout: each shell replaces the one before with `exec`.
-    pub(super) fn pane_words(
-        &self,
-        names: &[(&str, &str)],
-        environment: &TaskEnvironment,
-        file: &str,
-        gate: Option<&str>,
-        stop_signal: &str,
-    ) -> Vec<String> {
-        let script = self.script(names, environment, gate, stop_signal);
-        let words: &[&str] = if environment.is_on_top_of_tmux() {
-            &["bash", "-pc", KEEP, "bash", &script, file]
-        } else {
-            &["bash", "-pc", CLEAR, "bash", &script, file, LOAD]
-        };
-        words.iter().map(ToString::to_string).collect()
-    }
-
-    /// Returns the script for `bash -lc`. Its argument is the file with the environment.
-    fn script(
-        &self,
-        names: &[(&str, &str)],
-        environment: &TaskEnvironment,
-        gate: Option<&str>,
-        stop_signal: &str,
-    ) -> String {
-        let hold = HOLD.replace("@STOP@", stop_signal);
-        // Such a line may clean up at a hangup, so bash's own handling is kept.
-        let mut hang_up = HANG_UP;
-        let command = match self {
-            Self::Line(line) => {
-                if line.to_string_lossy().contains("trap") {
-                    hang_up = [""; 2];
-                }
-                quote_bytes(line)
-            }
-            Self::Argv(words) => {
-                let words: Vec<String> = words.iter().map(|word| quote_bytes(word)).collect();
-                quote(&words.join(" "))
-            }
-        };
-        let names: Vec<String> = names
-            .iter()
-            .map(|(name, value)| format!("{name}={}", quote(value)))
-            .collect();
-        // `eval` ends the command where it ends, whatever its last character is. The last line
-        // keeps bash from replacing itself with the command's last program: a signal that ends that
-        // program is then an exit code of the shell. The command begins in the first line, so that bash
-        // counts its lines from 1 in what it says of errors.
-        let [before, after] = hang_up;
-        format!(
-            "{}; {RELOAD}; builtin export {}; {}builtin set -euo pipefail; {before}{DRAIN}{after}; {hold}; \
-             builtin eval {}\nbuiltin exit \"$?\"",
-            environment.unset_line(),
-            names.join(" "),
-            gate.map(|gate| wait_line(&quote(gate)) + "; ")
-                .unwrap_or_default(),
-            command
-        )
-    }
+        CommandWords::Argv(_) => r#""$@""#,
+    };
+    // The last line keeps bash from replacing itself with the command's last program: a signal that ends
+    // that program is then an exit code of the shell. The command begins in the first line, so that bash
+    // counts its lines from 1 in what it says of errors.
+    format!(
+        "{profile}; builtin set -euo pipefail; {before}{DRAIN}{after}; {hold}; {run}\nbuiltin exit \"$?\""
+    )
 }
 
-/// Quotes bytes for bash. The result is text even if the word is not.
-fn quote_bytes(word: &OsStr) -> String {
-    if let Some(text) = word.to_str() {
-        return quote(text);
-    }
-    let mut quoted = "$'".to_owned();
-    for byte in word.as_bytes() {
-        match byte {
-            b'\'' | b'\\' => quoted.extend(['\\', char::from(*byte)]),
-            0x20..0x7f => quoted.push(char::from(*byte)),
-            byte => quoted.push_str(&format!("\\{byte:03o}")),
-        }
-    }
-    quoted.push('\'');
-    quoted
-}
-
-/// Quotes for a POSIX shell.
-fn quote(word: &str) -> String {
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
-fn quote_where_needed(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        quote(word)
-    }
+/// Returns a shell line that unsets the withheld variables.
+fn unset_line(withheld: &[String]) -> String {
+    let words = withheld
+        .iter()
+        .map(|pattern| match pattern.strip_suffix('*') {
+            Some(beginning) => format!("${{!{beginning}@}}"),
+            None => pattern.to_owned(),
+        });
+    let words = words.collect::<Vec<_>>().join(" ");
+    format!("builtin unset -v {words} 2>/dev/null || builtin :")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::{OsStr, OsString};
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
 
-    fn bash(words: &[&str]) -> (String, Option<i32>) {
-        let words = words.iter().map(Into::into).collect();
-        let script = CommandWords::from_words(words).script(
-            &[("TMUX_TASK_NAME", "it's")],
-            &TaskEnvironment::default(),
-            None,
-            "TERM",
-        );
-        let output = std::process::Command::new("bash")
-            .args(["-c", &script])
-            .env("PI_SESSION_ID", "x")
+    fn order(words: Vec<OsString>) -> TaskOrder {
+        TaskOrder {
+            shell: "bash".into(),
+            stop_signal: "TERM".into(),
+            is_on_top_of_tmux: false,
+            withheld: vec!["PI_SESSION_ID".to_owned()],
+            variables: Vec::new(),
+            command: CommandWords::from_words(words),
+        }
+    }
+
+    fn run(words: Vec<OsString>) -> std::process::Output {
+        let order = order(words);
+        let home = tempfile::tempdir().unwrap();
+        let profile = "export PI_SESSION_ID=x";
+        std::fs::write(home.path().join(".profile"), profile).unwrap();
+        std::process::Command::new("bash")
+            .args(["--noprofile", "-lc", &script(&order), "bash", WITH_PROFILE])
+            .args(order.command.words())
+            .env("HOME", home.path())
+            .env("TMUX_TASK_NAME", "it's")
             .output()
-            .unwrap();
+            .unwrap()
+    }
+
+    fn bash(words: &[&str]) -> (String, Option<i32>) {
+        let output = run(words.iter().map(Into::into).collect());
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         (text, output.status.code())
     }
@@ -239,13 +179,8 @@ mod tests {
     fn lines_are_counted_as_in_a_shell() {
         check(&["echo $LINENO"], "1\n", 0);
         check(&["true\n\necho $LINENO"], "3\n", 0);
-        let failed = |words: &[&str], gate| {
-            let words = words.iter().map(Into::into).collect();
-            let environment = TaskEnvironment::default();
-            let names = [("TMUX_TASK_NAME", "x")];
-            let script = CommandWords::from_words(words).script(&names, &environment, gate, "TERM");
-            let mut bash = std::process::Command::new("bash");
-            let output = bash.args(["-c", &script]).output().unwrap();
+        let failed = |words: &[&str]| {
+            let output = run(words.iter().map(Into::into).collect());
             // Without a terminal, the end has something to say as well.
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             said.lines().next().unwrap_or_default().to_owned()
@@ -256,14 +191,12 @@ mod tests {
             (&["true\nno-such-command"], 2),
             (&["if true; then\n  true\n  no-such-command\nfi"], 3),
         ] {
-            for gate in [None, Some("/no/such/gate")] {
-                let expected = format!("bash: line {line}: no-such-command: command not found");
-                assert_eq!(failed(command, gate), expected, "{command:?}");
-            }
+            let expected = format!("bash: line {line}: no-such-command: command not found");
+            assert_eq!(failed(command), expected, "{command:?}");
         }
-        let unset = failed(&["true\necho $no_such_variable"], None);
+        let unset = failed(&["true\necho $no_such_variable"]);
         assert_eq!(unset, "bash: line 2: no_such_variable: unbound variable");
-        assert!(failed(&["true\nfi"], None).contains("line 2: syntax error"));
+        assert!(failed(&["true\nfi"]).contains("line 2: syntax error"));
     }
 
     #[test]
@@ -283,47 +216,15 @@ mod tests {
         let every: Vec<u8> = (1..=255).collect();
         for bytes in [every.as_slice(), b"\xff", b"a\xff ; touch owned #'\\"] {
             let word = OsStr::from_bytes(bytes).to_owned();
-            let argv = ["printf".into(), "%s".into(), word];
-            let script = CommandWords::from_words(argv.into()).script(
-                &[("TMUX_TASK_NAME", "x")],
-                &TaskEnvironment::default(),
-                None,
-                "TERM",
-            );
-            let output = std::process::Command::new("bash")
-                .args(["-c", &script])
-                .output()
-                .unwrap();
+            let output = run(vec!["printf".into(), "%s".into(), word]);
             assert_eq!(output.stdout, bytes);
         }
         let line = OsStr::from_bytes(b"printf %s 'it\xff' \"\xfe\\\\\"").to_owned();
-        let script = CommandWords::from_words(vec![line]).script(
-            &[("TMUX_TASK_NAME", "x")],
-            &TaskEnvironment::default(),
-            None,
-            "TERM",
-        );
-        let output = std::process::Command::new("bash")
-            .args(["-c", &script])
-            .output()
-            .unwrap();
-        assert_eq!(output.stdout, b"it\xff\xfe\\");
+        assert_eq!(run(vec![line]).stdout, b"it\xff\xfe\\");
     }
 
     #[test]
     fn unset_variables_end_it() {
         assert_ne!(bash(&["echo $NO_SUCH_VARIABLE_HERE"]).1, Some(0));
-    }
-
-    #[test]
-    fn what_people_read_is_one_line() {
-        let shown = |words: &[&str]| {
-            CommandWords::from_words(words.iter().map(OsString::from).collect()).shown()
-        };
-        assert_eq!(
-            shown(&["cargo  test\n && echo ok"]),
-            "cargo test && echo ok"
-        );
-        assert_eq!(shown(&["cargo", "test", "a b", ""]), "cargo test 'a b' ''");
     }
 }

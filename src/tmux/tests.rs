@@ -18,6 +18,15 @@ use crate::model::{StopSettings, environment::WithheldVariables};
 use crate::protocol::rows::{Look, WindowRow};
 use crate::protocol::{Command, Notification, control_line};
 
+const EXEC: &str = r#"#!/bin/bash
+exec 9<"$2" && flock 9
+mapfile -d '' -t fields < <(tail -c +13 "$2")
+rm "$2"
+n=${fields[5]}
+line='if [ $# = 1 ]; then eval "$1"; else "$@"; fi'
+exec env -i TERM="$TERM" "${fields[@]:6:n}" bash -c "$line" bash "${fields[@]:6+n}"
+"#;
+
 struct Private {
     server: Server,
     dir: tempfile::TempDir,
@@ -91,7 +100,8 @@ impl Private {
             runtime: self.dir.path().join("run"),
             owner: None,
             command: CommandWords::from_words(words.iter().map(Into::into).collect()),
-            gate: None,
+            waits: false,
+            program: self.program(),
             root: Some("/pro#{ject".into()),
             started: 1_700_000_000_123,
             replaces: Replaces::Any,
@@ -111,7 +121,19 @@ impl Private {
     }
 
     async fn launch(&self, task: &Launch) -> Result<NewRun, LaunchError> {
-        launch(&mut self.connection(), &self.server, task).await
+        let launched = launch(&mut self.connection(), &self.server, task).await;
+        launched.map(|(run, _gate)| run)
+    }
+
+    /// Returns a program that runs the task of a file as ours does, without a profile.
+    fn program(&self) -> PathBuf {
+        let program = self.dir.path().join("tmux-task");
+        if !program.exists() {
+            std::fs::write(&program, EXEC).unwrap();
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+            std::fs::set_permissions(&program, mode).unwrap();
+        }
+        program
     }
 }
 

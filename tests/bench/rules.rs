@@ -159,7 +159,7 @@ fn look(windows: u32, turn: u32) -> Look {
             is_bare: false,
             is_named_by_tmux: false,
             is_linked: false,
-            is_stand_in: false,
+            is_launching: false,
             command: Some("cargo test --workspace".to_owned()),
             cwd: Some("/home/somebody/src/something".to_owned()),
             pane: Some(pane),

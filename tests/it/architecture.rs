@@ -98,7 +98,7 @@ const ASKED_BY_CLI: [(&str, &str); 7] = [
     ("src/cli/liveness.rs", "tmux"),
     ("src/cli/liveness.rs", "process"),
     ("src/cli/until.rs", "tmux"),
-    ("src/cli/set_environment.rs", "tmux"),
+    ("src/cli/exec.rs", "tmux"),
 ];
 
 struct Source {

@@ -6,33 +6,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Output, World, path_without_program, window_of};
+use crate::support::{Output, World, window_of};
 
 /// A value that nothing but the task may show.
 const SECRET: &str = "s3cret-of-the-caller-7f1c";
 
-/// Either way to launch a task: the program, and the helper without it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Launcher {
-    Program,
-    Script,
-}
-
-pub(crate) const BOTH: [Launcher; 2] = [Launcher::Program, Launcher::Script];
-
-impl Launcher {
-    pub(crate) fn command(self, world: &World, task: &str, words: &[&str]) -> Command {
-        let mut command = match self {
-            Self::Program => {
-                let mut command = world.command(World::program());
-                command.arg("run");
-                command
-            }
-            Self::Script => world.command(World::helper()),
-        };
-        command.args([task, "--"]).args(words);
-        command
-    }
+/// Returns the command that launches a task.
+pub(crate) fn launching(world: &World, task: &str, words: &[&str]) -> Command {
+    let mut command = world.command(World::program());
+    command.args(["run", task, "--"]).args(words);
+    command
 }
 
 /// Has a task write its environment to a file, and returns what it wrote.
@@ -64,99 +47,88 @@ fn has_name(environment: &[Vec<u8>], name: &str) -> bool {
 
 #[test]
 fn a_task_runs_in_its_callers_environment() {
-    for launcher in BOTH {
-        let world = World::new();
-        let bin = world.path("venv");
-        fs::create_dir(&bin).unwrap();
-        // A profile that takes `PATH` away, as many a system's does, and sets more.
-        fs::write(
-            world.path("home").join(".bash_profile"),
-            "PATH=/usr/bin:/bin; export OF_PROFILE=1 FOO=changed\n",
-        )
-        .unwrap();
-        let every: Vec<u8> = (1..=255).collect();
-        let mut launch = launcher.command(&world, "api", &[WRITE]);
-        let path = format!("{}:/usr/bin:/bin", bin.display());
-        let path = match launcher {
-            Launcher::Program => path,
-            // The script needs tmux itself.
-            Launcher::Script => format!("{path}:{}", path_without_program()),
-        };
-        launch
-            .env("PATH", &path)
-            .env("TMUX_TASK_TMUX", which("tmux"))
-            .env("FOO", "1")
-            .env("EMPTY", "")
-            .env("LINES_OF_IT", "a\nb\n")
-            .env("FORMAT", "#{pid} #(touch owned) #[x] ## $(touch owned)")
-            .env("QUOTES", "it's \"x\" \\ `touch owned`")
-            .env("LONG", "x".repeat(100_000))
-            .env("EVERY", OsStr::from_bytes(&every))
-            .env("IFS", ",")
-            .env("npm_config_//host/:_token", "it's\n")
-            .env("n", "short")
-            .env("BASH_FUNC_hello%%", "() { echo hello; }")
-            .env("CLAUDECODE", "1")
-            .env("CLAUDE_CODE_SESSION_ID", "c1")
-            .env("TMUX_TASK_OWNER", "me")
-            .env("OPENCODE_SERVER_PASSWORD", "p")
-            .env("COLUMNS", "7777")
-            .env("TERM_SESSION_ID", "7777")
-            .env("TMUX_TASK_SESSION", "work");
-        let seen = environment_of_task(&world, launch);
-        for (name, value) in [
-            ("PATH", path.as_bytes()),
-            ("FOO", b"1"),
-            ("EMPTY", b""),
-            ("LINES_OF_IT", b"a\nb\n"),
-            ("FORMAT", b"#{pid} #(touch owned) #[x] ## $(touch owned)"),
-            ("QUOTES", b"it's \"x\" \\ `touch owned`"),
-            ("LONG", "x".repeat(100_000).as_bytes()),
-            ("EVERY", &every),
-            ("n", b"short"),
-            ("OF_PROFILE", b"1"),
-            ("TMUX_TASK_SESSION", b"work"),
-            ("PI_TMUX_SESSION", b"work"),
-            ("TMUX_TASK_NAME", b"api"),
-        ] {
-            assert!(has(&seen, name, value), "{launcher:?}: {name}");
-        }
-        if matches!(launcher, Launcher::Program) {
-            assert!(has(&seen, "npm_config_//host/:_token", b"it's\n"));
-        }
-        for name in ["TMUX", "TMUX_PANE", "TERM", "BASH_FUNC_hello%%"] {
-            assert!(has_name(&seen, name), "{launcher:?}: {name}");
-        }
-        for name in [
-            "CLAUDECODE",
-            "CLAUDE_CODE_SESSION_ID",
-            "TMUX_TASK_OWNER",
-            "OPENCODE_SERVER_PASSWORD",
-            "TERM_SESSION_ID",
-        ] {
-            assert!(!has_name(&seen, name), "{launcher:?}: {name}");
-        }
-        assert!(!has(&seen, "COLUMNS", b"7777"), "{launcher:?}");
-        assert!(!world.project().join("owned").exists(), "{launcher:?}");
+    let world = World::new();
+    let bin = world.path("venv");
+    fs::create_dir(&bin).unwrap();
+    // A profile that takes `PATH` away, as many a system's does, and sets more.
+    fs::write(
+        world.path("home").join(".bash_profile"),
+        "PATH=/usr/bin:/bin; export OF_PROFILE=1 FOO=changed\n",
+    )
+    .unwrap();
+    let every: Vec<u8> = (1..=255).collect();
+    let mut launch = launching(&world, "api", &[WRITE]);
+    let path = format!("{}:/usr/bin:/bin", bin.display());
+    launch
+        .env("PATH", &path)
+        .env("TMUX_TASK_TMUX", which("tmux"))
+        .env("FOO", "1")
+        .env("EMPTY", "")
+        .env("LINES_OF_IT", "a\nb\n")
+        .env("FORMAT", "#{pid} #(touch owned) #[x] ## $(touch owned)")
+        .env("QUOTES", "it's \"x\" \\ `touch owned`")
+        .env("LONG", "x".repeat(100_000))
+        .env("EVERY", OsStr::from_bytes(&every))
+        .env("IFS", ",")
+        .env("npm_config_//host/:_token", "it's\n")
+        .env("n", "short")
+        .env("BASH_FUNC_hello%%", "() { echo hello; }")
+        .env("CLAUDECODE", "1")
+        .env("CLAUDE_CODE_SESSION_ID", "c1")
+        .env("TMUX_TASK_OWNER", "me")
+        .env("OPENCODE_SERVER_PASSWORD", "p")
+        .env("COLUMNS", "7777")
+        .env("TERM_SESSION_ID", "7777")
+        .env("TMUX_TASK_SESSION", "work");
+    let seen = environment_of_task(&world, launch);
+    for (name, value) in [
+        ("PATH", path.as_bytes()),
+        ("FOO", b"1"),
+        ("EMPTY", b""),
+        ("LINES_OF_IT", b"a\nb\n"),
+        ("FORMAT", b"#{pid} #(touch owned) #[x] ## $(touch owned)"),
+        ("QUOTES", b"it's \"x\" \\ `touch owned`"),
+        ("LONG", "x".repeat(100_000).as_bytes()),
+        ("EVERY", &every),
+        ("n", b"short"),
+        ("OF_PROFILE", b"1"),
+        ("TMUX_TASK_SESSION", b"work"),
+        ("PI_TMUX_SESSION", b"work"),
+        ("TMUX_TASK_NAME", b"api"),
+    ] {
+        assert!(has(&seen, name, value), "{name}");
     }
+    assert!(has(&seen, "npm_config_//host/:_token", b"it's\n"));
+    for name in ["TMUX", "TMUX_PANE", "TERM", "BASH_FUNC_hello%%"] {
+        assert!(has_name(&seen, name), "{name}");
+    }
+    for name in [
+        "CLAUDECODE",
+        "CLAUDE_CODE_SESSION_ID",
+        "TMUX_TASK_OWNER",
+        "OPENCODE_SERVER_PASSWORD",
+        "TERM_SESSION_ID",
+    ] {
+        assert!(!has_name(&seen, name), "{name}");
+    }
+    assert!(!has(&seen, "COLUMNS", b"7777"));
+    assert!(!world.project().join("owned").exists());
 }
 
 #[test]
 fn a_callers_environment_stays_with_its_own_tasks() {
-    for launcher in BOTH {
-        let world = World::new();
-        let mut first = launcher.command(&world, "first", &[WRITE]);
-        first.env("OF_FIRST", "1").env("CODEX_THREAD_ID", "x1");
-        assert!(has(&environment_of_task(&world, first), "OF_FIRST", b"1"));
-        let second = launcher.command(&world, "second", &[WRITE]);
-        let seen = environment_of_task(&world, second);
-        assert!(!has_name(&seen, "OF_FIRST"), "{launcher:?}");
-        // The same window, for another caller.
-        let third = launcher.command(&world, "first", &[WRITE]);
-        let seen = environment_of_task(&world, third);
-        assert!(!has_name(&seen, "OF_FIRST"), "{launcher:?}");
-        assert!(!has_name(&seen, "CODEX_THREAD_ID"), "{launcher:?}");
-    }
+    let world = World::new();
+    let mut first = launching(&world, "first", &[WRITE]);
+    first.env("OF_FIRST", "1").env("CODEX_THREAD_ID", "x1");
+    assert!(has(&environment_of_task(&world, first), "OF_FIRST", b"1"));
+    let second = launching(&world, "second", &[WRITE]);
+    let seen = environment_of_task(&world, second);
+    assert!(!has_name(&seen, "OF_FIRST"));
+    // The same window, for another caller.
+    let third = launching(&world, "first", &[WRITE]);
+    let seen = environment_of_task(&world, third);
+    assert!(!has_name(&seen, "OF_FIRST"));
+    assert!(!has_name(&seen, "CODEX_THREAD_ID"));
 }
 
 #[test]
@@ -179,7 +151,7 @@ fn tmuxs_own_environment_is_there_for_the_asking() {
     assert!(has(&seen, "GIVEN", b"it's"));
     assert!(!has_name(&seen, "OF_CALLER"));
     assert!(!has_name(&seen, "CLAUDE_CODE_SESSION_ID"));
-    let launch = Launcher::Program.command(&world, "api", &[WRITE]);
+    let launch = launching(&world, "api", &[WRITE]);
     assert!(!has_name(&environment_of_task(&world, launch), "OF_TMUX"));
 }
 
@@ -190,7 +162,7 @@ fn what_the_configuration_withholds_is_withheld() {
     fs::create_dir(&folder).unwrap();
     let text = "env-withhold = [\"ONE\", \"MANY_*\"]\n";
     fs::write(folder.join("config.toml"), text).unwrap();
-    let mut launch = Launcher::Program.command(&world, "api", &[WRITE]);
+    let mut launch = launching(&world, "api", &[WRITE]);
     launch.env("ONE", "1").env("MANY_1", "1").env("OTHER", "1");
     let seen = environment_of_task(&world, launch);
     assert!(has_name(&seen, "OTHER"));
@@ -199,64 +171,56 @@ fn what_the_configuration_withholds_is_withheld() {
 
 #[test]
 fn no_value_is_to_be_found_anywhere_else() {
-    for launcher in BOTH {
-        let world = World::new();
-        let gate = world.gate("gate");
-        // A server that the launch starts, a window more, and a rerun.
-        for task in ["api", "web", "api"] {
-            let mut launch = launcher.command(&world, task, &[&gate.wait()]);
-            launch
-                .env("API_TOKEN", SECRET)
-                .env("weird.name", SECRET)
-                .env("BASH_FUNC_f%%", format!("() {{ echo {SECRET}; }}"))
-                .env("CLAUDE_CODE_OAUTH_TOKEN", SECRET);
-            window_of(Output::of(launch).ok());
-        }
-        if let Launcher::Program = launcher {
-            let given = format!("GIVEN={SECRET}");
-            world
-                .task(["run", "--env", &given, "given", "--", &gate.wait()])
-                .ok();
-        }
-        // A shell of a task has read its environment when its window's process waits at the gate.
-        world.until_true("each task waits", || files_left(&world).is_empty());
-        for (pid, line) in command_lines() {
-            assert!(!holds(&line), "{launcher:?}: the command line of {pid}");
-        }
-        for words in [
-            &["show-environment", "-g"][..],
-            &["show-environment", "-gh"],
-            &["show-environment", "-t", "=work:"],
-            &["show-environment", "-h", "-t", "=work:"],
-            &["show-options", "-g"],
-            &["show-options", "-s"],
-            &["show-options", "-t", "=work:"],
-            &["show-options", "-wg"],
-            &["show-messages"],
-            &["list-panes", "-a", "-F", "#{pane_start_command}"],
-        ] {
-            // tmux shows its messages only to an attached client.
-            if matches!((launcher, words), (Launcher::Script, ["show-messages"])) {
-                continue;
-            }
-            let said = world.tmux(words);
-            assert!(!said.contains(SECRET), "{launcher:?}: {words:?}\n{said}");
-        }
-        let windows = world.tmux(["list-windows", "-t", "=work:", "-F", "#{window_id}"]);
-        for window in windows.lines() {
-            let said = world.tmux(["show-options", "-w", "-t", window]);
-            assert!(!said.contains(SECRET), "{launcher:?}: {said}");
-        }
-        let environment = fs::read(format!("/proc/{}/environ", world.server().as_raw_nonzero()));
-        assert!(!holds(&environment.unwrap()), "{launcher:?}: the server");
-        let names = String::from_utf8_lossy(
-            &fs::read(format!("/proc/{}/environ", world.server().as_raw_nonzero())).unwrap(),
-        )
-        .into_owned();
-        assert!(!names.contains("TMUX_TASK_SESSION="), "{names}");
-        for folder in ["state", "run", "xdg"] {
-            check_files(launcher, &world.path(folder));
-        }
+    let world = World::new();
+    let gate = world.gate("gate");
+    // A server that the launch starts, a window more, and a rerun.
+    for task in ["api", "web", "api"] {
+        let mut launch = launching(&world, task, &[&gate.wait()]);
+        launch
+            .env("API_TOKEN", SECRET)
+            .env("weird.name", SECRET)
+            .env("BASH_FUNC_f%%", format!("() {{ echo {SECRET}; }}"))
+            .env("CLAUDE_CODE_OAUTH_TOKEN", SECRET);
+        window_of(Output::of(launch).ok());
+    }
+    let given = format!("GIVEN={SECRET}");
+    world
+        .task(["run", "--env", &given, "given", "--", &gate.wait()])
+        .ok();
+    // A shell of a task has read its environment when its window's process waits at the gate.
+    world.until_true("each task waits", || files_left(&world).is_empty());
+    for (pid, line) in command_lines() {
+        assert!(!holds(&line), "the command line of {pid}");
+    }
+    for words in [
+        &["show-environment", "-g"][..],
+        &["show-environment", "-gh"],
+        &["show-environment", "-t", "=work:"],
+        &["show-environment", "-h", "-t", "=work:"],
+        &["show-options", "-g"],
+        &["show-options", "-s"],
+        &["show-options", "-t", "=work:"],
+        &["show-options", "-wg"],
+        &["show-messages"],
+        &["list-panes", "-a", "-F", "#{pane_start_command}"],
+    ] {
+        let said = world.tmux(words);
+        assert!(!said.contains(SECRET), "{words:?}\n{said}");
+    }
+    let windows = world.tmux(["list-windows", "-t", "=work:", "-F", "#{window_id}"]);
+    for window in windows.lines() {
+        let said = world.tmux(["show-options", "-w", "-t", window]);
+        assert!(!said.contains(SECRET), "{said}");
+    }
+    let environment = fs::read(format!("/proc/{}/environ", world.server().as_raw_nonzero()));
+    assert!(!holds(&environment.unwrap()), "the server");
+    let names = String::from_utf8_lossy(
+        &fs::read(format!("/proc/{}/environ", world.server().as_raw_nonzero())).unwrap(),
+    )
+    .into_owned();
+    assert!(!names.contains("TMUX_TASK_SESSION="), "{names}");
+    for folder in ["state", "run", "xdg"] {
+        check_files(&world.path(folder));
     }
 }
 
@@ -266,7 +230,7 @@ fn files_left(world: &World) -> Vec<String> {
         let entries = fs::read_dir(world.path(folder)).unwrap();
         entries
             .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-            .filter(|name| name.starts_with("task-env-"))
+            .filter(|name| name.starts_with("exec-task-"))
             .collect::<Vec<_>>()
     };
     names("run")
@@ -291,14 +255,14 @@ fn command_lines() -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
-fn check_files(launcher: Launcher, folder: &Path) {
+fn check_files(folder: &Path) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            check_files(launcher, &path);
+            check_files(&path);
         } else if path.is_file() {
             let found = holds(&fs::read(&path).unwrap_or_default());
-            assert!(!found, "{launcher:?}: {}", path.display());
+            assert!(!found, "{}", path.display());
         }
     }
 }
@@ -324,18 +288,16 @@ fn a_profile_changes_neither_the_directory_nor_whether_the_command_runs() {
     let profile =
         "cd /; exec() { :; }; eval() { :; }; exit() { :; }; set() { :; }; trap() { :; }\n";
     let here = "pwd -P; echo \"$0\"";
-    for launcher in BOTH {
-        let world = World::new();
-        fs::write(world.path("home").join(".bash_profile"), profile).unwrap();
-        let project = fs::canonicalize(world.project()).unwrap();
-        let expected = format!("{}\nbash\n", project.display());
-        // Functions of the environment as well.
-        let mut launch = launcher.command(&world, "api", &[here]);
-        launch
-            .env("BASH_FUNC_exec%%", "() { :; }")
-            .env("BASH_FUNC_eval%%", "() { :; }");
-        assert_eq!(output_of_task(&world, launch), expected, "{launcher:?}");
-    }
+    let world = World::new();
+    fs::write(world.path("home").join(".bash_profile"), profile).unwrap();
+    let project = fs::canonicalize(world.project()).unwrap();
+    let expected = format!("{}\nbash\n", project.display());
+    // Functions of the environment as well.
+    let mut launch = launching(&world, "api", &[here]);
+    launch
+        .env("BASH_FUNC_exec%%", "() { :; }")
+        .env("BASH_FUNC_eval%%", "() { :; }");
+    assert_eq!(output_of_task(&world, launch), expected);
     let world = World::new();
     fs::write(world.path("home").join(".bash_profile"), profile).unwrap();
     let project = fs::canonicalize(world.project()).unwrap();
@@ -347,17 +309,15 @@ fn a_profile_changes_neither_the_directory_nor_whether_the_command_runs() {
 
 #[test]
 fn a_traced_task_shows_its_own_commands_only() {
-    for launcher in BOTH {
-        let world = World::new();
-        let launch = launcher.command(&world, "api", &["set -x; false"]);
-        assert_eq!(output_of_task(&world, launch), "++ false\n", "{launcher:?}");
-    }
+    let world = World::new();
+    let launch = launching(&world, "api", &["set -x; false"]);
+    assert_eq!(output_of_task(&world, launch), "++ false\n");
 }
 
 #[test]
 fn a_locale_that_is_not_installed_is_no_reason_to_warn_again_and_again() {
     let world = World::new();
-    let mut launch = Launcher::Script.command(&world, "api", &["echo \"$LC_ALL\""]);
+    let mut launch = launching(&world, "api", &["echo \"$LC_ALL\""]);
     launch.env("LC_ALL", "xx_XX.UTF-8");
     let launched = Output::of(launch);
     assert_eq!(launched.code, 0, "{}", launched.err);

@@ -86,22 +86,13 @@ fn a_shell_stays_one_where_all_windows_have_a_command() {
     }
 }
 
-/// Launches the task `node` with the program, or with the helper script.
-fn launch(world: &World, is_program: bool) -> Output {
-    let mut command = if is_program {
-        world.command(World::program())
-    } else {
-        world.command(World::helper())
-    };
-    if is_program {
-        command.arg("run");
-    }
-    command.args(["node", "--", "touch run"]);
-    Output::of(command)
+/// Launches the task `node`.
+fn launch(world: &World) -> Output {
+    world.task(["run", "node", "--", "touch run"])
 }
 
 #[test]
-fn neither_launcher_takes_a_shell_for_a_task_because_of_an_option_for_all_windows() {
+fn no_shell_is_taken_for_a_task_because_of_an_option_for_all_windows() {
     let mut world = World::new();
     world.set("TMUX_TASK_NO_AUTOSTART", "1");
     world.tmux(["new-session", "-d", "-s", "work", "-n", "node"]);
@@ -110,19 +101,17 @@ fn neither_launcher_takes_a_shell_for_a_task_because_of_an_option_for_all_window
     for scope in SCOPES {
         for option in ["@tmux_task_command", "@pi_task_command"] {
             world.tmux(["set-option", scope, option, "x"]);
-            for is_program in [true, false] {
-                let output = launch(&world, is_program);
-                assert_eq!(output.code, 1, "{output}");
-                let said = format!("{option} is set for all windows");
-                assert!(output.err.contains(&said), "{output}");
-                assert!(output.err.contains("set-option -gu"), "{output}");
-            }
+            let output = launch(&world);
+            assert_eq!(output.code, 1, "{output}");
+            let said = format!("{option} is set for all windows");
+            assert!(output.err.contains(&said), "{output}");
+            assert!(output.err.contains("set-option -gu"), "{output}");
             world.tmux(["set-option", "-u", scope, option]);
         }
     }
-    // This would hide the program's own mark, by which it knows what it has launched.
+    // This would hide the mark by which a launch knows what it has launched.
     world.tmux(["set-option", "-s", "@tmux_task_launch", "x"]);
-    let output = launch(&world, true);
+    let output = launch(&world);
     assert_eq!(output.code, 1, "{output}");
     assert!(output.err.contains("@tmux_task_launch is set"), "{output}");
     assert_eq!(pid(), shell);
@@ -132,7 +121,7 @@ fn neither_launcher_takes_a_shell_for_a_task_because_of_an_option_for_all_window
 }
 
 #[test]
-fn neither_launcher_takes_a_shell_for_a_task_because_of_an_option_of_the_session() {
+fn no_shell_is_taken_for_a_task_because_of_an_option_of_the_session() {
     let mut world = World::new();
     world.set("TMUX_TASK_NO_AUTOSTART", "1");
     world.tmux(["new-session", "-d", "-s", "work", "-n", "node"]);
@@ -140,23 +129,21 @@ fn neither_launcher_takes_a_shell_for_a_task_because_of_an_option_of_the_session
     let shell = pid();
     for option in ["@tmux_task_command", "@pi_task_command"] {
         world.tmux(["set-option", "-t", "=work:", option, "x"]);
-        for is_program in [true, false] {
-            let output = launch(&world, is_program);
-            assert_eq!(output.code, 1, "{output}");
-            let said = format!("{option} is set on the session");
-            assert!(output.err.contains(&said), "{output}");
-            assert!(output.err.contains("set-option -t"), "{output}");
-        }
+        let output = launch(&world);
+        assert_eq!(output.code, 1, "{output}");
+        let said = format!("{option} is set on the session");
+        assert!(output.err.contains(&said), "{output}");
+        assert!(output.err.contains("set-option -t"), "{output}");
         // It is set to nothing, so it marks nothing.
         world.tmux(["set-option", "-t", "=work:", option, ""]);
     }
     world.tmux(["set-option", "-t", "=work:", "@tmux_task_launch", "x"]);
-    let output = launch(&world, true);
+    let output = launch(&world);
     assert!(output.err.contains("@tmux_task_launch is set"), "{output}");
     assert_eq!(pid(), shell);
     assert!(!world.project().join("run").exists());
     world.tmux(["set-option", "-t", "=work:", "-u", "@tmux_task_launch"]);
-    let output = launch(&world, true);
+    let output = launch(&world);
     assert_eq!(output.code, 0, "{output}");
     // The window of that name is a person's shell.
     assert_eq!(pid(), shell);

@@ -114,34 +114,32 @@ fn what_is_replaced_is_said_and_a_live_run_may_stay() {
 }
 
 #[test]
-fn a_window_that_tmux_has_named_is_no_slot_for_either_launcher() {
-    for is_program in [true, false] {
-        let world = without_daemon();
-        world.tmux(["new-session", "-d", "-s", "work", "sleep", "1000"]);
-        // tmux may look between fork and exec, and not again: what it shows then is its format.
-        world.tmux(["set-option", "-g", "automatic-rename-format", "sleep"]);
-        // This makes it look again.
-        world.tmux(["set-option", "-g", "automatic-rename", "on"]);
-        let format = "#{window_id} #{window_name} #{pane_pid}";
-        let show = || world.tmux(["display-message", "-p", "-t", "work:", format]);
-        world.until_true("tmux has named it", || show().contains(" sleep "));
-        let before = show();
-        let run = || {
-            let mut run = launcher(&world, is_program);
-            run.args(["sleep", "--", "exec sleep 1000"]);
-            window_of(Output::of(run).ok())
-        };
-        let first = run();
-        assert!(!before.starts_with(&format!("{first} ")), "{before}");
-        assert_eq!(run(), first);
-        assert_eq!(show(), before, "program: {is_program}");
-        // A name that somebody gives makes it a slot.
-        world.tmux(["rename-window", "-t", "work:", "api"]);
-        let mut run = launcher(&world, is_program);
-        run.args(["api", "--", "exec sleep 1000"]);
-        let window = window_of(Output::of(run).ok());
-        assert!(before.starts_with(&format!("{window} ")), "{before}");
-    }
+fn a_window_that_tmux_has_named_is_no_slot() {
+    let world = without_daemon();
+    world.tmux(["new-session", "-d", "-s", "work", "sleep", "1000"]);
+    // tmux may look between fork and exec, and not again: what it shows then is its format.
+    world.tmux(["set-option", "-g", "automatic-rename-format", "sleep"]);
+    // This makes it look again.
+    world.tmux(["set-option", "-g", "automatic-rename", "on"]);
+    let format = "#{window_id} #{window_name} #{pane_pid}";
+    let show = || world.tmux(["display-message", "-p", "-t", "work:", format]);
+    world.until_true("tmux has named it", || show().contains(" sleep "));
+    let before = show();
+    let run = || {
+        let mut run = launcher(&world);
+        run.args(["sleep", "--", "exec sleep 1000"]);
+        window_of(Output::of(run).ok())
+    };
+    let first = run();
+    assert!(!before.starts_with(&format!("{first} ")), "{before}");
+    assert_eq!(run(), first);
+    assert_eq!(show(), before);
+    // A name that somebody gives makes it a slot.
+    world.tmux(["rename-window", "-t", "work:", "api"]);
+    let mut run = launcher(&world);
+    run.args(["api", "--", "exec sleep 1000"]);
+    let window = window_of(Output::of(run).ok());
+    assert!(before.starts_with(&format!("{window} ")), "{before}");
 }
 
 #[test]
@@ -164,37 +162,24 @@ fn a_hook_that_closes_new_windows_is_said() {
 
 #[test]
 fn a_server_that_a_launch_starts_keeps_nothing_of_the_callers() {
-    for is_program in [true, false] {
-        let world = without_daemon();
-        let lock = world.project().join("lock");
-        let mut run = world.command("sh");
-        let name = if is_program { "\"$0\" run" } else { "\"$0\"" };
-        let line =
-            format!("exec 9>lock; {name} api -- 'pwd >seen.part; mv seen.part seen; sleep 1000'");
-        run.args(["-c", &line]).arg(if is_program {
-            World::program().to_owned()
-        } else {
-            World::helper().to_owned()
-        });
-        Output::of(run).ok();
-        let server = world.tmux(["display-message", "-p", "#{pid}"]);
-        let process = Path::new("/proc").join(server);
-        let what = format!("program: {is_program}");
-        assert_eq!(
-            fs::read_link(process.join("cwd")).unwrap(),
-            Path::new("/"),
-            "{what}"
-        );
-        let files = process.join("fd").read_dir().unwrap();
-        let has_lock = |file: std::io::Result<fs::DirEntry>| {
-            fs::read_link(file.unwrap().path()).is_ok_and(|to| to == lock)
-        };
-        assert!(!files.into_iter().any(has_lock), "{what}");
-        let seen = world.project().join("seen");
-        world.until_true("the directory is told", || seen.exists());
-        let told = fs::read_to_string(seen).unwrap();
-        assert_eq!(told.trim_end(), world.project().to_str().unwrap(), "{what}");
-    }
+    let world = without_daemon();
+    let lock = world.project().join("lock");
+    let mut run = world.command("sh");
+    let line = "exec 9>lock; \"$0\" run api -- 'pwd >seen.part; mv seen.part seen; sleep 1000'";
+    run.args(["-c", line]).arg(World::program());
+    Output::of(run).ok();
+    let server = world.tmux(["display-message", "-p", "#{pid}"]);
+    let process = Path::new("/proc").join(server);
+    assert_eq!(fs::read_link(process.join("cwd")).unwrap(), Path::new("/"));
+    let files = process.join("fd").read_dir().unwrap();
+    let has_lock = |file: std::io::Result<fs::DirEntry>| {
+        fs::read_link(file.unwrap().path()).is_ok_and(|to| to == lock)
+    };
+    assert!(!files.into_iter().any(has_lock));
+    let seen = world.project().join("seen");
+    world.until_true("the directory is told", || seen.exists());
+    let told = fs::read_to_string(seen).unwrap();
+    assert_eq!(told.trim_end(), world.project().to_str().unwrap());
 }
 
 /// Hooks as users have them. Each one once left a launch incomplete or doubled it.
@@ -253,25 +238,13 @@ fn a_launch_beside_hooks_of_the_users_is_made_once() {
 }
 
 #[test]
-fn a_window_keeps_its_second_name_no_longer_than_to_the_next_run() {
-    let world = World::new();
-    let first = world.run("api", "exec sleep 1000");
-    // What a launcher leaves that was killed beside a hook of the user.
-    world.tmux(["set-option", "-w", "-t", &first, "@tmux_task_naming", "api"]);
-    assert_eq!(world.run("api", "exec sleep 1000"), first);
-    world.tmux(["rename-window", "-t", &first, "mine"]);
-    assert_ne!(world.run("api", "exec sleep 1000"), first);
-}
-
-#[test]
 fn a_hook_of_the_session_or_of_its_group_does_not_rename_a_task() {
     let world = World::new();
     world.run("first", "exec sleep 1000");
     let check = |name: &str| {
         let window = world.run(name, "exec sleep 1000");
-        let format = "#{window_name} [#{@tmux_task_naming}]";
-        let shown = world.tmux(["display-message", "-p", "-t", &window, format]);
-        assert_eq!(shown, format!("{name} []"));
+        let shown = world.tmux(["display-message", "-p", "-t", &window, "#{window_name}"]);
+        assert_eq!(shown, name);
     };
     check("plain");
     let hook = ["window-linked", "rename-window x#I"];
@@ -457,42 +430,35 @@ pub(crate) fn words() -> Vec<OsString> {
         .collect()
 }
 
-/// Either launcher.
-fn launcher(world: &World, is_program: bool) -> Command {
-    if is_program {
-        let mut command = world.command(World::program());
-        command.arg("run");
-        command
-    } else {
-        world.command(World::helper())
-    }
+fn launcher(world: &World) -> Command {
+    let mut command = world.command(World::program());
+    command.arg("run");
+    command
 }
 
 #[test]
-fn any_word_arrives_byte_for_byte_by_either_launcher() {
-    for is_program in [true, false] {
-        let world = without_daemon();
-        let show = world.script(
-            "show",
-            "#!/bin/sh\nprintf '%s\\0' \"$@\" >seen.part && mv seen.part seen\n",
-        );
-        let mut run = launcher(&world, is_program);
-        run.args(["api", "--"]).arg(show).args(words());
-        Output::of(run).ok();
-        let seen = world.project().join("seen");
-        world.until_true("the words are there", || seen.exists());
-        let mut expected = Vec::new();
-        for word in words() {
-            expected.extend_from_slice(word.as_bytes());
-            expected.push(0);
-        }
-        assert!(fs::read(seen).unwrap() == expected, "program: {is_program}");
-        assert!(!world.project().join("owned").exists());
+fn any_word_arrives_byte_for_byte() {
+    let world = without_daemon();
+    let show = world.script(
+        "show",
+        "#!/bin/sh\nprintf '%s\\0' \"$@\" >seen.part && mv seen.part seen\n",
+    );
+    let mut run = launcher(&world);
+    run.args(["api", "--"]).arg(show).args(words());
+    Output::of(run).ok();
+    let seen = world.project().join("seen");
+    world.until_true("the words are there", || seen.exists());
+    let mut expected = Vec::new();
+    for word in words() {
+        expected.extend_from_slice(word.as_bytes());
+        expected.push(0);
     }
+    assert!(fs::read(seen).unwrap() == expected);
+    assert!(!world.project().join("owned").exists());
 }
 
 #[test]
-fn any_directory_is_the_one_or_is_refused_by_either_launcher() {
+fn any_directory_is_the_one_or_is_refused() {
     let names: [&[u8]; 10] = [
         b"#{pid}",
         b"##{pid}",
@@ -505,43 +471,39 @@ fn any_directory_is_the_one_or_is_refused_by_either_launcher() {
         b"a\xff ; run-shell 'touch owned' #",
         b"\xe9",
     ];
-    for is_program in [true, false] {
-        let world = without_daemon();
-        for name in names {
-            let folder = world.project().join(OsStr::from_bytes(name));
-            fs::create_dir_all(&folder).unwrap();
-            let mut run = launcher(&world, is_program);
-            run.args(["api", "--", "pwd >seen.part; mv seen.part seen; sleep 1000"])
-                .current_dir(&folder);
-            let output = Output::of(run);
-            let what = format!("program: {is_program}, {folder:?}: {output}");
-            if folder.to_str().is_some() {
-                window_of(output.ok());
-                world.until_true("the directory is told", || folder.join("seen").exists());
-                let told = fs::read_to_string(folder.join("seen")).unwrap();
-                assert_eq!(told, format!("{}\n", folder.display()), "{what}");
-            } else {
-                assert_eq!((output.code, output.out.as_str()), (1, ""), "{what}");
-                assert!(output.err.contains("its name is not UTF-8"), "{what}");
-            }
-            assert!(!folder.join("owned").exists(), "{what}");
+    let world = without_daemon();
+    for name in names {
+        let folder = world.project().join(OsStr::from_bytes(name));
+        fs::create_dir_all(&folder).unwrap();
+        let mut run = launcher(&world);
+        run.args(["api", "--", "pwd >seen.part; mv seen.part seen; sleep 1000"])
+            .current_dir(&folder);
+        let output = Output::of(run);
+        let what = format!("{folder:?}: {output}");
+        if folder.to_str().is_some() {
+            window_of(output.ok());
+            world.until_true("the directory is told", || folder.join("seen").exists());
+            let told = fs::read_to_string(folder.join("seen")).unwrap();
+            assert_eq!(told, format!("{}\n", folder.display()), "{what}");
+        } else {
+            assert_eq!((output.code, output.out.as_str()), (1, ""), "{what}");
+            assert!(output.err.contains("its name is not UTF-8"), "{what}");
         }
+        assert!(!folder.join("owned").exists(), "{what}");
     }
 }
 
 #[test]
-fn a_session_whose_name_is_not_text_is_refused_by_either_launcher() {
-    for is_program in [true, false] {
-        let world = without_daemon();
-        let mut run = launcher(&world, is_program);
-        run.args(["api", "--", "true"]).env(
-            "TMUX_TASK_SESSION",
-            OsStr::from_bytes(b"a\xff ; run-shell 'touch owned' #"),
-        );
-        let output = Output::of(run);
-        assert_eq!((output.code, output.out.as_str()), (2, ""), "{output}");
-        assert!(!world.path("tmux").read_dir().unwrap().any(|_| true));
-    }
+fn a_session_whose_name_is_not_text_is_refused() {
+    let world = without_daemon();
+    let mut run = launcher(&world);
+    run.args(["api", "--", "true"]).env(
+        "TMUX_TASK_SESSION",
+        OsStr::from_bytes(b"a\xff ; run-shell 'touch owned' #"),
+    );
+    let output = Output::of(run);
+    assert_eq!((output.code, output.out.as_str()), (2, ""), "{output}");
+    assert!(!world.path("tmux").read_dir().unwrap().any(|_| true));
 }
 
 #[test]
@@ -587,45 +549,41 @@ pid_t fork(void) {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_pane_that_is_closed_while_its_command_starts_leaves_no_process() {
-    for is_program in [true, false] {
-        let mut world = without_daemon();
-        let library = world.c_library("fork", SLOW_FORK);
-        world.set("LD_PRELOAD", library.to_str().unwrap());
-        let mut run = launcher(&world, is_program);
-        run.args(["api", "--", ": >slow; sleep 1000"]);
-        Output::of(run).ok();
-        let project = world.project();
-        world.until_true("the command starts", || project.join("forked").exists());
-        let shell = world.tmux(["display-message", "-p", "-t", "work:", "#{pane_pid}"]);
-        let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
-        let processes = [shell.as_str(), children.trim()].map(|found| pid(found.parse().unwrap()));
-        let terminal = || {
-            let stat = fs::read_to_string(format!("/proc/{shell}/stat")).ok()?;
-            let fields = stat.rsplit_once(')')?.1.split_whitespace();
-            fields.skip(4).map(str::to_owned).next()
-        };
-        assert!(terminal().is_some_and(|number| number != "0"));
-        world.tmux(["kill-server"]);
-        world.until_true("the terminal is gone", || {
-            terminal().is_none_or(|number| number == "0")
-        });
-        fs::write(project.join("go on"), "").unwrap();
-        world.until_true("both processes end", || {
-            processes.iter().all(|process| has_ended(*process))
-        });
-    }
+    let mut world = without_daemon();
+    let library = world.c_library("fork", SLOW_FORK);
+    world.set("LD_PRELOAD", library.to_str().unwrap());
+    let mut run = launcher(&world);
+    run.args(["api", "--", ": >slow; sleep 1000"]);
+    Output::of(run).ok();
+    let project = world.project();
+    world.until_true("the command starts", || project.join("forked").exists());
+    let shell = world.tmux(["display-message", "-p", "-t", "work:", "#{pane_pid}"]);
+    let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
+    let processes = [shell.as_str(), children.trim()].map(|found| pid(found.parse().unwrap()));
+    let terminal = || {
+        let stat = fs::read_to_string(format!("/proc/{shell}/stat")).ok()?;
+        let fields = stat.rsplit_once(')')?.1.split_whitespace();
+        fields.skip(4).map(str::to_owned).next()
+    };
+    assert!(terminal().is_some_and(|number| number != "0"));
+    world.tmux(["kill-server"]);
+    world.until_true("the terminal is gone", || {
+        terminal().is_none_or(|number| number == "0")
+    });
+    fs::write(project.join("go on"), "").unwrap();
+    world.until_true("both processes end", || {
+        processes.iter().all(|process| has_ended(*process))
+    });
 }
 
 #[test]
 fn a_command_that_cleans_up_in_a_trap_does_so_when_its_pane_is_closed() {
-    for is_program in [true, false] {
-        let world = without_daemon();
-        let mut run = launcher(&world, is_program);
-        run.args(["api", "--", "trap ': >cleaned' EXIT; : >ready; sleep 1000"]);
-        Output::of(run).ok();
-        let project = world.project();
-        world.until_true("the trap is set", || project.join("ready").exists());
-        world.tmux(["kill-window", "-t", "=work:api"]);
-        world.until_true("the trap runs", || project.join("cleaned").exists());
-    }
+    let world = without_daemon();
+    let mut run = launcher(&world);
+    run.args(["api", "--", "trap ': >cleaned' EXIT; : >ready; sleep 1000"]);
+    Output::of(run).ok();
+    let project = world.project();
+    world.until_true("the trap is set", || project.join("ready").exists());
+    world.tmux(["kill-window", "-t", "=work:api"]);
+    world.until_true("the trap runs", || project.join("cleaned").exists());
 }

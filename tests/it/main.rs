@@ -10,6 +10,7 @@ mod alerts;
 mod answers;
 mod architecture;
 mod attaching;
+mod beginnings;
 mod book;
 mod codex;
 mod commands;

@@ -3,7 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::environment::BOTH;
+use crate::environment::launching;
 use crate::runs::codes;
 use crate::support::{Gate, Output, World, all_told, events, pid, story, window_of};
 
@@ -109,113 +109,104 @@ fn a_run_leaves_the_process_alone_that_remains_when_its_own_pane_is_closed_or_mo
         &["kill-pane", "-t"],
         &["break-pane", "-d", "-n", "away", "-s"],
     ];
-    for launcher in BOTH {
-        for leave in leaves {
-            let world = World::new();
-            let window =
-                window_of(Output::of(launcher.command(&world, "api", &["sleep 1000"])).ok());
-            world.task(["daemon", "--detach"]).ok();
-            world.tmux(["split-window", "-d", "-t", &window, "exec sleep 777"]);
-            let panes = world.tmux(["list-panes", "-t", &window, "-F", "#{pane_id} #{pane_pid}"]);
-            let mut panes: Vec<(&str, &str)> = panes
-                .lines()
-                .map(|line| line.split_once(' ').unwrap())
-                .collect();
-            panes.sort();
-            let [(own, _), (_, others)] = panes[..] else {
-                panic!("{panes:?}");
-            };
-            world.tmux([leave, &[own]].concat());
-            until_it_has(&world, "api", &others.parse::<i64>().unwrap().into());
-            let again = Output::of(launcher.command(&world, "api", &["sleep 1001"]));
-            let new = window_of(again.ok());
-            assert_ne!(new, window, "{launcher:?} {leave:?}");
-            let shown = world.look();
-            let tasks = shown["tasks"].as_array().unwrap();
-            let of = |id: &str| tasks.iter().find(|task| task["windowId"] == id).unwrap();
-            assert_eq!(of(&window)["panePid"].to_string(), others);
-            assert_eq!(
-                (&of(&window)["shell"], &of(&new)["shell"]),
-                (&Value::Bool(true), &Value::Bool(false))
-            );
-            // The name is that of the task.
-            world.task(["kill", "api"]).ok();
-            assert!(world.look().to_string().contains(others));
-            let records = world.finish();
-            let ended: Vec<_> = events(&records)
-                .into_iter()
-                .filter(|event| event["task"]["windowId"] == *window && event["type"] == "exited")
-                .collect();
-            // The end of the task's own run is the task's.
-            assert!(
-                ended.iter().all(|event| event["task"]["shell"] == false),
-                "{ended:?}"
-            );
-        }
+    for leave in leaves {
+        let world = World::new();
+        let window = window_of(Output::of(launching(&world, "api", &["sleep 1000"])).ok());
+        world.task(["daemon", "--detach"]).ok();
+        world.tmux(["split-window", "-d", "-t", &window, "exec sleep 777"]);
+        let panes = world.tmux(["list-panes", "-t", &window, "-F", "#{pane_id} #{pane_pid}"]);
+        let mut panes: Vec<(&str, &str)> = panes
+            .lines()
+            .map(|line| line.split_once(' ').unwrap())
+            .collect();
+        panes.sort();
+        let [(own, _), (_, others)] = panes[..] else {
+            panic!("{panes:?}");
+        };
+        world.tmux([leave, &[own]].concat());
+        until_it_has(&world, "api", &others.parse::<i64>().unwrap().into());
+        let again = Output::of(launching(&world, "api", &["sleep 1001"]));
+        let new = window_of(again.ok());
+        assert_ne!(new, window, "{leave:?}");
+        let shown = world.look();
+        let tasks = shown["tasks"].as_array().unwrap();
+        let of = |id: &str| tasks.iter().find(|task| task["windowId"] == id).unwrap();
+        assert_eq!(of(&window)["panePid"].to_string(), others);
+        assert_eq!(
+            (&of(&window)["shell"], &of(&new)["shell"]),
+            (&Value::Bool(true), &Value::Bool(false))
+        );
+        // The name is that of the task.
+        world.task(["kill", "api"]).ok();
+        assert!(world.look().to_string().contains(others));
+        let records = world.finish();
+        let ended: Vec<_> = events(&records)
+            .into_iter()
+            .filter(|event| event["task"]["windowId"] == *window && event["type"] == "exited")
+            .collect();
+        // The end of the task's own run is the task's.
+        assert!(
+            ended.iter().all(|event| event["task"]["shell"] == false),
+            "{ended:?}"
+        );
     }
 }
 
 #[test]
 fn a_run_leaves_another_tasks_pane_alone_that_was_moved_into_its_window() {
-    for launcher in BOTH {
-        let world = World::new();
-        let start = |name: &str| {
-            window_of(Output::of(launcher.command(&world, name, &["sleep 1000"])).ok())
-        };
-        let (first, second) = (start("first"), start("second"));
-        let process = |target: &str| {
-            world.tmux([
-                "display-message",
-                "-p",
-                "-t",
-                target,
-                "#{pane_id} #{pane_pid}",
-            ])
-        };
-        let before = process(&first);
-        let (pane, _) = before.split_once(' ').unwrap();
-        world.tmux(["join-pane", "-d", "-s", &first, "-t", &second]);
-        assert_ne!(start("second"), second, "{launcher:?}");
-        assert_eq!(process(pane), before, "{launcher:?}");
-    }
+    let world = World::new();
+    let start = |name: &str| window_of(Output::of(launching(&world, name, &["sleep 1000"])).ok());
+    let (first, second) = (start("first"), start("second"));
+    let process = |target: &str| {
+        world.tmux([
+            "display-message",
+            "-p",
+            "-t",
+            target,
+            "#{pane_id} #{pane_pid}",
+        ])
+    };
+    let before = process(&first);
+    let (pane, _) = before.split_once(' ').unwrap();
+    world.tmux(["join-pane", "-d", "-s", &first, "-t", &second]);
+    assert_ne!(start("second"), second);
+    assert_eq!(process(pane), before);
 }
 
 #[test]
 fn a_run_leaves_a_window_alone_that_is_linked_from_another_session() {
-    for launcher in BOTH {
-        let world = World::new();
-        world.run("api", "exec sleep 1000");
-        world.tmux([
-            "new-session",
-            "-d",
-            "-s",
-            "other",
-            "-n",
-            "tool",
-            "exec sleep 900",
-        ]);
-        world.tmux(["link-window", "-d", "-s", "other:tool", "-t", "work:"]);
-        let of_tool = || world.tmux(["display-message", "-p", "-t", "other:tool", "#{pane_pid}"]);
-        let before = of_tool();
-        Output::of(launcher.command(&world, "tool", &["exec sleep 1001"])).ok();
-        assert_eq!(of_tool(), before, "{launcher:?}");
-        // A task's own window may be linked: it is run again.
-        world.tmux(["link-window", "-d", "-s", "work:api", "-t", "other:"]);
-        let again = Output::of(launcher.command(&world, "api", &["exec sleep 1002"]));
-        let window = window_of(again.ok());
-        let named = world.tmux([
-            "list-windows",
-            "-t",
-            "work",
-            "-F",
-            "#{window_name} #{window_id}",
-        ]);
-        let named: Vec<&str> = named
-            .lines()
-            .filter(|line| line.starts_with("api "))
-            .collect();
-        assert_eq!(named, [format!("api {window}")], "{launcher:?}");
-    }
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.tmux([
+        "new-session",
+        "-d",
+        "-s",
+        "other",
+        "-n",
+        "tool",
+        "exec sleep 900",
+    ]);
+    world.tmux(["link-window", "-d", "-s", "other:tool", "-t", "work:"]);
+    let of_tool = || world.tmux(["display-message", "-p", "-t", "other:tool", "#{pane_pid}"]);
+    let before = of_tool();
+    Output::of(launching(&world, "tool", &["exec sleep 1001"])).ok();
+    assert_eq!(of_tool(), before);
+    // A task's own window may be linked: it is run again.
+    world.tmux(["link-window", "-d", "-s", "work:api", "-t", "other:"]);
+    let again = Output::of(launching(&world, "api", &["exec sleep 1002"]));
+    let window = window_of(again.ok());
+    let named = world.tmux([
+        "list-windows",
+        "-t",
+        "work",
+        "-F",
+        "#{window_name} #{window_id}",
+    ]);
+    let named: Vec<&str> = named
+        .lines()
+        .filter(|line| line.starts_with("api "))
+        .collect();
+    assert_eq!(named, [format!("api {window}")]);
 }
 
 #[test]

@@ -22,20 +22,14 @@ fn take(world: &World, seen: &PathBuf) -> Vec<u8> {
     written
 }
 
-fn launch(world: &World, is_program: bool, task: &str, words: &[OsString]) -> Command {
-    let mut command = if is_program {
-        let mut command = world.command(World::program());
-        command.arg("run");
-        command
-    } else {
-        world.command(World::helper())
-    };
-    command.args([task, "--"]).args(words);
+fn launch(world: &World, task: &str, words: &[OsString]) -> Command {
+    let mut command = world.command(World::program());
+    command.args(["run", task, "--"]).args(words);
     command
 }
 
 #[track_caller]
-fn check_words(world: &World, is_program: bool) {
+fn check_words(world: &World) {
     let show = world.script("show", SHOW);
     let folder = world.project().join("a b'\"\\$HOME #{pid} é");
     fs::create_dir_all(&folder).unwrap();
@@ -46,7 +40,7 @@ fn check_words(world: &World, is_program: bool) {
         world.path("show").display()
     ))];
     for words in [all, line] {
-        let mut first = launch(world, is_program, "api", &words);
+        let mut first = launch(world, "api", &words);
         first.current_dir(&folder).env("OF_CALLER", "same");
         let window = window_of(Output::of(first).ok());
         let written = take(world, &seen);
@@ -56,32 +50,22 @@ fn check_words(world: &World, is_program: bool) {
             let mut command = world.command(World::program());
             command.args(again).env("OF_CALLER", "same");
             Output::of(command).ok();
-            assert!(
-                take(world, &seen) == written,
-                "program: {is_program}, {again:?}"
-            );
+            assert!(take(world, &seen) == written, "{again:?}");
             world.until_ended(&window);
         }
     }
 }
 
 #[test]
-fn what_the_program_started_is_run_again_byte_for_byte() {
-    check_words(&World::new(), true);
-}
-
-#[test]
-fn what_the_script_started_is_run_again_byte_for_byte() {
-    let world = World::new();
-    world.daemon();
-    check_words(&world, false);
+fn what_was_started_is_run_again_byte_for_byte() {
+    check_words(&World::new());
 }
 
 #[test]
 fn without_a_daemon_a_task_is_run_again_too() {
     let mut world = World::new();
     world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    check_words(&world, true);
+    check_words(&world);
 }
 
 #[test]
@@ -90,7 +74,7 @@ fn a_run_again_gets_the_environment_of_its_caller() {
     let show = world.script("show", SHOW);
     let seen = world.project().join("seen");
     let words = [OsString::from(show)];
-    let mut first = launch(&world, true, "api", &words);
+    let mut first = launch(&world, "api", &words);
     first.env("OF_CALLER", "first");
     Output::of(first).ok();
     assert!(take(&world, &seen).ends_with(b"first\0"));

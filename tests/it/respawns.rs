@@ -108,15 +108,6 @@ fn the_program_reruns_a_flood_that_a_client_does_not_read() {
     });
 }
 
-#[test]
-fn the_helper_reruns_a_flood_that_a_client_does_not_read() {
-    check_reruns(|world, line| {
-        let mut command = world.command(World::helper());
-        command.args(["flood", "--", line]);
-        Output::of(command).ok();
-    });
-}
-
 /// Reruns a flood by this launcher, and checks that a control client which attaches to the session
 /// `to` during the launch does not make the server crash. A launcher lists the control clients first:
 /// one that comes after that has to be in the line that respawns the pane as well.
@@ -160,16 +151,6 @@ fn check_that_clients_are_listed_again(launcher: &std::path::Path, args: &[&str]
     assert_eq!(lists.lines().count(), 2, "{lists}");
     behind.close();
     beside.close();
-}
-
-#[test]
-fn the_helper_lists_the_clients_again_if_one_has_come_meanwhile() {
-    check_that_clients_are_listed_again(&World::helper(), &["flood", "--", FLOOD], SESSION);
-}
-
-#[test]
-fn the_helper_lists_the_clients_again_if_one_has_come_to_a_grouped_session() {
-    check_that_clients_are_listed_again(&World::helper(), &["flood", "--", FLOOD], "grouped");
 }
 
 #[test]

@@ -437,10 +437,13 @@ fn its_own_session_is_no_other_one_though_it_came_meanwhile() {
     world.daemon();
     world.set("TMUX_TASK_TMUX", "");
 
-    // The helper with tmux alone: the daemon is busy with its scan.
-    let mut helper = world.command(World::helper());
-    helper.args(["api", "--", "exit 3"]);
-    let window = window_of(Output::of(helper).ok());
+    // The daemon is busy with its scan, and whoever does not see it launches without it.
+    let mut launch = world.command(World::program());
+    launch
+        .args(["run", "api", "--", "exit 3"])
+        .env("TMUX_TASK_RUNTIME_DIR", world.path("other-runtime"))
+        .env("TMUX_TASK_NO_AUTOSTART", "1");
+    let window = window_of(Output::of(launch).ok());
     world.until_ended(&window);
     gate.open();
     let records = world.until("its end", |records| {

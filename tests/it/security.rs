@@ -592,11 +592,7 @@ fn no_name_of_a_folder_is_run_or_expanded() {
         )
         .ok();
         let by_helper = run(&World::helper(), &["web", "--", "pwd; exit 1"]);
-        if payload.contains('\n') {
-            assert_eq!(by_helper.code, 1, "{by_helper}");
-        } else {
-            by_helper.ok();
-        }
+        by_helper.ok();
         run(program, &["wait", "api", "--text", "x", "--timeout", "1ms"]);
         run(program, &["doctor"]);
         run(program, &["logs", "api"]).ok();

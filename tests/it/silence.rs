@@ -3,8 +3,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::environment::Launcher;
-use crate::support::{Output, Running, World, event, parse_lines};
+use crate::support::{Running, World, event, parse_lines};
 
 /// A process that is stopped until this is dropped.
 pub(crate) struct Stopped(Pid);
@@ -104,19 +103,4 @@ fn a_tmux_server_that_does_not_answer_is_named_and_carries_nothing_out_later() {
     assert_eq!(process(&now), process(&before));
     let shown = world.tmux(["capture-pane", "-p", "-t", "=work:api"]);
     assert!(!shown.contains("typed"), "{shown}");
-}
-
-#[test]
-fn the_script_gives_up_when_tmux_does_not_answer() {
-    let world = World::new();
-    world.run("api", "exec sleep 1000");
-    let stopped = Stopped::new(world.server());
-    let script = Launcher::Script.command(&world, "other", &["true"]);
-    let said = Output::of(script);
-    assert_eq!(said.code, 1);
-    assert_eq!(
-        said.err,
-        "tmux-task-run: tmux did not answer within 10 s; nothing was started\n"
-    );
-    drop(stopped);
 }

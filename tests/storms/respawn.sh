@@ -38,19 +38,12 @@ died=0
 
 make_world
 trap end_world EXIT
-# The script without the program: it launches with tmux alone.
-mkdir "$world/bin"
-path=$world/bin
-IFS=: read -r -a folders <<<"$PATH"
-for folder in "${folders[@]}"; do
-    [ -x "$folder/tmux-task" ] || path=$path:$folder
-done
 # Login shells read nothing of the user's.
 export HOME=$world/data TMUX_TASK_SESSION=storm
 
 tmux_() { command "$TMUX_TASK_TMUX" "$@"; }
 task() { "$program" "$@" >/dev/null 2>&1 || true; }
-helper() { PATH=$path "$root/hooks/tmux-task-run.sh" "$@" >/dev/null 2>&1 || true; }
+helper() { TMUX_TASK_PROGRAM=$program "$root/hooks/tmux-task-run.sh" "$@" >/dev/null 2>&1 || true; }
 server_pid() { tmux_ display-message -p '#{pid}' 2>/dev/null || true; }
 
 # story NAME MUST COMMAND...: runs COMMAND as often as asked, on a server with a

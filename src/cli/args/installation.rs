@@ -1,6 +1,5 @@
 //! Arguments of the commands about settings and set-up, and of the one that a task's pane starts with.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -19,16 +18,6 @@ pub(crate) enum ConfigCommand {
     Show(Json),
     /// Print a configuration file with all settings, their defaults and what they mean
     Example,
-}
-
-/// What the program does for the shells of a task: see `tmux::TaskEnvironment`.
-#[derive(Debug, Args)]
-pub(crate) struct SetEnvironment {
-    /// The file with the variables.
-    pub(crate) file: PathBuf,
-    /// The command that replaces this program.
-    #[arg(last = true, required = true)]
-    pub(crate) command: Vec<OsString>,
 }
 
 #[derive(Debug, Clone, Copy, Args)]

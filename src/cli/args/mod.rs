@@ -20,7 +20,7 @@ pub(crate) use agents::Mcp;
 pub(crate) use agents::{Agent, AgentCommand, AgentServe, Init, InitClient};
 pub(crate) use daemon::{ChildOf, Daemon, DaemonCommand, Supervise};
 pub(crate) use feed::{Consume, Consumer, ConsumerCommand, Feed, FeedFormat, Replay};
-pub(crate) use installation::{Completions, Config, ConfigCommand, Man, SetEnvironment};
+pub(crate) use installation::{Completions, Config, ConfigCommand, Man};
 pub(crate) use launches::{Down, FollowRun, Restart, Run, Up};
 #[cfg(feature = "panel")]
 pub(crate) use tasks::Panel;
@@ -164,9 +164,6 @@ pub(crate) enum Command {
     /// Deliver follow-ups to the conversations of a client. Its adapter runs this.
     #[command(hide = true)]
     Agent(Agent),
-    /// Used by the program itself when a task starts.
-    #[command(hide = true)]
-    SetEnvironment(SetEnvironment),
 }
 
 /// `--json` on its own.

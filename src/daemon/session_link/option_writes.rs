@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::SessionLink;
 use super::window_options::OptionLine;
 use crate::model::{PaneId, WindowId};
-use crate::tmux::{self, ExpectedWindows};
+use crate::tmux;
 
 impl SessionLink {
     /// Records a window that a launch has created or used again: its options are set, and its pane is
@@ -24,11 +24,6 @@ impl SessionLink {
     pub(in crate::daemon) async fn set_some_options(&mut self) {
         let line = self.options.take_line(self.is_connected());
         self.set(line).await;
-    }
-
-    /// Returns how many windows had this name in the last look.
-    pub(in crate::daemon) fn expected_windows(&self, name: &str) -> ExpectedWindows {
-        ExpectedWindows::from_count(self.memory.windows_named(name).len())
     }
 
     /// Writes the run numbers of the windows with this name, from which tmux counts the next run.

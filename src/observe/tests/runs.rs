@@ -7,13 +7,13 @@ fn a_window_is_no_task_before_its_launch_is_over() {
     let mut world = World::new();
     world.check(&["@1 pid=7 run=1"], "", &["@1 run 1 pid 7 alive"]);
     let observed = world.check(
-        &["@1 pid=7 run=1", "@2 pid=8 standin"],
+        &["@1 pid=7 run=1", "@2 pid=8 launching"],
         "",
         &["@1 run 1 pid 7 alive"],
     );
     assert_eq!(observed.write_runs, []);
     // Another window disappears at the same time.
-    world.check(&["@2 pid=8 standin"], "", &[]);
+    world.check(&["@2 pid=8 launching"], "", &[]);
     let observed = world.check(&["@2 pid=9 run=1"], "", &["@2 run 1 pid 9 alive"]);
     assert_eq!(observed.write_runs, []);
 }

@@ -84,7 +84,7 @@ pub(super) fn examine_program() -> DoctorCheck {
         None => warn(
             CHECK,
             message,
-            "it is not on PATH: tmux-task-run does its work without it, and starts no daemon",
+            "it is not on PATH: tmux-task-run finds it only beside itself, in ~/.cargo/bin or ~/.local/bin, or by TMUX_TASK_PROGRAM",
         ),
     }
 }

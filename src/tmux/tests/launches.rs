@@ -1,7 +1,6 @@
 //! Launches.
 
 use super::*;
-use crate::tmux::ExpectedWindows::{Any, One, Zero};
 
 #[tokio::test]
 async fn a_launch_makes_session_window_and_reruns() {
@@ -101,12 +100,12 @@ async fn a_client_that_is_attached_launches_too() {
     let task = private.task("keep", "api", &["echo up; exec sleep 1000"]);
     let mut launched = Vec::new();
     for _ in 0..2 {
-        let prepared = task.prepare().await.unwrap();
-        let done = launch_in(&mut connection, session, prepared.plan(), Any).await;
+        let prepared = task.prepare().unwrap();
+        let done = launch_in(&mut connection, session, prepared.plan()).await;
         launched.push(done.unwrap().unwrap());
         let found = find_launched(&mut private.connection(), prepared.plan()).await;
         assert_eq!(found.unwrap().unwrap().run, launched.len() as u32);
-        prepared.hand_over();
+        prepared.hand_over("%9");
     }
     let [first, second] = launched.as_slice() else {
         unreachable!()
@@ -117,8 +116,8 @@ async fn a_client_that_is_attached_launches_too() {
 
     let mut absent = private.task("keep", "api", &["true"]);
     absent.replaces = Replaces::Ended;
-    let prepared = absent.prepare().await.unwrap();
-    let refused = launch_in(&mut connection, session, prepared.plan(), Any).await;
+    let prepared = absent.prepare().unwrap();
+    let refused = launch_in(&mut connection, session, prepared.plan()).await;
     assert!(matches!(refused, Err(LaunchError::Running { .. })));
     let found = find_launched(&mut private.connection(), prepared.plan()).await;
     assert_eq!(found.unwrap(), None);
@@ -128,62 +127,42 @@ async fn a_client_that_is_attached_launches_too() {
     for (meant, expected) in [(pid + 1, None), (pid, Some(3)), (pid, None)] {
         let mut task = private.task("keep", "api", &["exec sleep 1000"]);
         task.replaces = Replaces::EndedOr(meant);
-        let prepared = task.prepare().await.unwrap();
-        let done = launch_in(&mut connection, session, prepared.plan(), Any).await;
+        let prepared = task.prepare().unwrap();
+        let done = launch_in(&mut connection, session, prepared.plan()).await;
         match expected {
             Some(run) => assert_eq!(done.unwrap().unwrap().run, run),
             None => assert!(matches!(done, Err(LaunchError::Running { .. })), "{done:?}"),
         }
-        prepared.hand_over();
+        prepared.hand_over("%9");
     }
-    let gone = launch_in(&mut connection, SessionId(7), prepared.plan(), One).await;
+    let gone = launch_in(&mut connection, SessionId(7), prepared.plan()).await;
     assert_eq!(gone.unwrap(), None);
     let mut forged = prepared.plan().clone();
     forged.token = "}#(touch owned)".to_owned();
-    let refused = launch_in(&mut connection, session, &forged, Zero).await;
+    let refused = launch_in(&mut connection, session, &forged).await;
     assert!(matches!(refused, Err(LaunchError::Token)));
 }
 
 #[tokio::test]
-async fn a_launch_finds_what_is_there_whatever_is_expected() {
+async fn a_launch_finds_its_window_whatever_the_name_means_to_tmux() {
     let private = Private::started().await;
-    let session = SessionId(0);
-    let attached = private.server.attach(session, Output::Reported).await;
-    let mut client = attached.unwrap();
-    let mut connection = Connection::Attached(&mut client);
     for name in ["api", "7", "api.1"] {
-        let mut window = None;
-        for expected in [Zero, One, Any] {
-            let task = private.task("keep", name, &["exec sleep 1000"]);
-            let prepared = task.prepare().await.unwrap();
-            let done = launch_in(&mut connection, session, prepared.plan(), expected).await;
-            let done = done.unwrap().unwrap();
-            let first = *window.get_or_insert(done.window);
-            assert_eq!(done.window, first, "{name} {expected:?}");
-            prepared.hand_over();
-        }
+        let task = private.task("keep", name, &["exec sleep 1000"]);
+        let first = private.launch(&task).await.unwrap();
+        let second = private.launch(&task).await.unwrap();
+        assert_eq!((second.window, second.run), (first.window, 2), "{name}");
     }
     // A person's shell of that name is no task; with a second task of the name there are two.
     private.asks(&["new-window", "-d", "-t", "keep:", "-n", "own"]);
-    for (n_windows, expected) in [(0, One), (1, Zero), (2, One)] {
-        let task = private.task("keep", "own", &["exec sleep 1000"]);
-        let prepared = task.prepare().await.unwrap();
-        let done = launch_in(&mut connection, session, prepared.plan(), expected).await;
-        match n_windows {
-            0 => assert_eq!(done.unwrap().unwrap().replaced, None),
-            1 => {
-                let replaced = done.unwrap().unwrap().replaced;
-                assert_eq!(replaced, Some(PreviousRun::Live));
-                let command = ["new-window", "-d", "-t", "keep:", "-n", "own"];
-                private.asks(&[&command[..], &["sleep 1000"]].concat());
-            }
-            _ => assert!(
-                matches!(done, Err(LaunchError::Ambiguous { .. })),
-                "{done:?}"
-            ),
-        }
-        prepared.hand_over();
-    }
+    let task = private.task("keep", "own", &["exec sleep 1000"]);
+    let first = private.launch(&task).await.unwrap();
+    assert_eq!(first.replaced, None);
+    let again = private.launch(&task).await.unwrap();
+    assert_eq!(again.replaced, Some(PreviousRun::Live));
+    let command = ["new-window", "-d", "-t", "keep:", "-n", "own"];
+    private.asks(&[&command[..], &["sleep 1000"]].concat());
+    let refused = private.launch(&task).await;
+    assert!(matches!(refused, Err(LaunchError::Ambiguous { .. })));
 }
 
 #[tokio::test]

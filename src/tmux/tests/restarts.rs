@@ -62,6 +62,7 @@ async fn a_restart_starts_nothing_if_a_client_attaches_after_the_clients_were_li
         ..ServerChoice::default()
     };
     let slow = Server::locate(&choice, &|_| None).unwrap();
+    let program = private.program().display().to_string();
     let restarted = async || {
         let order = TaskRestart {
             last_run: 0,
@@ -70,7 +71,7 @@ async fn a_restart_starts_nothing_if_a_client_attaches_after_the_clients_were_li
             session: "S",
             runtime: &runtime,
             kept: &kept,
-            withheld: WithheldVariables::default(),
+            program: &program,
             now: 1_700_000_000_456,
         };
         restart(&mut Connection::OneShot(&slow), order)

@@ -222,9 +222,9 @@ impl Worker<'_> {
     fn run(&self, dice: &mut Dice) {
         let deed = Deed::ALL[usize::try_from(dice.below(5)).unwrap()].0;
         let code = dice.below(100).to_string();
-        let with_tmux_alone = dice.below(4) == 0;
+        let by_script = dice.below(4) == 0;
         // The daemon may have been killed before it answered: then the task runs or does not.
-        if !self.launch(deed, &code, with_tmux_alone) && !self.was_launched() {
+        if !self.launch(deed, &code, by_script) && !self.was_launched() {
             return;
         }
         self.until("it begins", || self.has_noted("began"));
@@ -249,9 +249,9 @@ impl Worker<'_> {
         }
     }
 
-    fn launch(&self, deed: Deed, code: &str, with_tmux_alone: bool) -> bool {
+    fn launch(&self, deed: Deed, code: &str, by_script: bool) -> bool {
         let world = self.storm.world;
-        let mut command = if with_tmux_alone {
+        let mut command = if by_script {
             world.command(World::helper())
         } else {
             let mut command = world.command(World::program());

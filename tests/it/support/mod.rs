@@ -89,6 +89,7 @@ impl World {
             ("SHELL", "/bin/sh".to_owned()),
             ("TERM", "xterm-256color".to_owned()),
             ("PATH", path_without_program()),
+            ("TMUX_TASK_PROGRAM", Self::program().display().to_string()),
             ("TMUX_TASK_SESSION", SESSION.to_owned()),
         ];
         world.env = env.map(|(name, value)| (name.to_owned(), value)).to_vec();
@@ -567,8 +568,7 @@ pub(crate) fn parse_lines(text: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Returns `PATH` without the folders in which a tmux-task is installed: the helper would leave its
-/// work to that.
+/// Returns `PATH` without the folders in which a tmux-task is installed.
 pub(crate) fn path_without_program() -> String {
     let path = std::env::var("PATH").unwrap();
     let without: Vec<&str> = path

@@ -1,0 +1,118 @@
+//! What runs in a task's pane before its command.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::launch::find_bash;
+use super::recorded::{RECORD, RecordedCommand};
+use super::script::{BASH_ENV, WITH_PROFILE, script};
+use super::task_file::{TaskOrder, take};
+use crate::model::StopSettings;
+use crate::model::environment::{WithheldVariables, covers_name};
+
+/// What tmux sets for the terminal of a pane.
+const OF_PANE: [&str; 7] = [
+    "TMUX",
+    "TMUX_PANE",
+    "TERM",
+    "TERM_PROGRAM",
+    "TERM_PROGRAM_VERSION",
+    "TERMINFO",
+    "TERMINFO_DIRS",
+];
+
+/// Why a task's command did not begin.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ExecError {
+    /// The launcher has given up, or is of another version.
+    #[error("could not read what to run from {}", .path.display())]
+    File {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("could not start {}", .shell.display())]
+    Shell {
+        shell: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Replaces this process with the shell that runs the task of this file. The process stays the same one
+/// throughout. Returns only if that fails.
+pub(crate) fn exec_task(path: &Path) -> ExecError {
+    let pane = env::var("TMUX_PANE").unwrap_or_default();
+    let taken = take(path, &pane).or_else(|error| {
+        let is_gone = error.kind() == io::ErrorKind::NotFound;
+        is_gone
+            .then(|| recorded_order(&pane))
+            .flatten()
+            .ok_or(error)
+    });
+    let order = match taken {
+        Ok(order) => order,
+        Err(source) => {
+            return ExecError::File {
+                path: path.to_owned(),
+                source,
+            };
+        }
+    };
+    let mut shell = Command::new(&order.shell);
+    shell
+        .args(["--noprofile", "-lc", &script(&order), "bash", WITH_PROFILE])
+        .args(order.command.words())
+        .env_clear()
+        .envs(environment(&order));
+    ExecError::Shell {
+        source: shell.exec(),
+        shell: order.shell,
+    }
+}
+
+/// Returns what the pane's window has recorded, in tmux's environment, if the pane was respawned by hand.
+fn recorded_order(pane: &str) -> Option<TaskOrder> {
+    let format = format!("#{{{RECORD}}}\n#{{window_name}}\n#{{session_name}}");
+    let shown = Command::new("tmux")
+        .args(["display-message", "-p", "-t", pane, &format])
+        .stderr(Stdio::null())
+        .output();
+    let shown = String::from_utf8(shown.ok()?.stdout).ok()?;
+    let mut lines = shown.lines();
+    let record = RecordedCommand::decode(lines.next()?)?;
+    let withheld = WithheldVariables::default();
+    let mut order = TaskOrder {
+        shell: find_bash()?,
+        stop_signal: StopSettings::default().signal_name().to_owned(),
+        is_on_top_of_tmux: true,
+        withheld: withheld.names().map(str::to_owned).collect(),
+        variables: Vec::new(),
+        command: record.command(),
+    };
+    let name = lines.next()?;
+    order.name_task(lines.next()?, name);
+    Some(order)
+}
+
+/// Returns the environment of the shell, in which a later variable goes before an earlier one.
+fn environment(order: &TaskOrder) -> impl Iterator<Item = (OsString, OsString)> {
+    let of_tmux = env::vars_os().filter(|(name, _)| match order.is_on_top_of_tmux {
+        true => name.to_str().is_none_or(|name| {
+            !order
+                .withheld
+                .iter()
+                .any(|pattern| covers_name(pattern, name))
+        }),
+        false => name.to_str().is_some_and(|name| OF_PANE.contains(&name)),
+    });
+    let all = of_tmux.chain(order.variables.iter().cloned());
+    all.map(|(name, value)| match name == OsStr::new("BASH_ENV") {
+        true => (BASH_ENV.into(), value),
+        false => (name, value),
+    })
+}
