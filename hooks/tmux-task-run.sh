@@ -11,5 +11,6 @@ for program in "${TMUX_TASK_PROGRAM:-}" "$(type -P tmux-task || :)" \
     "$(dirname -- "${BASH_SOURCE[0]}")/tmux-task" ~/.cargo/bin/tmux-task ~/.local/bin/tmux-task; do
     if [ -f "$program" ] && [ -x "$program" ]; then exec "$program" run "$@"; fi
 done
+# shellcheck disable=SC2016 # a command to read
 echo 'tmux-task-run: the program tmux-task is missing: `cargo install --path . --locked` in its source installs it' >&2
 exit 127

@@ -33,7 +33,7 @@ const HEAD: usize = 12;
 const STALE: Duration = Duration::from_secs(600);
 
 /// How long a pane whose launcher is gone waits for whoever finds out what that has launched.
-const ORPHANED: Duration = Duration::from_secs(2);
+const ORPHANED: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// What a task's pane runs.
@@ -377,6 +377,19 @@ mod tests {
                     Some(order.clone())
                 );
             }
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_take_is_refused() {
+        assert!(order(&[b"echo", b"x"]).check_size().is_ok());
+        let many = vec![&[b'x'; 1000][..]; 10_000];
+        let refused = order(&many).check_size();
+        assert!(matches!(refused, Err(LaunchError::TooLong { .. })));
+        #[cfg(target_os = "linux")]
+        for (length, is_taken) in [(131_071, true), (131_072, false)] {
+            let refused = order(&[b"echo", &vec![b'x'; length]]).check_size();
+            assert_eq!(refused.is_ok(), is_taken, "{length}");
         }
     }
 
