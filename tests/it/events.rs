@@ -26,6 +26,7 @@ const TASK_FIELDS: [&str; 23] = [
     "run",
     "shell",
     "startedAt",
+    "stopped",
     "taskCwd",
     "windowId",
     "windowName",
