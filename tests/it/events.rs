@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{World, content, deliveries, event, events, story};
 
 /// The fields that every task has, known or not.
-const TASK_FIELDS: [&str; 23] = [
+const TASK_FIELDS: [&str; 24] = [
     "alternateOn",
     "bell",
     "bellCount",
