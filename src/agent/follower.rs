@@ -10,11 +10,11 @@ use super::outbox::FollowUp;
 use super::progress::Progress;
 use crate::client::{Client, ClientError};
 use crate::clock;
-use crate::model::{Backoff, Millis, Seq};
+use crate::model::{Backoff, Level, Millis, Seq};
 use crate::ops::{OpsError, Session};
 use crate::wire::{
-    ConsumeRequest, DurableRecord, Filter, Kind, LevelName, LiveRecord, RecordBody, RefusalKind,
-    Request, Response, StreamRecord, parse_rfc3339,
+    ConsumeRequest, DurableRecord, Filter, Kind, LiveRecord, RecordBody, RefusalKind, Request,
+    Response, StreamRecord, parse_rfc3339,
 };
 
 /// How long to wait before connecting again.
@@ -44,7 +44,7 @@ pub(crate) enum Incoming {
     /// A message for the conversation.
     FollowUp(Box<FollowUp>),
     /// A text for the user. Those from before the stream began are left out.
-    Notice { level: LevelName, text: String },
+    Notice { level: Level, text: String },
     /// The number of tasks has changed.
     Status {
         /// The status line; `None` when the session is missing.

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Millis, Seq};
-use crate::wire::{EventType, FollowUpOptions, LevelName, Message};
+use crate::model::{Level, Millis, Seq};
+use crate::wire::{EventType, FollowUpOptions, Message};
 
 /// The first line of every message.
 const HEADER: &str = "[tmux-task notification]";
@@ -216,8 +216,8 @@ fn without_header(content: &str) -> &str {
 
 /// Adds the events of another message. The level is the highest of both.
 fn absorb(message: &mut Message, other: Message) {
-    if other.details.level == LevelName::Warning {
-        message.details.level = LevelName::Warning;
+    if other.details.level == Level::Warning {
+        message.details.level = Level::Warning;
     }
     message.details.events.extend(other.details.events);
 }
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(batch.message.content, format!("{HEADER}\na\nb\nc"));
         assert_eq!((batch.id().as_str(), &*batch.seqs), ("e:7", &[3, 6, 7][..]));
         assert_eq!(batch.message.details.events.len(), 3);
-        assert_eq!(batch.message.details.level, LevelName::Warning);
+        assert_eq!(batch.message.details.level, Level::Warning);
         assert_eq!(outbox.next(0), Next::Nothing);
     }
 

@@ -15,9 +15,9 @@ use super::follower::{Follower, Incoming};
 use super::outbox::{Batch, Budget, Next, Outbox};
 use super::until;
 use crate::clock;
-use crate::model::{Seq, with_causes};
+use crate::model::{Level, Seq, with_causes};
 use crate::ops::{self, OpsError, Session, SessionChoice};
-use crate::wire::{FollowUpOptions, Kind, LevelName, Message, parse_object};
+use crate::wire::{FollowUpOptions, Kind, Message, parse_object};
 
 /// The longest line on standard input, in bytes.
 const MAX_LINE: u64 = 4096;
@@ -64,7 +64,7 @@ enum Reply {
     /// A text for the user.
     Notice {
         to: String,
-        level: LevelName,
+        level: Level,
         text: String,
     },
     /// The status line.

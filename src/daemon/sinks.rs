@@ -19,8 +19,8 @@ use crate::model::{Backoff, Level, Seq, with_causes};
 use crate::sink::{Delivery, Exec, Sink};
 use crate::store::{self, Lease, Live, ReaderThread, Subscription};
 use crate::wire::{
-    ConsumeRequest, ConsumerStatus, DurableRecord, EventType, Filter, Kind, LevelName, RecordBody,
-    Refusal, SINK_PREFIX, SinkStatus, StreamRecord, is_owner_of,
+    ConsumeRequest, ConsumerStatus, DurableRecord, EventType, Filter, Kind, RecordBody, Refusal,
+    SINK_PREFIX, SinkStatus, StreamRecord, is_owner_of,
 };
 
 /// How long to wait before trying again.
@@ -231,7 +231,7 @@ impl Selection {
                 (*level, owner)
             }
         };
-        let is_important = self.level != Some(Level::Warning) || level == LevelName::Warning;
+        let is_important = self.level != Some(Level::Warning) || level == Level::Warning;
         // What has no owner is everybody's.
         let is_theirs = self.owners.is_empty()
             || owner

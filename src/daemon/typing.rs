@@ -8,7 +8,7 @@ use super::answered::{
 };
 use super::session_link::SessionLink;
 use crate::clock;
-use crate::model::{AnswerBy, PaneId, PromptKind, Stop, Task, TtyEvidence, is_same_but_for_signs};
+use crate::model::{AnswerBy, PaneId, Stop, Task, TtyEvidence, is_same_but_for_signs};
 use crate::process;
 use crate::tmux::{
     self, AskingRow, Connection, KeyInput, PaneView, PromptPlace, Server, TmuxError, TypingResult,
@@ -333,7 +333,7 @@ fn guard(
         return Ok(());
     };
     let prompt = prompt_of(explanation);
-    let kind = explanation.prompt_kind.map(PromptKind::from);
+    let kind = explanation.prompt_kind;
     let is_secret = AnswerBy::of(kind, explanation.secret == Some(true)) == AnswerBy::Secret;
     let is_hidden = explanation
         .terminal

@@ -1,5 +1,8 @@
 //! A semantic change between two snapshots.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::{GoneReason, Task};
 
 /// A change that is reported, with the task as it was at that moment.
@@ -58,7 +61,11 @@ pub struct Prompt {
 }
 
 /// What kind of answer is expected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "PromptKindName")]
 pub enum PromptKind {
     /// Yes or no.
     Confirm,
@@ -157,7 +164,11 @@ pub enum ReplacedBy {
 }
 
 /// How important an event is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "LevelName")]
 pub enum Level {
     /// No action needed.
     Info,

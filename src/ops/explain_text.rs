@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{Millis, PromptKind, Stop, text};
+use crate::model::{Millis, Stop, text};
 use crate::restarts::Restart;
 use crate::wire::{ExplainedState, Explanation, NextRestart};
 
@@ -61,7 +61,7 @@ pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<S
         } else {
             ""
         };
-        let kind = PromptKind::from(kind).name();
+        let kind = kind.name();
         lines.push(line("prompt", format!("{prompt} ({kind}{secret})")));
     }
     if let Some(shown) = &explanation.line {

@@ -63,7 +63,7 @@ pub(super) fn result(
     result.line = line.map(|line| text::one_line(line.as_bytes(), LINE_CHARS));
     result.matched_index = verdict.index;
     if let Some(prompt) = &verdict.prompt {
-        result.prompt_kind = Some(prompt.kind.into());
+        result.prompt_kind = Some(prompt.kind);
         result.secret = Some(prompt.secret);
         result.stopped = verdict.is_stopped_in_background;
     }

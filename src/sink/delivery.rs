@@ -1,6 +1,7 @@
 //! A record on its way to a sink.
 
-use crate::wire::{DurableRecord, EventFields, LevelName, RecordBody};
+use crate::model::Level;
+use crate::wire::{DurableRecord, EventFields, RecordBody};
 
 /// The longest text in a variable, in bytes: the kernel limits each.
 const MAX_TEXT: usize = 16 << 10;
@@ -53,8 +54,8 @@ impl Delivery {
             }
         };
         let level = match level {
-            LevelName::Info => "info",
-            LevelName::Warning => "warning",
+            Level::Info => "info",
+            Level::Warning => "warning",
         };
         let variables = vec![
             ("SINK", sink.to_owned()),

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{NextRestart, PromptKindName};
-use crate::model::{Millis, Prompt, ReadCall, Task, TtyEvidence};
+use super::NextRestart;
+use crate::model::{Millis, Prompt, PromptKind, ReadCall, Task, TtyEvidence};
 use crate::prompt::Judgement;
 
 /// Everything that the judgement is based on.
@@ -24,7 +24,7 @@ pub struct Explanation {
     /// The line that asks.
     pub prompt: Option<String>,
     /// What kind of answer it expects.
-    pub prompt_kind: Option<PromptKindName>,
+    pub prompt_kind: Option<PromptKind>,
     /// Whether the answer must not be shown.
     pub secret: Option<bool>,
     /// The rule that decided.
@@ -136,7 +136,7 @@ impl Explanation {
             waiting_since: None,
             asks: prompt.is_some(),
             prompt: prompt.map(|prompt| prompt.text.clone()),
-            prompt_kind: prompt.map(|prompt| prompt.kind.into()),
+            prompt_kind: prompt.map(|prompt| prompt.kind),
             secret: prompt.map(|prompt| prompt.secret),
             rule: judgement
                 .map_or("the run has ended", |judgement| judgement.rule)

@@ -49,8 +49,8 @@ pub use output::{LogRequest, SearchMatch, SearchRequest, TaskLog};
 pub use protocol::{PROTOCOL, is_older, parse_object, parse_request, request_line};
 pub use reason::Reason;
 pub use record::{
-    Context, Details, DurableRecord, EventFields, EventType, FollowUpOptions, Kind, LevelName,
-    LiveRecord, Message, PromptKindName, RecordBody, StreamRecord,
+    Context, Details, DurableRecord, EventFields, EventType, FollowUpOptions, Kind, LiveRecord,
+    Message, RecordBody, StreamRecord,
 };
 pub use saved::{SavedEvent, SavedFeed, SavedSession};
 pub use schema::feed_schema;

@@ -68,7 +68,7 @@ pub enum RecordBody {
     /// A text shown to the user. It never wakes the agent.
     Notice {
         /// The level.
-        level: LevelName,
+        level: Level,
         /// The text, one or more lines.
         text: String,
         /// The sequence numbers of its events.
@@ -80,7 +80,7 @@ pub enum RecordBody {
     /// A message that starts a turn of the agent when its present one has ended.
     FollowUp {
         /// The level.
-        level: LevelName,
+        level: Level,
         /// The sequence numbers of its events.
         events: Vec<Seq>,
         /// The message, ready for `pi.sendMessage`.
@@ -160,34 +160,6 @@ impl EventType {
     }
 }
 
-/// How important a record is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum LevelName {
-    /// No action needed.
-    Info,
-    /// A user may have to act.
-    Warning,
-}
-
-impl From<Level> for LevelName {
-    fn from(level: Level) -> Self {
-        match level {
-            Level::Info => Self::Info,
-            Level::Warning => Self::Warning,
-        }
-    }
-}
-
-impl From<LevelName> for Level {
-    fn from(level: LevelName) -> Self {
-        match level {
-            LevelName::Info => Self::Info,
-            LevelName::Warning => Self::Warning,
-        }
-    }
-}
-
 /// An event, with the fields of its type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -196,7 +168,7 @@ pub struct EventFields {
     #[serde(rename = "type")]
     pub event_type: EventType,
     /// The level.
-    pub level: LevelName,
+    pub level: Level,
     /// The task as it was when it happened.
     pub task: TaskFields,
     /// `input` and `inputResolved`: the line that asks.
@@ -209,8 +181,8 @@ pub struct EventFields {
     pub secret: Option<bool>,
     /// `input`: what kind of answer is expected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "PromptKindName")]
-    pub prompt_kind: Option<PromptKindName>,
+    #[schemars(with = "PromptKind")]
+    pub prompt_kind: Option<PromptKind>,
     /// `notify`: how many times it rang since the previous look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
@@ -232,62 +204,6 @@ pub struct EventFields {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub rerun: Option<bool>,
-}
-
-/// What kind of answer is expected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum PromptKindName {
-    /// Yes or no.
-    Confirm,
-    /// A line of text.
-    Text,
-    /// A line that must not be shown.
-    Password,
-    /// One of several choices.
-    Menu,
-    /// Any key, to continue.
-    Key,
-    /// A pager: scroll or quit.
-    Pager,
-    /// An editor: edit or quit.
-    Editor,
-    /// The buttons and fields of a dialog.
-    Dialog,
-    /// Commands for a debugger.
-    Debugger,
-}
-
-impl From<PromptKind> for PromptKindName {
-    fn from(kind: PromptKind) -> Self {
-        match kind {
-            PromptKind::Confirm => Self::Confirm,
-            PromptKind::Text => Self::Text,
-            PromptKind::Password => Self::Password,
-            PromptKind::Menu => Self::Menu,
-            PromptKind::Key => Self::Key,
-            PromptKind::Pager => Self::Pager,
-            PromptKind::Editor => Self::Editor,
-            PromptKind::Dialog => Self::Dialog,
-            PromptKind::Debugger => Self::Debugger,
-        }
-    }
-}
-
-impl From<PromptKindName> for PromptKind {
-    fn from(kind: PromptKindName) -> Self {
-        match kind {
-            PromptKindName::Confirm => Self::Confirm,
-            PromptKindName::Text => Self::Text,
-            PromptKindName::Password => Self::Password,
-            PromptKindName::Menu => Self::Menu,
-            PromptKindName::Key => Self::Key,
-            PromptKindName::Pager => Self::Pager,
-            PromptKindName::Editor => Self::Editor,
-            PromptKindName::Dialog => Self::Dialog,
-            PromptKindName::Debugger => Self::Debugger,
-        }
-    }
 }
 
 /// Who replaced a live run.
@@ -327,7 +243,7 @@ pub struct Details {
     /// The task session.
     pub session_name: String,
     /// The level.
-    pub level: LevelName,
+    pub level: Level,
     /// The events, in the order of their sequence numbers.
     pub events: Vec<EventFields>,
 }
@@ -478,7 +394,7 @@ impl DurableRecord {
                 events,
                 owner,
             } => Body::Notice {
-                level: (*level).into(),
+                level: *level,
                 text: text.clone(),
                 events: events.clone(),
                 owner: owner.clone(),
@@ -491,7 +407,7 @@ impl DurableRecord {
                 owner,
             } => Body::FollowUp {
                 owner: owner.clone(),
-                level: (*level).into(),
+                level: *level,
                 content: message.content.clone(),
                 events: events
                     .iter()
@@ -523,7 +439,7 @@ fn body(body: &Body, context: &Context) -> RecordBody {
             events,
             owner,
         } => RecordBody::Notice {
-            level: (*level).into(),
+            level: *level,
             text: text.clone(),
             events: events.clone(),
             owner: owner.as_deref().map(owner_name),
@@ -535,7 +451,7 @@ fn body(body: &Body, context: &Context) -> RecordBody {
             owner,
         } => RecordBody::FollowUp {
             owner: owner.as_deref().map(owner_name),
-            level: (*level).into(),
+            level: *level,
             events: events.iter().map(|event| event.seq).collect(),
             message: Message {
                 custom_type: "tmux-task-event".to_owned(),
@@ -546,7 +462,7 @@ fn body(body: &Body, context: &Context) -> RecordBody {
                     not_user_input: true,
                     session_id: text::one_line(context.session_id.as_bytes(), SESSION_CHARS),
                     session_name: text::one_line(context.session_name.as_bytes(), SESSION_CHARS),
-                    level: (*level).into(),
+                    level: (*level),
                     events: events
                         .iter()
                         .map(|event| EventFields::from(&event.event))
@@ -569,7 +485,7 @@ impl From<&Event> for EventFields {
     fn from(event: &Event) -> Self {
         let mut fields = Self {
             event_type: EventType::Started,
-            level: event.level().into(),
+            level: event.level(),
             task: TaskFields::from(&event.task),
             prompt: None,
             secret: None,
@@ -602,7 +518,7 @@ impl From<&Event> for EventFields {
                 fields.event_type = EventType::Input;
                 fields.prompt = Some(prompt.text.clone());
                 fields.secret = Some(prompt.secret);
-                fields.prompt_kind = Some(prompt.kind.into());
+                fields.prompt_kind = Some(prompt.kind);
             }
             EventKind::InputResolved { prompt } => {
                 fields.event_type = EventType::InputResolved;
@@ -626,7 +542,7 @@ impl EventFields {
             text: self.prompt.clone().unwrap_or_default(),
             secret: self.secret.unwrap_or(false),
             kind: match (self.prompt_kind, self.secret) {
-                (Some(kind), _) => kind.into(),
+                (Some(kind), _) => kind,
                 // Records of earlier versions contain no more.
                 (None, Some(true)) => PromptKind::Password,
                 (None, Some(false) | None) => PromptKind::Text,

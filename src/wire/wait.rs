@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::PromptKindName;
 use super::reason::Reason;
 use crate::model::{AnswerBy, PromptKind, RunEnd};
 
@@ -135,7 +134,7 @@ pub struct WaitResult {
     pub alternate_on: Option<bool>,
     /// `input`: what kind of answer is expected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prompt_kind: Option<PromptKindName>,
+    pub prompt_kind: Option<PromptKind>,
     /// `input`: whether typed text is not echoed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<bool>,
@@ -203,7 +202,7 @@ impl WaitResult {
     /// Returns how the prompt of an outcome `input` is answered.
     #[must_use]
     pub fn answer_by(&self) -> AnswerBy {
-        let kind = self.prompt_kind.map(PromptKind::from);
+        let kind = self.prompt_kind;
         AnswerBy::of(kind, self.secret == Some(true))
     }
 }
