@@ -462,7 +462,7 @@ fn body(body: &Body, context: &Context) -> RecordBody {
                     not_user_input: true,
                     session_id: text::one_line(context.session_id.as_bytes(), SESSION_CHARS),
                     session_name: text::one_line(context.session_name.as_bytes(), SESSION_CHARS),
-                    level: (*level),
+                    level: *level,
                     events: events
                         .iter()
                         .map(|event| EventFields::from(&event.event))
