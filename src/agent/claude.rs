@@ -4,7 +4,7 @@
 //! error becomes a message that wakes the model, or that it gets between two tool calls. So one hook
 //! process waits for the next follow-ups ([`wait`]), and the session's start, each prompt and each
 //! stop begin the next one. Two of them are there: one that waits for follow-ups, and one that takes
-//! its place when it ends ([`NextInLine`]), which sees what becomes of the message.
+//! its place when it ends ([`NextInLine`]), which sees whether the message is answered.
 //!
 //! The receipt is the conversation's transcript: a follow-up is acknowledged when the model has
 //! answered it ([`Place::Answered`]). A message that the client dropped, or added to the conversation
@@ -350,7 +350,7 @@ impl Waiter<'_> {
     }
 
     /// Whether the client has a message that it has not given to its model yet. Until it has, new ones
-    /// wait: if the user interrupts the turn, there must be a process that sees what becomes of it.
+    /// wait: if the user interrupts the turn, there must be a process that sees whether it is answered.
     fn is_under_way(&self) -> bool {
         let now = clock::now().wall;
         self.ledger.handed_over().iter().any(|one| match one.place {
@@ -430,7 +430,7 @@ fn age(message: &SentMessage, now: Millis) -> Millis {
 }
 
 /// Returns for how long the transcript has not grown, in milliseconds. `None` when there is none: the
-/// client does not write one, and what becomes of messages is not known.
+/// client does not write one, and whether messages are answered is not known.
 fn quiet(transcript: &Path, now: Millis) -> Option<Millis> {
     let changed = std::fs::metadata(transcript).and_then(|found| found.modified());
     let since = changed.ok()?.duration_since(UNIX_EPOCH).ok()?;

@@ -5,7 +5,7 @@
 //! file beside the feed, written before a message is printed.
 //!
 //! One process at a time has the ledger, and one more may be the next in line: so there is a process
-//! that sees what becomes of a message also when the client runs no hook after it.
+//! that sees whether a message is answered also when the client runs no hook after it.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom};

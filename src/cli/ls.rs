@@ -400,9 +400,9 @@ mod tests {
         assert!(at(90)[1].starts_with("@12  integration-tests-postgres  "));
     }
 
-    #[test]
-    fn usual_durations_have_a_column_where_they_are_known_and_fit() {
-        let task = |name: &str| TaskFields {
+    /// A task that has run `make` since 1970.
+    fn making(name: &str) -> TaskFields {
+        TaskFields {
             window_id: "@1".into(),
             window_name: name.into(),
             pane_state_known: true,
@@ -410,8 +410,12 @@ mod tests {
             current_command: Some("make".into()),
             started_at: Some(0),
             ..TaskFields::default()
-        };
-        let listed = |name: &str, usual| LsTask::new(task(name), None, None).with_usual(usual);
+        }
+    }
+
+    #[test]
+    fn usual_durations_have_a_column_where_they_are_known_and_fit() {
+        let listed = |name: &str, usual| LsTask::new(making(name), None, None).with_usual(usual);
         let view = LsView {
             session_name: "s".into(),
             exists: true,
@@ -432,18 +436,9 @@ mod tests {
 
     #[test]
     fn messages_have_a_column_where_one_is_undelivered() {
-        let task = |name: &str| TaskFields {
-            window_id: "@1".into(),
-            window_name: name.into(),
-            pane_state_known: true,
-            run: Some(3),
-            current_command: Some("make".into()),
-            started_at: Some(0),
-            ..TaskFields::default()
-        };
         let listed = |name: &str, delivery| LsTask {
             delivery,
-            ..LsTask::new(task(name), None, None)
+            ..LsTask::new(making(name), None, None)
         };
         let table = |undelivered| {
             let view = LsView {

@@ -208,7 +208,7 @@ impl PolledPane {
 
     /// Adds to the evidence how often input was read until now: other evidence may be older.
     pub(super) fn count_reads(&mut self, evidence: &mut Arc<TtyEvidence>) {
-        let n_reads = self.reads.check(&self.tty);
+        let n_reads = self.reads.check();
         Arc::make_mut(evidence).n_reads = n_reads;
     }
 
@@ -229,6 +229,7 @@ impl PolledPane {
     /// Examines a terminal completely.
     pub(super) fn examine(&mut self, is_reported: bool, now: Instant) {
         let examination = process::examine(self.pid, &self.tty);
+        self.reads.follow(&examination.tty);
         self.take(examination, is_reported, now);
     }
 
@@ -418,6 +419,7 @@ mod tests {
                 canonical: Some(true),
                 ..TtyEvidence::default()
             })),
+            tty: PathBuf::from("/dev/pts/7"),
             activity: Default::default(),
             pauses: None,
         }

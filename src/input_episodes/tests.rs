@@ -3,6 +3,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::*;
+use crate::model::EventKind;
 use crate::model::test_notation::{describe, snapshot, task};
 
 /// The events of each look. The looks are a tenth of a second apart, and two equal ones are enough.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
@@ -26,6 +26,8 @@ use crate::model::{TtyEvidence, TtyUse};
 pub(crate) struct TtyExamination {
     /// The evidence; `None` when nothing is known.
     pub evidence: Option<Arc<TtyEvidence>>,
+    /// The terminal of the programs: the pane's, or one behind it.
+    pub tty: PathBuf,
     /// Whether the programs have run since, so that the evidence may have changed.
     pub activity: CpuActivity,
     /// How many times each thread of the foreground programs has gone to sleep; `None` unless all of
@@ -110,6 +112,7 @@ fn with_modes(evidence: TtyEvidence, modes: Option<TtyModes>) -> TtyEvidence {
 fn find_out(_pid: u32, tty: &Path) -> TtyExamination {
     TtyExamination {
         evidence: Some(Arc::new(with_modes(TtyEvidence::default(), modes(tty)))),
+        tty: tty.to_owned(),
         activity: CpuActivity::default(),
         pauses: None,
     }
@@ -121,19 +124,23 @@ fn find_out(pid: u32, tty: &Path) -> TtyExamination {
     let (processes, activity) = tree::processes(pid);
     let takes_keys = |modes: Option<TtyModes>| modes.is_none_or(|modes| !modes.canonical);
     let relays = |host: &Host<'_>| facts::relays(host, |tty| takes_keys(modes(tty)));
-    let (evidence, pauses) = match tree::in_front(processes, pid, tty, relays) {
-        None => (with_modes(TtyEvidence::default(), modes(tty)), None),
+    let (evidence, tty, pauses) = match tree::in_front(processes, pid, tty, relays) {
+        None => {
+            let evidence = with_modes(TtyEvidence::default(), modes(tty));
+            (evidence, tty.to_owned(), None)
+        }
         Some(front) => {
             let modes = modes(&front.tty);
             let takes_keys = takes_keys(modes);
             let evidence = of_members(&front, takes_keys);
             let pauses = (takes_keys && evidence.reader == TtyUse::Elsewhere)
                 .then(|| facts::pauses(&front.members));
-            (with_modes(evidence, modes), pauses.flatten())
+            (with_modes(evidence, modes), front.tty, pauses.flatten())
         }
     };
     TtyExamination {
         evidence: Some(Arc::new(evidence)),
+        tty,
         activity,
         pauses,
     }

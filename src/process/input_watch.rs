@@ -8,7 +8,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -24,20 +24,35 @@ const PROBE: Timespec = Timespec {
     tv_nsec: 0,
 };
 
-/// What is known of the reads from one terminal.
+/// What is known of the reads from the terminal of a pane, or from the one behind it in which its
+/// program runs: what `script` or `sudo` reads from the pane need not be a whole line yet.
 #[derive(Debug, Default)]
 pub(crate) struct InputWatch {
+    /// The terminal; `None` until one was examined.
+    tty: Option<PathBuf>,
     /// The access time as it was left by the last check, in seconds since 1970; `None` where that is
     /// not possible.
     left: Option<i64>,
-    /// How many checks have found that input was read since the one before.
+    /// How many checks have found that input was read, and how many terminals were watched.
     n_reads: u64,
 }
 
 impl InputWatch {
-    /// Returns how many checks of this terminal have found that input was read; `None` where that is
-    /// not known. If two checks return the same, nothing was read in between.
-    pub(crate) fn check(&mut self, tty: &Path) -> Option<u64> {
+    /// Watches this terminal from now on. Of another one than before nothing is known yet.
+    pub(crate) fn follow(&mut self, tty: &Path) {
+        if self.tty.as_deref() != Some(tty) {
+            *self = Self {
+                tty: Some(tty.to_owned()),
+                left: None,
+                n_reads: self.n_reads + 1,
+            };
+        }
+    }
+
+    /// Returns a number that rises when input was read; `None` where that is not known. If two checks
+    /// return the same, nothing was read in between.
+    pub(crate) fn check(&mut self) -> Option<u64> {
+        let tty = self.tty.as_deref()?;
         if !tty.starts_with("/dev/pts") || !are_reads_dated() {
             return None;
         }
@@ -120,14 +135,21 @@ mod tests {
         let flags = OFlags::RDWR | OFlags::NOCTTY;
         let tty = rustix::fs::open(path, flags, Mode::empty()).unwrap();
         let mut watch = InputWatch::default();
-        assert_eq!(watch.check(path), Some(0));
-        for n in 1..4 {
+        assert_eq!(watch.check(), None);
+        watch.follow(path);
+        assert_eq!(watch.check(), Some(1));
+        for n in 2..5 {
             rustix::io::write(&ours, b"y\n").unwrap();
-            assert_eq!(watch.check(path), Some(n - 1));
+            watch.follow(path);
+            assert_eq!(watch.check(), Some(n - 1));
             rustix::io::read(&tty, &mut [0; 8]).unwrap();
-            assert_eq!(watch.check(path), Some(n));
-            assert_eq!(watch.check(path), Some(n));
+            assert_eq!(watch.check(), Some(n));
+            assert_eq!(watch.check(), Some(n));
         }
-        assert_eq!(watch.check(Path::new("/dev/null")), None);
+        // What was read from another terminal is not comparable.
+        watch.follow(Path::new("/dev/null"));
+        assert_eq!(watch.check(), None);
+        watch.follow(path);
+        assert_eq!(watch.check(), Some(6));
     }
 }

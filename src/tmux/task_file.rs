@@ -300,6 +300,8 @@ pub(super) fn take(path: &Path, pane: &str) -> io::Result<TaskOrder> {
         if waited >= ORPHANED || file.metadata()?.nlink() == 0 {
             return Err(io::Error::other("its launch was not completed"));
         }
+        // Its launcher holds no lock: it has died, or files cannot be locked here. Nothing tells when
+        // the head is written.
         std::thread::sleep(PAUSE);
         waited += PAUSE;
     }
