@@ -31,9 +31,13 @@ listener.listen()
 signal.signal(signal.SIGTERM, stop)
 signal.signal(signal.SIGHUP, lambda *_: print("hung up", flush=True))
 open("pid", "w").write(str(os.getpid()))
+woken, wakes = os.pipe()
+os.set_blocking(wakes, False)
+signal.set_wakeup_fd(wakes)
 print("ready", flush=True)
 while True:
-    signal.pause()
+    # A signal that comes between two reads leaves a byte; `pause` would miss it.
+    os.read(woken, 1)
 "#;
 
 /// A program that ends by `SIGKILL` only.
@@ -49,7 +53,7 @@ while True:
 
 /// A program that says which signals it gets, and ends at `SIGTERM` and `SIGINT`.
 const TELLING: &str = r#"
-import signal, sys
+import os, signal, sys
 
 def tell(number, frame):
     print("got", signal.Signals(number).name, flush=True)
@@ -58,9 +62,12 @@ def tell(number, frame):
 
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
     signal.signal(number, tell)
+woken, wakes = os.pipe()
+os.set_blocking(wakes, False)
+signal.set_wakeup_fd(wakes)
 print("ready", flush=True)
 while True:
-    signal.pause()
+    os.read(woken, 1)
 "#;
 
 fn free_port() -> u16 {
@@ -258,7 +265,7 @@ fn a_parent_can_be_the_only_one_that_is_asked() {
     let child = python(&world, "telling.py", TELLING);
     let parent = format!(
         r#"
-import signal, subprocess, sys
+import os, signal, subprocess, sys
 child = subprocess.Popen({:?}.split(), stdout=subprocess.PIPE, text=True)
 assert child.stdout.readline() == "ready\n"
 
@@ -268,9 +275,12 @@ def stop(number, frame):
     sys.exit(child.wait())
 
 signal.signal(signal.SIGTERM, stop)
+woken, wakes = os.pipe()
+os.set_blocking(wakes, False)
+signal.set_wakeup_fd(wakes)
 print("ready", flush=True)
 while True:
-    signal.pause()
+    os.read(woken, 1)
 "#,
         child
     );
