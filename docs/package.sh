@@ -126,7 +126,7 @@ fi
 # Another program may be of any profile.
 if [ "$built" = yes ] && [ "$size" -gt "$MAX_BYTES" ]; then
     fail "the program has $size bytes, more than $MAX_BYTES" \
-        'docs/performance.md, "Size of the program", says what its bytes are and how they were counted'
+        'docs/design/performance.md, "Size of the program", says what its bytes are and how they were counted'
 fi
 
 # --- the package -----------------------------------------------------------------

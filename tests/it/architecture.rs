@@ -13,8 +13,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// What may import only what is before it: the number of the floor in `docs/architecture.md`, what it
-/// is, and its modules.
+/// What may import only what is before it: the number of the floor in
+/// `docs/design/architecture.md`, what it is, and its modules.
 const FLOORS: [(u8, &str, &[&str]); 12] = [
     (0, "vocabulary", &["model"]),
     (
@@ -271,11 +271,11 @@ fn imports_go_down() {
     check(&faults);
 }
 
-/// The last column of the table in `docs/architecture.md`, up to its explanations.
+/// The last column of the table in `docs/design/architecture.md`, up to its explanations.
 #[test]
 fn the_table_of_modules_names_their_imports() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = fs::read_to_string(root.join("docs/architecture.md")).unwrap();
+    let text = fs::read_to_string(root.join("docs/design/architecture.md")).unwrap();
     let row = Regex::new(r"(?m)^\| `([a-z_]+)` \|.*\| ([^|]*) \|$").unwrap();
     let mut used: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for source in sources() {

@@ -1,4 +1,4 @@
-//! The claims of docs/security.md, one by one.
+//! The claims of docs/design/security.md, one by one.
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
