@@ -61,6 +61,7 @@ need npm npm
 need top procps
 need make make
 need curl curl
+need jq jq
 need sudo sudo
 need_linker
 install_missing "$install"

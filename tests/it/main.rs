@@ -59,6 +59,7 @@ mod prompts_live;
 mod prune_state;
 #[cfg(target_os = "linux")]
 mod reach;
+mod recipes;
 mod renames;
 mod replay;
 mod requests;

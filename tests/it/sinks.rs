@@ -171,7 +171,7 @@ mod webhook {
     use ring::hmac;
 
     use super::*;
-    use crate::support::DEADLINE;
+    use crate::support::{DEADLINE, blocks};
 
     const KEY: &str = "a key that only this test has";
 
@@ -211,19 +211,10 @@ mod webhook {
 
     /// The sinks in the examples of these pages of the documentation.
     fn examples(pages: &[&str]) -> String {
-        let mut sinks = String::new();
-        for page in pages {
-            let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("docs")
-                .join(page);
-            let text = fs::read_to_string(path).unwrap();
-            let blocks = text.split("```toml\n").skip(1);
-            let blocks = blocks.filter_map(|rest| rest.split_once("```"));
-            for (block, _) in blocks.filter(|(block, _)| block.starts_with("[[sink]]")) {
-                sinks.push_str(block);
-            }
-        }
-        sinks
+        let blocks = pages.iter().flat_map(|page| blocks(page, "toml"));
+        blocks
+            .filter(|block| block.starts_with("[[sink]]"))
+            .collect()
     }
 
     #[test]

@@ -577,3 +577,15 @@ pub(crate) fn path_without_program() -> String {
         .collect();
     without.join(":")
 }
+
+/// The blocks of a language in a page of the documentation.
+#[track_caller]
+pub(crate) fn blocks(page: &str, language: &str) -> Vec<String> {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let text = fs::read_to_string(docs.join(page)).unwrap();
+    text.split(&format!("```{language}\n"))
+        .skip(1)
+        .filter_map(|rest| rest.split_once("```"))
+        .map(|(block, _)| block.to_owned())
+        .collect()
+}
