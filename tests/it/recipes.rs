@@ -43,7 +43,7 @@ fn run(world: &World, script: &str) -> Output {
     Output::of(shell)
 }
 
-/// Is ready at once, and says each time that it is asked to stop.
+/// Is ready at once, and says that it is asked to stop.
 const DOCKER: (&str, &str) = (
     "docker",
     "trap 'echo stopping; exit 0' TERM\n\
@@ -117,7 +117,7 @@ fn a_ci_job_ends_with_the_code_of_its_tests() {
 }
 
 #[test]
-fn compose_is_asked_to_stop_once() {
+fn tasks_of_compose_start_and_end_in_order() {
     let world = world_with(&[DOCKER, NPM]);
     let file = recipe("toml", "[tasks.db]");
     fs::write(world.project().join("tmux-task.toml"), file).unwrap();
