@@ -40,7 +40,6 @@ mod service_manager;
 mod session_link;
 mod session_log;
 mod signals;
-mod sinks;
 mod stale_sessions;
 mod stdout;
 mod streams;

@@ -16,9 +16,9 @@ use super::event_loop::{EventLoop, MESSAGES_QUEUED};
 use super::options::Options;
 use super::ownership::{self, Claim};
 use super::signals::{Signals, StopRequest};
-use super::sinks::Sinks;
 use super::{descriptors, log};
 use crate::model::SessionLife;
+use crate::sink::Sinks;
 use crate::store::{Consumers, ReadMarks};
 use crate::tmux::{Mark, MarkedSession, TmuxError};
 

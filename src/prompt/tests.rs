@@ -1,7 +1,11 @@
 mod lists;
 
+use super::judge::LOG_STILL;
+use std::ops::Range;
+use std::time::Duration;
+
 use super::*;
-use crate::model::CursorPosition;
+use crate::model::{CursorPosition, Foreground, PromptKind, Screen, Stop, TtyEvidence, TtyUse};
 
 fn screen(text: &str) -> Screen {
     Screen {

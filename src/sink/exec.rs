@@ -12,7 +12,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use super::{Delivery, SinkError};
+use super::delivery::Delivery;
+use super::error::SinkError;
 use crate::model::environment::reaches_tmux_server;
 use crate::model::text;
 

@@ -10,8 +10,9 @@ use tokio::task::spawn_blocking;
 use ureq::Agent;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
+use super::delivery::Delivery;
+use super::error::SinkError;
 use super::signature::Key;
-use super::{Delivery, SinkError};
 use crate::files;
 use crate::model::Millis;
 

@@ -1,0 +1,114 @@
+//! The sinks of the configuration: each is a consumer of the feed, on a thread that they share.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::retry::{RunningSink, SinkState};
+use super::selection::Selection;
+use super::target::Sink;
+use crate::config::SinkConfig;
+use crate::model::Seq;
+use crate::store::{Live, ReaderThread};
+use crate::wire::{ConsumerStatus, SinkStatus};
+
+/// How long creating the consumers, all of them, may delay the start.
+const CREATED_WITHIN: Duration = Duration::from_millis(500);
+
+/// The sinks of a daemon.
+#[derive(Debug)]
+pub(crate) struct Sinks {
+    states: Vec<Arc<SinkState>>,
+    stopping: watch::Sender<bool>,
+    /// Dropping it ends them.
+    _thread: ReaderThread,
+}
+
+impl Sinks {
+    /// Starts these sinks; `None` when there are none. A sink that is new gets what is recorded after
+    /// `last_seq`.
+    ///
+    /// # Errors
+    ///
+    /// When their thread cannot be created.
+    pub(crate) async fn start(
+        configs: &[SinkConfig],
+        live: &Arc<Live>,
+        last_seq: Seq,
+        tasks: &mut JoinSet<()>,
+    ) -> io::Result<Option<Self>> {
+        if configs.is_empty() {
+            return Ok(None);
+        }
+        let thread = ReaderThread::named("sinks")?;
+        let stopping = watch::Sender::new(false);
+        let mut states = Vec::new();
+        let mut all = Vec::new();
+        for config in configs {
+            let sink = Sink::of(config);
+            let state = Arc::new(SinkState {
+                name: config.name.clone(),
+                kind: sink.kind(),
+                owners: config.filter.owners.clone(),
+                progress: Mutex::default(),
+            });
+            states.push(Arc::clone(&state));
+            all.push(RunningSink {
+                sink,
+                selection: Selection::new(&config.filter),
+                state,
+                live: Arc::clone(live),
+                last_seq,
+                stopping: stopping.subscribe(),
+            });
+        }
+        // What happens from here on is for them, so they exist before anything can happen.
+        let leases = all.iter().map(|sink| timeout(CREATED_WITHIN, sink.lease()));
+        let leases = join_all(leases).await;
+        for (mut running, first) in all.into_iter().zip(leases) {
+            let first = first.ok();
+            let handle = thread.handle();
+            tasks.spawn(async move { handle.run(async move { running.run(first).await }).await });
+        }
+        Ok(Some(Self {
+            states,
+            stopping,
+            _thread: thread,
+        }))
+    }
+
+    /// Ends the sinks soon: what is recorded is delivered if that succeeds at once.
+    pub(crate) fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Returns what is known of each; `consumers` are those of the feed.
+    pub(crate) fn status(&self, consumers: &[ConsumerStatus]) -> Vec<SinkStatus> {
+        let status = |state: &Arc<SinkState>| {
+            let name = state.consumer();
+            let consumer = consumers.iter().find(|one| one.name == name);
+            let progress = state
+                .progress
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let error = progress.error.clone();
+            SinkStatus {
+                name: state.name.clone(),
+                kind: state.kind.to_owned(),
+                cursor: consumer.map_or(0, |one| one.cursor),
+                lag: consumer.map_or(0, |one| one.lag),
+                delivered: progress.delivered,
+                failed: progress.failed,
+                error_at: error.as_ref().map(|(_, at)| *at),
+                error: error.map(|(why, _)| why),
+                owners: state.owners.clone(),
+            }
+        };
+        self.states.iter().map(status).collect()
+    }
+}
