@@ -76,7 +76,6 @@ impl Desk {
         StoreSetup {
             journal,
             epoch: "e1".to_owned(),
-            start_name: "work".to_owned(),
             session_name: "work".to_owned(),
             last_seq: recovered.last_seq,
             pending: recovered.pending,

@@ -29,8 +29,6 @@ pub(crate) const MOST_WAITING: Seq = 4096;
 pub(super) struct Writer {
     journal: Journal,
     epoch: String,
-    /// The session's start name.
-    start_name: String,
     /// The file of the saved snapshot.
     saved: PathBuf,
     live: Arc<Live>,
@@ -124,7 +122,6 @@ impl Writer {
         Self {
             journal: beginning.journal,
             epoch: beginning.epoch,
-            start_name: beginning.start_name,
             saved: beginning.saved,
             live,
             reporter,
@@ -259,13 +256,7 @@ impl Writer {
             bookmark,
             first_undelivered,
         } = look;
-        let mut saved = SavedSession::new(
-            &self.start_name,
-            snapshot,
-            bookmark,
-            &self.epoch,
-            self.queued,
-        );
+        let mut saved = SavedSession::new(snapshot, bookmark, &self.epoch, self.queued);
         self.pending.forget_settled(snapshot, *first_undelivered);
         self.pending.forget_before(*first_undelivered);
         if self.queued == self.written {
