@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::job::{Job, SavedLook, StoreReport};
+use super::job::{SavedLook, StoreJob, StoreReport};
 use super::live::Live;
 use super::retainer::Retainer;
 use super::setup::StoreSetup;
@@ -144,7 +144,7 @@ impl Writer {
 
     /// Works until the last sender of jobs is dropped. Records queued during a sync are written
     /// together, with one sync.
-    pub(super) fn run(mut self, queue: &Receiver<Job>) {
+    pub(super) fn run(mut self, queue: &Receiver<StoreJob>) {
         loop {
             let first = match self.next(queue) {
                 Ok(job) => Some(job),
@@ -155,16 +155,16 @@ impl Writer {
             let (mut has_records, mut closed) = (false, Vec::new());
             for job in first.into_iter().chain(queue.try_iter()) {
                 match job {
-                    Job::Append(records, context) => {
+                    StoreJob::Append(records, context) => {
                         has_records = true;
                         self.queue(&records, &context);
                     }
-                    Job::Status(counts) => self.statuses.push((self.place(), counts)),
-                    Job::Save(look) => {
+                    StoreJob::Status(counts) => self.statuses.push((self.place(), counts)),
+                    StoreJob::Save(look) => {
                         self.n_unsaved.fetch_sub(1, Ordering::Relaxed);
                         self.save_later(&look);
                     }
-                    Job::Close(done) => closed.push(done),
+                    StoreJob::Close(done) => closed.push(done),
                 }
             }
             let is_due = has_records || is_retry || !closed.is_empty();
@@ -185,7 +185,7 @@ impl Writer {
 
     /// Returns the next job, or a timeout when there is something to do without one: to try a failed
     /// write again, or to check which segments are kept.
-    fn next(&self, queue: &Receiver<Job>) -> Result<Job, RecvTimeoutError> {
+    fn next(&self, queue: &Receiver<StoreJob>) -> Result<StoreJob, RecvTimeoutError> {
         let check_at = self.retainer.check_at();
         let at = [self.retry_at, self.save_again_at]
             .into_iter()
