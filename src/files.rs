@@ -5,13 +5,14 @@
 //! components of a path, and an opened file is used only if it is a regular file of ours. Nothing
 //! is truncated and no mode is changed before that is known.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, Metadata};
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
-#[cfg(target_os = "linux")]
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, readlinkat, symlinkat, unlinkat};
 use rustix::io::Errno;
 
 /// Mode bits that let other users write.
@@ -185,6 +186,33 @@ pub(crate) fn replace_synced(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Res
     fs::rename(fresh, path)
 }
 
+/// Returns where a link of ours leads. It is not followed.
+///
+/// # Errors
+///
+/// When it cannot be read, or it or its folder is not ours.
+pub(crate) fn read_link(path: &Path) -> io::Result<PathBuf> {
+    let (folder, name) = folder_and_name(path)?;
+    let target = readlinkat(&folder, name, Vec::new())?;
+    check_owner(path, &fs::symlink_metadata(path)?)?;
+    Ok(OsString::from_vec(target.into_bytes()).into())
+}
+
+/// Makes a link, or replaces it, in one step. Before that the link is made as `fresh` beside it.
+///
+/// # Errors
+///
+/// When the folder is not ours, or the link cannot be made.
+pub(crate) fn replace_link(path: &Path, fresh: &Path, target: &Path) -> io::Result<()> {
+    let (folder, name) = folder_and_name(fresh)?;
+    match unlinkat(&folder, name, AtFlags::empty()) {
+        Err(Errno::NOENT) => {}
+        removed => removed?,
+    }
+    symlinkat(target, &folder, name)?;
+    fs::rename(fresh, path)
+}
+
 /// How many files of one name are put aside at most.
 const MOST_ASIDE: u32 = 10_000;
 
@@ -306,12 +334,16 @@ fn open_folder(path: &Path) -> io::Result<File> {
     Ok(folder)
 }
 
+/// Opens the folder of a path, which has to be ours.
+fn folder_and_name(path: &Path) -> io::Result<(File, &OsStr)> {
+    match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) => Ok((open_folder(folder)?, name)),
+        (_, _) => Err(refused(path, Fault::NotAFile)),
+    }
+}
+
 fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
-    let (folder, name) = match (path.parent(), path.file_name()) {
-        (Some(folder), Some(name)) => (folder, name),
-        (_, _) => return Err(refused(path, Fault::NotAFile)),
-    };
-    let folder = open_folder(folder)?;
+    let (folder, name) = folder_and_name(path)?;
     // A pipe without a process at the other end must not block.
     let safely = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = match openat(&folder, name, flags | safely, Mode::from_raw_mode(0o600)) {

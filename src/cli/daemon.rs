@@ -13,7 +13,6 @@ use crate::config;
 use crate::daemon::{self, DaemonError, LockError, Options, ServiceManager};
 use crate::model::owner_of_environment;
 use crate::ops::{self, Session, lookup};
-use crate::paths::name_in;
 use crate::wire::{
     ConsumerStatus, DaemonConfig, DaemonStatus, Filter, ReaderStart, SINK_PREFIX, SinkStatus,
 };
@@ -39,8 +38,8 @@ async fn session(context: &Context, args: &Supervise) -> Result<Session, Failure
         return Ok(session);
     };
     let mut session = context.given("daemon")?;
-    if let Some(start_name) = &args.start_name {
-        session.use_files_of(start_name).or_fail("daemon")?;
+    if let Some(key) = &args.folder {
+        session.use_files(session.paths.with_key(key));
     }
     Ok(session)
 }
@@ -80,7 +79,7 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
     let in_background = args.as_child.is_some();
     let options = Options {
         clean_after: has_harness.then_some(config.clean_after),
-        session: name_in(&session.paths.start_name).to_owned(),
+        session: session.name.clone(),
         server: session.server.clone(),
         paths: session.paths.clone(),
         session_id: args.session_id.or_else(|| {
@@ -121,10 +120,12 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
     match daemon::run(options, ready).await {
         Ok(()) => Ok(()),
         // Other commands that start it look for it by this name.
-        Err(error @ DaemonError::Elsewhere { .. }) if args.as_child == Some(ChildOf::Autostart) => {
+        Err(error @ DaemonError::OtherFolder { .. })
+            if args.as_child == Some(ChildOf::Autostart) =>
+        {
             Err(daemon_failure(error))
         }
-        Err(DaemonError::Lock(LockError::Held { pid }) | DaemonError::Elsewhere { pid, .. }) => {
+        Err(DaemonError::Lock(LockError::Held { pid }) | DaemonError::OtherFolder { pid, .. }) => {
             output::note(&format!("already running (pid {pid})"));
             if in_background {
                 go_quiet();

@@ -68,8 +68,8 @@ pub(crate) enum ClientError {
 pub(crate) enum NamedAnswer {
     /// The session's present name, if it exists, and the answer.
     Answered(Option<String>, Response),
-    /// The name belongs to another session, which is asked for like this. Nothing was done.
-    Elsewhere(String),
+    /// The name belongs to another session. Nothing was done.
+    OtherSession,
 }
 
 /// A connection to a daemon.
@@ -171,8 +171,8 @@ impl Client {
         if let Response::From { session, response } = response {
             return Ok(NamedAnswer::Answered(session, *response));
         }
-        if let Response::Elsewhere { asked } = response {
-            return Ok(NamedAnswer::Elsewhere(asked));
+        if response == Response::OtherSession {
+            return Ok(NamedAnswer::OtherSession);
         }
         Err(ClientError::Unexpected)
     }

@@ -50,7 +50,7 @@ pub(super) fn assemble(
     claimed: Option<SessionLife>,
 ) -> Result<Parts, DaemonError> {
     let paths = &options.paths;
-    let beginning = recovery::begin(paths, options.fresh)?;
+    let beginning = recovery::begin(paths, &options.session, options.fresh)?;
     let kept = &options.config.feed;
     let readers = ReaderThread::start().map_err(DaemonError::Thread)?;
     let (archiver, usual) = Archiver::start().map_err(DaemonError::Thread)?;
@@ -61,7 +61,6 @@ pub(super) fn assemble(
     let store = Store::start(StoreSetup {
         journal: beginning.journal,
         epoch: beginning.epoch.clone(),
-        start_name: paths.start_name.clone(),
         session_name: options.session.clone(),
         last_seq: beginning.memory.last_seq,
         pending: beginning.pending,

@@ -212,8 +212,7 @@ pub(super) async fn serve(
                 stopping.ask();
                 answer(&mut writer, &Response::Done).await
             }
-            request @ (Request::Whereabouts
-            | Request::Status
+            request @ (Request::Status
             | Request::Look { .. }
             | Request::Run(_)
             | Request::Send(_)
@@ -260,7 +259,6 @@ fn may_be_addressed(request: &Request) -> bool {
         | Request::Search(_)
         | Request::Explain { .. } => true,
         Request::To { .. }
-        | Request::Whereabouts
         | Request::Status
         | Request::Look { .. }
         | Request::Wait(_)

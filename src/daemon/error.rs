@@ -26,12 +26,12 @@ pub(crate) enum DaemonError {
     /// The tmux server does not answer.
     #[error("the tmux server on `{}` does not answer", .socket.display())]
     NoAnswer { socket: PathBuf },
-    /// Another daemon supervises the session under another name.
-    #[error("already running (pid {pid}) for session `{name}`")]
-    Elsewhere {
+    /// Another daemon supervises the session, with other files.
+    #[error("already running (pid {pid}) with the files in `{folder}`")]
+    OtherFolder {
         pid: u32,
-        /// Its start name.
-        name: String,
+        /// The key of its folder.
+        folder: String,
     },
     /// The socket or the log cannot be created.
     #[error("could not make {}", .path.display())]

@@ -483,7 +483,7 @@ impl EventLoop {
 
     /// Adds the session's present name to an answer.
     fn named(&self, response: Response) -> Response {
-        if matches!(response, Response::Refused(_) | Response::Elsewhere { .. }) {
+        if matches!(response, Response::Refused(_) | Response::OtherSession) {
             return response;
         }
         Response::From {

@@ -38,7 +38,7 @@ pub(super) fn time_limit(job: &Job) -> Duration {
         // One line.
         | Job::ReadRecord(_)
         | Job::Prune(_)
-        | Job::Whereabouts
+        | Job::FindName(_)
         | Job::ForgetDeaths(_)
         | Job::FindShared(_)
         // An empty line for each client.

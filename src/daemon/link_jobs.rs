@@ -99,7 +99,7 @@ impl LinkJobs {
             Job::KillSession(_) => "kill-session",
             Job::Prune(_) => "prune",
             Job::Cleanup => "cleanup",
-            Job::Whereabouts => "whereabouts",
+            Job::FindName(_) => "find-name",
             Job::ForgetDeaths(_) => "forget-deaths",
             Job::Launch(_) => "launch",
             Job::Restart(..) => "restart",
@@ -195,9 +195,9 @@ impl LinkJobs {
             Job::Cleanup => {
                 boxed(move || async move { Done::of(self.cleanup().await.map_err(text)) })
             }
-            Job::Whereabouts => boxed(move || async move {
-                let whereabouts = self.link.whereabouts().await;
-                Done::of(Ok(JobOutcome::Whereabouts(whereabouts)))
+            Job::FindName(name) => boxed(move || async move {
+                let owner = self.link.find_name(&name).await;
+                Done::of(owner.map(JobOutcome::Name).map_err(text))
             }),
             Job::ForgetDeaths(record) => boxed(move || async move {
                 self.link.forget_deaths(&record).await;

@@ -8,7 +8,7 @@ use crate::feed::{
     load_saved, recover,
 };
 use crate::model::{Bookmark, EventKind, RunNumbers, Seq, Snapshot};
-use crate::paths::{Paths, hex, name_in};
+use crate::paths::{Paths, hex};
 use crate::wire::{Checkpoint, SavedLife, SavedSession, can_have_lost};
 
 /// The initial state of a daemon.
@@ -25,10 +25,10 @@ pub(super) struct InitialState {
 
 /// Reads the state of the last daemon. `fresh` ignores what it saw, so that the next look is a new
 /// baseline.
-pub(super) fn begin(paths: &Paths, fresh: bool) -> Result<InitialState, FeedError> {
+pub(super) fn begin(paths: &Paths, name: &str, fresh: bool) -> Result<InitialState, FeedError> {
     let mut saved = load(paths);
     let read = |saved: Option<&SavedSession>| {
-        let mut replay = Replay::of(saved, name_in(&paths.start_name));
+        let mut replay = Replay::of(saved, name);
         let recovered = recover(&paths.feed(), saved, |look| replay.carry_on(&look))?;
         Ok::<_, FeedError>((replay, recovered))
     };

@@ -53,22 +53,23 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     let paths = &options.paths;
     paths.create_runtime()?;
     let mut locks = Locks::take(paths)?;
-    let (checked, occupant) = tokio::join!(
+    let (checked, sessions) = tokio::join!(
         options.server.check_version(),
-        timeout(FIRST_ANSWER, ownership::occupant(&options.server, paths))
+        timeout(FIRST_ANSWER, ownership::list_sessions(&options.server))
     );
     checked?;
-    let occupant = occupant.map_err(|_elapsed| DaemonError::NoAnswer {
+    let sessions = sessions.map_err(|_elapsed| DaemonError::NoAnswer {
         socket: options.server.socket().to_owned(),
     })?;
     // The first look reports why tmux does not answer.
-    let claimed = claim(&options, occupant.unwrap_or_default()).await?;
+    let (claimed, is_new) = claim(&options, &sessions.unwrap_or_default()).await?;
     paths.create_state()?;
     locks.complete(paths)?;
     let _flusher = log::open(&paths.log()).map_err(|source| DaemonError::Io {
         path: paths.log(),
         source,
     })?;
+    ownership::link_name(&options.server, paths, &options.session, is_new);
     let mut signals = Signals::listen().map_err(DaemonError::Signals)?;
 
     let Parts {
@@ -153,25 +154,23 @@ async fn overdue(signals: &mut Signals, stopping: &StopRequest) {
 }
 
 /// A session has one daemon, whatever name it is asked for: marks the session as ours, if it
-/// exists.
+/// exists. Returns its life, and whether these files are new to it.
 async fn claim(
     options: &Options,
-    occupant: Option<MarkedSession>,
-) -> Result<Option<SessionLife>, DaemonError> {
-    let elsewhere = |mark: Mark| DaemonError::Elsewhere {
-        pid: mark.pid,
-        name: mark.name,
+    sessions: &[MarkedSession],
+) -> Result<(Option<SessionLife>, bool), DaemonError> {
+    let Options { server, paths, .. } = options;
+    let found = ownership::occupant(sessions, server.socket(), paths, &options.session);
+    let Some(MarkedSession { life, .. }) = found else {
+        return Ok((None, false));
     };
-    let Some(MarkedSession { life, .. }) = occupant else {
-        return Ok(None);
-    };
-    match ownership::claim(&options.server, &life, &options.paths.start_name).await {
-        Ok(Claim::Ours) => Ok(Some(life)),
-        Ok(Claim::Theirs(mark)) => Err(elsewhere(mark)),
+    match ownership::claim(server, life, paths).await {
+        Ok(Claim::Ours { is_new }) => Ok((Some(life.clone()), is_new)),
+        Ok(Claim::Theirs(Mark { pid, folder })) => Err(DaemonError::OtherFolder { pid, folder }),
         Err(error @ TmuxError::OtherDaemon { .. }) => Err(error.into()),
         Err(error) => {
             tracing::debug!(%error, "the session has gone");
-            Ok(None)
+            Ok((None, false))
         }
     }
 }

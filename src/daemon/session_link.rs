@@ -42,7 +42,7 @@ const LOCK_LIMIT: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct SessionLink {
     server: Server,
-    /// The session, by the name that the daemon was started with.
+    /// The session's last known name.
     name: String,
     /// The life that we follow, through renames; `None` while there is none.
     life: Option<SessionLife>,
@@ -69,8 +69,6 @@ pub(super) struct SessionLink {
     paths: Paths,
     /// The life that has our mark.
     claimed: Option<SessionLife>,
-    /// The start name of the session that has our name now, if its state is not ours.
-    other_start_name: Option<String>,
     /// Data of the session itself, from the last successful look.
     about: SessionInfo,
     /// Evidence on the tasks' terminals.
@@ -138,7 +136,6 @@ impl SessionLink {
             processes: Processes::new(),
             paths,
             claimed,
-            other_start_name: None,
             about: SessionInfo::default(),
             terminals: TtyPoller::default(),
             former_traffic: Traffic::default(),

@@ -21,7 +21,7 @@ use crate::clock::{boot_time, now};
 use crate::feed::{CountedTimes, LastRead, ReadProgress, has_files};
 use crate::model::{Level, Millis, SessionId, SessionLife, Task};
 use crate::observe::{Evidence, Observer};
-use crate::paths::Paths;
+use crate::paths::{Env, Paths};
 use crate::process;
 use crate::tmux::{
     self, Connection, ListedSession, ListedTask, LookExtent, LookMemory, MarkedSession, Server,
@@ -206,10 +206,11 @@ impl SessionCleaner {
         after: Duration,
     ) -> Result<Option<(EndedTasks, Paths)>, TmuxError> {
         let server = &self.options.server;
-        let resolved = ownership::resolve_among(server, marks, &session.name);
-        let Ok(paths) = ownership::paths_of(server, &resolved.start_name) else {
+        let env: Env<'_> = &|name| std::env::var_os(name);
+        let Ok(named) = Paths::locate(server.socket(), &session.name, env) else {
             return Ok(None);
         };
+        let paths = ownership::resolve(marks, &session.name, &named).paths;
         // The time is read here again: the end of a run can be known no better than by the look at it.
         let is_unused =
             |usage: &SessionUsage| usage.is_unused_for(after, SystemTime::now(), now().wall);

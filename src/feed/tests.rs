@@ -98,13 +98,7 @@ pub(super) fn context() -> Context {
 
 /// What a daemon of an earlier version saved when this was its last record.
 pub(super) fn saved_at(last_seq: Seq) -> SavedSession {
-    SavedSession::new(
-        "work",
-        &Snapshot::default(),
-        &Bookmark::default(),
-        "e1",
-        last_seq,
-    )
+    SavedSession::new(&Snapshot::default(), &Bookmark::default(), "e1", last_seq)
 }
 
 /// The events between two looks as records, from this number on.
@@ -460,7 +454,7 @@ fn a_saved_snapshot_is_read_back() {
         run_numbers: [("b", 4), ("a", 7)].into_iter().collect(),
         run_names: BTreeMap::from([(WindowId(2), "c".to_owned())]),
     };
-    let saved = SavedSession::new("work", &look, &bookmark, "e1", 9);
+    let saved = SavedSession::new(&look, &bookmark, "e1", 9);
     store_saved(&path, &saved).unwrap();
     assert_eq!(load(), Ok(Some(saved.clone())));
     assert_eq!(saved.to_snapshot(), Ok(look));

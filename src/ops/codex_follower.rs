@@ -18,7 +18,7 @@ use super::session::{Session, absolute};
 use crate::client::READY;
 use crate::files;
 use crate::model::with_causes;
-use crate::paths::{adapter_file, name_in};
+use crate::paths::adapter_file;
 use crate::process::ancestor_named;
 
 /// The beginning of the owner of a thread's tasks.
@@ -44,7 +44,7 @@ pub(super) async fn start_codex_follower(session: &Session, owner: Option<&str>)
         .arg(session.server.socket())
         .arg("--tmux")
         .arg(absolute(session.server.program()))
-        .arg(format!("--session={}", name_in(&session.paths.start_name)))
+        .arg(format!("--session={}", session.name))
         .args(["agent", "codex", "--background", "--id", thread])
         // Codex's shells need not have it on their `PATH`.
         .args(ancestor_named("codex").map_or_else(Vec::new, |program| {

@@ -15,6 +15,8 @@ use super::messages::messages_of_daemon;
 use super::session::{Session, SessionChoice};
 use crate::client::Client;
 use crate::paths::Paths;
+#[cfg(feature = "panel")]
+use crate::paths::is_key;
 pub(crate) use crate::tmux::Server;
 use crate::tmux::{self, Connection, ListedSession, TmuxError};
 use crate::wire::{LsView, Request, Response};
@@ -146,9 +148,12 @@ pub(crate) struct FoundSession {
 #[cfg(feature = "panel")]
 pub(crate) async fn sessions_of(server: &Server) -> Result<Vec<FoundSession>, OpsError> {
     let of = |session: ListedSession| {
-        let asked = session.supervised_as.as_ref().unwrap_or(&session.name);
+        let mut paths = Paths::locate(server.socket(), &session.name, &lookup)?;
+        if let Some(folder) = session.folder.filter(|folder| is_key(folder)) {
+            paths = paths.with_key(&folder);
+        }
         Ok(FoundSession {
-            daemon: Paths::locate(server.socket(), asked, &lookup)?.socket(),
+            daemon: paths.socket(),
             name: session.name,
         })
     };
@@ -195,7 +200,7 @@ mod tests {
             id: SessionId(1),
             created: 0,
             daemon,
-            supervised_as: None,
+            folder: None,
             name: name.to_owned(),
             has_record: false,
             root: Some("/".to_owned()),

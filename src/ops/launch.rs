@@ -46,10 +46,6 @@ pub(super) async fn launch_at_once(
             Ok(Some((run, gate)))
         }
         // The session has another name now, or does not exist.
-        Ok(Some(Response::Whereabouts(found))) => {
-            session.daemon_version = found.version;
-            Ok(None)
-        }
         Ok(Some(Response::Unattached) | None) => Ok(None),
         Ok(Some(_)) => Err(ClientError::Unexpected.into()),
         Err(OpsError::Client(ClientError::Left)) => {
@@ -174,7 +170,9 @@ async fn start_directly(
     // The one that was there when the launch began may be gone, and starting one forbidden.
     check_daemon(daemon.is_some(), will_wait, launch.restarts.as_ref())?;
     // After its look it knows every rename.
-    session.learn_from(daemon.as_mut()).await?;
+    if let Some(daemon) = &mut daemon {
+        session.ask_status(daemon).await;
+    }
     launch.session.clone_from(&session.name);
     if let Some(restarts) = &mut launch.restarts {
         // It may have other files than those of the name that was given.

@@ -177,9 +177,7 @@ async fn launch_step_by_step(
 ) -> Result<(LaunchedTask, Option<OlderDaemon>), OpsError> {
     let (daemon, older_daemon) = match session.daemon().await? {
         Some(mut daemon) => {
-            if session.daemon_version.is_none() {
-                session.learn_from(Some(&mut daemon)).await?;
-            }
+            session.ask_status(&mut daemon).await;
             replace_older(&session, daemon).await?
         }
         None => (None, None),

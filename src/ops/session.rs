@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::env;
 use std::ffi::OsString;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,10 +15,10 @@ use super::lost_daemons::LostDaemons;
 use super::{lookup, session_name};
 use crate::client::{Client, ClientError, NamedAnswer, Start, connect_or_start};
 use crate::clock;
-use crate::daemon::resolve_name;
+use crate::daemon::{list_sessions, resolve};
 use crate::model::{Snapshot, Task, text};
 use crate::observe::{Evidence, Observer};
-use crate::paths::{FileLock, Paths, name_in};
+use crate::paths::{FileLock, Paths};
 use crate::process;
 use crate::protocol::rows::Look;
 use crate::tmux::{Connection, LookExtent, LookMemory, Server, ServerChoice, Target};
@@ -51,8 +52,6 @@ pub(crate) struct Session {
     /// The session's present name.
     pub(crate) name: String,
     pub(crate) server: Server,
-    /// Its files. They contain its start name: the session may have been
-    /// renamed.
     pub(crate) paths: Paths,
     /// The project's folder: the enclosing git work tree, else the directory.
     pub(crate) project: Option<PathBuf>,
@@ -137,24 +136,30 @@ impl Session {
         }
     }
 
-    /// Resolves the name. The daemon knows it; without one tmux is asked once: the session may have
-    /// been renamed.
+    /// Resolves the name. The daemon to which it leads knows whose it is; without one tmux is asked once:
+    /// the session may have been renamed.
     pub(crate) async fn resolve_name(&mut self) -> Result<(), OpsError> {
         self.check_program_option()?;
         self.is_name_resolved = true;
+        self.use_files(Paths::locate(self.server.socket(), &self.name, &lookup)?);
         match Client::connect(&self.paths.socket()).await {
             Ok(mut daemon) => {
-                let socket = self.paths.socket();
-                let learnt = self.learn_from(Some(&mut daemon));
+                let name = text::one_line(self.name.as_bytes(), MAX_NAME);
+                let asked = daemon.ask_session(name, &Request::Count);
                 // A daemon that hangs must not delay what the disk shows.
-                let Ok(learnt) = timeout(ANSWERS_WITHIN, learnt).await else {
-                    self.is_daemon_silent = true;
-                    return Ok(());
-                };
-                if learnt.is_ok() && self.paths.socket() == socket {
-                    self.client.replace(Some(daemon));
+                match timeout(ANSWERS_WITHIN, asked).await {
+                    Ok(Ok(NamedAnswer::OtherSession)) => self.ask_tmux().await,
+                    Ok(Ok(NamedAnswer::Answered(name, _))) => {
+                        self.answered_by(name, daemon);
+                        Ok(())
+                    }
+                    // The command itself will run into it.
+                    Ok(Err(_)) => Ok(()),
+                    Err(_elapsed) => {
+                        self.is_daemon_silent = true;
+                        Ok(())
+                    }
                 }
-                learnt
             }
             Err(ClientError::NoDaemon) => {
                 if self.server.is_program_named() {
@@ -164,28 +169,36 @@ impl Session {
                         checked?;
                     }
                 }
-                let resolved = resolve_name(&self.server, &self.name);
-                // The command itself reports why tmux does not answer.
-                let Ok(Ok(resolved)) = timeout(ANSWERS_WITHIN, resolved).await else {
-                    return Ok(());
-                };
-                self.use_files_of(&resolved.start_name)?;
-                if let Some(name) = resolved.name {
-                    self.name = name;
-                }
-                Ok(())
+                self.ask_tmux().await
             }
             Err(error @ ClientError::NotOurs { .. }) => Err(error.into()),
             // The command itself will run into it.
-            Err(
-                ClientError::Io { .. }
-                | ClientError::Left
-                | ClientError::LeftWait
-                | ClientError::Answer { .. }
-                | ClientError::Refused(_)
-                | ClientError::Unexpected,
-            ) => Ok(()),
+            Err(_) => Ok(()),
         }
+    }
+
+    /// Asks tmux which session the name means.
+    async fn ask_tmux(&mut self) -> Result<(), OpsError> {
+        self.is_name_resolved = true;
+        // The command itself reports why tmux does not answer.
+        let listed = timeout(ANSWERS_WITHIN, list_sessions(&self.server)).await;
+        let Ok(Ok(sessions)) = listed else {
+            return Ok(());
+        };
+        let paths = Paths::locate(self.server.socket(), &self.name, &lookup)?;
+        let resolved = resolve(&sessions, &self.name, &paths);
+        self.use_files(resolved.paths);
+        self.name = resolved.name.unwrap_or_else(|| mem::take(&mut self.name));
+        Ok(())
+    }
+
+    /// The daemon has answered, for the session with this name.
+    fn answered_by(&mut self, name: Option<String>, daemon: Client) {
+        self.is_name_resolved = true;
+        if let Some(name) = name.filter(|name| !self.is_named(name)) {
+            self.name = name;
+        }
+        self.client.replace(Some(daemon));
     }
 
     /// Checks that the program which the command line names exists.
@@ -196,31 +209,21 @@ impl Session {
         Ok(())
     }
 
-    /// Asks the daemon for the session's present name.
-    pub(crate) async fn learn_from(&mut self, daemon: Option<&mut Client>) -> Result<(), OpsError> {
-        let Some(daemon) = daemon else { return Ok(()) };
-        let Ok(Response::Whereabouts(found)) = daemon.ask(&Request::Whereabouts).await else {
-            return Ok(());
-        };
-        self.daemon_version = found.version;
-        if found.name.as_ref().is_some_and(|name| self.is_named(name)) {
-            return Ok(());
+    /// Asks the daemon for its version and the session's name in its last look.
+    pub(super) async fn ask_status(&mut self, daemon: &mut Client) {
+        if let Ok(Response::Status(status)) = daemon.ask(&Request::Status).await {
+            if status.exists && !self.is_named(&status.session_name) {
+                self.name = status.session_name;
+            }
+            self.daemon_version = Some(status.version);
         }
-        if let Some(other) = found.elsewhere {
-            return self.use_files_of(&other);
-        }
-        if let Some(name) = found.name {
-            self.name = name;
-        }
-        Ok(())
     }
 
-    /// Uses the files of the session with this start name.
-    pub(crate) fn use_files_of(&mut self, start_name: &str) -> Result<(), OpsError> {
-        self.paths = Paths::locate(self.server.socket(), start_name, &lookup)?;
+    /// Uses these files.
+    pub(crate) fn use_files(&mut self, paths: Paths) {
         let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
-        *socket = self.paths.socket();
-        Ok(())
+        *socket = paths.socket();
+        self.paths = paths;
     }
 
     /// Returns the daemon's socket. It changes if the session turns out to have other files.
@@ -331,24 +334,16 @@ impl Session {
             let name = text::one_line(self.name.as_bytes(), MAX_NAME);
             match daemon.ask_session(name, request).await {
                 Ok(NamedAnswer::Answered(name, response)) => {
-                    self.is_name_resolved = true;
-                    if let Some(name) = name.filter(|name| !self.is_named(name)) {
-                        self.name = name;
-                    }
-                    self.client.replace(Some(daemon));
+                    self.answered_by(name, daemon);
                     return Ok(Some(response));
                 }
-                Ok(NamedAnswer::Elsewhere(start_name)) if self.paths.start_name != start_name => {
-                    self.use_files_of(&start_name)?;
-                }
+                Ok(NamedAnswer::OtherSession) => self.ask_tmux().await?,
                 // An older daemon does not know such requests, and has done nothing.
                 Err(ClientError::Refused(refusal))
                     if matches!(refusal.kind, RefusalKind::Version | RefusalKind::Usage) =>
                 {
-                    drop(daemon);
-                    self.resolve_name().await?;
+                    self.is_name_resolved = true;
                 }
-                Ok(NamedAnswer::Elsewhere(_)) => self.resolve_name().await?,
                 // It may have been stopping when it was found.
                 Err(error) if repeatable == Repeatable::Yes => {
                     lost.repeat_after(error, || self.paths.log())?;
@@ -383,11 +378,11 @@ impl Session {
             "--tmux".into(),
             absolute(self.server.program()).into(),
             // One word, so that a name that starts with a dash is not an option.
-            format!("--session={}", name_in(&self.paths.start_name)).into(),
+            format!("--session={}", self.name).into(),
             "daemon".into(),
             "--as-child".into(),
             child_of.into(),
-            format!("--start-name={}", self.paths.start_name).into(),
+            format!("--folder={}", self.paths.key).into(),
         ];
         args.extend_from_slice(more);
         Ok(Start {

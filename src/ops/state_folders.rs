@@ -8,10 +8,10 @@ use super::error::OpsError;
 use super::lookup;
 use super::session::Session;
 use crate::config;
-use crate::daemon::is_held;
+use crate::daemon::{has, is_held, list_sessions};
 use crate::feed::{ReadProgress, Retention, load_saved};
 use crate::model::{Millis, SessionLife, with_causes};
-use crate::paths::{Paths, name_in};
+use crate::paths::{NAMES, Paths};
 use crate::tmux::{self, MarkedSession};
 use crate::{clock, files, process};
 
@@ -56,7 +56,7 @@ pub(crate) enum FolderUse {
 pub(crate) async fn state_folders(session: &Session) -> Result<Vec<StateFolder>, OpsError> {
     let kept = config::load(&lookup)?.feed;
     let retention = Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers);
-    let present = tmux::list_marks(&mut session.connection()).await?;
+    let present = list_sessions(&session.server).await?;
     let root = session.paths.state.parent().unwrap_or(&session.paths.state);
     let failed = |source| OpsError::Folder {
         folder: root.to_owned(),
@@ -71,7 +71,7 @@ pub(crate) async fn state_folders(session: &Session) -> Result<Vec<StateFolder>,
     for entry in entries {
         let entry = entry.map_err(failed)?;
         // Links are not followed.
-        if entry.file_type().map_err(failed)?.is_dir() {
+        if entry.file_type().map_err(failed)?.is_dir() && entry.file_name() != NAMES {
             folders.push(examine(session, entry.path(), &present, &retention));
         }
     }
@@ -88,7 +88,7 @@ fn examine(
     let paths = session.paths.of_folder(&path);
     let saved = load_saved(&paths.saved());
     let last = saved.as_ref().ok().and_then(Option::as_ref);
-    let session_name = last.map(|saved| name_in(saved.start_name()).to_owned());
+    let session_name = last.map(|saved| saved.snapshot.session_name.clone());
     let files = [paths.feed(), paths.saved(), paths.log()];
     let used_at = files.iter().filter_map(|file| written_at(file)).max();
     let used_at = used_at.or_else(|| written_at(&path));
@@ -98,14 +98,10 @@ fn examine(
         Ok(None) if has_only_runs(&paths) => FolderUse::None,
         Ok(None) => FolderUse::Unknown("it has no saved snapshot of its session".to_owned()),
         Ok(Some(saved)) => {
-            let is_named = |name: &str| {
-                let same = Paths::locate(session.server.socket(), saved.start_name(), &lookup);
-                same.is_ok_and(|same| same.state == path)
-                    && present.iter().any(|present| present.name == name)
-            };
+            let is_its = |present: &MarkedSession| has(present, session.server.socket(), &paths);
             match saved.to_life() {
                 Err(why) => FolderUse::Unknown(why),
-                _ if is_named(name_in(saved.start_name())) => FolderUse::Session,
+                _ if present.iter().any(is_its) => FolderUse::Session,
                 Ok(life) => {
                     use_of_life(life.as_ref(), present).unwrap_or_else(|| unread(&paths, retention))
                 }
@@ -197,6 +193,7 @@ pub(crate) fn remove_state(session: &Session, folder: &StateFolder) -> Result<bo
         folder: kept,
         source,
     })?;
+    paths.names().forget().map_err(failed)?;
     fs::remove_dir_all(&folder.path).map_err(failed)?;
     drop(lock);
     Ok(true)
@@ -254,7 +251,7 @@ mod tests {
         let session = |life: &SessionLife| MarkedSession {
             life: life.clone(),
             name: "work".to_owned(),
-            mark: None,
+            folder: None,
         };
         let known = life(ours, started, 3);
         let check = |life: Option<&SessionLife>, present: &[MarkedSession], expected| {

@@ -1,19 +1,21 @@
 //! The files of a task session: its state, its socket, its lock.
 //!
 //! A task session is a session name on a tmux server. The key of its folders contains both, so that
-//! sessions of the same name on two servers are separate.
+//! sessions of the same name on two servers are separate. A session that is renamed keeps its files:
+//! `names.rs` finds them by its other names.
 
 mod file_lock;
+mod hash;
+mod names;
 
 use std::ffi::OsString;
-use std::fmt;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
-
 pub(crate) use file_lock::FileLock;
+pub(crate) use hash::hex;
+pub(crate) use names::{NAMES, Names, is_key, next_key};
 
 use crate::files::{self, Fault, OPEN_TO_OTHERS, RefusedFile, WRITABLE_BY_OTHERS, our_uid};
 
@@ -23,9 +25,6 @@ pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 const STATE_DIR: &str = "TMUX_TASK_STATE_DIR";
 
 const RUNTIME_DIR: &str = "TMUX_TASK_RUNTIME_DIR";
-
-/// The file name of the saved snapshot.
-const SAVED: &str = "session.json";
 
 /// The longest socket path that works on every system (macOS has room for 104 bytes with the
 /// closing NUL, Linux for 108).
@@ -78,21 +77,6 @@ fn advice(variable: &str, path: &Path, refused: &RefusedFile) -> String {
     }
 }
 
-/// Returns the start name of a session whose name was first used by another session that still exists
-/// under a new name. tmux allows no `:` in a name, so no session has this name.
-#[must_use]
-pub(crate) fn start_name_by_id(name: &str, id: impl fmt::Display) -> String {
-    format!("{name}:{id}")
-}
-
-/// Returns the session's name in a start name.
-#[must_use]
-pub(crate) fn name_in(start_name: &str) -> &str {
-    start_name
-        .split_once(':')
-        .map_or(start_name, |(name, _)| name)
-}
-
 /// Returns the folder of the adapters for agents; `None` when there is no home folder.
 #[must_use]
 pub(crate) fn adapters_folder(env: Env<'_>) -> Option<PathBuf> {
@@ -126,9 +110,6 @@ pub(crate) fn adapter_file(client: &str, env: Env<'_>) -> Option<PathBuf> {
 /// The files of one task session. Creating this value creates no files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Paths {
-    /// The session's start name: the name that it had when its first daemon was started, or the result
-    /// of [`start_name_by_id`]. It stays when the session is renamed, and its files are found by it.
-    pub start_name: String,
     /// Identifies this task session. Can be used as a file name.
     pub key: String,
     /// The folder of persistent files.
@@ -140,39 +121,48 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// Returns the files of the session `start_name` on the tmux server at `server_socket`.
+    /// Returns the files of the session of this name on the tmux server at `server_socket`.
     ///
     /// # Errors
     ///
     /// When the environment names no folder for state, or names one by a relative path.
     pub(crate) fn locate(
         server_socket: &Path,
-        start_name: &str,
+        name: &str,
         env: Env<'_>,
     ) -> Result<Self, PathsError> {
-        let key = key(server_socket, start_name);
-        let state = state_root(env)?.join(&key);
+        let root = state_root(env)?;
+        let key = names::key_of(&root, server_socket, name);
         Ok(Self {
-            start_name: start_name.to_owned(),
+            state: root.join(&key),
             key,
-            state,
             runtime: runtime_root(env)?,
             server_key: hex(server_socket.as_os_str().as_encoded_bytes(), 12),
         })
     }
 
-    /// Returns the files of the session that has this state folder, a folder beside this one. Its
-    /// start name is not known.
+    /// Returns the files of the session that has this state folder.
     #[must_use]
     pub(crate) fn of_folder(&self, state: &Path) -> Self {
         let key = state.file_name().unwrap_or_default();
         Self {
-            start_name: String::new(),
             key: key.to_string_lossy().into_owned(),
             state: state.to_owned(),
             runtime: self.runtime.clone(),
             server_key: self.server_key.clone(),
         }
+    }
+
+    /// Returns the files with this key, which are beside these.
+    #[must_use]
+    pub(crate) fn with_key(&self, key: &str) -> Self {
+        self.of_folder(&self.state.with_file_name(key))
+    }
+
+    /// Returns the names that lead to these files.
+    #[must_use]
+    pub(crate) fn names(&self) -> Names {
+        Names::of(&self.state, &self.key)
     }
 
     /// Returns the feed's file.
@@ -184,16 +174,7 @@ impl Paths {
     /// Returns the file of the saved snapshot.
     #[must_use]
     pub(crate) fn saved(&self) -> PathBuf {
-        self.state.join(SAVED)
-    }
-
-    /// Returns the files of the saved snapshots of all task sessions of the user, including this
-    /// one, whether they exist or not, in no order.
-    #[must_use]
-    pub(crate) fn all_saved(&self) -> Vec<PathBuf> {
-        let root = self.state.parent().and_then(|root| root.read_dir().ok());
-        let folders = root.into_iter().flatten().flatten();
-        folders.map(|folder| folder.path().join(SAVED)).collect()
+        self.state.join("session.json")
     }
 
     /// Returns the folder with the output of ended runs.
@@ -402,37 +383,6 @@ fn check_above(root: &Path) -> io::Result<()> {
     }
     let fault = Fault::Owner(owner);
     Err(RefusedFile { path, fault }.into())
-}
-
-fn key(server_socket: &Path, session: &str) -> String {
-    let mut identity = server_socket.as_os_str().as_encoded_bytes().to_vec();
-    identity.push(0);
-    identity.extend_from_slice(session.as_bytes());
-    let label: String = session
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
-                c
-            } else {
-                '-'
-            }
-        })
-        .take(24)
-        .collect();
-    format!("{label}-{}", hex(&identity, 12))
-}
-
-/// Returns the first `digits` hexadecimal digits of the hash of `bytes`.
-#[must_use]
-pub(crate) fn hex(bytes: &[u8], digits: usize) -> String {
-    let hash = Sha256::digest(bytes);
-    hash.iter()
-        .flat_map(|byte| [byte >> 4, byte & 15])
-        .take(digits)
-        .fold(String::with_capacity(digits), |mut text, nibble| {
-            text.push(char::from_digit(u32::from(nibble), 16).unwrap_or('0'));
-            text
-        })
 }
 
 /// Returns the folder named by a variable of ours.

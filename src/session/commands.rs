@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::effect::{Effect, LookOrder, Scope};
 use super::ending_runs::Then;
 use super::endings::{fields_of, label, list_of_tasks, plural};
-use super::input::{JobOutcome, RequestId};
+use super::input::{JobOutcome, NameOwner, RequestId};
 use super::killer::Killer;
 use super::log_entry::{LogEntry, WRONG_OUTCOME};
 use super::machine::Session;
@@ -208,43 +208,8 @@ impl Session {
                 self.answer(request_id, *response);
             }
             (Command::Search(search), outcome) => self.searched(*search, outcome),
-            (
-                Command::Resolve(request_id, session, request),
-                Ok(JobOutcome::Whereabouts(found)),
-            ) => {
-                match found.elsewhere {
-                    Some(asked) if found.name.as_ref() != Some(&session) => {
-                        self.beginning.remove(&request_id);
-                        let elsewhere = Response::Elsewhere { asked };
-                        self.answer(request_id, elsewhere);
-                    }
-                    // Another session may have had the name since: a command that ends all tasks does
-                    // not guess.
-                    Some(_) | None
-                        if found.name.as_ref().is_some_and(|name| *name != session)
-                            && matches!(*request, Request::KillAll { .. }) =>
-                    {
-                        let name = found.name.unwrap_or_default();
-                        let message = format!(
-                            "no session `{session}`: the one that had this name is called `{name}` now"
-                        );
-                        let hint = format!("`tmux-task -s '{name}' kill-all` ends it");
-                        let refusal = Refusal::new(RefusalKind::Missing, message).with_hint(hint);
-                        self.refuse_with(request_id, refusal);
-                    }
-                    // A task knows its session's present name.
-                    Some(_) | None
-                        if found.name.as_ref() != Some(&session)
-                            && matches!(*request, Request::Run(_)) =>
-                    {
-                        let whereabouts = Response::Whereabouts(found);
-                        self.answer(request_id, whereabouts);
-                    }
-                    Some(_) | None => self.respond(request_id, *request, now),
-                }
-            }
-            (Command::Whereabouts(request_id), Ok(JobOutcome::Whereabouts(whereabouts))) => {
-                self.answer(request_id, Response::Whereabouts(whereabouts));
+            (Command::Resolve(request_id, name, request), Ok(JobOutcome::Name(owner))) => {
+                self.respond_by_name(request_id, &name, *request, owner, now);
             }
             (
                 Command::Type(request_id, ..)
@@ -253,8 +218,7 @@ impl Session {
                 | Command::Prune(request_id, _)
                 | Command::ReadLog(request_id, ..)
                 | Command::ReadRecord(request_id, _)
-                | Command::Resolve(request_id, ..)
-                | Command::Whereabouts(request_id),
+                | Command::Resolve(request_id, ..),
                 failed,
             ) => self.command_failed(request_id, failed),
             (Command::Launch(request_id, request, _), failed) => {
@@ -292,6 +256,41 @@ impl Session {
         } else {
             let resolve = Command::Resolve(request_id, session, request);
             self.jobs.push_command(resolve);
+        }
+    }
+
+    /// Answers a request for the session that has, or had, this name.
+    fn respond_by_name(
+        &mut self,
+        request_id: RequestId,
+        name: &str,
+        request: Request,
+        owner: NameOwner,
+        now: Now,
+    ) {
+        match owner {
+            NameOwner::Other => {
+                self.beginning.remove(&request_id);
+                self.answer(request_id, Response::OtherSession);
+            }
+            // Another session may have had the name since: a command that ends all tasks does not guess.
+            NameOwner::Ours(Some(present))
+                if present != name && matches!(request, Request::KillAll { .. }) =>
+            {
+                let message = format!(
+                    "no session `{name}`: the one that had this name is called `{present}` now"
+                );
+                let hint = format!("`tmux-task -s '{present}' kill-all` ends it");
+                let refusal = Refusal::new(RefusalKind::Missing, message).with_hint(hint);
+                self.refuse_with(request_id, refusal);
+            }
+            // A task knows its session's present name: the client launches it again with that.
+            NameOwner::Ours(present)
+                if present.as_deref() != Some(name) && matches!(request, Request::Run(_)) =>
+            {
+                self.answer(request_id, Response::Unattached);
+            }
+            NameOwner::Ours(_) => self.respond(request_id, request, now),
         }
     }
 

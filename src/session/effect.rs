@@ -115,8 +115,8 @@ pub(crate) enum Job {
     Prune(Vec<(WindowId, PaneId)>),
     /// End the session when no task in it is active.
     Cleanup,
-    /// Return the session's whereabouts.
-    Whereabouts,
+    /// Find out who has this name.
+    FindName(String),
     /// Clear tmux's death record: these deaths are recorded.
     ForgetDeaths(String),
     /// Archive the output of a run, with why it was ended.

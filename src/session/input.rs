@@ -6,7 +6,7 @@ use crate::model::{
     Bookmark, LeftProcess, Level, Millis, Now, PaneId, Seq, SessionLife, Snapshot, WindowId,
 };
 use crate::terminal::PaneOutput;
-use crate::wire::{Checkpoint, Request, Response, SearchMatch, Whereabouts};
+use crate::wire::{Checkpoint, Request, Response, SearchMatch};
 
 use super::restart_job::RestartEnd;
 use super::wait_entry::Entry;
@@ -95,6 +95,15 @@ impl Change {
     }
 }
 
+/// Who has a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NameOwner {
+    /// Our session, or nobody. Contains the session's present name, if it exists.
+    Ours(Option<String>),
+    /// Another session.
+    Other,
+}
+
 /// The result of a job.
 #[derive(Debug)]
 pub(crate) enum JobOutcome {
@@ -116,8 +125,8 @@ pub(crate) enum JobOutcome {
     Shared(BTreeSet<WindowId>),
     /// The session was ended. These of its windows live on in another one.
     SessionKilled(BTreeSet<WindowId>),
-    /// The session's whereabouts.
-    Whereabouts(Whereabouts),
+    /// Who has a name.
+    Name(NameOwner),
     /// The answer to a command, and the window that it has changed.
     Answered(Box<Response>, Option<WindowId>),
     /// How a restart went.

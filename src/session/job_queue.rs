@@ -353,7 +353,7 @@ fn next_command(command: Command) -> Next {
             )
         }
         Command::Cleanup(_) => Job::Cleanup,
-        Command::Whereabouts(_) | Command::Resolve(..) => Job::Whereabouts,
+        Command::Resolve(_, name, _) => Job::FindName(name.clone()),
         Command::ReadLog(_, task, request) => Job::ReadLog(Arc::clone(task), request.clone()),
         Command::ReadRecord(_, task) => Job::ReadRecord(Arc::clone(task)),
         Command::Search(search) => {

@@ -27,7 +27,6 @@ mod look_plan;
 mod look_schedule;
 mod looks;
 mod machine;
-mod names;
 mod pane_reads;
 mod pane_stream;
 mod pending_restarts;
@@ -46,12 +45,11 @@ mod tests;
 pub(crate) use departures::{Departures, replaced_panes};
 pub(crate) use effect::{Effect, Job, LookOrder, Refresh, RowsToRead};
 pub(crate) use input::{
-    Change, Coverage, Input, JobOutcome, LinkState, Look, RequestId, StoreState,
+    Change, Coverage, Input, JobOutcome, LinkState, Look, NameOwner, RequestId, StoreState,
 };
 pub(crate) use killer::Killer;
 pub(crate) use log_entry::LogEntry;
 pub(crate) use look_plan::{LookFacts, LookPlan};
 pub(crate) use machine::{Session, Setup};
-pub(crate) use names::{is_list_needed, owners_of_names};
 pub(crate) use restart_job::{DueRestart, RestartEnd};
 pub(crate) use wait_entry::{Entry, judge_entries};

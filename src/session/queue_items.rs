@@ -77,7 +77,6 @@ pub(super) enum Command {
     KillSession(RequestId, Killer, Vec<WindowId>),
     Prune(RequestId, Vec<Arc<Task>>),
     Cleanup(RequestId),
-    Whereabouts(RequestId),
     /// Resolve the name of a request whose session had another name in the last look.
     Resolve(RequestId, String, Box<Request>),
     /// Read the output of a task's run.
@@ -107,7 +106,6 @@ impl Command {
             | Self::FindShared(request_id, ..)
             | Self::KillSession(request_id, ..)
             | Self::Prune(request_id, _)
-            | Self::Whereabouts(request_id)
             | Self::Resolve(request_id, ..)
             | Self::ReadLog(request_id, ..)
             | Self::ReadRecord(request_id, _)

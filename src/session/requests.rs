@@ -57,7 +57,7 @@ impl Session {
         let of = |window: &String| LookOrder::of(window.parse::<WindowId>());
         Some(match request {
             Request::To { request, .. } => return self.order_for(request_id, request),
-            Request::Whereabouts | Request::Count | Request::Find { .. } => barrier([]),
+            Request::Count | Request::Find { .. } => barrier([]),
             Request::Kill { .. } => barrier([]),
             // It says what is known.
             Request::Endings { .. } => LookOrder::new(Scope::Reported),
@@ -121,7 +121,6 @@ impl Session {
     pub(super) fn respond(&mut self, request_id: RequestId, request: Request, now: Now) {
         match request {
             Request::To { session, request } => self.respond_to(request_id, session, request, now),
-            Request::Whereabouts => self.jobs.push_command(Command::Whereabouts(request_id)),
             Request::List => {
                 if self.look_problem.is_some()
                     && let Err(refusal) = self.look()

@@ -17,7 +17,7 @@ use crate::model::{
 use crate::terminal::PaneOutput;
 use crate::wire::{
     ConditionFields, Request, Response, RunRequest, SearchMatch, SearchRequest, SendRequest,
-    TypedInput, WaitRequest, Whereabouts,
+    TypedInput, WaitRequest,
 };
 
 const PANE: PaneId = PaneId(1);
@@ -171,8 +171,8 @@ impl Driver {
                         lines.collect::<Vec<_>>().join(" ")
                     )
                 }
-                Effect::Answer(request_id, Response::Elsewhere { asked }) => {
-                    format!("answer {} elsewhere: {asked}", request_id.0)
+                Effect::Answer(request_id, Response::OtherSession) => {
+                    format!("answer {}: another session", request_id.0)
                 }
                 Effect::Answer(request_id, _) => format!("answer {}", request_id.0),
                 Effect::Begun(request_id) => format!("begun {}", request_id.0),
@@ -384,7 +384,7 @@ fn describe(job: &Job) -> String {
         Job::KillSession(_)
         | Job::Prune(_)
         | Job::Cleanup
-        | Job::Whereabouts
+        | Job::FindName(_)
         | Job::ForgetDeaths(_)
         | Job::ForgetEnvironments(..)
         | Job::ScanOthers => format!("{job:?}"),

@@ -63,8 +63,9 @@ pub(crate) struct UsualDuration {
 /// display is missing.
 const MOST_DURATIONS: usize = 1000;
 
+/// A job of the archiving thread. Jobs are done in order.
 #[derive(Debug)]
-enum Job {
+enum ArchiveJob {
     Keep(Box<KeptRun>, oneshot::Sender<io::Result<()>>),
     FindUsual(Box<BegunRun>),
     /// Answers when all earlier jobs are done.
@@ -74,7 +75,7 @@ enum Job {
 /// A handle to the archiving thread.
 #[derive(Debug)]
 pub(crate) struct Archiver {
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::Sender<ArchiveJob>,
     /// How many bytes are queued.
     n_queued: Arc<AtomicUsize>,
 }
@@ -106,7 +107,11 @@ impl Archiver {
             return kept;
         }
         self.n_queued.fetch_add(n_bytes, Ordering::Relaxed);
-        if self.jobs.send(Job::Keep(Box::new(run), reply)).is_err() {
+        if self
+            .jobs
+            .send(ArchiveJob::Keep(Box::new(run), reply))
+            .is_err()
+        {
             tracing::error!("the archiver's thread has gone: no output is kept");
         }
         kept
@@ -115,27 +120,27 @@ impl Archiver {
     /// Finds out how long such a run usually takes. Nothing is reported if that is not known.
     pub(crate) fn find_usual(&self, run: BegunRun) {
         // Without the thread, `keep` complains.
-        drop(self.jobs.send(Job::FindUsual(Box::new(run))));
+        drop(self.jobs.send(ArchiveJob::FindUsual(Box::new(run))));
     }
 
     /// Resolves when everything queued is written.
     pub(crate) async fn close(&self) {
         let (done, closed) = oneshot::channel();
-        drop(self.jobs.send(Job::Close(done)));
+        drop(self.jobs.send(ArchiveJob::Close(done)));
         // Without an answer the thread has ended.
         drop(closed.await);
     }
 }
 
 fn run(
-    queue: &mpsc::Receiver<Job>,
+    queue: &mpsc::Receiver<ArchiveJob>,
     n_queued: &AtomicUsize,
     usual: &async_mpsc::Sender<UsualDuration>,
 ) {
     let mut durations = DurationCache::default();
     for job in queue {
         match job {
-            Job::Keep(run, reply) => {
+            ArchiveJob::Keep(run, reply) => {
                 let KeptRun {
                     folder,
                     life,
@@ -150,7 +155,7 @@ fn run(
                 n_queued.fetch_sub(run.n_bytes(), Ordering::Relaxed);
                 answer(reply, kept);
             }
-            Job::FindUsual(begun) => {
+            ArchiveJob::FindUsual(begun) => {
                 let BegunRun {
                     folder,
                     window,
@@ -170,7 +175,7 @@ fn run(
                     }
                 }
             }
-            Job::Close(done) => {
+            ArchiveJob::Close(done) => {
                 // The receiver may have been dropped.
                 done.send(()).unwrap_or_default();
             }

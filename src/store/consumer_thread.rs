@@ -7,7 +7,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::consumers::{Batch, Consumers, Save, SaveResult, State};
+use super::consumers::{Batch, ConsumerTable, Consumers, Save, SaveResult};
 use crate::feed::{load_consumers, remove_consumer, store_consumer, sync_consumers};
 use crate::model::{AgeClock, Seq};
 use crate::wire::SavedConsumer;
@@ -97,8 +97,8 @@ fn run(consumers: &Consumers, folder: &Path) {
     }
 }
 
-fn wait(consumers: &Consumers) -> MutexGuard<'_, State> {
-    let is_idle = |state: &mut State| !state.has_work() && state.closing.is_none();
+fn wait(consumers: &Consumers) -> MutexGuard<'_, ConsumerTable> {
+    let is_idle = |state: &mut ConsumerTable| !state.has_work() && state.closing.is_none();
     consumers
         .work()
         .wait_while(consumers.state(), is_idle)

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use super::outbox::{Outbox, StreamEnd, push_bounded};
 use super::position::Position;
+use super::replies::{Replies, StreamEnd, push_bounded};
 use crate::clock;
 use crate::feed::Holder;
 use crate::model::{AgeClock, Millis, Seq};
@@ -44,15 +44,16 @@ pub(crate) struct Consumers {
     epoch: String,
     /// The feed's clock.
     ages: AgeClock,
-    state: Mutex<State>,
+    state: Mutex<ConsumerTable>,
     /// Wakes the thread that saves.
     work: Condvar,
     /// Notified when a reader leaves.
     left: Notify,
 }
 
+/// The consumers, and what is to be done about them on the disk.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct ConsumerTable {
     consumers: BTreeMap<String, Consumer>,
     /// Consumers whose files are to be removed, before anything is saved.
     removed: Vec<(String, oneshot::Sender<SaveResult>)>,
@@ -99,7 +100,7 @@ struct Consumer {
 struct ReaderOf {
     lease: u64,
     pid: Option<u32>,
-    outbox: Arc<Outbox>,
+    replies: Arc<Replies>,
 }
 
 /// What the thread does at once: all of it needs one sync of the folder.
@@ -114,7 +115,7 @@ pub(super) struct Batch {
 pub(super) struct Save {
     pub(super) saved: SavedConsumer,
     /// Whom to send which confirmations afterwards.
-    confirmations: Option<(Arc<Outbox>, VecDeque<Seq>)>,
+    confirmations: Option<(Arc<Replies>, VecDeque<Seq>)>,
     waiting: Vec<oneshot::Sender<SaveResult>>,
 }
 
@@ -127,7 +128,7 @@ impl Consumers {
         saved: Vec<SavedConsumer>,
         ages: AgeClock,
     ) -> Self {
-        let mut state = State::default();
+        let mut state = ConsumerTable::default();
         let now = ages.at(clock::since_boot());
         for saved in saved {
             let cursor = saved.cursor_in(epoch, last_seq);
@@ -233,13 +234,13 @@ impl Consumers {
             if !request.take_over {
                 return Err(reader.pid);
             }
-            reader.outbox.end(StreamEnd::Replaced);
+            reader.replies.end(StreamEnd::Replaced);
         }
-        let outbox = Arc::new(Outbox::default());
+        let replies = Arc::new(Replies::default());
         consumer.reader = Some(ReaderOf {
             lease: id,
             pid,
-            outbox: Arc::clone(&outbox),
+            replies: Arc::clone(&replies),
         });
         consumer.acknowledged.clear();
         consumer.position.rewind();
@@ -258,7 +259,7 @@ impl Consumers {
             name: request.name.clone(),
             id,
             cursor,
-            outbox,
+            replies,
         };
         Ok((lease, created))
     }
@@ -371,7 +372,7 @@ impl Consumers {
         &self.epoch
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, ConsumerTable> {
         // Nothing is left half done where it is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -423,7 +424,7 @@ impl Consumer {
     }
 }
 
-impl State {
+impl ConsumerTable {
     /// Whether there is something to save or remove.
     pub(super) fn has_work(&self) -> bool {
         !self.removed.is_empty() || self.consumers.values().any(|consumer| consumer.is_dirty)
@@ -450,7 +451,7 @@ impl State {
                     used_after: Some(consumer.used_after),
                     audience: consumer.audience.clone(),
                 },
-                confirmations: reader.map(|reader| (Arc::clone(&reader.outbox), acknowledged)),
+                confirmations: reader.map(|reader| (Arc::clone(&reader.replies), acknowledged)),
                 waiting: std::mem::take(&mut consumer.waiting),
             }
         });
@@ -469,17 +470,17 @@ impl State {
             if let Some(consumer) = consumer {
                 consumer.saved = Some(save.saved.cursor);
             }
-            if let Some((outbox, acknowledged)) = save.confirmations {
-                outbox.confirm(acknowledged);
+            if let Some((replies, acknowledged)) = save.confirmations {
+                replies.confirm(acknowledged);
             }
             return;
         }
         let Some(consumer) = consumer else { return };
         consumer.is_dirty = true;
         // They are confirmed when it can be saved, if the same reader is still there.
-        if let Some((outbox, mut acknowledged)) = save.confirmations
+        if let Some((replies, mut acknowledged)) = save.confirmations
             && let Some(reader) = &consumer.reader
-            && Arc::ptr_eq(&reader.outbox, &outbox)
+            && Arc::ptr_eq(&reader.replies, &replies)
         {
             for seq in consumer.acknowledged.drain(..) {
                 push_bounded(&mut acknowledged, seq);
@@ -497,7 +498,7 @@ pub(crate) struct Lease {
     id: u64,
     /// The consumer's cursor when the lease began.
     cursor: Seq,
-    outbox: Arc<Outbox>,
+    replies: Arc<Replies>,
 }
 
 impl Lease {
@@ -507,8 +508,8 @@ impl Lease {
     }
 
     /// What is to be sent to the reader besides records.
-    pub(super) fn outbox(&self) -> &Outbox {
-        &self.outbox
+    pub(super) fn replies(&self) -> &Replies {
+        &self.replies
     }
 
     /// Notes that only the messages of these owners are passed on of what is read.
@@ -537,7 +538,7 @@ impl Lease {
 
     /// Ends the stream because of what the reader sent.
     pub(crate) fn refuse(&self, refusal: Refusal) {
-        self.outbox.end(StreamEnd::Refused(refusal));
+        self.replies.end(StreamEnd::Refused(refusal));
     }
 
     /// Marks the records `from` to `to` as sent: one record, or a gap in the feed.

@@ -9,7 +9,7 @@ use std::thread;
 use tokio::sync::{oneshot, watch};
 
 use super::consumer_thread;
-use super::job::{Job, SavedLook, StoreReport};
+use super::job::{SavedLook, StoreJob, StoreReport};
 use super::live::Live;
 use super::setup::StoreSetup;
 use super::writer::Writer;
@@ -19,7 +19,7 @@ use crate::wire::Context;
 /// A handle to the writing thread.
 #[derive(Debug)]
 pub(crate) struct Store {
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::Sender<StoreJob>,
     reports: watch::Receiver<StoreReport>,
     live: Arc<Live>,
     /// How many snapshots are queued.
@@ -76,12 +76,12 @@ impl Store {
 
     /// Appends these records, all of them or none.
     pub(crate) fn append(&self, records: Vec<Record>, context: &Context) {
-        self.send(Job::Append(records, Box::new(context.clone())));
+        self.send(StoreJob::Append(records, Box::new(context.clone())));
     }
 
     /// Publishes the counts after the records queued before.
     pub(crate) fn publish(&self, counts: StatusCounts) {
-        self.send(Job::Status(counts));
+        self.send(StoreJob::Status(counts));
     }
 
     /// Saves a snapshot that includes the records queued before. Returns whether it was queued: it
@@ -92,14 +92,14 @@ impl Store {
             return false;
         }
         self.n_unsaved.fetch_add(1, Ordering::Relaxed);
-        self.send(Job::Save(Box::new(look)));
+        self.send(StoreJob::Save(Box::new(look)));
         true
     }
 
     /// Resolves when everything queued is written and saved, or refused.
     pub(crate) async fn close(&self) {
         let (done, closed) = oneshot::channel();
-        self.send(Job::Close(done));
+        self.send(StoreJob::Close(done));
         // Without an answer the thread has ended, and nothing more is written.
         drop(closed.await);
     }
@@ -118,7 +118,7 @@ impl Store {
         self.reports.borrow_and_update().clone()
     }
 
-    fn send(&self, job: Job) {
+    fn send(&self, job: StoreJob) {
         if self.jobs.send(job).is_err() {
             tracing::error!("the store's thread has gone: nothing more is written");
         }

@@ -7,7 +7,7 @@ use crate::wire::Context;
 
 /// A job of the writing thread. Jobs are done in order.
 #[derive(Debug)]
-pub(super) enum Job {
+pub(super) enum StoreJob {
     /// Append these records: after a crash all of them are there or none.
     Append(Vec<Record>, Box<Context>),
     /// Publish the counts once all earlier jobs are written.

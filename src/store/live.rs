@@ -25,7 +25,7 @@ pub(crate) struct Live {
     /// The feed's file.
     path: PathBuf,
     epoch: String,
-    state: Mutex<State>,
+    state: Mutex<LiveState>,
     readers: Arc<Readers>,
     /// The tasks as the last look saw them.
     tasks: watch::Sender<Arc<TaskBoard>>,
@@ -37,8 +37,9 @@ pub(crate) struct Live {
     started_at: Millis,
 }
 
+/// What changes of it.
 #[derive(Debug)]
-struct State {
+struct LiveState {
     session_name: String,
     extent: FeedExtent,
     /// The closed segments of the feed.
@@ -57,7 +58,7 @@ impl Live {
         Self {
             path: journal.path().to_owned(),
             epoch: beginning.epoch.clone(),
-            state: Mutex::new(State {
+            state: Mutex::new(LiveState {
                 session_name: beginning.session_name.clone(),
                 extent: FeedExtent {
                     end: journal.end(),
@@ -307,13 +308,13 @@ impl Live {
         self.state().news = None;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LiveState> {
         // Nothing is left half done while it is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl LiveState {
     fn send(&self, news: FeedChange) {
         if let Some(sender) = &self.news {
             // An error means that there are no readers.

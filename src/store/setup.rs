@@ -12,8 +12,6 @@ pub(crate) struct StoreSetup {
     pub(crate) journal: Journal,
     /// The feed's epoch.
     pub(crate) epoch: String,
-    /// The session's start name.
-    pub(crate) start_name: String,
     /// The session's name.
     pub(crate) session_name: String,
     /// The sequence number of its last record.

@@ -11,8 +11,8 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::task::coop::consume_budget;
 
 use super::consumers::Lease;
-use super::outbox::StreamEnd;
 use super::read_marks::ReaderGuard;
+use super::replies::StreamEnd;
 use super::task_changes::TaskChanges;
 use crate::feed::{FeedEnd, FeedError, Line, Reader, Sequence};
 use crate::model::Seq;
@@ -176,9 +176,9 @@ pub(crate) async fn serve(
                 lines.write().await?;
                 ControlFlow::Continue(())
             }
-            () = outbox_changed(consumer.as_deref()) => {
+            () = replies_changed(consumer.as_deref()) => {
                 let reading = &subscription.reading;
-                let written = outbox(consumer.as_deref(), reading, &mut lines).await?;
+                let written = replies(consumer.as_deref(), reading, &mut lines).await?;
                 lines.write().await?;
                 written
             }
@@ -206,15 +206,15 @@ async fn add_tasks<W: AsyncWrite + Unpin>(
 
 /// Resolves when there is something else than records to send to a consumer's reader; never when it
 /// is no consumer's.
-async fn outbox_changed(consumer: Option<&Lease>) {
+async fn replies_changed(consumer: Option<&Lease>) {
     match consumer {
-        Some(consumer) => consumer.outbox().changed().await,
+        Some(consumer) => consumer.replies().changed().await,
         None => std::future::pending().await,
     }
 }
 
 /// Adds the confirmations that wait for a consumer's reader, and the last line if its stream ends.
-async fn outbox<W: AsyncWrite + Unpin>(
+async fn replies<W: AsyncWrite + Unpin>(
     consumer: Option<&Lease>,
     reading: &ReaderGuard,
     lines: &mut Lines<'_, W>,
@@ -222,7 +222,7 @@ async fn outbox<W: AsyncWrite + Unpin>(
     let Some(consumer) = consumer else {
         return Ok(ControlFlow::Continue(()));
     };
-    let (confirmed, end) = consumer.outbox().take();
+    let (confirmed, end) = consumer.replies().take();
     if !confirmed.is_empty() {
         reading.has_read(consumer.read());
     }
@@ -266,7 +266,7 @@ async fn records_until<W: AsyncWrite + Unpin>(
     while let Some(line) = reader.next(end)? {
         // Yields to other readers, even if everything read is left out.
         consume_budget().await;
-        if outbox(consumer, reading, lines).await?.is_break() {
+        if replies(consumer, reading, lines).await?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
         match line {

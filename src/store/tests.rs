@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::job::Job;
+use super::job::StoreJob;
 use super::live::Live;
 use super::stream::FeedChange;
 use super::writer::Writer;
@@ -26,7 +26,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 struct Desk {
     dir: tempfile::TempDir,
     feed: PathBuf,
-    jobs: Vec<Job>,
+    jobs: Vec<StoreJob>,
     retention: Retention,
 }
 
@@ -55,11 +55,12 @@ impl Desk {
     }
 
     fn append(&mut self, records: Vec<Record>) {
-        self.jobs.push(Job::Append(records, Box::new(context())));
+        self.jobs
+            .push(StoreJob::Append(records, Box::new(context())));
     }
 
     fn save(&mut self, look: &str, first_undelivered: Option<Seq>) {
-        self.jobs.push(Job::Save(Box::new(SavedLook {
+        self.jobs.push(StoreJob::Save(Box::new(SavedLook {
             snapshot: snapshot(look),
             bookmark: Bookmark::default(),
             first_undelivered,
@@ -68,7 +69,7 @@ impl Desk {
 
     fn status(&mut self, look: &str) {
         let counts = snapshot(look).counts(|_| false);
-        self.jobs.push(Job::Status(counts));
+        self.jobs.push(StoreJob::Status(counts));
     }
 
     fn beginning(&self, journal: Journal) -> StoreSetup {
@@ -76,7 +77,6 @@ impl Desk {
         StoreSetup {
             journal,
             epoch: "e1".to_owned(),
-            start_name: "work".to_owned(),
             session_name: "work".to_owned(),
             last_seq: recovered.last_seq,
             pending: recovered.pending,
@@ -109,7 +109,10 @@ impl Desk {
             .unwrap();
         let (reporter, reports) = watch::channel(StoreReport::default());
         let (jobs, queue) = mpsc::channel();
-        let saves = self.jobs.iter().filter(|job| matches!(job, Job::Save(_)));
+        let saves = self
+            .jobs
+            .iter()
+            .filter(|job| matches!(job, StoreJob::Save(_)));
         let n_saves = saves.count();
         for job in self.jobs.drain(..) {
             jobs.send(job).unwrap();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::job::{Job, SavedLook, StoreReport};
+use super::job::{SavedLook, StoreJob, StoreReport};
 use super::live::Live;
 use super::retainer::Retainer;
 use super::setup::StoreSetup;
@@ -29,8 +29,6 @@ pub(crate) const MOST_WAITING: Seq = 4096;
 pub(super) struct Writer {
     journal: Journal,
     epoch: String,
-    /// The session's start name.
-    start_name: String,
     /// The file of the saved snapshot.
     saved: PathBuf,
     live: Arc<Live>,
@@ -124,7 +122,6 @@ impl Writer {
         Self {
             journal: beginning.journal,
             epoch: beginning.epoch,
-            start_name: beginning.start_name,
             saved: beginning.saved,
             live,
             reporter,
@@ -147,7 +144,7 @@ impl Writer {
 
     /// Works until the last sender of jobs is dropped. Records queued during a sync are written
     /// together, with one sync.
-    pub(super) fn run(mut self, queue: &Receiver<Job>) {
+    pub(super) fn run(mut self, queue: &Receiver<StoreJob>) {
         loop {
             let first = match self.next(queue) {
                 Ok(job) => Some(job),
@@ -158,16 +155,16 @@ impl Writer {
             let (mut has_records, mut closed) = (false, Vec::new());
             for job in first.into_iter().chain(queue.try_iter()) {
                 match job {
-                    Job::Append(records, context) => {
+                    StoreJob::Append(records, context) => {
                         has_records = true;
                         self.queue(&records, &context);
                     }
-                    Job::Status(counts) => self.statuses.push((self.place(), counts)),
-                    Job::Save(look) => {
+                    StoreJob::Status(counts) => self.statuses.push((self.place(), counts)),
+                    StoreJob::Save(look) => {
                         self.n_unsaved.fetch_sub(1, Ordering::Relaxed);
                         self.save_later(&look);
                     }
-                    Job::Close(done) => closed.push(done),
+                    StoreJob::Close(done) => closed.push(done),
                 }
             }
             let is_due = has_records || is_retry || !closed.is_empty();
@@ -188,7 +185,7 @@ impl Writer {
 
     /// Returns the next job, or a timeout when there is something to do without one: to try a failed
     /// write again, or to check which segments are kept.
-    fn next(&self, queue: &Receiver<Job>) -> Result<Job, RecvTimeoutError> {
+    fn next(&self, queue: &Receiver<StoreJob>) -> Result<StoreJob, RecvTimeoutError> {
         let check_at = self.retainer.check_at();
         let at = [self.retry_at, self.save_again_at]
             .into_iter()
@@ -259,13 +256,7 @@ impl Writer {
             bookmark,
             first_undelivered,
         } = look;
-        let mut saved = SavedSession::new(
-            &self.start_name,
-            snapshot,
-            bookmark,
-            &self.epoch,
-            self.queued,
-        );
+        let mut saved = SavedSession::new(snapshot, bookmark, &self.epoch, self.queued);
         self.pending.forget_settled(snapshot, *first_undelivered);
         self.pending.forget_before(*first_undelivered);
         if self.queued == self.written {

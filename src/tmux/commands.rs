@@ -17,8 +17,8 @@ pub(crate) struct ListedSession {
     pub created: i64,
     /// The pid of the daemon that marked it.
     pub daemon: Option<u32>,
-    /// The name that this daemon was asked for.
-    pub supervised_as: Option<String>,
+    /// The key of the folder with its files.
+    pub folder: Option<String>,
     /// Its name, sanitised text.
     pub name: String,
     /// Whether deaths were ever recorded in it, which means that it has had a daemon.
@@ -121,7 +121,7 @@ pub(crate) async fn list_sessions(
         "-F",
         "#{session_id} #{session_created} #{?@tmux_task_daemon,#{=20:@tmux_task_daemon},-} \
          #{?@tmux_task_death_count,1,0} #{=200:session_name}\t#{=4096:@tmux_task_root}\t#{=4096:@tmux_task_title}\t\
-         #{=200:@tmux_task_name}",
+         #{=200:@tmux_task_folder}",
     ]);
     // A root that is set for all sessions marks none of them as ours.
     let inherited = print_inherited("#{=4096:@tmux_task_root}");
@@ -216,7 +216,7 @@ fn read_session(line: &str) -> Option<ListedSession> {
         name: text::one_line(name.as_bytes(), 200),
         root: some(),
         title: some(),
-        supervised_as: some(),
+        folder: some(),
     })
 }
 

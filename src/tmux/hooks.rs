@@ -19,8 +19,9 @@ pub(super) const MARK: &str = "@tmux_task_daemon";
 const IDENTITY: &str = "@tmux_task_daemon_process";
 /// A session option with the command that wakes the session's daemon.
 const CALL: &str = "@tmux_task_call";
-/// A session option with the name that the daemon was asked for.
-pub(super) const SUPERVISED_AS: &str = "@tmux_task_name";
+/// A session option with the key of the folder with the session's files. It stays when the daemon leaves:
+/// the next one continues from there, whatever the session's name is by then.
+pub(super) const FOLDER: &str = "@tmux_task_folder";
 /// A session option with the death record.
 const DEATHS: &str = "@tmux_task_deaths";
 /// A session option with the total number of deaths, so that each has a number.
@@ -196,7 +197,7 @@ pub(crate) async fn uninstall(
 fn unmark(session: SessionId, pid: u32) -> Command {
     let target = format!("{session}:");
     let unset = |name: &str| Command::new("set-option").args(["-uq", "-t", &target, name]);
-    let own = [MARK, IDENTITY, SUPERVISED_AS, CALL, CLIENTS].into_iter();
+    let own = [MARK, IDENTITY, CALL, CLIENTS].into_iter();
     let own = own.chain(noted_formats().map(|(name, _)| name)).map(unset);
     // Deaths that were not reported stay for the next daemon.
     let unset_if_empty = Command::new("if-shell")

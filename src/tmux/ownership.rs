@@ -2,7 +2,7 @@
 
 use super::client::Connection;
 use super::error::TmuxError;
-use super::hooks::{MARK, SUPERVISED_AS};
+use super::hooks::{FOLDER, MARK};
 use super::quoted::{quoted, read_rows, row_format};
 use crate::model::{SessionId, SessionLife};
 use crate::protocol::{Command, Frame, control_line};
@@ -11,21 +11,21 @@ use crate::protocol::{Command, Frame, control_line};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub pid: u32,
-    /// The name that it was asked for. The session may have been renamed since.
-    pub name: String,
+    /// The key of its folder.
+    pub folder: String,
 }
 
-/// A session with the mark of its daemon, which may have been killed.
+/// A session with what its daemons have noted on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MarkedSession {
     /// The life of the session.
     pub life: SessionLife,
     pub name: String,
-    /// The mark, if any.
-    pub mark: Option<Mark>,
+    /// The key of the folder with its files, which also a daemon that has left has noted.
+    pub folder: Option<String>,
 }
 
-/// Lists the server's sessions with their marks. Returns none when there is no server.
+/// Lists the server's sessions with their folders. Returns none when there is no server.
 ///
 /// # Errors
 ///
@@ -39,8 +39,7 @@ pub(crate) async fn list_marks(
         "#{session_id}",
         "#{session_created}",
         &quoted("session_name"),
-        &quoted(MARK),
-        &quoted(SUPERVISED_AS),
+        &quoted(FOLDER),
     ]);
     let list = Command::new("list-sessions").args(["-F", &format]);
     let frames = match connection.run(&[list]).await {
@@ -55,15 +54,10 @@ pub(crate) async fn list_marks(
             id: fields.parse()?,
             created: fields.parse()?,
         };
-        let name = fields.raw()?;
-        let (pid, supervised_as) = (fields.maybe()?, fields.raw()?);
         Some(MarkedSession {
             life,
-            name,
-            mark: pid.map(|pid| Mark {
-                pid,
-                name: supervised_as,
-            }),
+            name: fields.raw()?,
+            folder: fields.some_text()?,
         })
     });
     rows.ok_or_else(|| TmuxError::Confused {
@@ -71,8 +65,8 @@ pub(crate) async fn list_marks(
     })
 }
 
-/// Marks the session as ours if its mark is still `before`. Returns the mark that it has
-/// afterwards. Compared and set in one line, so that of two daemons only one gets it.
+/// Marks the session as ours if its mark is still `before`. Returns the folder that it had, and the mark
+/// that it has afterwards. Compared and set in one line, so that of two daemons only one gets it.
 ///
 /// # Errors
 ///
@@ -82,30 +76,29 @@ pub(crate) async fn claim(
     session: SessionId,
     before: Option<&Mark>,
     ours: &Mark,
-) -> Result<Mark, TmuxError> {
+) -> Result<(String, Mark), TmuxError> {
     let target = format!("{session}:");
     let set =
         |name: &str, value: &str| Command::new("set-option").args(["-t", &target, name, value]);
     let show = |name: &str| Command::new("show-options").args(["-qv", "-t", &target, name]);
     let before = before.map(|mark| mark.pid.to_string()).unwrap_or_default();
     let commands = [
+        show(FOLDER),
         Command::new("if-shell").args([
             "-F",
             "-t",
             &target,
             &format!("#{{==:#{{{MARK}}},{before}}}"),
-            &control_line(&[
-                set(SUPERVISED_AS, &ours.name),
-                set(MARK, &ours.pid.to_string()),
-            ]),
+            &control_line(&[set(FOLDER, &ours.folder), set(MARK, &ours.pid.to_string())]),
         ]),
         show(MARK),
-        show(SUPERVISED_AS),
+        show(FOLDER),
     ];
     let frames = connection.run(&commands).await?;
     let shown = |index: usize| frames.get(index).map(Frame::text).unwrap_or_default();
-    Ok(Mark {
-        pid: shown(1).trim().parse().unwrap_or_default(),
-        name: shown(2).trim_end_matches('\n').to_owned(),
-    })
+    let mark = Mark {
+        pid: shown(2).trim().parse().unwrap_or_default(),
+        folder: shown(3).trim().to_owned(),
+    };
+    Ok((shown(0).trim().to_owned(), mark))
 }

@@ -57,7 +57,7 @@ pub use schema::feed_schema;
 pub use snapshot::SnapshotLine;
 pub use socket::{
     After, Counters, DaemonConfig, DaemonStatus, EndedTask, EndingRun, ReaderStart, Refusal,
-    RefusalKind, Request, Response, SinkStatus, TaskRecord, Whereabouts,
+    RefusalKind, Request, Response, SinkStatus, TaskRecord,
 };
 use task::OWNER_CHARS;
 pub use task::{RestartFields, StopFields, TaskFields};

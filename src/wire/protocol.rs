@@ -16,7 +16,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Requests that every version understands from every other: they show the status of a daemon of
 /// another version, stop it, and replace it.
-const UNDERSTOOD_BY_ALL: [&str; 4] = ["whereabouts", "status", "stop", "makeRoom"];
+const UNDERSTOOD_BY_ALL: [&str; 3] = ["status", "stop", "makeRoom"];
 
 #[derive(Serialize)]
 struct RequestLine<'a> {

@@ -17,10 +17,6 @@ pub struct SavedSession {
     pub epoch: String,
     /// The sequence number of the last record whose change is in the snapshot.
     pub last_seq: Seq,
-    /// The session's start name; absent in files of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "asked")]
-    pub start_name: Option<String>,
     /// The life of the session.
     pub life: Option<SavedLife>,
     /// The number of the last death in tmux's record that the snapshot accounts for.
@@ -79,22 +75,15 @@ pub struct SavedEvent {
 }
 
 impl SavedSession {
-    /// Returns the state to save for this look at the session whose daemon was started with `start_name`.
+    /// Returns the state to save for this look.
     #[must_use]
-    pub fn new(
-        start_name: &str,
-        snapshot: &Snapshot,
-        bookmark: &Bookmark,
-        epoch: &str,
-        last_seq: Seq,
-    ) -> Self {
+    pub fn new(snapshot: &Snapshot, bookmark: &Bookmark, epoch: &str, last_seq: Seq) -> Self {
         let launched = bookmark.launched_at.iter();
         let names = bookmark.run_names.iter();
         Self {
             v: super::VERSION,
             epoch: epoch.to_owned(),
             last_seq,
-            start_name: Some(start_name.to_owned()),
             life: snapshot.life.as_ref().map(SavedLife::from),
             deaths_read: bookmark.deaths_read,
             launched_at: launched
@@ -126,14 +115,6 @@ impl SavedSession {
             }
         }
         Ok(())
-    }
-
-    /// Returns the session's start name; in files of earlier versions its name.
-    #[must_use]
-    pub fn start_name(&self) -> &str {
-        self.start_name
-            .as_ref()
-            .unwrap_or(&self.snapshot.session_name)
     }
 
     /// Returns the life of the session; `None` if there was none at the last look. An error names what

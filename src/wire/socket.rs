@@ -17,15 +17,13 @@ use crate::model::{Millis, Seq};
 #[serde(tag = "op", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Request {
     /// A request to the daemon of the session that has this name. If that is another session by now,
-    /// the answer is [`Response::Elsewhere`], and nothing is done.
+    /// the answer is [`Response::OtherSession`], and nothing is done.
     To {
         /// The session's name.
         session: String,
         /// The request.
         request: Box<Request>,
     },
-    /// Which session the daemon supervises.
-    Whereabouts,
     /// The daemon's status.
     Status,
     /// Look now. The answer is sent when the look is recorded. Requested before and after a launch,
@@ -185,7 +183,6 @@ impl Request {
     pub fn name(&self) -> &'static str {
         match self {
             Self::To { request, .. } => request.name(),
-            Self::Whereabouts => "whereabouts",
             Self::Status => "status",
             Self::Look { .. } => "look",
             Self::Run(_) => "run",
@@ -291,12 +288,7 @@ pub enum Response {
         response: Box<Response>,
     },
     /// The name in [`Request::To`] belongs to another session.
-    Elsewhere {
-        /// That session's start name.
-        asked: String,
-    },
-    /// The session.
-    Whereabouts(Whereabouts),
+    OtherSession,
     /// The daemon's status.
     Status(Box<DaemonStatus>),
     /// The tasks.
@@ -354,21 +346,6 @@ pub enum Response {
     Messages(Box<Messages>),
     /// The request was not carried out.
     Refused(Refusal),
-}
-
-/// Which session a daemon supervises, for clients that asked for it by a name that it may no longer
-/// have.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Whereabouts {
-    /// The session's present name; `None` when the session is missing.
-    pub name: Option<String>,
-    /// Set when the start name of this daemon's session is now the name of another session: that one's
-    /// start name.
-    pub elsewhere: Option<String>,
-    /// The daemon's version; absent in answers of the first versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
 }
 
 /// The record of a task's last launch.

@@ -562,6 +562,7 @@ fn what_stays_in_tmux_is_what_is_said_to_stay() {
         options_of(&world, &["-t", "=work:"]),
         [
             "@tmux_task_death_count",
+            "@tmux_task_folder",
             "@tmux_task_root",
             "bell-action",
             "destroy-unattached",
@@ -586,7 +587,10 @@ fn what_stays_in_tmux_is_what_is_said_to_stay() {
             "remain-on-exit"
         ]
     );
-    assert_eq!(options_of(&world, &["-t", "=mine:"]), ["bell-action"]);
+    assert_eq!(
+        options_of(&world, &["-t", "=mine:"]),
+        ["@tmux_task_folder", "bell-action"]
+    );
     let on_window = options_of(&world, &["-w", "-t", "=mine:"]);
     let ours = |name: &&String| !name.starts_with("automatic");
     assert_eq!(

@@ -1,6 +1,8 @@
 //! A session that is renamed stays one task session with one daemon, whichever name is used.
 
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -69,6 +71,13 @@ pub(crate) fn n_daemons(world: &World) -> usize {
     sockets.count()
 }
 
+/// The state folders.
+fn folders(world: &World) -> Vec<PathBuf> {
+    let entries = fs::read_dir(world.path("state")).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.filter(|path| !path.ends_with("names")).collect()
+}
+
 #[test]
 fn both_names_are_one_task_session() {
     let world = renamed();
@@ -102,19 +111,19 @@ fn both_names_are_one_task_session() {
     assert_eq!(parse_lines(feed.ok()), records);
     assert_eq!(sessions(&world), [NEW]);
     assert_eq!(n_daemons(&world), 1);
-    assert_eq!(fs::read_dir(world.path("state")).unwrap().count(), 1);
+    assert_eq!(folders(&world).len(), 1);
     by(&world, NEW, &["daemon", "stop"]).ok();
     world.until_true("the daemon is gone", || has_ended(daemon));
 }
 
 #[test]
-fn a_second_rename_is_followed_and_the_first_name_still_means_it() {
+fn a_second_rename_is_followed_and_the_former_names_still_mean_it() {
     let world = renamed();
+    let daemon = daemon_by(&world, NEW);
     rename(&world, NEW, "third");
-    let daemon = daemon_by(&world, "third");
-    assert_eq!(daemon_by(&world, "work"), daemon);
-    // No daemon was ever asked for by this one, and no session has it.
-    assert_eq!(by(&world, NEW, &["ls"]).code, 3);
+    for name in ["third", "work", NEW] {
+        assert_eq!(daemon_by(&world, name), daemon);
+    }
     by(&world, "third", &["kill-all", "--yes"]).ok();
     let records = world.finish();
     assert_eq!(
@@ -171,7 +180,7 @@ fn a_daemon_that_comes_back_by_the_first_name_has_the_renamed_session() {
         ["started api", "started web"]
     );
     let options = world.tmux(["show-options", "-t", &format!("={NEW}:")]);
-    assert!(!options.contains("@tmux_task_name"), "{options}");
+    assert!(!options.contains("@tmux_task_daemon"), "{options}");
 }
 
 #[test]
@@ -247,8 +256,8 @@ fn a_daemon_that_waits_for_the_new_name_leaves_the_session_to_the_one_that_has_i
     );
     // Nothing was reported twice.
     let mut told = 0;
-    for folder in fs::read_dir(world.path("state")).unwrap() {
-        let feed = folder.unwrap().path().join("feed.jsonl");
+    for folder in folders(&world) {
+        let feed = folder.join("feed.jsonl");
         told += events(&parse_lines(&fs::read_to_string(feed).unwrap())).len();
     }
     assert_eq!(told, 2);
@@ -414,7 +423,7 @@ fn sessions_that_swapped_names_while_no_daemon_ran_are_each_found_by_the_name_th
         }
         let daemons = ["other", "work"].map(|name| daemon_by(&world, name));
         assert_ne!(daemons[0], daemons[1]);
-        assert_eq!(fs::read_dir(world.path("state")).unwrap().count(), 2);
+        assert_eq!(folders(&world).len(), 2);
         for name in ["other", "work"] {
             by(&world, name, &["kill-all", "--yes"]).ok();
             by(&world, name, &["daemon", "stop"]).ok();
@@ -479,4 +488,86 @@ fn all_tasks_are_ended_only_by_the_name_that_their_session_has_now() {
         assert_eq!(sessions(&world), ["work"]);
         by(&world, "work", &["kill-all", "--yes"]).ok();
     }
+}
+
+#[test]
+fn a_rename_that_no_daemon_has_seen_is_followed() {
+    for is_emptied in [false, true] {
+        let world = World::new();
+        world.run("api", "exec sleep 1000");
+        world.until_deliveries(1);
+        world.kill_daemon();
+        rename(&world, "work", "new");
+        if is_emptied {
+            fs::remove_dir_all(world.path("run")).unwrap();
+        }
+        for name in ["new", "work"] {
+            assert!(by(&world, name, &["ls"]).ok().contains(" api "));
+            assert_eq!(
+                names(&parse_lines(by(&world, name, &["feed"]).ok())),
+                ["api"]
+            );
+        }
+        by(&world, "new", &["run", "web", "--", "exec sleep 1000"]).ok();
+        assert_eq!(daemon_by(&world, "new"), daemon_by(&world, "work"));
+        world.until_deliveries(2);
+        assert_eq!(folders(&world).len(), 1);
+        // Without its links, as by the name that a daemon could not link.
+        fs::remove_dir_all(world.path("state/names")).unwrap();
+        assert_eq!(daemon_by(&world, "new"), daemon_by(&world, "work"));
+    }
+}
+
+#[test]
+fn after_a_reboot_the_last_name_leads_to_the_feed_and_the_others_are_free() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.until_deliveries(1);
+    let feed = fs::read_to_string(world.state("work").join("feed.jsonl")).unwrap();
+    let seqs = parse_lines(&feed).len();
+    rename(&world, "work", "new");
+    let daemon = daemon_by(&world, "new");
+    kill_process(daemon, Signal::KILL).unwrap();
+    world.until_true("the daemon is gone", || has_ended(daemon));
+    world.tmux(["kill-server"]);
+    fs::remove_dir_all(world.path("run")).unwrap();
+    for name in ["new", "work"] {
+        assert_eq!(by(&world, name, &["feed"]).ok(), feed, "{name}");
+    }
+    by(&world, "new", &["run", "web", "--", "exec sleep 1000"]).ok();
+    let records = world.until_of(&["-s", "new"], "its start", |records| {
+        names(records) == ["api", "web"]
+    });
+    assert_eq!(records[seqs]["seq"], seqs + 1);
+    // The session before it had this name.
+    assert_eq!(by(&world, "work", &["ls"]).code, 3);
+    world.run("job", "exec sleep 1000");
+    world.until("its start", |records| names(records) == ["job"]);
+    assert_ne!(daemon_by(&world, "work"), daemon_by(&world, "new"));
+    assert_eq!(names(&world.records_of(&["-s", "new"])), ["api", "web"]);
+}
+
+#[test]
+fn a_link_is_not_followed_and_one_to_nothing_hurts_nobody() {
+    let world = renamed();
+    let daemon = daemon_by(&world, NEW);
+    let link = fs::read_dir(world.path("state/names")).unwrap().next();
+    let link = link.unwrap().unwrap().path();
+    let folder = world.state("work");
+    let aside = world.path("aside");
+    fs::create_dir(&aside).unwrap();
+    for target in [
+        aside.as_path(),
+        folder.as_path(),
+        Path::new("../../aside"),
+        Path::new("../nothing-0123456789ab"),
+    ] {
+        fs::remove_file(&link).unwrap();
+        symlink(target, &link).unwrap();
+        assert_eq!(daemon_by(&world, NEW), daemon, "{}", target.display());
+        assert!(by(&world, NEW, &["ls"]).ok().contains(" api "));
+    }
+    assert_eq!(fs::read_dir(&aside).unwrap().count(), 0);
+    by(&world, NEW, &["kill-all", "--yes"]).ok();
+    by(&world, "work", &["daemon", "stop"]).ok();
 }

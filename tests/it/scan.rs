@@ -426,10 +426,10 @@ fn a_daemon_alone_does_not_have_a_session_in_view() {
 #[test]
 fn its_own_session_is_no_other_one_though_it_came_meanwhile() {
     let mut world = World::new();
-    // A tmux that takes its time to list sessions.
+    // A tmux that takes its time for the scan's list of sessions.
     let gate = world.gate("gate");
     let script = format!(
-        "#!/bin/sh\ncase \"$*\" in *list-sessions*) {} ;; esac\nexec tmux \"$@\"\n",
+        "#!/bin/sh\ncase \"$*\" in *list-sessions*tmux_task_root*) {} ;; esac\nexec tmux \"$@\"\n",
         gate.wait()
     );
     let slow = world.script("slow-tmux", &script);

@@ -84,12 +84,13 @@ impl Peer {
     fn start(world: &World, version: &str, makes_room: Value) -> Self {
         world.daemon();
         let socket = world.socket();
+        let mut status = world.daemon_status();
+        status["answer"] = "status".into();
+        status["version"] = version.into();
         world.task(["daemon", "stop"]).ok();
         let listener = UnixListener::bind(&socket).unwrap();
         let (sender, asked) = mpsc::channel();
-        let whereabouts = json!({"answer": "whereabouts", "name": "work", "elsewhere": null,
-                                 "version": version});
-        thread::spawn(move || serve(&listener, &socket, &sender, &whereabouts, &makes_room));
+        thread::spawn(move || serve(&listener, &socket, &sender, &status, &makes_room));
         Self { asked }
     }
 
@@ -102,7 +103,7 @@ fn serve(
     listener: &UnixListener,
     socket: &PathBuf,
     sender: &mpsc::Sender<String>,
-    whereabouts: &Value,
+    status: &Value,
     makes_room: &Value,
 ) {
     for stream in listener.incoming() {
@@ -112,7 +113,7 @@ fn serve(
             let request: Value = serde_json::from_str(&line).unwrap();
             let op = request["op"].as_str().unwrap().to_owned();
             let answer = match op.as_str() {
-                "whereabouts" => whereabouts.clone(),
+                "status" => status.clone(),
                 "makeRoom" => makes_room.clone(),
                 "run" => json!({"answer": "unattached"}),
                 "list" | "to" => json!({"answer": "refused", "kind": "version",
@@ -141,7 +142,7 @@ fn a_launch_replaces_an_older_daemon_that_makes_room() {
     let output = world.task(["run", "api", "--", "exec sleep 1000"]);
     assert_eq!(output.ok().lines().count(), 4);
     assert_eq!(output.err, "");
-    assert_eq!(peer.asked(), ["to", "whereabouts", "makeRoom"]);
+    assert_eq!(peer.asked(), ["to", "status", "makeRoom"]);
     let status = world.daemon_status();
     assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
     world.until("its start", |records| {

@@ -36,10 +36,9 @@ pub(crate) struct Supervise {
     /// Used by the program itself to go to the background.
     #[arg(long, hide = true, value_enum)]
     pub(crate) as_child: Option<ChildOf>,
-    /// Used by the program itself: the name that clients use for the session, if it differs from
-    /// the session's name. Programs of earlier versions that still run pass it as `--asked`.
-    #[arg(long, hide = true, alias = "asked", requires = "as_child")]
-    pub(crate) start_name: Option<String>,
+    /// Used by the program itself: the key of the folder with the session's files.
+    #[arg(long, hide = true, requires = "as_child")]
+    pub(crate) folder: Option<String>,
 }
 
 /// What started a daemon in the background.

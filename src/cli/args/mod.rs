@@ -183,22 +183,4 @@ mod tests {
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
-    #[test]
-    fn a_program_of_an_earlier_version_can_start_a_daemon_of_this_one() {
-        for option in ["--start-name", "--asked"] {
-            let words = [
-                "tmux-task",
-                "daemon",
-                "--as-child",
-                "autostart",
-                option,
-                "work:$3",
-            ];
-            let Command::Daemon(args) = Cli::try_parse_from(words).unwrap().command else {
-                unreachable!()
-            };
-            let start_name = args.supervise.start_name;
-            assert_eq!(start_name.as_deref(), Some("work:$3"), "{option}");
-        }
-    }
 }

@@ -7,12 +7,11 @@ use tokio::time::Instant;
 use super::super::control_clients::ControlClients;
 use super::super::ownership::{self, Claim};
 use super::{Attachment, SessionInfo, SessionLink, apart, take_traffic};
-use crate::model::{SessionLife, text};
+use crate::model::text;
 use crate::process;
 use crate::protocol::rows::Look;
-use crate::session::{is_list_needed, owners_of_names};
-use crate::tmux::{self, Connection, LookExtent, SessionIndex, Target, TmuxError};
-use crate::wire::Whereabouts;
+use crate::session::NameOwner;
+use crate::tmux::{self, Connection, LookExtent, MarkedSession, SessionIndex, Target, TmuxError};
 
 impl SessionLink {
     /// Finds the session with a new process, and attaches when it is time to. If that fails, looks
@@ -22,7 +21,6 @@ impl SessionLink {
             return self.without_server().await;
         }
         let found = self.find().await?;
-        self.other_start_name = None;
         let Some(index) = found else {
             // The server may have closed its socket just now.
             return match self.server_listens() {
@@ -30,7 +28,7 @@ impl SessionLink {
                 false => self.without_server().await,
             };
         };
-        if !self.claim(&index.life).await? {
+        if !self.claim(&index).await? {
             return Ok(None);
         }
         if let Attachment::Apart {
@@ -59,7 +57,7 @@ impl SessionLink {
         .await
     }
 
-    /// Finds the session that we follow, or else the one that has its name.
+    /// Finds the session that we follow, or else one that has our files or is to get them.
     async fn find(&self) -> Result<Option<SessionIndex>, TmuxError> {
         let mut connection = Connection::OneShot(&self.server);
         if let Some(life) = &self.life {
@@ -68,40 +66,34 @@ impl SessionLink {
                 return Ok(Some(index));
             }
         }
-        let target = Target::Name(self.name.clone());
-        tmux::list_index(&mut connection, &target).await
+        let sessions = ownership::list_sessions(&self.server).await?;
+        let found = ownership::occupant(&sessions, self.server.socket(), &self.paths, &self.name);
+        let Some(MarkedSession { life, .. }) = found else {
+            return Ok(None);
+        };
+        let found = tmux::list_index(&mut connection, &Target::Id(life.id)).await?;
+        Ok(found.filter(|index| index.life == *life))
     }
 
-    /// Marks the session as ours. Returns whether it is: a session that another daemon follows or
-    /// followed, by its former name, is not, because its state is elsewhere.
-    async fn claim(&mut self, life: &SessionLife) -> Result<bool, TmuxError> {
+    /// Marks the session as ours. Returns whether it is.
+    async fn claim(&mut self, index: &SessionIndex) -> Result<bool, TmuxError> {
+        let SessionIndex { life, name, .. } = index;
         if self.claimed.as_ref() == Some(life) {
             return Ok(true);
         }
-        if self.life.as_ref() != Some(life) {
-            let kept = ownership::kept_as(&self.server, &self.paths, life);
-            if let Some(start_name) = kept.filter(|start_name| *start_name != self.paths.start_name)
-            {
-                tracing::info!(
-                    start_name,
-                    "the state of the session is kept under another name"
-                );
-                self.other_start_name = Some(start_name);
-                return Ok(false);
-            }
-        }
-        match ownership::claim(&self.server, life, &self.paths.start_name).await? {
-            Claim::Ours => {
+        match ownership::claim(&self.server, life, &self.paths).await? {
+            Claim::Ours { is_new } => {
+                ownership::link_name(&self.server, &self.paths, name, is_new);
                 self.claimed = Some(life.clone());
+                self.name.clone_from(name);
                 Ok(true)
             }
             Claim::Theirs(mark) => {
                 tracing::info!(
-                    by = mark.name,
+                    folder = mark.folder,
                     pid = mark.pid,
                     "another daemon supervises the session"
                 );
-                self.other_start_name = Some(mark.name);
                 Ok(false)
             }
         }
@@ -134,32 +126,33 @@ impl SessionLink {
         Ok(whole)
     }
 
-    /// Returns the whereabouts of this session, for a client that only knows a name.
-    pub(in crate::daemon) async fn whereabouts(&mut self) -> Whereabouts {
-        let mut name = self.about.name.clone();
-        let mut other_start_name = self.other_start_name.clone();
-        let asked = text::one_line(self.name.as_bytes(), 4096);
-        let life = self.life.clone();
-        if let Some(life) = life.filter(|_| is_list_needed(&asked, name.as_deref())) {
-            match tmux::list_marks(&mut self.connection()).await {
-                Ok(all) => {
-                    // The last look may be older than a rename.
-                    let (now, other) =
-                        owners_of_names(&self.name, &life, &all, |one| &one.name, |one| &one.life);
-                    name = now.or(name);
-                    if let Some(other) = other {
-                        other_start_name =
-                            Some(ownership::start_name_of(&self.server, &self.paths, other));
-                    }
-                }
-                Err(error) => tracing::warn!(%error, "could not ask who has the name"),
-            }
+    /// Follows a rename: makes the session's present name lead to its files.
+    pub(super) fn note_name(&mut self, name: &str) {
+        if self.name == name {
+            return;
         }
-        Whereabouts {
-            name,
-            elsewhere: other_start_name,
-            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        ownership::link_name(&self.server, &self.paths, name, false);
+        name.clone_into(&mut self.name);
+    }
+
+    /// Returns who has this name, which the session did not have in the last look.
+    pub(in crate::daemon) async fn find_name(
+        &mut self,
+        name: &str,
+    ) -> Result<NameOwner, TmuxError> {
+        if !self.server_listens() {
+            return Ok(NameOwner::Ours(self.about.name.clone()));
         }
+        let sessions = tmux::list_marks(&mut self.connection()).await?;
+        let shown = |session: &MarkedSession| text::one_line(session.name.as_bytes(), 4096);
+        let is_ours = |session: &&MarkedSession| Some(&session.life) == self.life.as_ref();
+        // The last look may be older than a rename.
+        let ours = sessions.iter().find(is_ours);
+        let mut others = sessions.iter().filter(|session| !is_ours(session));
+        Ok(match others.any(|session| shown(session) == name) {
+            true => NameOwner::Other,
+            false => NameOwner::Ours(ours.map(shown)),
+        })
     }
 
     pub(super) async fn forget_session(&mut self) {

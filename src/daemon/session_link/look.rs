@@ -109,6 +109,7 @@ impl SessionLink {
             None => self.forget_session().await,
             Some(look) => {
                 self.follow_life(&look.session.life);
+                self.note_name(&look.session.name);
                 self.about = SessionInfo {
                     name: Some(look.session.name.clone()),
                     root: look.session.root.clone(),

@@ -107,13 +107,9 @@ fn a_command_whose_client_has_left_is_not_carried_out() {
         request: Box::new(kill()),
     });
     driver.look(tasks);
-    driver.did(&["look Reported barrier", "Whereabouts"]);
+    driver.did(&["look Reported barrier", "FindName(\"before\")"]);
     driver.input(Input::Left(request_id));
-    driver.outcome(JobOutcome::Whereabouts(Whereabouts {
-        name: Some("work".to_owned()),
-        elsewhere: None,
-        version: None,
-    }));
+    driver.outcome(JobOutcome::Name(NameOwner::Ours(Some("work".to_owned()))));
     driver.after(100);
     let did = driver.take();
     assert!(!did.iter().any(|did| did.starts_with("mark")), "{did:?}");
@@ -468,13 +464,6 @@ fn a_request_that_names_another_session_does_nothing() {
         driver.outcome(JobOutcome::Looked(None));
         driver.take()
     };
-    let whereabouts = |name: &str, elsewhere: Option<&str>| {
-        JobOutcome::Whereabouts(Whereabouts {
-            name: Some(name.to_owned()),
-            elsewhere: elsewhere.map(str::to_owned),
-            version: None,
-        })
-    };
     assert_eq!(
         ask(&mut driver, "work"),
         ["look Reported barrier", "type @1"]
@@ -483,12 +472,12 @@ fn a_request_that_names_another_session_does_nothing() {
     driver.did(&["answer 1"]);
     assert_eq!(
         ask(&mut driver, "former"),
-        ["look Reported barrier", "Whereabouts"]
+        ["look Reported barrier", "FindName(\"former\")"]
     );
-    driver.outcome(whereabouts("work", Some("other")));
-    driver.did(&["answer 2 elsewhere: other"]);
+    driver.outcome(JobOutcome::Name(NameOwner::Other));
+    driver.did(&["answer 2: another session"]);
     // The former name of this session, which no other one has.
     ask(&mut driver, "former");
-    driver.outcome(whereabouts("work", None));
+    driver.outcome(JobOutcome::Name(NameOwner::Ours(Some("work".to_owned()))));
     driver.did(&["type @1"]);
 }

@@ -12,9 +12,9 @@ use crate::wire::Refusal;
 /// covers all acknowledgements before it.
 const MOST_UNCONFIRMED: usize = 1024;
 
-/// Confirmations for one reader of a consumer, and why its stream ends.
+/// What is sent to one reader of a consumer: confirmations, and why its stream ends.
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
+pub(super) struct Replies {
     contents: Mutex<Contents>,
     /// Notified when there is something to send.
     changed: Notify,
@@ -35,7 +35,7 @@ pub(super) enum StreamEnd {
     Refused(Refusal),
 }
 
-impl Outbox {
+impl Replies {
     /// Adds confirmations of these acknowledgements.
     pub(super) fn confirm(&self, acknowledged: impl IntoIterator<Item = Seq>) {
         let mut contents = self.contents();
@@ -95,23 +95,23 @@ mod tests {
 
     #[test]
     fn a_reader_that_does_not_read_its_confirmations_takes_bounded_memory() {
-        let outbox = Outbox::default();
+        let replies = Replies::default();
         let n = 3 * MOST_UNCONFIRMED as Seq;
-        outbox.confirm(1..=n);
-        let (confirmed, end) = outbox.take();
+        replies.confirm(1..=n);
+        let (confirmed, end) = replies.take();
         assert_eq!(confirmed.len(), MOST_UNCONFIRMED);
         assert_eq!((confirmed.front(), confirmed.back()), (Some(&1), Some(&n)));
         assert_eq!(end, None);
-        assert_eq!(outbox.take().0.len(), 0);
+        assert_eq!(replies.take().0.len(), 0);
     }
 
     #[test]
     fn the_first_reason_to_end_is_kept() {
-        let outbox = Outbox::default();
-        outbox.end(StreamEnd::Replaced);
+        let replies = Replies::default();
+        replies.end(StreamEnd::Replaced);
         let refusal = Refusal::new(crate::wire::RefusalKind::Usage, "no");
-        outbox.end(StreamEnd::Refused(refusal));
-        assert_eq!(outbox.take().1, Some(StreamEnd::Replaced));
-        assert_eq!(outbox.take().1, Some(StreamEnd::Replaced));
+        replies.end(StreamEnd::Refused(refusal));
+        assert_eq!(replies.take().1, Some(StreamEnd::Replaced));
+        assert_eq!(replies.take().1, Some(StreamEnd::Replaced));
     }
 }
