@@ -49,8 +49,6 @@ pub(super) struct SessionLink {
     attachment: Attachment,
     observer: Observer,
     memory: LookMemory,
-    /// When a look last queried everything.
-    all_asked: Option<Instant>,
     /// Whether the server has run since it had nothing more to tell.
     idle: ServerIdle,
     /// Which options of windows are set.
@@ -130,7 +128,6 @@ impl SessionLink {
             attachment: apart(),
             observer,
             memory: LookMemory::default(),
-            all_asked: None,
             idle: ServerIdle::default(),
             options: WindowOptions::default(),
             watched_windows: before.map(watched_windows).unwrap_or_default(),

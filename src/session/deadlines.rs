@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::effect::{Effect, LookOrder, Refresh, Scope};
+use super::effect::{Effect, LookOrder, Scope};
 use super::log_entry::LogEntry;
 use super::look_schedule::Due;
 use super::machine::Session;
@@ -82,7 +82,6 @@ impl Session {
             }
             Some(Due::Part) => {
                 self.jobs.order_part(LookOrder {
-                    refresh: Refresh::IfOld,
                     is_new_sweep: self.schedule.take_restart(),
                     ..LookOrder::new(Scope::Part)
                 });

@@ -154,21 +154,10 @@ pub(crate) struct LookOrder {
     pub(crate) windows: BTreeSet<WindowId>,
     /// Whether the look must include everything that tmux had to report before it.
     pub(crate) is_barrier: bool,
-    /// Whether to read also changes without a sign, such as options.
-    pub(crate) refresh: Refresh,
     /// Whether a part of a sweep is the first of a new one.
     pub(crate) is_new_sweep: bool,
     /// Windows that a command of ours has ended.
     pub(crate) killed: BTreeMap<WindowId, GoneReason>,
-}
-
-/// Whether a look reads changes without a sign.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Refresh {
-    No,
-    /// If the last time is long ago.
-    IfOld,
-    Yes,
 }
 
 impl LookOrder {
@@ -179,7 +168,6 @@ impl LookOrder {
             scope,
             windows: BTreeSet::new(),
             is_barrier: false,
-            refresh: Refresh::No,
             is_new_sweep: false,
             killed: BTreeMap::new(),
         }
@@ -208,14 +196,12 @@ impl LookOrder {
             scope,
             windows,
             is_barrier,
-            refresh,
             is_new_sweep,
             killed,
         } = other;
         self.scope = self.scope.max(scope);
         self.windows.extend(windows);
         self.is_barrier |= is_barrier;
-        self.refresh = self.refresh.max(refresh);
         self.is_new_sweep |= is_new_sweep;
         self.killed.extend(killed);
     }

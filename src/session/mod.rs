@@ -44,7 +44,7 @@ mod wait_result;
 mod tests;
 
 pub(crate) use departures::{Departures, replaced_panes};
-pub(crate) use effect::{Effect, Job, LookOrder, Refresh, RowsToRead};
+pub(crate) use effect::{Effect, Job, LookOrder, RowsToRead};
 pub(crate) use input::{
     Change, Coverage, Input, JobOutcome, LinkState, Look, RequestId, StoreState,
 };

@@ -158,6 +158,11 @@ impl Captures {
         self.expected.remove(&pane);
     }
 
+    /// Returns the server's clock at the last look, in seconds since 1970.
+    pub(super) fn time(&self) -> i64 {
+        self.time
+    }
+
     /// Stores the server's clock at a look, in seconds since 1970.
     pub(super) fn looked(&mut self, time: i64) {
         self.expected.clear();

@@ -11,6 +11,13 @@ use super::rows::WindowDetails;
 use crate::model::{Ordered as _, PaneId, SessionLife, WindowId};
 use crate::protocol::rows::{Death, Look, SessionRow, WindowRow};
 
+/// A sweep queries a window in full if that was last done this many seconds ago: an option that was
+/// set, or another program in the foreground, leaves no sign.
+const QUERIED_AGAIN_SECS: i64 = 5;
+
+/// The same for each window of the session, so that the cost does not grow with the windows.
+const QUERIED_AGAIN_SECS_PER_WINDOW: i64 = 1;
+
 /// What is remembered between two looks at one session.
 #[derive(Debug, Default)]
 pub(crate) struct LookMemory {
@@ -27,23 +34,12 @@ pub(crate) struct LookMemory {
     is_list_wanted: bool,
     /// Windows that may be gone. They are queried once a list of all windows contains them.
     doubtful: BTreeSet<WindowId>,
-    /// Whether everything is to be asked for where the signs would do.
-    is_refresh_wanted: bool,
-    /// The sweep that is under way.
-    sweep: Option<Sweep>,
+    /// The windows that the sweep under way has still to query.
+    sweep: Option<BTreeSet<WindowId>>,
     /// The session itself in the last look.
     session: Option<SessionRow>,
     /// Whether the last look found everything as the one before it.
     is_same: bool,
-}
-
-/// A whole look in parts, between which other things are done.
-#[derive(Debug)]
-struct Sweep {
-    /// The windows that are still to be asked for.
-    left: BTreeSet<WindowId>,
-    /// Whether everything is asked for, and not only signs.
-    is_refresh: bool,
 }
 
 #[derive(Debug)]
@@ -52,6 +48,8 @@ struct RememberedWindow {
     /// With its pane and screen.
     row: Arc<WindowRow>,
     shape: Shape,
+    /// When it was queried in full, by the server's clock in seconds.
+    time: i64,
 }
 
 impl RememberedWindow {
@@ -125,18 +123,10 @@ impl LookMemory {
         self.is_list_wanted = true;
     }
 
-    /// Lets the next whole look, or the next sweep, ask for everything: also for what leaves no sign
-    /// when it changes, such as an option.
-    pub(crate) fn ask_for_all(&mut self) {
-        self.is_refresh_wanted = true;
-    }
-
     /// Lets the next [`LookExtent::Part`] begin a sweep: the one that is under way does not include what
     /// was reported since it began.
     pub(crate) fn restart_sweep(&mut self) {
-        if let Some(sweep) = self.sweep.take() {
-            self.is_refresh_wanted |= sweep.is_refresh;
-        }
+        self.sweep = None;
     }
 
     /// Whether a sweep has windows left that a further [`LookExtent::Part`] is to ask for.
@@ -206,17 +196,17 @@ impl LookMemory {
         let is_doubted = |window: &WindowId| doubted.contains(window);
         if is_whole {
             for window in self.windows.keys().filter(|window| !is_doubted(window)) {
-                self.verify(&mut question, *window, self.is_refresh_wanted);
+                self.verify(&mut question, *window);
             }
         } else if extent == LookExtent::Part {
             match &self.sweep {
-                Some(sweep) => {
-                    let left = sweep.left.iter().filter(|window| !is_doubted(window));
-                    self.add_part(&mut question, left, sweep.is_refresh);
+                Some(left) => {
+                    let left = left.iter().filter(|window| !is_doubted(window));
+                    self.add_part(&mut question, left);
                 }
                 None => {
                     let left = self.windows.keys().filter(|window| !is_doubted(window));
-                    self.add_part(&mut question, left, self.is_refresh_wanted);
+                    self.add_part(&mut question, left);
                 }
             }
         }
@@ -225,19 +215,14 @@ impl LookMemory {
 
     /// Adds the next part of a sweep: as many of the windows that are left as fit into one line, with
     /// the list of all windows if that is wanted.
-    fn add_part<'a>(
-        &self,
-        question: &mut Question,
-        left: impl Iterator<Item = &'a WindowId>,
-        is_refresh: bool,
-    ) {
+    fn add_part<'a>(&self, question: &mut Question, left: impl Iterator<Item = &'a WindowId>) {
         let mut part = Question {
             index: question.index,
             ..Question::default()
         };
         for window in left {
             let mut longer = part.clone();
-            self.verify(&mut longer, *window, is_refresh);
+            self.verify(&mut longer, *window);
             // A list of all windows may fill the first line; each further one has a window.
             let has_windows = !part.rows.is_empty() || !part.signs.is_empty();
             let may_be_empty = part.index && self.sweep.is_none();
@@ -249,14 +234,24 @@ impl LookMemory {
         question.add(part);
     }
 
-    /// Adds what shows whether a window has changed: everything where it probably has.
-    fn verify(&self, question: &mut Question, window: WindowId, is_refresh: bool) {
+    /// Adds what shows whether a window has changed: everything where it probably has, or where it was
+    /// long ago that everything was queried.
+    fn verify(&self, question: &mut Question, window: WindowId) {
         let capture = self.likely_capture(window);
-        if is_refresh || capture != Capture::No {
+        if capture != Capture::No || self.is_old(window) {
             question.rows.entry(window).or_insert(capture);
         } else if !question.rows.contains_key(&window) {
             question.signs.insert(window);
         }
+    }
+
+    /// Whether a change of the window that leaves no sign, such as an option that was set, may be
+    /// unknown since long.
+    fn is_old(&self, window: WindowId) -> bool {
+        let n_windows = i64::try_from(self.windows.len()).unwrap_or(i64::MAX);
+        let pause = QUERIED_AGAIN_SECS.max(n_windows.saturating_mul(QUERIED_AGAIN_SECS_PER_WINDOW));
+        let known = self.windows.get(&window);
+        known.is_none_or(|known| self.captures.time() - known.time >= pause)
     }
 
     /// Returns how to capture a window before anything is known of it: only if it has probably
@@ -427,7 +422,7 @@ impl LookMemory {
                 continue;
             };
             let captured = answer.captured.remove(&listed.pane);
-            is_same &= self.remember(window, listed.sign, found, captured);
+            is_same &= self.remember(window, listed.sign, found, captured, answer.time);
         }
         let is_whole = match extent {
             LookExtent::Part => self.go_on_sweeping(&asked),
@@ -437,7 +432,6 @@ impl LookMemory {
             }
         };
         if is_whole && extent != LookExtent::Part {
-            self.is_refresh_wanted = false;
             self.sweep = None;
         }
         if answer.present.is_some() || is_whole {
@@ -470,6 +464,7 @@ impl LookMemory {
         sign: String,
         found: WindowDetails,
         captured: Option<CapturedScreen>,
+        now: i64,
     ) -> bool {
         let (mut row, shape) = (found.window, found.shape);
         if let Some(pane) = &mut row.pane {
@@ -483,23 +478,23 @@ impl LookMemory {
         let row = Arc::new(row);
         let is_same = |known: &RememberedWindow| known.row == row;
         let is_same = self.windows.get(&window).is_some_and(is_same);
-        self.windows
-            .insert(window, RememberedWindow { sign, row, shape });
+        let remembered = RememberedWindow {
+            sign,
+            row,
+            shape,
+            time: now,
+        };
+        self.windows.insert(window, remembered);
         is_same
     }
 
     /// Takes note of what a part of a sweep has asked for; returns whether that was the last part.
     fn go_on_sweeping(&mut self, asked: &BTreeSet<WindowId>) -> bool {
         let windows = &self.windows;
-        let is_refresh = &mut self.is_refresh_wanted;
-        let sweep = self.sweep.get_or_insert_with(|| Sweep {
-            left: windows.keys().copied().collect(),
-            is_refresh: std::mem::take(is_refresh),
-        });
-        sweep
-            .left
-            .retain(|window| windows.contains_key(window) && !asked.contains(window));
-        let is_done = sweep.left.is_empty();
+        let all = || windows.keys().copied().collect();
+        let left = self.sweep.get_or_insert_with(all);
+        left.retain(|window| windows.contains_key(window) && !asked.contains(window));
+        let is_done = left.is_empty();
         if is_done {
             self.sweep = None;
         }

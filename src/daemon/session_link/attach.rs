@@ -127,7 +127,6 @@ impl SessionLink {
                 Arc::make_mut(row).bell = true;
             }
         }
-        self.all_asked = Some(Instant::now());
         tracing::info!(session = %id, name = index.name, "attached");
         self.connections += 1;
         self.attachment = Attachment::Attached(Box::new(clients));

@@ -12,15 +12,9 @@ use crate::clock::now;
 use crate::model::{SessionId, WindowId};
 use crate::observe::Evidence;
 use crate::protocol::rows::Look;
-use crate::session::{self, Coverage, LinkState, LookFacts, LookOrder, LookPlan, Refresh};
+use crate::session::{self, Coverage, LinkState, LookFacts, LookOrder, LookPlan};
 use crate::tmux::{self, Connection, LookExtent, Target, TmuxError};
 use crate::wire::{Checkpoint, SavedLife};
-
-/// How often a safety look queries everything, at most.
-const ASK_FOR_ALL_EVERY: Duration = Duration::from_secs(5);
-
-/// How much longer that pause is for each window, so that the cost does not grow with the windows.
-const ASK_FOR_ALL_PER_WINDOW: Duration = Duration::from_secs(1);
 
 /// The result of a look through the control client.
 enum AttachedLook {
@@ -87,16 +81,8 @@ impl SessionLink {
             AttachedLook::NotNeeded => return Ok(LinkLook::NotNeeded),
             AttachedLook::Unchanged => return Ok(LinkLook::Unchanged),
             AttachedLook::NothingNew => return Ok(LinkLook::NothingNew),
-            AttachedLook::NoAnswer => {
-                if order.refresh == Refresh::Yes {
-                    self.ask_for_all();
-                }
-                return Err(TmuxError::TimedOut);
-            }
+            AttachedLook::NoAnswer => return Err(TmuxError::TimedOut),
             AttachedLook::NotAttached => {
-                if order.refresh == Refresh::Yes {
-                    self.ask_for_all();
-                }
                 tracing::debug!(plan = "Apart", windows = "all", "look planned");
                 (self.look_apart().await?, false, false)
             }
@@ -269,7 +255,12 @@ impl SessionLink {
             mut closed,
             synced,
         } = reported;
-        self.prepare_refresh(order, plan);
+        if plan == LookPlan::ReportedAndList {
+            self.memory.want_list();
+        }
+        if plan == LookPlan::Part && order.is_new_sweep {
+            self.memory.restart_sweep();
+        }
         let Attachment::Attached(clients) = &mut self.attachment else {
             return AttachedLook::NotAttached;
         };
@@ -326,65 +317,11 @@ impl SessionLink {
         }
     }
 
-    /// Prepares the memory for a look: what it asks for besides what was reported.
-    fn prepare_refresh(&mut self, order: &LookOrder, plan: LookPlan) {
-        if plan == LookPlan::ReportedAndList {
-            self.memory.want_list();
-        }
-        if plan == LookPlan::Part && order.is_new_sweep {
-            self.memory.restart_sweep();
-        }
-        match order.refresh {
-            Refresh::No => {}
-            Refresh::Yes => self.ask_for_all(),
-            // A sweep goes on as it began.
-            Refresh::IfOld if plan == LookPlan::Part && !self.memory.is_sweeping() => {
-                self.ask_for_all_again();
-            }
-            Refresh::IfOld => {}
-        }
-    }
-
-    /// Makes the next look query everything, including changes that are never reported: options,
-    /// and the foreground program of a task that we did not start.
-    fn ask_for_all(&mut self) {
-        self.all_asked = Some(Instant::now());
-        self.memory.ask_for_all();
-    }
-
-    /// Makes the next look query everything if the last one that did was long ago.
-    fn ask_for_all_again(&mut self) {
-        if self
-            .all_asked
-            .is_none_or(|at| at.elapsed() >= ask_for_all_pause(self.primary.len()))
-        {
-            self.ask_for_all();
-        }
-    }
-
     /// Returns the state after the last look.
     fn checkpoint(&self) -> Checkpoint {
         Checkpoint {
             life: self.life.as_ref().map(SavedLife::from),
             deaths_read: self.observer.deaths_read(),
-        }
-    }
-}
-
-/// Returns how long a session with this many windows is not queried in full for safety.
-fn ask_for_all_pause(n_windows: usize) -> Duration {
-    let n_windows = u32::try_from(n_windows).unwrap_or(u32::MAX);
-    ASK_FOR_ALL_EVERY.max(ASK_FOR_ALL_PER_WINDOW.saturating_mul(n_windows))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn many_windows_are_queried_in_full_more_seldom() {
-        for (n_windows, secs) in [(0, 5), (10, 10), (100, 100), (300, 300)] {
-            assert_eq!(ask_for_all_pause(n_windows).as_secs(), secs, "{n_windows}");
         }
     }
 }

@@ -285,7 +285,7 @@ fn while_too_much_waits_for_the_disk_only_requests_take_looks() {
     assert_eq!(driver.session.next_deadline(), None);
     driver.did(&[]);
     driver.ask(Request::List);
-    driver.did(&["look Whole"]);
+    driver.did(&["look Reported barrier @1"]);
     driver.look(shown);
     driver.did(&["answer 1"]);
     driver.input(Input::Changed(Change::KnownWindows));
@@ -305,7 +305,7 @@ fn a_list_asks_for_what_is_reported_when_there_are_many_windows() {
     driver.did(&["look Reported barrier @60"]);
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.ask(Request::List);
-    driver.did(&["look Whole"]);
+    driver.did(&["look Reported barrier @1"]);
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn an_answer_without_records_is_sent_at_once() {
         launched: None,
         wants_last_run: true,
     });
-    driver.did(&["look Whole"]);
+    driver.did(&["look Reported barrier"]);
     driver.look("life 1; @1#1 a running pid=7");
     driver.did(&["answer 1"]);
 }

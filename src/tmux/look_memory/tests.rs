@@ -229,6 +229,12 @@ fn look(server: &mut FakeServer, memory: &mut LookMemory, extent: LookExtent) ->
     look_while(server, memory, extent, Limit::Short, &[]).unwrap()
 }
 
+/// Lets so much time pass that a sweep queries all windows in full.
+fn make_old(server: &mut FakeServer, memory: &mut LookMemory) {
+    server.time += 1000;
+    look(server, memory, LookExtent::Reported);
+}
+
 /// Sweeps in parts; returns the last look and how many parts it took.
 fn sweep(server: &mut FakeServer, memory: &mut LookMemory) -> (Look, usize) {
     let mut n = 1;
@@ -266,7 +272,7 @@ fn a_window_that_closes_between_two_lines_is_gone_and_no_other_is() {
     let mut server = FakeServer::new(30);
     let mut memory = LookMemory::default();
     look(&mut server, &mut memory, LookExtent::Whole);
-    memory.ask_for_all();
+    make_old(&mut server, &mut memory);
     let happens = [Happens::Close(29), Happens::Close(0)];
     let seen = look_while(
         &mut server,
@@ -403,7 +409,7 @@ fn a_death_between_two_lines_is_shown_with_its_window() {
     let mut server = FakeServer::new(30);
     let mut memory = LookMemory::default();
     look(&mut server, &mut memory, LookExtent::Whole);
-    memory.ask_for_all();
+    make_old(&mut server, &mut memory);
     // The first line has listed the first window; its death is in the record from then on.
     let happens = [Happens::Die(0)];
     let seen = look_while(
@@ -427,7 +433,7 @@ fn the_death_of_a_window_that_opened_between_two_lines_is_shown_with_its_window(
         let mut server = FakeServer::new(n);
         let mut memory = LookMemory::default();
         look(&mut server, &mut memory, LookExtent::Whole);
-        memory.ask_for_all();
+        make_old(&mut server, &mut memory);
         let mut happens = vec![Happens::Nothing; at];
         happens.extend([Happens::Open, Happens::Die(n)]);
         let mut n_shown = 0;
@@ -579,7 +585,7 @@ fn a_sweep_over_few_windows_is_one_line() {
         let (seen, n_parts) = sweep(&mut server, &mut memory);
         assert_eq!(n_parts, n_lines, "{n_windows} windows");
         assert_eq!(shown(&seen), there(&server));
-        memory.ask_for_all();
+        make_old(&mut server, &mut memory);
         let (_, n_parts) = sweep(&mut server, &mut memory);
         assert_eq!(n_parts, n_lines_for_everything, "{n_windows} windows");
     }
@@ -610,7 +616,6 @@ fn a_look_at_reported_windows_queries_no_others_although_they_printed_just_now()
     let mut memory = LookMemory::default();
     (0..100).for_each(|n| server.happen(&Happens::Print(n)));
     look(&mut server, &mut memory, LookExtent::Whole);
-    memory.ask_for_all();
     let window = server.at(7).unwrap();
     server.happen(&Happens::Print(7));
     memory.expect([], &BTreeSet::new(), [window]);
@@ -637,7 +642,7 @@ fn a_new_sweep_begins_again_with_all_windows() {
     let mut server = FakeServer::new(100);
     let mut memory = LookMemory::default();
     look(&mut server, &mut memory, LookExtent::Whole);
-    memory.ask_for_all();
+    make_old(&mut server, &mut memory);
     look(&mut server, &mut memory, LookExtent::Part);
     look(&mut server, &mut memory, LookExtent::Part);
     assert!(memory.is_same());
@@ -659,7 +664,7 @@ fn a_part_of_a_sweep_is_one_short_line() {
     let mut server = FakeServer::new(300);
     let mut memory = LookMemory::default();
     look(&mut server, &mut memory, LookExtent::Whole);
-    memory.ask_for_all();
+    make_old(&mut server, &mut memory);
     for at_most in [1, 1, 1] {
         let mut inquiry = memory.inquire(LookExtent::Part, Limit::Short);
         let mut n_lines = 0;
@@ -702,14 +707,17 @@ proptest! {
     fn slices_of_what_does_not_change_are_the_same_as_one_line(
         n in 1..70_usize,
         before in prop::collection::vec(happens(), 0..20),
-        is_refresh: bool,
+        is_old: bool,
     ) {
         let mut server = FakeServer::new(n);
         let mut memories = [(); 3].map(|()| LookMemory::default());
         for memory in &mut memories {
             look(&mut server, memory, LookExtent::Whole);
-            if is_refresh {
-                memory.ask_for_all();
+        }
+        if is_old {
+            server.time += 1000;
+            for memory in &mut memories {
+                look(&mut server, memory, LookExtent::Reported);
             }
         }
         server.time += 5;
@@ -732,9 +740,9 @@ proptest! {
     ) {
         let mut server = FakeServer::new(n);
         let mut memory = LookMemory::default();
-        for (extent, is_refresh, happens) in looks {
-            if is_refresh {
-                memory.ask_for_all();
+        for (extent, is_old, happens) in looks {
+            if is_old {
+                make_old(&mut server, &mut memory);
             }
             let never_closed: BTreeSet<WindowId> = server.windows.keys().copied().collect();
             let seen = look_while(&mut server, &mut memory, extent, Limit::Short, &happens).unwrap();
@@ -753,7 +761,7 @@ proptest! {
             }
             server.time += 3;
         }
-        memory.ask_for_all();
+        make_old(&mut server, &mut memory);
         let seen = look(&mut server, &mut memory, LookExtent::Whole);
         prop_assert!(seen.is_whole);
         prop_assert_eq!(shown(&seen), there(&server));
