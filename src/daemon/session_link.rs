@@ -195,13 +195,13 @@ impl SessionLink {
             }
         };
         tokio::select! {
-            () = processes.ended() => Change::AnyWindow,
+            () = processes.ended() => Change::Windows,
             reported = reported => match reported {
                 Ok(change) => change,
                 Err(error) => {
                     tracing::debug!(%error, "the control client has gone");
                     self.disconnect();
-                    Change::AnyWindow
+                    Change::Windows
                 }
             },
         }

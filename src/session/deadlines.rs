@@ -81,10 +81,7 @@ impl Session {
                 self.order(LookOrder::of(self.just_ended())).is_safety = true;
             }
             Some(Due::Part) => {
-                self.jobs.order_part(LookOrder {
-                    is_new_sweep: self.schedule.take_restart(),
-                    ..LookOrder::new(Scope::Part)
-                });
+                self.jobs.order_part(LookOrder::new(Scope::Part));
             }
         }
     }

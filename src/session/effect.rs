@@ -154,8 +154,6 @@ pub(crate) struct LookOrder {
     pub(crate) windows: BTreeSet<WindowId>,
     /// Whether the look must include everything that tmux had to report before it.
     pub(crate) is_barrier: bool,
-    /// Whether a part of a sweep is the first of a new one.
-    pub(crate) is_new_sweep: bool,
     /// Windows that a command of ours has ended.
     pub(crate) killed: BTreeMap<WindowId, GoneReason>,
 }
@@ -168,7 +166,6 @@ impl LookOrder {
             scope,
             windows: BTreeSet::new(),
             is_barrier: false,
-            is_new_sweep: false,
             killed: BTreeMap::new(),
         }
     }
@@ -196,13 +193,11 @@ impl LookOrder {
             scope,
             windows,
             is_barrier,
-            is_new_sweep,
             killed,
         } = other;
         self.scope = self.scope.max(scope);
         self.windows.extend(windows);
         self.is_barrier |= is_barrier;
-        self.is_new_sweep |= is_new_sweep;
         self.killed.extend(killed);
     }
 }

@@ -51,11 +51,8 @@ pub(crate) enum Input {
 /// A change that tmux or the kernel reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// A change that may concern any window, such as a window that was created: look now, and sweep if
-    /// the look finds nothing.
-    AnyWindow,
-    /// A change of windows that are known, such as a bell or a closed window: look now, at these only.
-    KnownWindows,
+    /// Windows have changed, the session, or the connection to it: look now.
+    Windows,
     /// A pane printed something: look soon.
     Output,
     /// Output of a followed pane.
@@ -82,8 +79,7 @@ impl Change {
     #[must_use]
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Self::AnyWindow => "any-window",
-            Self::KnownWindows => "known-windows",
+            Self::Windows => "windows",
             Self::Output => "output",
             Self::Printed { .. } => "followed-output",
             Self::Unfollowed => "unfollowed",
@@ -166,8 +162,6 @@ pub(crate) struct Look {
     pub(crate) coverage: Coverage,
     /// Whether a report that triggers a look arrived just before it.
     pub(crate) has_trigger: bool,
-    /// Whether a report did not say which windows have changed, and not all were queried.
-    pub(crate) is_any_doubtful: bool,
     /// A run has ended and tmux has not reported how: another look is needed soon.
     pub(crate) is_unsettled: bool,
     /// Whether tmux may have missed that a process has ended, and should collect its children.

@@ -123,7 +123,6 @@ impl JobQueue {
         self.part = Some(QueuedLook {
             order,
             is_safety: true,
-            must_explain: false,
             then: Vec::new(),
         });
     }
@@ -134,7 +133,6 @@ impl JobQueue {
         let look = self.look.get_or_insert_with(|| QueuedLook {
             order: LookOrder::new(Scope::Reported),
             is_safety: true,
-            must_explain: false,
             then: Vec::new(),
         });
         look.order.join(order);

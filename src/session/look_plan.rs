@@ -17,8 +17,6 @@ pub(crate) struct LookFacts {
     /// Whether windows were reported as changed or closed, panes as printing, or processes as
     /// ended.
     pub(crate) has_reports: bool,
-    /// Whether one of the reports does not say which windows it is about.
-    pub(crate) is_any_changed: bool,
     /// Whether panes are paused for our client.
     pub(crate) is_any_paused: bool,
     /// Whether a sweep is under way.
@@ -36,8 +34,6 @@ pub(crate) enum LookPlan {
     Unchanged,
     /// Windows that were reported or named.
     Reported,
-    /// As [`LookPlan::Reported`], and which windows there are, because any may have changed. A sweep is to follow.
-    ReportedAndList,
     /// As [`LookPlan::Reported`], and a part of a sweep.
     Part,
     /// All windows.
@@ -53,17 +49,8 @@ impl LookPlan {
         match order.scope {
             Scope::Reported if facts.is_synced && !is_trigger_known => Self::NotNeeded,
             Scope::Whole => Self::Whole,
-            // The answer to a request includes everything that was reported before it.
-            Scope::Reported | Scope::Existence | Scope::Part
-                if facts.is_any_changed && order.is_barrier =>
-            {
-                Self::Whole
-            }
-            Scope::Reported | Scope::Existence | Scope::Part if facts.is_any_changed => {
-                Self::ReportedAndList
-            }
             Scope::Reported | Scope::Existence => Self::Reported,
-            Scope::Part if begins_in_vain(order, facts) && !is_trigger_known => Self::Unchanged,
+            Scope::Part if begins_in_vain(facts) && !is_trigger_known => Self::Unchanged,
             Scope::Part => Self::Part,
         }
     }
@@ -77,12 +64,8 @@ impl LookPlan {
 }
 
 /// Whether a sweep would begin that finds nothing.
-fn begins_in_vain(order: &LookOrder, facts: LookFacts) -> bool {
-    !facts.is_sweeping
-        && !order.is_new_sweep
-        && facts.is_swept
-        && !facts.has_trigger
-        && !facts.is_any_paused
+fn begins_in_vain(facts: LookFacts) -> bool {
+    !facts.is_sweeping && facts.is_swept && !facts.has_trigger && !facts.is_any_paused
 }
 
 #[cfg(test)]
@@ -94,7 +77,6 @@ mod tests {
         is_synced: true,
         has_trigger: false,
         has_reports: false,
-        is_any_changed: false,
         is_any_paused: false,
         is_sweeping: false,
         is_swept: true,
@@ -124,24 +106,6 @@ mod tests {
         };
         check(&order, not_synced, LookPlan::Reported);
         check(&LookOrder::new(Scope::Existence), QUIET, LookPlan::Reported);
-    }
-
-    #[test]
-    fn no_report_makes_one_look_query_all_windows_unless_an_answer_needs_them() {
-        let any = LookFacts {
-            is_any_changed: true,
-            ..REPORTED
-        };
-        for scope in [Scope::Reported, Scope::Existence, Scope::Part] {
-            let order = LookOrder::new(scope);
-            check(&order, any, LookPlan::ReportedAndList);
-            let barrier = LookOrder {
-                is_barrier: true,
-                ..order
-            };
-            check(&barrier, any, LookPlan::Whole);
-        }
-        check(&LookOrder::new(Scope::Whole), QUIET, LookPlan::Whole);
     }
 
     #[test]
@@ -180,10 +144,5 @@ mod tests {
         ] {
             check(&order, changed, LookPlan::Part);
         }
-        let new_sweep = LookOrder {
-            is_new_sweep: true,
-            ..order
-        };
-        check(&new_sweep, QUIET, LookPlan::Part);
     }
 }

@@ -40,9 +40,6 @@ const SWEEP_COST_PER_SQUARE: Duration = Duration::from_nanos(400);
 /// Between two parts of a sweep: other jobs go first, and tmux serves others.
 const PART_PAUSE: Duration = Duration::from_millis(5);
 
-/// Between two parts of a sweep that looks for what was reported without its window.
-const URGENT_PART_PAUSE: Duration = Duration::from_millis(1);
-
 /// While things change, a sweep is put off by no more than this.
 const PUT_OFF: Duration = Duration::from_secs(2);
 
@@ -120,10 +117,6 @@ pub(super) struct LookSchedule {
     /// When a sweep is due even if things go on changing; `None` when nothing has changed since the
     /// last one.
     sweep_by: Option<Instant>,
-    /// Whether the sweep looks for something that was reported: it is not put off.
-    is_urgent: bool,
-    /// Whether the next part begins a new sweep.
-    is_restart: bool,
     reporting: Reporting,
     /// How many windows the session had in the last look.
     n_windows: usize,
@@ -140,8 +133,6 @@ impl LookSchedule {
             wanted: None,
             part: None,
             sweep_by: None,
-            is_urgent: false,
-            is_restart: false,
             reporting: Reporting::Absent,
             n_windows: 0,
             settling: UNSETTLED,
@@ -178,10 +169,6 @@ impl LookSchedule {
         self.wanted = None;
         self.reporting = reporting;
         self.n_windows = n_windows;
-        if matches!(reporting, Reporting::Absent | Reporting::Nothing) {
-            // Each look is at all windows.
-            self.is_restart = false;
-        }
         let (first, most) = match reporting {
             Reporting::Absent => ABSENT,
             Reporting::Nothing => UNREPORTED,
@@ -207,15 +194,13 @@ impl LookSchedule {
         }
         match (coverage, is_part) {
             (Coverage::Whole, _) | (Coverage::Reported, true) => self.end_sweep(),
-            (Coverage::Sweeping, true) => self.part = Some(now + self.part_pause()),
+            (Coverage::Sweeping, true) => self.part = Some(now + PART_PAUSE),
             (Coverage::Reported | Coverage::Sweeping, false) => {}
         }
         if finding == LookFinding::Changed {
             let by = *self.sweep_by.get_or_insert(now + PUT_OFF);
-            if !self.is_urgent {
-                let put_off = (now + FIRST_SWEEP).min(by);
-                self.part = self.part.map(|part| part.max(put_off));
-            }
+            let put_off = (now + FIRST_SWEEP).min(by);
+            self.part = self.part.map(|part| part.max(put_off));
         }
         if is_unsettled {
             let pause = self.settling.next_pause();
@@ -227,7 +212,7 @@ impl LookSchedule {
 
     /// Notes a part of a sweep that found nothing new and was not the last one.
     pub(super) fn swept_part(&mut self, now: Instant) {
-        self.part = Some(now + self.part_pause());
+        self.part = Some(now + PART_PAUSE);
     }
 
     /// Notes a sweep that was not needed: nothing has changed since everything was looked at.
@@ -252,33 +237,9 @@ impl LookSchedule {
         self.looked(result, now);
     }
 
-    /// Begins a sweep at once: something was reported, and its window is not known.
-    pub(super) fn sweep_now(&mut self, now: Instant) {
-        self.part = Some(now);
-        self.is_urgent = true;
-        self.is_restart = true;
-    }
-
-    /// Takes whether the next part begins a new sweep.
-    pub(super) fn take_restart(&mut self) -> bool {
-        std::mem::take(&mut self.is_restart)
-    }
-
     fn end_sweep(&mut self) {
-        // One that was triggered since is still to begin.
-        if !self.is_restart {
-            self.part = None;
-            self.sweep_by = None;
-            self.is_urgent = false;
-        }
-    }
-
-    fn part_pause(&self) -> Duration {
-        if self.is_urgent {
-            URGENT_PART_PAUSE
-        } else {
-            PART_PAUSE
-        }
+        self.part = None;
+        self.sweep_by = None;
     }
 
     /// Notes a look that was not needed: the previous one included its trigger.
@@ -504,33 +465,10 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_for_something_reported_begins_at_once_and_is_not_put_off() {
-        let begin = Instant::now();
-        let at = |millis| begin + ms(millis);
-        let mut schedule = LookSchedule::new(Duration::from_secs(60), begin);
-        schedule.looked(result(Reporting::All, LookFinding::Unchanged), begin);
-        schedule.swept_part(at(200));
-        schedule.sweep_now(at(203));
-        assert_eq!(schedule.due(at(203)), Some(Due::Part));
-        assert!(schedule.take_restart() && !schedule.take_restart());
-        schedule.swept_part(at(204));
-        schedule.looked(between_parts(LookFinding::Changed), at(205));
-        assert_eq!(schedule.next_look(), at(205));
-        assert_eq!(schedule.due(at(205)), Some(Due::Part));
-        // The end of an earlier sweep is not the end of one that is still to begin.
-        schedule.sweep_now(at(206));
-        schedule.looked(result(Reporting::All, LookFinding::Unchanged), at(207));
-        assert_eq!(schedule.due(at(207)), Some(Due::Part));
-        assert!(schedule.take_restart());
-        schedule.looked(result(Reporting::All, LookFinding::Unchanged), at(208));
-        assert!(schedule.next_look() > at(208));
-    }
-
-    #[test]
     fn a_failed_look_leaves_no_part_that_is_due_at_once() {
         let now = Instant::now();
         let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
-        schedule.sweep_now(now);
+        schedule.swept_part(now);
         schedule.failed(now);
         assert_eq!(in_ms(&schedule), 50);
     }

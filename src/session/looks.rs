@@ -31,7 +31,6 @@ impl Session {
             Ok(JobOutcome::Looked(None)) => {
                 self.counts.skipped_looks += 1;
                 self.schedule.skipped();
-                self.explain_report(&queued, now);
             }
             Ok(JobOutcome::NothingNew) => {
                 self.counts.looks += 1;
@@ -64,7 +63,6 @@ impl Session {
             mut snapshot,
             coverage,
             has_trigger,
-            is_any_doubtful,
             is_unsettled,
             needs_nudge,
             death_record,
@@ -144,23 +142,11 @@ impl Session {
         self.plan_restarts(&recorded, now);
         self.note_time_limits(now);
         self.proceed_with_endings(now);
-        self.has_last_look_found = has_changed || is_whole || is_unsettled;
-        self.explain_report(queued, now);
-        if is_any_doubtful {
-            self.schedule.sweep_now(now.mono);
-        }
         if lost_connection {
             let ended = self.listeners.lose_all();
             self.finish(ended, now);
         }
         self.prepare_judgement(now);
-    }
-
-    /// Sweeps over all windows if a look does not explain the report that led to it.
-    fn explain_report(&mut self, queued: &QueuedLook, now: Now) {
-        if queued.must_explain && !self.has_last_look_found {
-            self.schedule.sweep_now(now.mono);
-        }
     }
 
     /// Returns which changes are reported now.

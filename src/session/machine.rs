@@ -45,8 +45,6 @@ pub(crate) struct Session {
     pub(super) has_looked: bool,
     /// What the next look has to decide.
     pub(super) doubts: Doubts,
-    /// Whether the last look found a change.
-    pub(super) has_last_look_found: bool,
     /// Why the last look failed; `None` when it succeeded.
     pub(super) look_problem: Option<String>,
     pub(super) counts: Counts,
@@ -158,7 +156,6 @@ impl Session {
             },
             has_looked: false,
             doubts: Doubts::default(),
-            has_last_look_found: false,
             look_problem: None,
             counts: Counts::default(),
             beginning: BTreeSet::new(),
@@ -321,12 +318,7 @@ impl Session {
 
     fn change(&mut self, change: Change, now: Now) {
         match change {
-            Change::AnyWindow => {
-                self.unreported_at = None;
-                // Usually the change comes with a report of its windows. If not, a sweep follows.
-                self.order(LookOrder::new(Scope::Reported)).must_explain = true;
-            }
-            Change::KnownWindows => {
+            Change::Windows => {
                 self.unreported_at = None;
                 self.order(LookOrder::new(Scope::Reported));
             }

@@ -32,9 +32,6 @@ pub(super) struct QueuedLook {
     pub(super) order: LookOrder,
     /// Whether it is a safety look.
     pub(super) is_safety: bool,
-    /// Whether a report led to it that may concern any window: if the look finds nothing, a sweep
-    /// follows.
-    pub(super) must_explain: bool,
     pub(super) then: Vec<AfterLook>,
 }
 

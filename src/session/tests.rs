@@ -246,7 +246,6 @@ impl Driver {
             at: self.now,
             coverage,
             has_trigger: self.has_trigger,
-            is_any_doubtful: false,
             is_unsettled: false,
             needs_nudge: std::mem::take(&mut self.needs_nudge),
             death_record: String::new(),
@@ -348,8 +347,7 @@ impl Driver {
 fn describe(job: &Job) -> String {
     match job {
         Job::Look(order) => {
-            let new = if order.is_new_sweep { "new " } else { "" };
-            let mut said = format!("look {new}{:?}", order.scope);
+            let mut said = format!("look {:?}", order.scope);
             if order.is_barrier {
                 said.push_str(" barrier");
             }

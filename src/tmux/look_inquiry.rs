@@ -119,21 +119,19 @@ impl CapturedScreen {
 }
 
 impl Inquiry {
-    /// Begins a look with this question. What is `unanswered` is asked for once it is known which
-    /// windows there are.
+    /// Begins a look with this question.
     pub(super) fn new(
         extent: LookExtent,
         is_whole: bool,
         limit: Limit,
         question: Question,
-        unanswered: BTreeMap<WindowId, Detail>,
     ) -> Self {
         Self {
             extent,
             is_whole,
             limit,
             question,
-            unanswered,
+            unanswered: BTreeMap::new(),
             has_failed: false,
             rounds_left: MOST_ROUNDS,
             answer: Answer::default(),

@@ -32,8 +32,6 @@ pub(crate) struct LookMemory {
     deaths: Vec<Death>,
     /// Whether the next look is to list which windows there are.
     is_list_wanted: bool,
-    /// Windows that may be gone. They are queried once a list of all windows contains them.
-    doubtful: BTreeSet<WindowId>,
     /// The windows that the sweep under way has still to query.
     sweep: Option<BTreeSet<WindowId>>,
     /// The session itself in the last look.
@@ -77,17 +75,28 @@ impl LookMemory {
         self.moved.extend(moved);
     }
 
-    /// Notes processes that tmux has hung up on. Their windows are closed, or have other processes:
-    /// the next look lists which windows there are before it asks for these.
-    pub(crate) fn doubt(&mut self, hung_up: &BTreeSet<u32>) {
+    /// Notes that any window may have changed, and others may have come.
+    pub(crate) fn expect_all(&mut self) {
+        self.moved.extend(self.windows.keys());
+        self.is_list_wanted = true;
+    }
+
+    /// Forgets the windows whose processes tmux has hung up on: they are closed, or have other
+    /// processes. Windows that are known to have changed exist.
+    pub(crate) fn forget_hung_up(&mut self, hung_up: &BTreeSet<u32>) {
         let pid = |known: &RememberedWindow| known.row.pane.as_ref()?.pid;
         let windows = self.windows.iter();
         let of_them = windows.filter(|(_, known)| pid(known).is_some_and(|p| hung_up.contains(&p)));
-        self.doubtful.extend(of_them.map(|(window, _)| *window));
+        let of_them = of_them.map(|(window, _)| *window);
+        let of_them: Vec<WindowId> = of_them
+            .filter(|window| !self.moved.contains(window))
+            .collect();
+        self.forget_windows(&of_them);
     }
 
-    /// Forgets windows that were closed: a line that names them or their panes would fail, and the
-    /// look would have to ask again. The next look lists which windows there are.
+    /// Forgets windows that may be closed: a line that names them or their panes would fail, and the
+    /// look would have to ask again. The next look lists which windows there are, and queries those that
+    /// are not known.
     pub(crate) fn forget_windows<'a>(&mut self, windows: impl IntoIterator<Item = &'a WindowId>) {
         for window in windows {
             self.is_list_wanted = true;
@@ -118,17 +127,6 @@ impl LookMemory {
             .collect()
     }
 
-    /// Lets the next look list which windows there are: a report did not say which have changed.
-    pub(crate) fn want_list(&mut self) {
-        self.is_list_wanted = true;
-    }
-
-    /// Lets the next [`LookExtent::Part`] begin a sweep: the one that is under way does not include what
-    /// was reported since it began.
-    pub(crate) fn restart_sweep(&mut self) {
-        self.sweep = None;
-    }
-
     /// Whether a sweep has windows left that a further [`LookExtent::Part`] is to ask for.
     #[must_use]
     pub(crate) fn is_sweeping(&self) -> bool {
@@ -144,10 +142,8 @@ impl LookMemory {
     /// Begins a look.
     pub(super) fn inquire(&self, extent: LookExtent, limit: Limit) -> Inquiry {
         let is_whole = extent == LookExtent::Whole || self.windows.is_empty();
-        let doubted = self.doubted();
-        let unanswered = doubted.map(|window| (window, Detail::Everything));
         let question = self.first_question(extent, is_whole);
-        Inquiry::new(extent, is_whole, limit, question, unanswered.into_map())
+        Inquiry::new(extent, is_whole, limit, question)
     }
 
     /// Returns the next line of a look; `None` when there is nothing left to ask.
@@ -158,12 +154,6 @@ impl LookMemory {
         })
     }
 
-    /// Returns the windows that are queried only once a list of all windows contains them. Windows
-    /// that are known to have changed exist.
-    fn doubted(&self) -> impl Iterator<Item = WindowId> {
-        self.doubtful.difference(&self.moved).copied()
-    }
-
     /// Returns what a look asks for before it has any answer.
     fn first_question(&self, extent: LookExtent, is_whole: bool) -> Question {
         if self.windows.is_empty() {
@@ -172,13 +162,11 @@ impl LookMemory {
                 ..Question::default()
             };
         }
-        let doubted: BTreeSet<WindowId> = self.doubted().collect();
         let reported = self.windows.iter().filter(|(_, known)| {
             let is_expected = |pane| self.captures.is_expected(pane);
             known.is_unsettled() || known.pane().is_some_and(is_expected)
         });
         let reported = reported.map(|(window, _)| *window);
-        let reported = reported.filter(|window| !doubted.contains(window));
         let wanted = reported.chain(self.moved.iter().copied());
         let is_any_reported = !self.moved.is_empty()
             || self.captures.expects_any()
@@ -186,28 +174,25 @@ impl LookMemory {
         let mut question = Question {
             index: is_whole
                 || self.is_list_wanted
-                || !doubted.is_empty()
                 || (extent == LookExtent::Reported && !is_any_reported),
             rows: wanted
                 .map(|window| (window, self.likely_capture(window)))
                 .into_map(),
             signs: BTreeSet::new(),
         };
-        let is_doubted = |window: &WindowId| doubted.contains(window);
         if is_whole {
-            for window in self.windows.keys().filter(|window| !is_doubted(window)) {
+            for window in self.windows.keys() {
                 self.verify(&mut question, *window);
             }
         } else if extent == LookExtent::Part {
             match &self.sweep {
                 Some(left) => {
-                    let left = left.iter().filter(|window| !is_doubted(window));
+                    let left = left
+                        .iter()
+                        .filter(|window| self.windows.contains_key(window));
                     self.add_part(&mut question, left);
                 }
-                None => {
-                    let left = self.windows.keys().filter(|window| !is_doubted(window));
-                    self.add_part(&mut question, left);
-                }
+                None => self.add_part(&mut question, self.windows.keys()),
             }
         }
         question
@@ -439,7 +424,6 @@ impl LookMemory {
             self.captures.keep_only(&panes.collect());
         }
         self.is_list_wanted = false;
-        self.doubtful.clear();
         self.captures.looked(answer.time);
         self.moved = unanswered.into_keys().chain(unseen).collect();
         self.deaths.clone_from(&deaths);

@@ -23,8 +23,6 @@ enum AttachedLook {
         look: Option<Look>,
         /// Whether it had a trigger just then.
         has_trigger: bool,
-        /// Whether a report did not say which windows have changed.
-        is_any_doubtful: bool,
     },
     /// Nothing was reported to look at.
     NotNeeded,
@@ -72,19 +70,15 @@ impl SessionLink {
         order: &LookOrder,
         quiet: Duration,
     ) -> Result<LinkLook, TmuxError> {
-        let (look, mut has_trigger, is_any_doubtful) = match self.attached_look(order).await {
-            AttachedLook::Taken {
-                look,
-                has_trigger,
-                is_any_doubtful,
-            } => (look, has_trigger, is_any_doubtful),
+        let (look, mut has_trigger) = match self.attached_look(order).await {
+            AttachedLook::Taken { look, has_trigger } => (look, has_trigger),
             AttachedLook::NotNeeded => return Ok(LinkLook::NotNeeded),
             AttachedLook::Unchanged => return Ok(LinkLook::Unchanged),
             AttachedLook::NothingNew => return Ok(LinkLook::NothingNew),
             AttachedLook::NoAnswer => return Err(TmuxError::TimedOut),
             AttachedLook::NotAttached => {
                 tracing::debug!(plan = "Apart", windows = "all", "look planned");
-                (self.look_apart().await?, false, false)
+                (self.look_apart().await?, false)
             }
         };
         let reading = self.server_run_time();
@@ -124,7 +118,6 @@ impl SessionLink {
                 self.is_connected() && self.memory.is_sweeping(),
             ),
             has_trigger,
-            is_any_doubtful,
             is_unsettled: observed.unsettled,
             needs_nudge: observed.nudge,
             death_record: look.map(|look| look.death_record).unwrap_or_default(),
@@ -161,7 +154,7 @@ impl SessionLink {
         let Attachment::Attached(clients) = &mut self.attachment else {
             return first;
         };
-        *has_trigger |= clients.catch_up().await.is_some();
+        *has_trigger |= clients.catch_up().await;
         let is_ours = |window: &WindowId| self.primary.contains_key(window);
         if !clients.activity.has_reports_since_look(is_ours) {
             return first;
@@ -198,7 +191,7 @@ impl SessionLink {
                     AttachedLook::NotNeeded
                 };
             }
-            LookPlan::Reported | LookPlan::ReportedAndList => LookExtent::Reported,
+            LookPlan::Reported => LookExtent::Reported,
             LookPlan::Part => LookExtent::Part,
             LookPlan::Whole => LookExtent::Whole,
         };
@@ -217,7 +210,7 @@ impl SessionLink {
             synced = clients.main.sync().await;
         }
         // The look includes whatever triggers it.
-        let mut has_trigger = clients.catch_up().await.is_some();
+        let mut has_trigger = clients.catch_up().await;
         has_trigger |= self.processes.catch_up();
         let mut closed = clients.activity.take_closed();
         // Of a window that came and went since the last look, it was reported that it came.
@@ -228,7 +221,6 @@ impl SessionLink {
             has_reports: clients.activity.is_any_reported()
                 || self.processes.has_ended()
                 || !closed.is_empty(),
-            is_any_changed: clients.activity.is_any_changed(),
             is_any_paused: clients.activity.is_any_paused(),
             is_sweeping: self.memory.is_sweeping(),
             is_swept: self.idle.is_swept(Instant::now().into_std(), run_time),
@@ -255,12 +247,6 @@ impl SessionLink {
             mut closed,
             synced,
         } = reported;
-        if plan == LookPlan::ReportedAndList {
-            self.memory.want_list();
-        }
-        if plan == LookPlan::Part && order.is_new_sweep {
-            self.memory.restart_sweep();
-        }
         let Attachment::Attached(clients) = &mut self.attachment else {
             return AttachedLook::NotAttached;
         };
@@ -270,15 +256,16 @@ impl SessionLink {
         changed.extend(&order.windows);
         match plan {
             LookPlan::Whole => tracing::debug!(?plan, windows = "all", "look planned"),
-            LookPlan::NotNeeded
-            | LookPlan::Unchanged
-            | LookPlan::Reported
-            | LookPlan::ReportedAndList
-            | LookPlan::Part => tracing::debug!(?plan, windows = ?changed, "look planned"),
+            LookPlan::NotNeeded | LookPlan::Unchanged | LookPlan::Reported | LookPlan::Part => {
+                tracing::debug!(?plan, windows = ?changed, "look planned")
+            }
         }
         let (hung_up, in_place) = self.processes.ended_since();
         self.memory.expect(activity.printed(), &in_place, changed);
-        self.memory.doubt(&hung_up);
+        if activity.are_all_reported() {
+            self.memory.expect_all();
+        }
+        self.memory.forget_hung_up(&hung_up);
         closed.extend(order.killed.keys());
         self.memory.forget_windows(&closed);
         let mut connection = Connection::Attached(main);
@@ -294,7 +281,6 @@ impl SessionLink {
                 AttachedLook::Taken {
                     look,
                     has_trigger: facts.has_trigger,
-                    is_any_doubtful: plan == LookPlan::ReportedAndList,
                 }
             }
             Err(error) => {

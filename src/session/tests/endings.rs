@@ -58,7 +58,7 @@ fn a_kill_is_told_once_when_nothing_is_left_with_how_the_run_ended() {
     driver.marked();
     driver.did(&["end @1 7 SIGTERM 10s"]);
     // A look that shows its end tells nothing.
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; @1#1 a dead 0 pid=7 ended=5");
     assert_eq!(driver.told, [""; 0]);
     assert!(driver.session.task(window("@1")).unwrap().is_alive());
@@ -79,7 +79,7 @@ fn a_window_that_closes_by_itself_is_told_once_as_well() {
     driver.ask(kill(&["a"]));
     driver.look(RUNS);
     driver.marked();
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; ended @1#1 a dead 3 pid=7");
     assert_eq!(driver.told, ["disappeared @1#1 userKilled"]);
     let did = driver.take();
@@ -94,7 +94,7 @@ fn what_cannot_be_ended_is_named_and_its_end_is_told_like_any_other() {
     driver.ask(kill(&["a", "b"]));
     driver.look(runs);
     driver.marked();
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look(both);
     let left = LeftProcess {
         pid: 9,

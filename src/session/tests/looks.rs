@@ -5,9 +5,9 @@ use super::*;
 #[test]
 fn changes_during_a_look_call_for_another_one() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
-    driver.input(Input::Changed(Change::KnownWindows));
-    driver.input(Input::Changed(Change::KnownWindows));
-    driver.input(Input::Changed(Change::KnownWindows));
+    driver.input(Input::Changed(Change::Windows));
+    driver.input(Input::Changed(Change::Windows));
+    driver.input(Input::Changed(Change::Windows));
     driver.did(&["look Reported"]);
     driver.look("life 1; @1#1 a running pid=7");
     driver.did(&["look Reported"]);
@@ -52,7 +52,7 @@ fn what_is_reported_goes_before_a_part_of_a_sweep_that_is_due() {
     driver.take();
     driver.now = driver.now.after(Duration::from_mins(1));
     driver.input(Input::Due);
-    driver.input(Input::Changed(Change::KnownWindows));
+    driver.input(Input::Changed(Change::Windows));
     driver.did(&[]);
     driver.read(&["working"]);
     driver.did(&["begun 1", "look Reported"]);
@@ -61,51 +61,10 @@ fn what_is_reported_goes_before_a_part_of_a_sweep_that_is_due() {
     // While the part runs, another one is not ordered, and what is reported waits for this one only.
     driver.now = driver.now.after(Duration::from_millis(50));
     driver.input(Input::Due);
-    driver.input(Input::Changed(Change::KnownWindows));
+    driver.input(Input::Changed(Change::Windows));
     driver.did(&[]);
     driver.outcome(JobOutcome::NothingNew);
     driver.did(&["look Reported"]);
-}
-
-#[test]
-fn a_report_that_no_look_explains_leads_to_a_sweep_in_parts() {
-    let shown = "life 1; @1#1 a running pid=7; @2#1 b running pid=8";
-    let mut driver = Driver::new(shown);
-    // A look that found nothing at all.
-    driver.input(Input::Changed(Change::KnownWindows));
-    driver.look_at(Coverage::Reported, shown);
-    driver.take();
-    for is_taken in [true, false] {
-        driver.input(Input::Changed(Change::AnyWindow));
-        driver.did(&["look Reported"]);
-        if is_taken {
-            driver.look_at(Coverage::Reported, shown);
-        } else {
-            driver.outcome(JobOutcome::Looked(None));
-        }
-        driver.input(Input::Due);
-        driver.did(&["look new Part"]);
-        driver.outcome(JobOutcome::NothingNew);
-        driver.now = driver.now.after(Duration::from_millis(1));
-        driver.input(Input::Due);
-        driver.did(&["look Part"]);
-        driver.look_at(Coverage::Whole, shown);
-        driver.now = driver.now.after(Duration::from_millis(1));
-        driver.input(Input::Due);
-        driver.did(&[]);
-        driver.input(Input::Changed(Change::KnownWindows));
-        driver.look_at(Coverage::Reported, shown);
-        driver.take();
-    }
-    // A task that has another name now explains the report.
-    driver.input(Input::Changed(Change::AnyWindow));
-    driver.look_at(
-        Coverage::Reported,
-        "life 1; @1#1 renamed running pid=7; @2#1 b running pid=8",
-    );
-    driver.take();
-    driver.input(Input::Due);
-    driver.did(&[]);
 }
 
 #[test]
@@ -162,8 +121,7 @@ fn an_event_that_a_safety_look_finds_is_late_unless_its_report_follows() {
     for (report, n_late) in [
         (None, 1),
         (Some(Change::Output), 1),
-        (Some(Change::AnyWindow), 0),
-        (Some(Change::KnownWindows), 0),
+        (Some(Change::Windows), 0),
     ] {
         let mut driver = Driver::new(before);
         driver.has_trigger = false;
@@ -185,7 +143,7 @@ fn a_look_that_fails_again_for_the_same_reason_is_logged_once() {
     let shown = "life 1; @1#1 a running pid=7";
     let mut driver = Driver::new(shown);
     let fail = |driver: &mut Driver, why: &str| {
-        driver.input(Input::Changed(Change::KnownWindows));
+        driver.input(Input::Changed(Change::Windows));
         driver.now = driver.now.after(Duration::from_secs(60));
         driver.input(Input::Due);
         driver.done.clear();
@@ -208,7 +166,7 @@ fn a_look_that_fails_again_for_the_same_reason_is_logged_once() {
 fn soon_after_an_end_only_what_has_just_ended_is_looked_at() {
     let shown = "life 1; @1#1 a dead 0 pid=7; @2#1 b running pid=8";
     let mut driver = Driver::new("life 1; @1#1 a running pid=7; @2#1 b running pid=8");
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look_at(Coverage::Reported, shown);
     driver.finish_chores();
     driver.take();
@@ -232,14 +190,14 @@ fn soon_after_an_end_only_what_has_just_ended_is_looked_at() {
 fn tmux_is_nudged_when_a_look_asks_for_it_and_for_a_while_after_an_end() {
     let running = "life 1; @1#1 a running pid=7";
     let mut driver = Driver::new(running);
-    driver.input(Input::Changed(Change::KnownWindows));
+    driver.input(Input::Changed(Change::Windows));
     driver.look(running);
     assert_eq!(driver.nudges, 0);
     driver.needs_nudge = true;
-    driver.input(Input::Changed(Change::KnownWindows));
+    driver.input(Input::Changed(Change::Windows));
     driver.look(running);
     assert_eq!(driver.nudges, 1);
-    driver.input(Input::Changed(Change::KnownWindows));
+    driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; @1#1 a dead 0");
     driver.after(100);
     assert_eq!(driver.nudges, 2);

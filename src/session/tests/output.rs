@@ -6,7 +6,7 @@ use super::*;
 fn output_counts_before_the_end_of_its_run() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.begin("done", &[""]);
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.did(&["look Reported"]);
     // The look shows the end; the last output of the run has not arrived yet.
     driver.look("life 1; @1#1 a dead 0 pid=7");
@@ -25,7 +25,7 @@ fn output_counts_before_the_end_of_its_run() {
 fn what_tmux_threw_away_at_the_end_is_read() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.begin("done", &["begin"]);
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; @1#1 a dead 0 pid=7");
     driver.take();
     // The pane contains more than has arrived: only then the whole history is read.
@@ -41,7 +41,7 @@ fn what_tmux_threw_away_at_the_end_is_read() {
 fn a_run_that_ends_without_the_text_is_an_outcome_of_its_own() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.begin("done", &["begin"]);
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; @1#1 a dead 3 pid=7");
     driver.read(&["begin"]);
     driver.take();
@@ -95,7 +95,7 @@ fn another_connection_may_have_lost_output() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.begin("done", &[""]);
     driver.connection = 2;
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; @1#1 a running pid=7");
     driver.read(&[""]);
     let did = driver.take();
@@ -105,7 +105,7 @@ fn another_connection_may_have_lost_output() {
 #[test]
 fn a_look_that_is_out_says_nothing_to_a_wait_that_begins_meanwhile() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
-    driver.input(Input::Changed(Change::KnownWindows));
+    driver.input(Input::Changed(Change::Windows));
     driver.did(&["look Reported"]);
     driver.wait(None);
     driver.did(&[]);
@@ -185,7 +185,7 @@ fn whoever_leaves_takes_everything_along() {
 #[test]
 fn a_wait_for_a_run_whose_window_is_closed_knows_its_end() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7; @2#1 b running pid=9");
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; ended @1#1 a dead 3 pid=7; @2#1 b running pid=9");
     driver.take();
     let wait = |run| {
@@ -221,7 +221,7 @@ fn an_output_stream_gets_all_output_and_then_the_end() {
     assert_eq!(did.last().map(String::as_str), Some("following 1"));
     driver.print("\r\nnew\r\nlast");
     driver.did(&["output 1 new"]);
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; @1#1 a dead 0 pid=7");
     driver.take();
     driver.read(&["old", "new", "last"]);

@@ -9,7 +9,7 @@ fn an_answer_waits_for_the_disk_and_a_delivery_for_the_answer() {
     driver.wait(None);
     driver.look("life 1; @1#1 a running pid=7");
     driver.disk_takes = false;
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.take();
     driver.look("life 1; @1#1 a dead 0 pid=7");
     driver.did(&["append event", "read end of %1"]);
@@ -280,7 +280,7 @@ fn while_too_much_waits_for_the_disk_only_requests_take_looks() {
     let shown = "life 1; @1#1 a running pid=7";
     let mut driver = Driver::new(shown);
     driver.refuse();
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.after(60_000);
     assert_eq!(driver.session.next_deadline(), None);
     driver.did(&[]);
@@ -288,7 +288,7 @@ fn while_too_much_waits_for_the_disk_only_requests_take_looks() {
     driver.did(&["look Reported barrier @1"]);
     driver.look(shown);
     driver.did(&["answer 1"]);
-    driver.input(Input::Changed(Change::KnownWindows));
+    driver.input(Input::Changed(Change::Windows));
     driver.did(&[]);
     driver.store(0);
     driver.did(&["look Reported"]);
@@ -353,7 +353,7 @@ fn an_answer_without_records_is_sent_at_once() {
 #[test]
 fn output_is_archived_before_a_command_changes_its_window() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.ask(Request::Kill {
         tasks: vec!["a".to_owned()],
         owner: None,
@@ -384,7 +384,7 @@ fn output_is_archived_before_a_command_changes_its_window() {
 #[test]
 fn stopping_delivers_and_saves_while_a_job_is_out() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; @1#1 a dead 0 pid=7");
     assert!(matches!(driver.job, Some(Job::Archive(..))));
     driver.take();
@@ -419,7 +419,7 @@ fn looks_go_between_the_tasks_of_a_search() {
             line: line.to_owned(),
         }])
     };
-    driver.input(Input::Changed(Change::KnownWindows));
+    driver.input(Input::Changed(Change::Windows));
     driver.outcome(found("one"));
     driver.did(&["look Reported"]);
     driver.look_at(

@@ -362,7 +362,7 @@ fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains
     server.happen(&Happens::Respawn(4));
     server.happen(&Happens::Close(3));
     memory.expect(panes, &BTreeSet::new(), []);
-    memory.doubt(&[closed, respawned].into());
+    memory.forget_hung_up(&[closed, respawned].into());
     let mut inquiry = memory.inquire(LookExtent::Reported, Limit::Short);
     let line = memory.next_line(&mut inquiry).unwrap();
     assert_eq!(
@@ -374,12 +374,25 @@ fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains
     assert!(!seen.is_whole);
     // A window that is known to exist is queried at once.
     let respawned = server.at(4).unwrap();
-    memory.doubt(&[server.windows[&respawned].pid].into());
-    server.happen(&Happens::Respawn(4));
     memory.expect([], &BTreeSet::new(), [respawned]);
+    memory.forget_hung_up(&[server.windows[&respawned].pid].into());
+    server.happen(&Happens::Respawn(4));
     let mut inquiry = memory.inquire(LookExtent::Reported, Limit::Short);
     let line = memory.next_line(&mut inquiry).unwrap();
     assert!(!line.index && line.rows.iter().any(|(window, _)| *window == respawned));
+    let seen = look(&mut server, &mut memory, LookExtent::Reported);
+    assert_eq!(shown(&seen), there(&server));
+}
+
+#[test]
+fn a_report_without_windows_is_one_of_all_windows() {
+    let mut server = FakeServer::new(30);
+    let mut memory = LookMemory::default();
+    look(&mut server, &mut memory, LookExtent::Whole);
+    for what in [Happens::Die(3), Happens::Respawn(4), Happens::Open] {
+        server.happen(&what);
+    }
+    memory.expect_all();
     let seen = look(&mut server, &mut memory, LookExtent::Reported);
     assert_eq!(shown(&seen), there(&server));
 }
@@ -567,7 +580,7 @@ fn each_part_of_a_sweep_asks_for_a_window_although_a_list_fills_the_line() {
     look(&mut server, &mut memory, LookExtent::Whole);
     look(&mut server, &mut memory, LookExtent::Part);
     assert!(memory.is_sweeping());
-    memory.want_list();
+    memory.forget_windows(&[WindowId(9999)]);
     let lines = asked(&mut server, &mut memory, LookExtent::Part);
     assert_eq!(lines.first(), Some(&(0, 0)), "the list");
     let n_signs: usize = lines.iter().map(|(_, signs)| signs).sum();
@@ -635,28 +648,6 @@ fn a_look_at_reported_windows_queries_no_others_although_they_printed_just_now()
     }
     let (seen, _) = sweep(&mut server, &mut memory);
     assert_eq!(shown(&seen), there(&server));
-}
-
-#[test]
-fn a_new_sweep_begins_again_with_all_windows() {
-    let mut server = FakeServer::new(100);
-    let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookExtent::Whole);
-    make_old(&mut server, &mut memory);
-    look(&mut server, &mut memory, LookExtent::Part);
-    look(&mut server, &mut memory, LookExtent::Part);
-    assert!(memory.is_same());
-    server.happen(&Happens::Respawn(0));
-    memory.restart_sweep();
-    assert!(!memory.is_sweeping());
-    let seen = look(&mut server, &mut memory, LookExtent::Part);
-    assert!(!memory.is_same(), "its first window has changed");
-    assert_eq!(shown(&seen), there(&server));
-    // It goes on to ask for everything, as the one before.
-    assert_eq!(
-        asked(&mut server, &mut memory, LookExtent::Part),
-        [(ROWS_PER_LINE, 0)]
-    );
 }
 
 #[test]
