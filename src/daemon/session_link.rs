@@ -14,8 +14,6 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-pub(super) use self::look::LinkLook;
-
 use self::last_look::{primary, watched_windows};
 use self::server_process::server_of;
 use self::window_options::WindowOptions;

@@ -124,7 +124,6 @@ fn look(windows: &[&str], deaths: &str) -> Look {
             n_windows: windows.len(),
         },
         windows: windows.iter().map(|text| row(text).into()).collect(),
-        is_whole: true,
         deaths: Death::parse_record(deaths),
         death_record: String::new(),
         time: 0,

@@ -416,7 +416,8 @@ impl Session {
         loop {
             let mut connection = self.connection();
             let look =
-                crate::tmux::look(&mut connection, &target, &mut captures, LookExtent::Whole).await;
+                crate::tmux::look(&mut connection, &target, &mut captures, LookExtent::Windows)
+                    .await;
             let look = look?;
             let pids = look.iter().flat_map(Look::pids);
             let evidence = Evidence {

@@ -14,11 +14,9 @@ pub struct Look {
     pub time: i64,
     /// The session itself.
     pub session: SessionRow,
-    /// Its windows by id, each once, also when it is linked twice. Shared, because few of them
-    /// change between looks.
+    /// Its windows by id, each once, also when it is linked twice. Those that were not queried are of an
+    /// earlier look. Shared, because few of them change between looks.
     pub windows: Vec<Arc<WindowRow>>,
-    /// Whether all windows were queried. Those that were not are copied from the previous look.
-    pub is_whole: bool,
     /// The deaths that the server recorded since the record was last cleared, in order.
     pub deaths: Vec<Death>,
     /// The record itself, needed to clear exactly what was read.

@@ -94,11 +94,12 @@ impl Change {
 /// The result of a job.
 #[derive(Debug)]
 pub(crate) enum JobOutcome {
-    /// A look; `None` when nothing was reported, so that there was nothing to look at.
-    Looked(Option<Box<Look>>),
-    /// tmux has not run since everything was last looked at: nothing has changed.
-    Unchanged,
-    /// A part of a sweep found nothing new, and the sweep has further parts.
+    /// A look.
+    Looked(Box<Look>),
+    /// No look was needed: nothing was reported or named, or all windows were looked at and tmux has not
+    /// run since.
+    NotNeeded,
+    /// A slice of all windows shows nothing new, and there are further slices.
     NothingNew,
     /// A pane was read and is followed from there on. Contains the job's wait entries, judged.
     Read(Box<PaneOutput>, Vec<Entry>),
@@ -124,30 +125,6 @@ pub(crate) enum JobOutcome {
     Finished,
 }
 
-/// Which tasks were looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Coverage {
-    /// Those that were reported or named.
-    Reported,
-    /// Those that were reported or named, and a part of the others: the sweep goes on.
-    Sweeping,
-    /// All of them, by this look or by the sweep that it ends.
-    Whole,
-}
-
-impl Coverage {
-    /// Returns the coverage of a look, given whether it or its sweep was at all windows; `None` when
-    /// the session is missing.
-    #[must_use]
-    pub(crate) fn new(is_whole: Option<bool>, is_sweeping: bool) -> Self {
-        match is_whole {
-            None | Some(true) => Self::Whole,
-            Some(false) if is_sweeping => Self::Sweeping,
-            Some(false) => Self::Reported,
-        }
-    }
-}
-
 /// One look as a snapshot.
 #[derive(Debug)]
 #[expect(
@@ -158,8 +135,8 @@ pub(crate) struct Look {
     /// When it was taken.
     pub(crate) at: Now,
     pub(crate) snapshot: Snapshot,
-    /// Which tasks were looked at.
-    pub(crate) coverage: Coverage,
+    /// Whether all windows were looked at: by this slice and those before it.
+    pub(crate) is_whole: bool,
     /// Whether a report that triggers a look arrived just before it.
     pub(crate) has_trigger: bool,
     /// A run has ended and tmux has not reported how: another look is needed soon.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::announced_restarts::AnnouncedRestarts;
-use super::effect::{Effect, LookOrder, Scope};
+use super::effect::{Effect, LookOrder};
 use super::ended_runs::EndedRuns;
 use super::ending_runs::Endings;
 use super::held_answers::HeldAnswers;
@@ -320,19 +320,20 @@ impl Session {
         match change {
             Change::Windows => {
                 self.unreported_at = None;
-                self.order(LookOrder::new(Scope::Reported));
+                self.order(LookOrder::default());
             }
             Change::Output => {
                 self.schedule.printed();
                 if self.schedule.next_look() <= now.mono && !self.jobs.has_look() {
-                    self.order(LookOrder::new(Scope::Reported));
+                    self.order(LookOrder::default());
                 }
             }
             Change::Printed { pane, bytes } => {
                 let ended = self.listeners.print(pane, &bytes, now);
-                if self.listeners.is_guess(pane) {
+                if self.listeners.is_guess(pane) && !self.doubts.are_sizes_unknown {
                     self.doubts.are_sizes_unknown = true;
-                    self.schedule.at_once(now.mono);
+                    let window = self.task_in(pane).map(|task| task.window);
+                    self.order(LookOrder::of(window));
                 }
                 self.finish(ended, now);
             }
@@ -344,9 +345,12 @@ impl Session {
                 }
             }
             Change::FollowerLost => {
-                // A look finds out whether the session is gone as well.
-                self.doubts.is_follower_lost = true;
-                self.order(LookOrder::new(Scope::Existence));
+                // A look finds out whether their windows or the session are gone as well.
+                let panes = self.listeners.panes();
+                self.doubts.is_follower_lost = !panes.is_empty();
+                let windows = panes.into_iter().filter_map(|pane| self.task_in(pane));
+                let windows: Vec<WindowId> = windows.map(|task| task.window).collect();
+                self.order(LookOrder::of(windows));
             }
             Change::Layout => self.read_sizes(),
             Change::Terminals(windows) => {
@@ -381,6 +385,7 @@ impl Session {
         };
         match purpose {
             Purpose::Look(look) => self.looked(look, outcome, now),
+            Purpose::Sweep => self.swept(outcome, now),
             Purpose::LastOutput(pane, task, rows) => {
                 self.followed = None;
                 self.last_output_read(pane, &task, rows, outcome, now);

@@ -26,7 +26,7 @@ pub(super) enum Urgent {
     Judge,
 }
 
-/// A look to take, and what to do after it.
+/// A look at windows to take, and what to do after it.
 #[derive(Debug)]
 pub(super) struct QueuedLook {
     pub(super) order: LookOrder,
@@ -197,6 +197,7 @@ pub(super) enum Chore {
 #[derive(Debug)]
 pub(super) enum Purpose {
     Look(QueuedLook),
+    Sweep,
     LastOutput(PaneId, Arc<Task>, RowsToRead),
     Drain,
     End(EndRead),
@@ -214,6 +215,7 @@ impl Purpose {
             Self::Command(Command::Search(search)) => search.request_id == request_id,
             Self::Command(_)
             | Self::Look(_)
+            | Self::Sweep
             | Self::LastOutput(..)
             | Self::Drain
             | Self::End(_)

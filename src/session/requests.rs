@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::effect::{Effect, LookOrder, Scope};
+use super::effect::{Effect, LookOrder};
 use super::input::RequestId;
 use super::killer::Killer;
 use super::machine::Session;
@@ -60,7 +60,7 @@ impl Session {
             Request::Whereabouts | Request::Count | Request::Find { .. } => barrier([]),
             Request::Kill { .. } => barrier([]),
             // It says what is known.
-            Request::Endings { .. } => LookOrder::new(Scope::Reported),
+            Request::Endings { .. } => LookOrder::default(),
             Request::List => self.order_for_list(),
             Request::Look {
                 launching,

@@ -19,14 +19,12 @@ const MOST_ROUNDS: usize = 8;
 /// How far a look goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LookExtent {
-    /// Windows that were reported as changed, in full. If none was, which windows there are.
-    Reported,
-    /// The same, and a part of a sweep, of one line: it makes sure that some of the other windows
-    /// have not changed. So many of these looks as
-    /// [`is_sweeping`](super::look_memory::LookMemory::is_sweeping) asks for are a whole one.
-    Part,
-    /// The same, and it makes sure that none of the other windows has changed.
-    Whole,
+    /// Windows that were reported as changed, in full.
+    Windows,
+    /// The same, and the next slice of all windows: as many as one line can ask whether they have
+    /// changed. A sweep takes so many of these looks as
+    /// [`is_sweeping`](super::look_memory::LookMemory::is_sweeping) asks for.
+    Slice,
 }
 
 /// How much is wanted of a window.
@@ -44,8 +42,6 @@ pub(super) enum Detail {
 #[derive(Debug)]
 pub(super) struct Inquiry {
     extent: LookExtent,
-    /// Whether it asks for all windows.
-    is_whole: bool,
     limit: Limit,
     /// What is still to be asked.
     question: Question,
@@ -120,15 +116,9 @@ impl CapturedScreen {
 
 impl Inquiry {
     /// Begins a look with this question.
-    pub(super) fn new(
-        extent: LookExtent,
-        is_whole: bool,
-        limit: Limit,
-        question: Question,
-    ) -> Self {
+    pub(super) fn new(extent: LookExtent, limit: Limit, question: Question) -> Self {
         Self {
             extent,
-            is_whole,
             limit,
             question,
             unanswered: BTreeMap::new(),
@@ -140,10 +130,6 @@ impl Inquiry {
 
     pub(super) fn extent(&self) -> LookExtent {
         self.extent
-    }
-
-    pub(super) fn is_whole(&self) -> bool {
-        self.is_whole
     }
 
     /// Returns the next line; `None` when there is nothing left to ask. `missing` says what the answers

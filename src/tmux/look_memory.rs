@@ -127,7 +127,7 @@ impl LookMemory {
             .collect()
     }
 
-    /// Whether a sweep has windows left that a further [`LookExtent::Part`] is to ask for.
+    /// Whether a sweep has windows left for a further [`LookExtent::Slice`].
     #[must_use]
     pub(crate) fn is_sweeping(&self) -> bool {
         self.sweep.is_some()
@@ -139,84 +139,78 @@ impl LookMemory {
         self.is_same
     }
 
+    /// Whether a run has ended and tmux has still to say how.
+    #[must_use]
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.windows.values().any(RememberedWindow::is_unsettled)
+    }
+
     /// Begins a look.
     pub(super) fn inquire(&self, extent: LookExtent, limit: Limit) -> Inquiry {
-        let is_whole = extent == LookExtent::Whole || self.windows.is_empty();
-        let question = self.first_question(extent, is_whole);
-        Inquiry::new(extent, is_whole, limit, question)
+        Inquiry::new(extent, limit, self.first_question(extent, limit))
     }
 
     /// Returns the next line of a look; `None` when there is nothing left to ask.
     pub(super) fn next_line(&self, inquiry: &mut Inquiry) -> Option<Line> {
-        let (extent, is_whole) = (inquiry.extent(), inquiry.is_whole());
+        let extent = inquiry.extent();
         inquiry.next_line(self.windows.len(), |answer, unanswered| {
-            self.missing(answer, unanswered, extent, is_whole)
+            self.missing(answer, unanswered, extent)
         })
     }
 
-    /// Returns what a look asks for before it has any answer.
-    fn first_question(&self, extent: LookExtent, is_whole: bool) -> Question {
-        if self.windows.is_empty() {
-            return Question {
-                index: true,
-                ..Question::default()
-            };
-        }
+    /// Returns what a look asks for before it has any answer. Where no window is known, a list of all
+    /// says which there are.
+    fn first_question(&self, extent: LookExtent, limit: Limit) -> Question {
         let reported = self.windows.iter().filter(|(_, known)| {
             let is_expected = |pane| self.captures.is_expected(pane);
             known.is_unsettled() || known.pane().is_some_and(is_expected)
         });
         let reported = reported.map(|(window, _)| *window);
         let wanted = reported.chain(self.moved.iter().copied());
-        let is_any_reported = !self.moved.is_empty()
-            || self.captures.expects_any()
-            || self.windows.values().any(RememberedWindow::is_unsettled);
         let mut question = Question {
-            index: is_whole
-                || self.is_list_wanted
-                || (extent == LookExtent::Reported && !is_any_reported),
+            index: self.is_list_wanted || self.windows.is_empty() || limit == Limit::None,
             rows: wanted
                 .map(|window| (window, self.likely_capture(window)))
                 .into_map(),
             signs: BTreeSet::new(),
         };
-        if is_whole {
-            for window in self.windows.keys() {
-                self.verify(&mut question, *window);
-            }
-        } else if extent == LookExtent::Part {
-            match &self.sweep {
-                Some(left) => {
-                    let left = left
-                        .iter()
-                        .filter(|window| self.windows.contains_key(window));
-                    self.add_part(&mut question, left);
+        match (extent, limit, &self.sweep) {
+            (LookExtent::Windows, ..) => {}
+            (LookExtent::Slice, Limit::None, _) => {
+                for window in self.windows.keys() {
+                    self.verify(&mut question, *window);
                 }
-                None => self.add_part(&mut question, self.windows.keys()),
+            }
+            (LookExtent::Slice, Limit::Short, None) => {
+                self.add_slice(&mut question, self.windows.keys());
+            }
+            (LookExtent::Slice, Limit::Short, Some(left)) => {
+                let left = left.iter();
+                let left = left.filter(|window| self.windows.contains_key(window));
+                self.add_slice(&mut question, left);
             }
         }
+        question.index |= question.is_empty();
         question
     }
 
-    /// Adds the next part of a sweep: as many of the windows that are left as fit into one line, with
-    /// the list of all windows if that is wanted.
-    fn add_part<'a>(&self, question: &mut Question, left: impl Iterator<Item = &'a WindowId>) {
-        let mut part = Question {
+    /// Adds the next slice of a sweep: as many of the windows that are left as fit into one line, with
+    /// the list of all windows if that is wanted, and at least one.
+    fn add_slice<'a>(&self, question: &mut Question, left: impl Iterator<Item = &'a WindowId>) {
+        let mut slice = Question {
             index: question.index,
             ..Question::default()
         };
         for window in left {
-            let mut longer = part.clone();
+            let mut longer = slice.clone();
             self.verify(&mut longer, *window);
-            // A list of all windows may fill the first line; each further one has a window.
-            let has_windows = !part.rows.is_empty() || !part.signs.is_empty();
-            let may_be_empty = part.index && self.sweep.is_none();
-            if (has_windows || may_be_empty) && !longer.fits_into_line(self.windows.len()) {
+            let has_windows = !slice.rows.is_empty() || !slice.signs.is_empty();
+            if has_windows && !longer.fits_into_line(self.windows.len()) {
                 break;
             }
-            part = longer;
+            slice = longer;
         }
-        question.add(part);
+        question.add(slice);
     }
 
     /// Adds what shows whether a window has changed: everything where it probably has, or where it was
@@ -256,15 +250,14 @@ impl LookMemory {
         answer: &Answer,
         unanswered: &BTreeMap<WindowId, Detail>,
         extent: LookExtent,
-        is_whole: bool,
     ) -> Question {
         let life = answer.session.as_ref().map(|session| &session.life);
         let is_same_life = life.is_some() && life == self.life.as_ref();
         let known = |window: &WindowId| self.windows.get(window).filter(|_| is_same_life);
         // The list of many windows would be the longest line of a sweep.
-        let may_have_come = extent == LookExtent::Part && self.may_have_come(answer);
+        let may_have_come = extent == LookExtent::Slice && self.may_have_come(answer);
         let mut question = Question {
-            index: answer.present.is_none() && (is_whole || !is_same_life || may_have_come),
+            index: answer.present.is_none() && (!is_same_life || may_have_come),
             ..Question::default()
         };
         for (window, listed) in &answer.windows {
@@ -307,8 +300,6 @@ impl LookMemory {
             if known(window).and_then(RememberedWindow::pane) != Some(*indexed) {
                 let capture = self.capture(*window, answer, is_same_life);
                 question.rows.insert(*window, capture);
-            } else if is_whole {
-                question.signs.insert(*window);
             }
         }
         for death in self.unseen_deaths(answer, is_same_life) {
@@ -324,18 +315,14 @@ impl LookMemory {
         question
     }
 
-    /// Whether the session may have a window that is not known, as far as a part of a sweep can tell. A
-    /// sweep asks for each known window, and fails where one is gone: if it has no more windows than
-    /// that, none has come. A window that is linked twice counts twice, so that each sweep lists all.
+    /// Whether the session may have a window that is not known, as far as the first slice of a sweep can
+    /// tell. A sweep asks for each known window, and fails where one is gone: if it has no more windows
+    /// than that, none has come. A window that is linked twice counts twice, so that each sweep lists all.
     fn may_have_come(&self, answer: &Answer) -> bool {
-        let Some(session) = &answer.session else {
-            return false;
-        };
         let is_new = |window: &&WindowId| !self.windows.contains_key(window);
         let n_known = self.windows.len() + answer.windows.keys().filter(is_new).count();
-        let n_before = self.session.as_ref().map(|session| session.n_windows);
-        session.n_windows != n_known
-            && (self.sweep.is_none() || n_before != Some(session.n_windows))
+        let session = answer.session.as_ref();
+        self.sweep.is_none() && session.is_some_and(|session| session.n_windows != n_known)
     }
 
     /// Returns the deaths that were recorded after their windows were asked for: what is known of
@@ -409,17 +396,10 @@ impl LookMemory {
             let captured = answer.captured.remove(&listed.pane);
             is_same &= self.remember(window, listed.sign, found, captured, answer.time);
         }
-        let is_whole = match extent {
-            LookExtent::Part => self.go_on_sweeping(&asked),
-            LookExtent::Reported | LookExtent::Whole => {
-                let windows = &mut self.windows.keys();
-                answer.present.is_some() && windows.all(|window| asked.contains(window))
-            }
-        };
-        if is_whole && extent != LookExtent::Part {
-            self.sweep = None;
+        if extent == LookExtent::Slice {
+            self.go_on_sweeping(&asked);
         }
-        if answer.present.is_some() || is_whole {
+        if answer.present.is_some() {
             let panes = self.windows.values().filter_map(RememberedWindow::pane);
             self.captures.keep_only(&panes.collect());
         }
@@ -435,7 +415,6 @@ impl LookMemory {
             time: answer.time,
             session,
             windows: windows.map(|known| Arc::clone(&known.row)).collect(),
-            is_whole,
             deaths,
             death_record,
         })
@@ -472,17 +451,15 @@ impl LookMemory {
         is_same
     }
 
-    /// Takes note of what a part of a sweep has asked for; returns whether that was the last part.
-    fn go_on_sweeping(&mut self, asked: &BTreeSet<WindowId>) -> bool {
+    /// Takes note of the windows that a slice has asked for.
+    fn go_on_sweeping(&mut self, asked: &BTreeSet<WindowId>) {
         let windows = &self.windows;
         let all = || windows.keys().copied().collect();
         let left = self.sweep.get_or_insert_with(all);
         left.retain(|window| windows.contains_key(window) && !asked.contains(window));
-        let is_done = left.is_empty();
-        if is_done {
+        if left.is_empty() {
             self.sweep = None;
         }
-        is_done
     }
 }
 

@@ -76,7 +76,7 @@ impl Private {
     async fn look(&self, name: &str, captures: &mut LookMemory) -> Look {
         let target = Target::Name(name.into());
         let mut connection = self.connection();
-        let seen = look(&mut connection, &target, captures, LookExtent::Whole).await;
+        let seen = look(&mut connection, &target, captures, LookExtent::Slice).await;
         seen.unwrap().unwrap()
     }
 

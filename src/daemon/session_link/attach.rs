@@ -11,7 +11,7 @@ use crate::model::{SessionLife, text};
 use crate::process;
 use crate::protocol::rows::Look;
 use crate::session::{is_list_needed, owners_of_names};
-use crate::tmux::{self, Connection, LookExtent, SessionIndex, Target, TmuxError};
+use crate::tmux::{self, Connection, LookExtent, LookMemory, SessionIndex, Target, TmuxError};
 use crate::wire::Whereabouts;
 
 impl SessionLink {
@@ -54,7 +54,7 @@ impl SessionLink {
             &mut connection,
             &target,
             &mut self.memory,
-            LookExtent::Whole,
+            LookExtent::Slice,
         )
         .await
     }
@@ -120,8 +120,10 @@ impl SessionLink {
         let mut clients = ControlClients::attach(&self.server, &self.paths, id).await?;
         let mut connection = Connection::Attached(&mut clients.main);
         let target = Target::Own(id);
+        // Nothing was reported since what is remembered: all windows are queried.
+        self.memory = LookMemory::default();
         let memory = &mut self.memory;
-        let mut whole = tmux::look(&mut connection, &target, memory, LookExtent::Whole).await?;
+        let mut whole = tmux::look(&mut connection, &target, memory, LookExtent::Windows).await?;
         for row in whole.iter_mut().flat_map(|whole| &mut whole.windows) {
             if rang.as_ref().is_some_and(|rang| rang.has_bell(row.window)) {
                 Arc::make_mut(row).bell = true;

@@ -12,7 +12,7 @@ use crate::clock::now;
 use crate::model::{SessionId, WindowId};
 use crate::observe::Evidence;
 use crate::protocol::rows::Look;
-use crate::session::{self, Coverage, LinkState, LookFacts, LookOrder, LookPlan};
+use crate::session::{self, JobOutcome, LinkState, LookOrder};
 use crate::tmux::{self, Connection, LookExtent, Target, TmuxError};
 use crate::wire::{Checkpoint, SavedLife};
 
@@ -24,11 +24,9 @@ enum AttachedLook {
         /// Whether it had a trigger just then.
         has_trigger: bool,
     },
-    /// Nothing was reported to look at.
+    /// There is nothing to look at.
     NotNeeded,
-    /// The server has not run since a sweep.
-    Unchanged,
-    /// A part of a sweep found everything as before.
+    /// A slice of a sweep shows nothing new, and there are further slices.
     NothingNew,
     /// There is no control client any more.
     NotAttached,
@@ -47,20 +45,42 @@ struct Reported {
     synced: Result<(), TmuxError>,
 }
 
-/// The result of a look.
-pub(in crate::daemon) enum LinkLook {
-    /// A look.
-    Taken(Box<session::Look>),
-    /// Nothing was reported to look at.
-    NotNeeded,
-    /// tmux has not run since everything was last looked at.
-    Unchanged,
-    /// A part of a sweep found everything as before, and the sweep has further parts.
-    NothingNew,
+/// What is known when a look begins.
+#[derive(Debug, Clone, Copy, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an observation of its own, and all combinations occur"
+)]
+struct LookFacts {
+    /// Whether the order names windows.
+    is_named: bool,
+    /// Whether all reports of tmux have arrived, if the order asks for that. Where windows are named,
+    /// the look at them is the barrier, and this is true.
+    is_synced: bool,
+    /// Whether a report that triggers a look arrived just now.
+    has_trigger: bool,
+    /// Whether windows were reported as changed or closed, panes as printing or processes as ended, or
+    /// a run has ended and tmux has not reported how.
+    has_reports: bool,
+    /// Whether a sweep is under way.
+    is_sweeping: bool,
+    /// Whether the server has not run since the last sweep.
+    is_swept: bool,
+}
+
+impl LookFacts {
+    fn is_look_needed(self, extent: LookExtent) -> bool {
+        match extent {
+            LookExtent::Windows => self.is_named || self.has_reports || !self.is_synced,
+            LookExtent::Slice => {
+                self.is_sweeping || self.has_reports || self.has_trigger || !self.is_swept
+            }
+        }
+    }
 }
 
 impl SessionLink {
-    /// Looks as ordered. A screen that has been unchanged for `quiet` may wait for input.
+    /// Looks at windows as ordered, or at a slice of all windows. A screen that has been unchanged for `quiet` may wait for input.
     ///
     /// # Errors
     ///
@@ -68,13 +88,13 @@ impl SessionLink {
     pub(in crate::daemon) async fn look(
         &mut self,
         order: &LookOrder,
+        extent: LookExtent,
         quiet: Duration,
-    ) -> Result<LinkLook, TmuxError> {
-        let (look, mut has_trigger) = match self.attached_look(order).await {
+    ) -> Result<JobOutcome, TmuxError> {
+        let (look, mut has_trigger) = match self.attached_look(order, extent).await {
             AttachedLook::Taken { look, has_trigger } => (look, has_trigger),
-            AttachedLook::NotNeeded => return Ok(LinkLook::NotNeeded),
-            AttachedLook::Unchanged => return Ok(LinkLook::Unchanged),
-            AttachedLook::NothingNew => return Ok(LinkLook::NothingNew),
+            AttachedLook::NotNeeded => return Ok(JobOutcome::NotNeeded),
+            AttachedLook::NothingNew => return Ok(JobOutcome::NothingNew),
             AttachedLook::NoAnswer => return Err(TmuxError::TimedOut),
             AttachedLook::NotAttached => {
                 tracing::debug!(plan = "Apart", windows = "all", "look planned");
@@ -113,10 +133,7 @@ impl SessionLink {
         let look = session::Look {
             at: now,
             snapshot,
-            coverage: Coverage::new(
-                look.as_ref().map(|look| look.is_whole),
-                self.is_connected() && self.memory.is_sweeping(),
-            ),
+            is_whole: look.is_none() || (extent == LookExtent::Slice && !self.memory.is_sweeping()),
             has_trigger,
             is_unsettled: observed.unsettled,
             needs_nudge: observed.nudge,
@@ -131,24 +148,20 @@ impl SessionLink {
                 is_any_paused: self.is_any_paused(),
             },
         };
-        if look.coverage == Coverage::Whole {
+        if look.is_whole {
             self.idle.note_sweep(now.mono, reading);
         }
-        Ok(LinkLook::Taken(Box::new(look)))
+        Ok(JobOutcome::Looked(Box::new(look)))
     }
 
     /// Looks through the control client. The look of an order that is a barrier includes everything
     /// that tmux had to report before the order.
-    async fn attached_look(&mut self, order: &LookOrder) -> AttachedLook {
-        let mut first = self.look_once(order).await;
-        // Parts of sweeps, which may end with nothing new, are never barriers.
+    async fn attached_look(&mut self, order: &LookOrder, extent: LookExtent) -> AttachedLook {
+        let mut first = self.look_once(order, extent).await;
         if !order.is_own_barrier() {
             return first;
         }
-        let AttachedLook::Taken {
-            look, has_trigger, ..
-        } = &mut first
-        else {
+        let AttachedLook::Taken { has_trigger, .. } = &mut first else {
             return first;
         };
         let Attachment::Attached(clients) = &mut self.attachment else {
@@ -159,43 +172,24 @@ impl SessionLink {
         if !clients.activity.has_reports_since_look(is_ours) {
             return first;
         }
-        let (had_trigger, was_whole) = (
-            *has_trigger,
-            look.as_ref().is_some_and(|look| look.is_whole),
-        );
-        let mut again = self.look_once(order).await;
-        if let AttachedLook::Taken {
-            look, has_trigger, ..
-        } = &mut again
-        {
+        let had_trigger = *has_trigger;
+        let mut again = self.look_once(order, extent).await;
+        if let AttachedLook::Taken { has_trigger, .. } = &mut again {
             *has_trigger |= had_trigger;
-            if let Some(look) = look {
-                look.is_whole |= was_whole;
-            }
         }
         again
     }
 
     /// Looks once; see [`SessionLink::attached_look`].
-    async fn look_once(&mut self, order: &LookOrder) -> AttachedLook {
+    async fn look_once(&mut self, order: &LookOrder, extent: LookExtent) -> AttachedLook {
         let Some(reported) = self.take_reported(order).await else {
             return AttachedLook::NotAttached;
         };
-        let plan = LookPlan::new(order, reported.facts);
-        let extent = match plan {
-            LookPlan::NotNeeded | LookPlan::Unchanged => {
-                tracing::debug!(?plan, "look not taken");
-                return if plan == LookPlan::Unchanged {
-                    AttachedLook::Unchanged
-                } else {
-                    AttachedLook::NotNeeded
-                };
-            }
-            LookPlan::Reported => LookExtent::Reported,
-            LookPlan::Part => LookExtent::Part,
-            LookPlan::Whole => LookExtent::Whole,
-        };
-        self.take_planned(order, plan, extent, reported).await
+        if !reported.facts.is_look_needed(extent) {
+            tracing::debug!(?extent, "look not taken");
+            return AttachedLook::NotNeeded;
+        }
+        self.take_look(order, extent, reported).await
     }
 
     /// Takes what was reported by now; `None` without a control client.
@@ -216,12 +210,13 @@ impl SessionLink {
         // Of a window that came and went since the last look, it was reported that it came.
         closed.retain(|window| self.primary.contains_key(window));
         let facts = LookFacts {
+            is_named: !order.windows.is_empty() || !order.killed.is_empty(),
             is_synced: synced.is_ok(),
             has_trigger,
             has_reports: clients.activity.is_any_reported()
                 || self.processes.has_ended()
+                || self.memory.is_unsettled()
                 || !closed.is_empty(),
-            is_any_paused: clients.activity.is_any_paused(),
             is_sweeping: self.memory.is_sweeping(),
             is_swept: self.idle.is_swept(Instant::now().into_std(), run_time),
         };
@@ -233,11 +228,10 @@ impl SessionLink {
         })
     }
 
-    /// Looks as planned.
-    async fn take_planned(
+    /// Looks at what was reported and ordered.
+    async fn take_look(
         &mut self,
         order: &LookOrder,
-        plan: LookPlan,
         extent: LookExtent,
         reported: Reported,
     ) -> AttachedLook {
@@ -254,12 +248,7 @@ impl SessionLink {
         let ControlClients { main, activity, .. } = &mut **clients;
         let mut changed = activity.take_changed();
         changed.extend(&order.windows);
-        match plan {
-            LookPlan::Whole => tracing::debug!(?plan, windows = "all", "look planned"),
-            LookPlan::NotNeeded | LookPlan::Unchanged | LookPlan::Reported | LookPlan::Part => {
-                tracing::debug!(?plan, windows = ?changed, "look planned")
-            }
-        }
+        tracing::debug!(plan = ?extent, windows = ?changed, "look planned");
         let (hung_up, in_place) = self.processes.ended_since();
         self.memory.expect(activity.printed(), &in_place, changed);
         if activity.are_all_reported() {
@@ -275,7 +264,8 @@ impl SessionLink {
             Ok(look) => {
                 // Each look queries the windows of paused panes.
                 activity.record_look(look.iter().flat_map(Look::quietness));
-                if plan.is_in_passing(facts, self.memory.is_sweeping(), self.memory.is_same()) {
+                let is_last = extent == LookExtent::Windows || !self.memory.is_sweeping();
+                if !is_last && !facts.has_reports && self.memory.is_same() {
                     return AttachedLook::NothingNew;
                 }
                 AttachedLook::Taken {
@@ -308,6 +298,65 @@ impl SessionLink {
         Checkpoint {
             life: self.life.as_ref().map(SavedLife::from),
             deaths_read: self.observer.deaths_read(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_looked_at_if_they_were_reported_or_named() {
+        let quiet = LookFacts {
+            is_synced: true,
+            ..LookFacts::default()
+        };
+        let is_needed = |facts: LookFacts| facts.is_look_needed(LookExtent::Windows);
+        assert!(!is_needed(quiet));
+        for facts in [
+            LookFacts {
+                is_named: true,
+                ..quiet
+            },
+            LookFacts {
+                has_reports: true,
+                ..quiet
+            },
+            // It is not known what tmux has still to report.
+            LookFacts {
+                is_synced: false,
+                ..quiet
+            },
+        ] {
+            assert!(is_needed(facts), "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn a_sweep_begins_only_if_the_server_has_run_since_the_last_one() {
+        let quiet = LookFacts {
+            is_swept: true,
+            ..LookFacts::default()
+        };
+        let is_needed = |facts: LookFacts| facts.is_look_needed(LookExtent::Slice);
+        assert!(!is_needed(quiet));
+        for facts in [
+            LookFacts::default(),
+            LookFacts {
+                is_sweeping: true,
+                ..quiet
+            },
+            LookFacts {
+                has_reports: true,
+                ..quiet
+            },
+            LookFacts {
+                has_trigger: true,
+                ..quiet
+            },
+        ] {
+            assert!(is_needed(facts), "{facts:?}");
         }
     }
 }

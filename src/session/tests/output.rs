@@ -7,7 +7,7 @@ fn output_counts_before_the_end_of_its_run() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.begin("done", &[""]);
     driver.input(Input::Changed(Change::Windows));
-    driver.did(&["look Reported"]);
+    driver.did(&["look"]);
     // The look shows the end; the last output of the run has not arrived yet.
     driver.look("life 1; @1#1 a dead 0 pid=7");
     driver.did(&["append event", "read last of %1 LastRow"]);
@@ -55,7 +55,7 @@ fn a_pane_that_was_paused_is_read_from_where_it_was() {
     driver.begin("done", &["one"]);
     driver.print("\r\ntwo");
     driver.input(Input::Changed(Change::Paused(PANE)));
-    driver.did(&["look Reported @1"]);
+    driver.did(&["look @1"]);
     // Output that arrives while it is paused has a gap before it.
     driver.print("done");
     driver.look("life 1; @1#1 a running pid=7");
@@ -87,7 +87,7 @@ fn a_pane_that_was_respawned_before_it_was_read_is_looked_at_again() {
     driver.look("life 1; @1#1 a running pid=6");
     driver.take();
     driver.read(&["one"]);
-    driver.did(&["look Existence @1"]);
+    driver.did(&["look @1"]);
 }
 
 #[test]
@@ -106,12 +106,12 @@ fn another_connection_may_have_lost_output() {
 fn a_look_that_is_out_says_nothing_to_a_wait_that_begins_meanwhile() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.input(Input::Changed(Change::Windows));
-    driver.did(&["look Reported"]);
+    driver.did(&["look"]);
     driver.wait(None);
     driver.did(&[]);
     // For the previous run: it was requested before the wait.
     driver.look("life 1; @1#1 a dead 0 pid=7");
-    driver.did(&["append event", "look Reported @1"]);
+    driver.did(&["append event", "look @1"]);
     driver.look("life 1; @1#2 a running pid=8");
     let did = driver.take();
     assert!(did.contains(&"begun 1".to_owned()), "{did:?}");
@@ -125,10 +125,10 @@ fn waits_that_begin_at_once_share_one_look_and_one_reading() {
         driver.wait(Some(&format!("text {n}")));
     }
     // The first look is running when the others arrive.
-    driver.did(&["look Reported @1"]);
+    driver.did(&["look @1"]);
     driver.look("life 1; @1#1 a running pid=7");
     driver.look("life 1; @1#1 a running pid=7");
-    driver.did(&["look Reported @1", "read %1 All for 40"]);
+    driver.did(&["look @1", "read %1 All for 40"]);
     driver.read(&["text 3"]);
     let did = driver.take();
     let begun = did.iter().filter(|did| did.starts_with("begun")).count();
@@ -203,7 +203,7 @@ fn a_wait_for_a_run_whose_window_is_closed_knows_its_end() {
     driver.ask(wait(2));
     driver.look("life 1; @2#1 b running pid=9");
     driver.did(&[
-        "look Reported @1",
+        "look @1",
         "refuse 2: run 2 of @1 is over and its window is closed",
     ]);
 }

@@ -96,7 +96,7 @@ fn a_restart_that_seemed_superseded_is_tried_again_if_its_window_has_not_changed
         driver.finish_chores();
         assert!(driver.take().contains(&"restart @1 1".to_owned()));
         driver.outcome(JobOutcome::Restarted(RestartEnd::Superseded));
-        assert_eq!(driver.take().last().unwrap(), "look Reported @1", "{found}");
+        assert_eq!(driver.take().last().unwrap(), "look @1", "{found}");
         driver.look(found);
         driver.finish_chores();
         driver.after(4999);
