@@ -47,6 +47,8 @@ pub(super) struct SessionLink {
     attachment: Attachment,
     observer: Observer,
     memory: LookMemory,
+    /// Whether a run had ended in the last look and tmux had not reported how.
+    is_unsettled: bool,
     /// Whether the server has run since it had nothing more to tell.
     idle: ServerIdle,
     /// Which options of windows are set.
@@ -126,6 +128,7 @@ impl SessionLink {
             attachment: apart(),
             observer,
             memory: LookMemory::default(),
+            is_unsettled: false,
             idle: ServerIdle::default(),
             options: WindowOptions::default(),
             watched_windows: before.map(watched_windows).unwrap_or_default(),

@@ -115,7 +115,7 @@ pub(crate) struct Setup {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) looks: u64,
-    /// Looks at all windows.
+    /// Sweeps that have come to their end.
     pub(crate) whole_looks: u64,
     /// Safety looks: looks without a trigger.
     pub(crate) safety_looks: u64,

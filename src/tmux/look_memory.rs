@@ -139,12 +139,6 @@ impl LookMemory {
         self.is_same
     }
 
-    /// Whether a run has ended and tmux has still to say how.
-    #[must_use]
-    pub(crate) fn is_unsettled(&self) -> bool {
-        self.windows.values().any(RememberedWindow::is_unsettled)
-    }
-
     /// Begins a look.
     pub(super) fn inquire(&self, extent: LookExtent, limit: Limit) -> Inquiry {
         Inquiry::new(extent, limit, self.first_question(extent, limit))

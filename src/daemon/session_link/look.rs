@@ -59,9 +59,10 @@ struct LookFacts {
     is_synced: bool,
     /// Whether a report that triggers a look arrived just now.
     has_trigger: bool,
-    /// Whether windows were reported as changed or closed, panes as printing or processes as ended, or
-    /// a run has ended and tmux has not reported how.
+    /// Whether windows were reported as changed or closed, panes as printing, or processes as ended.
     has_reports: bool,
+    /// Whether a run had ended in the last look and tmux had not reported how.
+    is_unsettled: bool,
     /// Whether a sweep is under way.
     is_sweeping: bool,
     /// Whether the server has not run since the last sweep.
@@ -71,7 +72,9 @@ struct LookFacts {
 impl LookFacts {
     fn is_look_needed(self, extent: LookExtent) -> bool {
         match extent {
-            LookExtent::Windows => self.is_named || self.has_reports || !self.is_synced,
+            LookExtent::Windows => {
+                self.is_named || self.has_reports || self.is_unsettled || !self.is_synced
+            }
             LookExtent::Slice => {
                 self.is_sweeping || self.has_reports || self.has_trigger || !self.is_swept
             }
@@ -80,7 +83,8 @@ impl LookFacts {
 }
 
 impl SessionLink {
-    /// Looks at windows as ordered, or at a slice of all windows. A screen that has been unchanged for `quiet` may wait for input.
+    /// Looks at windows as ordered, or at a slice of all windows. A screen that has been unchanged for
+    /// `quiet` may wait for input.
     ///
     /// # Errors
     ///
@@ -130,6 +134,7 @@ impl SessionLink {
         self.primary = primary(&snapshot);
         self.processes.watch(&snapshot);
         self.options.note_look(&snapshot, observed.write_runs);
+        self.is_unsettled = observed.unsettled;
         let look = session::Look {
             at: now,
             snapshot,
@@ -215,8 +220,8 @@ impl SessionLink {
             has_trigger,
             has_reports: clients.activity.is_any_reported()
                 || self.processes.has_ended()
-                || self.memory.is_unsettled()
                 || !closed.is_empty(),
+            is_unsettled: self.is_unsettled,
             is_sweeping: self.memory.is_sweeping(),
             is_swept: self.idle.is_swept(Instant::now().into_std(), run_time),
         };
@@ -321,6 +326,10 @@ mod tests {
             },
             LookFacts {
                 has_reports: true,
+                ..quiet
+            },
+            LookFacts {
+                is_unsettled: true,
                 ..quiet
             },
             // It is not known what tmux has still to report.
