@@ -19,7 +19,7 @@ use super::{launches, typing};
 use crate::model::{PaneId, StatusCounts, Task, WindowId, with_causes};
 use crate::session::{Change, Entry, Job, JobOutcome, LookOrder, RowsToRead, judge_entries};
 use crate::terminal::PaneOutput;
-use crate::tmux::{self, Connection, LookExtent, TmuxError, Unless};
+use crate::tmux::{self, Connection, LookKind, TmuxError, Unless};
 use crate::wire::{LogRequest, Response};
 
 /// How long tmux may take to read the last output of a run after the kernel has reported its end.
@@ -116,11 +116,11 @@ impl LinkJobs {
     pub(super) fn perform(&mut self, job: Job) -> Pin<Box<dyn Future<Output = Done> + '_>> {
         match job {
             Job::Look(order) => {
-                boxed(move || async move { self.look(&order, LookExtent::Windows).await })
+                boxed(move || async move { self.look(&order, LookKind::Windows).await })
             }
             Job::Sweep => {
                 boxed(
-                    move || async move { self.look(&LookOrder::default(), LookExtent::Slice).await },
+                    move || async move { self.look(&LookOrder::default(), LookKind::Slice).await },
                 )
             }
             Job::Read {
@@ -285,8 +285,8 @@ impl LinkJobs {
         self.link.close().await;
     }
 
-    async fn look(&mut self, order: &LookOrder, extent: LookExtent) -> Done {
-        let outcome = self.link.look(order, extent, self.quiet).await;
+    async fn look(&mut self, order: &LookOrder, kind: LookKind) -> Done {
+        let outcome = self.link.look(order, kind, self.quiet).await;
         Done::of(outcome.map_err(|error| with_causes(&error)))
     }
 

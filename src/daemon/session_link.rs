@@ -83,7 +83,7 @@ pub(super) struct SessionLink {
 #[derive(Debug)]
 enum Attachment {
     /// A process per look, because the session is missing or attaching failed.
-    Apart {
+    Detached {
         /// When to try to attach next.
         attach_at: Instant,
         /// How long to wait after failures.
@@ -125,7 +125,7 @@ impl SessionLink {
             server_process: life.as_ref().and_then(server_of),
             is_unreachable: false,
             life,
-            attachment: apart(),
+            attachment: detached(),
             observer,
             memory: LookMemory::default(),
             is_unsettled: false,
@@ -177,7 +177,7 @@ impl SessionLink {
     pub(super) fn connection(&mut self) -> Connection<'_> {
         match &mut self.attachment {
             Attachment::Attached(clients) => Connection::Attached(&mut clients.main),
-            Attachment::Apart { .. } => Connection::OneShot(&self.server),
+            Attachment::Detached { .. } => Connection::OneShot(&self.server),
         }
     }
 
@@ -191,7 +191,7 @@ impl SessionLink {
         let attachment = &mut self.attachment;
         let reported = async {
             match attachment {
-                Attachment::Apart { .. } => std::future::pending().await,
+                Attachment::Detached { .. } => std::future::pending().await,
                 Attachment::Attached(clients) => clients.changed().await,
             }
         };
@@ -223,7 +223,7 @@ impl SessionLink {
     /// have ended ours.
     fn disconnect(&mut self) {
         self.former_traffic += take_traffic(&mut self.attachment);
-        self.attachment = apart();
+        self.attachment = detached();
         self.claimed = None;
     }
 
@@ -231,7 +231,7 @@ impl SessionLink {
     pub(super) fn take_queued(&mut self) -> Vec<Change> {
         match &mut self.attachment {
             Attachment::Attached(clients) => clients.take_queued(),
-            Attachment::Apart { .. } => Vec::new(),
+            Attachment::Detached { .. } => Vec::new(),
         }
     }
 
@@ -321,7 +321,7 @@ impl SessionLink {
     fn is_any_paused(&self) -> bool {
         match &self.attachment {
             Attachment::Attached(clients) => clients.activity.is_any_paused(),
-            Attachment::Apart { .. } => false,
+            Attachment::Detached { .. } => false,
         }
     }
 
@@ -351,14 +351,14 @@ impl SessionLink {
                 (&uninstalled, &self.attachment)
             {
                 // After an interrupted command, our client cannot be used.
-                let mut apart = Connection::OneShot(&self.server);
-                uninstalled = tmux::uninstall(&mut apart, session, process::may_run).await;
+                let mut one_shot = Connection::OneShot(&self.server);
+                uninstalled = tmux::uninstall(&mut one_shot, session, process::may_run).await;
             }
             if let Err(error) = uninstalled {
                 tracing::warn!(%error, "could not take our hooks out of tmux");
             }
         }
-        if let Attachment::Attached(clients) = std::mem::replace(&mut self.attachment, apart()) {
+        if let Attachment::Attached(clients) = std::mem::replace(&mut self.attachment, detached()) {
             // Not while another daemon attaches, unless that takes too long.
             let lock = timeout(LOCK_LIMIT, self.paths.lock_server()).await;
             clients.close().await;
@@ -370,12 +370,12 @@ impl SessionLink {
 fn take_traffic(attachment: &mut Attachment) -> Traffic {
     match attachment {
         Attachment::Attached(clients) => clients.take_traffic(),
-        Attachment::Apart { .. } => Traffic::default(),
+        Attachment::Detached { .. } => Traffic::default(),
     }
 }
 
-fn apart() -> Attachment {
-    Attachment::Apart {
+fn detached() -> Attachment {
+    Attachment::Detached {
         attach_at: Instant::now(),
         pause: ATTACH_PAUSE,
     }

@@ -9,7 +9,7 @@ use crate::model::{
 
 /// Everything that one atomic look returned of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Look {
+pub struct LookRows {
     /// The server's clock, in seconds since 1970.
     pub time: i64,
     /// The session itself.
@@ -27,7 +27,7 @@ pub struct Look {
 /// quiet for at least one second.
 const QUIET_SECS: i64 = 2;
 
-impl Look {
+impl LookRows {
     /// Returns the windows' primary panes, each with whether its window is quiet.
     pub fn quietness(&self) -> impl Iterator<Item = (PaneId, bool)> {
         let windows = self.windows.iter();

@@ -137,7 +137,7 @@ impl Session {
         }
         self.death_record =
             (!death_record.is_empty()).then(|| (self.engine.last_seq(), death_record));
-        let has_changed = has_news || difference > Difference::InPassing;
+        let has_changed = has_news || difference > Difference::Cosmetic;
         let result = LookResult {
             reporting,
             finding: finding(why, has_changed, is_whole),
@@ -152,7 +152,7 @@ impl Session {
         match difference {
             Difference::Otherwise => self.save_within(Duration::ZERO, now),
             Difference::InBells => self.save_within(SAVE_WITHIN, now),
-            Difference::InPassing => {}
+            Difference::Cosmetic => {}
         }
         self.note_questions();
         for (window, run) in ended {

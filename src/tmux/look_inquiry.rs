@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::capture::{Shape, is_cut};
 use super::error::TmuxError;
 use super::inherited::InheritedOptions;
-use super::look_lines::{Limit, Line, Part, Question};
+use super::look_lines::{Limit, LookLine, Part, Question};
 use super::rows::{ListedWindow, WindowDetails, read_index, read_lists, read_session};
 use crate::model::{PaneId, WindowId};
 use crate::protocol::rows::{Death, SessionRow};
@@ -18,7 +18,7 @@ const MOST_ROUNDS: usize = 8;
 
 /// How far a look goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LookExtent {
+pub(crate) enum LookKind {
     /// Windows that were reported as changed, in full.
     Windows,
     /// The same, and the next slice of all windows: as many as one line can ask whether they have
@@ -41,7 +41,7 @@ pub(super) enum Detail {
 /// is said of the windows in it.
 #[derive(Debug)]
 pub(super) struct Inquiry {
-    extent: LookExtent,
+    kind: LookKind,
     limit: Limit,
     /// What is still to be asked.
     question: Question,
@@ -50,12 +50,12 @@ pub(super) struct Inquiry {
     /// Whether something that was named was not there, so that it is to be asked which windows are.
     has_failed: bool,
     rounds_left: usize,
-    answer: Answer,
+    answer: LookAnswer,
 }
 
 /// What was answered.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct LookAnswer {
     /// The server's clock at the end of the last line, in seconds.
     pub(super) time: i64,
     pub(super) session: Option<SessionRow>,
@@ -73,7 +73,7 @@ pub(super) struct Answer {
     pub(super) deaths_then: BTreeMap<WindowId, Arc<[Death]>>,
 }
 
-impl Answer {
+impl LookAnswer {
     /// Whether the session may have the window of this death: one that is not in the list of all
     /// windows may have been opened since, and have ended before the record was read.
     pub(super) fn may_have(&self, death: &Death) -> bool {
@@ -116,20 +116,20 @@ impl CapturedScreen {
 
 impl Inquiry {
     /// Begins a look with this question.
-    pub(super) fn new(extent: LookExtent, limit: Limit, question: Question) -> Self {
+    pub(super) fn new(kind: LookKind, limit: Limit, question: Question) -> Self {
         Self {
-            extent,
+            kind,
             limit,
             question,
             unanswered: BTreeMap::new(),
             has_failed: false,
             rounds_left: MOST_ROUNDS,
-            answer: Answer::default(),
+            answer: LookAnswer::default(),
         }
     }
 
-    pub(super) fn extent(&self) -> LookExtent {
-        self.extent
+    pub(super) fn kind(&self) -> LookKind {
+        self.kind
     }
 
     /// Returns the next line; `None` when there is nothing left to ask. `missing` says what the answers
@@ -137,8 +137,8 @@ impl Inquiry {
     pub(super) fn next_line(
         &mut self,
         n_known: usize,
-        missing: impl FnOnce(&Answer, &BTreeMap<WindowId, Detail>) -> Question,
-    ) -> Option<Line> {
+        missing: impl FnOnce(&LookAnswer, &BTreeMap<WindowId, Detail>) -> Question,
+    ) -> Option<LookLine> {
         if std::mem::take(&mut self.has_failed) {
             let Question { rows, signs, .. } = std::mem::take(&mut self.question);
             let signs = signs.into_iter().map(|window| (window, Detail::Sign));
@@ -160,7 +160,7 @@ impl Inquiry {
     }
 
     /// Returns what was answered, and what was not.
-    pub(super) fn into_answer(self) -> (Answer, BTreeMap<WindowId, Detail>) {
+    pub(super) fn into_answer(self) -> (LookAnswer, BTreeMap<WindowId, Detail>) {
         (self.answer, self.unanswered)
     }
 
@@ -171,7 +171,7 @@ impl Inquiry {
     /// When the session is not there, or the answer does not fit the question.
     pub(super) fn take(
         &mut self,
-        line: &Line,
+        line: &LookLine,
         commands: &[(Part, Command)],
         frames: Vec<Frame>,
     ) -> Result<(), TmuxError> {
@@ -210,7 +210,7 @@ impl Inquiry {
         Ok(())
     }
 
-    fn read(&mut self, line: &Line, part: Part, frame: Frame) -> Option<()> {
+    fn read(&mut self, line: &LookLine, part: Part, frame: Frame) -> Option<()> {
         let answer = &mut self.answer;
         match part {
             Part::Index => {
@@ -285,7 +285,7 @@ impl Inquiry {
     }
 
     /// Takes note of the windows that a line should have shown and did not, or not all of them.
-    fn note_unanswered(&mut self, line: &Line, missing: &[(Part, Command)]) {
+    fn note_unanswered(&mut self, line: &LookLine, missing: &[(Part, Command)]) {
         for (part, _) in missing {
             if let Part::Row(window) | Part::Capture(window, _) = part {
                 self.answer.windows.remove(window);

@@ -56,7 +56,7 @@ pub(super) enum Limit {
 
 /// The rows of a screen that are wanted with everything else of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Capture {
+pub(super) enum CaptureQuery {
     /// None: they have not changed.
     No,
     /// Those of this pane, which had this shape.
@@ -65,7 +65,7 @@ pub(super) enum Capture {
     New,
 }
 
-impl Capture {
+impl CaptureQuery {
     /// What it costs to show everything of a window with it.
     fn cost(self) -> usize {
         match self {
@@ -82,7 +82,7 @@ pub(super) struct Question {
     /// Whether to list which windows there are.
     pub(super) index: bool,
     /// Windows of which everything is wanted.
-    pub(super) rows: BTreeMap<WindowId, Capture>,
+    pub(super) rows: BTreeMap<WindowId, CaptureQuery>,
     /// Windows of which it is enough to know whether they have changed.
     pub(super) signs: BTreeSet<WindowId>,
 }
@@ -114,15 +114,15 @@ impl Question {
 
     /// Takes as much as fits into one line. `n_windows` is how many windows the session has, as far
     /// as that is known.
-    pub(super) fn take_line(&mut self, limit: Limit, n_windows: usize) -> Line {
+    pub(super) fn take_line(&mut self, limit: Limit, n_windows: usize) -> LookLine {
         let mut room = match limit {
             Limit::Short => LINE - SESSION,
             Limit::None => usize::MAX,
         };
-        let mut line = Line {
+        let mut line = LookLine {
             limit,
             index: std::mem::take(&mut self.index),
-            ..Line::default()
+            ..LookLine::default()
         };
         if line.index {
             room = room.saturating_sub(n_windows * INDEXED);
@@ -151,10 +151,10 @@ impl Question {
 
 /// One line.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct LookLine {
     limit: Limit,
     pub(super) index: bool,
-    pub(super) rows: Vec<(WindowId, Capture)>,
+    pub(super) rows: Vec<(WindowId, CaptureQuery)>,
     pub(super) signs: Vec<WindowId>,
 }
 
@@ -172,7 +172,7 @@ pub(super) enum Part {
     Session,
 }
 
-impl Line {
+impl LookLine {
     fn is_empty(&self) -> bool {
         !self.index && self.rows.is_empty() && self.signs.is_empty()
     }
@@ -194,12 +194,12 @@ impl Line {
                 commands.push((Part::Row(*window), list));
             }
             match capture {
-                Capture::No => {}
-                Capture::Of(pane, shape) => commands.push((
+                CaptureQuery::No => {}
+                CaptureQuery::Of(pane, shape) => commands.push((
                     Part::Capture(*window, Some((*pane, *shape))),
                     capture_command(*pane, shape),
                 )),
-                Capture::New => {
+                CaptureQuery::New => {
                     commands.push((Part::Capture(*window, None), capture_new_command(*window)))
                 }
             }
@@ -248,7 +248,9 @@ mod tests {
         assert_eq!(cut, expected);
         assert_eq!(lines(signs, Limit::None), [(true, 0, 300)]);
         let rows = Question {
-            rows: windows(17).map(|window| (window, Capture::New)).collect(),
+            rows: windows(17)
+                .map(|window| (window, CaptureQuery::New))
+                .collect(),
             signs: windows(1).collect(),
             ..Question::default()
         };
@@ -269,12 +271,14 @@ mod tests {
     fn a_line_asks_for_something_however_many_windows_there_are() {
         let mut question = Question {
             index: true,
-            rows: windows(1).map(|window| (window, Capture::No)).collect(),
+            rows: windows(1)
+                .map(|window| (window, CaptureQuery::No))
+                .collect(),
             ..Question::default()
         };
         assert!(question.take_line(Limit::Short, 100_000).index);
         let line = question.take_line(Limit::Short, 100_000);
-        assert_eq!(line.rows, [(WindowId(1), Capture::No)]);
+        assert_eq!(line.rows, [(WindowId(1), CaptureQuery::No)]);
         assert!(question.is_empty());
     }
 
@@ -282,7 +286,11 @@ mod tests {
     fn a_screen_is_captured_behind_the_row_of_its_window_and_the_session_comes_last() {
         let mut question = Question {
             index: true,
-            rows: [(WindowId(1), Capture::New), (WindowId(2), Capture::No)].into(),
+            rows: [
+                (WindowId(1), CaptureQuery::New),
+                (WindowId(2), CaptureQuery::No),
+            ]
+            .into(),
             signs: [WindowId(3)].into(),
         };
         let line = question.take_line(Limit::Short, 3);
@@ -304,7 +312,9 @@ mod tests {
     #[test]
     fn a_line_without_a_limit_lists_all_windows_rather_than_many() {
         let mut question = Question {
-            rows: windows(9).map(|window| (window, Capture::No)).collect(),
+            rows: windows(9)
+                .map(|window| (window, CaptureQuery::No))
+                .collect(),
             signs: windows(9).collect(),
             ..Question::default()
         };

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::capture::{Captures, Shape};
-use super::look_inquiry::{Answer, CapturedScreen, Detail, Inquiry, LookExtent};
-use super::look_lines::{Capture, Limit, Line, Question};
+use super::look_inquiry::{CapturedScreen, Detail, Inquiry, LookAnswer, LookKind};
+use super::look_lines::{CaptureQuery, Limit, LookLine, Question};
 use super::rows::WindowDetails;
 use crate::model::{Ordered as _, PaneId, SessionLife, WindowId};
-use crate::protocol::rows::{Death, Look, SessionRow, WindowRow};
+use crate::protocol::rows::{Death, LookRows, SessionRow, WindowRow};
 
 /// A sweep queries a window in full if that was last done this many seconds ago: an option that was
 /// set, or another program in the foreground, leaves no sign.
@@ -127,7 +127,7 @@ impl LookMemory {
             .collect()
     }
 
-    /// Whether a sweep has windows left for a further [`LookExtent::Slice`].
+    /// Whether a sweep has windows left for a further [`LookKind::Slice`].
     #[must_use]
     pub(crate) fn is_sweeping(&self) -> bool {
         self.sweep.is_some()
@@ -140,21 +140,21 @@ impl LookMemory {
     }
 
     /// Begins a look.
-    pub(super) fn inquire(&self, extent: LookExtent, limit: Limit) -> Inquiry {
-        Inquiry::new(extent, limit, self.first_question(extent, limit))
+    pub(super) fn inquire(&self, kind: LookKind, limit: Limit) -> Inquiry {
+        Inquiry::new(kind, limit, self.first_question(kind, limit))
     }
 
     /// Returns the next line of a look; `None` when there is nothing left to ask.
-    pub(super) fn next_line(&self, inquiry: &mut Inquiry) -> Option<Line> {
-        let extent = inquiry.extent();
+    pub(super) fn next_line(&self, inquiry: &mut Inquiry) -> Option<LookLine> {
+        let kind = inquiry.kind();
         inquiry.next_line(self.windows.len(), |answer, unanswered| {
-            self.missing(answer, unanswered, extent)
+            self.missing(answer, unanswered, kind)
         })
     }
 
     /// Returns what a look asks for before it has any answer. Where no window is known, a list of all
     /// says which there are.
-    fn first_question(&self, extent: LookExtent, limit: Limit) -> Question {
+    fn first_question(&self, kind: LookKind, limit: Limit) -> Question {
         let reported = self.windows.iter().filter(|(_, known)| {
             let is_expected = |pane| self.captures.is_expected(pane);
             known.is_unsettled() || known.pane().is_some_and(is_expected)
@@ -168,17 +168,17 @@ impl LookMemory {
                 .into_map(),
             signs: BTreeSet::new(),
         };
-        match (extent, limit, &self.sweep) {
-            (LookExtent::Windows, ..) => {}
-            (LookExtent::Slice, Limit::None, _) => {
+        match (kind, limit, &self.sweep) {
+            (LookKind::Windows, ..) => {}
+            (LookKind::Slice, Limit::None, _) => {
                 for window in self.windows.keys() {
                     self.verify(&mut question, *window);
                 }
             }
-            (LookExtent::Slice, Limit::Short, None) => {
+            (LookKind::Slice, Limit::Short, None) => {
                 self.add_slice(&mut question, self.windows.keys());
             }
-            (LookExtent::Slice, Limit::Short, Some(left)) => {
+            (LookKind::Slice, Limit::Short, Some(left)) => {
                 let left = left.iter();
                 let left = left.filter(|window| self.windows.contains_key(window));
                 self.add_slice(&mut question, left);
@@ -211,7 +211,7 @@ impl LookMemory {
     /// long ago that everything was queried.
     fn verify(&self, question: &mut Question, window: WindowId) {
         let capture = self.likely_capture(window);
-        if capture != Capture::No || self.is_old(window) {
+        if capture != CaptureQuery::No || self.is_old(window) {
             question.rows.entry(window).or_insert(capture);
         } else if !question.rows.contains_key(&window) {
             question.signs.insert(window);
@@ -229,27 +229,27 @@ impl LookMemory {
 
     /// Returns how to capture a window before anything is known of it: only if it has probably
     /// changed.
-    fn likely_capture(&self, window: WindowId) -> Capture {
+    fn likely_capture(&self, window: WindowId) -> CaptureQuery {
         let Some(known) = self.windows.get(&window) else {
-            return Capture::New;
+            return CaptureQuery::New;
         };
         let likely = known.pane().filter(|pane| self.captures.is_likely(*pane));
-        likely.map_or(Capture::No, |pane| Capture::Of(pane, known.shape))
+        likely.map_or(CaptureQuery::No, |pane| CaptureQuery::Of(pane, known.shape))
     }
 
     /// Returns what is missing from the answers so far. `unanswered` was asked for and got no answer:
     /// everything of a window, or its sign only.
     fn missing(
         &self,
-        answer: &Answer,
+        answer: &LookAnswer,
         unanswered: &BTreeMap<WindowId, Detail>,
-        extent: LookExtent,
+        kind: LookKind,
     ) -> Question {
         let life = answer.session.as_ref().map(|session| &session.life);
         let is_same_life = life.is_some() && life == self.life.as_ref();
         let known = |window: &WindowId| self.windows.get(window).filter(|_| is_same_life);
         // The list of many windows would be the longest line of a sweep.
-        let may_have_come = extent == LookExtent::Slice && self.may_have_come(answer);
+        let may_have_come = kind == LookKind::Slice && self.may_have_come(answer);
         let mut question = Question {
             index: answer.present.is_none() && (!is_same_life || may_have_come),
             ..Question::default()
@@ -261,7 +261,7 @@ impl LookMemory {
                 (None, Some(known)) if known.sign == listed.sign => known.shape,
                 (None, known) => {
                     let shape = known.map(|known| known.shape).unwrap_or_default();
-                    let capture = Capture::Of(listed.pane, shape);
+                    let capture = CaptureQuery::Of(listed.pane, shape);
                     question.rows.insert(*window, capture);
                     continue;
                 }
@@ -271,7 +271,7 @@ impl LookMemory {
             let is_cut = |captured: &CapturedScreen| captured.is_cut(&shape, banner);
             let is_stale = !is_same_life || self.captures.is_stale(listed.pane, &shape);
             if is_stale && captured.is_none_or(is_cut) {
-                let capture = Capture::Of(listed.pane, shape);
+                let capture = CaptureQuery::Of(listed.pane, shape);
                 question.rows.insert(*window, capture);
             }
         }
@@ -312,7 +312,7 @@ impl LookMemory {
     /// Whether the session may have a window that is not known, as far as the first slice of a sweep can
     /// tell. A sweep asks for each known window, and fails where one is gone: if it has no more windows
     /// than that, none has come. A window that is linked twice counts twice, so that each sweep lists all.
-    fn may_have_come(&self, answer: &Answer) -> bool {
+    fn may_have_come(&self, answer: &LookAnswer) -> bool {
         let is_new = |window: &&WindowId| !self.windows.contains_key(window);
         let n_known = self.windows.len() + answer.windows.keys().filter(is_new).count();
         let session = answer.session.as_ref();
@@ -324,7 +324,7 @@ impl LookMemory {
     /// are looked at with them.
     fn unseen_deaths<'a>(
         &'a self,
-        answer: &'a Answer,
+        answer: &'a LookAnswer,
         is_same_life: bool,
     ) -> impl Iterator<Item = &'a Death> {
         answer.deaths.iter().filter(move |death| {
@@ -338,7 +338,7 @@ impl LookMemory {
     }
 
     /// Returns how to capture a window of which everything is to be asked for.
-    fn capture(&self, window: WindowId, answer: &Answer, is_same_life: bool) -> Capture {
+    fn capture(&self, window: WindowId, answer: &LookAnswer, is_same_life: bool) -> CaptureQuery {
         let known = self.windows.get(&window).filter(|_| is_same_life);
         let indexed = answer.present.as_ref().and_then(|all| all.get(&window));
         let listed = answer.windows.get(&window).map(|listed| listed.pane);
@@ -346,16 +346,16 @@ impl LookMemory {
             .or_else(|| indexed.copied())
             .or_else(|| known.and_then(RememberedWindow::pane));
         let Some(pane) = pane else {
-            return Capture::New;
+            return CaptureQuery::New;
         };
         let shape = known.filter(|known| known.pane() == Some(pane));
-        Capture::Of(pane, shape.map(|known| known.shape).unwrap_or_default())
+        CaptureQuery::Of(pane, shape.map(|known| known.shape).unwrap_or_default())
     }
 
     /// Joins what was answered and what is remembered, and remembers the answer; `None` when nothing
     /// was answered of the session itself.
-    pub(super) fn finish_look(&mut self, inquiry: Inquiry) -> Option<Look> {
-        let extent = inquiry.extent();
+    pub(super) fn finish_look(&mut self, inquiry: Inquiry) -> Option<LookRows> {
+        let kind = inquiry.kind();
         let (mut answer, unanswered) = inquiry.into_answer();
         let session = answer.session.take()?;
         let is_same_life = self.life.as_ref() == Some(&session.life);
@@ -390,7 +390,7 @@ impl LookMemory {
             let captured = answer.captured.remove(&listed.pane);
             is_same &= self.remember(window, listed.sign, found, captured, answer.time);
         }
-        if extent == LookExtent::Slice {
+        if kind == LookKind::Slice {
             self.go_on_sweeping(&asked);
         }
         if answer.present.is_some() {
@@ -405,7 +405,7 @@ impl LookMemory {
         self.session = Some(session.clone());
         self.is_same = is_same;
         let windows = self.windows.values();
-        Some(Look {
+        Some(LookRows {
             time: answer.time,
             session,
             windows: windows.map(|known| Arc::clone(&known.row)).collect(),

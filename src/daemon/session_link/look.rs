@@ -11,16 +11,16 @@ use super::{Attachment, SessionInfo, SessionLink};
 use crate::clock::now;
 use crate::model::{SessionId, WindowId};
 use crate::observe::Evidence;
-use crate::protocol::rows::Look;
+use crate::protocol::rows::LookRows;
 use crate::session::{self, JobOutcome, LinkState, LookOrder};
-use crate::tmux::{self, Connection, LookExtent, Target, TmuxError};
+use crate::tmux::{self, Connection, LookKind, Target, TmuxError};
 use crate::wire::{Checkpoint, SavedLife};
 
 /// The result of a look through the control client.
 enum AttachedLook {
     Taken {
         /// The look; `None` when the session is gone.
-        look: Option<Look>,
+        look: Option<LookRows>,
         /// Whether it had a trigger just then.
         has_trigger: bool,
     },
@@ -70,12 +70,12 @@ struct LookFacts {
 }
 
 impl LookFacts {
-    fn is_look_needed(self, extent: LookExtent) -> bool {
-        match extent {
-            LookExtent::Windows => {
+    fn is_look_needed(self, kind: LookKind) -> bool {
+        match kind {
+            LookKind::Windows => {
                 self.is_named || self.has_reports || self.is_unsettled || !self.is_synced
             }
-            LookExtent::Slice => {
+            LookKind::Slice => {
                 self.is_sweeping || self.has_reports || self.has_trigger || !self.is_swept
             }
         }
@@ -92,17 +92,17 @@ impl SessionLink {
     pub(in crate::daemon) async fn look(
         &mut self,
         order: &LookOrder,
-        extent: LookExtent,
+        kind: LookKind,
         quiet: Duration,
     ) -> Result<JobOutcome, TmuxError> {
-        let (look, mut has_trigger) = match self.attached_look(order, extent).await {
+        let (look, mut has_trigger) = match self.attached_look(order, kind).await {
             AttachedLook::Taken { look, has_trigger } => (look, has_trigger),
             AttachedLook::NotNeeded => return Ok(JobOutcome::NotNeeded),
             AttachedLook::NothingNew => return Ok(JobOutcome::NothingNew),
             AttachedLook::NoAnswer => return Err(TmuxError::TimedOut),
             AttachedLook::NotAttached => {
-                tracing::debug!(plan = "Apart", windows = "all", "look planned");
-                (self.look_apart().await?, false)
+                tracing::debug!(plan = "Detached", windows = "all", "look planned");
+                (self.look_detached().await?, false)
             }
         };
         let reading = self.server_run_time();
@@ -138,7 +138,7 @@ impl SessionLink {
         let look = session::Look {
             at: now,
             snapshot,
-            is_whole: look.is_none() || (extent == LookExtent::Slice && !self.memory.is_sweeping()),
+            is_whole: look.is_none() || (kind == LookKind::Slice && !self.memory.is_sweeping()),
             has_trigger,
             is_unsettled: observed.unsettled,
             needs_nudge: observed.nudge,
@@ -161,8 +161,8 @@ impl SessionLink {
 
     /// Looks through the control client. The look of an order that is a barrier includes everything
     /// that tmux had to report before the order.
-    async fn attached_look(&mut self, order: &LookOrder, extent: LookExtent) -> AttachedLook {
-        let mut first = self.look_once(order, extent).await;
+    async fn attached_look(&mut self, order: &LookOrder, kind: LookKind) -> AttachedLook {
+        let mut first = self.look_once(order, kind).await;
         if !order.is_own_barrier() {
             return first;
         }
@@ -178,7 +178,7 @@ impl SessionLink {
             return first;
         }
         let had_trigger = *has_trigger;
-        let mut again = self.look_once(order, extent).await;
+        let mut again = self.look_once(order, kind).await;
         if let AttachedLook::Taken { has_trigger, .. } = &mut again {
             *has_trigger |= had_trigger;
         }
@@ -186,15 +186,15 @@ impl SessionLink {
     }
 
     /// Looks once; see [`SessionLink::attached_look`].
-    async fn look_once(&mut self, order: &LookOrder, extent: LookExtent) -> AttachedLook {
+    async fn look_once(&mut self, order: &LookOrder, kind: LookKind) -> AttachedLook {
         let Some(reported) = self.take_reported(order).await else {
             return AttachedLook::NotAttached;
         };
-        if !reported.facts.is_look_needed(extent) {
-            tracing::debug!(?extent, "look not taken");
+        if !reported.facts.is_look_needed(kind) {
+            tracing::debug!(?kind, "look not taken");
             return AttachedLook::NotNeeded;
         }
-        self.take_look(order, extent, reported).await
+        self.take_look(order, kind, reported).await
     }
 
     /// Takes what was reported by now; `None` without a control client.
@@ -237,7 +237,7 @@ impl SessionLink {
     async fn take_look(
         &mut self,
         order: &LookOrder,
-        extent: LookExtent,
+        kind: LookKind,
         reported: Reported,
     ) -> AttachedLook {
         let Reported {
@@ -253,7 +253,7 @@ impl SessionLink {
         let ControlClients { main, activity, .. } = &mut **clients;
         let mut changed = activity.take_changed();
         changed.extend(&order.windows);
-        tracing::debug!(plan = ?extent, windows = ?changed, "look planned");
+        tracing::debug!(plan = ?kind, windows = ?changed, "look planned");
         let (hung_up, in_place) = self.processes.ended_since();
         self.memory.expect(activity.printed(), &in_place, changed);
         if activity.are_all_reported() {
@@ -264,12 +264,12 @@ impl SessionLink {
         self.memory.forget_windows(&closed);
         let mut connection = Connection::Attached(main);
         let target = Target::Own(life);
-        let look = tmux::look(&mut connection, &target, &mut self.memory, extent).await;
+        let look = tmux::look(&mut connection, &target, &mut self.memory, kind).await;
         match synced.and(continued).and(look) {
             Ok(look) => {
                 // Each look queries the windows of paused panes.
-                activity.record_look(look.iter().flat_map(Look::quietness));
-                let is_last = extent == LookExtent::Windows || !self.memory.is_sweeping();
+                activity.record_look(look.iter().flat_map(LookRows::quietness));
+                let is_last = kind == LookKind::Windows || !self.memory.is_sweeping();
                 if !is_last && !facts.has_reports && self.memory.is_same() {
                     return AttachedLook::NothingNew;
                 }
@@ -294,7 +294,7 @@ impl SessionLink {
     fn bells(&mut self) -> BTreeMap<WindowId, u64> {
         match &mut self.attachment {
             Attachment::Attached(clients) => clients.activity.take_bells(),
-            Attachment::Apart { .. } => BTreeMap::new(),
+            Attachment::Detached { .. } => BTreeMap::new(),
         }
     }
 
@@ -317,7 +317,7 @@ mod tests {
             is_synced: true,
             ..LookFacts::default()
         };
-        let is_needed = |facts: LookFacts| facts.is_look_needed(LookExtent::Windows);
+        let is_needed = |facts: LookFacts| facts.is_look_needed(LookKind::Windows);
         assert!(!is_needed(quiet));
         for facts in [
             LookFacts {
@@ -348,7 +348,7 @@ mod tests {
             is_swept: true,
             ..LookFacts::default()
         };
-        let is_needed = |facts: LookFacts| facts.is_look_needed(LookExtent::Slice);
+        let is_needed = |facts: LookFacts| facts.is_look_needed(LookKind::Slice);
         assert!(!is_needed(quiet));
         for facts in [
             LookFacts::default(),
