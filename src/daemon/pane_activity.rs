@@ -121,19 +121,21 @@ impl PaneActivity {
         self.are_all_reported
     }
 
+    /// Whether windows were reported as added or changed since the last look. Closed windows are up to the
+    /// caller.
+    pub(super) fn are_windows_reported(&self) -> bool {
+        self.are_all_reported || !self.changed.is_empty()
+    }
+
     /// Whether the next look may find something: a pane may have printed, or a window has changed.
-    /// Closed windows are up to the caller.
     pub(super) fn is_any_reported(&self) -> bool {
-        self.are_all_reported || !self.changed.is_empty() || self.printed().next().is_some()
+        self.are_windows_reported() || self.printed().next().is_some()
     }
 
     /// Whether anything was reported since the last look began that it may not include. A pane that is
     /// paused, which each look captures, is no report; a window of ours that was closed is one.
     pub(super) fn has_reports_since_look(&self, is_ours: impl Fn(&WindowId) -> bool) -> bool {
-        self.are_all_reported
-            || !self.changed.is_empty()
-            || !self.printed.is_empty()
-            || self.closed.iter().any(is_ours)
+        self.are_windows_reported() || !self.printed.is_empty() || self.closed.iter().any(is_ours)
     }
 
     /// Returns the panes that may have printed since the last look: those that were reported and

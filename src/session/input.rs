@@ -137,7 +137,7 @@ pub(crate) struct Look {
     pub(crate) snapshot: Snapshot,
     /// Whether all windows were looked at: by this slice and those before it.
     pub(crate) is_whole: bool,
-    /// Whether a report that triggers a look arrived just before it.
+    /// Whether a report that triggers a look has arrived since the one before it.
     pub(crate) has_trigger: bool,
     /// A run has ended and tmux has not reported how: another look is needed soon.
     pub(crate) is_unsettled: bool,

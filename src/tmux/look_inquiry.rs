@@ -1,4 +1,4 @@
-//! One look under way: what it asks, and what was answered so far.
+//! One look under way: its queries, and the answers so far.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::model::{PaneId, WindowId};
 use crate::protocol::rows::{Death, SessionRow};
 use crate::protocol::{Command, Frame};
 
-/// How often a look asks for what is missing from the answers so far. Twice is the rule; more often
-/// only where windows come, go and end while it asks.
+/// How often a look queries what is missing from the answers so far. Twice is usual; more often only
+/// if windows are opened, closed or end meanwhile.
 const MOST_ROUNDS: usize = 8;
 
 /// How far a look goes.
@@ -27,39 +27,39 @@ pub(crate) enum LookKind {
     Slice,
 }
 
-/// How much is wanted of a window.
+/// How much of a window is queried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Detail {
     Everything,
     Sign,
 }
 
-/// One look under way: the lines that it takes, one after the other.
+/// One look under way: its lines, one after the other.
 ///
-/// Windows can come, go and end between two lines. What is said of one window comes from one line,
-/// that a window has gone from a list of all windows, and the record of deaths is no newer than what
-/// is said of the windows in it.
+/// Windows can be opened, closed and end between two lines. All that is known of a window is from one
+/// line. A window is gone only if a list of all windows does not contain it. The death record is no newer
+/// than the rows of its windows.
 #[derive(Debug)]
 pub(super) struct Inquiry {
     kind: LookKind,
     limit: Limit,
-    /// What is still to be asked.
+    /// What is not queried yet.
     question: Question,
-    /// What was asked for and got no answer, because something in its line was not there.
+    /// Windows not answered because their line named a missing one.
     unanswered: BTreeMap<WindowId, Detail>,
-    /// Whether something that was named was not there, so that it is to be asked which windows are.
+    /// Whether a line named a missing window or pane, so that all windows have to be listed.
     has_failed: bool,
     rounds_left: usize,
     answer: LookAnswer,
 }
 
-/// What was answered.
+/// The answers to the lines of a look so far.
 #[derive(Debug, Default)]
 pub(super) struct LookAnswer {
     /// The server's clock at the end of the last line, in seconds.
     pub(super) time: i64,
     pub(super) session: Option<SessionRow>,
-    /// All windows of the session; `None` where that was not asked.
+    /// All windows of the session; `None` if they were not listed.
     pub(super) present: Option<BTreeMap<WindowId, PaneId>>,
     pub(super) windows: BTreeMap<WindowId, ListedWindow>,
     pub(super) captured: BTreeMap<PaneId, CapturedScreen>,
@@ -68,8 +68,8 @@ pub(super) struct LookAnswer {
     pub(super) deaths: Arc<[Death]>,
     /// The deaths that were recorded when the line that listed all windows ran.
     pub(super) deaths_when_listed: Arc<[Death]>,
-    /// The deaths that were recorded when each window was shown in full. A line that was
-    /// cut short has no record: an earlier one is used.
+    /// The deaths that were recorded when each window was queried in full. A line that failed has no
+    /// record: an earlier one is used.
     pub(super) deaths_then: BTreeMap<WindowId, Arc<[Death]>>,
 }
 
@@ -85,12 +85,11 @@ impl LookAnswer {
         }
     }
 
-    /// Takes everything of a window; a screen that was captured before goes with what it was taken
-    /// with.
+    /// Adds the rows of a window, in place of earlier ones and their screen.
     fn show(&mut self, window: WindowId, listed: ListedWindow) {
         self.captured.remove(&listed.pane);
         if let Some(present) = &mut self.present {
-            // It may have come after they were listed.
+            // It may have been opened after they were listed.
             present.entry(window).or_insert(listed.pane);
         }
         self.windows.insert(window, listed);
@@ -102,7 +101,7 @@ impl LookAnswer {
 pub(super) struct CapturedScreen {
     /// The server's second.
     pub(super) time: i64,
-    /// The shape that it was asked for with.
+    /// The shape of the pane by which it was captured.
     pub(super) asked: Shape,
     pub(super) lines: Vec<Vec<u8>>,
 }
@@ -132,8 +131,8 @@ impl Inquiry {
         self.kind
     }
 
-    /// Returns the next line; `None` when there is nothing left to ask. `missing` says what the answers
-    /// so far leave to ask, and `n_known` is how many windows the session had before.
+    /// Returns the next line; `None` when nothing is left to query. `missing` returns what the answers so
+    /// far lack, and `n_known` is how many windows the session had before.
     pub(super) fn next_line(
         &mut self,
         n_known: usize,
@@ -159,7 +158,7 @@ impl Inquiry {
         Some(self.question.take_line(self.limit, n_windows))
     }
 
-    /// Returns what was answered, and what was not.
+    /// Returns the answers, and the windows without one.
     pub(super) fn into_answer(self) -> (LookAnswer, BTreeMap<WindowId, Detail>) {
         (self.answer, self.unanswered)
     }
@@ -284,7 +283,7 @@ impl Inquiry {
         Some(())
     }
 
-    /// Takes note of the windows that a line should have shown and did not, or not all of them.
+    /// Notes the windows that the answer to a line lacks, in whole or in part.
     fn note_unanswered(&mut self, line: &LookLine, missing: &[(Part, Command)]) {
         for (part, _) in missing {
             if let Part::Row(window) | Part::Capture(window, _) = part {

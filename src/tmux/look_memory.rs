@@ -1,5 +1,5 @@
-//! What is remembered between two looks, what a look asks because of it, and what it makes of the
-//! answers. Nothing here talks to tmux.
+//! What is remembered between two looks, what a look queries because of it, and how the answers are
+//! merged with it. Nothing here talks to tmux.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,13 +22,12 @@ const QUERIED_AGAIN_SECS_PER_WINDOW: i64 = 1;
 #[derive(Debug, Default)]
 pub(crate) struct LookMemory {
     captures: Captures,
-    /// The session that all this is of.
+    /// The life of the session that is remembered.
     life: Option<SessionLife>,
     windows: BTreeMap<WindowId, RememberedWindow>,
     /// Windows that are known to have changed since the last look.
     moved: BTreeSet<WindowId>,
-    /// The deaths that were recorded when the last look was taken: it has the windows as they were
-    /// then.
+    /// The deaths that were recorded at the last look.
     deaths: Vec<Death>,
     /// Whether the next look is to list which windows there are.
     is_list_wanted: bool,
@@ -55,7 +54,7 @@ impl RememberedWindow {
         Some(self.row.pane.as_ref()?.pane)
     }
 
-    /// Whether tmux has still to say how its process ended.
+    /// Whether its process has ended and tmux has not reported how.
     fn is_unsettled(&self) -> bool {
         let dead = self.row.pane.as_ref().and_then(|pane| pane.dead.as_ref());
         dead.is_some_and(|dead| !dead.exit.is_known())
@@ -63,8 +62,8 @@ impl RememberedWindow {
 }
 
 impl LookMemory {
-    /// Takes note of panes that have printed, of processes that have ended, and of windows that are
-    /// new or have changed, so that the next look asks for them in its first line.
+    /// Notes panes that have printed, processes that have ended, and windows that are new or have changed:
+    /// the next look queries them first.
     pub(crate) fn expect(
         &mut self,
         printed: impl IntoIterator<Item = PaneId>,
@@ -94,9 +93,8 @@ impl LookMemory {
         self.forget_windows(&of_them);
     }
 
-    /// Forgets windows that may be closed: a line that names them or their panes would fail, and the
-    /// look would have to ask again. The next look lists which windows there are, and queries those that
-    /// are not known.
+    /// Forgets windows that may be closed: a line that names them or their panes would fail. The next look
+    /// lists all windows, and queries those that are not known.
     pub(crate) fn forget_windows<'a>(&mut self, windows: impl IntoIterator<Item = &'a WindowId>) {
         for window in windows {
             self.is_list_wanted = true;
@@ -127,7 +125,7 @@ impl LookMemory {
             .collect()
     }
 
-    /// Whether a sweep has windows left for a further [`LookKind::Slice`].
+    /// Whether windows are left for a further [`LookKind::Slice`].
     #[must_use]
     pub(crate) fn is_sweeping(&self) -> bool {
         self.sweep.is_some()
@@ -144,7 +142,7 @@ impl LookMemory {
         Inquiry::new(kind, limit, self.first_question(kind, limit))
     }
 
-    /// Returns the next line of a look; `None` when there is nothing left to ask.
+    /// Returns the next line of a look; `None` when nothing is left to query.
     pub(super) fn next_line(&self, inquiry: &mut Inquiry) -> Option<LookLine> {
         let kind = inquiry.kind();
         inquiry.next_line(self.windows.len(), |answer, unanswered| {
@@ -152,8 +150,8 @@ impl LookMemory {
         })
     }
 
-    /// Returns what a look asks for before it has any answer. Where no window is known, a list of all
-    /// says which there are.
+    /// Returns what a look queries first: all windows are listed if none is known, or if nothing else is
+    /// queried.
     fn first_question(&self, kind: LookKind, limit: Limit) -> Question {
         let reported = self.windows.iter().filter(|(_, known)| {
             let is_expected = |pane| self.captures.is_expected(pane);
@@ -207,8 +205,8 @@ impl LookMemory {
         question.add(slice);
     }
 
-    /// Adds what shows whether a window has changed: everything where it probably has, or where it was
-    /// long ago that everything was queried.
+    /// Adds a query of whether a window has changed: in full if it probably has, or if the last full query
+    /// was long ago.
     fn verify(&self, question: &mut Question, window: WindowId) {
         let capture = self.likely_capture(window);
         if capture != CaptureQuery::No || self.is_old(window) {
@@ -218,8 +216,7 @@ impl LookMemory {
         }
     }
 
-    /// Whether a change of the window that leaves no sign, such as an option that was set, may be
-    /// unknown since long.
+    /// Whether the last full query of a window was long ago.
     fn is_old(&self, window: WindowId) -> bool {
         let n_windows = i64::try_from(self.windows.len()).unwrap_or(i64::MAX);
         let pause = QUERIED_AGAIN_SECS.max(n_windows.saturating_mul(QUERIED_AGAIN_SECS_PER_WINDOW));
@@ -227,8 +224,7 @@ impl LookMemory {
         known.is_none_or(|known| self.captures.time() - known.time >= pause)
     }
 
-    /// Returns how to capture a window before anything is known of it: only if it has probably
-    /// changed.
+    /// Returns how to capture a window before there is an answer about it: only if it has probably changed.
     fn likely_capture(&self, window: WindowId) -> CaptureQuery {
         let Some(known) = self.windows.get(&window) else {
             return CaptureQuery::New;
@@ -237,8 +233,7 @@ impl LookMemory {
         likely.map_or(CaptureQuery::No, |pane| CaptureQuery::Of(pane, known.shape))
     }
 
-    /// Returns what is missing from the answers so far. `unanswered` was asked for and got no answer:
-    /// everything of a window, or its sign only.
+    /// Returns what is missing from the answers so far, and what was queried and is `unanswered`.
     fn missing(
         &self,
         answer: &LookAnswer,
@@ -319,9 +314,8 @@ impl LookMemory {
         self.sweep.is_none() && session.is_some_and(|session| session.n_windows != n_known)
     }
 
-    /// Returns the deaths that were recorded after their windows were asked for: what is known of
-    /// these windows may be older. Deaths are forgotten once they have been reported, so their windows
-    /// are looked at with them.
+    /// Returns the deaths that were recorded after their windows were queried, so that their rows may be
+    /// older. A death is cleared once it is reported, so its window is queried with it.
     fn unseen_deaths<'a>(
         &'a self,
         answer: &'a LookAnswer,
@@ -337,7 +331,7 @@ impl LookMemory {
         })
     }
 
-    /// Returns how to capture a window of which everything is to be asked for.
+    /// Returns how to capture a window that is queried in full.
     fn capture(&self, window: WindowId, answer: &LookAnswer, is_same_life: bool) -> CaptureQuery {
         let known = self.windows.get(&window).filter(|_| is_same_life);
         let indexed = answer.present.as_ref().and_then(|all| all.get(&window));
@@ -352,15 +346,15 @@ impl LookMemory {
         CaptureQuery::Of(pane, shape.map(|known| known.shape).unwrap_or_default())
     }
 
-    /// Joins what was answered and what is remembered, and remembers the answer; `None` when nothing
-    /// was answered of the session itself.
+    /// Merges the answers with what is remembered, and remembers them; `None` without an answer about the
+    /// session itself.
     pub(super) fn finish_look(&mut self, inquiry: Inquiry) -> Option<LookRows> {
         let kind = inquiry.kind();
         let (mut answer, unanswered) = inquiry.into_answer();
         let session = answer.session.take()?;
         let is_same_life = self.life.as_ref() == Some(&session.life);
         let mut is_same = self.session.as_ref() == Some(&session);
-        // What could not be asked in time is left to the next look, with the deaths from there on.
+        // What is missing after the last round is left to the next look, with the deaths from there on.
         let unseen: BTreeSet<WindowId> = self
             .unseen_deaths(&answer, is_same_life)
             .filter(|death| answer.may_have(death))
@@ -414,7 +408,7 @@ impl LookMemory {
         })
     }
 
-    /// Returns whether it is what was known of the window before.
+    /// Remembers the rows of a window. Returns whether they are the same as before.
     fn remember(
         &mut self,
         window: WindowId,
@@ -445,7 +439,7 @@ impl LookMemory {
         is_same
     }
 
-    /// Takes note of the windows that a slice has asked for.
+    /// Notes which windows a slice has queried.
     fn go_on_sweeping(&mut self, asked: &BTreeSet<WindowId>) {
         let windows = &self.windows;
         let all = || windows.keys().copied().collect();

@@ -57,7 +57,7 @@ struct LookFacts {
     /// Whether all reports of tmux have arrived, if the order asks for that. Where windows are named,
     /// the look at them is the barrier, and this is true.
     is_synced: bool,
-    /// Whether a report that triggers a look arrived just now.
+    /// Whether a report that triggers a look has arrived since the last look.
     has_trigger: bool,
     /// Whether windows were reported as changed or closed, panes as printing, or processes as ended.
     has_reports: bool,
@@ -75,9 +75,7 @@ impl LookFacts {
             LookKind::Windows => {
                 self.is_named || self.has_reports || self.is_unsettled || !self.is_synced
             }
-            LookKind::Slice => {
-                self.is_sweeping || self.has_reports || self.has_trigger || !self.is_swept
-            }
+            LookKind::Slice => self.is_sweeping || self.has_reports || !self.is_swept,
         }
     }
 }
@@ -191,7 +189,7 @@ impl SessionLink {
             return AttachedLook::NotAttached;
         };
         if !reported.facts.is_look_needed(kind) {
-            tracing::debug!(?kind, "look not taken");
+            tracing::debug!(plan = ?kind, "look not taken");
             return AttachedLook::NotNeeded;
         }
         self.take_look(order, kind, reported).await
@@ -214,13 +212,15 @@ impl SessionLink {
         let mut closed = clients.activity.take_closed();
         // Of a window that came and went since the last look, it was reported that it came.
         closed.retain(|window| self.primary.contains_key(window));
+        // What was reported before is on its way to the session, or waits for this look.
+        let is_reported = clients.activity.are_windows_reported()
+            || self.processes.has_ended()
+            || !closed.is_empty();
         let facts = LookFacts {
             is_named: !order.windows.is_empty() || !order.killed.is_empty(),
             is_synced: synced.is_ok(),
-            has_trigger,
-            has_reports: clients.activity.is_any_reported()
-                || self.processes.has_ended()
-                || !closed.is_empty(),
+            has_trigger: has_trigger || is_reported,
+            has_reports: is_reported || clients.activity.is_any_reported(),
             is_unsettled: self.is_unsettled,
             is_sweeping: self.memory.is_sweeping(),
             is_swept: self.idle.is_swept(Instant::now().into_std(), run_time),
@@ -358,10 +358,6 @@ mod tests {
             },
             LookFacts {
                 has_reports: true,
-                ..quiet
-            },
-            LookFacts {
-                has_trigger: true,
                 ..quiet
             },
         ] {

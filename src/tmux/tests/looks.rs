@@ -157,7 +157,7 @@ async fn screens_are_fresh_history_is_whole_and_banners_go() {
         "seq 1 200; printf end; read x; exit 3",
     ]);
     let mut captures = LookMemory::default();
-    let rows = |seen: &Look| only(seen).pane.as_ref().unwrap().screen.rows.clone();
+    let rows = |seen: &LookRows| only(seen).pane.as_ref().unwrap().screen.rows.clone();
     let seen = until(async || {
         let seen = private.look("S", &mut captures).await;
         let rows = rows(&seen);
