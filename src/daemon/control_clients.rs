@@ -153,11 +153,11 @@ impl ControlClients {
         }
     }
 
-    /// Receives what has arrived by now, so that a look queries the windows concerned. Returns the
-    /// most urgent change that a look answers.
-    pub(super) async fn catch_up(&mut self) -> Option<Change> {
+    /// Receives what has arrived by now, so that a look queries the windows concerned. Returns whether
+    /// a change has arrived that a look answers.
+    pub(super) async fn catch_up(&mut self) -> bool {
         if self.queued.len() >= MAX_QUEUED {
-            return None;
+            return false;
         }
         self.main.catch_up().await;
         let activity = &mut self.activity;
@@ -182,16 +182,10 @@ impl ControlClients {
         if let Some(follower) = &mut self.follower {
             changes.extend(follower.take_changes().await);
         }
-        let mut answered = None;
+        let mut is_answered = false;
         for change in changes {
             match change {
-                Change::AnyWindow => answered = Some(Change::AnyWindow),
-                Change::KnownWindows => {
-                    if answered != Some(Change::AnyWindow) {
-                        answered = Some(Change::KnownWindows);
-                    }
-                }
-                Change::Output => answered = answered.or(Some(Change::Output)),
+                Change::Windows | Change::Output => is_answered = true,
                 Change::Printed { .. }
                 | Change::Unfollowed
                 | Change::Paused(_)
@@ -200,7 +194,7 @@ impl ControlClients {
                 | Change::Terminals(_) => self.queued.push_back(change),
             }
         }
-        answered
+        is_answered
     }
 
     /// Takes the changes received from the clients and not passed on yet.
@@ -309,13 +303,10 @@ fn of_report(reported: ReportedWindows, activity: &mut PaneActivity) -> Change {
                     activity.record_bells(window, bells);
                 }
             }
-            Change::KnownWindows
         }
-        ReportedWindows::Unknown => {
-            activity.record_any();
-            Change::AnyWindow
-        }
+        ReportedWindows::Unknown => activity.record_all(),
     }
+    Change::Windows
 }
 
 /// Returns the change that a notification means to a client of this session.
@@ -334,7 +325,7 @@ fn of_notification(
         }
         Notification::WindowAdd(window) | Notification::WindowRenamed(window) => {
             activity.record_window(*window);
-            Some(Change::AnyWindow)
+            Some(Change::Windows)
         }
         Notification::LayoutChange(window) => {
             activity.record_window(*window);
@@ -342,15 +333,15 @@ fn of_notification(
         }
         Notification::WindowClose(window) => {
             activity.record_closed(*window);
-            Some(Change::KnownWindows)
+            Some(Change::Windows)
         }
         // With many sessions on the server, a reaction to each other's changes would keep it busy.
         Notification::SessionRenamed(renamed) if *renamed != session => None,
         Notification::SessionRenamed(_)
         | Notification::SessionChanged(_)
         | Notification::Exit(_) => {
-            activity.record_any();
-            Some(Change::AnyWindow)
+            activity.record_all();
+            Some(Change::Windows)
         }
         Notification::Output { pane, .. } | Notification::ExtendedOutput { pane, .. } => {
             activity.record_output(*pane).then_some(Change::Output)

@@ -29,7 +29,7 @@ pub(super) const ORDER: Duration = LOCKED;
 /// Returns how long a job may take.
 pub(super) fn time_limit(job: &Job) -> Duration {
     match job {
-        Job::Look(_) | Job::ScanOthers => LOOK,
+        Job::Look(_) | Job::Sweep | Job::ScanOthers => LOOK,
         // One or two captures.
         Job::ReadEnd(..)
         | Job::ReadLog(..)

@@ -261,7 +261,7 @@ impl LinkTask {
         let began = Instant::now();
         let name = LinkJobs::name(&job);
         if let Job::Look(order) = &job {
-            tracing::debug!(scope = ?order.scope, windows = ?order.windows, "look");
+            tracing::debug!(windows = ?order.windows, "look");
         }
         let limit = time_limit(&job);
         let done = tokio::select! {
@@ -275,12 +275,12 @@ impl LinkTask {
         let traffic = self.jobs.link.take_traffic();
         let bytes = traffic.bytes;
         match &done.outcome {
-            Ok(JobOutcome::Looked(Some(look))) => tracing::debug!(
+            Ok(JobOutcome::Looked(look)) => tracing::debug!(
                 job = name,
                 ?took,
                 bytes,
                 windows = look.snapshot.tasks.len(),
-                coverage = ?look.coverage,
+                is_whole = look.is_whole,
                 "job done"
             ),
             Ok(_) => tracing::debug!(job = name, ?took, bytes, "job done"),

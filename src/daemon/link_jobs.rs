@@ -12,14 +12,14 @@ use super::launches::task_record;
 use super::options::Options;
 use super::pane_reading::PaneReading;
 use super::run_archiver::RunArchiver;
-use super::session_link::{LinkLook, SessionLink};
+use super::session_link::SessionLink;
 use super::stale_sessions::{Project, SessionCleaner};
 use super::task_output::{read_task_log, search_task};
 use super::{launches, typing};
 use crate::model::{PaneId, StatusCounts, Task, WindowId, with_causes};
 use crate::session::{Change, Entry, Job, JobOutcome, LookOrder, RowsToRead, judge_entries};
 use crate::terminal::PaneOutput;
-use crate::tmux::{self, Connection, TmuxError, Unless};
+use crate::tmux::{self, Connection, LookKind, TmuxError, Unless};
 use crate::wire::{LogRequest, Response};
 
 /// How long tmux may take to read the last output of a run after the kernel has reported its end.
@@ -86,6 +86,7 @@ impl LinkJobs {
     pub(super) fn name(job: &Job) -> &'static str {
         match job {
             Job::Look(_) => "look",
+            Job::Sweep => "sweep",
             Job::Read { .. } => "read",
             Job::ReadEnd(..) => "read-end",
             Job::ReadLog(..) => "read-log",
@@ -114,7 +115,14 @@ impl LinkJobs {
     /// them, not for all.
     pub(super) fn perform(&mut self, job: Job) -> Pin<Box<dyn Future<Output = Done> + '_>> {
         match job {
-            Job::Look(order) => boxed(move || async move { self.look(&order).await }),
+            Job::Look(order) => {
+                boxed(move || async move { self.look(&order, LookKind::Windows).await })
+            }
+            Job::Sweep => {
+                boxed(
+                    move || async move { self.look(&LookOrder::default(), LookKind::Slice).await },
+                )
+            }
             Job::Read {
                 pane,
                 rows,
@@ -277,14 +285,9 @@ impl LinkJobs {
         self.link.close().await;
     }
 
-    async fn look(&mut self, order: &LookOrder) -> Done {
-        match self.link.look(order, self.quiet).await {
-            Ok(LinkLook::Taken(look)) => Done::of(Ok(JobOutcome::Looked(Some(look)))),
-            Ok(LinkLook::NotNeeded) => Done::of(Ok(JobOutcome::Looked(None))),
-            Ok(LinkLook::Unchanged) => Done::of(Ok(JobOutcome::Unchanged)),
-            Ok(LinkLook::NothingNew) => Done::of(Ok(JobOutcome::NothingNew)),
-            Err(error) => Done::failed(with_causes(&error)),
-        }
+    async fn look(&mut self, order: &LookOrder, kind: LookKind) -> Done {
+        let outcome = self.link.look(order, kind, self.quiet).await;
+        Done::of(outcome.map_err(|error| with_causes(&error)))
     }
 
     /// Reads the output of a task's present run.

@@ -38,8 +38,8 @@ pub(super) struct PaneActivity {
     closed: BTreeSet<WindowId>,
     /// How many bells their hook had counted by window, if any has rung since the last look.
     bells: BTreeMap<WindowId, u64>,
-    /// Whether something has happened since then that may concern any window.
-    is_any_changed: bool,
+    /// Whether a report since then does not say which windows have changed.
+    are_all_reported: bool,
 }
 
 impl PaneActivity {
@@ -111,29 +111,31 @@ impl PaneActivity {
         std::mem::take(&mut self.closed)
     }
 
-    /// Records that something has happened that may concern any window.
-    pub(super) fn record_any(&mut self) {
-        self.is_any_changed = true;
+    /// Records a report that does not say which windows have changed: all of them count as reported.
+    pub(super) fn record_all(&mut self) {
+        self.are_all_reported = true;
     }
 
-    /// Whether that was so since the last look.
-    pub(super) fn is_any_changed(&self) -> bool {
-        self.is_any_changed
+    /// Whether there was such a report since the last look.
+    pub(super) fn are_all_reported(&self) -> bool {
+        self.are_all_reported
+    }
+
+    /// Whether windows were reported as added or changed since the last look. Closed windows are up to the
+    /// caller.
+    pub(super) fn are_windows_reported(&self) -> bool {
+        self.are_all_reported || !self.changed.is_empty()
     }
 
     /// Whether the next look may find something: a pane may have printed, or a window has changed.
-    /// Closed windows are up to the caller.
     pub(super) fn is_any_reported(&self) -> bool {
-        self.is_any_changed || !self.changed.is_empty() || self.printed().next().is_some()
+        self.are_windows_reported() || self.printed().next().is_some()
     }
 
     /// Whether anything was reported since the last look began that it may not include. A pane that is
     /// paused, which each look captures, is no report; a window of ours that was closed is one.
     pub(super) fn has_reports_since_look(&self, is_ours: impl Fn(&WindowId) -> bool) -> bool {
-        self.is_any_changed
-            || !self.changed.is_empty()
-            || !self.printed.is_empty()
-            || self.closed.iter().any(is_ours)
+        self.are_windows_reported() || !self.printed.is_empty() || self.closed.iter().any(is_ours)
     }
 
     /// Returns the panes that may have printed since the last look: those that were reported and
@@ -165,7 +167,7 @@ impl PaneActivity {
     /// nothing for a while. A pane that still prints stays paused: continuing it would put its
     /// output in the way of everything else that tmux reports.
     pub(super) fn record_look(&mut self, tasks: impl IntoIterator<Item = (PaneId, bool)>) {
-        self.is_any_changed = false;
+        self.are_all_reported = false;
         self.printed.clear();
         self.burst_before.clear();
         let burst_before = &mut self.burst_before;
@@ -261,7 +263,7 @@ mod tests {
         assert!(!has_reports(|activity| activity.record_closed(WindowId(2))));
         assert!(has_reports(|activity| activity.record_closed(WindowId(1))));
         assert!(has_reports(|activity| activity.record_window(WindowId(2))));
-        assert!(has_reports(PaneActivity::record_any));
+        assert!(has_reports(PaneActivity::record_all));
         assert!(has_reports(print));
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::model::{Exit, Millis, Signal, Snapshot};
 use crate::observe::Evidence;
 use crate::process::{self, ExitWatch, ProcessExit};
-use crate::protocol::rows::Look;
+use crate::protocol::rows::LookRows;
 
 /// When the processes of the last look began, and which have ended since.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl Processes {
     }
 
     /// Returns when the processes of this look started. Each is queried once.
-    pub(super) fn starts(&mut self, look: &Look) -> Arc<BTreeMap<u32, Millis>> {
+    pub(super) fn starts(&mut self, look: &LookRows) -> Arc<BTreeMap<u32, Millis>> {
         let mut pids: Vec<u32> = look.pids().collect();
         pids.sort_unstable();
         pids.dedup();

@@ -14,8 +14,6 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-pub(super) use self::look::LinkLook;
-
 use self::last_look::{primary, watched_windows};
 use self::server_process::server_of;
 use self::window_options::WindowOptions;
@@ -49,8 +47,8 @@ pub(super) struct SessionLink {
     attachment: Attachment,
     observer: Observer,
     memory: LookMemory,
-    /// When a look last queried everything.
-    all_asked: Option<Instant>,
+    /// Whether a run had ended in the last look and tmux had not reported how.
+    is_unsettled: bool,
     /// Whether the server has run since it had nothing more to tell.
     idle: ServerIdle,
     /// Which options of windows are set.
@@ -83,7 +81,7 @@ pub(super) struct SessionLink {
 #[derive(Debug)]
 enum Attachment {
     /// A process per look, because the session is missing or attaching failed.
-    Apart {
+    Detached {
         /// When to try to attach next.
         attach_at: Instant,
         /// How long to wait after failures.
@@ -125,10 +123,10 @@ impl SessionLink {
             server_process: life.as_ref().and_then(server_of),
             is_unreachable: false,
             life,
-            attachment: apart(),
+            attachment: detached(),
             observer,
             memory: LookMemory::default(),
-            all_asked: None,
+            is_unsettled: false,
             idle: ServerIdle::default(),
             options: WindowOptions::default(),
             watched_windows: before.map(watched_windows).unwrap_or_default(),
@@ -176,7 +174,7 @@ impl SessionLink {
     pub(super) fn connection(&mut self) -> Connection<'_> {
         match &mut self.attachment {
             Attachment::Attached(clients) => Connection::Attached(&mut clients.main),
-            Attachment::Apart { .. } => Connection::OneShot(&self.server),
+            Attachment::Detached { .. } => Connection::OneShot(&self.server),
         }
     }
 
@@ -190,18 +188,18 @@ impl SessionLink {
         let attachment = &mut self.attachment;
         let reported = async {
             match attachment {
-                Attachment::Apart { .. } => std::future::pending().await,
+                Attachment::Detached { .. } => std::future::pending().await,
                 Attachment::Attached(clients) => clients.changed().await,
             }
         };
         tokio::select! {
-            () = processes.ended() => Change::AnyWindow,
+            () = processes.ended() => Change::Windows,
             reported = reported => match reported {
                 Ok(change) => change,
                 Err(error) => {
                     tracing::debug!(%error, "the control client has gone");
                     self.disconnect();
-                    Change::AnyWindow
+                    Change::Windows
                 }
             },
         }
@@ -222,7 +220,7 @@ impl SessionLink {
     /// have ended ours.
     fn disconnect(&mut self) {
         self.former_traffic += take_traffic(&mut self.attachment);
-        self.attachment = apart();
+        self.attachment = detached();
         self.claimed = None;
     }
 
@@ -230,7 +228,7 @@ impl SessionLink {
     pub(super) fn take_queued(&mut self) -> Vec<Change> {
         match &mut self.attachment {
             Attachment::Attached(clients) => clients.take_queued(),
-            Attachment::Apart { .. } => Vec::new(),
+            Attachment::Detached { .. } => Vec::new(),
         }
     }
 
@@ -320,7 +318,7 @@ impl SessionLink {
     fn is_any_paused(&self) -> bool {
         match &self.attachment {
             Attachment::Attached(clients) => clients.activity.is_any_paused(),
-            Attachment::Apart { .. } => false,
+            Attachment::Detached { .. } => false,
         }
     }
 
@@ -350,14 +348,14 @@ impl SessionLink {
                 (&uninstalled, &self.attachment)
             {
                 // After an interrupted command, our client cannot be used.
-                let mut apart = Connection::OneShot(&self.server);
-                uninstalled = tmux::uninstall(&mut apart, session, process::may_run).await;
+                let mut one_shot = Connection::OneShot(&self.server);
+                uninstalled = tmux::uninstall(&mut one_shot, session, process::may_run).await;
             }
             if let Err(error) = uninstalled {
                 tracing::warn!(%error, "could not take our hooks out of tmux");
             }
         }
-        if let Attachment::Attached(clients) = std::mem::replace(&mut self.attachment, apart()) {
+        if let Attachment::Attached(clients) = std::mem::replace(&mut self.attachment, detached()) {
             // Not while another daemon attaches, unless that takes too long.
             let lock = timeout(LOCK_LIMIT, self.paths.lock_server()).await;
             clients.close().await;
@@ -369,12 +367,12 @@ impl SessionLink {
 fn take_traffic(attachment: &mut Attachment) -> Traffic {
     match attachment {
         Attachment::Attached(clients) => clients.take_traffic(),
-        Attachment::Apart { .. } => Traffic::default(),
+        Attachment::Detached { .. } => Traffic::default(),
     }
 }
 
-fn apart() -> Attachment {
-    Attachment::Apart {
+fn detached() -> Attachment {
+    Attachment::Detached {
         attach_at: Instant::now(),
         pause: ATTACH_PAUSE,
     }

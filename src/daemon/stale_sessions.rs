@@ -24,7 +24,7 @@ use crate::observe::{Evidence, Observer};
 use crate::paths::{Env, Paths};
 use crate::process;
 use crate::tmux::{
-    self, Connection, ListedSession, ListedTask, LookExtent, LookMemory, MarkedSession, Server,
+    self, Connection, ListedSession, ListedTask, LookKind, LookMemory, MarkedSession, Server,
     Target, TmuxError, Unless,
 };
 use crate::wire::{Request, Response};
@@ -297,7 +297,7 @@ async fn tasks_of(server: &Server, session: SessionId) -> Result<Option<EndedTas
     let mut captures = LookMemory::default();
     let target = Target::Id(session);
     let mut connection = Connection::OneShot(server);
-    let look = tmux::look(&mut connection, &target, &mut captures, LookExtent::Whole).await?;
+    let look = tmux::look(&mut connection, &target, &mut captures, LookKind::Windows).await?;
     Ok(look.and_then(|look| {
         let mut observer = Observer::new(&look.session.name);
         let life = look.session.life.clone();

@@ -15,7 +15,7 @@ use super::polled_pane::{PolledPane, RESTLESS_PAUSE, TOGETHER, Urgency, differ_i
 use crate::clock;
 use crate::model::{Now, OpenQuestion, Snapshot, TtyEvidence, WindowId};
 use crate::prompt::{self, UserRules};
-use crate::protocol::rows::Look;
+use crate::protocol::rows::LookRows;
 
 /// How long one call may examine and check: the thread has other things to do in between. What is
 /// left is due at once.
@@ -60,7 +60,7 @@ impl TtyPoller {
     pub(super) fn add_to(
         &mut self,
         snapshot: &mut Snapshot,
-        look: Option<&Look>,
+        look: Option<&LookRows>,
         quiet: Duration,
         at: Now,
     ) {

@@ -5,7 +5,7 @@
 pub enum Difference {
     /// At most in what changes all the time: the time of the look, the text on the screens, and the
     /// evidence on the terminals.
-    InPassing,
+    Cosmetic,
     /// In bell counts or flags as well.
     InBells,
     /// In anything else.

@@ -72,7 +72,7 @@ impl Snapshot {
         let differences = pairs
             .filter(|(task, other)| !Arc::ptr_eq(task, other))
             .map(|(task, other)| task.difference(other));
-        differences.max().unwrap_or(Difference::InPassing)
+        differences.max().unwrap_or(Difference::Cosmetic)
     }
 
     /// Counts the tasks. `waiting` says which windows wait for input.
@@ -193,7 +193,7 @@ mod tests {
         change(&mut other, |task| {
             task.screen.rows = ["printed".to_owned()].into();
         });
-        assert_eq!(look.difference(&other), Difference::InPassing);
+        assert_eq!(look.difference(&other), Difference::Cosmetic);
         change(&mut other, |task| task.bell_count = Some(1));
         assert_eq!(look.difference(&other), Difference::InBells);
         let missing = Snapshot::missing("S", 1);

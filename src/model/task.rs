@@ -104,7 +104,7 @@ impl Task {
         if !is_same {
             Difference::Otherwise
         } else if (bell, bell_count) == (&other.bell, &other.bell_count) {
-            Difference::InPassing
+            Difference::Cosmetic
         } else {
             Difference::InBells
         }

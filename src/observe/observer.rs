@@ -13,7 +13,7 @@ use crate::model::{
     Bookmark, Exit, Life, Millis, Now, Ordered as _, RunNumbers, Screen, SessionLife, Signal,
     Snapshot, StopSettings, Task, WindowId,
 };
-use crate::protocol::rows::{DeadPane, Death, Look, PaneRow, WindowRow};
+use crate::protocol::rows::{DeadPane, Death, LookRows, PaneRow, WindowRow};
 
 /// How long a dead pane may be without code and signal before its exit is reported as unknown. tmux
 /// can show a pane as dead before it has collected the status.
@@ -166,7 +166,12 @@ impl Observer {
 
     /// Derives a snapshot from a look; `None` means that the session is missing.
     #[must_use]
-    pub fn observe(&mut self, look: Option<&Look>, evidence: &Evidence, now: Now) -> Observation {
+    pub fn observe(
+        &mut self,
+        look: Option<&LookRows>,
+        evidence: &Evidence,
+        now: Now,
+    ) -> Observation {
         let life = look.map(|look| look.session.life.clone());
         // Ids of another life are other windows.
         let is_first_look = self.life.is_none();

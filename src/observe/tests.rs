@@ -11,7 +11,7 @@ use crate::model::{
     Bookmark, Exit, GoneReason, Life, Now, PaneId, Screen, SessionId, SessionLife, Signal,
     Snapshot, StopSettings, WindowId,
 };
-use crate::protocol::rows::{DeadPane, Death, Look, PaneRow, SessionRow, WindowRow};
+use crate::protocol::rows::{DeadPane, Death, LookRows, PaneRow, SessionRow, WindowRow};
 
 const WALL: i64 = 1_000_000;
 
@@ -42,7 +42,7 @@ impl World {
         self.observe(Some(&look(windows, deaths)))
     }
 
-    fn observe(&mut self, look: Option<&Look>) -> Observation {
+    fn observe(&mut self, look: Option<&LookRows>) -> Observation {
         let observed = self.observer.observe(look, &self.evidence, self.now);
         let mut shared = look.cloned();
         for row in shared.iter_mut().flat_map(|look| &mut look.windows) {
@@ -114,8 +114,8 @@ fn life(server_pid: u32) -> SessionLife {
     }
 }
 
-fn look(windows: &[&str], deaths: &str) -> Look {
-    Look {
+fn look(windows: &[&str], deaths: &str) -> LookRows {
+    LookRows {
         session: SessionRow {
             life: life(1),
             name: "s".into(),
@@ -124,7 +124,6 @@ fn look(windows: &[&str], deaths: &str) -> Look {
             n_windows: windows.len(),
         },
         windows: windows.iter().map(|text| row(text).into()).collect(),
-        is_whole: true,
         deaths: Death::parse_record(deaths),
         death_record: String::new(),
         time: 0,

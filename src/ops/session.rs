@@ -20,8 +20,8 @@ use crate::model::{Snapshot, Task, text};
 use crate::observe::{Evidence, Observer};
 use crate::paths::{FileLock, Paths};
 use crate::process;
-use crate::protocol::rows::Look;
-use crate::tmux::{Connection, LookExtent, LookMemory, Server, ServerChoice, Target};
+use crate::protocol::rows::LookRows;
+use crate::tmux::{Connection, LookKind, LookMemory, Server, ServerChoice, Target};
 use crate::wire::{RefusalKind, Request, Response};
 
 /// If set to a non-empty value, forbids starting a daemon automatically.
@@ -411,9 +411,9 @@ impl Session {
         loop {
             let mut connection = self.connection();
             let look =
-                crate::tmux::look(&mut connection, &target, &mut captures, LookExtent::Whole).await;
+                crate::tmux::look(&mut connection, &target, &mut captures, LookKind::Windows).await;
             let look = look?;
-            let pids = look.iter().flat_map(Look::pids);
+            let pids = look.iter().flat_map(LookRows::pids);
             let evidence = Evidence {
                 started_at: Arc::new(process::starts(pids)),
                 ..Evidence::default()

@@ -9,16 +9,14 @@ use crate::model::{
 
 /// Everything that one atomic look returned of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Look {
+pub struct LookRows {
     /// The server's clock, in seconds since 1970.
     pub time: i64,
     /// The session itself.
     pub session: SessionRow,
-    /// Its windows by id, each once, also when it is linked twice. Shared, because few of them
-    /// change between looks.
+    /// Its windows by id, each once, also when it is linked twice. Those that were not queried are of an
+    /// earlier look. Shared, because few of them change between looks.
     pub windows: Vec<Arc<WindowRow>>,
-    /// Whether all windows were queried. Those that were not are copied from the previous look.
-    pub is_whole: bool,
     /// The deaths that the server recorded since the record was last cleared, in order.
     pub deaths: Vec<Death>,
     /// The record itself, needed to clear exactly what was read.
@@ -29,7 +27,7 @@ pub struct Look {
 /// quiet for at least one second.
 const QUIET_SECS: i64 = 2;
 
-impl Look {
+impl LookRows {
     /// Returns the windows' primary panes, each with whether its window is quiet.
     pub fn quietness(&self) -> impl Iterator<Item = (PaneId, bool)> {
         let windows = self.windows.iter();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::effect::{Effect, LookOrder, Scope};
+use super::effect::{Effect, LookOrder};
 use super::ending_runs::Then;
 use super::endings::{fields_of, label, list_of_tasks, plural};
 use super::input::{JobOutcome, NameOwner, RequestId};
@@ -168,21 +168,20 @@ impl Session {
                 killed.retain(|window, _| !moved.contains(window));
                 let order = LookOrder {
                     killed,
-                    ..LookOrder::new(Scope::Whole)
+                    ..LookOrder::of(tasks.iter().map(|task| task.window))
                 };
                 self.order_then(order, AfterLook::SessionKilled(request_id, tasks, moved));
             }
             (Command::Prune(request_id, dead), Ok(_)) => {
-                self.order_then(
-                    LookOrder::new(Scope::Whole),
-                    AfterLook::Pruned(request_id, dead),
-                );
+                let windows = dead.iter().map(|task| task.window);
+                self.order_then(LookOrder::of(windows), AfterLook::Pruned(request_id, dead));
             }
             (Command::Cleanup(request_id), done) => {
                 if let Err(error) = done {
                     self.log(LogEntry::CleanupFailed { error });
                 }
-                self.order_then(LookOrder::new(Scope::Whole), AfterLook::Leave(request_id));
+                let windows = self.tasks().into_iter().map(|task| task.window);
+                self.order_then(LookOrder::of(windows), AfterLook::Leave(request_id));
             }
             (
                 Command::Launch(request_id, request, has_replaced),

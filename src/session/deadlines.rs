@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::effect::{Effect, LookOrder, Refresh, Scope};
+use super::effect::{Effect, LookOrder};
 use super::log_entry::LogEntry;
 use super::look_schedule::Due;
 use super::machine::Session;
@@ -22,7 +22,7 @@ impl Session {
     /// Returns when [`Input::Due`](super::Input::Due) is due, if ever.
     #[must_use]
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let look_at = match (self.jobs.has_look(), self.jobs.has_part()) {
+        let look_at = match (self.jobs.has_look(), self.jobs.has_sweep()) {
             (true, _) => None,
             (false, true) => earliest(self.schedule.wanted(), self.engine.look_at()),
             (false, false) => earliest(Some(self.schedule.next_look()), self.engine.look_at()),
@@ -62,31 +62,19 @@ impl Session {
         }
         let is_prompt_due = self.engine.look_at().is_some_and(|due| due <= now.mono);
         if is_prompt_due {
-            self.order(LookOrder {
-                scope: Scope::Existence,
-                ..LookOrder::of(self.engine.look_for(now.mono))
-            });
+            self.order(LookOrder::of(self.engine.look_for(now.mono)));
             return;
         }
         match self.schedule.due(now.mono) {
             None => {}
-            Some(Due::Ended | Due::Part) if self.jobs.has_part() => {}
-            Some(Due::Ended | Due::Part) if !self.link.is_connected => {
-                self.order(LookOrder::new(Scope::Existence));
-            }
             Some(Due::Triggered) => {
-                self.order(LookOrder::new(Scope::Existence));
+                self.order(LookOrder::default());
             }
+            Some(Due::Ended | Due::Sweep) if self.jobs.has_sweep() => {}
             Some(Due::Ended) => {
                 self.order(LookOrder::of(self.just_ended())).is_safety = true;
             }
-            Some(Due::Part) => {
-                self.jobs.order_part(LookOrder {
-                    refresh: Refresh::IfOld,
-                    is_new_sweep: self.schedule.take_restart(),
-                    ..LookOrder::new(Scope::Part)
-                });
-            }
+            Some(Due::Sweep) => self.jobs.order_sweep(),
         }
     }
 

@@ -69,7 +69,10 @@ pub(crate) enum Effect {
 /// A job of the link to tmux. One job runs at a time.
 #[derive(Debug)]
 pub(crate) enum Job {
+    /// Look at windows.
     Look(LookOrder),
+    /// Look at the next slice of all windows.
+    Sweep,
     /// Read a pane and follow it: output after the reading is reported.
     Read {
         pane: PaneId,
@@ -133,90 +136,44 @@ pub(crate) enum RowsToRead {
     All,
 }
 
-/// The scope of a look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Scope {
-    /// Windows that were reported as changed, and named ones; nothing if there are none.
-    Reported,
-    /// As [`Scope::Reported`], and a part of a sweep: verify that some of the others have not changed.
-    Part,
-    /// As [`Scope::Reported`]; if there are none, verify that the session and its windows exist.
-    Existence,
-    /// All windows: those not reported are verified to be unchanged.
-    Whole,
-}
-
-/// The parameters of a look.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A look at windows: those that were reported as changed, and those that are named. If there are none,
+/// there is nothing to look at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct LookOrder {
-    pub(crate) scope: Scope,
-    /// Windows to include even if nothing was reported of them.
+    /// Windows to query in full, whether anything was reported of them or not.
     pub(crate) windows: BTreeSet<WindowId>,
     /// Whether the look must include everything that tmux had to report before it.
     pub(crate) is_barrier: bool,
-    /// Whether to read also changes without a sign, such as options.
-    pub(crate) refresh: Refresh,
-    /// Whether a part of a sweep is the first of a new one.
-    pub(crate) is_new_sweep: bool,
     /// Windows that a command of ours has ended.
     pub(crate) killed: BTreeMap<WindowId, GoneReason>,
 }
 
-/// Whether a look reads changes without a sign.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Refresh {
-    No,
-    /// If the last time is long ago.
-    IfOld,
-    Yes,
-}
-
 impl LookOrder {
-    /// Returns an order of this scope.
-    #[must_use]
-    pub(crate) fn new(scope: Scope) -> Self {
-        Self {
-            scope,
-            windows: BTreeSet::new(),
-            is_barrier: false,
-            refresh: Refresh::No,
-            is_new_sweep: false,
-            killed: BTreeMap::new(),
-        }
-    }
-
     /// Returns an order for these windows and everything reported.
     #[must_use]
     pub(crate) fn of(windows: impl IntoIterator<Item = WindowId>) -> Self {
         Self {
             windows: windows.into_iter().collect(),
-            ..Self::new(Scope::Reported)
+            ..Self::default()
         }
     }
 
     /// Whether the look at the windows that it names is its barrier: tmux sends its reports before the
-    /// answer. This saves a round trip where nothing was reported; otherwise the look is repeated, which
-    /// a look at all windows should not be.
+    /// answer. This saves a round trip where nothing was reported; otherwise the look is repeated.
     #[must_use]
     pub(crate) fn is_own_barrier(&self) -> bool {
-        self.is_barrier && !self.windows.is_empty() && self.scope != Scope::Whole
+        self.is_barrier && !self.windows.is_empty()
     }
 
     /// Combines two orders into one.
     pub(super) fn join(&mut self, other: Self) {
         let Self {
-            scope,
             windows,
             is_barrier,
-            refresh,
-            is_new_sweep,
             killed,
         } = other;
-        self.scope = self.scope.max(scope);
         self.windows.extend(windows);
         self.is_barrier |= is_barrier;
-        self.refresh = self.refresh.max(refresh);
-        self.is_new_sweep |= is_new_sweep;
         self.killed.extend(killed);
     }
 }

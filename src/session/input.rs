@@ -51,11 +51,8 @@ pub(crate) enum Input {
 /// A change that tmux or the kernel reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// A change that may concern any window, such as a window that was created: look now, and sweep if
-    /// the look finds nothing.
-    AnyWindow,
-    /// A change of windows that are known, such as a bell or a closed window: look now, at these only.
-    KnownWindows,
+    /// Windows have changed, the session, or the connection to it: look now.
+    Windows,
     /// A pane printed something: look soon.
     Output,
     /// Output of a followed pane.
@@ -82,8 +79,7 @@ impl Change {
     #[must_use]
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Self::AnyWindow => "any-window",
-            Self::KnownWindows => "known-windows",
+            Self::Windows => "windows",
             Self::Output => "output",
             Self::Printed { .. } => "followed-output",
             Self::Unfollowed => "unfollowed",
@@ -107,11 +103,12 @@ pub(crate) enum NameOwner {
 /// The result of a job.
 #[derive(Debug)]
 pub(crate) enum JobOutcome {
-    /// A look; `None` when nothing was reported, so that there was nothing to look at.
-    Looked(Option<Box<Look>>),
-    /// tmux has not run since everything was last looked at: nothing has changed.
-    Unchanged,
-    /// A part of a sweep found nothing new, and the sweep has further parts.
+    /// A look.
+    Looked(Box<Look>),
+    /// No look was needed: nothing was reported or named, or all windows were looked at and tmux has not
+    /// run since.
+    NotNeeded,
+    /// A slice of all windows shows nothing new, and there are further slices.
     NothingNew,
     /// A pane was read and is followed from there on. Contains the job's wait entries, judged.
     Read(Box<PaneOutput>, Vec<Entry>),
@@ -137,30 +134,6 @@ pub(crate) enum JobOutcome {
     Finished,
 }
 
-/// Which tasks were looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Coverage {
-    /// Those that were reported or named.
-    Reported,
-    /// Those that were reported or named, and a part of the others: the sweep goes on.
-    Sweeping,
-    /// All of them, by this look or by the sweep that it ends.
-    Whole,
-}
-
-impl Coverage {
-    /// Returns the coverage of a look, given whether it or its sweep was at all windows; `None` when
-    /// the session is missing.
-    #[must_use]
-    pub(crate) fn new(is_whole: Option<bool>, is_sweeping: bool) -> Self {
-        match is_whole {
-            None | Some(true) => Self::Whole,
-            Some(false) if is_sweeping => Self::Sweeping,
-            Some(false) => Self::Reported,
-        }
-    }
-}
-
 /// One look as a snapshot.
 #[derive(Debug)]
 #[expect(
@@ -171,12 +144,10 @@ pub(crate) struct Look {
     /// When it was taken.
     pub(crate) at: Now,
     pub(crate) snapshot: Snapshot,
-    /// Which tasks were looked at.
-    pub(crate) coverage: Coverage,
-    /// Whether a report that triggers a look arrived just before it.
+    /// Whether all windows were looked at: by this slice and those before it.
+    pub(crate) is_whole: bool,
+    /// Whether a report that triggers a look has arrived since the one before it.
     pub(crate) has_trigger: bool,
-    /// Whether a report did not say which windows have changed, and not all were queried.
-    pub(crate) is_any_doubtful: bool,
     /// A run has ended and tmux has not reported how: another look is needed soon.
     pub(crate) is_unsettled: bool,
     /// Whether tmux may have missed that a process has ended, and should collect its children.

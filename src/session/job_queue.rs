@@ -2,12 +2,12 @@
 //!
 //! Answers and rules rely on this order: first the last output of a run, so that its waits can be
 //! judged; then the ends of output for answers, looks, commands, the reads with which waits begin,
-//! jobs that can be delayed, parts of sweeps, and last archiving.
+//! jobs that can be delayed, slices of sweeps, and last archiving.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::effect::{Job, LookOrder, RowsToRead, Scope};
+use super::effect::{Job, LookOrder, RowsToRead};
 use super::input::RequestId;
 use super::listeners::EndedWait;
 use super::queue_items::{
@@ -26,8 +26,8 @@ pub(super) struct JobQueue {
     urgent: VecDeque<Urgent>,
     ends: Vec<EndRead>,
     look: Option<QueuedLook>,
-    /// A part of a sweep, which nothing waits for.
-    part: Option<QueuedLook>,
+    /// Whether all windows are to be looked at, slice by slice.
+    is_sweep_queued: bool,
     commands: VecDeque<Command>,
     reads: VecDeque<PaneRead>,
     chores: VecDeque<Chore>,
@@ -94,47 +94,34 @@ impl JobQueue {
             };
             return Some(Next::Run(job, Purpose::Chore));
         }
-        if let Some(part) = self.part.take_if(|_| may_look) {
-            return Some(Next::Run(
-                Job::Look(part.order.clone()),
-                Purpose::Look(part),
-            ));
+        if may_look && std::mem::take(&mut self.is_sweep_queued) {
+            return Some(Next::Run(Job::Sweep, Purpose::Sweep));
         }
         let task = self.archives.pop_front()?;
         Some(Next::Run(Job::Archive(task, None), Purpose::Archive))
     }
 
-    /// Whether a look is queued or running, other than a part of a sweep.
+    /// Whether a look at windows is queued or running.
     pub(super) fn has_look(&self) -> bool {
-        let is_running =
-            matches!(&self.running, Some(Purpose::Look(look)) if look.order.scope != Scope::Part);
-        self.look.is_some() || is_running
+        self.look.is_some() || matches!(self.running, Some(Purpose::Look(_)))
     }
 
-    /// Whether a part of a sweep is queued or running.
-    pub(super) fn has_part(&self) -> bool {
-        let is_running =
-            matches!(&self.running, Some(Purpose::Look(look)) if look.order.scope == Scope::Part);
-        self.part.is_some() || is_running
+    /// Whether a slice of a sweep is queued or running.
+    pub(super) fn has_sweep(&self) -> bool {
+        self.is_sweep_queued || matches!(self.running, Some(Purpose::Sweep))
     }
 
-    /// Orders a part of a sweep: everything but archiving goes first.
-    pub(super) fn order_part(&mut self, order: LookOrder) {
-        self.part = Some(QueuedLook {
-            order,
-            is_safety: true,
-            must_explain: false,
-            then: Vec::new(),
-        });
+    /// Orders a sweep, or its next slice: everything but archiving goes first.
+    pub(super) fn order_sweep(&mut self) {
+        self.is_sweep_queued = true;
     }
 
     /// Orders a look. A queued look is combined with it; a running one is not, because it may have
     /// begun before the trigger.
     pub(super) fn order(&mut self, order: LookOrder) -> &mut QueuedLook {
         let look = self.look.get_or_insert_with(|| QueuedLook {
-            order: LookOrder::new(Scope::Reported),
+            order: LookOrder::default(),
             is_safety: true,
-            must_explain: false,
             then: Vec::new(),
         });
         look.order.join(order);
@@ -205,8 +192,7 @@ impl JobQueue {
             end.waits
                 .retain(|ended| ended.active.request_id != request_id);
         }
-        let looks = self.look.iter_mut().chain(&mut self.part).chain(look);
-        for look in looks {
+        for look in self.look.iter_mut().chain(look) {
             look.then.retain(|then| match then {
                 // It carries nothing out, and may say what was launched.
                 AfterLook::Answer(_, Request::Look { .. }) => true,

@@ -1,9 +1,8 @@
-//! When to look: at once when tasks are reported to have changed, soon when a pane prints, and from
-//! time to time for safety.
+//! When to look: soon when a pane prints, and from time to time at all windows, for safety. What is
+//! reported to have changed is looked at without a schedule.
 
 use std::time::{Duration, Instant};
 
-use super::input::Coverage;
 use crate::model::Backoff;
 
 /// The minimum time between looks while panes print. A prompt needs two looks, so that it is
@@ -22,7 +21,7 @@ const UNSETTLED: Backoff = Backoff::new(Duration::from_millis(1), Duration::from
 /// first looks query only windows whose runs ended last.
 const FIRST_WITH_DEAD: Duration = Duration::from_millis(25);
 
-/// From this pause on a safety look sweeps over all windows, in parts.
+/// From this pause on a safety look is a sweep over all windows.
 const FIRST_SWEEP: Duration = Duration::from_millis(200);
 
 /// Until the pause is this long, sweeps are no rarer with many windows: what tmux does not report
@@ -36,12 +35,6 @@ const SWEEP_PAUSE_FACTOR: u32 = 1000;
 /// A sweep of n windows costs tmux about n² times this: it takes more lines the more windows there are,
 /// and tmux takes longer for each. 36 ms at 300 windows, with tmux 3.3a.
 const SWEEP_COST_PER_SQUARE: Duration = Duration::from_nanos(400);
-
-/// Between two parts of a sweep: other jobs go first, and tmux serves others.
-const PART_PAUSE: Duration = Duration::from_millis(5);
-
-/// Between two parts of a sweep that looks for what was reported without its window.
-const URGENT_PART_PAUSE: Duration = Duration::from_millis(1);
 
 /// While things change, a sweep is put off by no more than this.
 const PUT_OFF: Duration = Duration::from_secs(2);
@@ -69,15 +62,15 @@ pub(super) enum Reporting {
     All,
 }
 
-/// Which look is due.
+/// Why a look is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
-    /// Something was reported or ordered.
+    /// Something was reported or is wanted.
     Triggered,
     /// Nothing was reported: check that the runs which ended last have not begun again.
     Ended,
-    /// Nothing was reported: check the next part of all windows.
-    Part,
+    /// Nothing was reported: check all windows.
+    Sweep,
 }
 
 /// Whether a look found a change.
@@ -98,9 +91,8 @@ pub(super) struct LookResult {
     pub(super) finding: LookFinding,
     /// Whether a run has ended and tmux has not said how.
     pub(super) is_unsettled: bool,
-    /// Whether it was a part of a sweep.
-    pub(super) is_part: bool,
-    pub(super) coverage: Coverage,
+    /// Whether all windows have been looked at.
+    pub(super) is_whole: bool,
     /// How many windows the session has.
     pub(super) n_windows: usize,
 }
@@ -115,15 +107,9 @@ pub(super) struct LookSchedule {
     safety: Instant,
     /// When a look is due because something is in progress.
     wanted: Option<Instant>,
-    /// When the next part of a sweep is due; `None` while there is no sweep.
-    part: Option<Instant>,
     /// When a sweep is due even if things go on changing; `None` when nothing has changed since the
     /// last one.
     sweep_by: Option<Instant>,
-    /// Whether the sweep looks for something that was reported: it is not put off.
-    is_urgent: bool,
-    /// Whether the next part begins a new sweep.
-    is_restart: bool,
     reporting: Reporting,
     /// How many windows the session had in the last look.
     n_windows: usize,
@@ -138,10 +124,7 @@ impl LookSchedule {
             pause: Duration::ZERO,
             safety: now,
             wanted: None,
-            part: None,
             sweep_by: None,
-            is_urgent: false,
-            is_restart: false,
             reporting: Reporting::Absent,
             n_windows: 0,
             settling: UNSETTLED,
@@ -159,29 +142,19 @@ impl LookSchedule {
         self.want(self.last + WHILE_PAUSED);
     }
 
-    /// Notes that something has changed during a look.
-    pub(super) fn at_once(&mut self, now: Instant) {
-        self.want(now);
-    }
-
     /// Notes a look.
     pub(super) fn looked(&mut self, result: LookResult, now: Instant) {
         let LookResult {
             reporting,
             finding,
             is_unsettled,
-            is_part,
-            coverage,
+            is_whole,
             n_windows,
         } = result;
         self.last = now;
         self.wanted = None;
         self.reporting = reporting;
         self.n_windows = n_windows;
-        if matches!(reporting, Reporting::Absent | Reporting::Nothing) {
-            // Each look is at all windows.
-            self.is_restart = false;
-        }
         let (first, most) = match reporting {
             Reporting::Absent => ABSENT,
             Reporting::Nothing => UNREPORTED,
@@ -205,17 +178,11 @@ impl LookSchedule {
             self.pause = pause.min(most).min(self.longest);
             self.safety = self.last + self.pause;
         }
-        match (coverage, is_part) {
-            (Coverage::Whole, _) | (Coverage::Reported, true) => self.end_sweep(),
-            (Coverage::Sweeping, true) => self.part = Some(now + self.part_pause()),
-            (Coverage::Reported | Coverage::Sweeping, false) => {}
+        if is_whole {
+            self.sweep_by = None;
         }
         if finding == LookFinding::Changed {
-            let by = *self.sweep_by.get_or_insert(now + PUT_OFF);
-            if !self.is_urgent {
-                let put_off = (now + FIRST_SWEEP).min(by);
-                self.part = self.part.map(|part| part.max(put_off));
-            }
+            self.sweep_by.get_or_insert(now + PUT_OFF);
         }
         if is_unsettled {
             let pause = self.settling.next_pause();
@@ -223,11 +190,6 @@ impl LookSchedule {
         } else {
             self.settling = UNSETTLED;
         }
-    }
-
-    /// Notes a part of a sweep that found nothing new and was not the last one.
-    pub(super) fn swept_part(&mut self, now: Instant) {
-        self.part = Some(now + self.part_pause());
     }
 
     /// Notes a sweep that was not needed: nothing has changed since everything was looked at.
@@ -245,40 +207,10 @@ impl LookSchedule {
             reporting,
             finding: LookFinding::Unchanged,
             is_unsettled: false,
-            is_part: false,
-            coverage: Coverage::Whole,
+            is_whole: true,
             n_windows: self.n_windows,
         };
         self.looked(result, now);
-    }
-
-    /// Begins a sweep at once: something was reported, and its window is not known.
-    pub(super) fn sweep_now(&mut self, now: Instant) {
-        self.part = Some(now);
-        self.is_urgent = true;
-        self.is_restart = true;
-    }
-
-    /// Takes whether the next part begins a new sweep.
-    pub(super) fn take_restart(&mut self) -> bool {
-        std::mem::take(&mut self.is_restart)
-    }
-
-    fn end_sweep(&mut self) {
-        // One that was triggered since is still to begin.
-        if !self.is_restart {
-            self.part = None;
-            self.sweep_by = None;
-            self.is_urgent = false;
-        }
-    }
-
-    fn part_pause(&self) -> Duration {
-        if self.is_urgent {
-            URGENT_PART_PAUSE
-        } else {
-            PART_PAUSE
-        }
     }
 
     /// Notes a look that was not needed: the previous one included its trigger.
@@ -297,13 +229,8 @@ impl LookSchedule {
 
     /// Returns when to look.
     pub(super) fn next_look(&self) -> Instant {
-        let safety = match (self.part, self.sweep_by) {
-            (Some(part), _) if self.checks_ended_first() => part.min(self.safety),
-            (Some(part), _) => part,
-            (None, Some(by)) => self.safety.min(by),
-            (None, None) => self.safety,
-        };
-        self.wanted.map_or(safety, |wanted| wanted.min(safety))
+        let due = [Some(self.safety), self.sweep_by, self.wanted];
+        due.into_iter().flatten().min().unwrap_or(self.safety)
     }
 
     /// Returns which look is due now, if one is.
@@ -311,14 +238,11 @@ impl LookSchedule {
         if self.next_look() > now {
             return None;
         }
-        let is_sweep_due = match (self.part, self.sweep_by) {
-            (Some(part), _) => part <= now,
-            (None, by) => by.is_some_and(|by| by <= now) || !self.checks_ended_first(),
-        };
+        let is_sweep_due = self.sweep_by.is_some_and(|by| by <= now) || !self.checks_ended_first();
         Some(if self.wanted.is_some_and(|wanted| wanted <= now) {
             Due::Triggered
         } else if is_sweep_due {
-            Due::Part
+            Due::Sweep
         } else {
             Due::Ended
         })
@@ -350,11 +274,7 @@ mod tests {
             reporting,
             finding,
             is_unsettled: false,
-            is_part: false,
-            coverage: match finding {
-                LookFinding::Changed | LookFinding::Unchanged => Coverage::Whole,
-                LookFinding::ReportedUnchanged => Coverage::Reported,
-            },
+            is_whole: finding != LookFinding::ReportedUnchanged,
             n_windows: 5,
         }
     }
@@ -363,22 +283,6 @@ mod tests {
         LookResult {
             is_unsettled: true,
             ..result(Reporting::All, finding)
-        }
-    }
-
-    /// A part of a sweep that has further parts.
-    fn part(finding: LookFinding) -> LookResult {
-        LookResult {
-            is_part: true,
-            ..between_parts(finding)
-        }
-    }
-
-    /// Another look during a sweep.
-    fn between_parts(finding: LookFinding) -> LookResult {
-        LookResult {
-            coverage: Coverage::Sweeping,
-            ..result(Reporting::AllButRespawns, finding)
         }
     }
 
@@ -403,7 +307,7 @@ mod tests {
                 schedule.looked(result(reporting, finding), now);
                 let due = schedule.due(schedule.next_look());
                 let is_soon = in_ms(&schedule) < 200;
-                assert_eq!(due, Some(if is_soon { Due::Ended } else { Due::Part }));
+                assert_eq!(due, Some(if is_soon { Due::Ended } else { Due::Sweep }));
                 in_ms(&schedule)
             });
             assert_eq!(pauses, expected, "{reporting:?}");
@@ -438,101 +342,57 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_of_a_sweep_follow_soon_and_are_put_off_while_things_change() {
+    fn a_sweep_is_put_off_while_things_change_and_not_for_ever() {
         let begin = Instant::now();
-        let at = |millis| begin + ms(millis);
         let mut schedule = LookSchedule::new(Duration::from_secs(60), begin);
-        for _ in 0..4 {
-            schedule.looked(
-                result(Reporting::AllButRespawns, LookFinding::Unchanged),
-                begin,
-            );
+        let mut sweeps = Vec::new();
+        // Every 10 ms something changes, for two and a half seconds.
+        for millis in (0..5000).step_by(10) {
+            let now = begin + ms(millis);
+            let is_sweep = schedule.due(now) == Some(Due::Sweep);
+            if is_sweep {
+                sweeps.push(millis);
+            }
+            if is_sweep || millis < 2500 {
+                let finding = match millis {
+                    0..2500 => LookFinding::Changed,
+                    _ => LookFinding::Unchanged,
+                };
+                let found = LookResult {
+                    is_whole: is_sweep,
+                    ..result(Reporting::All, finding)
+                };
+                schedule.looked(found, now);
+            }
         }
-        assert_eq!(schedule.next_look(), at(200));
-        assert_eq!(schedule.due(at(200)), Some(Due::Part));
-        schedule.swept_part(at(200));
-        assert_eq!(schedule.next_look(), at(205));
-        assert_eq!(schedule.due(at(205)), Some(Due::Part));
-        // Something changes: what has just ended is looked at first.
-        schedule.looked(part(LookFinding::Changed), at(205));
-        assert_eq!(schedule.next_look(), at(230));
-        assert_eq!(schedule.due(at(230)), Some(Due::Ended));
-        schedule.looked(between_parts(LookFinding::Unchanged), at(230));
-        assert_eq!(schedule.next_look(), at(280));
-        schedule.looked(between_parts(LookFinding::ReportedUnchanged), at(270));
-        schedule.looked(between_parts(LookFinding::Unchanged), at(280));
-        assert_eq!(schedule.next_look(), at(380));
-        schedule.looked(between_parts(LookFinding::Unchanged), at(380));
-        assert_eq!(schedule.next_look(), at(405));
-        assert_eq!(schedule.due(at(405)), Some(Due::Part));
-        schedule.looked(part(LookFinding::ReportedUnchanged), at(405));
-        assert_eq!(schedule.next_look(), at(410));
-        // The last part.
-        schedule.looked(
-            result(Reporting::AllButRespawns, LookFinding::Unchanged),
-            at(410),
-        );
-        assert_eq!(schedule.next_look(), at(810));
+        assert_eq!(sweeps, [0, 2000, 2690, 3090, 3890]);
     }
 
     #[test]
-    fn a_sweep_is_not_put_off_for_ever() {
+    fn runs_that_ended_last_are_looked_at_before_a_sweep() {
         let begin = Instant::now();
         let mut schedule = LookSchedule::new(Duration::from_secs(60), begin);
-        let mut parts = Vec::new();
-        // Every 10 ms something changes; a sweep has three parts.
-        for millis in (0..5000).step_by(10) {
-            let now = begin + ms(millis);
-            let is_part = schedule.due(now) == Some(Due::Part);
-            if is_part {
-                parts.push(millis);
-            }
-            let is_sweeping = parts.len() % 3 != 0;
-            let coverage = if is_sweeping {
-                Coverage::Sweeping
-            } else {
-                Coverage::Reported
-            };
+        let changed = result(Reporting::AllButRespawns, LookFinding::Changed);
+        schedule.looked(changed, begin);
+        let mut looks = Vec::new();
+        for _ in 0..5 {
+            let now = schedule.next_look();
+            looks.push(((now - begin).as_millis(), schedule.due(now)));
             let found = LookResult {
-                is_part,
-                coverage,
-                ..part(LookFinding::Changed)
+                is_whole: schedule.due(now) == Some(Due::Sweep),
+                ..result(Reporting::AllButRespawns, LookFinding::Unchanged)
             };
             schedule.looked(found, now);
         }
-        assert_eq!(parts, [0, 2000, 2010, 4010, 4020, 4030]);
-    }
-
-    #[test]
-    fn a_sweep_for_something_reported_begins_at_once_and_is_not_put_off() {
-        let begin = Instant::now();
-        let at = |millis| begin + ms(millis);
-        let mut schedule = LookSchedule::new(Duration::from_secs(60), begin);
-        schedule.looked(result(Reporting::All, LookFinding::Unchanged), begin);
-        schedule.swept_part(at(200));
-        schedule.sweep_now(at(203));
-        assert_eq!(schedule.due(at(203)), Some(Due::Part));
-        assert!(schedule.take_restart() && !schedule.take_restart());
-        schedule.swept_part(at(204));
-        schedule.looked(between_parts(LookFinding::Changed), at(205));
-        assert_eq!(schedule.next_look(), at(205));
-        assert_eq!(schedule.due(at(205)), Some(Due::Part));
-        // The end of an earlier sweep is not the end of one that is still to begin.
-        schedule.sweep_now(at(206));
-        schedule.looked(result(Reporting::All, LookFinding::Unchanged), at(207));
-        assert_eq!(schedule.due(at(207)), Some(Due::Part));
-        assert!(schedule.take_restart());
-        schedule.looked(result(Reporting::All, LookFinding::Unchanged), at(208));
-        assert!(schedule.next_look() > at(208));
-    }
-
-    #[test]
-    fn a_failed_look_leaves_no_part_that_is_due_at_once() {
-        let now = Instant::now();
-        let mut schedule = LookSchedule::new(Duration::from_secs(60), now);
-        schedule.sweep_now(now);
-        schedule.failed(now);
-        assert_eq!(in_ms(&schedule), 50);
+        let (ended, sweep) = (Some(Due::Ended), Some(Due::Sweep));
+        let expected = [
+            (25, ended),
+            (75, ended),
+            (175, ended),
+            (375, sweep),
+            (775, sweep),
+        ];
+        assert_eq!(looks, expected);
     }
 
     #[test]

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::effect::{LookOrder, RowsToRead, Scope};
-use super::input::{Coverage, JobOutcome, Look};
+use super::effect::{LookOrder, RowsToRead};
+use super::input::{JobOutcome, Look};
 use super::log_entry::LogEntry;
-use super::look_schedule::{LookFinding, LookResult, Reporting};
+use super::look_schedule::{Due, LookFinding, LookResult, Reporting};
 use super::machine::{SAVE_WITHIN, Session};
 use super::queue_items::{AfterLook, QueuedLook, Urgent};
 use super::usual_durations::begun_runs;
@@ -19,61 +19,81 @@ use crate::model::{Body, Difference, EventKind, Now, PaneId, Record, Snapshot, T
 const REPORT_WITHIN: Duration = Duration::from_millis(200);
 
 impl Session {
-    /// Processes a look that was ordered, or its failure.
+    /// Processes a look at windows, or its failure.
     pub(super) fn looked(
         &mut self,
         queued: QueuedLook,
         outcome: Result<JobOutcome, String>,
         now: Now,
     ) {
+        let why = if queued.is_safety {
+            Due::Ended
+        } else {
+            Due::Triggered
+        };
         match outcome {
-            Ok(JobOutcome::Looked(Some(look))) => self.take_look(*look, &queued, now),
-            Ok(JobOutcome::Looked(None)) => {
+            Ok(JobOutcome::Looked(look)) => self.take_look(*look, why, now),
+            Ok(JobOutcome::NotNeeded) => {
                 self.counts.skipped_looks += 1;
                 self.schedule.skipped();
-                self.explain_report(&queued, now);
-            }
-            Ok(JobOutcome::NothingNew) => {
-                self.counts.looks += 1;
-                self.counts.safety_looks += 1;
-                self.schedule.swept_part(now.mono);
-            }
-            Ok(JobOutcome::Unchanged) => {
-                self.counts.unchanged_looks += 1;
-                let reporting = self.reporting();
-                self.schedule.nothing_to_sweep(reporting, now.mono);
             }
             Ok(_) => self.log(LogEntry::WrongOutcome { job: "look" }),
-            Err(error) => {
-                let problem = format!("tasks cannot be looked at: {error}");
-                if self.look_problem.as_ref() != Some(&problem) {
-                    self.log(LogEntry::LookFailed { error });
-                }
-                self.look_problem = Some(problem);
-                self.schedule.failed(now.mono);
-            }
+            Err(error) => self.look_failed(error, now),
         }
         for then in queued.then {
             self.after_look(then, now);
         }
     }
 
-    fn take_look(&mut self, look: Look, queued: &QueuedLook, now: Now) {
+    /// Processes a slice of a sweep, or its failure, and orders the next one.
+    pub(super) fn swept(&mut self, outcome: Result<JobOutcome, String>, now: Now) {
+        match outcome {
+            Ok(JobOutcome::Looked(look)) => {
+                if !look.is_whole {
+                    self.jobs.order_sweep();
+                }
+                self.take_look(*look, Due::Sweep, now);
+            }
+            Ok(JobOutcome::NothingNew) => {
+                self.counts.looks += 1;
+                self.counts.safety_looks += 1;
+                self.jobs.order_sweep();
+            }
+            Ok(JobOutcome::NotNeeded) => {
+                self.counts.unchanged_looks += 1;
+                let reporting = self.reporting();
+                self.schedule.nothing_to_sweep(reporting, now.mono);
+            }
+            Ok(_) => self.log(LogEntry::WrongOutcome { job: "sweep" }),
+            Err(error) => self.look_failed(error, now),
+        }
+    }
+
+    fn look_failed(&mut self, error: String, now: Now) {
+        let problem = format!("tasks cannot be looked at: {error}");
+        if self.look_problem.as_ref() != Some(&problem) {
+            self.log(LogEntry::LookFailed { error });
+        }
+        self.look_problem = Some(problem);
+        self.schedule.failed(now.mono);
+    }
+
+    fn take_look(&mut self, look: Look, why: Due, now: Now) {
         let Look {
             at,
             mut snapshot,
-            coverage,
+            is_whole,
             has_trigger,
-            is_any_doubtful,
             is_unsettled,
             needs_nudge,
             death_record,
             link,
         } = look;
-        let is_whole = coverage == Coverage::Whole;
+        // Without a connection nothing is reported.
+        let is_safety = why != Due::Triggered && self.link.is_connected;
         self.counts.looks += 1;
         self.counts.whole_looks += u64::from(is_whole);
-        self.counts.safety_looks += u64::from(queued.is_safety);
+        self.counts.safety_looks += u64::from(is_safety);
         if self.look_problem.take().is_some() {
             self.log(LogEntry::LooksRecovered);
         }
@@ -96,7 +116,7 @@ impl Session {
             before.map_or(Difference::Otherwise, |before| before.difference(&snapshot));
         let dead = self.dead_windows();
         let effects = self.engine.look(snapshot, at);
-        if queued.is_safety && !has_trigger && should_have_been_reported(&effects, &dead) {
+        if is_safety && !has_trigger && should_have_been_reported(&effects, &dead) {
             self.unreported_at.get_or_insert(now.mono + REPORT_WITHIN);
         }
         let has_news = !effects.is_empty();
@@ -117,13 +137,12 @@ impl Session {
         }
         self.death_record =
             (!death_record.is_empty()).then(|| (self.engine.last_seq(), death_record));
-        let has_changed = has_news || difference > Difference::InPassing;
+        let has_changed = has_news || difference > Difference::Cosmetic;
         let result = LookResult {
             reporting,
-            finding: finding(queued, has_changed, is_whole),
+            finding: finding(why, has_changed, is_whole),
             is_unsettled,
-            is_part: queued.order.scope == Scope::Part,
-            coverage,
+            is_whole,
             n_windows: self.engine.last_look().map_or(0, |look| look.tasks.len()),
         };
         self.schedule.looked(result, now.mono);
@@ -133,7 +152,7 @@ impl Session {
         match difference {
             Difference::Otherwise => self.save_within(Duration::ZERO, now),
             Difference::InBells => self.save_within(SAVE_WITHIN, now),
-            Difference::InPassing => {}
+            Difference::Cosmetic => {}
         }
         self.note_questions();
         for (window, run) in ended {
@@ -144,23 +163,11 @@ impl Session {
         self.plan_restarts(&recorded, now);
         self.note_time_limits(now);
         self.proceed_with_endings(now);
-        self.has_last_look_found = has_changed || is_whole || is_unsettled;
-        self.explain_report(queued, now);
-        if is_any_doubtful {
-            self.schedule.sweep_now(now.mono);
-        }
         if lost_connection {
             let ended = self.listeners.lose_all();
             self.finish(ended, now);
         }
         self.prepare_judgement(now);
-    }
-
-    /// Sweeps over all windows if a look does not explain the report that led to it.
-    fn explain_report(&mut self, queued: &QueuedLook, now: Now) {
-        if queued.must_explain && !self.has_last_look_found {
-            self.schedule.sweep_now(now.mono);
-        }
     }
 
     /// Returns which changes are reported now.
@@ -223,10 +230,7 @@ impl Session {
 
     /// Orders a look at a paused pane, to read it after that.
     pub(super) fn order_take_up(&mut self, pane: PaneId, tries: usize) {
-        let mut order = LookOrder::new(Scope::Reported);
-        if let Some(task) = self.task_in(pane) {
-            order.windows.insert(task.window);
-        }
+        let order = LookOrder::of(self.task_in(pane).map(|task| task.window));
         self.order_then(order, AfterLook::TakeUp(pane, tries));
     }
 }
@@ -243,11 +247,10 @@ fn reporting(snapshot: &Snapshot, is_connected: bool) -> Reporting {
 }
 
 /// Returns what a look has found, for the schedule.
-fn finding(queued: &QueuedLook, has_changed: bool, is_whole: bool) -> LookFinding {
-    let is_of_ended = queued.is_safety && queued.order.scope == Scope::Reported;
+fn finding(why: Due, has_changed: bool, is_whole: bool) -> LookFinding {
     if has_changed {
         LookFinding::Changed
-    } else if is_whole || is_of_ended {
+    } else if is_whole || why == Due::Ended {
         LookFinding::Unchanged
     } else {
         LookFinding::ReportedUnchanged

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::announced_restarts::AnnouncedRestarts;
-use super::effect::{Effect, LookOrder, Scope};
+use super::effect::{Effect, LookOrder};
 use super::ended_runs::EndedRuns;
 use super::ending_runs::Endings;
 use super::held_answers::HeldAnswers;
@@ -45,8 +45,6 @@ pub(crate) struct Session {
     pub(super) has_looked: bool,
     /// What the next look has to decide.
     pub(super) doubts: Doubts,
-    /// Whether the last look found a change.
-    pub(super) has_last_look_found: bool,
     /// Why the last look failed; `None` when it succeeded.
     pub(super) look_problem: Option<String>,
     pub(super) counts: Counts,
@@ -117,7 +115,7 @@ pub(crate) struct Setup {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) looks: u64,
-    /// Looks at all windows.
+    /// Sweeps that have come to their end.
     pub(crate) whole_looks: u64,
     /// Safety looks: looks without a trigger.
     pub(crate) safety_looks: u64,
@@ -158,7 +156,6 @@ impl Session {
             },
             has_looked: false,
             doubts: Doubts::default(),
-            has_last_look_found: false,
             look_problem: None,
             counts: Counts::default(),
             beginning: BTreeSet::new(),
@@ -321,26 +318,22 @@ impl Session {
 
     fn change(&mut self, change: Change, now: Now) {
         match change {
-            Change::AnyWindow => {
+            Change::Windows => {
                 self.unreported_at = None;
-                // Usually the change comes with a report of its windows. If not, a sweep follows.
-                self.order(LookOrder::new(Scope::Reported)).must_explain = true;
-            }
-            Change::KnownWindows => {
-                self.unreported_at = None;
-                self.order(LookOrder::new(Scope::Reported));
+                self.order(LookOrder::default());
             }
             Change::Output => {
                 self.schedule.printed();
                 if self.schedule.next_look() <= now.mono && !self.jobs.has_look() {
-                    self.order(LookOrder::new(Scope::Reported));
+                    self.order(LookOrder::default());
                 }
             }
             Change::Printed { pane, bytes } => {
                 let ended = self.listeners.print(pane, &bytes, now);
-                if self.listeners.is_guess(pane) {
+                if self.listeners.is_guess(pane) && !self.doubts.are_sizes_unknown {
                     self.doubts.are_sizes_unknown = true;
-                    self.schedule.at_once(now.mono);
+                    let window = self.task_in(pane).map(|task| task.window);
+                    self.order(LookOrder::of(window));
                 }
                 self.finish(ended, now);
             }
@@ -352,9 +345,12 @@ impl Session {
                 }
             }
             Change::FollowerLost => {
-                // A look finds out whether the session is gone as well.
-                self.doubts.is_follower_lost = true;
-                self.order(LookOrder::new(Scope::Existence));
+                // A look finds out whether their windows or the session are gone as well.
+                let panes = self.listeners.panes();
+                self.doubts.is_follower_lost = !panes.is_empty();
+                let windows = panes.into_iter().filter_map(|pane| self.task_in(pane));
+                let windows: Vec<WindowId> = windows.map(|task| task.window).collect();
+                self.order(LookOrder::of(windows));
             }
             Change::Layout => self.read_sizes(),
             Change::Terminals(windows) => {
@@ -389,6 +385,7 @@ impl Session {
         };
         match purpose {
             Purpose::Look(look) => self.looked(look, outcome, now),
+            Purpose::Sweep => self.swept(outcome, now),
             Purpose::LastOutput(pane, task, rows) => {
                 self.followed = None;
                 self.last_output_read(pane, &task, rows, outcome, now);

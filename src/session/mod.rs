@@ -23,7 +23,6 @@ mod job_queue;
 mod killer;
 mod listeners;
 mod log_entry;
-mod look_plan;
 mod look_schedule;
 mod looks;
 mod machine;
@@ -43,13 +42,12 @@ mod wait_result;
 mod tests;
 
 pub(crate) use departures::{Departures, replaced_panes};
-pub(crate) use effect::{Effect, Job, LookOrder, Refresh, RowsToRead};
+pub(crate) use effect::{Effect, Job, LookOrder, RowsToRead};
 pub(crate) use input::{
-    Change, Coverage, Input, JobOutcome, LinkState, Look, NameOwner, RequestId, StoreState,
+    Change, Input, JobOutcome, LinkState, Look, NameOwner, RequestId, StoreState,
 };
 pub(crate) use killer::Killer;
 pub(crate) use log_entry::LogEntry;
-pub(crate) use look_plan::{LookFacts, LookPlan};
 pub(crate) use machine::{Session, Setup};
 pub(crate) use restart_job::{DueRestart, RestartEnd};
 pub(crate) use wait_entry::{Entry, judge_entries};

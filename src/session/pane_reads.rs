@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::effect::{Effect, LookOrder, RowsToRead, Scope};
+use super::effect::{Effect, LookOrder, RowsToRead};
 use super::input::{JobOutcome, RequestId};
 use super::listeners::{ActiveWait, EndedWait, verdict_since};
 use super::log_entry::{LogEntry, WRONG_OUTCOME};
@@ -137,7 +137,6 @@ impl Session {
                     let ended = self.listeners.resume(pane, &output, now);
                     self.finish(ended, now);
                 } else if tries + 1 < READINGS {
-                    self.order(LookOrder::new(Scope::Existence));
                     self.order_take_up(pane, tries + 1);
                 } else {
                     self.lose_pane(pane, now);

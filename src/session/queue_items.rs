@@ -26,15 +26,12 @@ pub(super) enum Urgent {
     Judge,
 }
 
-/// A look to take, and what to do after it.
+/// A look at windows to take, and what to do after it.
 #[derive(Debug)]
 pub(super) struct QueuedLook {
     pub(super) order: LookOrder,
     /// Whether it is a safety look.
     pub(super) is_safety: bool,
-    /// Whether a report led to it that may concern any window: if the look finds nothing, a sweep
-    /// follows.
-    pub(super) must_explain: bool,
     pub(super) then: Vec<AfterLook>,
 }
 
@@ -198,6 +195,7 @@ pub(super) enum Chore {
 #[derive(Debug)]
 pub(super) enum Purpose {
     Look(QueuedLook),
+    Sweep,
     LastOutput(PaneId, Arc<Task>, RowsToRead),
     Drain,
     End(EndRead),
@@ -215,6 +213,7 @@ impl Purpose {
             Self::Command(Command::Search(search)) => search.request_id == request_id,
             Self::Command(_)
             | Self::Look(_)
+            | Self::Sweep
             | Self::LastOutput(..)
             | Self::Drain
             | Self::End(_)

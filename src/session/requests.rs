@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::effect::{Effect, LookOrder, Refresh, Scope};
+use super::effect::{Effect, LookOrder};
 use super::input::RequestId;
 use super::killer::Killer;
 use super::machine::Session;
@@ -11,8 +11,8 @@ use super::queue_items::{AfterLook, Command};
 use crate::model::{NameError, Now, Signal, Snapshot, StopChoice, Task, WindowId};
 use crate::wire::{Refusal, RefusalKind, Request, Response, SendRequest, TaskFields};
 
-/// Up to this many windows, a list includes also changes that are never reported: an option was
-/// set, or another program runs in the foreground.
+/// A list queries up to this many windows for changes that are never reported: an option was set,
+/// another program runs in the foreground, or a dead pane was respawned.
 const FEW_WINDOWS: usize = 32;
 
 /// How long a command that reads events for its owner is expected to say which it has read. One that
@@ -60,12 +60,17 @@ impl Session {
             Request::Count | Request::Find { .. } => barrier([]),
             Request::Kill { .. } => barrier([]),
             // It says what is known.
-            Request::Endings { .. } => LookOrder::new(Scope::Reported),
+            Request::Endings { .. } => LookOrder::default(),
             Request::List => self.order_for_list(),
-            Request::Look { .. } => LookOrder {
-                refresh: Refresh::Yes,
-                ..LookOrder::new(Scope::Whole)
-            },
+            Request::Look {
+                launching,
+                launched,
+                ..
+            } => {
+                let launched = launched.as_ref().map(|launched| &launched.name);
+                let name = launching.as_ref().or(launched);
+                barrier(name.map_or_else(Vec::new, |name| self.windows_named(name)))
+            }
             // The run that is replaced is recorded with its present state.
             Request::Run(run) => barrier(self.windows_named(&run.name)),
             Request::Send(send) if !send.needs_prompt() => barrier([]),
@@ -73,9 +78,8 @@ impl Session {
                 barrier(self.windows_named(&send.task))
             }
             Request::Explain { task } => barrier(self.windows_named(task)),
-            Request::KillAll { .. } | Request::Prune | Request::Stop { .. } => {
-                LookOrder::new(Scope::Whole)
-            }
+            Request::KillAll { .. } => barrier(self.tasks().iter().map(|task| task.window)),
+            Request::Prune | Request::Stop { .. } => barrier([]),
             Request::Wait(wait) => {
                 self.beginning.insert(request_id);
                 match wait.task.parse::<WindowId>() {
@@ -315,22 +319,17 @@ impl Session {
         Refusal::new(RefusalKind::Missing, message).with_hint(NO_SESSION_HINT)
     }
 
-    /// Returns the look for a list. With few windows: everything. With many: everything reported,
-    /// and dead panes if they are few, because they may be respawned without a report.
+    /// Returns the look for a list: at all windows if they are few, otherwise at the dead ones if those
+    /// are few.
     fn order_for_list(&self) -> LookOrder {
-        let tasks = self.tasks();
-        if tasks.len() <= FEW_WINDOWS {
-            return LookOrder {
-                refresh: Refresh::Yes,
-                ..LookOrder::new(Scope::Whole)
-            };
+        let mut tasks = self.tasks();
+        if tasks.len() > FEW_WINDOWS {
+            tasks.retain(|task| !task.is_alive());
         }
-        let dead = tasks.iter().filter(|task| !task.is_alive());
-        let mut dead: Vec<WindowId> = dead.map(|task| task.window).collect();
-        if dead.len() > FEW_WINDOWS {
-            dead.clear();
+        if tasks.len() > FEW_WINDOWS {
+            tasks.clear();
         }
-        barrier(dead)
+        barrier(tasks.iter().map(|task| task.window))
     }
 }
 

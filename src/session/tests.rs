@@ -222,10 +222,15 @@ impl Driver {
         self.input(Input::Done(Ok(outcome)));
     }
 
+    /// Whether a look at windows or a slice of a sweep runs.
+    fn is_looking(&self) -> bool {
+        matches!(self.job, Some(Job::Look(_) | Job::Sweep))
+    }
+
     /// The running look fails.
     #[track_caller]
     fn look_fails(&mut self, error: &str) {
-        assert!(matches!(self.job, Some(Job::Look(_))), "{:?}", self.job);
+        assert!(self.is_looking(), "{:?}", self.job);
         self.job = None;
         self.input(Input::Done(Err(error.to_owned())));
     }
@@ -233,20 +238,19 @@ impl Driver {
     /// The running look has these tasks.
     #[track_caller]
     fn look(&mut self, notation: &str) {
-        self.look_at(Coverage::Whole, notation);
+        self.look_at(true, notation);
     }
 
-    /// The same for a look at some of the windows.
+    /// The same for a look or a slice after which all windows have been looked at, or not.
     #[track_caller]
-    fn look_at(&mut self, coverage: Coverage, notation: &str) {
-        assert!(matches!(self.job, Some(Job::Look(_))), "{:?}", self.job);
+    fn look_at(&mut self, is_whole: bool, notation: &str) {
+        assert!(self.is_looking(), "{:?}", self.job);
         notation.clone_into(&mut self.shown);
         let snapshot = snapshot(notation);
         let look = Look {
             at: self.now,
-            coverage,
+            is_whole,
             has_trigger: self.has_trigger,
-            is_any_doubtful: false,
             is_unsettled: false,
             needs_nudge: std::mem::take(&mut self.needs_nudge),
             death_record: String::new(),
@@ -259,7 +263,7 @@ impl Driver {
             },
             snapshot,
         };
-        self.outcome(JobOutcome::Looked(Some(Box::new(look))));
+        self.outcome(JobOutcome::Looked(Box::new(look)));
     }
 
     /// The running read has these rows.
@@ -327,11 +331,12 @@ impl Driver {
     fn after(&mut self, ms: u64) {
         self.now = self.now.after(Duration::from_millis(ms));
         self.input(Input::Due);
-        while matches!(self.job, Some(Job::Look(_))) {
+        while self.is_looking() {
             let shown = self.shown.clone();
             self.look(&shown);
         }
-        self.done.retain(|done| !done.starts_with("look"));
+        self.done
+            .retain(|done| !done.starts_with("look") && done != "sweep");
     }
 
     /// Returns the effects since the last query.
@@ -348,8 +353,7 @@ impl Driver {
 fn describe(job: &Job) -> String {
     match job {
         Job::Look(order) => {
-            let new = if order.is_new_sweep { "new " } else { "" };
-            let mut said = format!("look {new}{:?}", order.scope);
+            let mut said = "look".to_owned();
             if order.is_barrier {
                 said.push_str(" barrier");
             }
@@ -358,6 +362,7 @@ fn describe(job: &Job) -> String {
             }
             said
         }
+        Job::Sweep => "sweep".to_owned(),
         Job::Read {
             pane,
             rows,

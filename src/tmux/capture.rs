@@ -104,11 +104,6 @@ impl Captures {
         self.expected.extend(died.map(|(pane, _)| *pane));
     }
 
-    /// Whether a change was reported.
-    pub(super) fn expects_any(&self) -> bool {
-        !self.expected.is_empty()
-    }
-
     /// Whether the pane may have changed since it was captured. Activity counts whole seconds:
     /// within the second of the capture, output may have followed.
     pub(super) fn is_stale(&self, pane: PaneId, shape: &Shape) -> bool {
@@ -156,6 +151,11 @@ impl Captures {
     pub(super) fn forget(&mut self, pane: PaneId) {
         self.panes.remove(&pane);
         self.expected.remove(&pane);
+    }
+
+    /// Returns the server's clock at the last look, in seconds since 1970.
+    pub(super) fn time(&self) -> i64 {
+        self.time
     }
 
     /// Stores the server's clock at a look, in seconds since 1970.

@@ -63,7 +63,7 @@ impl FromStr for ReportedWindow {
 /// The windows that hooks have reported since the last time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReportedWindows {
-    /// These.
+    /// These; none if an earlier report included them.
     Windows(Vec<ReportedWindow>),
     /// Not all of them are known.
     Unknown,
@@ -76,9 +76,8 @@ impl ReportedWindows {
         if reported.len() >= MOST_REPORTED / 2 {
             return Some(Self::Unknown);
         }
-        let mut windows = reported.split_terminator(';').map(str::parse);
-        let windows: Option<Vec<ReportedWindow>> = windows.by_ref().map(Result::ok).collect();
-        let known = windows.filter(|windows| !windows.is_empty());
+        let windows = reported.split_terminator(';').map(str::parse);
+        let known: Option<Vec<ReportedWindow>> = windows.map(Result::ok).collect();
         Some(known.map_or(Self::Unknown, Self::Windows))
     }
 }
@@ -236,13 +235,10 @@ mod tests {
             ReportedWindows::read("woken @12;@5!3;\n"),
             Some(ReportedWindows::Windows(vec![window(&12), ringing]))
         );
-        for unknown in [
-            "woken",
-            "woken \n",
-            "woken @5;x;\n",
-            "woken 5;\n",
-            "woken @5!x;\n",
-        ] {
+        for none in ["woken", "woken \n"] {
+            assert_eq!(ReportedWindows::read(none), Some(windows(&[])), "{none}");
+        }
+        for unknown in ["woken @5;x;\n", "woken 5;\n", "woken @5!x;\n"] {
             assert_eq!(
                 ReportedWindows::read(unknown),
                 Some(ReportedWindows::Unknown),

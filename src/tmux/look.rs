@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::client::Connection;
 use super::error::TmuxError;
 use super::inherited::{InheritedOptions, check_command, values_command};
-use super::look_inquiry::{Inquiry, LookExtent};
+use super::look_inquiry::{Inquiry, LookKind};
 use super::look_lines::Limit;
 use super::look_memory::LookMemory;
 use super::rows::{
@@ -18,7 +18,7 @@ use super::rows::{
     session_command,
 };
 use crate::model::{PaneId, SessionId, SessionLife, WindowId};
-use crate::protocol::rows::Look;
+use crate::protocol::rows::LookRows;
 use crate::protocol::{Command, Frame};
 
 /// How many windows are asked at once for a count of bells that Pi's helper has left.
@@ -63,13 +63,13 @@ pub(crate) async fn look(
     connection: &mut Connection<'_>,
     target: &Target,
     memory: &mut LookMemory,
-    extent: LookExtent,
-) -> Result<Option<Look>, TmuxError> {
+    kind: LookKind,
+) -> Result<Option<LookRows>, TmuxError> {
     let limit = match connection {
         Connection::Attached(_) => Limit::Short,
         Connection::OneShot(_) => Limit::None,
     };
-    let mut inquiry = memory.inquire(extent, limit);
+    let mut inquiry = memory.inquire(kind, limit);
     let inherited = match ask(connection, target, memory, &mut inquiry).await {
         Err(error) if error.is_missing() => return Ok(None),
         answer => answer?,

@@ -1,4 +1,4 @@
-//! One look under way: what it asks, and what was answered so far.
+//! One look under way: its queries, and the answers so far.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,64 +6,60 @@ use std::sync::Arc;
 use super::capture::{Shape, is_cut};
 use super::error::TmuxError;
 use super::inherited::InheritedOptions;
-use super::look_lines::{Limit, Line, Part, Question};
+use super::look_lines::{Limit, LookLine, Part, Question};
 use super::rows::{ListedWindow, WindowDetails, read_index, read_lists, read_session};
 use crate::model::{PaneId, WindowId};
 use crate::protocol::rows::{Death, SessionRow};
 use crate::protocol::{Command, Frame};
 
-/// How often a look asks for what is missing from the answers so far. Twice is the rule; more often
-/// only where windows come, go and end while it asks.
+/// How often a look queries what is missing from the answers so far. Twice is usual; more often only
+/// if windows are opened, closed or end meanwhile.
 const MOST_ROUNDS: usize = 8;
 
 /// How far a look goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LookExtent {
-    /// Windows that were reported as changed, in full. If none was, which windows there are.
-    Reported,
-    /// The same, and a part of a sweep, of one line: it makes sure that some of the other windows
-    /// have not changed. So many of these looks as
-    /// [`is_sweeping`](super::look_memory::LookMemory::is_sweeping) asks for are a whole one.
-    Part,
-    /// The same, and it makes sure that none of the other windows has changed.
-    Whole,
+pub(crate) enum LookKind {
+    /// Windows that were reported as changed, in full.
+    Windows,
+    /// The same, and the next slice of all windows: as many as one line can ask whether they have
+    /// changed. A sweep takes so many of these looks as
+    /// [`is_sweeping`](super::look_memory::LookMemory::is_sweeping) asks for.
+    Slice,
 }
 
-/// How much is wanted of a window.
+/// How much of a window is queried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Detail {
     Everything,
     Sign,
 }
 
-/// One look under way: the lines that it takes, one after the other.
+/// One look under way: its lines, one after the other.
 ///
-/// Windows can come, go and end between two lines. What is said of one window comes from one line,
-/// that a window has gone from a list of all windows, and the record of deaths is no newer than what
-/// is said of the windows in it.
+/// Windows can be opened, closed and end between two lines. All that is known of a window is from one
+/// line. A window is gone only if a list of all windows does not contain it. The death record is no newer
+/// than the rows of its windows.
 #[derive(Debug)]
 pub(super) struct Inquiry {
-    extent: LookExtent,
-    /// Whether it asks for all windows.
-    is_whole: bool,
+    kind: LookKind,
     limit: Limit,
-    /// What is still to be asked.
+    /// What is not queried yet.
     question: Question,
-    /// What was asked for and got no answer, because something in its line was not there.
+    /// Windows not answered because their line named a missing one.
     unanswered: BTreeMap<WindowId, Detail>,
-    /// Whether something that was named was not there, so that it is to be asked which windows are.
+    /// Whether a line named a missing window or pane, so that all windows have to be listed.
     has_failed: bool,
     rounds_left: usize,
-    answer: Answer,
+    answer: LookAnswer,
 }
 
-/// What was answered.
+/// The answers to the lines of a look so far.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct LookAnswer {
     /// The server's clock at the end of the last line, in seconds.
     pub(super) time: i64,
     pub(super) session: Option<SessionRow>,
-    /// All windows of the session; `None` where that was not asked.
+    /// All windows of the session; `None` if they were not listed.
     pub(super) present: Option<BTreeMap<WindowId, PaneId>>,
     pub(super) windows: BTreeMap<WindowId, ListedWindow>,
     pub(super) captured: BTreeMap<PaneId, CapturedScreen>,
@@ -72,12 +68,12 @@ pub(super) struct Answer {
     pub(super) deaths: Arc<[Death]>,
     /// The deaths that were recorded when the line that listed all windows ran.
     pub(super) deaths_when_listed: Arc<[Death]>,
-    /// The deaths that were recorded when each window was shown in full. A line that was
-    /// cut short has no record: an earlier one is used.
+    /// The deaths that were recorded when each window was queried in full. A line that failed has no
+    /// record: an earlier one is used.
     pub(super) deaths_then: BTreeMap<WindowId, Arc<[Death]>>,
 }
 
-impl Answer {
+impl LookAnswer {
     /// Whether the session may have the window of this death: one that is not in the list of all
     /// windows may have been opened since, and have ended before the record was read.
     pub(super) fn may_have(&self, death: &Death) -> bool {
@@ -89,12 +85,11 @@ impl Answer {
         }
     }
 
-    /// Takes everything of a window; a screen that was captured before goes with what it was taken
-    /// with.
+    /// Adds the rows of a window, in place of earlier ones and their screen.
     fn show(&mut self, window: WindowId, listed: ListedWindow) {
         self.captured.remove(&listed.pane);
         if let Some(present) = &mut self.present {
-            // It may have come after they were listed.
+            // It may have been opened after they were listed.
             present.entry(window).or_insert(listed.pane);
         }
         self.windows.insert(window, listed);
@@ -106,7 +101,7 @@ impl Answer {
 pub(super) struct CapturedScreen {
     /// The server's second.
     pub(super) time: i64,
-    /// The shape that it was asked for with.
+    /// The shape of the pane by which it was captured.
     pub(super) asked: Shape,
     pub(super) lines: Vec<Vec<u8>>,
 }
@@ -119,42 +114,30 @@ impl CapturedScreen {
 }
 
 impl Inquiry {
-    /// Begins a look with this question. What is `unanswered` is asked for once it is known which
-    /// windows there are.
-    pub(super) fn new(
-        extent: LookExtent,
-        is_whole: bool,
-        limit: Limit,
-        question: Question,
-        unanswered: BTreeMap<WindowId, Detail>,
-    ) -> Self {
+    /// Begins a look with this question.
+    pub(super) fn new(kind: LookKind, limit: Limit, question: Question) -> Self {
         Self {
-            extent,
-            is_whole,
+            kind,
             limit,
             question,
-            unanswered,
+            unanswered: BTreeMap::new(),
             has_failed: false,
             rounds_left: MOST_ROUNDS,
-            answer: Answer::default(),
+            answer: LookAnswer::default(),
         }
     }
 
-    pub(super) fn extent(&self) -> LookExtent {
-        self.extent
+    pub(super) fn kind(&self) -> LookKind {
+        self.kind
     }
 
-    pub(super) fn is_whole(&self) -> bool {
-        self.is_whole
-    }
-
-    /// Returns the next line; `None` when there is nothing left to ask. `missing` says what the answers
-    /// so far leave to ask, and `n_known` is how many windows the session had before.
+    /// Returns the next line; `None` when nothing is left to query. `missing` returns what the answers so
+    /// far lack, and `n_known` is how many windows the session had before.
     pub(super) fn next_line(
         &mut self,
         n_known: usize,
-        missing: impl FnOnce(&Answer, &BTreeMap<WindowId, Detail>) -> Question,
-    ) -> Option<Line> {
+        missing: impl FnOnce(&LookAnswer, &BTreeMap<WindowId, Detail>) -> Question,
+    ) -> Option<LookLine> {
         if std::mem::take(&mut self.has_failed) {
             let Question { rows, signs, .. } = std::mem::take(&mut self.question);
             let signs = signs.into_iter().map(|window| (window, Detail::Sign));
@@ -175,8 +158,8 @@ impl Inquiry {
         Some(self.question.take_line(self.limit, n_windows))
     }
 
-    /// Returns what was answered, and what was not.
-    pub(super) fn into_answer(self) -> (Answer, BTreeMap<WindowId, Detail>) {
+    /// Returns the answers, and the windows without one.
+    pub(super) fn into_answer(self) -> (LookAnswer, BTreeMap<WindowId, Detail>) {
         (self.answer, self.unanswered)
     }
 
@@ -187,7 +170,7 @@ impl Inquiry {
     /// When the session is not there, or the answer does not fit the question.
     pub(super) fn take(
         &mut self,
-        line: &Line,
+        line: &LookLine,
         commands: &[(Part, Command)],
         frames: Vec<Frame>,
     ) -> Result<(), TmuxError> {
@@ -226,7 +209,7 @@ impl Inquiry {
         Ok(())
     }
 
-    fn read(&mut self, line: &Line, part: Part, frame: Frame) -> Option<()> {
+    fn read(&mut self, line: &LookLine, part: Part, frame: Frame) -> Option<()> {
         let answer = &mut self.answer;
         match part {
             Part::Index => {
@@ -300,8 +283,8 @@ impl Inquiry {
         Some(())
     }
 
-    /// Takes note of the windows that a line should have shown and did not, or not all of them.
-    fn note_unanswered(&mut self, line: &Line, missing: &[(Part, Command)]) {
+    /// Notes the windows that the answer to a line lacks, in whole or in part.
+    fn note_unanswered(&mut self, line: &LookLine, missing: &[(Part, Command)]) {
         for (part, _) in missing {
             if let Part::Row(window) | Part::Capture(window, _) = part {
                 self.answer.windows.remove(window);

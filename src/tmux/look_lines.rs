@@ -11,17 +11,15 @@ use super::rows::{
 use crate::model::{PaneId, WindowId};
 use crate::protocol::Command;
 
-/// What commands cost tmux 3.3a, in microseconds of a slow machine that was busy with other things:
-/// everything of a window that has no recorded command, a full screen of 80 columns, a sign, the
-/// session.
+/// What commands cost tmux 3.3a, in microseconds on a slow and busy machine: all rows of a window without
+/// a recorded command, a full screen of 80 columns, a sign, the session.
 const ROW: usize = 100;
 const CAPTURE: usize = 50;
 const SIGN: usize = 20;
 const SESSION: usize = 100;
-/// The same for each window of the session, whatever is wanted of it: its ids.
+/// What the ids of each window of the session cost in a list of all windows.
 const INDEXED: usize = 2;
-/// To find a window takes tmux longer where there are many: a sign costs a microsecond more for so
-/// many windows.
+/// Every 15 windows of a session add a microsecond to a sign: tmux takes longer to find a window.
 const WINDOWS_PER_MICROSECOND: usize = 15;
 
 /// What a sign costs in a session of `n_windows`.
@@ -54,19 +52,19 @@ pub(super) enum Limit {
     None,
 }
 
-/// The rows of a screen that are wanted with everything else of a window.
+/// Which screen to capture with the rows of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Capture {
-    /// None: they have not changed.
+pub(super) enum CaptureQuery {
+    /// None: it has not changed.
     No,
-    /// Those of this pane, which had this shape.
+    /// That of this pane, which had this shape.
     Of(PaneId, Shape),
-    /// Those of the active pane of a window that was never seen.
+    /// That of the active pane of a window that is not known yet.
     New,
 }
 
-impl Capture {
-    /// What it costs to show everything of a window with it.
+impl CaptureQuery {
+    /// Returns what it costs together with the rows of its window.
     fn cost(self) -> usize {
         match self {
             Self::No => ROW,
@@ -76,14 +74,14 @@ impl Capture {
     }
 }
 
-/// What is wanted of a session.
+/// What to query of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Question {
     /// Whether to list which windows there are.
     pub(super) index: bool,
-    /// Windows of which everything is wanted.
-    pub(super) rows: BTreeMap<WindowId, Capture>,
-    /// Windows of which it is enough to know whether they have changed.
+    /// Windows to query in full.
+    pub(super) rows: BTreeMap<WindowId, CaptureQuery>,
+    /// Windows whose signs are sufficient, which show whether they have changed.
     pub(super) signs: BTreeSet<WindowId>,
 }
 
@@ -92,7 +90,7 @@ impl Question {
         !self.index && self.rows.is_empty() && self.signs.is_empty()
     }
 
-    /// Adds what is wanted besides. What is wanted of a window already stays as it is.
+    /// Adds another question. Windows that are queried in full already stay as they are.
     pub(super) fn add(&mut self, other: Self) {
         let Self { index, rows, signs } = other;
         self.index |= index;
@@ -104,7 +102,7 @@ impl Question {
         self.signs.retain(|window| !rows.contains_key(window));
     }
 
-    /// Whether one line can ask for all of it in a session of `n_windows`.
+    /// Whether all of it fits into one line, in a session of `n_windows`.
     pub(super) fn fits_into_line(&self, n_windows: usize) -> bool {
         let index = if self.index { n_windows * INDEXED } else { 0 };
         let rows = self.rows.values().map(|capture| capture.cost());
@@ -112,17 +110,16 @@ impl Question {
         index + rows.sum::<usize>() + signs <= LINE - SESSION
     }
 
-    /// Takes as much as fits into one line. `n_windows` is how many windows the session has, as far
-    /// as that is known.
-    pub(super) fn take_line(&mut self, limit: Limit, n_windows: usize) -> Line {
+    /// Takes as much as fits into one line. `n_windows` is how many windows the session is known to have.
+    pub(super) fn take_line(&mut self, limit: Limit, n_windows: usize) -> LookLine {
         let mut room = match limit {
             Limit::Short => LINE - SESSION,
             Limit::None => usize::MAX,
         };
-        let mut line = Line {
+        let mut line = LookLine {
             limit,
             index: std::mem::take(&mut self.index),
-            ..Line::default()
+            ..LookLine::default()
         };
         if line.index {
             room = room.saturating_sub(n_windows * INDEXED);
@@ -151,14 +148,14 @@ impl Question {
 
 /// One line.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct LookLine {
     limit: Limit,
     pub(super) index: bool,
-    pub(super) rows: Vec<(WindowId, Capture)>,
+    pub(super) rows: Vec<(WindowId, CaptureQuery)>,
     pub(super) signs: Vec<WindowId>,
 }
 
-/// What a command of a line asks for.
+/// What a command of a line queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Index,
@@ -172,13 +169,13 @@ pub(super) enum Part {
     Session,
 }
 
-impl Line {
+impl LookLine {
     fn is_empty(&self) -> bool {
         !self.index && self.rows.is_empty() && self.signs.is_empty()
     }
 
-    /// Returns its commands. The session comes last: its record of deaths says of everything that
-    /// was listed before how it ended.
+    /// Returns its commands. The session comes last: its death record contains the ends of all windows
+    /// that were listed before.
     pub(super) fn commands(&self, target: &str, formats: Formats) -> Vec<(Part, Command)> {
         let is_many = |n: usize| self.limit == Limit::None && n > MANY;
         let mut commands = Vec::new();
@@ -194,12 +191,12 @@ impl Line {
                 commands.push((Part::Row(*window), list));
             }
             match capture {
-                Capture::No => {}
-                Capture::Of(pane, shape) => commands.push((
+                CaptureQuery::No => {}
+                CaptureQuery::Of(pane, shape) => commands.push((
                     Part::Capture(*window, Some((*pane, *shape))),
                     capture_command(*pane, shape),
                 )),
-                Capture::New => {
+                CaptureQuery::New => {
                     commands.push((Part::Capture(*window, None), capture_new_command(*window)))
                 }
             }
@@ -248,7 +245,9 @@ mod tests {
         assert_eq!(cut, expected);
         assert_eq!(lines(signs, Limit::None), [(true, 0, 300)]);
         let rows = Question {
-            rows: windows(17).map(|window| (window, Capture::New)).collect(),
+            rows: windows(17)
+                .map(|window| (window, CaptureQuery::New))
+                .collect(),
             signs: windows(1).collect(),
             ..Question::default()
         };
@@ -269,12 +268,14 @@ mod tests {
     fn a_line_asks_for_something_however_many_windows_there_are() {
         let mut question = Question {
             index: true,
-            rows: windows(1).map(|window| (window, Capture::No)).collect(),
+            rows: windows(1)
+                .map(|window| (window, CaptureQuery::No))
+                .collect(),
             ..Question::default()
         };
         assert!(question.take_line(Limit::Short, 100_000).index);
         let line = question.take_line(Limit::Short, 100_000);
-        assert_eq!(line.rows, [(WindowId(1), Capture::No)]);
+        assert_eq!(line.rows, [(WindowId(1), CaptureQuery::No)]);
         assert!(question.is_empty());
     }
 
@@ -282,7 +283,11 @@ mod tests {
     fn a_screen_is_captured_behind_the_row_of_its_window_and_the_session_comes_last() {
         let mut question = Question {
             index: true,
-            rows: [(WindowId(1), Capture::New), (WindowId(2), Capture::No)].into(),
+            rows: [
+                (WindowId(1), CaptureQuery::New),
+                (WindowId(2), CaptureQuery::No),
+            ]
+            .into(),
             signs: [WindowId(3)].into(),
         };
         let line = question.take_line(Limit::Short, 3);
@@ -304,7 +309,9 @@ mod tests {
     #[test]
     fn a_line_without_a_limit_lists_all_windows_rather_than_many() {
         let mut question = Question {
-            rows: windows(9).map(|window| (window, Capture::No)).collect(),
+            rows: windows(9)
+                .map(|window| (window, CaptureQuery::No))
+                .collect(),
             signs: windows(9).collect(),
             ..Question::default()
         };

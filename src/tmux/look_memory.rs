@@ -1,49 +1,42 @@
-//! What is remembered between two looks, what a look asks because of it, and what it makes of the
-//! answers. Nothing here talks to tmux.
+//! What is remembered between two looks, what a look queries because of it, and how the answers are
+//! merged with it. Nothing here talks to tmux.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::capture::{Captures, Shape};
-use super::look_inquiry::{Answer, CapturedScreen, Detail, Inquiry, LookExtent};
-use super::look_lines::{Capture, Limit, Line, Question};
+use super::look_inquiry::{CapturedScreen, Detail, Inquiry, LookAnswer, LookKind};
+use super::look_lines::{CaptureQuery, Limit, LookLine, Question};
 use super::rows::WindowDetails;
 use crate::model::{Ordered as _, PaneId, SessionLife, WindowId};
-use crate::protocol::rows::{Death, Look, SessionRow, WindowRow};
+use crate::protocol::rows::{Death, LookRows, SessionRow, WindowRow};
+
+/// A sweep queries a window in full if that was last done this many seconds ago: an option that was
+/// set, or another program in the foreground, leaves no sign.
+const QUERIED_AGAIN_SECS: i64 = 5;
+
+/// The same for each window of the session, so that the cost does not grow with the windows.
+const QUERIED_AGAIN_SECS_PER_WINDOW: i64 = 1;
 
 /// What is remembered between two looks at one session.
 #[derive(Debug, Default)]
 pub(crate) struct LookMemory {
     captures: Captures,
-    /// The session that all this is of.
+    /// The life of the session that is remembered.
     life: Option<SessionLife>,
     windows: BTreeMap<WindowId, RememberedWindow>,
     /// Windows that are known to have changed since the last look.
     moved: BTreeSet<WindowId>,
-    /// The deaths that were recorded when the last look was taken: it has the windows as they were
-    /// then.
+    /// The deaths that were recorded at the last look.
     deaths: Vec<Death>,
     /// Whether the next look is to list which windows there are.
     is_list_wanted: bool,
-    /// Windows that may be gone. They are queried once a list of all windows contains them.
-    doubtful: BTreeSet<WindowId>,
-    /// Whether everything is to be asked for where the signs would do.
-    is_refresh_wanted: bool,
-    /// The sweep that is under way.
-    sweep: Option<Sweep>,
+    /// The windows that the sweep under way has still to query.
+    sweep: Option<BTreeSet<WindowId>>,
     /// The session itself in the last look.
     session: Option<SessionRow>,
     /// Whether the last look found everything as the one before it.
     is_same: bool,
-}
-
-/// A whole look in parts, between which other things are done.
-#[derive(Debug)]
-struct Sweep {
-    /// The windows that are still to be asked for.
-    left: BTreeSet<WindowId>,
-    /// Whether everything is asked for, and not only signs.
-    is_refresh: bool,
 }
 
 #[derive(Debug)]
@@ -52,6 +45,8 @@ struct RememberedWindow {
     /// With its pane and screen.
     row: Arc<WindowRow>,
     shape: Shape,
+    /// When it was queried in full, by the server's clock in seconds.
+    time: i64,
 }
 
 impl RememberedWindow {
@@ -59,7 +54,7 @@ impl RememberedWindow {
         Some(self.row.pane.as_ref()?.pane)
     }
 
-    /// Whether tmux has still to say how its process ended.
+    /// Whether its process has ended and tmux has not reported how.
     fn is_unsettled(&self) -> bool {
         let dead = self.row.pane.as_ref().and_then(|pane| pane.dead.as_ref());
         dead.is_some_and(|dead| !dead.exit.is_known())
@@ -67,8 +62,8 @@ impl RememberedWindow {
 }
 
 impl LookMemory {
-    /// Takes note of panes that have printed, of processes that have ended, and of windows that are
-    /// new or have changed, so that the next look asks for them in its first line.
+    /// Notes panes that have printed, processes that have ended, and windows that are new or have changed:
+    /// the next look queries them first.
     pub(crate) fn expect(
         &mut self,
         printed: impl IntoIterator<Item = PaneId>,
@@ -79,17 +74,27 @@ impl LookMemory {
         self.moved.extend(moved);
     }
 
-    /// Notes processes that tmux has hung up on. Their windows are closed, or have other processes:
-    /// the next look lists which windows there are before it asks for these.
-    pub(crate) fn doubt(&mut self, hung_up: &BTreeSet<u32>) {
+    /// Notes that any window may have changed, and others may have come.
+    pub(crate) fn expect_all(&mut self) {
+        self.moved.extend(self.windows.keys());
+        self.is_list_wanted = true;
+    }
+
+    /// Forgets the windows whose processes tmux has hung up on: they are closed, or have other
+    /// processes. Windows that are known to have changed exist.
+    pub(crate) fn forget_hung_up(&mut self, hung_up: &BTreeSet<u32>) {
         let pid = |known: &RememberedWindow| known.row.pane.as_ref()?.pid;
         let windows = self.windows.iter();
         let of_them = windows.filter(|(_, known)| pid(known).is_some_and(|p| hung_up.contains(&p)));
-        self.doubtful.extend(of_them.map(|(window, _)| *window));
+        let of_them = of_them.map(|(window, _)| *window);
+        let of_them: Vec<WindowId> = of_them
+            .filter(|window| !self.moved.contains(window))
+            .collect();
+        self.forget_windows(&of_them);
     }
 
-    /// Forgets windows that were closed: a line that names them or their panes would fail, and the
-    /// look would have to ask again. The next look lists which windows there are.
+    /// Forgets windows that may be closed: a line that names them or their panes would fail. The next look
+    /// lists all windows, and queries those that are not known.
     pub(crate) fn forget_windows<'a>(&mut self, windows: impl IntoIterator<Item = &'a WindowId>) {
         for window in windows {
             self.is_list_wanted = true;
@@ -120,26 +125,7 @@ impl LookMemory {
             .collect()
     }
 
-    /// Lets the next look list which windows there are: a report did not say which have changed.
-    pub(crate) fn want_list(&mut self) {
-        self.is_list_wanted = true;
-    }
-
-    /// Lets the next whole look, or the next sweep, ask for everything: also for what leaves no sign
-    /// when it changes, such as an option.
-    pub(crate) fn ask_for_all(&mut self) {
-        self.is_refresh_wanted = true;
-    }
-
-    /// Lets the next [`LookExtent::Part`] begin a sweep: the one that is under way does not include what
-    /// was reported since it began.
-    pub(crate) fn restart_sweep(&mut self) {
-        if let Some(sweep) = self.sweep.take() {
-            self.is_refresh_wanted |= sweep.is_refresh;
-        }
-    }
-
-    /// Whether a sweep has windows left that a further [`LookExtent::Part`] is to ask for.
+    /// Whether windows are left for a further [`LookKind::Slice`].
     #[must_use]
     pub(crate) fn is_sweeping(&self) -> bool {
         self.sweep.is_some()
@@ -152,139 +138,115 @@ impl LookMemory {
     }
 
     /// Begins a look.
-    pub(super) fn inquire(&self, extent: LookExtent, limit: Limit) -> Inquiry {
-        let is_whole = extent == LookExtent::Whole || self.windows.is_empty();
-        let doubted = self.doubted();
-        let unanswered = doubted.map(|window| (window, Detail::Everything));
-        let question = self.first_question(extent, is_whole);
-        Inquiry::new(extent, is_whole, limit, question, unanswered.into_map())
+    pub(super) fn inquire(&self, kind: LookKind, limit: Limit) -> Inquiry {
+        Inquiry::new(kind, limit, self.first_question(kind, limit))
     }
 
-    /// Returns the next line of a look; `None` when there is nothing left to ask.
-    pub(super) fn next_line(&self, inquiry: &mut Inquiry) -> Option<Line> {
-        let (extent, is_whole) = (inquiry.extent(), inquiry.is_whole());
+    /// Returns the next line of a look; `None` when nothing is left to query.
+    pub(super) fn next_line(&self, inquiry: &mut Inquiry) -> Option<LookLine> {
+        let kind = inquiry.kind();
         inquiry.next_line(self.windows.len(), |answer, unanswered| {
-            self.missing(answer, unanswered, extent, is_whole)
+            self.missing(answer, unanswered, kind)
         })
     }
 
-    /// Returns the windows that are queried only once a list of all windows contains them. Windows
-    /// that are known to have changed exist.
-    fn doubted(&self) -> impl Iterator<Item = WindowId> {
-        self.doubtful.difference(&self.moved).copied()
-    }
-
-    /// Returns what a look asks for before it has any answer.
-    fn first_question(&self, extent: LookExtent, is_whole: bool) -> Question {
-        if self.windows.is_empty() {
-            return Question {
-                index: true,
-                ..Question::default()
-            };
-        }
-        let doubted: BTreeSet<WindowId> = self.doubted().collect();
+    /// Returns what a look queries first: all windows are listed if none is known, or if nothing else is
+    /// queried.
+    fn first_question(&self, kind: LookKind, limit: Limit) -> Question {
         let reported = self.windows.iter().filter(|(_, known)| {
             let is_expected = |pane| self.captures.is_expected(pane);
             known.is_unsettled() || known.pane().is_some_and(is_expected)
         });
         let reported = reported.map(|(window, _)| *window);
-        let reported = reported.filter(|window| !doubted.contains(window));
         let wanted = reported.chain(self.moved.iter().copied());
-        let is_any_reported = !self.moved.is_empty()
-            || self.captures.expects_any()
-            || self.windows.values().any(RememberedWindow::is_unsettled);
         let mut question = Question {
-            index: is_whole
-                || self.is_list_wanted
-                || !doubted.is_empty()
-                || (extent == LookExtent::Reported && !is_any_reported),
+            index: self.is_list_wanted || self.windows.is_empty() || limit == Limit::None,
             rows: wanted
                 .map(|window| (window, self.likely_capture(window)))
                 .into_map(),
             signs: BTreeSet::new(),
         };
-        let is_doubted = |window: &WindowId| doubted.contains(window);
-        if is_whole {
-            for window in self.windows.keys().filter(|window| !is_doubted(window)) {
-                self.verify(&mut question, *window, self.is_refresh_wanted);
+        match (kind, limit, &self.sweep) {
+            (LookKind::Windows, ..) => {}
+            (LookKind::Slice, Limit::None, _) => {
+                for window in self.windows.keys() {
+                    self.verify(&mut question, *window);
+                }
             }
-        } else if extent == LookExtent::Part {
-            match &self.sweep {
-                Some(sweep) => {
-                    let left = sweep.left.iter().filter(|window| !is_doubted(window));
-                    self.add_part(&mut question, left, sweep.is_refresh);
-                }
-                None => {
-                    let left = self.windows.keys().filter(|window| !is_doubted(window));
-                    self.add_part(&mut question, left, self.is_refresh_wanted);
-                }
+            (LookKind::Slice, Limit::Short, None) => {
+                self.add_slice(&mut question, self.windows.keys());
+            }
+            (LookKind::Slice, Limit::Short, Some(left)) => {
+                let left = left.iter();
+                let left = left.filter(|window| self.windows.contains_key(window));
+                self.add_slice(&mut question, left);
             }
         }
+        question.index |= question.is_empty();
         question
     }
 
-    /// Adds the next part of a sweep: as many of the windows that are left as fit into one line, with
-    /// the list of all windows if that is wanted.
-    fn add_part<'a>(
-        &self,
-        question: &mut Question,
-        left: impl Iterator<Item = &'a WindowId>,
-        is_refresh: bool,
-    ) {
-        let mut part = Question {
+    /// Adds the next slice of a sweep: as many of the windows that are left as fit into one line, with
+    /// the list of all windows if that is wanted, and at least one.
+    fn add_slice<'a>(&self, question: &mut Question, left: impl Iterator<Item = &'a WindowId>) {
+        let mut slice = Question {
             index: question.index,
             ..Question::default()
         };
         for window in left {
-            let mut longer = part.clone();
-            self.verify(&mut longer, *window, is_refresh);
-            // A list of all windows may fill the first line; each further one has a window.
-            let has_windows = !part.rows.is_empty() || !part.signs.is_empty();
-            let may_be_empty = part.index && self.sweep.is_none();
-            if (has_windows || may_be_empty) && !longer.fits_into_line(self.windows.len()) {
+            let mut longer = slice.clone();
+            self.verify(&mut longer, *window);
+            let has_windows = !slice.rows.is_empty() || !slice.signs.is_empty();
+            if has_windows && !longer.fits_into_line(self.windows.len()) {
                 break;
             }
-            part = longer;
+            slice = longer;
         }
-        question.add(part);
+        question.add(slice);
     }
 
-    /// Adds what shows whether a window has changed: everything where it probably has.
-    fn verify(&self, question: &mut Question, window: WindowId, is_refresh: bool) {
+    /// Adds a query of whether a window has changed: in full if it probably has, or if the last full query
+    /// was long ago.
+    fn verify(&self, question: &mut Question, window: WindowId) {
         let capture = self.likely_capture(window);
-        if is_refresh || capture != Capture::No {
+        if capture != CaptureQuery::No || self.is_old(window) {
             question.rows.entry(window).or_insert(capture);
         } else if !question.rows.contains_key(&window) {
             question.signs.insert(window);
         }
     }
 
-    /// Returns how to capture a window before anything is known of it: only if it has probably
-    /// changed.
-    fn likely_capture(&self, window: WindowId) -> Capture {
-        let Some(known) = self.windows.get(&window) else {
-            return Capture::New;
-        };
-        let likely = known.pane().filter(|pane| self.captures.is_likely(*pane));
-        likely.map_or(Capture::No, |pane| Capture::Of(pane, known.shape))
+    /// Whether the last full query of a window was long ago.
+    fn is_old(&self, window: WindowId) -> bool {
+        let n_windows = i64::try_from(self.windows.len()).unwrap_or(i64::MAX);
+        let pause = QUERIED_AGAIN_SECS.max(n_windows.saturating_mul(QUERIED_AGAIN_SECS_PER_WINDOW));
+        let known = self.windows.get(&window);
+        known.is_none_or(|known| self.captures.time() - known.time >= pause)
     }
 
-    /// Returns what is missing from the answers so far. `unanswered` was asked for and got no answer:
-    /// everything of a window, or its sign only.
+    /// Returns how to capture a window before there is an answer about it: only if it has probably changed.
+    fn likely_capture(&self, window: WindowId) -> CaptureQuery {
+        let Some(known) = self.windows.get(&window) else {
+            return CaptureQuery::New;
+        };
+        let likely = known.pane().filter(|pane| self.captures.is_likely(*pane));
+        likely.map_or(CaptureQuery::No, |pane| CaptureQuery::Of(pane, known.shape))
+    }
+
+    /// Returns what is missing from the answers so far, and what was queried and is `unanswered`.
     fn missing(
         &self,
-        answer: &Answer,
+        answer: &LookAnswer,
         unanswered: &BTreeMap<WindowId, Detail>,
-        extent: LookExtent,
-        is_whole: bool,
+        kind: LookKind,
     ) -> Question {
         let life = answer.session.as_ref().map(|session| &session.life);
         let is_same_life = life.is_some() && life == self.life.as_ref();
         let known = |window: &WindowId| self.windows.get(window).filter(|_| is_same_life);
         // The list of many windows would be the longest line of a sweep.
-        let may_have_come = extent == LookExtent::Part && self.may_have_come(answer);
+        let may_have_come = kind == LookKind::Slice && self.may_have_come(answer);
         let mut question = Question {
-            index: answer.present.is_none() && (is_whole || !is_same_life || may_have_come),
+            index: answer.present.is_none() && (!is_same_life || may_have_come),
             ..Question::default()
         };
         for (window, listed) in &answer.windows {
@@ -294,7 +256,7 @@ impl LookMemory {
                 (None, Some(known)) if known.sign == listed.sign => known.shape,
                 (None, known) => {
                     let shape = known.map(|known| known.shape).unwrap_or_default();
-                    let capture = Capture::Of(listed.pane, shape);
+                    let capture = CaptureQuery::Of(listed.pane, shape);
                     question.rows.insert(*window, capture);
                     continue;
                 }
@@ -304,7 +266,7 @@ impl LookMemory {
             let is_cut = |captured: &CapturedScreen| captured.is_cut(&shape, banner);
             let is_stale = !is_same_life || self.captures.is_stale(listed.pane, &shape);
             if is_stale && captured.is_none_or(is_cut) {
-                let capture = Capture::Of(listed.pane, shape);
+                let capture = CaptureQuery::Of(listed.pane, shape);
                 question.rows.insert(*window, capture);
             }
         }
@@ -327,8 +289,6 @@ impl LookMemory {
             if known(window).and_then(RememberedWindow::pane) != Some(*indexed) {
                 let capture = self.capture(*window, answer, is_same_life);
                 question.rows.insert(*window, capture);
-            } else if is_whole {
-                question.signs.insert(*window);
             }
         }
         for death in self.unseen_deaths(answer, is_same_life) {
@@ -344,26 +304,21 @@ impl LookMemory {
         question
     }
 
-    /// Whether the session may have a window that is not known, as far as a part of a sweep can tell. A
-    /// sweep asks for each known window, and fails where one is gone: if it has no more windows than
-    /// that, none has come. A window that is linked twice counts twice, so that each sweep lists all.
-    fn may_have_come(&self, answer: &Answer) -> bool {
-        let Some(session) = &answer.session else {
-            return false;
-        };
+    /// Whether the session may have a window that is not known, as far as the first slice of a sweep can
+    /// tell. A sweep asks for each known window, and fails where one is gone: if it has no more windows
+    /// than that, none has come. A window that is linked twice counts twice, so that each sweep lists all.
+    fn may_have_come(&self, answer: &LookAnswer) -> bool {
         let is_new = |window: &&WindowId| !self.windows.contains_key(window);
         let n_known = self.windows.len() + answer.windows.keys().filter(is_new).count();
-        let n_before = self.session.as_ref().map(|session| session.n_windows);
-        session.n_windows != n_known
-            && (self.sweep.is_none() || n_before != Some(session.n_windows))
+        let session = answer.session.as_ref();
+        self.sweep.is_none() && session.is_some_and(|session| session.n_windows != n_known)
     }
 
-    /// Returns the deaths that were recorded after their windows were asked for: what is known of
-    /// these windows may be older. Deaths are forgotten once they have been reported, so their windows
-    /// are looked at with them.
+    /// Returns the deaths that were recorded after their windows were queried, so that their rows may be
+    /// older. A death is cleared once it is reported, so its window is queried with it.
     fn unseen_deaths<'a>(
         &'a self,
-        answer: &'a Answer,
+        answer: &'a LookAnswer,
         is_same_life: bool,
     ) -> impl Iterator<Item = &'a Death> {
         answer.deaths.iter().filter(move |death| {
@@ -376,8 +331,8 @@ impl LookMemory {
         })
     }
 
-    /// Returns how to capture a window of which everything is to be asked for.
-    fn capture(&self, window: WindowId, answer: &Answer, is_same_life: bool) -> Capture {
+    /// Returns how to capture a window that is queried in full.
+    fn capture(&self, window: WindowId, answer: &LookAnswer, is_same_life: bool) -> CaptureQuery {
         let known = self.windows.get(&window).filter(|_| is_same_life);
         let indexed = answer.present.as_ref().and_then(|all| all.get(&window));
         let listed = answer.windows.get(&window).map(|listed| listed.pane);
@@ -385,21 +340,21 @@ impl LookMemory {
             .or_else(|| indexed.copied())
             .or_else(|| known.and_then(RememberedWindow::pane));
         let Some(pane) = pane else {
-            return Capture::New;
+            return CaptureQuery::New;
         };
         let shape = known.filter(|known| known.pane() == Some(pane));
-        Capture::Of(pane, shape.map(|known| known.shape).unwrap_or_default())
+        CaptureQuery::Of(pane, shape.map(|known| known.shape).unwrap_or_default())
     }
 
-    /// Joins what was answered and what is remembered, and remembers the answer; `None` when nothing
-    /// was answered of the session itself.
-    pub(super) fn finish_look(&mut self, inquiry: Inquiry) -> Option<Look> {
-        let extent = inquiry.extent();
+    /// Merges the answers with what is remembered, and remembers them; `None` without an answer about the
+    /// session itself.
+    pub(super) fn finish_look(&mut self, inquiry: Inquiry) -> Option<LookRows> {
+        let kind = inquiry.kind();
         let (mut answer, unanswered) = inquiry.into_answer();
         let session = answer.session.take()?;
         let is_same_life = self.life.as_ref() == Some(&session.life);
         let mut is_same = self.session.as_ref() == Some(&session);
-        // What could not be asked in time is left to the next look, with the deaths from there on.
+        // What is missing after the last round is left to the next look, with the deaths from there on.
         let unseen: BTreeSet<WindowId> = self
             .unseen_deaths(&answer, is_same_life)
             .filter(|death| answer.may_have(death))
@@ -427,25 +382,16 @@ impl LookMemory {
                 continue;
             };
             let captured = answer.captured.remove(&listed.pane);
-            is_same &= self.remember(window, listed.sign, found, captured);
+            is_same &= self.remember(window, listed.sign, found, captured, answer.time);
         }
-        let is_whole = match extent {
-            LookExtent::Part => self.go_on_sweeping(&asked),
-            LookExtent::Reported | LookExtent::Whole => {
-                let windows = &mut self.windows.keys();
-                answer.present.is_some() && windows.all(|window| asked.contains(window))
-            }
-        };
-        if is_whole && extent != LookExtent::Part {
-            self.is_refresh_wanted = false;
-            self.sweep = None;
+        if kind == LookKind::Slice {
+            self.go_on_sweeping(&asked);
         }
-        if answer.present.is_some() || is_whole {
+        if answer.present.is_some() {
             let panes = self.windows.values().filter_map(RememberedWindow::pane);
             self.captures.keep_only(&panes.collect());
         }
         self.is_list_wanted = false;
-        self.doubtful.clear();
         self.captures.looked(answer.time);
         self.moved = unanswered.into_keys().chain(unseen).collect();
         self.deaths.clone_from(&deaths);
@@ -453,23 +399,23 @@ impl LookMemory {
         self.session = Some(session.clone());
         self.is_same = is_same;
         let windows = self.windows.values();
-        Some(Look {
+        Some(LookRows {
             time: answer.time,
             session,
             windows: windows.map(|known| Arc::clone(&known.row)).collect(),
-            is_whole,
             deaths,
             death_record,
         })
     }
 
-    /// Returns whether it is what was known of the window before.
+    /// Remembers the rows of a window. Returns whether they are the same as before.
     fn remember(
         &mut self,
         window: WindowId,
         sign: String,
         found: WindowDetails,
         captured: Option<CapturedScreen>,
+        now: i64,
     ) -> bool {
         let (mut row, shape) = (found.window, found.shape);
         if let Some(pane) = &mut row.pane {
@@ -483,27 +429,25 @@ impl LookMemory {
         let row = Arc::new(row);
         let is_same = |known: &RememberedWindow| known.row == row;
         let is_same = self.windows.get(&window).is_some_and(is_same);
-        self.windows
-            .insert(window, RememberedWindow { sign, row, shape });
+        let remembered = RememberedWindow {
+            sign,
+            row,
+            shape,
+            time: now,
+        };
+        self.windows.insert(window, remembered);
         is_same
     }
 
-    /// Takes note of what a part of a sweep has asked for; returns whether that was the last part.
-    fn go_on_sweeping(&mut self, asked: &BTreeSet<WindowId>) -> bool {
+    /// Notes which windows a slice has queried.
+    fn go_on_sweeping(&mut self, asked: &BTreeSet<WindowId>) {
         let windows = &self.windows;
-        let is_refresh = &mut self.is_refresh_wanted;
-        let sweep = self.sweep.get_or_insert_with(|| Sweep {
-            left: windows.keys().copied().collect(),
-            is_refresh: std::mem::take(is_refresh),
-        });
-        sweep
-            .left
-            .retain(|window| windows.contains_key(window) && !asked.contains(window));
-        let is_done = sweep.left.is_empty();
-        if is_done {
+        let all = || windows.keys().copied().collect();
+        let left = self.sweep.get_or_insert_with(all);
+        left.retain(|window| windows.contains_key(window) && !asked.contains(window));
+        if left.is_empty() {
             self.sweep = None;
         }
-        is_done
     }
 }
 

@@ -75,7 +75,7 @@ pub(crate) use launch::{
 };
 pub(crate) use launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun, check_name};
 pub(crate) use look::{SessionIndex, Target, list_index, look};
-pub(crate) use look_inquiry::LookExtent;
+pub(crate) use look_inquiry::LookKind;
 pub(crate) use look_memory::LookMemory;
 pub(crate) use nudge::nudge;
 pub(crate) use output::{

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::model::{Millis, PaneId, Replaces, SessionId, WindowId};
 use crate::model::{StopSettings, environment::WithheldVariables};
-use crate::protocol::rows::{Look, WindowRow};
+use crate::protocol::rows::{LookRows, WindowRow};
 use crate::protocol::{Command, Notification, control_line};
 
 const EXEC: &str = r#"#!/bin/bash
@@ -73,10 +73,10 @@ impl Private {
         Connection::OneShot(&self.server)
     }
 
-    async fn look(&self, name: &str, captures: &mut LookMemory) -> Look {
+    async fn look(&self, name: &str, captures: &mut LookMemory) -> LookRows {
         let target = Target::Name(name.into());
         let mut connection = self.connection();
-        let seen = look(&mut connection, &target, captures, LookExtent::Whole).await;
+        let seen = look(&mut connection, &target, captures, LookKind::Slice).await;
         seen.unwrap().unwrap()
     }
 
@@ -143,7 +143,7 @@ impl Drop for Private {
     }
 }
 
-fn only(look: &Look) -> &WindowRow {
+fn only(look: &LookRows) -> &WindowRow {
     assert_eq!(look.windows.len(), 1, "{look:#?}");
     &look.windows[0]
 }

@@ -444,16 +444,15 @@ pub enum RefusalKind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Counters {
-    /// Looks at all windows.
+    /// Sweeps: looks at all windows, each counted once, with its last slice.
     pub whole_looks: u64,
-    /// Looks only at windows that were reported or asked for.
+    /// Looks at windows that were reported or named, and the other slices of sweeps.
     pub partial_looks: u64,
     /// Looks, of either kind, that no report triggered.
     pub safety_looks: u64,
     /// Looks that were ordered and not taken, because an earlier one had covered all reports.
     pub skipped_looks: u64,
-    /// Safety looks at everything that were due and not taken, because tmux had not run since the last
-    /// one.
+    /// Sweeps that were due and not taken, because tmux had not run since the last one.
     pub unchanged_looks: u64,
     /// How long the daemon's control clients have waited for tmux's answers, in milliseconds. Requests
     /// do not wait for all of it: it passes on a thread of its own.

@@ -16,7 +16,7 @@ use tmux_task::model::{
 };
 use tmux_task::observe::{Evidence, Observer};
 use tmux_task::protocol::Parser;
-use tmux_task::protocol::rows::{DeadPane, Look, PaneRow, SessionRow, WindowRow};
+use tmux_task::protocol::rows::{DeadPane, LookRows, PaneRow, SessionRow, WindowRow};
 
 const WINDOWS: [u32; 3] = [10, 100, 1000];
 
@@ -121,7 +121,7 @@ fn snapshots(windows: u32) -> (Snapshot, Snapshot) {
 }
 
 /// In the second look every tenth task has ended, and the next one rang.
-fn look(windows: u32, turn: u32) -> Look {
+fn look(windows: u32, turn: u32) -> LookRows {
     let row = |n: u32| {
         let has_ended = turn > 0 && n.is_multiple_of(10);
         let pane = PaneRow {
@@ -165,7 +165,7 @@ fn look(windows: u32, turn: u32) -> Look {
             pane: Some(pane),
         }
     };
-    Look {
+    LookRows {
         time: 0,
         session: SessionRow {
             life: SessionLife {
@@ -180,7 +180,6 @@ fn look(windows: u32, turn: u32) -> Look {
             n_windows: windows as usize,
         },
         windows: (0..windows).map(|n| row(n).into()).collect(),
-        is_whole: true,
         deaths: Vec::new(),
         death_record: String::new(),
     }

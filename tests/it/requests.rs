@@ -148,7 +148,7 @@ fn requests_and_looks_are_logged() {
         );
     }
     assert!(
-        text.contains("look planned plan=\"Apart\" windows=\"all\""),
+        text.contains("look planned plan=\"Detached\" windows=\"all\""),
         "{text}"
     );
 }

@@ -6,17 +6,19 @@ use tokio::time::Instant;
 
 use super::super::control_clients::ControlClients;
 use super::super::ownership::{self, Claim};
-use super::{Attachment, SessionInfo, SessionLink, apart, take_traffic};
+use super::{Attachment, SessionInfo, SessionLink, detached, take_traffic};
 use crate::model::text;
 use crate::process;
-use crate::protocol::rows::Look;
+use crate::protocol::rows::LookRows;
 use crate::session::NameOwner;
-use crate::tmux::{self, Connection, LookExtent, MarkedSession, SessionIndex, Target, TmuxError};
+use crate::tmux::{
+    self, Connection, LookKind, LookMemory, MarkedSession, SessionIndex, Target, TmuxError,
+};
 
 impl SessionLink {
     /// Finds the session with a new process, and attaches when it is time to. If that fails, looks
     /// with new processes.
-    pub(super) async fn look_apart(&mut self) -> Result<Option<Look>, TmuxError> {
+    pub(super) async fn look_detached(&mut self) -> Result<Option<LookRows>, TmuxError> {
         if !self.server_listens() {
             return self.without_server().await;
         }
@@ -31,7 +33,7 @@ impl SessionLink {
         if !self.claim(&index).await? {
             return Ok(None);
         }
-        if let Attachment::Apart {
+        if let Attachment::Detached {
             attach_at,
             mut pause,
         } = self.attachment
@@ -42,19 +44,13 @@ impl SessionLink {
                 Err(error) => {
                     tracing::warn!(%error, "could not attach; looking with a process each time");
                     let attach_at = Instant::now() + pause.next_pause();
-                    self.attachment = Attachment::Apart { attach_at, pause };
+                    self.attachment = Attachment::Detached { attach_at, pause };
                 }
             }
         }
         let mut connection = Connection::OneShot(&self.server);
         let target = Target::Id(index.life.id);
-        tmux::look(
-            &mut connection,
-            &target,
-            &mut self.memory,
-            LookExtent::Whole,
-        )
-        .await
+        tmux::look(&mut connection, &target, &mut self.memory, LookKind::Slice).await
     }
 
     /// Finds the session that we follow, or else one that has our files or is to get them.
@@ -100,26 +96,27 @@ impl SessionLink {
     }
 
     /// Attaches, sets the hooks and looks: from here on nothing is missed.
-    async fn attach(&mut self, index: &SessionIndex) -> Result<Option<Look>, TmuxError> {
+    async fn attach(&mut self, index: &SessionIndex) -> Result<Option<LookRows>, TmuxError> {
         let id = index.life.id;
         // Attaching clears the bell flag of the current window: bells are counted before it, and a
         // flag that was set is kept.
-        let mut apart = Connection::OneShot(&self.server);
+        let mut one_shot = Connection::OneShot(&self.server);
         let pid = std::process::id();
         let identity = process::identity(pid).unwrap_or_default();
-        tmux::install(&mut apart, id, index.panes(), pid, &identity).await?;
-        let rang = tmux::list_index(&mut apart, &Target::Id(id)).await?;
+        tmux::install(&mut one_shot, id, index.panes(), pid, &identity).await?;
+        let rang = tmux::list_index(&mut one_shot, &Target::Id(id)).await?;
         let mut clients = ControlClients::attach(&self.server, &self.paths, id).await?;
         let mut connection = Connection::Attached(&mut clients.main);
         let target = Target::Own(id);
+        // Nothing was reported since what is remembered: all windows are queried.
+        self.memory = LookMemory::default();
         let memory = &mut self.memory;
-        let mut whole = tmux::look(&mut connection, &target, memory, LookExtent::Whole).await?;
+        let mut whole = tmux::look(&mut connection, &target, memory, LookKind::Windows).await?;
         for row in whole.iter_mut().flat_map(|whole| &mut whole.windows) {
             if rang.as_ref().is_some_and(|rang| rang.has_bell(row.window)) {
                 Arc::make_mut(row).bell = true;
             }
         }
-        self.all_asked = Some(Instant::now());
         tracing::info!(session = %id, name = index.name, "attached");
         self.connections += 1;
         self.attachment = Attachment::Attached(Box::new(clients));
@@ -163,7 +160,7 @@ impl SessionLink {
         self.options.clear();
         self.about = SessionInfo::default();
         self.former_traffic += take_traffic(&mut self.attachment);
-        if let Attachment::Attached(clients) = std::mem::replace(&mut self.attachment, apart()) {
+        if let Attachment::Attached(clients) = std::mem::replace(&mut self.attachment, detached()) {
             clients.close().await;
         }
     }

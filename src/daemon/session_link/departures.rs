@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::SessionLink;
 use crate::model::{GoneReason, PaneId, WindowId};
-use crate::protocol::rows::Look;
+use crate::protocol::rows::LookRows;
 use crate::session::{Departures, replaced_panes};
 use crate::tmux;
 
 impl SessionLink {
     /// Returns the panes that were primary in the last look, are not in this one, and still exist.
-    pub(super) async fn moved_panes(&mut self, look: Option<&Look>) -> BTreeSet<PaneId> {
+    pub(super) async fn moved_panes(&mut self, look: Option<&LookRows>) -> BTreeSet<PaneId> {
         let rows = look.into_iter().flat_map(|look| &look.windows);
         let panes = rows.filter_map(|row| Some((row.window, row.pane.as_ref()?.pane)));
         let replaced = replaced_panes(&self.primary, panes);
@@ -29,7 +29,7 @@ impl SessionLink {
     /// Returns why windows are gone, where we or tmux know.
     pub(super) async fn gone(
         &mut self,
-        look: Option<&Look>,
+        look: Option<&LookRows>,
         killed: &BTreeMap<WindowId, GoneReason>,
         ended: &BTreeSet<u32>,
     ) -> BTreeMap<WindowId, GoneReason> {

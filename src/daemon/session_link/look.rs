@@ -11,32 +11,22 @@ use super::{Attachment, SessionInfo, SessionLink};
 use crate::clock::now;
 use crate::model::{SessionId, WindowId};
 use crate::observe::Evidence;
-use crate::protocol::rows::Look;
-use crate::session::{self, Coverage, LinkState, LookFacts, LookOrder, LookPlan, Refresh};
-use crate::tmux::{self, Connection, LookExtent, Target, TmuxError};
+use crate::protocol::rows::LookRows;
+use crate::session::{self, JobOutcome, LinkState, LookOrder};
+use crate::tmux::{self, Connection, LookKind, Target, TmuxError};
 use crate::wire::{Checkpoint, SavedLife};
-
-/// How often a safety look queries everything, at most.
-const ASK_FOR_ALL_EVERY: Duration = Duration::from_secs(5);
-
-/// How much longer that pause is for each window, so that the cost does not grow with the windows.
-const ASK_FOR_ALL_PER_WINDOW: Duration = Duration::from_secs(1);
 
 /// The result of a look through the control client.
 enum AttachedLook {
     Taken {
         /// The look; `None` when the session is gone.
-        look: Option<Look>,
+        look: Option<LookRows>,
         /// Whether it had a trigger just then.
         has_trigger: bool,
-        /// Whether a report did not say which windows have changed.
-        is_any_doubtful: bool,
     },
-    /// Nothing was reported to look at.
+    /// There is nothing to look at.
     NotNeeded,
-    /// The server has not run since a sweep.
-    Unchanged,
-    /// A part of a sweep found everything as before.
+    /// A slice of a sweep shows nothing new, and there are further slices.
     NothingNew,
     /// There is no control client any more.
     NotAttached,
@@ -55,20 +45,44 @@ struct Reported {
     synced: Result<(), TmuxError>,
 }
 
-/// The result of a look.
-pub(in crate::daemon) enum LinkLook {
-    /// A look.
-    Taken(Box<session::Look>),
-    /// Nothing was reported to look at.
-    NotNeeded,
-    /// tmux has not run since everything was last looked at.
-    Unchanged,
-    /// A part of a sweep found everything as before, and the sweep has further parts.
-    NothingNew,
+/// What is known when a look begins.
+#[derive(Debug, Clone, Copy, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an observation of its own, and all combinations occur"
+)]
+struct LookFacts {
+    /// Whether the order names windows.
+    is_named: bool,
+    /// Whether all reports of tmux have arrived, if the order asks for that. Where windows are named,
+    /// the look at them is the barrier, and this is true.
+    is_synced: bool,
+    /// Whether a report that triggers a look has arrived since the last look.
+    has_trigger: bool,
+    /// Whether windows were reported as changed or closed, panes as printing, or processes as ended.
+    has_reports: bool,
+    /// Whether a run had ended in the last look and tmux had not reported how.
+    is_unsettled: bool,
+    /// Whether a sweep is under way.
+    is_sweeping: bool,
+    /// Whether the server has not run since the last sweep.
+    is_swept: bool,
+}
+
+impl LookFacts {
+    fn is_look_needed(self, kind: LookKind) -> bool {
+        match kind {
+            LookKind::Windows => {
+                self.is_named || self.has_reports || self.is_unsettled || !self.is_synced
+            }
+            LookKind::Slice => self.is_sweeping || self.has_reports || !self.is_swept,
+        }
+    }
 }
 
 impl SessionLink {
-    /// Looks as ordered. A screen that has been unchanged for `quiet` may wait for input.
+    /// Looks at windows as ordered, or at a slice of all windows. A screen that has been unchanged for
+    /// `quiet` may wait for input.
     ///
     /// # Errors
     ///
@@ -76,29 +90,17 @@ impl SessionLink {
     pub(in crate::daemon) async fn look(
         &mut self,
         order: &LookOrder,
+        kind: LookKind,
         quiet: Duration,
-    ) -> Result<LinkLook, TmuxError> {
-        let (look, mut has_trigger, is_any_doubtful) = match self.attached_look(order).await {
-            AttachedLook::Taken {
-                look,
-                has_trigger,
-                is_any_doubtful,
-            } => (look, has_trigger, is_any_doubtful),
-            AttachedLook::NotNeeded => return Ok(LinkLook::NotNeeded),
-            AttachedLook::Unchanged => return Ok(LinkLook::Unchanged),
-            AttachedLook::NothingNew => return Ok(LinkLook::NothingNew),
-            AttachedLook::NoAnswer => {
-                if order.refresh == Refresh::Yes {
-                    self.ask_for_all();
-                }
-                return Err(TmuxError::TimedOut);
-            }
+    ) -> Result<JobOutcome, TmuxError> {
+        let (look, mut has_trigger) = match self.attached_look(order, kind).await {
+            AttachedLook::Taken { look, has_trigger } => (look, has_trigger),
+            AttachedLook::NotNeeded => return Ok(JobOutcome::NotNeeded),
+            AttachedLook::NothingNew => return Ok(JobOutcome::NothingNew),
+            AttachedLook::NoAnswer => return Err(TmuxError::TimedOut),
             AttachedLook::NotAttached => {
-                if order.refresh == Refresh::Yes {
-                    self.ask_for_all();
-                }
-                tracing::debug!(plan = "Apart", windows = "all", "look planned");
-                (self.look_apart().await?, false, false)
+                tracing::debug!(plan = "Detached", windows = "all", "look planned");
+                (self.look_detached().await?, false)
             }
         };
         let reading = self.server_run_time();
@@ -131,15 +133,12 @@ impl SessionLink {
         self.primary = primary(&snapshot);
         self.processes.watch(&snapshot);
         self.options.note_look(&snapshot, observed.write_runs);
+        self.is_unsettled = observed.unsettled;
         let look = session::Look {
             at: now,
             snapshot,
-            coverage: Coverage::new(
-                look.as_ref().map(|look| look.is_whole),
-                self.is_connected() && self.memory.is_sweeping(),
-            ),
+            is_whole: look.is_none() || (kind == LookKind::Slice && !self.memory.is_sweeping()),
             has_trigger,
-            is_any_doubtful,
             is_unsettled: observed.unsettled,
             needs_nudge: observed.nudge,
             death_record: look.map(|look| look.death_record).unwrap_or_default(),
@@ -153,71 +152,48 @@ impl SessionLink {
                 is_any_paused: self.is_any_paused(),
             },
         };
-        if look.coverage == Coverage::Whole {
+        if look.is_whole {
             self.idle.note_sweep(now.mono, reading);
         }
-        Ok(LinkLook::Taken(Box::new(look)))
+        Ok(JobOutcome::Looked(Box::new(look)))
     }
 
     /// Looks through the control client. The look of an order that is a barrier includes everything
     /// that tmux had to report before the order.
-    async fn attached_look(&mut self, order: &LookOrder) -> AttachedLook {
-        let mut first = self.look_once(order).await;
-        // Parts of sweeps, which may end with nothing new, are never barriers.
+    async fn attached_look(&mut self, order: &LookOrder, kind: LookKind) -> AttachedLook {
+        let mut first = self.look_once(order, kind).await;
         if !order.is_own_barrier() {
             return first;
         }
-        let AttachedLook::Taken {
-            look, has_trigger, ..
-        } = &mut first
-        else {
+        let AttachedLook::Taken { has_trigger, .. } = &mut first else {
             return first;
         };
         let Attachment::Attached(clients) = &mut self.attachment else {
             return first;
         };
-        *has_trigger |= clients.catch_up().await.is_some();
+        *has_trigger |= clients.catch_up().await;
         let is_ours = |window: &WindowId| self.primary.contains_key(window);
         if !clients.activity.has_reports_since_look(is_ours) {
             return first;
         }
-        let (had_trigger, was_whole) = (
-            *has_trigger,
-            look.as_ref().is_some_and(|look| look.is_whole),
-        );
-        let mut again = self.look_once(order).await;
-        if let AttachedLook::Taken {
-            look, has_trigger, ..
-        } = &mut again
-        {
+        let had_trigger = *has_trigger;
+        let mut again = self.look_once(order, kind).await;
+        if let AttachedLook::Taken { has_trigger, .. } = &mut again {
             *has_trigger |= had_trigger;
-            if let Some(look) = look {
-                look.is_whole |= was_whole;
-            }
         }
         again
     }
 
     /// Looks once; see [`SessionLink::attached_look`].
-    async fn look_once(&mut self, order: &LookOrder) -> AttachedLook {
+    async fn look_once(&mut self, order: &LookOrder, kind: LookKind) -> AttachedLook {
         let Some(reported) = self.take_reported(order).await else {
             return AttachedLook::NotAttached;
         };
-        let plan = LookPlan::new(order, reported.facts);
-        let extent = match plan {
-            LookPlan::NotNeeded | LookPlan::Unchanged => {
-                tracing::debug!(?plan, "look not taken");
-                return if plan == LookPlan::Unchanged {
-                    AttachedLook::Unchanged
-                } else {
-                    AttachedLook::NotNeeded
-                };
-            }
-            LookPlan::Reported | LookPlan::ReportedAndList => LookExtent::Reported,
-            LookPlan::Part => LookExtent::Part,
-            LookPlan::Whole => LookExtent::Whole,
-        };
-        self.take_planned(order, plan, extent, reported).await
+        if !reported.facts.is_look_needed(kind) {
+            tracing::debug!(plan = ?kind, "look not taken");
+            return AttachedLook::NotNeeded;
+        }
+        self.take_look(order, kind, reported).await
     }
 
     /// Takes what was reported by now; `None` without a control client.
@@ -232,19 +208,21 @@ impl SessionLink {
             synced = clients.main.sync().await;
         }
         // The look includes whatever triggers it.
-        let mut has_trigger = clients.catch_up().await.is_some();
+        let mut has_trigger = clients.catch_up().await;
         has_trigger |= self.processes.catch_up();
         let mut closed = clients.activity.take_closed();
         // Of a window that came and went since the last look, it was reported that it came.
         closed.retain(|window| self.primary.contains_key(window));
+        // What was reported before is on its way to the session, or waits for this look.
+        let is_reported = clients.activity.are_windows_reported()
+            || self.processes.has_ended()
+            || !closed.is_empty();
         let facts = LookFacts {
+            is_named: !order.windows.is_empty() || !order.killed.is_empty(),
             is_synced: synced.is_ok(),
-            has_trigger,
-            has_reports: clients.activity.is_any_reported()
-                || self.processes.has_ended()
-                || !closed.is_empty(),
-            is_any_changed: clients.activity.is_any_changed(),
-            is_any_paused: clients.activity.is_any_paused(),
+            has_trigger: has_trigger || is_reported,
+            has_reports: is_reported || clients.activity.is_any_reported(),
+            is_unsettled: self.is_unsettled,
             is_sweeping: self.memory.is_sweeping(),
             is_swept: self.idle.is_swept(Instant::now().into_std(), run_time),
         };
@@ -256,12 +234,11 @@ impl SessionLink {
         })
     }
 
-    /// Looks as planned.
-    async fn take_planned(
+    /// Looks at what was reported and ordered.
+    async fn take_look(
         &mut self,
         order: &LookOrder,
-        plan: LookPlan,
-        extent: LookExtent,
+        kind: LookKind,
         reported: Reported,
     ) -> AttachedLook {
         let Reported {
@@ -270,7 +247,6 @@ impl SessionLink {
             mut closed,
             synced,
         } = reported;
-        self.prepare_refresh(order, plan);
         let Attachment::Attached(clients) = &mut self.attachment else {
             return AttachedLook::NotAttached;
         };
@@ -278,33 +254,29 @@ impl SessionLink {
         let ControlClients { main, activity, .. } = &mut **clients;
         let mut changed = activity.take_changed();
         changed.extend(&order.windows);
-        match plan {
-            LookPlan::Whole => tracing::debug!(?plan, windows = "all", "look planned"),
-            LookPlan::NotNeeded
-            | LookPlan::Unchanged
-            | LookPlan::Reported
-            | LookPlan::ReportedAndList
-            | LookPlan::Part => tracing::debug!(?plan, windows = ?changed, "look planned"),
-        }
+        tracing::debug!(plan = ?kind, windows = ?changed, "look planned");
         let (hung_up, in_place) = self.processes.ended_since();
         self.memory.expect(activity.printed(), &in_place, changed);
-        self.memory.doubt(&hung_up);
+        if activity.are_all_reported() {
+            self.memory.expect_all();
+        }
+        self.memory.forget_hung_up(&hung_up);
         closed.extend(order.killed.keys());
         self.memory.forget_windows(&closed);
         let mut connection = Connection::Attached(main);
         let target = Target::Own(life);
-        let look = tmux::look(&mut connection, &target, &mut self.memory, extent).await;
+        let look = tmux::look(&mut connection, &target, &mut self.memory, kind).await;
         match synced.and(continued).and(look) {
             Ok(look) => {
                 // Each look queries the windows of paused panes.
-                activity.record_look(look.iter().flat_map(Look::quietness));
-                if plan.is_in_passing(facts, self.memory.is_sweeping(), self.memory.is_same()) {
+                activity.record_look(look.iter().flat_map(LookRows::quietness));
+                let is_last = kind == LookKind::Windows || !self.memory.is_sweeping();
+                if !is_last && !facts.has_reports && self.memory.is_same() {
                     return AttachedLook::NothingNew;
                 }
                 AttachedLook::Taken {
                     look,
                     has_trigger: facts.has_trigger,
-                    is_any_doubtful: plan == LookPlan::ReportedAndList,
                 }
             }
             Err(error) => {
@@ -323,43 +295,7 @@ impl SessionLink {
     fn bells(&mut self) -> BTreeMap<WindowId, u64> {
         match &mut self.attachment {
             Attachment::Attached(clients) => clients.activity.take_bells(),
-            Attachment::Apart { .. } => BTreeMap::new(),
-        }
-    }
-
-    /// Prepares the memory for a look: what it asks for besides what was reported.
-    fn prepare_refresh(&mut self, order: &LookOrder, plan: LookPlan) {
-        if plan == LookPlan::ReportedAndList {
-            self.memory.want_list();
-        }
-        if plan == LookPlan::Part && order.is_new_sweep {
-            self.memory.restart_sweep();
-        }
-        match order.refresh {
-            Refresh::No => {}
-            Refresh::Yes => self.ask_for_all(),
-            // A sweep goes on as it began.
-            Refresh::IfOld if plan == LookPlan::Part && !self.memory.is_sweeping() => {
-                self.ask_for_all_again();
-            }
-            Refresh::IfOld => {}
-        }
-    }
-
-    /// Makes the next look query everything, including changes that are never reported: options,
-    /// and the foreground program of a task that we did not start.
-    fn ask_for_all(&mut self) {
-        self.all_asked = Some(Instant::now());
-        self.memory.ask_for_all();
-    }
-
-    /// Makes the next look query everything if the last one that did was long ago.
-    fn ask_for_all_again(&mut self) {
-        if self
-            .all_asked
-            .is_none_or(|at| at.elapsed() >= ask_for_all_pause(self.primary.len()))
-        {
-            self.ask_for_all();
+            Attachment::Detached { .. } => BTreeMap::new(),
         }
     }
 
@@ -372,20 +308,61 @@ impl SessionLink {
     }
 }
 
-/// Returns how long a session with this many windows is not queried in full for safety.
-fn ask_for_all_pause(n_windows: usize) -> Duration {
-    let n_windows = u32::try_from(n_windows).unwrap_or(u32::MAX);
-    ASK_FOR_ALL_EVERY.max(ASK_FOR_ALL_PER_WINDOW.saturating_mul(n_windows))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn many_windows_are_queried_in_full_more_seldom() {
-        for (n_windows, secs) in [(0, 5), (10, 10), (100, 100), (300, 300)] {
-            assert_eq!(ask_for_all_pause(n_windows).as_secs(), secs, "{n_windows}");
+    fn windows_are_looked_at_if_they_were_reported_or_named() {
+        let quiet = LookFacts {
+            is_synced: true,
+            ..LookFacts::default()
+        };
+        let is_needed = |facts: LookFacts| facts.is_look_needed(LookKind::Windows);
+        assert!(!is_needed(quiet));
+        for facts in [
+            LookFacts {
+                is_named: true,
+                ..quiet
+            },
+            LookFacts {
+                has_reports: true,
+                ..quiet
+            },
+            LookFacts {
+                is_unsettled: true,
+                ..quiet
+            },
+            // It is not known what tmux has still to report.
+            LookFacts {
+                is_synced: false,
+                ..quiet
+            },
+        ] {
+            assert!(is_needed(facts), "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn a_sweep_begins_only_if_the_server_has_run_since_the_last_one() {
+        let quiet = LookFacts {
+            is_swept: true,
+            ..LookFacts::default()
+        };
+        let is_needed = |facts: LookFacts| facts.is_look_needed(LookKind::Slice);
+        assert!(!is_needed(quiet));
+        for facts in [
+            LookFacts::default(),
+            LookFacts {
+                is_sweeping: true,
+                ..quiet
+            },
+            LookFacts {
+                has_reports: true,
+                ..quiet
+            },
+        ] {
+            assert!(is_needed(facts), "{facts:?}");
         }
     }
 }

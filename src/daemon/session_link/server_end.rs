@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::SessionLink;
 use crate::model::SessionLife;
 use crate::process::Process;
-use crate::protocol::rows::Look;
+use crate::protocol::rows::LookRows;
 use crate::tmux::{Probe, TmuxError};
 
 /// How long a server may take to end after it has closed its socket.
@@ -16,7 +16,7 @@ const EXIT_TIME: Duration = Duration::from_millis(500);
 impl SessionLink {
     /// Decides what it means that nothing listens on the server's socket: the server and the
     /// session are gone, unless the server runs and only its socket is missing.
-    pub(super) async fn without_server(&mut self) -> Result<Option<Look>, TmuxError> {
+    pub(super) async fn without_server(&mut self) -> Result<Option<LookRows>, TmuxError> {
         // A server that ends closes its socket a little earlier. Nothing reports its end to a process
         // that is not its parent and holds no handle of it.
         let deadline = Instant::now() + EXIT_TIME;

@@ -51,14 +51,11 @@ fn a_kill_is_told_once_when_nothing_is_left_with_how_the_run_ended() {
     let mut driver = Driver::new(RUNS);
     driver.ask(kill(&["a"]));
     driver.look(RUNS);
-    driver.did(&[
-        "look Reported barrier",
-        "mark [(WindowId(1), 7, UserKilled)]",
-    ]);
+    driver.did(&["look barrier", "mark [(WindowId(1), 7, UserKilled)]"]);
     driver.marked();
     driver.did(&["end @1 7 SIGTERM 10s"]);
     // A look that shows its end tells nothing.
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; @1#1 a dead 0 pid=7 ended=5");
     assert_eq!(driver.told, [""; 0]);
     assert!(driver.session.task(window("@1")).unwrap().is_alive());
@@ -79,7 +76,7 @@ fn a_window_that_closes_by_itself_is_told_once_as_well() {
     driver.ask(kill(&["a"]));
     driver.look(RUNS);
     driver.marked();
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; ended @1#1 a dead 3 pid=7");
     assert_eq!(driver.told, ["disappeared @1#1 userKilled"]);
     let did = driver.take();
@@ -94,7 +91,7 @@ fn what_cannot_be_ended_is_named_and_its_end_is_told_like_any_other() {
     driver.ask(kill(&["a", "b"]));
     driver.look(runs);
     driver.marked();
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look(both);
     let left = LeftProcess {
         pid: 9,
@@ -134,11 +131,11 @@ fn a_live_run_ends_before_the_next_one_starts_in_its_slot() {
     let mut driver = Driver::new(RUNS);
     driver.ask(super::requests::launch_of("a", false));
     driver.look(RUNS);
-    driver.did(&["look Reported barrier @1", "end @1 7 SIGTERM 10s"]);
+    driver.did(&["look barrier @1", "end @1 7 SIGTERM 10s"]);
     driver.run_ended("@1");
     let dead = "life 1; @1#1 a dead 143 pid=7 ended=5";
     driver.look(dead);
-    driver.did(&["look Reported @1", "archive @1"]);
+    driver.did(&["look @1", "archive @1"]);
     driver.outcome(JobOutcome::Finished);
     driver.did(&["launch a"]);
     driver.outcome(JobOutcome::Answered(
@@ -172,7 +169,7 @@ fn launches_into_one_slot_follow_each_other() {
     assert!(did.contains(&"end @1 8 SIGTERM 10s".to_owned()), "{did:?}");
     driver.run_ended("@1");
     driver.look("life 1; @1#2 a dead 143 pid=8 ended=5");
-    driver.did(&["look Reported @1", "archive @1"]);
+    driver.did(&["look @1", "archive @1"]);
     driver.finish_chores();
     driver.did(&["launch a"]);
 }
@@ -276,7 +273,7 @@ fn a_second_command_shortens_the_time_and_both_are_answered() {
         grace_ms: Some(0),
     });
     driver.look(RUNS);
-    driver.did(&["look Reported barrier", "end @1 7 SIGTERM 0ns asked"]);
+    driver.did(&["look barrier", "end @1 7 SIGTERM 0ns asked"]);
     driver.run_ended("@1");
     driver.look("life 1; @1#1 a dead SIGKILL pid=7 ended=5");
     driver.finish_chores();

@@ -5,107 +5,49 @@ use super::*;
 #[test]
 fn changes_during_a_look_call_for_another_one() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
-    driver.input(Input::Changed(Change::KnownWindows));
-    driver.input(Input::Changed(Change::KnownWindows));
-    driver.input(Input::Changed(Change::KnownWindows));
-    driver.did(&["look Reported"]);
+    driver.input(Input::Changed(Change::Windows));
+    driver.input(Input::Changed(Change::Windows));
+    driver.input(Input::Changed(Change::Windows));
+    driver.did(&["look"]);
     driver.look("life 1; @1#1 a running pid=7");
-    driver.did(&["look Reported"]);
+    driver.did(&["look"]);
     // All of them were in the previous one.
-    driver.outcome(JobOutcome::Looked(None));
+    driver.outcome(JobOutcome::NotNeeded);
     driver.did(&[]);
     assert_eq!(driver.session.counts().skipped_looks, 1);
 }
 
 #[test]
-fn other_jobs_run_between_the_parts_of_a_sweep() {
+fn everything_but_archiving_goes_before_the_next_slice_of_a_sweep() {
     let shown = "life 1; @1#1 a running pid=7; @2#1 b running pid=8";
     let mut driver = Driver::new(shown);
-    let pass = |driver: &mut Driver, ms| {
-        driver.now = driver.now.after(Duration::from_millis(ms));
-        driver.input(Input::Due);
-    };
-    pass(&mut driver, 60_000);
-    driver.did(&["look Part"]);
-    driver.look_at(Coverage::Sweeping, shown);
-    // The next part is not due yet.
-    driver.wait(Some("ready"));
-    driver.did(&["look Reported @1"]);
-    driver.look_at(Coverage::Sweeping, shown);
-    driver.did(&["read %1 All for 1"]);
-    pass(&mut driver, 5);
-    // One that is due waits for the job that runs.
-    driver.did(&[]);
-    driver.read(&["working"]);
-    driver.did(&["begun 1", "look Part"]);
-    driver.look_at(Coverage::Whole, shown);
-    pass(&mut driver, 5);
-    driver.did(&[]);
-}
-
-#[test]
-fn what_is_reported_goes_before_a_part_of_a_sweep_that_is_due() {
-    let shown = "life 1; @1#1 a running pid=7; @2#1 b running pid=8";
-    let mut driver = Driver::new(shown);
-    driver.wait(Some("ready"));
-    driver.look_at(Coverage::Reported, shown);
-    driver.take();
     driver.now = driver.now.after(Duration::from_mins(1));
     driver.input(Input::Due);
-    driver.input(Input::Changed(Change::KnownWindows));
-    driver.did(&[]);
-    driver.read(&["working"]);
-    driver.did(&["begun 1", "look Reported"]);
-    driver.outcome(JobOutcome::Looked(None));
-    driver.did(&["look Part"]);
-    // While the part runs, another one is not ordered, and what is reported waits for this one only.
-    driver.now = driver.now.after(Duration::from_millis(50));
+    driver.did(&["sweep"]);
+    driver.wait(Some("ready"));
+    driver.input(Input::Changed(Change::Windows));
+    // What is due meanwhile is in the sweep that is under way.
+    driver.now = driver.now.after(Duration::from_mins(1));
     driver.input(Input::Due);
-    driver.input(Input::Changed(Change::KnownWindows));
     driver.did(&[]);
     driver.outcome(JobOutcome::NothingNew);
-    driver.did(&["look Reported"]);
-}
-
-#[test]
-fn a_report_that_no_look_explains_leads_to_a_sweep_in_parts() {
-    let shown = "life 1; @1#1 a running pid=7; @2#1 b running pid=8";
-    let mut driver = Driver::new(shown);
-    // A look that found nothing at all.
-    driver.input(Input::Changed(Change::KnownWindows));
-    driver.look_at(Coverage::Reported, shown);
-    driver.take();
-    for is_taken in [true, false] {
-        driver.input(Input::Changed(Change::AnyWindow));
-        driver.did(&["look Reported"]);
-        if is_taken {
-            driver.look_at(Coverage::Reported, shown);
-        } else {
-            driver.outcome(JobOutcome::Looked(None));
-        }
-        driver.input(Input::Due);
-        driver.did(&["look new Part"]);
-        driver.outcome(JobOutcome::NothingNew);
-        driver.now = driver.now.after(Duration::from_millis(1));
-        driver.input(Input::Due);
-        driver.did(&["look Part"]);
-        driver.look_at(Coverage::Whole, shown);
-        driver.now = driver.now.after(Duration::from_millis(1));
-        driver.input(Input::Due);
-        driver.did(&[]);
-        driver.input(Input::Changed(Change::KnownWindows));
-        driver.look_at(Coverage::Reported, shown);
-        driver.take();
-    }
-    // A task that has another name now explains the report.
-    driver.input(Input::Changed(Change::AnyWindow));
-    driver.look_at(
-        Coverage::Reported,
-        "life 1; @1#1 renamed running pid=7; @2#1 b running pid=8",
-    );
-    driver.take();
-    driver.input(Input::Due);
+    driver.did(&["look @1"]);
+    driver.look_at(false, shown);
+    driver.did(&["read %1 All for 1"]);
+    driver.read(&["working"]);
+    driver.did(&["begun 1", "sweep"]);
+    driver.look_at(false, shown);
+    driver.did(&["sweep"]);
+    driver.look(shown);
     driver.did(&[]);
+    // An ended run is archived after the sweep.
+    driver.now = driver.now.after(Duration::from_mins(1));
+    driver.input(Input::Due);
+    let ended = "life 1; @1#1 a running pid=7; @2#1 b dead 3 pid=8";
+    driver.look_at(false, ended);
+    driver.did(&["sweep", "append event", "sweep"]);
+    driver.look(ended);
+    driver.did(&["archive @2"]);
 }
 
 #[test]
@@ -117,7 +59,7 @@ fn a_prompt_that_may_be_reported_leads_to_a_look_at_its_window() {
     driver.did(&[]);
     driver.now = driver.now.after(Duration::from_millis(1));
     driver.input(Input::Due);
-    driver.did(&["look Existence @2"]);
+    driver.did(&["look @2"]);
 }
 
 /// Lets so many sweeps find that tmux has not run. Returns the pauses before them, in milliseconds.
@@ -127,8 +69,8 @@ fn pauses_of_sweeps(driver: &mut Driver, n: usize) -> Vec<u128> {
         let pause = due - driver.now.mono;
         driver.now = driver.now.after(pause);
         driver.input(Input::Due);
-        driver.did(&["look Part"]);
-        driver.outcome(JobOutcome::Unchanged);
+        driver.did(&["sweep"]);
+        driver.outcome(JobOutcome::NotNeeded);
         driver.did(&[]);
         pause.as_millis()
     });
@@ -162,8 +104,7 @@ fn an_event_that_a_safety_look_finds_is_late_unless_its_report_follows() {
     for (report, n_late) in [
         (None, 1),
         (Some(Change::Output), 1),
-        (Some(Change::AnyWindow), 0),
-        (Some(Change::KnownWindows), 0),
+        (Some(Change::Windows), 0),
     ] {
         let mut driver = Driver::new(before);
         driver.has_trigger = false;
@@ -185,7 +126,7 @@ fn a_look_that_fails_again_for_the_same_reason_is_logged_once() {
     let shown = "life 1; @1#1 a running pid=7";
     let mut driver = Driver::new(shown);
     let fail = |driver: &mut Driver, why: &str| {
-        driver.input(Input::Changed(Change::KnownWindows));
+        driver.input(Input::Changed(Change::Windows));
         driver.now = driver.now.after(Duration::from_secs(60));
         driver.input(Input::Due);
         driver.done.clear();
@@ -208,8 +149,8 @@ fn a_look_that_fails_again_for_the_same_reason_is_logged_once() {
 fn soon_after_an_end_only_what_has_just_ended_is_looked_at() {
     let shown = "life 1; @1#1 a dead 0 pid=7; @2#1 b running pid=8";
     let mut driver = Driver::new("life 1; @1#1 a running pid=7; @2#1 b running pid=8");
-    driver.input(Input::Changed(Change::AnyWindow));
-    driver.look_at(Coverage::Reported, shown);
+    driver.input(Input::Changed(Change::Windows));
+    driver.look_at(false, shown);
     driver.finish_chores();
     driver.take();
     let mut looks = Vec::new();
@@ -219,27 +160,24 @@ fn soon_after_an_end_only_what_has_just_ended_is_looked_at() {
         if matches!(driver.job, Some(Job::Look(_))) {
             let done = driver.take().into_iter();
             looks.extend(done.filter(|done| done.starts_with("look")));
-            driver.look_at(Coverage::Reported, shown);
+            driver.look_at(false, shown);
         }
     }
-    assert_eq!(
-        looks[..3],
-        ["look Reported @1", "look Reported @1", "look Reported @1"]
-    );
+    assert_eq!(looks[..3], ["look @1", "look @1", "look @1"]);
 }
 
 #[test]
 fn tmux_is_nudged_when_a_look_asks_for_it_and_for_a_while_after_an_end() {
     let running = "life 1; @1#1 a running pid=7";
     let mut driver = Driver::new(running);
-    driver.input(Input::Changed(Change::KnownWindows));
+    driver.input(Input::Changed(Change::Windows));
     driver.look(running);
     assert_eq!(driver.nudges, 0);
     driver.needs_nudge = true;
-    driver.input(Input::Changed(Change::KnownWindows));
+    driver.input(Input::Changed(Change::Windows));
     driver.look(running);
     assert_eq!(driver.nudges, 1);
-    driver.input(Input::Changed(Change::KnownWindows));
+    driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; @1#1 a dead 0");
     driver.after(100);
     assert_eq!(driver.nudges, 2);

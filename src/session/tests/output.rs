@@ -6,8 +6,8 @@ use super::*;
 fn output_counts_before_the_end_of_its_run() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.begin("done", &[""]);
-    driver.input(Input::Changed(Change::AnyWindow));
-    driver.did(&["look Reported"]);
+    driver.input(Input::Changed(Change::Windows));
+    driver.did(&["look"]);
     // The look shows the end; the last output of the run has not arrived yet.
     driver.look("life 1; @1#1 a dead 0 pid=7");
     driver.did(&["append event", "read last of %1 LastRow"]);
@@ -25,7 +25,7 @@ fn output_counts_before_the_end_of_its_run() {
 fn what_tmux_threw_away_at_the_end_is_read() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.begin("done", &["begin"]);
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; @1#1 a dead 0 pid=7");
     driver.take();
     // The pane contains more than has arrived: only then the whole history is read.
@@ -41,7 +41,7 @@ fn what_tmux_threw_away_at_the_end_is_read() {
 fn a_run_that_ends_without_the_text_is_an_outcome_of_its_own() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.begin("done", &["begin"]);
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; @1#1 a dead 3 pid=7");
     driver.read(&["begin"]);
     driver.take();
@@ -55,7 +55,7 @@ fn a_pane_that_was_paused_is_read_from_where_it_was() {
     driver.begin("done", &["one"]);
     driver.print("\r\ntwo");
     driver.input(Input::Changed(Change::Paused(PANE)));
-    driver.did(&["look Reported @1"]);
+    driver.did(&["look @1"]);
     // Output that arrives while it is paused has a gap before it.
     driver.print("done");
     driver.look("life 1; @1#1 a running pid=7");
@@ -87,7 +87,7 @@ fn a_pane_that_was_respawned_before_it_was_read_is_looked_at_again() {
     driver.look("life 1; @1#1 a running pid=6");
     driver.take();
     driver.read(&["one"]);
-    driver.did(&["look Existence @1"]);
+    driver.did(&["look @1"]);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn another_connection_may_have_lost_output() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.begin("done", &[""]);
     driver.connection = 2;
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; @1#1 a running pid=7");
     driver.read(&[""]);
     let did = driver.take();
@@ -105,13 +105,13 @@ fn another_connection_may_have_lost_output() {
 #[test]
 fn a_look_that_is_out_says_nothing_to_a_wait_that_begins_meanwhile() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
-    driver.input(Input::Changed(Change::KnownWindows));
-    driver.did(&["look Reported"]);
+    driver.input(Input::Changed(Change::Windows));
+    driver.did(&["look"]);
     driver.wait(None);
     driver.did(&[]);
     // For the previous run: it was requested before the wait.
     driver.look("life 1; @1#1 a dead 0 pid=7");
-    driver.did(&["append event", "look Reported @1"]);
+    driver.did(&["append event", "look @1"]);
     driver.look("life 1; @1#2 a running pid=8");
     let did = driver.take();
     assert!(did.contains(&"begun 1".to_owned()), "{did:?}");
@@ -125,10 +125,10 @@ fn waits_that_begin_at_once_share_one_look_and_one_reading() {
         driver.wait(Some(&format!("text {n}")));
     }
     // The first look is running when the others arrive.
-    driver.did(&["look Reported @1"]);
+    driver.did(&["look @1"]);
     driver.look("life 1; @1#1 a running pid=7");
     driver.look("life 1; @1#1 a running pid=7");
-    driver.did(&["look Reported @1", "read %1 All for 40"]);
+    driver.did(&["look @1", "read %1 All for 40"]);
     driver.read(&["text 3"]);
     let did = driver.take();
     let begun = did.iter().filter(|did| did.starts_with("begun")).count();
@@ -185,7 +185,7 @@ fn whoever_leaves_takes_everything_along() {
 #[test]
 fn a_wait_for_a_run_whose_window_is_closed_knows_its_end() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7; @2#1 b running pid=9");
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; ended @1#1 a dead 3 pid=7; @2#1 b running pid=9");
     driver.take();
     let wait = |run| {
@@ -203,7 +203,7 @@ fn a_wait_for_a_run_whose_window_is_closed_knows_its_end() {
     driver.ask(wait(2));
     driver.look("life 1; @2#1 b running pid=9");
     driver.did(&[
-        "look Reported @1",
+        "look @1",
         "refuse 2: run 2 of @1 is over and its window is closed",
     ]);
 }
@@ -221,7 +221,7 @@ fn an_output_stream_gets_all_output_and_then_the_end() {
     assert_eq!(did.last().map(String::as_str), Some("following 1"));
     driver.print("\r\nnew\r\nlast");
     driver.did(&["output 1 new"]);
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; @1#1 a dead 0 pid=7");
     driver.take();
     driver.read(&["old", "new", "last"]);

@@ -9,7 +9,7 @@ fn an_answer_waits_for_the_disk_and_a_delivery_for_the_answer() {
     driver.wait(None);
     driver.look("life 1; @1#1 a running pid=7");
     driver.disk_takes = false;
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.take();
     driver.look("life 1; @1#1 a dead 0 pid=7");
     driver.did(&["append event", "read end of %1"]);
@@ -46,7 +46,7 @@ pub(super) fn launch_of(name: &str, will_wait: bool) -> Request {
 fn a_kill_that_comes_during_a_launch_finds_its_window() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.ask(launch_of("b", false));
-    driver.did(&["look Reported barrier"]);
+    driver.did(&["look barrier"]);
     driver.look("life 1; @1#1 a running pid=7");
     driver.did(&["launch b"]);
     driver.ask(Request::Kill {
@@ -62,7 +62,7 @@ fn a_kill_that_comes_during_a_launch_finds_its_window() {
         Some("@2".parse().unwrap()),
     ));
     // One look for both.
-    driver.did(&["look Reported barrier @2"]);
+    driver.did(&["look barrier @2"]);
     driver.look("life 1; @1#1 a running pid=7; @2#1 b running pid=8");
     let did = driver.take();
     let mark = "mark [(WindowId(2), 8, UserKilled)]";
@@ -82,7 +82,7 @@ fn a_command_whose_client_has_left_is_not_carried_out() {
     let mut driver = Driver::new(tasks);
     // While its look is under way, as with a tmux that does not answer.
     let request_id = driver.ask(kill());
-    driver.did(&["look Reported barrier"]);
+    driver.did(&["look barrier"]);
     driver.input(Input::Left(request_id));
     driver.look_fails("tmux does not answer");
     driver.after(100);
@@ -92,7 +92,7 @@ fn a_command_whose_client_has_left_is_not_carried_out() {
     let mut driver = Driver::new(tasks);
     driver.ask(launch_of("b", false));
     driver.look(tasks);
-    driver.did(&["look Reported barrier", "launch b"]);
+    driver.did(&["look barrier", "launch b"]);
     let request_id = driver.ask(kill());
     driver.input(Input::Left(request_id));
     driver.job = None;
@@ -107,7 +107,7 @@ fn a_command_whose_client_has_left_is_not_carried_out() {
         request: Box::new(kill()),
     });
     driver.look(tasks);
-    driver.did(&["look Reported barrier", "FindName(\"before\")"]);
+    driver.did(&["look barrier", "FindName(\"before\")"]);
     driver.input(Input::Left(request_id));
     driver.outcome(JobOutcome::Name(NameOwner::Ours(Some("work".to_owned()))));
     driver.after(100);
@@ -127,7 +127,7 @@ fn a_wait_by_name_looks_at_what_was_reported_and_at_its_task() {
         })),
     };
     driver.ask(wait_for("b"));
-    driver.did(&["look Reported barrier @2"]);
+    driver.did(&["look barrier @2"]);
     driver.look("life 1; @1#1 a running pid=7; @2#1 b dead 3 pid=8");
     driver.read(&["over"]);
     driver.finish_chores();
@@ -135,7 +135,7 @@ fn a_wait_by_name_looks_at_what_was_reported_and_at_its_task() {
     let did = driver.take();
     assert!(did.contains(&"answer 1 Exited".to_owned()), "{did:?}");
     driver.ask(wait_for("c"));
-    driver.did(&["look Reported barrier"]);
+    driver.did(&["look barrier"]);
     driver.look("life 1; @1#1 a running pid=7; @2#1 b dead 3 pid=8");
     driver.did(&["refuse 2: no task `c` in session `work`"]);
 }
@@ -144,7 +144,7 @@ fn a_wait_by_name_looks_at_what_was_reported_and_at_its_task() {
 fn a_launch_that_goes_on_to_wait_holds_the_delivery() {
     let mut driver = Driver::new("life 1; @1#1 a dead 0 pid=7");
     driver.ask(launch_of("a", true));
-    driver.did(&["look Reported barrier @1"]);
+    driver.did(&["look barrier @1"]);
     driver.look("life 1; @1#1 a dead 0 pid=7");
     driver.did(&["launch a"]);
     // The run has begun and ended between two looks.
@@ -152,7 +152,7 @@ fn a_launch_that_goes_on_to_wait_holds_the_delivery() {
         Box::new(Response::Done),
         Some("@1".parse().unwrap()),
     ));
-    driver.did(&["look Reported @1"]);
+    driver.did(&["look @1"]);
     driver.look("life 1; @1#2 a dead 1 pid=8");
     driver.finish_chores();
     driver.after(100);
@@ -187,7 +187,7 @@ fn a_launched_run_whose_window_is_closed_before_a_look_has_disappeared() {
             Box::new(Response::Launched(run)),
             Some("@2".parse().unwrap()),
         ));
-        driver.did(&["look Reported @2"]);
+        driver.did(&["look @2"]);
         driver.look(after);
         let did = driver.take();
         assert_eq!(did, expected, "{after}");
@@ -276,18 +276,18 @@ fn while_too_much_waits_for_the_disk_only_requests_take_looks() {
     let shown = "life 1; @1#1 a running pid=7";
     let mut driver = Driver::new(shown);
     driver.refuse();
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.after(60_000);
     assert_eq!(driver.session.next_deadline(), None);
     driver.did(&[]);
     driver.ask(Request::List);
-    driver.did(&["look Whole"]);
+    driver.did(&["look barrier @1"]);
     driver.look(shown);
     driver.did(&["answer 1"]);
-    driver.input(Input::Changed(Change::KnownWindows));
+    driver.input(Input::Changed(Change::Windows));
     driver.did(&[]);
     driver.store(0);
-    driver.did(&["look Reported"]);
+    driver.did(&["look"]);
 }
 
 #[test]
@@ -298,10 +298,10 @@ fn a_list_asks_for_what_is_reported_when_there_are_many_windows() {
     let many = format!("life 1; {}; @60#1 b dead 0", many.join("; "));
     let mut driver = Driver::new(&many);
     driver.ask(Request::List);
-    driver.did(&["look Reported barrier @60"]);
+    driver.did(&["look barrier @60"]);
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.ask(Request::List);
-    driver.did(&["look Whole"]);
+    driver.did(&["look barrier @1"]);
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn an_answer_without_records_is_sent_at_once() {
         launched: None,
         wants_last_run: true,
     });
-    driver.did(&["look Whole"]);
+    driver.did(&["look barrier"]);
     driver.look("life 1; @1#1 a running pid=7");
     driver.did(&["answer 1"]);
 }
@@ -349,7 +349,7 @@ fn an_answer_without_records_is_sent_at_once() {
 #[test]
 fn output_is_archived_before_a_command_changes_its_window() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.ask(Request::Kill {
         tasks: vec!["a".to_owned()],
         owner: None,
@@ -380,7 +380,7 @@ fn output_is_archived_before_a_command_changes_its_window() {
 #[test]
 fn stopping_delivers_and_saves_while_a_job_is_out() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; @1#1 a dead 0 pid=7");
     assert!(matches!(driver.job, Some(Job::Archive(..))));
     driver.take();
@@ -403,8 +403,8 @@ fn looks_go_between_the_tasks_of_a_search() {
         regex: false,
         ignore_case: false,
     }));
-    driver.did(&["look Reported barrier"]);
-    driver.outcome(JobOutcome::Looked(None));
+    driver.did(&["look barrier"]);
+    driver.outcome(JobOutcome::NotNeeded);
     driver.did(&["search @1"]);
     let found = |line: &str| {
         JobOutcome::Matches(vec![SearchMatch {
@@ -415,13 +415,10 @@ fn looks_go_between_the_tasks_of_a_search() {
             line: line.to_owned(),
         }])
     };
-    driver.input(Input::Changed(Change::KnownWindows));
+    driver.input(Input::Changed(Change::Windows));
     driver.outcome(found("one"));
-    driver.did(&["look Reported"]);
-    driver.look_at(
-        Coverage::Reported,
-        "life 1; @1#1 a running pid=7; @3#1 c running pid=9",
-    );
+    driver.did(&["look"]);
+    driver.look_at(false, "life 1; @1#1 a running pid=7; @3#1 c running pid=9");
     driver.take();
     // A window that was closed meanwhile has no lines.
     assert!(driver.job.take().is_some());
@@ -439,7 +436,7 @@ fn looks_go_between_the_tasks_of_a_search() {
         regex: false,
         ignore_case: false,
     }));
-    driver.outcome(JobOutcome::Looked(None));
+    driver.outcome(JobOutcome::NotNeeded);
     driver.take();
     assert!(driver.job.take().is_some());
     driver.input(Input::Done(Err("tmux does not answer".to_owned())));
@@ -461,18 +458,15 @@ fn a_request_that_names_another_session_does_nothing() {
                 is_guarded: false,
             })),
         });
-        driver.outcome(JobOutcome::Looked(None));
+        driver.outcome(JobOutcome::NotNeeded);
         driver.take()
     };
-    assert_eq!(
-        ask(&mut driver, "work"),
-        ["look Reported barrier", "type @1"]
-    );
+    assert_eq!(ask(&mut driver, "work"), ["look barrier", "type @1"]);
     driver.outcome(JobOutcome::Answered(Box::new(Response::Done), None));
     driver.did(&["answer 1"]);
     assert_eq!(
         ask(&mut driver, "former"),
-        ["look Reported barrier", "FindName(\"former\")"]
+        ["look barrier", "FindName(\"former\")"]
     );
     driver.outcome(JobOutcome::Name(NameOwner::Other));
     driver.did(&["answer 2: another session"]);

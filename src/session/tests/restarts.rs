@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_task_that_failed_is_restarted_after_its_pause() {
     let mut driver = Driver::new("life 1; @1#1 a running restarts=2,1000,0");
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; @1#1 a dead 1 ended=1000000 restarts=2,1000,0");
     driver.finish_chores();
     let shown = |driver: &Driver| {
@@ -39,10 +39,10 @@ fn what_a_person_does_to_a_task_that_waits_for_a_restart_ends_the_wait() {
         "missing",
     ] {
         let mut driver = Driver::new("life 1; @1#1 a running restarts=2,1000,0");
-        driver.input(Input::Changed(Change::AnyWindow));
+        driver.input(Input::Changed(Change::Windows));
         driver.look("life 1; @1#1 a dead 1 ended=1000000 restarts=2,1000,0");
         driver.finish_chores();
-        driver.input(Input::Changed(Change::AnyWindow));
+        driver.input(Input::Changed(Change::Windows));
         driver.look(meanwhile);
         driver.finish_chores();
         driver.take();
@@ -58,7 +58,7 @@ fn what_a_person_does_to_a_task_that_waits_for_a_restart_ends_the_wait() {
 #[test]
 fn a_restart_that_tmux_refuses_is_tried_again_and_an_impossible_one_is_reported() {
     let mut driver = Driver::new("life 1; @1#1 a running restarts=2,0,0");
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     let dead = "life 1; @1#1 a dead 1 ended=1000000 restarts=2,0,0";
     driver.look(dead);
     driver.finish_chores();
@@ -91,12 +91,12 @@ fn a_restart_that_seemed_superseded_is_tried_again_if_its_window_has_not_changed
         ("life 1", None),
     ] {
         let mut driver = Driver::new("life 1; @1#1 a running restarts=2,0,0");
-        driver.input(Input::Changed(Change::AnyWindow));
+        driver.input(Input::Changed(Change::Windows));
         driver.look(dead);
         driver.finish_chores();
         assert!(driver.take().contains(&"restart @1 1".to_owned()));
         driver.outcome(JobOutcome::Restarted(RestartEnd::Superseded));
-        assert_eq!(driver.take().last().unwrap(), "look Reported @1", "{found}");
+        assert_eq!(driver.take().last().unwrap(), "look @1", "{found}");
         driver.look(found);
         driver.finish_chores();
         driver.after(4999);
@@ -137,14 +137,14 @@ fn an_end_whose_restart_is_prevented_is_delivered_as_a_failure() {
         ("life 2; @1#1 a running", 0),
     ] {
         let mut driver = Driver::new("life 1; @1#1 a running restarts=2,90000,0");
-        driver.input(Input::Changed(Change::AnyWindow));
+        driver.input(Input::Changed(Change::Windows));
         driver.look(dead);
         driver.finish_chores();
         driver.after(100);
         let did = driver.take();
         assert!(did.contains(&"append notice".to_owned()), "{did:?}");
         for expected in [expected, 0] {
-            driver.input(Input::Changed(Change::AnyWindow));
+            driver.input(Input::Changed(Change::Windows));
             driver.look(meanwhile);
             driver.finish_chores();
             driver.after(100);
@@ -154,7 +154,7 @@ fn an_end_whose_restart_is_prevented_is_delivered_as_a_failure() {
         let mut driver = Driver::returning(dead, meanwhile);
         driver.after(100);
         assert_eq!(n_messages(&mut driver), expected, "{meanwhile}");
-        driver.input(Input::Changed(Change::AnyWindow));
+        driver.input(Input::Changed(Change::Windows));
         driver.look(meanwhile);
         driver.finish_chores();
         driver.after(100);
@@ -171,7 +171,7 @@ fn an_end_that_an_earlier_daemon_recorded_is_delivered_if_its_restart_is_impossi
     driver.outcome(JobOutcome::Restarted(RestartEnd::Impossible(why)));
     driver.after(100);
     assert_eq!(n_messages(&mut driver), 1);
-    driver.input(Input::Changed(Change::AnyWindow));
+    driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; @1#1 a dead 1 ended=1000000");
     driver.after(100);
     assert_eq!(n_messages(&mut driver), 0);
@@ -183,7 +183,7 @@ fn a_usual_duration_is_asked_for_once_for_each_run_and_shown_while_it_lives() {
     let (one, two) = (WindowId(1), WindowId(2));
     assert_eq!(std::mem::take(&mut driver.begun), [(one, Some(1))]);
     let look = |driver: &mut Driver, notation: &str| {
-        driver.input(Input::Changed(Change::AnyWindow));
+        driver.input(Input::Changed(Change::Windows));
         driver.look(notation);
         driver.finish_chores();
         std::mem::take(&mut driver.begun)

@@ -206,12 +206,12 @@ impl FakeWindow {
 fn look_while(
     server: &mut FakeServer,
     memory: &mut LookMemory,
-    extent: LookExtent,
+    kind: LookKind,
     limit: Limit,
     happens: &[Happens],
-) -> Result<Look, TmuxError> {
+) -> Result<LookRows, TmuxError> {
     let mut happens = happens.iter();
-    let mut inquiry = memory.inquire(extent, limit);
+    let mut inquiry = memory.inquire(kind, limit);
     while let Some(line) = memory.next_line(&mut inquiry) {
         let commands = line.commands("$0:", Formats::whole());
         let frames = server.answer(&commands);
@@ -225,25 +225,29 @@ fn look_while(
         .ok_or_else(|| TmuxError::confused("no session"))
 }
 
-fn look(server: &mut FakeServer, memory: &mut LookMemory, extent: LookExtent) -> Look {
-    look_while(server, memory, extent, Limit::Short, &[]).unwrap()
+fn look(server: &mut FakeServer, memory: &mut LookMemory, kind: LookKind) -> LookRows {
+    look_while(server, memory, kind, Limit::Short, &[]).unwrap()
 }
 
-/// Sweeps in parts; returns the last look and how many parts it took.
-fn sweep(server: &mut FakeServer, memory: &mut LookMemory) -> (Look, usize) {
+/// Lets so much time pass that a sweep queries all windows in full.
+fn make_old(server: &mut FakeServer, memory: &mut LookMemory) {
+    server.time += 1000;
+    look(server, memory, LookKind::Windows);
+}
+
+/// Sweeps; returns the last look and how many slices it took.
+fn sweep(server: &mut FakeServer, memory: &mut LookMemory) -> (LookRows, usize) {
     let mut n = 1;
-    let mut last = look(server, memory, LookExtent::Part);
+    let mut last = look(server, memory, LookKind::Slice);
     while memory.is_sweeping() {
-        assert!(!last.is_whole);
-        last = look(server, memory, LookExtent::Part);
+        last = look(server, memory, LookKind::Slice);
         n += 1;
     }
-    assert!(last.is_whole);
     (last, n)
 }
 
 /// The windows of a look with their processes, the ends of these, and their screens.
-fn shown(look: &Look) -> Vec<(WindowId, u32, bool, Vec<String>)> {
+fn shown(look: &LookRows) -> Vec<(WindowId, u32, bool, Vec<String>)> {
     let windows = look.windows.iter();
     windows
         .map(|row| {
@@ -265,18 +269,17 @@ fn there(server: &FakeServer) -> Vec<(WindowId, u32, bool, Vec<String>)> {
 fn a_window_that_closes_between_two_lines_is_gone_and_no_other_is() {
     let mut server = FakeServer::new(30);
     let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookExtent::Whole);
-    memory.ask_for_all();
+    look(&mut server, &mut memory, LookKind::Windows);
+    memory.expect_all();
     let happens = [Happens::Close(29), Happens::Close(0)];
     let seen = look_while(
         &mut server,
         &mut memory,
-        LookExtent::Whole,
+        LookKind::Windows,
         Limit::Short,
         &happens,
     );
     let seen = seen.unwrap();
-    assert!(seen.is_whole);
     assert_eq!(shown(&seen), there(&server));
     assert_eq!(seen.windows.len(), 28);
 }
@@ -285,11 +288,11 @@ fn a_window_that_closes_between_two_lines_is_gone_and_no_other_is() {
 fn a_reported_window_that_is_gone_is_gone_by_a_list_of_all() {
     let mut server = FakeServer::new(30);
     let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookExtent::Whole);
+    look(&mut server, &mut memory, LookKind::Windows);
     let closed = server.at(3).unwrap();
     server.happen(&Happens::Close(3));
     memory.expect([], &BTreeSet::new(), [closed]);
-    let mut inquiry = memory.inquire(LookExtent::Reported, Limit::Short);
+    let mut inquiry = memory.inquire(LookKind::Windows, Limit::Short);
     let mut parts = Vec::new();
     while let Some(line) = memory.next_line(&mut inquiry) {
         let commands = line.commands("$0:", Formats::whole());
@@ -312,16 +315,16 @@ fn a_reported_window_that_is_gone_is_gone_by_a_list_of_all() {
 fn windows_that_a_command_has_ended_are_looked_for_in_a_list_of_all() {
     let mut server = FakeServer::new(30);
     let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookExtent::Whole);
+    look(&mut server, &mut memory, LookKind::Windows);
     // One of the two has survived.
     let killed = [server.at(3).unwrap(), server.at(4).unwrap()];
     server.happen(&Happens::Close(3));
     memory.expect([], &BTreeSet::new(), killed);
     memory.forget_windows(&killed);
-    let mut inquiry = memory.inquire(LookExtent::Reported, Limit::Short);
+    let mut inquiry = memory.inquire(LookKind::Windows, Limit::Short);
     let line = memory.next_line(&mut inquiry).unwrap();
     assert!(line.index && line.rows.is_empty() && line.signs.is_empty());
-    let seen = look(&mut server, &mut memory, LookExtent::Reported);
+    let seen = look(&mut server, &mut memory, LookKind::Windows);
     assert_eq!(shown(&seen), there(&server));
 }
 
@@ -329,17 +332,16 @@ fn windows_that_a_command_has_ended_are_looked_for_in_a_list_of_all() {
 fn a_run_number_that_was_written_holds_for_windows_that_are_not_asked_again() {
     let mut server = FakeServer::new(3);
     let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookExtent::Whole);
+    look(&mut server, &mut memory, LookKind::Windows);
     let [first, second] = [0, 1].map(|place| server.at(place).unwrap());
     memory.note_runs(&[(first, 7)]);
     memory.expect([], &BTreeSet::new(), [second]);
-    let seen = look(&mut server, &mut memory, LookExtent::Reported);
-    assert!(!seen.is_whole);
+    let seen = look(&mut server, &mut memory, LookKind::Windows);
     let run = |window| seen.windows.iter().find(|row| row.window == window)?.run;
     assert_eq!(run(first), Some(7));
     // What tmux says counts once it is asked.
     memory.expect([], &BTreeSet::new(), [first]);
-    let seen = look(&mut server, &mut memory, LookExtent::Reported);
+    let seen = look(&mut server, &mut memory, LookKind::Windows);
     let run = |window| seen.windows.iter().find(|row| row.window == window)?.run;
     assert_ne!(run(first), Some(7));
 }
@@ -348,7 +350,7 @@ fn a_run_number_that_was_written_holds_for_windows_that_are_not_asked_again() {
 fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains_them() {
     let mut server = FakeServer::new(30);
     let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookExtent::Whole);
+    look(&mut server, &mut memory, LookKind::Windows);
     let pid = |place: usize| server.windows[&server.at(place).unwrap()].pid;
     let [closed, respawned] = [3, 4].map(pid);
     let panes = [3, 5].map(|place| server.windows[&server.at(place).unwrap()].pane);
@@ -356,25 +358,37 @@ fn windows_whose_processes_were_hung_up_on_are_queried_if_a_list_of_all_contains
     server.happen(&Happens::Respawn(4));
     server.happen(&Happens::Close(3));
     memory.expect(panes, &BTreeSet::new(), []);
-    memory.doubt(&[closed, respawned].into());
-    let mut inquiry = memory.inquire(LookExtent::Reported, Limit::Short);
+    memory.forget_hung_up(&[closed, respawned].into());
+    let mut inquiry = memory.inquire(LookKind::Windows, Limit::Short);
     let line = memory.next_line(&mut inquiry).unwrap();
     assert_eq!(
         (line.index, line.rows.len(), line.signs.len()),
         (true, 1, 0)
     );
-    let seen = look(&mut server, &mut memory, LookExtent::Reported);
+    let seen = look(&mut server, &mut memory, LookKind::Windows);
     assert_eq!(shown(&seen), there(&server));
-    assert!(!seen.is_whole);
     // A window that is known to exist is queried at once.
     let respawned = server.at(4).unwrap();
-    memory.doubt(&[server.windows[&respawned].pid].into());
-    server.happen(&Happens::Respawn(4));
     memory.expect([], &BTreeSet::new(), [respawned]);
-    let mut inquiry = memory.inquire(LookExtent::Reported, Limit::Short);
+    memory.forget_hung_up(&[server.windows[&respawned].pid].into());
+    server.happen(&Happens::Respawn(4));
+    let mut inquiry = memory.inquire(LookKind::Windows, Limit::Short);
     let line = memory.next_line(&mut inquiry).unwrap();
     assert!(!line.index && line.rows.iter().any(|(window, _)| *window == respawned));
-    let seen = look(&mut server, &mut memory, LookExtent::Reported);
+    let seen = look(&mut server, &mut memory, LookKind::Windows);
+    assert_eq!(shown(&seen), there(&server));
+}
+
+#[test]
+fn a_report_without_windows_is_one_of_all_windows() {
+    let mut server = FakeServer::new(30);
+    let mut memory = LookMemory::default();
+    look(&mut server, &mut memory, LookKind::Windows);
+    for what in [Happens::Die(3), Happens::Respawn(4), Happens::Open] {
+        server.happen(&what);
+    }
+    memory.expect_all();
+    let seen = look(&mut server, &mut memory, LookKind::Windows);
     assert_eq!(shown(&seen), there(&server));
 }
 
@@ -385,10 +399,11 @@ fn a_window_that_opens_between_two_lines_is_shown_by_this_look_or_by_the_next() 
     for at in 0..4 {
         let mut happens = vec![Happens::Nothing; at];
         happens.push(Happens::Open);
+        memory.expect_all();
         look_while(
             &mut server,
             &mut memory,
-            LookExtent::Whole,
+            LookKind::Windows,
             Limit::Short,
             &happens,
         )
@@ -402,14 +417,14 @@ fn a_window_that_opens_between_two_lines_is_shown_by_this_look_or_by_the_next() 
 fn a_death_between_two_lines_is_shown_with_its_window() {
     let mut server = FakeServer::new(30);
     let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookExtent::Whole);
-    memory.ask_for_all();
+    look(&mut server, &mut memory, LookKind::Windows);
+    memory.expect_all();
     // The first line has listed the first window; its death is in the record from then on.
     let happens = [Happens::Die(0)];
     let seen = look_while(
         &mut server,
         &mut memory,
-        LookExtent::Whole,
+        LookKind::Windows,
         Limit::Short,
         &happens,
     );
@@ -426,16 +441,16 @@ fn the_death_of_a_window_that_opened_between_two_lines_is_shown_with_its_window(
     for at in 0..4 {
         let mut server = FakeServer::new(n);
         let mut memory = LookMemory::default();
-        look(&mut server, &mut memory, LookExtent::Whole);
-        memory.ask_for_all();
+        look(&mut server, &mut memory, LookKind::Windows);
         let mut happens = vec![Happens::Nothing; at];
         happens.extend([Happens::Open, Happens::Die(n)]);
         let mut n_shown = 0;
         for happens in [&happens[..], &[]] {
+            memory.expect_all();
             let seen = look_while(
                 &mut server,
                 &mut memory,
-                LookExtent::Whole,
+                LookKind::Windows,
                 Limit::Short,
                 happens,
             )
@@ -454,7 +469,7 @@ fn the_death_of_a_window_that_opened_between_two_lines_is_shown_with_its_window(
 fn a_session_that_is_killed_between_two_lines_is_missing() {
     let mut server = FakeServer::new(30);
     let memory = LookMemory::default();
-    let mut inquiry = memory.inquire(LookExtent::Whole, Limit::Short);
+    let mut inquiry = memory.inquire(LookKind::Windows, Limit::Short);
     let line = memory.next_line(&mut inquiry).unwrap();
     let commands = line.commands("$0:", Formats::whole());
     let frames = server.answer(&commands);
@@ -475,8 +490,8 @@ fn a_session_that_is_killed_between_two_lines_is_missing() {
 fn a_sign_that_is_not_printed_is_no_answer() {
     let mut server = FakeServer::new(3);
     let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookExtent::Whole);
-    let mut inquiry = memory.inquire(LookExtent::Whole, Limit::Short);
+    look(&mut server, &mut memory, LookKind::Windows);
+    let mut inquiry = memory.inquire(LookKind::Slice, Limit::Short);
     let line = memory.next_line(&mut inquiry).unwrap();
     let commands = line.commands("$0:", Formats::whole());
     let mut frames = server.answer(&commands);
@@ -493,15 +508,15 @@ fn a_sign_that_is_not_printed_is_no_answer() {
 fn a_sweep_asks_once_for_each_window_and_goes_on_after_other_looks() {
     let mut server = FakeServer::new(300);
     let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookExtent::Whole);
-    let (_, n_parts) = sweep(&mut server, &mut memory);
-    assert_eq!(n_parts, 300_usize.div_ceil(SIGNS_PER_LINE));
-    // What nothing reports is found by the part that asks for its window.
-    look(&mut server, &mut memory, LookExtent::Part);
+    look(&mut server, &mut memory, LookKind::Windows);
+    let (_, n_slices) = sweep(&mut server, &mut memory);
+    assert_eq!(n_slices, 300_usize.div_ceil(SIGNS_PER_LINE));
+    // What nothing reports is found by the slice that asks for its window.
+    look(&mut server, &mut memory, LookKind::Slice);
     server.happen(&Happens::Respawn(299));
     let window = server.at(0).unwrap();
     memory.expect([], &BTreeSet::new(), [window]);
-    look(&mut server, &mut memory, LookExtent::Reported);
+    look(&mut server, &mut memory, LookKind::Windows);
     assert!(memory.is_sweeping());
     let (seen, _) = sweep(&mut server, &mut memory);
     assert_eq!(shown(&seen), there(&server));
@@ -511,11 +526,11 @@ fn a_sweep_asks_once_for_each_window_and_goes_on_after_other_looks() {
 fn a_sweep_lists_all_windows_only_if_one_may_have_come() {
     let mut server = FakeServer::new(100);
     let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookExtent::Whole);
+    look(&mut server, &mut memory, LookKind::Windows);
     let lists = |server: &mut FakeServer, memory: &mut LookMemory| {
         let mut n_lists = 0;
         loop {
-            let mut inquiry = memory.inquire(LookExtent::Part, Limit::Short);
+            let mut inquiry = memory.inquire(LookKind::Slice, Limit::Short);
             while let Some(line) = memory.next_line(&mut inquiry) {
                 let commands = line.commands("$0:", Formats::whole());
                 let frames = server.answer(&commands);
@@ -546,23 +561,24 @@ fn a_sweep_lists_all_windows_only_if_one_may_have_come() {
     server.happen(&Happens::Open);
     assert_eq!(lists(&mut server, &mut memory), 1);
     assert_eq!(lists(&mut server, &mut memory), 0);
-    // One comes while the sweep is under way.
-    look(&mut server, &mut memory, LookExtent::Part);
+    // One that comes while a sweep is under way is found by the next one.
+    look(&mut server, &mut memory, LookKind::Slice);
     assert!(memory.is_sweeping());
     server.happen(&Happens::Open);
+    sweep(&mut server, &mut memory);
     assert_eq!(lists(&mut server, &mut memory), 1);
     assert_eq!(lists(&mut server, &mut memory), 0);
 }
 
 #[test]
-fn each_part_of_a_sweep_asks_for_a_window_although_a_list_fills_the_line() {
+fn each_slice_of_a_sweep_asks_for_a_window_although_a_list_fills_the_line() {
     let mut server = FakeServer::new(400);
     let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookExtent::Whole);
-    look(&mut server, &mut memory, LookExtent::Part);
+    look(&mut server, &mut memory, LookKind::Windows);
+    look(&mut server, &mut memory, LookKind::Slice);
     assert!(memory.is_sweeping());
-    memory.want_list();
-    let lines = asked(&mut server, &mut memory, LookExtent::Part);
+    memory.forget_windows(&[WindowId(9999)]);
+    let lines = asked(&mut server, &mut memory, LookKind::Slice);
     assert_eq!(lines.first(), Some(&(0, 0)), "the list");
     let n_signs: usize = lines.iter().map(|(_, signs)| signs).sum();
     assert_eq!(n_signs, 1);
@@ -575,23 +591,19 @@ fn a_sweep_over_few_windows_is_one_line() {
     {
         let mut server = FakeServer::new(n_windows);
         let mut memory = LookMemory::default();
-        look(&mut server, &mut memory, LookExtent::Whole);
-        let (seen, n_parts) = sweep(&mut server, &mut memory);
-        assert_eq!(n_parts, n_lines, "{n_windows} windows");
+        look(&mut server, &mut memory, LookKind::Windows);
+        let (seen, n_slices) = sweep(&mut server, &mut memory);
+        assert_eq!(n_slices, n_lines, "{n_windows} windows");
         assert_eq!(shown(&seen), there(&server));
-        memory.ask_for_all();
-        let (_, n_parts) = sweep(&mut server, &mut memory);
-        assert_eq!(n_parts, n_lines_for_everything, "{n_windows} windows");
+        make_old(&mut server, &mut memory);
+        let (_, n_slices) = sweep(&mut server, &mut memory);
+        assert_eq!(n_slices, n_lines_for_everything, "{n_windows} windows");
     }
 }
 
 /// Returns the windows that the lines of a look name: with everything, or with their signs.
-fn asked(
-    server: &mut FakeServer,
-    memory: &mut LookMemory,
-    extent: LookExtent,
-) -> Vec<(usize, usize)> {
-    let mut inquiry = memory.inquire(extent, Limit::Short);
+fn asked(server: &mut FakeServer, memory: &mut LookMemory, kind: LookKind) -> Vec<(usize, usize)> {
+    let mut inquiry = memory.inquire(kind, Limit::Short);
     let mut asked = Vec::new();
     while let Some(line) = memory.next_line(&mut inquiry) {
         let commands = line.commands("$0:", Formats::whole());
@@ -609,23 +621,16 @@ fn a_look_at_reported_windows_queries_no_others_although_they_printed_just_now()
     let mut server = FakeServer::new(100);
     let mut memory = LookMemory::default();
     (0..100).for_each(|n| server.happen(&Happens::Print(n)));
-    look(&mut server, &mut memory, LookExtent::Whole);
-    memory.ask_for_all();
+    look(&mut server, &mut memory, LookKind::Windows);
     let window = server.at(7).unwrap();
     server.happen(&Happens::Print(7));
     memory.expect([], &BTreeSet::new(), [window]);
-    assert_eq!(
-        asked(&mut server, &mut memory, LookExtent::Reported),
-        [(1, 0)]
-    );
+    assert_eq!(asked(&mut server, &mut memory, LookKind::Windows), [(1, 0)]);
     // Without a report: which windows there are.
-    assert_eq!(
-        asked(&mut server, &mut memory, LookExtent::Reported),
-        [(0, 0)]
-    );
+    assert_eq!(asked(&mut server, &mut memory, LookKind::Windows), [(0, 0)]);
     // The sweep reads everything, also of those that may have printed since, in short lines.
     for _ in 0..4 {
-        let lines = asked(&mut server, &mut memory, LookExtent::Part);
+        let lines = asked(&mut server, &mut memory, LookKind::Slice);
         assert!(matches!(lines[..], [(1..=ROWS_PER_LINE, 0)]), "{lines:?}");
     }
     let (seen, _) = sweep(&mut server, &mut memory);
@@ -633,35 +638,13 @@ fn a_look_at_reported_windows_queries_no_others_although_they_printed_just_now()
 }
 
 #[test]
-fn a_new_sweep_begins_again_with_all_windows() {
-    let mut server = FakeServer::new(100);
-    let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookExtent::Whole);
-    memory.ask_for_all();
-    look(&mut server, &mut memory, LookExtent::Part);
-    look(&mut server, &mut memory, LookExtent::Part);
-    assert!(memory.is_same());
-    server.happen(&Happens::Respawn(0));
-    memory.restart_sweep();
-    assert!(!memory.is_sweeping());
-    let seen = look(&mut server, &mut memory, LookExtent::Part);
-    assert!(!memory.is_same(), "its first window has changed");
-    assert_eq!(shown(&seen), there(&server));
-    // It goes on to ask for everything, as the one before.
-    assert_eq!(
-        asked(&mut server, &mut memory, LookExtent::Part),
-        [(ROWS_PER_LINE, 0)]
-    );
-}
-
-#[test]
-fn a_part_of_a_sweep_is_one_short_line() {
+fn a_slice_of_a_sweep_is_one_short_line() {
     let mut server = FakeServer::new(300);
     let mut memory = LookMemory::default();
-    look(&mut server, &mut memory, LookExtent::Whole);
-    memory.ask_for_all();
+    look(&mut server, &mut memory, LookKind::Windows);
+    make_old(&mut server, &mut memory);
     for at_most in [1, 1, 1] {
-        let mut inquiry = memory.inquire(LookExtent::Part, Limit::Short);
+        let mut inquiry = memory.inquire(LookKind::Slice, Limit::Short);
         let mut n_lines = 0;
         while let Some(line) = memory.next_line(&mut inquiry) {
             let commands = line.commands("$0:", Formats::whole());
@@ -673,8 +656,8 @@ fn a_part_of_a_sweep_is_one_short_line() {
         memory.finish_look(inquiry).unwrap();
         assert!(n_lines <= at_most, "{n_lines} lines");
     }
-    let (_, n_parts) = sweep(&mut server, &mut memory);
-    assert_eq!(n_parts, 300_usize.div_ceil(ROWS_PER_LINE) - 3);
+    let (_, n_slices) = sweep(&mut server, &mut memory);
+    assert_eq!(n_slices, 300_usize.div_ceil(ROWS_PER_LINE) - 3);
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
@@ -689,12 +672,8 @@ fn happens() -> impl Strategy<Value = Happens> {
     ]
 }
 
-fn extents() -> impl Strategy<Value = LookExtent> {
-    prop_oneof![
-        Just(LookExtent::Reported),
-        Just(LookExtent::Part),
-        Just(LookExtent::Whole)
-    ]
+fn kinds() -> impl Strategy<Value = LookKind> {
+    prop_oneof![Just(LookKind::Windows), Just(LookKind::Slice)]
 }
 
 proptest! {
@@ -702,25 +681,23 @@ proptest! {
     fn slices_of_what_does_not_change_are_the_same_as_one_line(
         n in 1..70_usize,
         before in prop::collection::vec(happens(), 0..20),
-        is_refresh: bool,
+        is_old: bool,
     ) {
         let mut server = FakeServer::new(n);
-        let mut memories = [(); 3].map(|()| LookMemory::default());
-        for memory in &mut memories {
-            look(&mut server, memory, LookExtent::Whole);
-            if is_refresh {
-                memory.ask_for_all();
-            }
+        let (mut one, mut cut) = (LookMemory::default(), LookMemory::default());
+        look(&mut server, &mut one, LookKind::Windows);
+        look(&mut server, &mut cut, LookKind::Windows);
+        if is_old {
+            make_old(&mut server, &mut one);
+            look(&mut server, &mut cut, LookKind::Windows);
         }
         server.time += 5;
         before.iter().for_each(|what| server.happen(what));
         server.time += 5;
-        let [one, cut, parts] = &mut memories;
-        let one = look_while(&mut server, one, LookExtent::Whole, Limit::None, &[]).unwrap();
-        let cut = look(&mut server, cut, LookExtent::Whole);
+        let all = LookKind::Slice;
+        let one = look_while(&mut server, &mut one, all, Limit::None, &[]).unwrap();
+        let (cut, _) = sweep(&mut server, &mut cut);
         prop_assert_eq!(&one, &cut);
-        let (parts, _) = sweep(&mut server, parts);
-        prop_assert_eq!(&one, &parts);
         prop_assert_eq!(shown(&one), there(&server));
     }
 
@@ -728,16 +705,16 @@ proptest! {
     fn whatever_happens_between_lines_looks_agree_with_themselves_and_end_with_what_is_there(
         n in 1..40_usize,
         looks in prop::collection::vec(
-            (extents(), any::<bool>(), prop::collection::vec(happens(), 0..12)), 1..6),
+            (kinds(), any::<bool>(), prop::collection::vec(happens(), 0..12)), 1..6),
     ) {
         let mut server = FakeServer::new(n);
         let mut memory = LookMemory::default();
-        for (extent, is_refresh, happens) in looks {
-            if is_refresh {
-                memory.ask_for_all();
+        for (kind, is_old, happens) in looks {
+            if is_old {
+                make_old(&mut server, &mut memory);
             }
             let never_closed: BTreeSet<WindowId> = server.windows.keys().copied().collect();
-            let seen = look_while(&mut server, &mut memory, extent, Limit::Short, &happens).unwrap();
+            let seen = look_while(&mut server, &mut memory, kind, Limit::Short, &happens).unwrap();
             let is_there = |window: &WindowId| seen.windows.iter().any(|row| row.window == *window);
             for window in never_closed.iter().filter(|window| server.windows.contains_key(window)) {
                 prop_assert!(is_there(window) || !memory_knew(&memory, *window), "{window} is missing");
@@ -753,9 +730,8 @@ proptest! {
             }
             server.time += 3;
         }
-        memory.ask_for_all();
-        let seen = look(&mut server, &mut memory, LookExtent::Whole);
-        prop_assert!(seen.is_whole);
+        memory.expect_all();
+        let seen = look(&mut server, &mut memory, LookKind::Windows);
         prop_assert_eq!(shown(&seen), there(&server));
         prop_assert_eq!(seen.deaths.len(), server.deaths.len());
     }

@@ -86,7 +86,7 @@ async fn missing_servers_and_sessions_are_distinguished() {
     let mut captures = LookMemory::default();
     for target in [Target::Name("kee".into()), Target::Id(SessionId(7))] {
         let mut connection = private.connection();
-        let seen = look(&mut connection, &target, &mut captures, LookExtent::Whole).await;
+        let seen = look(&mut connection, &target, &mut captures, LookKind::Windows).await;
         assert_eq!(seen.unwrap(), None);
     }
 }

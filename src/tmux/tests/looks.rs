@@ -13,7 +13,7 @@ async fn a_look_whose_formats_were_taken_away_is_no_answer() {
         .unwrap();
     let target = Target::Own(SessionId(0));
     for (name, _) in super::rows::noted_formats() {
-        for extent in [LookExtent::Whole, LookExtent::Reported] {
+        for kind in [LookKind::Slice, LookKind::Windows] {
             let daemon = std::process::id();
             let mut apart = private.connection();
             install(&mut apart, SessionId(0), [], daemon, "")
@@ -21,11 +21,11 @@ async fn a_look_whose_formats_were_taken_away_is_no_answer() {
                 .unwrap();
             let mut memory = LookMemory::default();
             let mut connection = Connection::Attached(&mut client);
-            let seen = look(&mut connection, &target, &mut memory, LookExtent::Whole).await;
+            let seen = look(&mut connection, &target, &mut memory, LookKind::Windows).await;
             assert_eq!(seen.unwrap().unwrap().windows.len(), 2);
             private.asks(&["set-option", "-u", "-t", "keep:", name]);
             memory.expect([], &BTreeSet::new(), [WindowId(1)]);
-            let seen = look(&mut connection, &target, &mut memory, extent).await;
+            let seen = look(&mut connection, &target, &mut memory, kind).await;
             // Windows that have just printed are queried in full: no sign is needed.
             if name.contains("sign") {
                 assert_eq!(seen.unwrap().unwrap().windows.len(), 2);
@@ -133,7 +133,7 @@ async fn an_attached_look_is_the_same_look() {
     let targets = [Target::Id(SessionId(0)), Target::Own(SessionId(0))];
     for target in targets.iter().cycle().take(6) {
         let mut connection = Connection::Attached(&mut client);
-        let seen = look(&mut connection, target, &mut captures, LookExtent::Whole).await;
+        let seen = look(&mut connection, target, &mut captures, LookKind::Slice).await;
         let mut seen = seen.unwrap().unwrap();
         // A second may have ended in between.
         seen.time = one_shot.time;
@@ -157,7 +157,7 @@ async fn screens_are_fresh_history_is_whole_and_banners_go() {
         "seq 1 200; printf end; read x; exit 3",
     ]);
     let mut captures = LookMemory::default();
-    let rows = |seen: &Look| only(seen).pane.as_ref().unwrap().screen.rows.clone();
+    let rows = |seen: &LookRows| only(seen).pane.as_ref().unwrap().screen.rows.clone();
     let seen = until(async || {
         let seen = private.look("S", &mut captures).await;
         let rows = rows(&seen);
