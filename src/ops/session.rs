@@ -21,7 +21,7 @@ use crate::observe::{Evidence, Observer};
 use crate::paths::{FileLock, Paths};
 use crate::process;
 use crate::protocol::rows::LookRows;
-use crate::tmux::{Connection, LookKind, LookMemory, Server, ServerChoice, Target};
+use crate::tmux::{Connection, LookKind, LookMemory, Server, ServerChoice, Target, TmuxError};
 use crate::wire::{RefusalKind, Request, Response};
 
 /// If set to a non-empty value, forbids starting a daemon automatically.
@@ -169,7 +169,11 @@ impl Session {
                         checked?;
                     }
                 }
-                self.ask_tmux().await
+                match self.ask_tmux().await {
+                    // The command itself reports why tmux does not answer.
+                    Err(OpsError::Tmux(_)) => Ok(()),
+                    asked => asked,
+                }
             }
             Err(error @ ClientError::NotOurs { .. }) => Err(error.into()),
             // The command itself will run into it.
@@ -177,14 +181,12 @@ impl Session {
         }
     }
 
-    /// Asks tmux which session the name means.
+    /// Asks tmux which session the name means: no daemon has answered for it. If that fails too, a daemon
+    /// to which the name leads may be another session's.
     async fn ask_tmux(&mut self) -> Result<(), OpsError> {
         self.is_name_resolved = true;
-        // The command itself reports why tmux does not answer.
         let listed = timeout(ANSWERS_WITHIN, list_sessions(&self.server)).await;
-        let Ok(Ok(sessions)) = listed else {
-            return Ok(());
-        };
+        let sessions = listed.unwrap_or(Err(TmuxError::TimedOut))?;
         let paths = Paths::locate(self.server.socket(), &self.name, &lookup)?;
         let resolved = resolve(&sessions, &self.name, &paths);
         self.use_files(resolved.paths);

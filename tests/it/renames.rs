@@ -571,3 +571,34 @@ fn a_link_is_not_followed_and_one_to_nothing_hurts_nobody() {
     by(&world, NEW, &["kill-all", "--yes"]).ok();
     by(&world, "work", &["daemon", "stop"]).ok();
 }
+
+#[test]
+fn no_request_goes_to_another_session_because_tmux_cannot_be_asked() {
+    let mut world = World::new();
+    let window = world.run("api", "exec sleep 1000");
+    world.until_deliveries(1);
+    rename(&world, "work", "new");
+    let command = "exec sleep 1000";
+    world.tmux(["new-session", "-d", "-s", "work", "-n", "api", command]);
+    world.set("TMUX_TASK_TMUX", "/no/such/tmux");
+    for args in [
+        &["kill", "api"][..],
+        &["send", "api", "x"],
+        &["run", "api", "--", "exit 3"],
+        &["prune"],
+        &["feed"],
+        &["daemon", "stop"],
+    ] {
+        let output = world.task(args);
+        assert_eq!(output.code, 1, "{args:?}: {output}");
+        assert!(output.err.contains("/no/such/tmux"), "{args:?}: {output}");
+    }
+    let listed = by(&world, "new", &["ls", "--json"]);
+    let view: Value = serde_json::from_str(listed.ok()).unwrap();
+    let task = &view["tasks"][0];
+    assert_eq!(
+        (&task["windowId"], &task["run"]),
+        (&window.into(), &1.into())
+    );
+    assert_eq!(task["dead"], false);
+}
