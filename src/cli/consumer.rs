@@ -103,7 +103,7 @@ pub(super) fn status_line(consumer: &ConsumerStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{DeliveryState, DeliveryStatus};
+    use crate::wire::{ConsumerAudience, DeliveryState, DeliveryStatus};
 
     #[test]
     fn the_table_shows_who_is_behind() {
@@ -115,7 +115,7 @@ mod tests {
             reader,
             created_at: 0,
             used_at: 60_000,
-            audience: None,
+            audience: ConsumerAudience::default(),
             delivery: delivery.map(|state| DeliveryStatus { state, since }),
         };
         let list = ConsumerList {

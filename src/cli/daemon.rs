@@ -233,9 +233,8 @@ fn status_lines(status: &DaemonStatus) -> Vec<String> {
             status.feed, status.epoch, status.last_seq
         ),
         format!("readers  {}, {} waits", status.readers, status.waits),
+        format!("kept     {}", kept(status)),
     ];
-    // A daemon of an earlier version does not say it.
-    let kept = (status.feed_files > 0).then(|| format!("kept     {}", kept(status)));
     let rest = [
         format!(
             "looks    {}, {} of them found a late event",
@@ -249,7 +248,6 @@ fn status_lines(status: &DaemonStatus) -> Vec<String> {
     let sinks = status.sinks.iter().map(sink_line);
     problems
         .chain(lines)
-        .chain(kept)
         .chain(consumers)
         .chain(sinks)
         .chain(rest)

@@ -3,19 +3,15 @@
 use super::options::Options;
 use super::session_link::SessionLink;
 use crate::clock;
-use crate::model::StopSettings;
-use crate::model::{Replaces, SessionId, Task, TaskRestarts, WindowId};
+use crate::model::{SessionId, Task, WindowId};
 use crate::paths::Paths;
 use crate::session::{DueRestart, RestartEnd};
 use crate::tmux::{
-    self, Connection, Gate, LaunchError, LaunchPlan, LaunchRecord, NewRun, PreviousRun,
-    RestartResult, TaskRestart, TmuxError,
+    self, Connection, Gate, LaunchError, LaunchPlan, LaunchRecord, NewRun, RestartResult,
+    TaskRestart, TmuxError,
 };
 use crate::wait::{Anchor, Cursor};
-use crate::wire::{
-    LaunchedRun, Refusal, RefusalKind, ReplacedRun, Response, RestartFields, RunRequest,
-    StopFields, TaskRecord,
-};
+use crate::wire::{LaunchedRun, Refusal, RefusalKind, Response, RunRequest, TaskRecord};
 
 /// Starts a task, or runs it again in its slot. Returns its window, if it has one, and the answer.
 pub(super) async fn run(
@@ -83,8 +79,8 @@ pub(crate) fn task_record(task: &Task, found: LaunchRecord) -> TaskRecord {
     TaskRecord {
         window_name: task.name.clone(),
         record,
-        restarts: restart.map(|(_, restarts)| RestartFields::from(&restarts)),
-        stop: StopFields::of(&task.stop),
+        restarts: restart.map(|(_, restarts)| restarts),
+        stop: task.stop.clone(),
     }
 }
 
@@ -123,8 +119,7 @@ fn plan_of(request: RunRequest, link: &SessionLink) -> LaunchPlan {
         cwd,
         owner,
         started,
-        if_absent,
-        but_for,
+        replaces,
         restarts,
         stop,
         will_wait: _,
@@ -139,13 +134,9 @@ fn plan_of(request: RunRequest, link: &SessionLink) -> LaunchPlan {
         cwd,
         owner,
         started,
-        replaces: match (if_absent, but_for) {
-            (false, _) => Replaces::Any,
-            (true, None) => Replaces::Ended,
-            (true, Some(pid)) => Replaces::EndedOr(pid),
-        },
-        restarts: restarts.as_ref().map(TaskRestarts::from),
-        stop: stop.as_deref().map(StopSettings::from).unwrap_or_default(),
+        replaces,
+        restarts,
+        stop,
     }
 }
 
@@ -163,10 +154,7 @@ pub(crate) fn launched_run(launched: &NewRun) -> LaunchedRun {
         pane_id: launched.pane.to_string(),
         run: launched.run,
         cursor: cursor.to_string(),
-        replaced: launched.replaced.map(|replaced| match replaced {
-            PreviousRun::Live => ReplacedRun::Live,
-            PreviousRun::Dead => ReplacedRun::Dead,
-        }),
+        replaced: launched.replaced,
     }
 }
 

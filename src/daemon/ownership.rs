@@ -165,7 +165,7 @@ pub(super) async fn occupant(
 }
 
 fn saved_life(paths: &Paths) -> Option<SessionLife> {
-    load(&paths.saved())?.to_life().ok()?
+    load(&paths.saved())?.life
 }
 
 /// Returns the snapshot saved in this file; `None` where there is none or it cannot be used.
@@ -184,11 +184,7 @@ pub(super) fn kept_as(server: &Server, paths: &Paths, life: &SessionLife) -> Opt
     let files = paths.all_saved().into_iter();
     let recent = files.filter(|file| changed_at(file).is_some_and(|at| at >= earliest));
     let found = recent.filter_map(|file| {
-        let saved = load(&file).filter(|saved| {
-            saved
-                .to_life()
-                .is_ok_and(|saved| saved.as_ref() == Some(life))
-        })?;
+        let saved = load(&file).filter(|saved| saved.life.as_ref() == Some(life))?;
         let start_name = saved.start_name().to_owned();
         // Neither a copy of another folder nor one created by an earlier version for another name.
         let is_at_home = paths_of(server, &start_name).is_ok_and(|paths| paths.saved() == file);

@@ -414,7 +414,7 @@ mod tests {
             "cursorY": null, "alternateOn": null,
             "terminal": {
                 "reader": "reading", "echo": !hidden, "canonical": true,
-                "foreground": "command", "programs": [],
+                "foreground": "command", "programs": [], "mayRelay": false,
             },
         });
         serde_json::from_value(value).unwrap()

@@ -96,7 +96,7 @@ pub(super) fn context() -> Context {
     }
 }
 
-/// What a daemon of an earlier version saved when this was its last record.
+/// What a daemon saved when this was the last record that it had told of.
 pub(super) fn saved_at(last_seq: Seq) -> SavedSession {
     SavedSession::new(
         "work",
@@ -464,7 +464,7 @@ fn a_saved_snapshot_is_read_back() {
     store_saved(&path, &saved).unwrap();
     assert_eq!(load(), Ok(Some(saved.clone())));
     assert_eq!(saved.to_snapshot(), Ok(look));
-    assert_eq!(saved.bookmark(), bookmark);
+    assert_eq!(saved.bookmark, bookmark);
     store_saved(&path, &saved).unwrap();
     assert_eq!(load(), Ok(Some(saved)));
     let names = || {

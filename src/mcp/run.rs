@@ -7,9 +7,9 @@ use super::answer::{Answer, short};
 use super::arguments::RunTask;
 use super::call::{Call, Limit, within};
 use super::wait::Wait;
-use crate::model::{Replaces, StopSettings};
+use crate::model::{ReplacedRun, Replaces, StopSettings};
 use crate::ops::{self, LaunchWait, OpsError, RunOptions, Session, SessionChoice, StartedRun};
-use crate::wire::{ReplacedRun, WaitRequest};
+use crate::wire::WaitRequest;
 
 /// How long the live run of a slot may take to end, and the next one to start.
 const REPLACED_WITHIN: Duration = Duration::from_secs(60);

@@ -8,13 +8,9 @@ use super::error::{OpsError, START_DAEMON};
 use super::session::{Repeatable, Session};
 use crate::client::{Client, ClientError};
 use crate::daemon::{launched_run, stored_run_numbers};
-use crate::model::{Replaces, StopChoice};
-use crate::tmux::{
-    self, Gate, Launch, LaunchPlan, LaunchRestarts, NewRun, PreparedLaunch, PreviousRun,
-};
-use crate::wire::{
-    DirectLaunch, LaunchedRun, Request, Response, RestartFields, RunRequest, StopFields,
-};
+use crate::model::{ReplacedRun, StopChoice};
+use crate::tmux::{self, Gate, Launch, LaunchPlan, LaunchRestarts, NewRun, PreparedLaunch};
+use crate::wire::{DirectLaunch, LaunchedRun, Request, Response, RunRequest};
 
 /// A task that was launched.
 pub(super) struct LaunchedTask {
@@ -200,7 +196,7 @@ async fn start_directly(
     drop(launching);
     let (mut launched, gate) = launched?;
     if has_replaced {
-        launched.replaced = Some(PreviousRun::Live);
+        launched.replaced = Some(ReplacedRun::Live);
     }
     if look_result.is_err() {
         // It ended, and the next one reports the run.
@@ -221,12 +217,7 @@ async fn end_live_run(session: &Session, launch: &Launch) -> Result<bool, OpsErr
     let Ok(task) = look.find_task_to_end(&launch.name) else {
         return Ok(false);
     };
-    let may_replace = match launch.replaces {
-        Replaces::Any => true,
-        Replaces::Ended => false,
-        Replaces::EndedOr(pid) => task.pid == Some(pid),
-    };
-    if !task.is_alive() || !may_replace {
+    if !task.is_alive() || !launch.replaces.may_end(task.pid) {
         return Ok(false);
     }
     tmux::keep_window(&mut session.connection(), task.window).await?;
@@ -291,13 +282,9 @@ fn request_of(plan: &LaunchPlan, will_wait: bool) -> RunRequest {
         cwd,
         owner,
         started,
-        if_absent: replaces != Replaces::Any,
-        but_for: match replaces {
-            Replaces::EndedOr(pid) => Some(pid),
-            Replaces::Any | Replaces::Ended => None,
-        },
-        restarts: restarts.as_ref().map(RestartFields::from),
-        stop: StopFields::of(&stop).map(Box::new),
+        replaces,
+        restarts,
+        stop,
         will_wait,
     }
 }

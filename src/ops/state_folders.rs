@@ -103,12 +103,11 @@ fn examine(
                 same.is_ok_and(|same| same.state == path)
                     && present.iter().any(|present| present.name == name)
             };
-            match saved.to_life() {
-                Err(why) => FolderUse::Unknown(why),
-                _ if is_named(name_in(saved.start_name())) => FolderUse::Session,
-                Ok(life) => {
-                    use_of_life(life.as_ref(), present).unwrap_or_else(|| unread(&paths, retention))
-                }
+            if is_named(name_in(saved.start_name())) {
+                FolderUse::Session
+            } else {
+                use_of_life(saved.life.as_ref(), present)
+                    .unwrap_or_else(|| unread(&paths, retention))
             }
         }
     };
@@ -167,7 +166,7 @@ fn unread(paths: &Paths, retention: &Retention) -> FolderUse {
     };
     progress
         .consumers
-        .retain(|consumer| is_recent(consumer.used_at, consumer.used_after));
+        .retain(|consumer| is_recent(consumer.used_at, Some(consumer.used_after)));
     let last = progress.feed.last_follow_up_at;
     let is_unread = progress.has_unread()
         && last.is_some_and(|at| is_recent(at, counted.and_then(|counted| counted.last_follow_up)));

@@ -118,7 +118,6 @@ impl Launch {
         let words = pane_words(program, path);
         let record = RecordedCommand {
             is_env_clean: self.environment.is_on_top_of_tmux(),
-            had_env: self.environment.given().is_some(),
             env_digest: self.environment.given(),
             ..RecordedCommand::of(&self.command, &self.cwd)
         };

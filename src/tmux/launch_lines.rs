@@ -5,13 +5,13 @@ use std::path::Path;
 use super::client::{Connection, all_ok};
 use super::error::TmuxError;
 use super::launch_options::{RunNumber, option_commands};
-use super::launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun};
+use super::launch_plan::{LaunchError, LaunchPlan, NewRun};
 use super::launch_rows::{LaunchRow, first_panes, read_rows, row_format};
 use super::named_windows::{NamedWindows, are_named, is_named};
 use super::respawn::{are_attached, continue_for, pause_for};
 use super::rows::MARK;
 use super::server::Server;
-use crate::model::{PaneId, Replaces};
+use crate::model::{PaneId, ReplacedRun, Replaces};
 use crate::protocol::{Command, Frame, literal_format};
 
 /// The history limit of a task's pane, in rows.
@@ -139,7 +139,7 @@ impl<'a> LaunchLines<'a> {
     fn launched(
         &self,
         frames: &[Frame],
-        replaced: Option<PreviousRun>,
+        replaced: Option<ReplacedRun>,
     ) -> Result<Option<NewRun>, LaunchError> {
         let text = frames.last().map(Frame::text).unwrap_or_default();
         let ends = text.starts_with('1');
@@ -332,9 +332,9 @@ impl<'a> LaunchLines<'a> {
             .first()
             .is_some_and(|frame| frame.text().lines().any(|line| line == "live"));
         let replaced = if was_live {
-            PreviousRun::Live
+            ReplacedRun::Live
         } else {
-            PreviousRun::Dead
+            ReplacedRun::Dead
         };
         self.launched(&frames, Some(replaced))
     }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use super::error::TmuxError;
 use crate::model::{
-    Millis, PaneId, Replaces, SessionLife, StopSettings, TASK_NAME_RULE, TaskRestarts, WindowId,
-    is_task_name,
+    Millis, PaneId, ReplacedRun, Replaces, SessionLife, StopSettings, TASK_NAME_RULE, TaskRestarts,
+    WindowId, is_task_name,
 };
 
 /// How often a launch starts over before it gives up.
@@ -48,15 +48,6 @@ impl LaunchPlan {
     }
 }
 
-/// What a launch replaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PreviousRun {
-    /// A run that was alive.
-    Live,
-    /// A window whose run had ended.
-    Dead,
-}
-
 /// A run that was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NewRun {
@@ -69,7 +60,7 @@ pub(crate) struct NewRun {
     /// The number of the run, from 1.
     pub run: u32,
     /// The previous run in the window; `None` when the window was created for this one.
-    pub replaced: Option<PreviousRun>,
+    pub replaced: Option<ReplacedRun>,
 }
 
 /// Why nothing was started.

@@ -73,7 +73,7 @@ pub(crate) use keys::{
 pub(crate) use launch::{
     Launch, LaunchRestarts, PreparedLaunch, find_launched, launch, launch_in, program,
 };
-pub(crate) use launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun, check_name};
+pub(crate) use launch_plan::{LaunchError, LaunchPlan, NewRun, check_name};
 pub(crate) use look::{SessionIndex, Target, list_index, look};
 pub(crate) use look_inquiry::LookExtent;
 pub(crate) use look_memory::LookMemory;

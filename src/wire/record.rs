@@ -543,7 +543,7 @@ impl EventFields {
             secret: self.secret.unwrap_or(false),
             kind: match (self.prompt_kind, self.secret) {
                 (Some(kind), _) => kind,
-                // Records of earlier versions contain no more.
+                // A record says no more.
                 (None, Some(true)) => PromptKind::Password,
                 (None, Some(false) | None) => PromptKind::Text,
             },

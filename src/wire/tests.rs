@@ -721,21 +721,3 @@ proptest! {
         }
     }
 }
-
-#[test]
-fn a_status_of_an_earlier_daemon_has_no_counters() {
-    let line = r#"{"pid":1,"version":"0","sessionName":"a","server":"s","exists":true,"startedAt":1,
-        "epoch":"e","lastSeq":0,"feed":"f","log":"l","readers":0,"looks":3,"foundLate":0,
-        "running":0,"waiting":0,"dead":0}"#;
-    let status: DaemonStatus = serde_json::from_str(line).unwrap();
-    assert_eq!(status.counters, Counters::default());
-    let written = serde_json::to_value(&status).unwrap();
-    assert_eq!(
-        written["counters"],
-        json!({
-            "wholeLooks": 0, "partialLooks": 0, "safetyLooks": 0, "skippedLooks": 0,
-            "unchangedLooks": 0,
-            "tmuxMs": 0, "tmuxBytes": 0, "slowestAnswerMs": 0
-        })
-    );
-}

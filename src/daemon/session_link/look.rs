@@ -14,7 +14,7 @@ use crate::observe::Evidence;
 use crate::protocol::rows::Look;
 use crate::session::{self, Coverage, LinkState, LookFacts, LookOrder, LookPlan, Refresh};
 use crate::tmux::{self, Connection, LookExtent, Target, TmuxError};
-use crate::wire::{Checkpoint, SavedLife};
+use crate::wire::Checkpoint;
 
 /// How often a safety look queries everything, at most.
 const ASK_FOR_ALL_EVERY: Duration = Duration::from_secs(5);
@@ -365,7 +365,7 @@ impl SessionLink {
     /// Returns the state after the last look.
     fn checkpoint(&self) -> Checkpoint {
         Checkpoint {
-            life: self.life.as_ref().map(SavedLife::from),
+            life: self.life.clone(),
             deaths_read: self.observer.deaths_read(),
         }
     }

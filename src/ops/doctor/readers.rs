@@ -164,7 +164,7 @@ fn recorded_at(feed: &Path, after: Seq) -> Option<Millis> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::CheckResult;
+    use crate::wire::{CheckResult, ConsumerAudience};
 
     const MINUTE: Millis = 60_000;
     const NOW: Millis = 2 * FORGOTTEN_AFTER;
@@ -178,7 +178,7 @@ mod tests {
             reader,
             created_at: 0,
             used_at: NOW - used,
-            audience: None,
+            audience: ConsumerAudience::default(),
             delivery: None,
         }
     }

@@ -172,10 +172,7 @@ fn judge_status(status: &DaemonStatus) -> Vec<DoctorCheck> {
 
 /// Compares the configuration that the daemon has with the present one. That this one cannot be read
 /// is another check's finding.
-async fn judge_config(of_daemon: Option<DaemonConfig>) -> Vec<DoctorCheck> {
-    let Some(of_daemon) = of_daemon else {
-        return Vec::new();
-    };
+async fn judge_config(of_daemon: DaemonConfig) -> Vec<DoctorCheck> {
     let show = tokio::task::spawn_blocking(|| config::show(&lookup));
     let Ok(Ok(Ok(here))) = timeout(LIMIT, show).await else {
         return Vec::new();

@@ -64,7 +64,7 @@ async fn a_launch_makes_session_window_and_reruns() {
         (second.window, second.pane, second.run),
         (first.window, first.pane, 2)
     );
-    assert_eq!(second.replaced, Some(PreviousRun::Live));
+    assert_eq!(second.replaced, Some(ReplacedRun::Live));
     let seen = private.look("S", &mut captures).await;
     assert_eq!(only(&seen).replaced, pid);
     assert_eq!(
@@ -111,7 +111,7 @@ async fn a_client_that_is_attached_launches_too() {
         unreachable!()
     };
     assert_eq!((first.replaced, first.run), (None, 1));
-    assert_eq!((second.replaced, second.run), (Some(PreviousRun::Live), 2));
+    assert_eq!((second.replaced, second.run), (Some(ReplacedRun::Live), 2));
     assert_eq!((second.window, second.pane), (first.window, first.pane));
 
     let mut absent = private.task("keep", "api", &["true"]);
@@ -158,7 +158,7 @@ async fn a_launch_finds_its_window_whatever_the_name_means_to_tmux() {
     let first = private.launch(&task).await.unwrap();
     assert_eq!(first.replaced, None);
     let again = private.launch(&task).await.unwrap();
-    assert_eq!(again.replaced, Some(PreviousRun::Live));
+    assert_eq!(again.replaced, Some(ReplacedRun::Live));
     let command = ["new-window", "-d", "-t", "keep:", "-n", "own"];
     private.asks(&[&command[..], &["sleep 1000"]].concat());
     let refused = private.launch(&task).await;
