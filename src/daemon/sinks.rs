@@ -38,7 +38,7 @@ const CREATED_WITHIN: Duration = Duration::from_millis(500);
 /// The sinks of a daemon.
 #[derive(Debug)]
 pub(super) struct Sinks {
-    states: Vec<Arc<State>>,
+    states: Vec<Arc<SinkState>>,
     stopping: watch::Sender<bool>,
     /// Dropping it ends them.
     _thread: ReaderThread,
@@ -46,7 +46,7 @@ pub(super) struct Sinks {
 
 /// What is known of a sink.
 #[derive(Debug)]
-struct State {
+struct SinkState {
     name: String,
     kind: &'static str,
     owners: Vec<String>,
@@ -61,7 +61,7 @@ struct Progress {
     error: Option<(String, i64)>,
 }
 
-impl State {
+impl SinkState {
     fn consumer(&self) -> String {
         format!("{SINK_PREFIX}{}", self.name)
     }
@@ -113,7 +113,7 @@ impl Sinks {
         let mut all = Vec::new();
         for config in configs {
             let sink = sink_of(config);
-            let state = Arc::new(State {
+            let state = Arc::new(SinkState {
                 name: config.name.clone(),
                 kind: sink.kind(),
                 owners: config.filter.owners.clone(),
@@ -151,7 +151,7 @@ impl Sinks {
 
     /// Returns what is known of each; `consumers` are those of the feed.
     pub(super) fn status(&self, consumers: &[ConsumerStatus]) -> Vec<SinkStatus> {
-        let status = |state: &Arc<State>| {
+        let status = |state: &Arc<SinkState>| {
             let name = state.consumer();
             let consumer = consumers.iter().find(|one| one.name == name);
             let progress = state
@@ -247,7 +247,7 @@ type LeaseResult = Result<(Subscription, Arc<Lease>), Refusal>;
 struct RunningSink {
     sink: Sink,
     selection: Selection,
-    state: Arc<State>,
+    state: Arc<SinkState>,
     live: Arc<Live>,
     /// Where a new consumer starts.
     last_seq: Seq,

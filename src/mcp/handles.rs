@@ -38,10 +38,10 @@ struct HandledCall {
     what: String,
     begun: Millis,
     changed: Millis,
-    state: State,
+    state: CallState,
 }
 
-enum State {
+enum CallState {
     /// Its wait runs.
     Working(AbortHandle),
     Ended(Answer),
@@ -67,7 +67,7 @@ impl Handles {
         let abort = registry.waits.spawn_local(async move {
             let answer = wait.await;
             if let Some(registry) = ending.upgrade() {
-                registry.borrow_mut().end(number, State::Ended(answer));
+                registry.borrow_mut().end(number, CallState::Ended(answer));
             }
         });
         while registry.waits.try_join_next().is_some() {}
@@ -76,7 +76,7 @@ impl Handles {
             what,
             begun: now,
             changed: now,
-            state: State::Working(abort),
+            state: CallState::Working(abort),
         };
         let task = call.task();
         registry.calls.insert(number, call);
@@ -88,11 +88,11 @@ impl Handles {
         let registry = self.0.borrow();
         let call = registry.calls.values().find(|call| call.id == id)?;
         let payload = match &call.state {
-            State::Working(_) => TaskPayload::Working,
-            State::Ended(answer) => TaskPayload::Completed {
+            CallState::Working(_) => TaskPayload::Working,
+            CallState::Ended(answer) => TaskPayload::Completed {
                 result: result(answer.clone()),
             },
-            State::Cancelled => TaskPayload::Cancelled,
+            CallState::Cancelled => TaskPayload::Cancelled,
         };
         Some(DetailedTask::new(call.task(), payload))
     }
@@ -104,22 +104,22 @@ impl Handles {
         let Some((number, call)) = found else {
             return false;
         };
-        if let State::Working(abort) = &call.state {
+        if let CallState::Working(abort) = &call.state {
             abort.abort();
             let number = *number;
-            registry.end(number, State::Cancelled);
+            registry.end(number, CallState::Cancelled);
         }
         true
     }
 }
 
 impl Registry {
-    fn end(&mut self, number: u64, state: State) {
+    fn end(&mut self, number: u64, state: CallState) {
         if let Some(call) = self.calls.get_mut(&number) {
             call.state = state;
             call.changed = clock::now().wall;
         }
-        let is_ended = |call: &HandledCall| !matches!(call.state, State::Working(_));
+        let is_ended = |call: &HandledCall| !matches!(call.state, CallState::Working(_));
         let ended = self.calls.iter().filter(|(_, call)| is_ended(call));
         let ended: Vec<u64> = ended.map(|(number, _)| *number).collect();
         for oldest in &ended[..ended.len().saturating_sub(MOST_ENDED)] {
@@ -131,9 +131,9 @@ impl Registry {
 impl HandledCall {
     fn task(&self) -> Task {
         let status = match &self.state {
-            State::Working(_) => TaskStatus::Working,
-            State::Ended(_) => TaskStatus::Completed,
-            State::Cancelled => TaskStatus::Cancelled,
+            CallState::Working(_) => TaskStatus::Working,
+            CallState::Ended(_) => TaskStatus::Completed,
+            CallState::Cancelled => TaskStatus::Cancelled,
         };
         let (begun, changed) = (rfc3339(self.begun), rfc3339(self.changed));
         Task::new(self.id.clone(), status, begun, changed)

@@ -19,7 +19,7 @@ use super::all_sessions::AllSessions;
 use super::board::SessionKey;
 use super::effect::{ActionReport, Effect};
 use super::screen::Screen;
-use super::state::{Scope, State};
+use super::state::{PanelState, Scope};
 use super::task_stream::{Incoming, TaskStream, follow};
 use super::work::{ANSWERS_WITHIN, EffectResult, at, perform};
 use crate::clock;
@@ -70,12 +70,12 @@ pub(crate) async fn run<T>(
             let first = first.map_err(|_| PanelError::Silent)??;
             let name = first.session.name.clone();
             following = Box::pin(follow(choice, first, to));
-            Panel::new(|size, now| State::new(name, size, now))?
+            Panel::new(|size, now| PanelState::new(name, size, now))?
         }
         Scope::All => {
             let sessions = AllSessions::of(choice, to)?;
             following = Box::pin(sessions.follow());
-            Panel::new(State::of_all)?
+            Panel::new(PanelState::of_all)?
         }
     };
     let mut following = pin!(following);
@@ -116,7 +116,7 @@ pub(crate) async fn run<T>(
 }
 
 struct Panel {
-    state: State,
+    state: PanelState,
     screen: Screen,
     /// What the user does; `None` while another program has the terminal.
     events: Option<EventStream>,
@@ -138,7 +138,7 @@ struct Panel {
 }
 
 impl Panel {
-    fn new(state: impl FnOnce((u16, u16), Millis) -> State) -> io::Result<Self> {
+    fn new(state: impl FnOnce((u16, u16), Millis) -> PanelState) -> io::Result<Self> {
         let screen = Screen::take()?;
         let state = state(screen.size()?, clock::now().wall);
         let now = Instant::now();

@@ -51,7 +51,7 @@ pub(super) struct Message {
 
 /// All that a frame shows.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct PanelState {
     pub(super) scope: Scope,
     pub(super) board: Board,
     /// The rows of the list, in order.
@@ -79,7 +79,7 @@ pub(super) struct State {
     last_sample: LastSample,
 }
 
-impl State {
+impl PanelState {
     /// Returns the state of a panel that shows one session, of this name.
     pub(super) fn new(session: String, size: (u16, u16), now: Millis) -> Self {
         let mut state = Self::with(Scope::One, "connecting to the daemon", size, now);

@@ -6,7 +6,7 @@ use crossterm::event::{
 use ratatui::layout::Position;
 use ratatui::text::Line;
 
-use super::{ONLY, Scope, State};
+use super::{ONLY, PanelState, Scope};
 use crate::panel::board::Row;
 use crate::panel::effect::Effect;
 use crate::panel::help;
@@ -18,7 +18,7 @@ use crate::wire::{SecretText, SendRequest, TypedInput};
 /// How many lines the mouse wheel moves.
 const WHEEL: usize = 3;
 
-impl State {
+impl PanelState {
     pub(in crate::panel) fn on_paste(&mut self, text: &str) -> Vec<Effect> {
         // Elsewhere it is no command. A finished answer is sent already, as soon as it is known whether
         // it may be shown.

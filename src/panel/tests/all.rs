@@ -10,8 +10,8 @@ const IDLE: SessionKey = SessionKey(4);
 
 /// Two sessions of this server, one of another, and one without a daemon. Windows of different
 /// servers have the same ids.
-pub(super) fn all(size: (u16, u16)) -> State {
-    let mut state = State::of_all(size, NOW);
+pub(super) fn all(size: (u16, u16)) -> PanelState {
+    let mut state = PanelState::of_all(size, NOW);
     state.on_connected(SHOP, named("task-shop-0a1b2c", None));
     state.on_connected(API, named("api", None));
     state.on_connected(TOOLS, named("api", Some("tools")));
@@ -31,7 +31,7 @@ pub(super) fn all(size: (u16, u16)) -> State {
     state
 }
 
-fn rows(state: &State) -> Vec<(SessionKey, &str)> {
+fn rows(state: &PanelState) -> Vec<(SessionKey, &str)> {
     let row = |row: &'_ Row| match row {
         Row::Task(task) => (task.session, state.board.get(task).unwrap()),
         Row::Session(_) => unreachable!("only tasks"),

@@ -12,7 +12,7 @@ use crate::wire::{
 
 const SIZES: [(u16, u16); 3] = [(40, 10), (80, 24), (200, 50)];
 
-fn names(state: &State) -> Vec<&str> {
+fn names(state: &PanelState) -> Vec<&str> {
     let name = |row: &Row| match row {
         Row::Task(task) => name_in(state, task),
         Row::Session(session) => state.session_name(*session),
@@ -20,11 +20,11 @@ fn names(state: &State) -> Vec<&str> {
     state.rows.iter().map(name).collect()
 }
 
-fn name_in<'a>(state: &'a State, task: &TaskKey) -> &'a str {
+fn name_in<'a>(state: &'a PanelState, task: &TaskKey) -> &'a str {
     &state.board.get(task).unwrap().task.window_name
 }
 
-fn selected(state: &State) -> &str {
+fn selected(state: &PanelState) -> &str {
     let listed = state.selected_task();
     listed.map_or("", |(_, listed)| &listed.task.window_name)
 }
@@ -291,7 +291,7 @@ fn a_log_is_scrolled_and_searched() {
     // The log of a task that the user has left is not shown.
     state.on_report(report("@5"));
     state.on_report(report("@4000"));
-    let at = |state: &State| {
+    let at = |state: &PanelState| {
         let Mode::View { view, .. } = &state.mode else {
             panic!("no view");
         };
@@ -397,7 +397,7 @@ fn a_preview_is_read_when_the_selected_task_changes_and_there_is_room() {
         task: task(&format!("@{number}")),
         is_full_screen: false,
     };
-    let mut state = State::new("work".to_owned(), (80, 24), NOW);
+    let mut state = PanelState::new("work".to_owned(), (80, 24), NOW);
     let tasks = vec![listed(running(1, "a")), listed(running(2, "b"))];
     assert_eq!(
         state.on_tasks(ONLY, true, true, tasks.clone(), &[]),
@@ -421,7 +421,7 @@ fn a_preview_is_read_when_the_selected_task_changes_and_there_is_room() {
     assert_eq!(changed, [preview(1)]);
     let down = KeyEvent::new(KeyCode::Down, KeyModifiers::NONE);
     assert_eq!(state.on_key(down), [preview(2)]);
-    let mut low = State::new("work".to_owned(), (80, 10), NOW);
+    let mut low = PanelState::new("work".to_owned(), (80, 10), NOW);
     assert_eq!(low.on_tasks(ONLY, true, true, tasks, &[]), []);
     assert_eq!(low.on_size((80, 24)), [preview(1)]);
 }
@@ -496,7 +496,7 @@ fn a_task_that_runs_is_ended_for_a_new_run_only_after_y() {
 
 #[test]
 fn a_key_right_after_escape_does_nothing() {
-    let with_alt = |state: &mut State, code| {
+    let with_alt = |state: &mut PanelState, code| {
         let effects = state.on_key(KeyEvent::new(code, KeyModifiers::ALT));
         assert_eq!(effects, [], "{code:?}");
     };
@@ -529,7 +529,7 @@ fn what_is_undelivered_stands_before_the_last_line() {
         session: ONLY,
         messages,
     };
-    let last_line = |state: &State, window: &str| {
+    let last_line = |state: &PanelState, window: &str| {
         let key = task(window);
         state.last_line(&key, state.board.get(&key).unwrap())
     };
