@@ -9,7 +9,7 @@ use ratatui::text::Line;
 
 use super::board::{Board, Group, Row, SessionKey, SessionName, TaskKey, last_line};
 use super::colours::coloured;
-use super::effect::{ActionReport, Effect};
+use super::effect::{ActionReport, PanelEffect};
 use super::layout::Layout;
 use super::log_view::{LogView, Move};
 use super::mode::{Mode, Subject};
@@ -200,7 +200,7 @@ impl PanelState {
     }
 
     /// All sessions that there were at first are known.
-    pub(super) fn on_found(&mut self) -> Vec<Effect> {
+    pub(super) fn on_found(&mut self) -> Vec<PanelEffect> {
         self.trouble = None;
         self.list_again();
         self.settled()
@@ -212,13 +212,13 @@ impl PanelState {
         key: SessionKey,
         name: SessionName,
         why: String,
-    ) -> Vec<Effect> {
+    ) -> Vec<PanelEffect> {
         self.board.add_unknown(key, name, why);
         self.list_again();
         self.settled()
     }
 
-    pub(super) fn on_gone(&mut self, key: SessionKey) -> Vec<Effect> {
+    pub(super) fn on_gone(&mut self, key: SessionKey) -> Vec<PanelEffect> {
         self.board.remove(key);
         self.messages.remove(&key);
         self.list_again();
@@ -232,13 +232,13 @@ impl PanelState {
         is_complete: bool,
         tasks: Vec<LsTask>,
         removed: &[String],
-    ) -> Vec<Effect> {
+    ) -> Vec<PanelEffect> {
         self.board.update(key, exists, is_complete, tasks, removed);
         self.list_again();
         self.settled()
     }
 
-    pub(super) fn on_size(&mut self, size: (u16, u16)) -> Vec<Effect> {
+    pub(super) fn on_size(&mut self, size: (u16, u16)) -> Vec<PanelEffect> {
         self.size = size;
         let height = usize::from(self.layout().body().height);
         if let Mode::View { view, .. } = &mut self.mode {
@@ -247,7 +247,7 @@ impl PanelState {
         self.settled()
     }
 
-    pub(super) fn on_report(&mut self, report: ActionReport) -> Vec<Effect> {
+    pub(super) fn on_report(&mut self, report: ActionReport) -> Vec<PanelEffect> {
         match report {
             ActionReport::Messages { session, messages } => match messages {
                 Some(messages) => {
@@ -276,7 +276,7 @@ impl PanelState {
         &mut self,
         task: TaskKey,
         result: Result<(Box<Explanation>, Vec<String>), String>,
-    ) -> Vec<Effect> {
+    ) -> Vec<PanelEffect> {
         if let Mode::Answer(answer) = &mut self.mode
             && answer.task == task
         {
@@ -354,7 +354,7 @@ impl PanelState {
     }
 
     /// The time of the message is over.
-    pub(super) fn on_message_over(&mut self) -> Vec<Effect> {
+    pub(super) fn on_message_over(&mut self) -> Vec<PanelEffect> {
         self.message = None;
         self.settled()
     }
@@ -400,7 +400,7 @@ impl PanelState {
     }
 
     /// Brings the selection into view, and asks for its preview if it has changed.
-    fn settled(&mut self) -> Vec<Effect> {
+    fn settled(&mut self) -> Vec<PanelEffect> {
         let layout = self.layout();
         let height = usize::from(layout.list.height).max(1);
         if let Some(row) = self.selected_row() {
@@ -412,7 +412,7 @@ impl PanelState {
         if layout.preview.height == 0 || selected == previewed {
             return Vec::new();
         }
-        let effect = selected.map(|(task, listed)| Effect::Preview {
+        let effect = selected.map(|(task, listed)| PanelEffect::Preview {
             task: task.clone(),
             is_full_screen: listed.task.alternate_on == Some(true),
         });

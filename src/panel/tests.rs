@@ -10,7 +10,7 @@ mod usage;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::board::{Row, SessionKey, SessionName, TaskKey};
-use super::effect::Effect;
+use super::effect::PanelEffect;
 use super::state::{ONLY, PanelState};
 use crate::wire::{LsTask, TaskFields};
 
@@ -94,7 +94,7 @@ fn state_with(size: (u16, u16), tasks: Vec<LsTask>) -> PanelState {
 
 /// Presses keys: a character each, `\n` for Enter, `\x1b` for Escape. Returns the effects that are
 /// no previews.
-fn press(state: &mut PanelState, keys: &str) -> Vec<Effect> {
+fn press(state: &mut PanelState, keys: &str) -> Vec<PanelEffect> {
     let key = |c| match c {
         '\n' => KeyCode::Enter,
         '\x1b' => KeyCode::Esc,
@@ -104,6 +104,6 @@ fn press(state: &mut PanelState, keys: &str) -> Vec<Effect> {
         .chars()
         .flat_map(|c| state.on_key(KeyEvent::new(key(c), KeyModifiers::NONE)));
     effects
-        .filter(|effect| !matches!(effect, Effect::Preview { .. }))
+        .filter(|effect| !matches!(effect, PanelEffect::Preview { .. }))
         .collect()
 }

@@ -75,23 +75,23 @@ fn keys_are_for_the_session_of_the_selected_task() {
     let mut state = all((80, 24));
     let task = task_of(TOOLS, "@5");
     state.selected = Some(Row::Task(task.clone()));
-    let attach = Effect::Attach { task: task.clone() };
+    let attach = PanelEffect::Attach { task: task.clone() };
     assert_eq!(press(&mut state, "\n"), [attach]);
-    let read = Effect::ReadLog { task: task.clone() };
+    let read = PanelEffect::ReadLog { task: task.clone() };
     assert_eq!(press(&mut state, "l"), [read]);
     press(&mut state, "qx");
     let question = "Kill api@tools/watch and remove its window? y/n";
     assert_eq!(state.footer_text(), [question]);
     let name = "api@tools/watch".to_owned();
-    let kill = Effect::Kill {
+    let kill = PanelEffect::Kill {
         task: task.clone(),
         name: name.clone(),
     };
     assert_eq!(press(&mut state, "y"), [kill]);
-    assert_eq!(press(&mut state, "ry"), [Effect::Rerun { task, name }]);
+    assert_eq!(press(&mut state, "ry"), [PanelEffect::Rerun { task, name }]);
     let sent = press(&mut state, "sgo\n");
     let [
-        Effect::Send {
+        PanelEffect::Send {
             session: TOOLS,
             request,
             ..
@@ -108,7 +108,7 @@ fn ended_tasks_are_removed_from_the_session_of_the_selected_task_alone() {
     let mut state = all((80, 24));
     press(&mut state, "p");
     assert_eq!(state.footer_text(), ["Remove 1 ended task of shop? y/n"]);
-    let prune = Effect::Prune { session: SHOP };
+    let prune = PanelEffect::Prune { session: SHOP };
     assert_eq!(press(&mut state, "y"), [prune]);
     state.on_tasks(SHOP, true, false, Vec::new(), &["@70".to_owned()]);
     assert_eq!(press(&mut state, "py"), []);

@@ -57,14 +57,14 @@ fn explained(window: &str, secret: bool) -> ActionReport {
     }
 }
 
-fn answer(text: &str, secret: bool) -> Effect {
+fn answer(text: &str, secret: bool) -> PanelEffect {
     let text = text.to_owned();
     let input = if secret {
         TypedInput::Secret(SecretText(text))
     } else {
         TypedInput::Text(text)
     };
-    Effect::Send {
+    PanelEffect::Send {
         session: ONLY,
         name: "deploy".to_owned(),
         request: SendRequest {
@@ -77,8 +77,8 @@ fn answer(text: &str, secret: bool) -> Effect {
     }
 }
 
-fn explain() -> Effect {
-    Effect::Explain {
+fn explain() -> PanelEffect {
+    PanelEffect::Explain {
         task: task("@4000"),
     }
 }
@@ -225,7 +225,7 @@ fn a_line_is_sent_to_a_task_that_lives() {
     };
     let name = "server".to_owned();
     let session = ONLY;
-    let expected = Effect::Send {
+    let expected = PanelEffect::Send {
         session,
         name,
         request,
@@ -246,7 +246,7 @@ fn pasted_text_is_never_a_command() {
     press(&mut state, "Gks");
     state.on_paste("one\x1b[31m\u{202e}two\nrm -rf\n");
     let sent = press(&mut state, "\n");
-    let [Effect::Send { request, .. }] = sent.as_slice() else {
+    let [PanelEffect::Send { request, .. }] = sent.as_slice() else {
         panic!("{sent:?}");
     };
     assert_eq!(request.input, TypedInput::Text("onetwo".to_owned()));
@@ -254,7 +254,7 @@ fn pasted_text_is_never_a_command() {
 
 #[test]
 fn only_y_confirms() {
-    let kill = Effect::Kill {
+    let kill = PanelEffect::Kill {
         task: task("@4000"),
         name: "deploy".to_owned(),
     };
@@ -264,7 +264,7 @@ fn only_y_confirms() {
         ("xx", None),
         ("x\n", None),
         ("x\x1b", None),
-        ("py", Some(Effect::Prune { session: ONLY })),
+        ("py", Some(PanelEffect::Prune { session: ONLY })),
         ("p\n", None),
     ] {
         let mut state = state_with((40, 10), mixed());
@@ -279,7 +279,7 @@ fn only_y_confirms() {
 #[test]
 fn a_log_is_scrolled_and_searched() {
     let mut state = state_with((40, 10), mixed());
-    let read = Effect::ReadLog {
+    let read = PanelEffect::ReadLog {
         task: task("@4000"),
     };
     assert_eq!(press(&mut state, "l"), [read]);
@@ -378,7 +378,7 @@ fn every_key_of_the_help_does_something_at_every_size() {
             } else {
                 state.on_key(KeyEvent::new(code, KeyModifiers::NONE))
             };
-            effects.retain(|effect| !matches!(effect, Effect::Preview { .. }));
+            effects.retain(|effect| !matches!(effect, PanelEffect::Preview { .. }));
             let is_list = matches!(state.mode, Mode::List);
             let has_moved = state.selected != before;
             assert!(
@@ -393,7 +393,7 @@ fn every_key_of_the_help_does_something_at_every_size() {
 
 #[test]
 fn a_preview_is_read_when_the_selected_task_changes_and_there_is_room() {
-    let preview = |number: u32| Effect::Preview {
+    let preview = |number: u32| PanelEffect::Preview {
         task: task(&format!("@{number}")),
         is_full_screen: false,
     };
@@ -480,7 +480,7 @@ fn questions_and_messages_are_whole_on_a_narrow_terminal() {
 
 #[test]
 fn a_task_that_runs_is_ended_for_a_new_run_only_after_y() {
-    let again = |number: u32, name: &str| Effect::Rerun {
+    let again = |number: u32, name: &str| PanelEffect::Rerun {
         task: task(&format!("@{number}")),
         name: name.to_owned(),
     };
