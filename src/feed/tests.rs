@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::readers::{Holdings, holdings};
 use super::*;
 use crate::diff::{apply, diff};
-use crate::engine::{Effect, Engine, RestoredState, Settings};
+use crate::engine::{Engine, EngineEffect, RestoredState, Settings};
 use crate::model::test_notation::{describe, notice, number, snapshot, task};
 use crate::model::{
     Body, Bookmark, Event, EventKind, Level, Now, Prompt, Record, Seq, Snapshot, WindowId,
@@ -536,11 +536,11 @@ impl Daemon<'_> {
         self.write(effects);
     }
 
-    fn write(&self, effects: Vec<Effect>) {
+    fn write(&self, effects: Vec<EngineEffect>) {
         for effect in effects {
             match effect {
-                Effect::Append(records) => self.feed.append(&records),
-                Effect::Status(_) => {}
+                EngineEffect::Append(records) => self.feed.append(&records),
+                EngineEffect::Status(_) => {}
             }
         }
     }

@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 use crate::diff::diff;
-use crate::engine::{Effect, Engine, RestoredState, Settings};
+use crate::engine::{Engine, EngineEffect, RestoredState, Settings};
 use crate::model::test_notation::{snapshot, task};
 use crate::model::{
     Body, DeliveredEvent, Event, EventKind, Exit, GoneReason, Level, Life, Now, Prompt, PromptKind,
@@ -700,8 +700,8 @@ proptest! {
             effects.extend(engine.deliver(now));
             for effect in effects {
                 match effect {
-                    Effect::Append(more) => records.extend(more),
-                    Effect::Status(_) => {}
+                    EngineEffect::Append(more) => records.extend(more),
+                    EngineEffect::Status(_) => {}
                 }
             }
             if step == 3 && dead {

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use tmux_task::engine::{Effect, Engine, RestoredState, Settings};
+use tmux_task::engine::{Engine, EngineEffect, RestoredState, Settings};
 use tmux_task::feed::{
     Journal, Line, WholeLines, load_consumers, load_saved, recover, store_consumer,
 };
@@ -71,7 +71,7 @@ pub(super) fn snapshots(bytes: &[u8]) {
         effects.extend(engine.look(snapshot, now));
         effects.extend(engine.deliver(now));
         for effect in effects {
-            let Effect::Append(records) = effect else {
+            let EngineEffect::Append(records) = effect else {
                 continue;
             };
             for record in records {
