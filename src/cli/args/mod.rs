@@ -49,7 +49,7 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 /// Which task session, on which tmux server.
@@ -94,7 +94,7 @@ impl Global {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Start a task, or rerun it in its window
     Run(Run),
     /// Run tasks again with their commands and directories
@@ -194,7 +194,7 @@ mod tests {
                 option,
                 "work:$3",
             ];
-            let Command::Daemon(args) = Cli::try_parse_from(words).unwrap().command else {
+            let CliCommand::Daemon(args) = Cli::try_parse_from(words).unwrap().command else {
                 unreachable!()
             };
             let start_name = args.supervise.start_name;
