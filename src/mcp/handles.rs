@@ -9,7 +9,7 @@ use std::rc::Rc;
 use rmcp::model::{CallToolResult, DetailedTask, JsonObject, Task, TaskPayload, TaskStatus};
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::answer::Answer;
+use super::answer::ToolAnswer;
 use crate::clock;
 use crate::model::Millis;
 use crate::wire::rfc3339;
@@ -44,7 +44,7 @@ struct HandledCall {
 enum CallState {
     /// Its wait runs.
     Working(AbortHandle),
-    Ended(Answer),
+    Ended(ToolAnswer),
     /// The client has cancelled it.
     Cancelled,
 }
@@ -55,7 +55,7 @@ impl Handles {
         &self,
         name: &str,
         what: String,
-        wait: impl Future<Output = Answer> + 'static,
+        wait: impl Future<Output = ToolAnswer> + 'static,
     ) -> Task {
         let mut registry = self.0.borrow_mut();
         registry.last += 1;
@@ -143,7 +143,7 @@ impl HandledCall {
 }
 
 /// Returns the result of a call as the client would have got it at once.
-fn result(answer: Answer) -> JsonObject {
+fn result(answer: ToolAnswer) -> JsonObject {
     match serde_json::to_value(CallToolResult::from(answer)) {
         Ok(serde_json::Value::Object(fields)) => fields,
         Ok(_) | Err(_) => JsonObject::new(),
@@ -158,8 +158,8 @@ mod tests {
 
     use super::*;
 
-    fn answer(text: &str) -> Answer {
-        Answer::new([text.to_owned()])
+    fn answer(text: &str) -> ToolAnswer {
+        ToolAnswer::new([text.to_owned()])
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
-use super::answer::{Answer, line, short};
+use super::answer::{ToolAnswer, line, short};
 use super::arguments::WaitFor;
 use super::call::{Call, Limit, within_time};
 use crate::client::Client;
@@ -89,12 +89,12 @@ impl Wait {
         call: &Call,
         arguments: WaitFor,
         limit: Limit,
-    ) -> Result<Self, Answer> {
+    ) -> Result<Self, ToolAnswer> {
         let channel = arguments.channel.as_ref();
         if let Some(channel) = channel.filter(|name| !name.is_empty()) {
             if !arguments.task.is_empty() || !conditions(&arguments).is_empty() {
                 let why = "`channel` is waited for alone: leave out `task` and the conditions";
-                return Err(Answer::refused(why, None));
+                return Err(ToolAnswer::refused(why, None));
             }
             return Ok(Self {
                 name: format!("channel {}", short(channel, NAME_CHARS)),
@@ -107,11 +107,11 @@ impl Wait {
             });
         }
         if arguments.task.is_empty() {
-            return Err(Answer::refused("`task` is missing", None));
+            return Err(ToolAnswer::refused("`task` is missing", None));
         }
         if arguments.task.len() > 1 && arguments.cursor.is_some() {
             let why = "a cursor belongs to one task: name one task with `cursor`";
-            return Err(Answer::refused(why, None));
+            return Err(ToolAnswer::refused(why, None));
         }
         let mut waits = Vec::new();
         for name in &arguments.task {
@@ -164,7 +164,7 @@ impl Wait {
     }
 
     /// Waits. Dropping the future ends the wait.
-    pub(super) async fn outcome(self) -> Answer {
+    pub(super) async fn outcome(self) -> ToolAnswer {
         let Self {
             name,
             choice,
@@ -213,7 +213,7 @@ async fn wait_for_tasks(
     any: bool,
     choice: &SessionChoice,
     limit: Limit,
-) -> Answer {
+) -> ToolAnswer {
     let mut answers = Vec::new();
     let waits = waits.into_iter();
     let mut waits: FuturesUnordered<_> = waits
@@ -234,8 +234,8 @@ async fn wait_for_tasks(
 }
 
 /// Returns the answer to a call that waited for several tasks.
-fn all_of(answers: impl Iterator<Item = Answer>) -> Answer {
-    let mut all = Answer::new([]);
+fn all_of(answers: impl Iterator<Item = ToolAnswer>) -> ToolAnswer {
+    let mut all = ToolAnswer::new([]);
     for answer in answers {
         if !all.text.is_empty() {
             all.text.push('\n');
@@ -246,9 +246,9 @@ fn all_of(answers: impl Iterator<Item = Answer>) -> Answer {
     all
 }
 
-fn answer(name: &str, limit: Limit, result: Result<WaitResult, OpsError>) -> Answer {
+fn answer(name: &str, limit: Limit, result: Result<WaitResult, OpsError>) -> ToolAnswer {
     match result {
-        Ok(result) => Answer::new(describe(name, limit, &result)),
+        Ok(result) => ToolAnswer::new(describe(name, limit, &result)),
         Err(error) => error.into(),
     }
 }

@@ -12,7 +12,7 @@ pub(super) enum Mode {
     /// They change the filter.
     Filter(InputLine),
     /// They are the answer to a prompt.
-    Answer(Answer),
+    Answer(TypedAnswer),
     /// They are a line for a task.
     Send {
         task: TaskKey,
@@ -36,7 +36,7 @@ pub(super) enum Mode {
 
 /// An answer that is being typed.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct TypedAnswer {
     pub(super) task: TaskKey,
     pub(super) name: String,
     /// The prompt that was shown when the user chose to answer.
@@ -62,7 +62,7 @@ impl Mode {
     /// Returns what the user is asked.
     pub(super) fn question(&self) -> Option<String> {
         match self {
-            Self::Answer(Answer {
+            Self::Answer(TypedAnswer {
                 name,
                 prompt,
                 is_secret,
@@ -92,7 +92,7 @@ impl Mode {
     /// Returns what is being typed, and the mark in front of it.
     pub(super) fn typed(&self) -> Option<(&'static str, &InputLine)> {
         match self {
-            Self::Answer(Answer { line, .. }) | Self::Send { line, .. } => Some(("> ", line)),
+            Self::Answer(TypedAnswer { line, .. }) | Self::Send { line, .. } => Some(("> ", line)),
             Self::Filter(line) => Some(("/", line)),
             Self::View { view, .. } => view.typed.as_ref().map(|line| ("/", line)),
             Self::List

@@ -12,7 +12,7 @@ use crate::panel::effect::PanelEffect;
 use crate::panel::help;
 use crate::panel::input_line::InputLine;
 use crate::panel::log_view::{LogView, Move};
-use crate::panel::mode::{Answer, Mode, Subject};
+use crate::panel::mode::{Mode, Subject, TypedAnswer};
 use crate::wire::{SecretText, SendRequest, TypedInput};
 
 /// How many lines the mouse wheel moves.
@@ -22,7 +22,7 @@ impl PanelState {
     pub(in crate::panel) fn on_paste(&mut self, text: &str) -> Vec<PanelEffect> {
         // Elsewhere it is no command. A finished answer is sent already, as soon as it is known whether
         // it may be shown.
-        if let Mode::Answer(Answer {
+        if let Mode::Answer(TypedAnswer {
             line,
             is_finished: false,
             ..
@@ -180,7 +180,7 @@ impl PanelState {
                     }));
                     return Vec::new();
                 };
-                self.mode = Mode::Answer(Answer {
+                self.mode = Mode::Answer(TypedAnswer {
                     task: task.clone(),
                     name,
                     prompt,
