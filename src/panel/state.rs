@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ratatui::text::Line;
 
-use super::board::{Board, Group, Row, SessionKey, SessionName, TaskKey, last_line};
+use super::board::{Board, Group, ListRow, SessionKey, SessionName, TaskKey, last_line};
 use super::colours::coloured;
 use super::effect::{ActionReport, PanelEffect};
 use super::layout::Layout;
@@ -55,10 +55,10 @@ pub(super) struct PanelState {
     pub(super) scope: Scope,
     pub(super) board: Board,
     /// The rows of the list, in order.
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<ListRow>,
     /// The first row that is shown.
     pub(super) top: usize,
-    pub(super) selected: Option<Row>,
+    pub(super) selected: Option<ListRow>,
     pub(super) filter: String,
     pub(super) mode: Mode,
     pub(super) message: Option<Message>,
@@ -135,8 +135,8 @@ impl PanelState {
 
     pub(super) fn selected_task(&self) -> Option<(&TaskKey, &LsTask)> {
         match self.selected.as_ref()? {
-            Row::Task(task) => Some((task, self.board.get(task)?)),
-            Row::Session(_) => None,
+            ListRow::Task(task) => Some((task, self.board.get(task)?)),
+            ListRow::Session(_) => None,
         }
     }
 
@@ -178,7 +178,7 @@ impl PanelState {
     }
 
     /// The rows that are shown.
-    pub(super) fn visible(&self) -> &[Row] {
+    pub(super) fn visible(&self) -> &[ListRow] {
         let end = self.top + usize::from(self.layout().list.height);
         &self.rows[self.top.min(self.rows.len())..end.min(self.rows.len())]
     }
@@ -363,7 +363,7 @@ impl PanelState {
     /// use that are shown.
     pub(super) fn on_second(&mut self, now: Instant) -> Option<SampleOrder> {
         let tasks = self.visible().iter().filter_map(|row| {
-            let Row::Task(key) = row else { return None };
+            let ListRow::Task(key) = row else { return None };
             let task = &self.board.get(key)?.task;
             let pid = task.pane_pid.filter(|_| !task.dead)?;
             Some((key.clone(), pid))

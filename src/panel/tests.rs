@@ -9,7 +9,7 @@ mod usage;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::board::{Row, SessionKey, SessionName, TaskKey};
+use super::board::{ListRow, SessionKey, SessionName, TaskKey};
 use super::effect::PanelEffect;
 use super::state::{ONLY, PanelState};
 use crate::wire::{LsTask, TaskFields};

@@ -5,7 +5,7 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 
 use super::cells::{FAINT, put, row};
-use crate::panel::board::Row;
+use crate::panel::board::ListRow;
 use crate::panel::input_line::InputLine;
 use crate::panel::mode::{Mode, Subject};
 use crate::panel::state::PanelState;
@@ -102,7 +102,7 @@ fn hints(state: &PanelState, width: usize) -> String {
     let asks = task.is_some_and(|task| task.waiting_for.is_some());
     let lives = task.is_some_and(|task| !task.task.dead);
     let has_task = task.is_some();
-    let session = state.selected.as_ref().map(Row::session);
+    let session = state.selected.as_ref().map(ListRow::session);
     let has_ended = session.is_some_and(|session| state.board.n_ended(session) > 0);
     let keys = [
         (asks, "a answer"),

@@ -7,7 +7,7 @@ use ratatui::layout::Position;
 use ratatui::text::Line;
 
 use super::{ONLY, PanelState, Scope};
-use crate::panel::board::Row;
+use crate::panel::board::ListRow;
 use crate::panel::effect::PanelEffect;
 use crate::panel::help;
 use crate::panel::input_line::InputLine;
@@ -218,8 +218,8 @@ impl PanelState {
     /// Says why no key for a task does anything.
     fn why_no_task(&self) -> String {
         let session = match &self.selected {
-            Some(Row::Session(session)) => *session,
-            Some(Row::Task(_)) | None => return "no task is selected".to_owned(),
+            Some(ListRow::Session(session)) => *session,
+            Some(ListRow::Task(_)) | None => return "no task is selected".to_owned(),
         };
         let why = self.board.trouble(session).unwrap_or_default();
         format!("{}: {why}", self.session_name(session))

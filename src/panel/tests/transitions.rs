@@ -13,9 +13,9 @@ use crate::wire::{
 const SIZES: [(u16, u16); 3] = [(40, 10), (80, 24), (200, 50)];
 
 fn names(state: &PanelState) -> Vec<&str> {
-    let name = |row: &Row| match row {
-        Row::Task(task) => name_in(state, task),
-        Row::Session(session) => state.session_name(*session),
+    let name = |row: &ListRow| match row {
+        ListRow::Task(task) => name_in(state, task),
+        ListRow::Session(session) => state.session_name(*session),
     };
     state.rows.iter().map(name).collect()
 }
@@ -97,7 +97,7 @@ fn a_server_that_runs_is_shown_above_all_that_is_done() {
     let done = (1..=14).map(|n| listed(ended(n, &format!("job{n}"), 0)));
     let tasks = done.chain([listed(running(15, "server"))]);
     let state = state_with((100, 24), tasks.collect());
-    assert_eq!(state.visible().first(), Some(&Row::Task(task("@15"))));
+    assert_eq!(state.visible().first(), Some(&ListRow::Task(task("@15"))));
 }
 
 #[test]
@@ -355,7 +355,7 @@ fn every_key_of_the_help_does_something_at_every_size() {
         let asking = vec![asking(5, "server", "Name:"), asking(65, "tunnel", "Again?")];
         state.on_tasks(ONLY, true, false, asking, &[]);
         // One is above it, others are below it.
-        state.selected = Some(Row::Task(task("@65")));
+        state.selected = Some(ListRow::Task(task("@65")));
         let keys = KEYS.iter().flat_map(|(keys, _)| keys.split(' '));
         for key in keys {
             let is_mouse = key == "mouse";
