@@ -11,7 +11,7 @@ use super::ages::Ages;
 use super::backwards::LinesBackwards;
 use super::consumer_files::{DamagedConsumer, load_consumers};
 use super::inventory::files_backwards;
-use super::read::Line;
+use super::read::FeedLine;
 use crate::files;
 use crate::model::{BootTime, Millis, Seq};
 use crate::wire::{DurableRecord, EventType, RecordBody, SavedConsumer, parse_rfc3339};
@@ -91,7 +91,7 @@ fn read_holdings(path: &Path) -> io::Result<Holdings> {
                 break;
             };
             if !line.trim_ascii().is_empty()
-                && let Line::Record(record) = Line::parse(&line)
+                && let FeedLine::Record(record) = FeedLine::parse(&line)
             {
                 holdings.add(*record);
             }

@@ -29,8 +29,8 @@ pub(super) fn read_all(path: &Path) -> FeedContents {
         kept.lost
             .extend(line.frame().and_then(|frame| sequence.read(frame.seq)));
         match line {
-            Line::Record(record) => kept.records.push(*record),
-            Line::Unknown(_) | Line::Damaged => {}
+            FeedLine::Record(record) => kept.records.push(*record),
+            FeedLine::Unknown(_) | FeedLine::Damaged => {}
         }
     }
     kept.last_seq = lines.end().last_seq;
@@ -409,11 +409,11 @@ fn a_reader_follows_and_takes_whole_lines_only() {
     assert_eq!(line.as_ref().map(seq_of), Some(2));
 }
 
-pub(super) fn seq_of(line: &Line) -> Seq {
+pub(super) fn seq_of(line: &FeedLine) -> Seq {
     match line {
-        Line::Record(record) => record.seq,
-        Line::Unknown(record) => record.frame.seq,
-        Line::Damaged => 0,
+        FeedLine::Record(record) => record.seq,
+        FeedLine::Unknown(record) => record.frame.seq,
+        FeedLine::Damaged => 0,
     }
 }
 

@@ -6,7 +6,7 @@ use tokio::time::timeout;
 
 use super::check::{LIMIT, bytes, fail, no_answer, ok, warn};
 use crate::clock;
-use crate::feed::{Line, WholeLines};
+use crate::feed::{FeedLine, WholeLines};
 use crate::model::{Millis, Seq, age, with_causes};
 use crate::ops::error::OpsError;
 use crate::ops::list_consumers;
@@ -156,8 +156,8 @@ fn behind(lag: u64, since: Option<Millis>) -> String {
 /// Returns when the first record after this one was recorded.
 fn recorded_at(feed: &Path, after: Seq) -> Option<Millis> {
     match WholeLines::after(feed, after).ok()?.next_line().ok()?? {
-        Line::Record(record) => parse_rfc3339(&record.time),
-        Line::Unknown(_) | Line::Damaged => None,
+        FeedLine::Record(record) => parse_rfc3339(&record.time),
+        FeedLine::Unknown(_) | FeedLine::Damaged => None,
     }
 }
 
