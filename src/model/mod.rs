@@ -37,7 +37,7 @@ pub mod text;
 mod tty;
 mod wait;
 
-pub use animation::{is_same_but_for_signs, without_animation, without_last_sign};
+pub use animation::{is_same_except_signs, without_animation, without_last_sign};
 pub(crate) use backoff::Backoff;
 pub use bookmark::Bookmark;
 pub use causes::with_causes;
