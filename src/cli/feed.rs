@@ -26,17 +26,12 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
     } else {
         FeedFormat::Json
     });
-    let mut kinds: Vec<wire::Kind> = args.kind.into_iter().map(Into::into).collect();
+    let mut kinds = args.kind;
     if is_for_user && kinds.is_empty() {
         // A notice or a follow-up says again what events have said.
         kinds.push(wire::Kind::Event);
     }
-    let filter = Filter::new(
-        kinds,
-        args.types.into_iter().map(Into::into).collect(),
-        args.task,
-    )
-    .for_owner(args.owner);
+    let filter = Filter::new(kinds, args.types, args.task).for_owner(args.owner);
     if args.follow {
         let names = without_task(&session, filter.tasks.clone()).await;
         note_unknown(&not_recorded(&session.paths.feed(), names)?);
