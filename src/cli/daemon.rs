@@ -11,7 +11,7 @@ use super::{consumer, feed_text, ls, output};
 use crate::client::{self, READY};
 use crate::config;
 use crate::daemon::{self, DaemonError, LockError, Options, ServiceManager};
-use crate::model::owner_of_environment;
+use crate::model::{owner_of_environment, text};
 use crate::ops::{self, Session, lookup};
 use crate::paths::name_in;
 use crate::wire::{
@@ -278,7 +278,7 @@ fn kept(status: &DaemonStatus) -> String {
         1 => "1 file".to_owned(),
         n => format!("{n} files"),
     };
-    let size = ls::size(status.feed_bytes);
+    let size = text::size(status.feed_bytes);
     if status.last_seq < status.first_seq {
         return format!("no records, {size} in {files}");
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Difference, GoneReason, Millis, SessionId, Task, TtyEvidence, WindowId};
+use super::{Difference, GoneReason, Millis, SessionId, Task, TtyEvidence, WindowId, text};
 
 /// Everything observed of the task session at one instant, taken atomically.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -144,7 +144,7 @@ impl StatusCounts {
     pub fn line(&self) -> Option<String> {
         let n = self.running + self.waiting + self.dead;
         self.exists
-            .then(|| format!("tmux: {n} task{}", if n == 1 { "" } else { "s" }))
+            .then(|| format!("tmux: {}", text::counted(n, "task")))
     }
 
     /// Returns the status line with what needs a look: `tmux: 3 tasks · 1 needs you · 2 failed`;

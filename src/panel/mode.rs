@@ -3,6 +3,7 @@
 use super::board::{SessionKey, TaskKey};
 use super::input_line::InputLine;
 use super::log_view::LogView;
+use crate::model::text;
 
 /// What the keys mean.
 #[derive(Debug)]
@@ -79,11 +80,11 @@ impl Mode {
                 Some(format!("{name} still runs. End it and run it again? y/n"))
             }
             Self::ConfirmPrune { n, of, .. } => {
-                let tasks = if *n == 1 { "task" } else { "tasks" };
+                let tasks = text::counted(*n, "ended task");
                 let of = of
                     .as_ref()
                     .map_or_else(String::new, |of| format!(" of {of}"));
-                Some(format!("Remove {n} ended {tasks}{of}? y/n"))
+                Some(format!("Remove {tasks}{of}? y/n"))
             }
             Self::List | Self::Filter(_) | Self::View { .. } => None,
         }

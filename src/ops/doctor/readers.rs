@@ -4,10 +4,10 @@ use std::path::Path;
 
 use tokio::time::timeout;
 
-use super::check::{LIMIT, bytes, fail, no_answer, ok, warn};
+use super::check::{LIMIT, fail, no_answer, ok, warn};
 use crate::clock;
 use crate::feed::{FeedLine, WholeLines};
-use crate::model::{Millis, Seq, age, with_causes};
+use crate::model::{Millis, Seq, age, text, with_causes};
 use crate::ops::error::OpsError;
 use crate::ops::list_consumers;
 use crate::ops::session::Session;
@@ -74,7 +74,7 @@ fn judge_consumers(
         if one.reader.is_none() && unused >= FORGOTTEN_AFTER {
             let kept = match one.held_bytes {
                 0 => String::new(),
-                held => format!("; {} of the feed are kept for it", bytes(held)),
+                held => format!("; {} of the feed are kept for it", text::size(held)),
             };
             let unused = age(unused);
             checks.push(warn(

@@ -3,12 +3,12 @@
 
 use tokio::time::timeout;
 
-use super::check::{LIMIT, bytes, fail, no_answer, ok, silent, warn};
+use super::check::{LIMIT, fail, no_answer, ok, silent, warn};
 use super::{login, readers};
 use crate::client::{Client, ClientError};
 use crate::config;
 use crate::daemon;
-use crate::model::{SessionId, with_causes};
+use crate::model::{SessionId, text, with_causes};
 use crate::ops::error::{APPLY_CONFIG, OpsError, STOP_OLDER_DAEMON};
 use crate::ops::lookup;
 use crate::ops::session::{Session, is_autostart_forbidden};
@@ -274,7 +274,7 @@ async fn examine_leftovers(session: &Session) -> Option<DoctorCheck> {
             "leftovers",
             format!(
                 "the state of {folders} sessions that are gone takes {}",
-                bytes(size)
+                text::size(size)
             ),
             "`tmux-task prune --state` lists it and removes what nobody needs",
         ),
