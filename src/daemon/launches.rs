@@ -3,15 +3,15 @@
 use super::options::Options;
 use super::session_link::SessionLink;
 use crate::clock;
-use crate::model::{SessionId, Task, WindowId};
+use crate::model::{RunRequest, SessionId, Task, WindowId};
 use crate::paths::Paths;
 use crate::session::{DueRestart, RestartEnd};
 use crate::tmux::{
-    self, Connection, Gate, LaunchError, LaunchPlan, LaunchRecord, NewRun, RestartResult,
-    TaskRestart, TmuxError,
+    self, Connection, Gate, LaunchError, LaunchRecord, NewRun, RestartResult, TaskRestart,
+    TmuxError,
 };
 use crate::wait::{Anchor, Cursor};
-use crate::wire::{LaunchedRun, Refusal, RefusalKind, Response, RunRequest, TaskRecord};
+use crate::wire::{LaunchedRun, Refusal, RefusalKind, Response, TaskRecord};
 
 /// Starts a task, or runs it again in its slot. Returns its window, if it has one, and the answer.
 pub(super) async fn run(
@@ -23,8 +23,11 @@ pub(super) async fn run(
         return (None, Response::Unattached);
     };
     link.write_runs_named(&request.name).await;
-    let plan = plan_of(request, link);
-    match launch(link, paths, session, &plan).await {
+    let request = RunRequest {
+        last_run: link.last_run(&request.name),
+        ..request
+    };
+    match launch(link, paths, session, &request).await {
         Ok(Some(launched)) => {
             link.note_launched(launched.window, Some(launched.pane));
             let response = Response::Launched(launched_run(&launched));
@@ -89,17 +92,17 @@ async fn launch(
     link: &mut SessionLink,
     paths: &Paths,
     session: SessionId,
-    plan: &LaunchPlan,
+    request: &RunRequest,
 ) -> Result<Option<NewRun>, LaunchError> {
     // tmux can crash when windows change while a control client of another daemon connects.
     let _lock = paths.lock_server().await;
-    let gate = Gate::close(plan.file())?;
-    let launched = tmux::launch_in(&mut link.connection(), session, plan).await;
+    let gate = Gate::close(request.file())?;
+    let launched = tmux::launch_in(&mut link.connection(), session, request).await;
     let launched = match launched {
         // Our client was detached during the launch.
         Err(LaunchError::Tmux(TmuxError::Closed)) => {
             let server = link.server();
-            tmux::find_launched(&mut Connection::OneShot(server), plan).await
+            tmux::find_launched(&mut Connection::OneShot(server), request).await
         }
         launched => launched,
     };
@@ -107,37 +110,6 @@ async fn launch(
         gate.open(&run.pane.to_string());
     }
     launched
-}
-
-fn plan_of(request: RunRequest, link: &SessionLink) -> LaunchPlan {
-    let RunRequest {
-        name,
-        token,
-        words,
-        command,
-        record,
-        cwd,
-        owner,
-        started,
-        replaces,
-        restarts,
-        stop,
-        will_wait: _,
-    } = request;
-    LaunchPlan {
-        last_run: link.last_run(&name),
-        name,
-        token,
-        words,
-        command,
-        record,
-        cwd,
-        owner,
-        started,
-        replaces,
-        restarts,
-        stop,
-    }
 }
 
 /// Returns a started run in the socket's format.

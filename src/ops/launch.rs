@@ -8,9 +8,9 @@ use super::error::{OpsError, START_DAEMON};
 use super::session::{Repeatable, Session};
 use crate::client::{Client, ClientError};
 use crate::daemon::{launched_run, stored_run_numbers};
-use crate::model::{ReplacedRun, StopChoice};
-use crate::tmux::{self, Gate, Launch, LaunchPlan, LaunchRestarts, NewRun, PreparedLaunch};
-use crate::wire::{DirectLaunch, LaunchedRun, Request, Response, RunRequest};
+use crate::model::{ReplacedRun, RunRequest, StopChoice};
+use crate::tmux::{self, Gate, Launch, LaunchRestarts, NewRun, PreparedLaunch};
+use crate::wire::{DirectLaunch, LaunchedRun, Request, Response};
 
 /// A task that was launched.
 pub(super) struct LaunchedTask {
@@ -35,7 +35,7 @@ pub(super) async fn launch_at_once(
     will_wait: bool,
 ) -> Result<Option<(LaunchedRun, Gate)>, OpsError> {
     let prepared = launch.prepare()?;
-    let request = Request::Run(request_of(prepared.plan(), will_wait));
+    let request = run_request(&prepared, will_wait);
     match session.ask_first(&request, Repeatable::No).await {
         Ok(Some(Response::Launched(run))) => {
             let gate = prepared.hand_over(&run.pane_id);
@@ -67,7 +67,7 @@ pub(super) async fn launch(
     for _ in 0..DAEMONS {
         let Some(mut client) = daemon else { break };
         let prepared = launch.prepare()?;
-        let request = Request::Run(request_of(prepared.plan(), will_wait));
+        let request = run_request(&prepared, will_wait);
         match client.ask(&request).await {
             Ok(Response::Launched(run)) => {
                 let gate = prepared.hand_over(&run.pane_id);
@@ -114,7 +114,7 @@ async fn after_loss(
     prepared: PreparedLaunch,
 ) -> Result<(Option<Client>, Option<(LaunchedRun, Gate)>), OpsError> {
     let daemon = session.daemon_or_start().await;
-    let found = tmux::find_launched(&mut session.connection(), prepared.plan()).await?;
+    let found = tmux::find_launched(&mut session.connection(), prepared.request()).await?;
     match found {
         Some(found) => {
             let gate = prepared.hand_over(&found.pane.to_string());
@@ -258,33 +258,9 @@ async fn look(daemon: Option<&mut Client>, request: &Request) -> Result<Option<u
     }
 }
 
-fn request_of(plan: &LaunchPlan, will_wait: bool) -> RunRequest {
-    let LaunchPlan {
-        name,
-        token,
-        words,
-        command,
-        record,
-        cwd,
-        owner,
-        started,
-        last_run: _,
-        replaces,
-        restarts,
-        stop,
-    } = plan.clone();
-    RunRequest {
-        name,
-        token,
-        words,
-        command,
-        record,
-        cwd,
-        owner,
-        started,
-        replaces,
-        restarts,
-        stop,
+fn run_request(prepared: &PreparedLaunch, will_wait: bool) -> Request {
+    Request::Run(Box::new(RunRequest {
         will_wait,
-    }
+        ..prepared.request().clone()
+    }))
 }

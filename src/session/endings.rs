@@ -14,10 +14,10 @@ use super::input::RequestId;
 use super::machine::Session;
 use super::queue_items::Command;
 use crate::model::{
-    EndOrder, GoneReason, LeftProcess, Level, Now, Replaces, Snapshot, StopChoice, StopPlan, Task,
-    WindowId,
+    EndOrder, GoneReason, LeftProcess, Level, Now, Replaces, RunRequest, Snapshot, StopChoice,
+    StopPlan, Task, WindowId,
 };
-use crate::wire::{EndedTask, EndingRun, Refusal, RefusalKind, Response, RunRequest};
+use crate::wire::{EndedTask, EndingRun, Refusal, RefusalKind, Response};
 
 /// How long tmux may take to report that a run's process has ended. After that its window is closed
 /// all the same.

@@ -160,7 +160,7 @@ impl Session {
                 self.jobs
                     .push_command(Command::Answer(request_id, response));
             }
-            Request::Run(request) => self.run(request_id, request, now),
+            Request::Run(request) => self.run(request_id, *request, now),
             Request::Send(request) => self.send(request_id, request, now),
             Request::SendGuarded(request) => {
                 let is_guarded = true;

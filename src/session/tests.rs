@@ -19,8 +19,8 @@ use crate::model::{
 use crate::model::{StopSettings, Task, WindowId};
 use crate::terminal::PaneOutput;
 use crate::wire::{
-    Request, Response, RunRequest, SearchMatch, SearchRequest, SendRequest, TypedInput,
-    WaitRequest, Whereabouts,
+    Request, Response, SearchMatch, SearchRequest, SendRequest, TypedInput, WaitRequest,
+    Whereabouts,
 };
 
 const PANE: PaneId = PaneId(1);

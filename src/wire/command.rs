@@ -1,43 +1,8 @@
-//! Requests that commands send to a daemon: to start a task, to type into one.
+//! What commands send to a daemon, and what it answers: a task that was started, text to type.
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Millis, ReplacedRun, Replaces, StopSettings, TaskRestarts};
-
-/// A request to start a task, or to run it again in its slot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RunRequest {
-    /// The task's name.
-    pub name: String,
-    /// Identifies the launch in tmux; unique. ASCII letters, digits and `-`.
-    pub token: String,
-    /// The command line of the pane. The environment is in a file named by these words: none of its
-    /// values is here.
-    pub words: Vec<String>,
-    /// The command for display, one line.
-    pub command: String,
-    /// The record of the exact command, for another run. Absent: it is too long to be recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub record: Option<String>,
-    /// Where the command runs, an absolute path.
-    pub cwd: String,
-    /// The owner that the command belongs to; `None` for a user at a terminal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub owner: Option<String>,
-    /// When it was requested, in milliseconds since 1970.
-    pub started: Millis,
-    /// Which run of the task it may replace.
-    pub replaces: Replaces,
-    /// When it is run again by itself. Absent: never.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub restarts: Option<TaskRestarts>,
-    /// How it is ended. Absent: nothing was said.
-    #[serde(default, skip_serializing_if = "StopSettings::is_unset")]
-    pub stop: StopSettings,
-    /// Whether the command will wait for the run and return with its events.
-    pub will_wait: bool,
-}
+use crate::model::{Millis, ReplacedRun};
 
 /// A run that was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -29,7 +29,7 @@ mod wait;
 
 pub use checkpoint::Checkpoint;
 pub use cloudevents::cloud_event;
-pub use command::{DirectLaunch, LaunchedRun, RunRequest, SecretText, SendRequest, TypedInput};
+pub use command::{DirectLaunch, LaunchedRun, SecretText, SendRequest, TypedInput};
 pub(crate) use consumer::can_have_lost;
 pub use consumer::{
     Acknowledgement, ConsumeRequest, ConsumerList, ConsumerStatus, SINK_PREFIX, SavedConsumer,

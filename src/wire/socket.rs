@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ConsumeRequest, ConsumerList, ConsumerStatus, DirectLaunch, Explanation, Filter, LaunchedRun,
-    LogRequest, LsTask, LsView, Messages, RunRequest, SearchMatch, SearchRequest, SendRequest,
-    TaskLog, WaitRequest, WaitResult,
+    LogRequest, LsTask, LsView, Messages, SearchMatch, SearchRequest, SendRequest, TaskLog,
+    WaitRequest, WaitResult,
 };
-use crate::model::{Millis, Seq, StatusCounts, StopChoice, StopSettings, TaskRestarts};
+use crate::model::{Millis, RunRequest, Seq, StatusCounts, StopChoice, StopSettings, TaskRestarts};
 
 /// A request: the first line on a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ pub enum Request {
         wants_last_run: bool,
     },
     /// Start a task, or run it again in its slot. The answer is sent when the run is recorded.
-    Run(RunRequest),
+    Run(Box<RunRequest>),
     /// Type into a task.
     Send(SendRequest),
     /// Type into a task, but no secret, and nothing that does not name the prompt that it answers.

@@ -1,6 +1,7 @@
 //! Requests, and what their answers wait for.
 
 use super::*;
+use crate::model::RunRequest;
 use crate::wire::{DirectLaunch, LaunchedRun};
 
 #[test]
@@ -25,20 +26,21 @@ fn an_answer_waits_for_the_disk_and_a_delivery_for_the_answer() {
 }
 
 pub(super) fn launch_of(name: &str, will_wait: bool) -> Request {
-    Request::Run(RunRequest {
+    Request::Run(Box::new(RunRequest {
         name: name.to_owned(),
         token: "t".to_owned(),
         words: Vec::new(),
         command: "true".to_owned(),
-        record: None,
+        record: String::new(),
         cwd: "/".to_owned(),
         owner: None,
         started: 0,
         replaces: Replaces::Any,
         restarts: None,
         stop: StopSettings::default(),
+        last_run: 0,
         will_wait,
-    })
+    }))
 }
 
 #[test]

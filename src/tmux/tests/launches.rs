@@ -101,9 +101,9 @@ async fn a_client_that_is_attached_launches_too() {
     let mut launched = Vec::new();
     for _ in 0..2 {
         let prepared = task.prepare().unwrap();
-        let done = launch_in(&mut connection, session, prepared.plan()).await;
+        let done = launch_in(&mut connection, session, prepared.request()).await;
         launched.push(done.unwrap().unwrap());
-        let found = find_launched(&mut private.connection(), prepared.plan()).await;
+        let found = find_launched(&mut private.connection(), prepared.request()).await;
         assert_eq!(found.unwrap().unwrap().run, launched.len() as u32);
         prepared.hand_over("%9");
     }
@@ -117,9 +117,9 @@ async fn a_client_that_is_attached_launches_too() {
     let mut absent = private.task("keep", "api", &["true"]);
     absent.replaces = Replaces::Ended;
     let prepared = absent.prepare().unwrap();
-    let refused = launch_in(&mut connection, session, prepared.plan()).await;
+    let refused = launch_in(&mut connection, session, prepared.request()).await;
     assert!(matches!(refused, Err(LaunchError::Running { .. })));
-    let found = find_launched(&mut private.connection(), prepared.plan()).await;
+    let found = find_launched(&mut private.connection(), prepared.request()).await;
     assert_eq!(found.unwrap(), None);
     // A live run is replaced if it is the one that is meant, and kept otherwise.
     let pid = private.asks(&["display-message", "-p", "-t", "api", "#{pane_pid}"]);
@@ -128,16 +128,16 @@ async fn a_client_that_is_attached_launches_too() {
         let mut task = private.task("keep", "api", &["exec sleep 1000"]);
         task.replaces = Replaces::EndedOr(meant);
         let prepared = task.prepare().unwrap();
-        let done = launch_in(&mut connection, session, prepared.plan()).await;
+        let done = launch_in(&mut connection, session, prepared.request()).await;
         match expected {
             Some(run) => assert_eq!(done.unwrap().unwrap().run, run),
             None => assert!(matches!(done, Err(LaunchError::Running { .. })), "{done:?}"),
         }
         prepared.hand_over("%9");
     }
-    let gone = launch_in(&mut connection, SessionId(7), prepared.plan()).await;
+    let gone = launch_in(&mut connection, SessionId(7), prepared.request()).await;
     assert_eq!(gone.unwrap(), None);
-    let mut forged = prepared.plan().clone();
+    let mut forged = prepared.request().clone();
     forged.token = "}#(touch owned)".to_owned();
     let refused = launch_in(&mut connection, session, &forged).await;
     assert!(matches!(refused, Err(LaunchError::Token)));
