@@ -56,7 +56,7 @@ impl Settings {
 /// What the engine wants done, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
-pub enum Effect {
+pub enum EngineEffect {
     /// Write these records, all of them or none, before any of them is reported.
     Append(Vec<Record>),
     /// Publish the counts, which have changed.
@@ -129,7 +129,7 @@ impl Engine {
 
     /// Processes one look. Gatherings that were due before it are delivered first, without its
     /// events.
-    pub fn look(&mut self, look: Snapshot, now: Now) -> Vec<Effect> {
+    pub fn look(&mut self, look: Snapshot, now: Now) -> Vec<EngineEffect> {
         let mut effects = self.deliver_due(now);
         let mut events = Vec::new();
         if let Some(before) = &self.last_look {
@@ -148,7 +148,7 @@ impl Engine {
         }
 
         if !events.is_empty() {
-            effects.push(Effect::Append(self.record(events, now)));
+            effects.push(EngineEffect::Append(self.record(events, now)));
         }
         let stalled = |task: &&Arc<Task>| self.task_stalled_for(task, now).is_some();
         let counts = StatusCounts {
@@ -157,28 +157,28 @@ impl Engine {
         };
         if self.counts != Some(counts) {
             self.counts = Some(counts);
-            effects.push(Effect::Status(counts));
+            effects.push(EngineEffect::Status(counts));
         }
         self.last_look = Some(look);
         effects
     }
 
     /// Records that a task has disappeared which no look has contained.
-    pub fn report_gone(&mut self, task: Task, now: Now) -> Vec<Effect> {
+    pub fn report_gone(&mut self, task: Task, now: Now) -> Vec<EngineEffect> {
         let kind = EventKind::Disappeared { reason: None };
         let records = self.record(vec![Event { kind, task }], now);
-        vec![Effect::Append(records)]
+        vec![EngineEffect::Append(records)]
     }
 
     /// Records a notice without events, for example the outcome of a command.
-    pub fn notice(&mut self, level: Level, text: String, now: Now) -> Vec<Effect> {
+    pub fn notice(&mut self, level: Level, text: String, now: Now) -> Vec<EngineEffect> {
         let body = Body::Notice {
             level,
             text,
             events: Vec::new(),
             owner: None,
         };
-        vec![Effect::Append(vec![self.next_record(body, now)])]
+        vec![EngineEffect::Append(vec![self.next_record(body, now)])]
     }
 
     /// Delivers this in place of a recorded event, also if that one is delivered already.
@@ -191,7 +191,7 @@ impl Engine {
     }
 
     /// Delivers the gatherings that are due and on the disk.
-    pub fn deliver_due(&mut self, now: Now) -> Vec<Effect> {
+    pub fn deliver_due(&mut self, now: Now) -> Vec<EngineEffect> {
         let Some(open) = self.gatherings.back() else {
             return Vec::new();
         };
@@ -209,12 +209,12 @@ impl Engine {
     }
 
     /// Delivers all gatherings, due or not.
-    pub fn deliver(&mut self, now: Now) -> Vec<Effect> {
+    pub fn deliver(&mut self, now: Now) -> Vec<EngineEffect> {
         let all = std::mem::take(&mut self.gatherings);
         self.deliver_all(all, now)
     }
 
-    fn deliver_all(&mut self, gatherings: VecDeque<Gathering>, now: Now) -> Vec<Effect> {
+    fn deliver_all(&mut self, gatherings: VecDeque<Gathering>, now: Now) -> Vec<EngineEffect> {
         let mut bodies = Vec::new();
         for gathering in gatherings {
             bodies.extend(gathering.deliver(self.episodes.user_rules(), self.settings.shells));
@@ -226,7 +226,7 @@ impl Engine {
         if records.is_empty() {
             return Vec::new();
         }
-        vec![Effect::Append(records)]
+        vec![EngineEffect::Append(records)]
     }
 
     /// Notes that the disk has accepted or refused the records up to this sequence number. From the

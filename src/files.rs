@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_closed_but_for_those_of_many_users() {
+    fn folders_are_closed_except_those_of_many_users() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("a/b");
         let mode = || fs::metadata(&folder).unwrap().mode() & 0o7777;

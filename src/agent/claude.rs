@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep_until};
 use super::conversation::{AgentClient, Conversation};
 use super::follower::{Follower, Incoming};
 use super::ledger::{Ledger, NextInLine, SentMessage};
-use super::outbox::{Batch, FollowUp, Next, Outbox};
+use super::outbox::{Batch, FollowUp, Next, PendingFollowUps};
 use super::transcript::Place;
 use super::until;
 use crate::clock;
@@ -200,7 +200,7 @@ pub(crate) async fn wait(
     let Some(ledger) = ledger else {
         return Ok(WaiterEnd::Left);
     };
-    let outbox = Outbox::new(&session.name, max_per_minute, ledger.budget());
+    let outbox = PendingFollowUps::new(&session.name, max_per_minute, ledger.budget());
     let mut waiter = Waiter {
         follower: Follower::new(session, &conversation, vec![Kind::FollowUp]),
         outbox,
@@ -251,7 +251,7 @@ struct Work {
 
 struct Waiter<'a> {
     follower: Follower,
-    outbox: Outbox,
+    outbox: PendingFollowUps,
     ledger: Ledger,
     transcript: &'a Path,
     client: Option<(u32, Millis)>,

@@ -18,7 +18,7 @@ use super::app_server::AppServerError;
 use super::codex_thread::{CodexThread, DeliveryError, MessageId, QueuePlace, Reachable};
 use super::conversation::{AgentClient, Conversation};
 use super::follower::{Follower, Incoming};
-use super::outbox::{Batch, Budget, FollowUp, Next, Outbox};
+use super::outbox::{Batch, Budget, FollowUp, Next, PendingFollowUps};
 use super::until;
 use crate::clock;
 use crate::files;
@@ -88,7 +88,7 @@ pub(crate) async fn follow(
     };
     report(&reachable);
     let Some(lock) = lock else { return Ok(()) };
-    let outbox = Outbox::new(&session.name, options.max_per_minute, Budget::default());
+    let outbox = PendingFollowUps::new(&session.name, options.max_per_minute, Budget::default());
     let deliveries = Deliveries {
         follower: Follower::new(session, &conversation, vec![Kind::FollowUp])
             .without_earlier_of_everybody(),
@@ -190,7 +190,7 @@ enum Stage {
 
 struct Deliveries {
     follower: Follower,
-    outbox: Outbox,
+    outbox: PendingFollowUps,
     thread: CodexThread,
     /// What was recorded before this process followed the thread, until it is known how much of that
     /// an earlier process has delivered.

@@ -73,7 +73,7 @@ pub(crate) struct Budget {
 
 /// The follow-ups of one conversation that wait to be handed over.
 #[derive(Debug)]
-pub(crate) struct Outbox {
+pub(crate) struct PendingFollowUps {
     pending: VecDeque<FollowUp>,
     max_per_minute: u32,
     pub(crate) budget: Budget,
@@ -81,7 +81,7 @@ pub(crate) struct Outbox {
     read_command: String,
 }
 
-impl Outbox {
+impl PendingFollowUps {
     /// Returns an empty outbox for conversations of this task session.
     pub(crate) fn new(session_name: &str, max_per_minute: u32, budget: Budget) -> Self {
         Self {
@@ -252,12 +252,12 @@ mod tests {
     /// A time far from 0, at which no budget was used.
     const DAY: Millis = 86_400_000;
 
-    fn outbox(max: u32) -> Outbox {
-        Outbox::new("work", max, Budget::default())
+    fn outbox(max: u32) -> PendingFollowUps {
+        PendingFollowUps::new("work", max, Budget::default())
     }
 
     #[track_caller]
-    fn hand(outbox: &mut Outbox, now: Millis) -> Batch {
+    fn hand(outbox: &mut PendingFollowUps, now: Millis) -> Batch {
         match outbox.next(now) {
             Next::Hand(batch) => *batch,
             other @ (Next::Wait(_) | Next::Nothing) => panic!("{other:?}"),

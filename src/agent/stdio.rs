@@ -12,7 +12,7 @@ use tokio::task::LocalSet;
 
 use super::conversation::{AgentClient, Conversation};
 use super::follower::{Follower, Incoming};
-use super::outbox::{Batch, Budget, Next, Outbox};
+use super::outbox::{Batch, Budget, Next, PendingFollowUps};
 use super::until;
 use crate::clock;
 use crate::model::{Level, Seq, with_causes};
@@ -259,7 +259,7 @@ impl Lane {
         let mut session = Session::named(choice)?;
         session.resolve_name().await?;
         let session_name = session.name.clone();
-        let mut outbox = Outbox::new(&session_name, max_per_minute, Budget::default());
+        let mut outbox = PendingFollowUps::new(&session_name, max_per_minute, Budget::default());
         let mut follower = Follower::new(session, conversation, kinds);
         // Until then everything that is pending is collected into one message.
         let mut is_caught_up = false;

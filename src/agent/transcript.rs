@@ -86,7 +86,7 @@ impl Reading {
         }
     }
 
-    fn apply(&mut self, entry: &Entry, messages: &mut [Message<'_>]) {
+    fn apply(&mut self, entry: &TranscriptEntry, messages: &mut [Message<'_>]) {
         if entry.is_sidechain {
             return;
         }
@@ -127,7 +127,7 @@ impl Reading {
         }
     }
 
-    fn apply_queue(&mut self, entry: &Entry, messages: &mut [Message<'_>]) {
+    fn apply_queue(&mut self, entry: &TranscriptEntry, messages: &mut [Message<'_>]) {
         let texts = || entry.content.iter().flat_map(Content::texts);
         if entry.operation.as_deref() == Some("enqueue") {
             self.n_queued = self.n_queued.saturating_add(1);
@@ -144,7 +144,7 @@ impl Reading {
         }
     }
 
-    fn apply_answer(&mut self, entry: &Entry, messages: &mut [Message<'_>]) {
+    fn apply_answer(&mut self, entry: &TranscriptEntry, messages: &mut [Message<'_>]) {
         let message = entry.message.as_ref();
         let model = message.and_then(|message| message.model.as_deref());
         // The client's own words, such as the error of a request.
@@ -184,7 +184,7 @@ fn has_line(text: &str, mark: &str) -> bool {
 /// A line of a transcript: the fields that matter here.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
+struct TranscriptEntry {
     #[serde(rename = "type")]
     kind: EntryKind,
     subtype: Option<String>,

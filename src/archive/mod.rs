@@ -52,7 +52,7 @@ pub(crate) struct RunInfo {
     /// The signal that ended it.
     pub exit_signal: Option<String>,
     /// Why it ended, as the feed says it: `replaced` by the next run. Absent where its program ended by
-    /// itself, and in files of earlier versions.
+    /// itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -133,26 +133,17 @@ pub(crate) fn find(folder: &Path, name: &str, run: u32) -> io::Result<Option<Arc
 /// When the folder or a run's file cannot be read.
 pub(crate) fn list(folder: &Path) -> io::Result<Vec<RunInfo>> {
     let mut runs = Vec::new();
-    for (written, _, path) in newest_first(folder)?.into_iter().rev() {
+    for (_, _, path) in newest_first(folder)?.into_iter().rev() {
         match read(&path) {
-            Ok(found) => runs.extend(found.map(|(about, _)| (end_of(&about, written), about))),
+            Ok(found) => runs.extend(found.map(|(about, _)| about)),
             // It was removed by a newer one meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
     }
     // The files' times can be coarse.
-    runs.sort_by_key(|(ended_at, run)| (*ended_at, run.started_at));
-    Ok(runs.into_iter().map(|(_, run)| run).collect())
-}
-
-/// Returns when a run ended; earlier versions do not say it of a run that was replaced, just before its
-/// file was written.
-fn end_of(run: &RunInfo, written: SystemTime) -> Option<Millis> {
-    run.ended_at.or_else(|| {
-        let since = written.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        Millis::try_from(since.as_millis()).ok()
-    })
+    runs.sort_by_key(|run| (run.ended_at, run.started_at));
+    Ok(runs)
 }
 
 /// Returns the last numbers of the stored runs.

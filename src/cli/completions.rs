@@ -20,7 +20,9 @@ pub(super) fn run(args: Completions) -> Result<(), Failure> {
     let name = "tmux-task";
     let written = match shells.completer(args.shell.name()) {
         Some(shell) => shell.write_registration(VARIABLE, name, name, name, &mut script),
-        None => return Err(Failure::new(Kind::Failed, "completions", "no such script")),
+        None => {
+            return Err(Failure::new(Kind::Failed, "completions", "no such script"));
+        }
     };
     written.map_err(|error| Failure::of(Kind::Failed, "completions", &error))?;
     output::text(&String::from_utf8_lossy(&script))

@@ -144,7 +144,7 @@ fn file_line(shown: &ShownConfig, of_daemon: Option<&DaemonConfig>) -> String {
 
 /// What is known of the daemon's configuration.
 enum DaemonAnswer {
-    /// None runs, or one of an earlier version, which `doctor` reports.
+    /// None runs.
     None,
     Config(DaemonConfig),
     /// Why it is not known.
@@ -155,9 +155,7 @@ async fn ask_daemon(context: &Context) -> Result<DaemonAnswer, Failure> {
     let mut session = context.given(WHAT)?;
     let asked = timeout(ANSWERS_WITHIN, ops::daemon_status(&mut session)).await;
     Ok(match asked {
-        Ok(Ok(status)) => status
-            .config
-            .map_or(DaemonAnswer::None, DaemonAnswer::Config),
+        Ok(Ok(status)) => DaemonAnswer::Config(status.config),
         Ok(Err(error)) if error.kind() == RefusalKind::Missing => DaemonAnswer::None,
         Ok(Err(error)) => DaemonAnswer::Unknown(with_causes(&error)),
         Err(_) => DaemonAnswer::Unknown(format!(

@@ -6,7 +6,7 @@ use super::failure::{Failure, OrFail};
 use super::table::{self, NARROW_NAME, Narrowing};
 use super::{ls, output};
 use crate::clock;
-use crate::model::Millis;
+use crate::model::{Millis, text};
 use crate::ops;
 use crate::wire::{ConsumerList, ConsumerStatus};
 
@@ -63,7 +63,7 @@ fn table_of(list: &ConsumerList, now: Millis, columns: Option<usize>) -> Vec<Str
             consumer.lag.to_string(),
             match consumer.held_bytes {
                 0 => "-".to_owned(),
-                n_bytes => ls::size(n_bytes),
+                n_bytes => text::size(n_bytes),
             },
             ls::age(now - consumer.created_at),
             format!("{} ago", ls::age(now - consumer.used_at)),
@@ -95,7 +95,7 @@ pub(super) fn status_line(consumer: &ConsumerStatus) -> String {
     };
     let holds = match consumer.held_bytes {
         0 => String::new(),
-        n_bytes => format!(", keeps {} from being removed", ls::size(n_bytes)),
+        n_bytes => format!(", keeps {} from being removed", text::size(n_bytes)),
     };
     format!("consumer {name}: acknowledged up to {cursor}, {lag} behind, {reader}{holds}")
 }
@@ -103,7 +103,7 @@ pub(super) fn status_line(consumer: &ConsumerStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{DeliveryState, DeliveryStatus};
+    use crate::wire::{ConsumerAudience, DeliveryState, DeliveryStatus};
 
     #[test]
     fn the_table_shows_who_is_behind() {
@@ -115,7 +115,7 @@ mod tests {
             reader,
             created_at: 0,
             used_at: 60_000,
-            audience: None,
+            audience: ConsumerAudience::default(),
             delivery: delivery.map(|state| DeliveryStatus { state, since }),
         };
         let list = ConsumerList {

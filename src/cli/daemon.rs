@@ -11,7 +11,7 @@ use super::{consumer, feed_text, ls, output};
 use crate::client::{self, READY};
 use crate::config;
 use crate::daemon::{self, DaemonError, LockError, Options, ServiceManager};
-use crate::model::owner_of_environment;
+use crate::model::{owner_of_environment, text};
 use crate::ops::{self, Session, lookup};
 use crate::wire::{
     ConsumerStatus, DaemonConfig, DaemonStatus, Filter, ReaderStart, SINK_PREFIX, SinkStatus,
@@ -234,9 +234,8 @@ fn status_lines(status: &DaemonStatus) -> Vec<String> {
             status.feed, status.epoch, status.last_seq
         ),
         format!("readers  {}, {} waits", status.readers, status.waits),
+        format!("kept     {}", kept(status)),
     ];
-    // A daemon of an earlier version does not say it.
-    let kept = (status.feed_files > 0).then(|| format!("kept     {}", kept(status)));
     let rest = [
         format!(
             "looks    {}, {} of them found a late event",
@@ -250,7 +249,6 @@ fn status_lines(status: &DaemonStatus) -> Vec<String> {
     let sinks = status.sinks.iter().map(sink_line);
     problems
         .chain(lines)
-        .chain(kept)
         .chain(consumers)
         .chain(sinks)
         .chain(rest)
@@ -281,7 +279,7 @@ fn kept(status: &DaemonStatus) -> String {
         1 => "1 file".to_owned(),
         n => format!("{n} files"),
     };
-    let size = ls::size(status.feed_bytes);
+    let size = text::size(status.feed_bytes);
     if status.last_seq < status.first_seq {
         return format!("no records, {size} in {files}");
     }

@@ -4,6 +4,7 @@ use super::args::Json;
 use super::context::Context;
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
+use crate::model::text;
 use crate::ops;
 use crate::terminal::columns_of;
 use crate::wire::{DoctorCheck, DoctorReport};
@@ -50,8 +51,7 @@ fn lines(report: &DoctorReport) -> Vec<String> {
 fn counted(number: usize, noun: &str) -> String {
     match number {
         0 => format!("no {noun}s"),
-        1 => format!("1 {noun}"),
-        number => format!("{number} {noun}s"),
+        number => text::counted(number, noun),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::wire::RefusalKind;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// stdout was closed: not a failure.
-    Quiet,
+    OutputClosed,
     /// It was attempted and failed.
     Failed,
     /// The command line is invalid.
@@ -40,7 +40,7 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) fn code(self) -> u8 {
         match self {
-            Self::Quiet => 0,
+            Self::OutputClosed => 0,
             Self::Failed => 1,
             Self::Usage => 2,
             Self::Missing => 3,
@@ -113,7 +113,7 @@ impl Failure {
             Kind::Failed | Kind::Missing | Kind::Impossible => Kind::RunFailed,
             Kind::TimedOut => Kind::RunTimedOut,
             Kind::Asked => Kind::RunAsked,
-            kind @ (Kind::Quiet
+            kind @ (Kind::OutputClosed
             | Kind::Usage
             | Kind::OfTask(_)
             | Kind::RunAsked

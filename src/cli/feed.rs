@@ -11,7 +11,7 @@ use super::failure::{Failure, Kind, OrFail};
 use super::feed_text::{durable, missing, print_live, unknown};
 use super::{consume, output};
 use crate::clock;
-use crate::feed::{self, FeedError, Line, Sequence, WholeLines};
+use crate::feed::{self, FeedError, FeedLine, Sequence, WholeLines};
 use crate::model::{Millis, Seq};
 use crate::ops::{self, Session};
 use crate::wire::{self, After, Filter, ReaderStart, RecordBody, TaskFields, parse_rfc3339};
@@ -26,17 +26,12 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
     } else {
         FeedFormat::Json
     });
-    let mut kinds: Vec<wire::Kind> = args.kind.into_iter().map(Into::into).collect();
+    let mut kinds = args.kind;
     if is_for_user && kinds.is_empty() {
         // A notice or a follow-up says again what events have said.
         kinds.push(wire::Kind::Event);
     }
-    let filter = Filter::new(
-        kinds,
-        args.types.into_iter().map(Into::into).collect(),
-        args.task,
-    )
-    .for_owner(args.owner);
+    let filter = Filter::new(kinds, args.types, args.task).for_owner(args.owner);
     if args.follow {
         let names = without_task(&session, filter.tasks.clone()).await;
         note_unknown(&not_recorded(&session.paths.feed(), names)?);
@@ -86,7 +81,7 @@ fn not_recorded(path: &Path, mut names: Vec<String>) -> Result<Vec<String>, Fail
     while let Some(line) = lines.next_line().map_err(failed)?
         && !names.is_empty()
     {
-        if let Line::Record(record) = &line {
+        if let FeedLine::Record(record) = &line {
             retain_others(&mut names, &record.body);
         }
     }
@@ -326,7 +321,7 @@ impl<'a> Read<'a> {
             let text = self.text(&line);
             if is_asked && !sequence.has(frame.seq) {
                 self.lost.extend(sequence.read(frame.seq));
-                let is_follow_up = matches!(&line, Line::Record(record)
+                let is_follow_up = matches!(&line, FeedLine::Record(record)
                     if matches!(record.body, RecordBody::FollowUp { .. }));
                 // A follow-up for another owner was not read.
                 has_skipped |= is_follow_up && text.is_none();
@@ -351,16 +346,16 @@ impl<'a> Read<'a> {
     }
 
     /// Returns how a line of the feed is printed; `None` if it is not asked for.
-    fn text(&mut self, line: &Line) -> Option<String> {
+    fn text(&mut self, line: &FeedLine) -> Option<String> {
         match line {
-            Line::Record(record) => {
+            FeedLine::Record(record) => {
                 retain_others(&mut self.unseen, &record.body);
                 self.filter
                     .wants(record.seq, &record.body)
                     .then(|| durable(record, self.format))
                     .filter(|_| !self.last.is_before(&record.time))
             }
-            Line::Unknown(record) => self
+            FeedLine::Unknown(record) => self
                 .filter
                 .wants_unknown()
                 .then(|| unknown(record, self.format))
@@ -369,7 +364,7 @@ impl<'a> Read<'a> {
                     let time = record.fields["time"].as_str();
                     !time.is_some_and(|time| self.last.is_before(time))
                 }),
-            Line::Damaged => None,
+            FeedLine::Damaged => None,
         }
     }
 }

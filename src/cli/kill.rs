@@ -7,7 +7,7 @@ use super::context::Context;
 use super::ending::watched;
 use super::failure::{Failure, OrFail};
 use super::{confirm, output, prune_state};
-use crate::model::StopChoice;
+use crate::model::{StopChoice, text};
 use crate::ops::{self, Caller, EndWatch};
 use crate::wire::EndedTask;
 
@@ -43,13 +43,12 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Fai
         let session = context.session("kill-all").await?;
         let target = ops::session_to_kill(&session).await.or_fail("kill-all")?;
         let active = target.tasks.iter().filter(|task| task.is_alive()).count();
-        let n = target.tasks.len();
-        let tasks = if n == 1 { "task" } else { "tasks" };
+        let tasks = text::counted(target.tasks.len(), "task");
         let name = &session.name;
         confirm::ask(
             "kill-all",
             "this ends every task",
-            &format!("End session {name} with {n} {tasks} ({active} active)?"),
+            &format!("End session {name} with {tasks} ({active} active)?"),
             "nothing was ended",
         )?;
         (session, Some(target))

@@ -9,8 +9,7 @@ use super::output;
 use super::table::{self, NARROW, NARROW_NAME, Narrowing};
 use crate::clock;
 pub(super) use crate::model::age;
-use crate::model::took;
-use crate::model::{Millis, RunEnd};
+use crate::model::{Millis, RunEnd, text, took};
 use crate::ops::{self, Everywhere};
 use crate::terminal::fitted;
 use crate::wire::{LsTask, LsView};
@@ -88,8 +87,7 @@ async fn all(context: &Context, args: Ls) -> Result<(), Failure> {
     let mut lines = Vec::new();
     for listed in &sessions {
         let view = &listed.view;
-        let n = view.tasks.len();
-        let tasks = if n == 1 { "task" } else { "tasks" };
+        let tasks = text::counted(view.tasks.len(), "task");
         let server = if listed.is_here {
             String::new()
         } else {
@@ -99,9 +97,9 @@ async fn all(context: &Context, args: Ls) -> Result<(), Failure> {
         if !lines.is_empty() {
             lines.push(String::new());
         }
-        let heading = format!("{} ({n} {tasks}{server}{daemon})", view.session_name);
+        let heading = format!("{} ({tasks}{server}{daemon})", view.session_name);
         lines.push(fitted(&heading, style.columns.unwrap_or(usize::MAX)));
-        if n > 0 {
+        if !view.tasks.is_empty() {
             lines.extend(table_of(view, now, style));
         }
     }
@@ -241,39 +239,11 @@ pub(super) fn running(running: usize, stalled: usize) -> String {
     }
 }
 
-/// Returns a size in its largest unit.
-pub(super) fn size(n_bytes: u64) -> String {
-    let tenths = |unit: u64| {
-        let tenths = n_bytes.saturating_mul(10) / unit;
-        format!("{}.{}", tenths / 10, tenths % 10)
-    };
-    match n_bytes {
-        0..1024 => format!("{n_bytes} B"),
-        1024..0x10_0000 => format!("{} KiB", tenths(1 << 10)),
-        0x10_0000..0x4000_0000 => format!("{} MiB", tenths(1 << 20)),
-        _ => format!("{} GiB", tenths(1 << 30)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::terminal::columns_of;
     use crate::wire::{DeliveryState, DeliveryStatus, TaskFields};
-
-    #[test]
-    fn sizes_are_in_their_largest_unit() {
-        let shown = [0, 1023, 1024, (1 << 20) - 1, 3 << 19, 5 << 30].map(size);
-        let expected = [
-            "0 B",
-            "1023 B",
-            "1.0 KiB",
-            "1023.9 KiB",
-            "1.5 MiB",
-            "5.0 GiB",
-        ];
-        assert_eq!(shown, expected);
-    }
 
     fn style(columns: Option<usize>) -> Style {
         Style {

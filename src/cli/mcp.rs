@@ -25,7 +25,7 @@ pub(super) async fn run(context: &Context, args: &Mcp) -> Result<(), Failure> {
     };
     serve(options).await.map_err(|error| match &error {
         // The client has gone.
-        ServeError::Write(_) => Failure::silent(Kind::Quiet),
+        ServeError::Write(_) => Failure::silent(Kind::OutputClosed),
         ServeError::NoClient | ServeError::Ended(_) => Failure::of(Kind::Failed, WHAT, &error),
     })
 }

@@ -56,7 +56,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Cli, Command, Restart, Run};
+use args::{Cli, CliCommand, Restart, Run};
 use context::Context;
 use failure::{Failure, Kind};
 
@@ -113,7 +113,7 @@ async fn command(cli: Cli) -> Result<(), Failure> {
     let context = Context::new(cli.global);
     let passes_code_through = matches!(
         &cli.command,
-        Command::Run(Run { follow, .. }) | Command::Restart(Restart { follow, .. }) if follow.wait
+        CliCommand::Run(Run { follow, .. }) | CliCommand::Restart(Restart { follow, .. }) if follow.wait
     );
     let outcome = tokio::select! {
         outcome = dispatch(&context, cli.command) => outcome,
@@ -128,40 +128,40 @@ async fn command(cli: Cli) -> Result<(), Failure> {
 
 /// Returns the execution of a command. Each is made in a function of its own: the stack of one that
 /// makes them all has room for all of them, two megabytes without optimisation.
-fn dispatch(context: &Context, command: Command) -> Execution<'_> {
+fn dispatch(context: &Context, command: CliCommand) -> Execution<'_> {
     match command {
-        Command::Run(args) => boxed(move || run::run(context, args)),
-        Command::Restart(args) => boxed(move || run::restart(context, args)),
-        Command::Up(args) => boxed(move || up::up(context, args)),
-        Command::Down(args) => boxed(move || up::down(context, args)),
-        Command::Daemon(args) => boxed(move || daemon::run(context, args)),
-        Command::Feed(args) => boxed(move || feed::run(context, args)),
-        Command::Consumer(args) => boxed(move || consumer::run(context, args)),
-        Command::Ls(args) => boxed(move || ls::run(context, args)),
-        Command::Logs(args) => boxed(move || logs::run(context, args)),
-        Command::Stats(args) => boxed(move || async move { runs::stats(context, &args).await }),
-        Command::Search(args) => boxed(move || search::run(context, args)),
-        Command::Wait(args) => boxed(move || wait::wait(context, args)),
-        Command::Signal(args) => boxed(move || wait::signal(context, args)),
-        Command::Explain(args) => boxed(move || explain::run(context, args)),
-        Command::Send(args) => boxed(move || send::run(context, args)),
-        Command::Kill(args) => boxed(move || kill::kill(context, args)),
-        Command::KillAll(args) => boxed(move || kill::kill_all(context, args)),
-        Command::Prune(args) => boxed(move || kill::prune(context, args)),
-        Command::Status(args) => boxed(move || status::run(context, args)),
-        Command::Config(args) => boxed(move || async move { config::run(context, &args).await }),
-        Command::Doctor(args) => boxed(move || doctor::run(context, args)),
-        Command::Attach(args) => boxed(move || attach::run(context, args)),
+        CliCommand::Run(args) => boxed(move || run::run(context, args)),
+        CliCommand::Restart(args) => boxed(move || run::restart(context, args)),
+        CliCommand::Up(args) => boxed(move || up::up(context, args)),
+        CliCommand::Down(args) => boxed(move || up::down(context, args)),
+        CliCommand::Daemon(args) => boxed(move || daemon::run(context, args)),
+        CliCommand::Feed(args) => boxed(move || feed::run(context, args)),
+        CliCommand::Consumer(args) => boxed(move || consumer::run(context, args)),
+        CliCommand::Ls(args) => boxed(move || ls::run(context, args)),
+        CliCommand::Logs(args) => boxed(move || logs::run(context, args)),
+        CliCommand::Stats(args) => boxed(move || async move { runs::stats(context, &args).await }),
+        CliCommand::Search(args) => boxed(move || search::run(context, args)),
+        CliCommand::Wait(args) => boxed(move || wait::wait(context, args)),
+        CliCommand::Signal(args) => boxed(move || wait::signal(context, args)),
+        CliCommand::Explain(args) => boxed(move || explain::run(context, args)),
+        CliCommand::Send(args) => boxed(move || send::run(context, args)),
+        CliCommand::Kill(args) => boxed(move || kill::kill(context, args)),
+        CliCommand::KillAll(args) => boxed(move || kill::kill_all(context, args)),
+        CliCommand::Prune(args) => boxed(move || kill::prune(context, args)),
+        CliCommand::Status(args) => boxed(move || status::run(context, args)),
+        CliCommand::Config(args) => boxed(move || async move { config::run(context, &args).await }),
+        CliCommand::Doctor(args) => boxed(move || doctor::run(context, args)),
+        CliCommand::Attach(args) => boxed(move || attach::run(context, args)),
         #[cfg(feature = "panel")]
-        Command::Panel(args) => boxed(move || async move { panel::run(context, &args).await }),
-        Command::Guide => Box::pin(ready(guide::run())),
-        Command::Completions(args) => Box::pin(ready(completions::run(args))),
-        Command::Man(args) => Box::pin(ready(man::run(&args))),
-        Command::Init(args) => boxed(move || async move { init::run(context, &args).await }),
-        Command::Agent(args) => boxed(move || agent::run(context, args)),
+        CliCommand::Panel(args) => boxed(move || async move { panel::run(context, &args).await }),
+        CliCommand::Guide => Box::pin(ready(guide::run())),
+        CliCommand::Completions(args) => Box::pin(ready(completions::run(args))),
+        CliCommand::Man(args) => Box::pin(ready(man::run(&args))),
+        CliCommand::Init(args) => boxed(move || async move { init::run(context, &args).await }),
+        CliCommand::Agent(args) => boxed(move || agent::run(context, args)),
         #[cfg(feature = "mcp")]
-        Command::Mcp(args) => boxed(move || async move { mcp::run(context, &args).await }),
-        Command::Replay(args) => {
+        CliCommand::Mcp(args) => boxed(move || async move { mcp::run(context, &args).await }),
+        CliCommand::Replay(args) => {
             context.limit.lift();
             Box::pin(ready(replay::run(&args)))
         }

@@ -73,7 +73,7 @@ pub(crate) fn is_coloured() -> bool {
 /// When our stdout is closed, the command ends without a failure.
 pub(crate) fn closed_is_fine(error: &io::Error) -> Result<(), Failure> {
     if error.kind() == io::ErrorKind::BrokenPipe {
-        return Err(Failure::silent(Kind::Quiet));
+        return Err(Failure::silent(Kind::OutputClosed));
     }
     Err(Failure::of(Kind::Failed, "output", error))
 }

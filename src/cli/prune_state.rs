@@ -31,13 +31,12 @@ pub(super) async fn run(session: &Session, args: &Prune) -> Result<(), Failure> 
             output::note(&format!("to remove: {}", described(folder, now)));
         }
         note_kept(&kept, now);
-        let n = gone.len();
-        let folders = if n == 1 { "folder" } else { "folders" };
-        let bytes = ls::size(gone.iter().map(|folder| folder.bytes).sum());
+        let folders = text::counted(gone.len(), "state folder");
+        let bytes = text::size(gone.iter().map(|folder| folder.bytes).sum());
         confirm::ask(
             "prune",
             "this removes what is kept of these sessions",
-            &format!("Remove {n} state {folders} ({bytes})?"),
+            &format!("Remove {folders} ({bytes})?"),
             "nothing was removed",
         )?;
     }
@@ -82,7 +81,7 @@ fn described(folder: &StateFolder, now: Millis) -> String {
     format!(
         "{}, {}, last written {} ago, {}",
         name(folder).unwrap_or_else(|| "unknown session".to_owned()),
-        ls::size(folder.bytes),
+        text::size(folder.bytes),
         ls::age(now - folder.used_at),
         text::one_line(path.as_bytes(), usize::MAX)
     )

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::args::Replay;
 use super::failure::{Failure, Kind};
 use super::output;
-use crate::engine::{Effect, Engine, RestoredState, Settings};
+use crate::engine::{Engine, EngineEffect, RestoredState, Settings};
 use crate::model::Now;
 use crate::wire::{Context, DurableRecord, SnapshotLine};
 
@@ -62,7 +62,7 @@ fn replay(input: impl BufRead) -> Result<(), Failure> {
         effects.extend(engine.deliver(now));
         for effect in effects {
             match effect {
-                Effect::Append(records) => {
+                EngineEffect::Append(records) => {
                     let mut more = u32::try_from(records.len()).unwrap_or(u32::MAX);
                     for record in &records {
                         more = more.saturating_sub(1);
@@ -70,7 +70,7 @@ fn replay(input: impl BufRead) -> Result<(), Failure> {
                     }
                 }
                 // Live-only.
-                Effect::Status(_) => {}
+                EngineEffect::Status(_) => {}
             }
         }
     }

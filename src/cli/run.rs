@@ -14,12 +14,11 @@ use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use super::undelivered;
 use super::until::Until;
-use crate::model::{Replaces, RestartPolicy, WindowId, text};
+use crate::model::{ReplacedRun, Replaces, RestartPolicy, WindowId, text};
 use crate::ops::{
     self, Caller, EndWatch, LaunchWait, OlderDaemon, RunOptions, Session, StartedRun,
 };
 use crate::restarts::DEFAULT_BACKOFF;
-use crate::wire::ReplacedRun;
 
 /// What is left of a time limit at least: a wait without time reports no end that is there.
 const LEAST: Duration = Duration::from_millis(1);

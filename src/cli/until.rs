@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::failure::{Failure, Kind};
 use super::{output, wait};
 use crate::client::Client;
-use crate::model::{Signal, whole_millis};
+use crate::model::{Signal, WaitOutcome, whole_millis};
 use crate::ops::{self, Caller};
 use crate::tmux::Gate;
-use crate::wire::{LaunchedRun, OutcomeName, Reason, WaitRequest, WaitResult};
+use crate::wire::{LaunchedRun, Reason, WaitRequest, WaitResult};
 
 /// What to wait for once the run has begun.
 pub(super) struct Until {
@@ -67,31 +67,31 @@ impl Until {
             output::json(&result)?;
         }
         match result.outcome {
-            OutcomeName::Exited => ended(&what, &result, json),
-            OutcomeName::Input => {
+            WaitOutcome::Exited => ended(&what, &result, json),
+            WaitOutcome::Input => {
                 let then = format!("then `tmux-task wait {name}` waits for its end");
                 Err(wait::asks(&what, name, &result, &then))
             }
-            OutcomeName::Timeout => {
+            WaitOutcome::Timeout => {
                 Err(
                     Failure::new(Kind::TimedOut, what, "timed out; the task is still running")
                         .with_hint(format!("`tmux-task wait {name}` waits for its end")),
                 )
             }
             // As `timeout` does.
-            OutcomeName::Disappeared if result.reason == Some(Reason::TimedOut) => Err(
+            WaitOutcome::Disappeared if result.reason == Some(Reason::TimedOut) => Err(
                 Failure::new(Kind::TimedOut, what, wait::bad(&result, timeout)),
             ),
-            OutcomeName::Matched
-            | OutcomeName::Changed
-            | OutcomeName::Bell
-            | OutcomeName::Idle
-            | OutcomeName::Signalled
-            | OutcomeName::Died
-            | OutcomeName::Respawned
-            | OutcomeName::Disappeared
-            | OutcomeName::Stopped
-            | OutcomeName::AnchorLost => Err(Failure::new(
+            WaitOutcome::Matched
+            | WaitOutcome::Changed
+            | WaitOutcome::Bell
+            | WaitOutcome::Idle
+            | WaitOutcome::Signalled
+            | WaitOutcome::Died
+            | WaitOutcome::Respawned
+            | WaitOutcome::Disappeared
+            | WaitOutcome::Stopped
+            | WaitOutcome::AnchorLost => Err(Failure::new(
                 Kind::Impossible,
                 what,
                 wait::bad(&result, timeout),

@@ -21,7 +21,7 @@ use crate::ops::{
 struct TaskFields<'a> {
     window_name: &'a str,
     window_id: Option<&'a str>,
-    state: State,
+    state: UpState,
     /// The keys whose values in the file are not those that it runs with.
     outdated: &'a [&'static str],
     /// Whether it is ready; null where that was not waited for.
@@ -36,7 +36,7 @@ struct TaskFields<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-enum State {
+enum UpState {
     /// It was started.
     Started,
     /// It runs already with the same command.
@@ -55,10 +55,10 @@ impl<'a> From<&'a BringUpResult> for TaskFields<'a> {
             window_name: &result.name,
             window_id: result.run.as_ref().map(|run| run.window.as_str()),
             state: match result.run {
-                None => State::NotStarted,
-                Some(TaskRun { earlier: None, .. }) => State::Started,
-                Some(_) if earlier.is_some_and(|run| run.has_finished) => State::Finished,
-                Some(_) => State::Running,
+                None => UpState::NotStarted,
+                Some(TaskRun { earlier: None, .. }) => UpState::Started,
+                Some(_) if earlier.is_some_and(|run| run.has_finished) => UpState::Finished,
+                Some(_) => UpState::Running,
             },
             outdated: earlier.map_or(&[], |run| &run.outdated),
             ready: is_ready.filter(|_| result.run.is_some()),

@@ -12,9 +12,9 @@ use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use crate::client::Client;
-use crate::model::{AnswerBy, Stop, limit_words, whole_millis};
+use crate::model::{AnswerBy, Condition, Stop, WaitOutcome, limit_words, whole_millis};
 use crate::ops::{self, Caller, OpsError, Session};
-use crate::wire::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
+use crate::wire::{WaitRequest, WaitResult};
 
 pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
     context.limit.wait_from_begin(args.timeout);
@@ -74,7 +74,7 @@ async fn wait_for_several(
     let mut timed_out: Vec<(usize, WaitResult)> = Vec::new();
     while let Some((index, result)) = waits.next().await {
         let result = result?;
-        if args.any && result.outcome == OutcomeName::Timeout {
+        if args.any && result.outcome == WaitOutcome::Timeout {
             timed_out.push((index, result));
             continue;
         }
@@ -174,24 +174,22 @@ fn request(args: &Wait, name: &str) -> WaitRequest {
     }
 }
 
-fn conditions(args: &Wait) -> Vec<ConditionFields> {
+fn conditions(args: &Wait) -> Vec<Condition> {
     let mut conditions = Vec::new();
     if args.exit {
-        conditions.push(ConditionFields::Exit);
+        conditions.push(Condition::Exit);
     }
-    conditions.extend(args.text.iter().cloned().map(ConditionFields::Text));
+    conditions.extend(args.text.iter().cloned().map(Condition::Text));
     if args.change {
-        conditions.push(ConditionFields::Change);
+        conditions.push(Condition::Change);
     }
     if args.bell {
-        conditions.push(ConditionFields::Bell);
+        conditions.push(Condition::Bell);
     }
     if args.input {
-        conditions.push(ConditionFields::Input);
+        conditions.push(Condition::Input);
     }
-    conditions.extend(args.idle.map(|idle| ConditionFields::Idle {
-        ms: whole_millis(idle),
-    }));
+    conditions.extend(args.idle.map(|idle| Condition::Idle { limit: idle }));
     conditions
 }
 
@@ -247,8 +245,8 @@ pub(super) fn print_result(
 
 /// Prints the last lines of a run that has failed, behind the task's name if that is given.
 fn print_tail(result: &WaitResult, name: Option<&str>) {
-    let has_exited = result.outcome == OutcomeName::Exited;
-    if result.outcome == OutcomeName::Died || has_exited && kind(result).is_some() {
+    let has_exited = result.outcome == WaitOutcome::Exited;
+    if result.outcome == WaitOutcome::Died || has_exited && kind(result).is_some() {
         output::tail(&result.tail, name);
     }
 }
@@ -312,30 +310,30 @@ fn how_to_answer(name: &str, result: &WaitResult) -> String {
 /// Returns the kind of failure of a wait; `None` when it succeeded.
 fn kind(result: &WaitResult) -> Option<Kind> {
     match result.outcome {
-        OutcomeName::Exited => {
+        WaitOutcome::Exited => {
             let is_success = result.exit_code == Some(0) && result.exit_signal.is_none();
             (!is_success).then_some(Kind::Failed)
         }
-        OutcomeName::Input if result.condition.is_none() => Some(Kind::Asked),
-        OutcomeName::Matched
-        | OutcomeName::Changed
-        | OutcomeName::Bell
-        | OutcomeName::Input
-        | OutcomeName::Idle
-        | OutcomeName::Signalled => None,
-        OutcomeName::Timeout => Some(Kind::TimedOut),
-        OutcomeName::Died
-        | OutcomeName::Respawned
-        | OutcomeName::Disappeared
-        | OutcomeName::Stopped
-        | OutcomeName::AnchorLost => Some(Kind::Impossible),
+        WaitOutcome::Input if result.condition.is_none() => Some(Kind::Asked),
+        WaitOutcome::Matched
+        | WaitOutcome::Changed
+        | WaitOutcome::Bell
+        | WaitOutcome::Input
+        | WaitOutcome::Idle
+        | WaitOutcome::Signalled => None,
+        WaitOutcome::Timeout => Some(Kind::TimedOut),
+        WaitOutcome::Died
+        | WaitOutcome::Respawned
+        | WaitOutcome::Disappeared
+        | WaitOutcome::Stopped
+        | WaitOutcome::AnchorLost => Some(Kind::Impossible),
     }
 }
 
 fn good(result: &WaitResult) -> String {
     let name = serde_json::to_value(result.outcome).unwrap_or_default();
     let name = name.as_str().unwrap_or_default().to_owned();
-    let detail = if result.outcome == OutcomeName::Exited {
+    let detail = if result.outcome == WaitOutcome::Exited {
         Some(result.run_end().cause())
     } else {
         result.line.clone()
@@ -347,28 +345,28 @@ fn good(result: &WaitResult) -> String {
 pub(super) fn bad(result: &WaitResult, limit: Option<Duration>) -> String {
     let line = result.line.as_deref().unwrap_or_default();
     match result.outcome {
-        OutcomeName::Timeout => {
+        WaitOutcome::Timeout => {
             let elapsed = Duration::from_millis(result.elapsed_ms);
             format!("timed out after {}", limit_words(limit.unwrap_or(elapsed)))
         }
-        OutcomeName::Died => format!(
+        WaitOutcome::Died => format!(
             "the run ended ({}) before the condition held",
             result.run_end().cause()
         ),
-        OutcomeName::Respawned => "the run was replaced by another one".to_owned(),
-        OutcomeName::Disappeared if is_on_channel(result) => "the tmux server has gone".to_owned(),
-        OutcomeName::Disappeared => format!("the task {}", result.gone_words()),
-        OutcomeName::Stopped => format!("stopped by: {line}"),
-        OutcomeName::AnchorLost => {
+        WaitOutcome::Respawned => "the run was replaced by another one".to_owned(),
+        WaitOutcome::Disappeared if is_on_channel(result) => "the tmux server has gone".to_owned(),
+        WaitOutcome::Disappeared => format!("the task {}", result.gone_words()),
+        WaitOutcome::Stopped => format!("stopped by: {line}"),
+        WaitOutcome::AnchorLost => {
             "some of the output is missing: it may have contained the text".to_owned()
         }
-        OutcomeName::Matched
-        | OutcomeName::Exited
-        | OutcomeName::Changed
-        | OutcomeName::Bell
-        | OutcomeName::Input
-        | OutcomeName::Idle
-        | OutcomeName::Signalled => line.to_owned(),
+        WaitOutcome::Matched
+        | WaitOutcome::Exited
+        | WaitOutcome::Changed
+        | WaitOutcome::Bell
+        | WaitOutcome::Input
+        | WaitOutcome::Idle
+        | WaitOutcome::Signalled => line.to_owned(),
     }
 }
 

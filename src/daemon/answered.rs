@@ -196,7 +196,7 @@ fn takes_input(terminal: Option<&TtyEvidence>, explanation: &Explanation) -> boo
     match terminal.reader {
         TtyUse::Reading | TtyUse::Polling | TtyUse::Unknown => true,
         TtyUse::Elsewhere => match &explanation.terminal {
-            Some(judged) => judged.reader == TtyUse::Elsewhere.name(),
+            Some(judged) => judged.reader == TtyUse::Elsewhere,
             None => terminal.canonical == Some(false),
         },
     }

@@ -608,7 +608,7 @@ impl EventLoop {
             feed_bytes: files.bytes(),
             feed_files: files.closed.len() + 1,
             log: self.paths.log().display().to_string(),
-            config: Some(self.config.clone()),
+            config: self.config.clone(),
             problems: self.problems(),
             readers: self.n_readers(),
             reader_owners: self.publisher.live().readers().owners(),

@@ -3,19 +3,15 @@
 use super::options::Options;
 use super::session_link::SessionLink;
 use crate::clock;
-use crate::model::StopSettings;
-use crate::model::{Replaces, SessionId, Task, TaskRestarts, WindowId};
+use crate::model::{RunRequest, SessionId, Task, WindowId};
 use crate::paths::Paths;
 use crate::session::{DueRestart, RestartEnd};
 use crate::tmux::{
-    self, Connection, Gate, LaunchError, LaunchPlan, LaunchRecord, NewRun, PreviousRun,
-    RestartResult, TaskRestart, TmuxError,
+    self, Connection, Gate, LaunchError, LaunchRecord, NewRun, RestartResult, TaskRestart,
+    TmuxError,
 };
 use crate::wait::{Anchor, Cursor};
-use crate::wire::{
-    LaunchedRun, Refusal, RefusalKind, ReplacedRun, Response, RestartFields, RunRequest,
-    StopFields, TaskRecord,
-};
+use crate::wire::{LaunchedRun, Refusal, RefusalKind, Response, TaskRecord};
 
 /// Starts a task, or runs it again in its slot. Returns its window, if it has one, and the answer.
 pub(super) async fn run(
@@ -27,8 +23,11 @@ pub(super) async fn run(
         return (None, Response::Unattached);
     };
     link.write_runs_named(&request.name).await;
-    let plan = plan_of(request, link);
-    match launch(link, paths, session, &plan).await {
+    let request = RunRequest {
+        last_run: link.last_run(&request.name),
+        ..request
+    };
+    match launch(link, paths, session, &request).await {
         Ok(Some(launched)) => {
             link.note_launched(launched.window, Some(launched.pane));
             let response = Response::Launched(launched_run(&launched));
@@ -83,8 +82,8 @@ pub(crate) fn task_record(task: &Task, found: LaunchRecord) -> TaskRecord {
     TaskRecord {
         window_name: task.name.clone(),
         record,
-        restarts: restart.map(|(_, restarts)| RestartFields::from(&restarts)),
-        stop: StopFields::of(&task.stop),
+        restarts: restart.map(|(_, restarts)| restarts),
+        stop: task.stop.clone(),
     }
 }
 
@@ -93,17 +92,17 @@ async fn launch(
     link: &mut SessionLink,
     paths: &Paths,
     session: SessionId,
-    plan: &LaunchPlan,
+    request: &RunRequest,
 ) -> Result<Option<NewRun>, LaunchError> {
     // tmux can crash when windows change while a control client of another daemon connects.
     let _lock = paths.lock_server().await;
-    let gate = Gate::close(plan.file())?;
-    let launched = tmux::launch_in(&mut link.connection(), session, plan).await;
+    let gate = Gate::close(request.file())?;
+    let launched = tmux::launch_in(&mut link.connection(), session, request).await;
     let launched = match launched {
         // Our client was detached during the launch.
         Err(LaunchError::Tmux(TmuxError::Closed)) => {
             let server = link.server();
-            tmux::find_launched(&mut Connection::OneShot(server), plan).await
+            tmux::find_launched(&mut Connection::OneShot(server), request).await
         }
         launched => launched,
     };
@@ -111,42 +110,6 @@ async fn launch(
         gate.open(&run.pane.to_string());
     }
     launched
-}
-
-fn plan_of(request: RunRequest, link: &SessionLink) -> LaunchPlan {
-    let RunRequest {
-        name,
-        token,
-        words,
-        command,
-        record,
-        cwd,
-        owner,
-        started,
-        if_absent,
-        but_for,
-        restarts,
-        stop,
-        will_wait: _,
-    } = request;
-    LaunchPlan {
-        last_run: link.last_run(&name),
-        name,
-        token,
-        words,
-        command,
-        record,
-        cwd,
-        owner,
-        started,
-        replaces: match (if_absent, but_for) {
-            (false, _) => Replaces::Any,
-            (true, None) => Replaces::Ended,
-            (true, Some(pid)) => Replaces::EndedOr(pid),
-        },
-        restarts: restarts.as_ref().map(TaskRestarts::from),
-        stop: stop.as_deref().map(StopSettings::from).unwrap_or_default(),
-    }
 }
 
 /// Returns a started run in the socket's format.
@@ -163,10 +126,7 @@ pub(crate) fn launched_run(launched: &NewRun) -> LaunchedRun {
         pane_id: launched.pane.to_string(),
         run: launched.run,
         cursor: cursor.to_string(),
-        replaced: launched.replaced.map(|replaced| match replaced {
-            PreviousRun::Live => ReplacedRun::Live,
-            PreviousRun::Dead => ReplacedRun::Dead,
-        }),
+        replaced: launched.replaced,
     }
 }
 

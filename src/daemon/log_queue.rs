@@ -19,12 +19,12 @@ pub(super) struct LogQueue(Arc<SharedState>);
 
 #[derive(Debug, Default)]
 struct SharedState {
-    state: Mutex<State>,
+    state: Mutex<QueuedLines>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueuedLines {
     lines: VecDeque<Vec<u8>>,
     /// How many bytes they have.
     n_bytes: usize,
@@ -70,7 +70,7 @@ impl LogQueue {
 
     /// Waits until all lines so far are written, at most this long. Returns whether they are.
     fn flush(&self, limit: Duration) -> bool {
-        let is_busy = |state: &mut State| state.is_writing || state.has_work();
+        let is_busy = |state: &mut QueuedLines| state.is_writing || state.has_work();
         let waited = self
             .0
             .changed
@@ -101,7 +101,7 @@ impl Write for LogQueue {
     }
 }
 
-impl State {
+impl QueuedLines {
     fn has_work(&self) -> bool {
         !self.lines.is_empty() || self.n_dropped > 0 || self.is_to_flush
     }
@@ -109,7 +109,7 @@ impl State {
 
 impl SharedState {
     /// Nothing that could panic is done while it is locked.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueuedLines> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -9,7 +9,7 @@ use crate::feed::{
 };
 use crate::model::{Bookmark, EventKind, RunNumbers, Seq, Snapshot};
 use crate::paths::{Paths, hex};
-use crate::wire::{Checkpoint, SavedLife, SavedSession, can_have_lost};
+use crate::wire::{Checkpoint, SavedSession, can_have_lost};
 
 /// The initial state of a daemon.
 #[derive(Debug)]
@@ -129,8 +129,8 @@ pub(crate) fn stored_run_numbers(paths: &Paths) -> RunNumbers {
 /// Returns the last numbers of runs, which are also those of the stored runs where no daemon has saved
 /// them.
 fn run_numbers(paths: &Paths, saved: Option<&SavedSession>) -> RunNumbers {
-    if let Some(saved) = saved.filter(|saved| saved.run_numbers.is_some()) {
-        return saved.bookmark().run_numbers;
+    if let Some(saved) = saved {
+        return saved.bookmark.run_numbers.clone();
     }
     archive::run_numbers(&paths.runs()).unwrap_or_else(|error| {
         tracing::warn!(%error, "could not read the stored runs");
@@ -159,7 +159,7 @@ impl Replay {
         match saved.to_snapshot() {
             Ok(snapshot) => Self {
                 snapshot,
-                bookmark: saved.bookmark(),
+                bookmark: saved.bookmark.clone(),
                 is_known: true,
             },
             Err(error) => {
@@ -214,20 +214,13 @@ fn carry_on(snapshot: &mut Snapshot, bookmark: &mut Bookmark, look: &RecordedLoo
 /// Notes the checkpoint of a look. Returns whether it was of another life of the session than the
 /// previous look, or of none.
 fn enter(snapshot: &mut Snapshot, bookmark: &mut Bookmark, checkpoint: &Checkpoint) -> bool {
-    let life = match checkpoint.life.as_ref().map(SavedLife::to_life).transpose() {
-        Ok(life) => life,
-        Err(error) => {
-            tracing::error!(error, "could not parse a checkpoint of the feed");
-            return false;
-        }
-    };
     bookmark.deaths_read = checkpoint.deaths_read;
-    let is_other = snapshot.life != life;
+    let is_other = snapshot.life != checkpoint.life;
     if is_other {
         bookmark.launched_at.clear();
         snapshot.tasks.clear();
-        snapshot.exists = life.is_some();
-        snapshot.life = life;
+        snapshot.exists = checkpoint.life.is_some();
+        snapshot.life.clone_from(&checkpoint.life);
     }
     is_other
 }
@@ -264,7 +257,7 @@ mod tests {
         let recorded = RecordedLook {
             events,
             checkpoint: Some(Checkpoint {
-                life: look.life.as_ref().map(SavedLife::from),
+                life: look.life.clone(),
                 deaths_read: Some(5),
             }),
         };

@@ -343,7 +343,7 @@ impl SessionUsage {
         let noted = counted.and_then(|counted| counted.last_run);
         let mut noted = consumers
             .iter()
-            .map(|consumer| consumer.used_after)
+            .map(|consumer| Some(consumer.used_after))
             .chain([noted, read.as_ref().and_then(|read| read.counted)])
             .flatten();
         let is_noted_past =
@@ -405,7 +405,7 @@ async fn readers_of(paths: &Paths) -> Result<usize, ClientError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::SavedConsumer;
+    use crate::wire::{ConsumerAudience, SavedConsumer};
 
     const HOUR: Duration = Duration::from_secs(3600);
     const WALL: Millis = 100 * 3_600_000;
@@ -495,15 +495,13 @@ mod tests {
             first_left_out: None,
             created_at: 0,
             used_at,
-            used_after: None,
-            audience: None,
+            used_after: 6,
+            audience: ConsumerAudience::default(),
         };
         let mut used = unused();
         used.progress.consumers = vec![consumer(WALL - 3_600_000), consumer(WALL - 3_599_999)];
         assert!(!used.is_unused_for(HOUR, now, WALL), "one read lately");
         used.progress.consumers.pop();
-        assert!(used.is_unused_for(HOUR, now, WALL));
-        used.progress.consumers[0].used_after = Some(6);
         assert!(used.is_unused_for(HOUR, now, WALL));
         used.progress.counted = Some(CountedTimes {
             now: 3_600_005,
@@ -514,7 +512,7 @@ mod tests {
             !used.is_unused_for(HOUR, now, WALL),
             "the clock was set since it was read"
         );
-        used.progress.consumers[0].used_after = Some(5);
+        used.progress.consumers[0].used_after = 5;
         used.progress.feed.epoch = "e".to_owned();
         used.progress.feed.last_follow_up = Some(7);
         used.progress.read = read(7, now - HOUR);

@@ -1,6 +1,7 @@
 //! When a daemon makes room for one of a newer version: an update takes effect by itself where
 //! no client notices.
 
+use crate::model::text::counted;
 use crate::wire::{Refusal, RefusalKind, is_older};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -41,13 +42,6 @@ pub(super) fn refusal(successor: &str, usage: &Usage) -> Option<Refusal> {
         return None;
     };
     Some(Refusal::new(RefusalKind::Failed, why))
-}
-
-fn counted(number: usize, noun: &str) -> String {
-    match number {
-        1 => format!("1 {noun}"),
-        number => format!("{number} {noun}s"),
-    }
 }
 
 #[cfg(test)]

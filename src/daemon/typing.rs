@@ -8,7 +8,7 @@ use super::answered::{
 };
 use super::session_link::SessionLink;
 use crate::clock;
-use crate::model::{AnswerBy, PaneId, Stop, Task, TtyEvidence, is_same_but_for_signs};
+use crate::model::{AnswerBy, PaneId, Stop, Task, TtyEvidence, is_same_except_signs};
 use crate::process;
 use crate::tmux::{
     self, AskingRow, Connection, KeyInput, PaneView, PromptPlace, Server, TmuxError, TypingResult,
@@ -312,7 +312,7 @@ fn check_prompt<'a>(
     else {
         return Err(TypingError::AsksNothing(label.to_owned()));
     };
-    if prompt.trim() == expected.trim() || is_same_but_for_signs(prompt, expected) {
+    if prompt.trim() == expected.trim() || is_same_except_signs(prompt, expected) {
         Ok(explanation)
     } else {
         Err(TypingError::AsksElse {
@@ -414,7 +414,7 @@ mod tests {
             "cursorY": null, "alternateOn": null,
             "terminal": {
                 "reader": "reading", "echo": !hidden, "canonical": true,
-                "foreground": "command", "programs": [],
+                "foreground": "command", "programs": [], "mayRelay": false,
             },
         });
         serde_json::from_value(value).unwrap()

@@ -49,13 +49,13 @@ impl Driver {
 
 /// Records of one write are joined by ` & `: `1 started @1 & 2 notify @1 x1`,
 /// `3 followUp! of 1 2`, `status 1 running 0 waiting 0 dead`.
-fn describe_effect(effect: &Effect) -> String {
+fn describe_effect(effect: &EngineEffect) -> String {
     match effect {
-        Effect::Append(records) => {
+        EngineEffect::Append(records) => {
             let records: Vec<String> = records.iter().map(describe_record).collect();
             records.join(" & ")
         }
-        Effect::Status(counts) => match counts.line() {
+        EngineEffect::Status(counts) => match counts.line() {
             None => "status gone".to_owned(),
             Some(line) => format!("{line}, {} waiting, {} dead", counts.waiting, counts.dead),
         },

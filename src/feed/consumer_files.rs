@@ -135,6 +135,7 @@ pub(crate) fn sync_consumers(folder: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::ConsumerAudience;
 
     fn saved(name: &str, cursor: u64) -> SavedConsumer {
         SavedConsumer {
@@ -145,8 +146,8 @@ mod tests {
             first_left_out: None,
             created_at: 1,
             used_at: 2,
-            used_after: Some(3),
-            audience: None,
+            used_after: 3,
+            audience: ConsumerAudience::default(),
         }
     }
 

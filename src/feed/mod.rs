@@ -31,7 +31,7 @@ pub use consumer_files::{load_consumers, store_consumer};
 pub use error::FeedError;
 pub use journal::Journal;
 pub use pending::PendingEvents;
-pub use read::{Line, Sequence, UnknownRecord};
+pub use read::{FeedLine, Sequence, UnknownRecord};
 pub use recover::{FeedState, RecordedLook, recover};
 pub use retention::{FeedFiles, Retention, Segment};
 pub use saved::{DamagedSnapshot, load_saved};

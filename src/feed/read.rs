@@ -8,7 +8,7 @@ use crate::wire::{DurableRecord, Kind, VERSION};
 
 /// A parsed line of the feed.
 #[derive(Debug)]
-pub enum Line {
+pub enum FeedLine {
     /// A record.
     Record(Box<DurableRecord>),
     /// A record of a later version.
@@ -38,7 +38,7 @@ impl UnknownRecord {
     }
 }
 
-impl Line {
+impl FeedLine {
     /// Parses a line, with or without its line end.
     pub(super) fn parse(bytes: &[u8]) -> Self {
         match serde_json::from_slice::<Box<DurableRecord>>(bytes) {

@@ -7,7 +7,7 @@ use super::FeedError;
 use super::find::{Part, open, search};
 use super::floor::closed_firsts;
 use super::line_file::LineFile;
-use super::read::Line;
+use super::read::FeedLine;
 use super::segments::{FileId, segment_path};
 use crate::model::Seq;
 
@@ -96,10 +96,10 @@ impl Reader {
     /// # Errors
     ///
     /// When the feed cannot be read.
-    pub(crate) fn next(&mut self, end: &FeedEnd) -> Result<Option<Line>, FeedError> {
+    pub(crate) fn next(&mut self, end: &FeedEnd) -> Result<Option<FeedLine>, FeedError> {
         let bytes = self.next_bytes(end);
         let bytes = bytes.map_err(FeedError::reading(&self.feed))?;
-        Ok(bytes.map(|bytes| Line::parse(&bytes)))
+        Ok(bytes.map(|bytes| FeedLine::parse(&bytes)))
     }
 
     fn next_bytes(&mut self, end: &FeedEnd) -> io::Result<Option<Vec<u8>>> {

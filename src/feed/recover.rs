@@ -7,7 +7,7 @@ use super::FeedError;
 use super::find::{Part, Place, find, find_tail, place_at};
 use super::floor::closed_firsts;
 use super::pending::PendingEvents;
-use super::read::Line;
+use super::read::FeedLine;
 use super::whole_lines::WholeLines;
 use crate::model::{Event, Seq};
 use crate::wire::{Checkpoint, DurableRecord, RecordBody, SavedFeed, SavedSession, parse_rfc3339};
@@ -68,7 +68,7 @@ pub fn recover(
     let mut epoch = lines.epoch().map(ToOwned::to_owned);
     while let Some(line) = lines.next_line()? {
         match line {
-            Line::Record(record) => {
+            FeedLine::Record(record) => {
                 let seq = record.seq;
                 epoch = Some(record.epoch.clone());
                 if let Err(error) = past.read(*record) {
@@ -76,8 +76,8 @@ pub fn recover(
                 }
             }
             // It has used its number, and must not be cut off.
-            Line::Unknown(record) => epoch = Some(record.frame.epoch),
-            Line::Damaged => {}
+            FeedLine::Unknown(record) => epoch = Some(record.frame.epoch),
+            FeedLine::Damaged => {}
         }
     }
     let end = lines.end();

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::readers::{Holdings, holdings};
 use super::*;
 use crate::diff::{apply, diff};
-use crate::engine::{Effect, Engine, RestoredState, Settings};
+use crate::engine::{Engine, EngineEffect, RestoredState, Settings};
 use crate::model::test_notation::{describe, notice, number, snapshot, task};
 use crate::model::{
     Body, Bookmark, Event, EventKind, Level, Now, Prompt, Record, Seq, Snapshot, WindowId,
@@ -29,8 +29,8 @@ pub(super) fn read_all(path: &Path) -> FeedContents {
         kept.lost
             .extend(line.frame().and_then(|frame| sequence.read(frame.seq)));
         match line {
-            Line::Record(record) => kept.records.push(*record),
-            Line::Unknown(_) | Line::Damaged => {}
+            FeedLine::Record(record) => kept.records.push(*record),
+            FeedLine::Unknown(_) | FeedLine::Damaged => {}
         }
     }
     kept.last_seq = lines.end().last_seq;
@@ -96,7 +96,7 @@ pub(super) fn context() -> Context {
     }
 }
 
-/// What a daemon of an earlier version saved when this was its last record.
+/// What a daemon saved when this was the last record that it had told of.
 pub(super) fn saved_at(last_seq: Seq) -> SavedSession {
     SavedSession::new(&Snapshot::default(), &Bookmark::default(), "e1", last_seq)
 }
@@ -403,11 +403,11 @@ fn a_reader_follows_and_takes_whole_lines_only() {
     assert_eq!(line.as_ref().map(seq_of), Some(2));
 }
 
-pub(super) fn seq_of(line: &Line) -> Seq {
+pub(super) fn seq_of(line: &FeedLine) -> Seq {
     match line {
-        Line::Record(record) => record.seq,
-        Line::Unknown(record) => record.frame.seq,
-        Line::Damaged => 0,
+        FeedLine::Record(record) => record.seq,
+        FeedLine::Unknown(record) => record.frame.seq,
+        FeedLine::Damaged => 0,
     }
 }
 
@@ -458,7 +458,7 @@ fn a_saved_snapshot_is_read_back() {
     store_saved(&path, &saved).unwrap();
     assert_eq!(load(), Ok(Some(saved.clone())));
     assert_eq!(saved.to_snapshot(), Ok(look));
-    assert_eq!(saved.bookmark(), bookmark);
+    assert_eq!(saved.bookmark, bookmark);
     store_saved(&path, &saved).unwrap();
     assert_eq!(load(), Ok(Some(saved)));
     let names = || {
@@ -530,11 +530,11 @@ impl Daemon<'_> {
         self.write(effects);
     }
 
-    fn write(&self, effects: Vec<Effect>) {
+    fn write(&self, effects: Vec<EngineEffect>) {
         for effect in effects {
             match effect {
-                Effect::Append(records) => self.feed.append(&records),
-                Effect::Status(_) => {}
+                EngineEffect::Append(records) => self.feed.append(&records),
+                EngineEffect::Status(_) => {}
             }
         }
     }

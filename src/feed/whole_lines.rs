@@ -8,7 +8,7 @@ use super::FeedError;
 use super::find::{Part, Place, find};
 use super::floor::closed_firsts;
 use super::line_file::LineFile;
-use super::read::Line;
+use super::read::FeedLine;
 use super::segments::{FileId, segment_path};
 use crate::model::Seq;
 
@@ -28,9 +28,9 @@ pub struct End {
 pub struct WholeLines {
     files: FilesInOrder,
     /// Lines of a complete write that are not returned yet.
-    whole: VecDeque<Line>,
+    whole: VecDeque<FeedLine>,
     /// Lines of the write that is being read.
-    write: Vec<Line>,
+    write: Vec<FeedLine>,
     /// How many lines of that write are missing.
     to_come: u32,
     /// The sequence number of the last readable line.
@@ -103,11 +103,11 @@ impl WholeLines {
     /// # Errors
     ///
     /// When the feed cannot be read.
-    pub fn next_line(&mut self) -> Result<Option<Line>, FeedError> {
+    pub fn next_line(&mut self) -> Result<Option<FeedLine>, FeedError> {
         while self.whole.is_empty() {
             let step = self.files.next_step();
             match step.map_err(FeedError::reading(&self.files.feed))? {
-                Step::Line(bytes) => self.add(Line::parse(&bytes)),
+                Step::Line(bytes) => self.add(FeedLine::parse(&bytes)),
                 // A write is in one file: what is missing of it is damaged.
                 Step::EndOfSegment => self.end_write(0),
                 Step::End => return Ok(None),
@@ -116,7 +116,7 @@ impl WholeLines {
         Ok(self.whole.pop_front())
     }
 
-    fn add(&mut self, line: Line) {
+    fn add(&mut self, line: FeedLine) {
         match line.frame() {
             Some(frame) => {
                 (self.read, self.damaged, self.to_come) = (frame.seq, 0, frame.more);

@@ -18,14 +18,14 @@ pub(super) const WITHOUT_CURSOR: &str = "call read_output without cursor: it has
 
 /// The answer to a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct ToolAnswer {
     /// Sanitised lines.
     pub(super) text: String,
     /// Whether the call could not be carried out.
     pub(super) is_error: bool,
 }
 
-impl Answer {
+impl ToolAnswer {
     pub(super) fn new(lines: impl IntoIterator<Item = String>) -> Self {
         Self {
             text: lines.into_iter().collect::<Vec<_>>().join("\n"),
@@ -47,7 +47,7 @@ impl Answer {
     }
 }
 
-impl Answer {
+impl ToolAnswer {
     /// Adds what to do, unless that is said already.
     pub(super) fn or_hint(mut self, hint: &str) -> Self {
         if self.is_error && !self.text.contains("\nhint: ") {
@@ -58,13 +58,13 @@ impl Answer {
     }
 }
 
-impl From<BadArguments> for Answer {
+impl From<BadArguments> for ToolAnswer {
     fn from(bad: BadArguments) -> Self {
         Self::refused(&bad.0, None)
     }
 }
 
-impl From<OpsError> for Answer {
+impl From<OpsError> for ToolAnswer {
     fn from(error: OpsError) -> Self {
         Self::refused(&with_causes(&error), hint(&error).as_deref())
     }
@@ -169,29 +169,32 @@ mod tests {
                  with env runs its command again with these",
             ),
         ] {
-            assert_eq!(Answer::from(error).text, expected);
+            assert_eq!(ToolAnswer::from(error).text, expected);
         }
     }
 
     #[test]
     fn errors_say_what_to_do_next() {
-        let missing = Answer::from(OpsError::NoSession("work".to_owned()));
+        let missing = ToolAnswer::from(OpsError::NoSession("work".to_owned()));
         assert!(missing.is_error);
         assert_eq!(
             missing.text,
             "no session `work`\nhint: there are no tasks yet: run_task starts one"
         );
         let refusal = Refusal::new(RefusalKind::Impossible, "it is gone");
-        let lost = Answer::from(OpsError::Client(ClientError::Refused(refusal)));
+        let lost = ToolAnswer::from(OpsError::Client(ClientError::Refused(refusal)));
         assert_eq!(lost.text, format!("it is gone\nhint: {WITHOUT_CURSOR}"));
         assert_eq!(lost.clone().or_hint("x"), lost);
-        assert_eq!(Answer::refused("a", None).or_hint("x").text, "a\nhint: x");
+        assert_eq!(
+            ToolAnswer::refused("a", None).or_hint("x").text,
+            "a\nhint: x"
+        );
     }
 
     #[test]
     fn text_has_no_escapes() {
         assert_eq!(line("  a\u{1b}[31mb\u{202e}c  "), "  abc");
-        assert_eq!(Answer::refused("a\nb\u{7}", None).text, "a b");
+        assert_eq!(ToolAnswer::refused("a\nb\u{7}", None).text, "a b");
         assert_eq!(line(&"x".repeat(5000)).chars().count(), LINE_CHARS);
     }
 }

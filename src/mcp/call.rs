@@ -9,7 +9,7 @@ use rmcp::service::{Peer, RoleServer};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval, timeout};
 
-use super::answer::Answer;
+use super::answer::ToolAnswer;
 use super::arguments::Seconds;
 use crate::ops::Caller;
 
@@ -50,11 +50,11 @@ impl Call {
         what: &str,
         limit: Option<Duration>,
         work: impl Future<Output = T>,
-    ) -> Result<T, Answer> {
+    ) -> Result<T, ToolAnswer> {
         tokio::select! {
             biased;
             result = work => Ok(result),
-            () = self.client_is_gone() => Err(Answer::refused("the client has gone", None)),
+            () = self.client_is_gone() => Err(ToolAnswer::refused("the client has gone", None)),
             never = self.report(what, limit) => match never {},
         }
     }
@@ -86,19 +86,19 @@ impl Call {
 
 /// Ends work that should not take long, if daemon or tmux do not answer.
 pub(super) async fn within_time<T>(
-    work: impl Future<Output = Result<T, Answer>>,
-) -> Result<T, Answer> {
+    work: impl Future<Output = Result<T, ToolAnswer>>,
+) -> Result<T, ToolAnswer> {
     within(ANSWERS_WITHIN, work).await
 }
 
 /// The same within another time.
 pub(super) async fn within<T>(
     limit: Duration,
-    work: impl Future<Output = Result<T, Answer>>,
-) -> Result<T, Answer> {
+    work: impl Future<Output = Result<T, ToolAnswer>>,
+) -> Result<T, ToolAnswer> {
     match timeout(limit, work).await {
         Ok(result) => result,
-        Err(_) => Err(Answer::refused(
+        Err(_) => Err(ToolAnswer::refused(
             "tmux or the daemon of tmux-task does not answer",
             Some("ask the user to run `tmux-task doctor`: it says which, and what to do"),
         )),
@@ -178,7 +178,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_does_not_answer_is_an_error() {
-        let silent = within_time(pending::<Result<(), Answer>>()).await;
+        let silent = within_time(pending::<Result<(), ToolAnswer>>()).await;
         assert!(silent.unwrap_err().text.contains("tmux-task doctor"));
     }
 

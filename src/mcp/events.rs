@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::answer::{Answer, short};
+use super::answer::{ToolAnswer, short};
 use super::arguments::{NextEvents, Seconds};
 use super::call::Call;
 use crate::client::ClientError;
@@ -27,7 +27,7 @@ pub(super) async fn next(
     call: &Call,
     arguments: NextEvents,
     begin: After,
-) -> Result<Answer, Answer> {
+) -> Result<ToolAnswer, ToolAnswer> {
     let NextEvents {
         cursor,
         task,
@@ -38,7 +38,7 @@ pub(super) async fn next(
     let after = match cursor {
         Some(cursor) => cursor
             .parse()
-            .map_err(|error| Answer::refused(&format!("`cursor` is {error}"), None))?,
+            .map_err(|error| ToolAnswer::refused(&format!("`cursor` is {error}"), None))?,
         None => begin,
     };
     let asked = wait_seconds.map_or(Duration::ZERO, Seconds::to_duration);
@@ -53,15 +53,15 @@ pub(super) async fn next(
     let events = call.attend("waiting for events", Some(wait), work).await?;
     let events = events.map_err(|error| refused(error, has_cursor))?;
     let owner = call.caller.owner.as_deref();
-    Ok(Answer::new(describe(&events, owner, wait, asked)))
+    Ok(ToolAnswer::new(describe(&events, owner, wait, asked)))
 }
 
-fn refused(error: OpsError, has_cursor: bool) -> Answer {
+fn refused(error: OpsError, has_cursor: bool) -> ToolAnswer {
     let is_refusal = matches!(&error, OpsError::Client(ClientError::Refused(refusal))
         if refusal.kind != RefusalKind::Version);
     if is_refusal && has_cursor {
         // The cursor is of another feed.
-        Answer::refused(&error.to_string(), Some("call next_events without cursor"))
+        ToolAnswer::refused(&error.to_string(), Some("call next_events without cursor"))
     } else {
         error.into()
     }

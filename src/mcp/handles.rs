@@ -9,7 +9,7 @@ use std::rc::Rc;
 use rmcp::model::{CallToolResult, DetailedTask, JsonObject, Task, TaskPayload, TaskStatus};
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::answer::Answer;
+use super::answer::ToolAnswer;
 use crate::clock;
 use crate::model::Millis;
 use crate::wire::rfc3339;
@@ -38,13 +38,13 @@ struct HandledCall {
     what: String,
     begun: Millis,
     changed: Millis,
-    state: State,
+    state: CallState,
 }
 
-enum State {
+enum CallState {
     /// Its wait runs.
     Working(AbortHandle),
-    Ended(Answer),
+    Ended(ToolAnswer),
     /// The client has cancelled it.
     Cancelled,
 }
@@ -55,7 +55,7 @@ impl Handles {
         &self,
         name: &str,
         what: String,
-        wait: impl Future<Output = Answer> + 'static,
+        wait: impl Future<Output = ToolAnswer> + 'static,
     ) -> Task {
         let mut registry = self.0.borrow_mut();
         registry.last += 1;
@@ -67,7 +67,7 @@ impl Handles {
         let abort = registry.waits.spawn_local(async move {
             let answer = wait.await;
             if let Some(registry) = ending.upgrade() {
-                registry.borrow_mut().end(number, State::Ended(answer));
+                registry.borrow_mut().end(number, CallState::Ended(answer));
             }
         });
         while registry.waits.try_join_next().is_some() {}
@@ -76,7 +76,7 @@ impl Handles {
             what,
             begun: now,
             changed: now,
-            state: State::Working(abort),
+            state: CallState::Working(abort),
         };
         let task = call.task();
         registry.calls.insert(number, call);
@@ -88,11 +88,11 @@ impl Handles {
         let registry = self.0.borrow();
         let call = registry.calls.values().find(|call| call.id == id)?;
         let payload = match &call.state {
-            State::Working(_) => TaskPayload::Working,
-            State::Ended(answer) => TaskPayload::Completed {
+            CallState::Working(_) => TaskPayload::Working,
+            CallState::Ended(answer) => TaskPayload::Completed {
                 result: result(answer.clone()),
             },
-            State::Cancelled => TaskPayload::Cancelled,
+            CallState::Cancelled => TaskPayload::Cancelled,
         };
         Some(DetailedTask::new(call.task(), payload))
     }
@@ -104,22 +104,22 @@ impl Handles {
         let Some((number, call)) = found else {
             return false;
         };
-        if let State::Working(abort) = &call.state {
+        if let CallState::Working(abort) = &call.state {
             abort.abort();
             let number = *number;
-            registry.end(number, State::Cancelled);
+            registry.end(number, CallState::Cancelled);
         }
         true
     }
 }
 
 impl Registry {
-    fn end(&mut self, number: u64, state: State) {
+    fn end(&mut self, number: u64, state: CallState) {
         if let Some(call) = self.calls.get_mut(&number) {
             call.state = state;
             call.changed = clock::now().wall;
         }
-        let is_ended = |call: &HandledCall| !matches!(call.state, State::Working(_));
+        let is_ended = |call: &HandledCall| !matches!(call.state, CallState::Working(_));
         let ended = self.calls.iter().filter(|(_, call)| is_ended(call));
         let ended: Vec<u64> = ended.map(|(number, _)| *number).collect();
         for oldest in &ended[..ended.len().saturating_sub(MOST_ENDED)] {
@@ -131,9 +131,9 @@ impl Registry {
 impl HandledCall {
     fn task(&self) -> Task {
         let status = match &self.state {
-            State::Working(_) => TaskStatus::Working,
-            State::Ended(_) => TaskStatus::Completed,
-            State::Cancelled => TaskStatus::Cancelled,
+            CallState::Working(_) => TaskStatus::Working,
+            CallState::Ended(_) => TaskStatus::Completed,
+            CallState::Cancelled => TaskStatus::Cancelled,
         };
         let (begun, changed) = (rfc3339(self.begun), rfc3339(self.changed));
         Task::new(self.id.clone(), status, begun, changed)
@@ -143,7 +143,7 @@ impl HandledCall {
 }
 
 /// Returns the result of a call as the client would have got it at once.
-fn result(answer: Answer) -> JsonObject {
+fn result(answer: ToolAnswer) -> JsonObject {
     match serde_json::to_value(CallToolResult::from(answer)) {
         Ok(serde_json::Value::Object(fields)) => fields,
         Ok(_) | Err(_) => JsonObject::new(),
@@ -158,8 +158,8 @@ mod tests {
 
     use super::*;
 
-    fn answer(text: &str) -> Answer {
-        Answer::new([text.to_owned()])
+    fn answer(text: &str) -> ToolAnswer {
+        ToolAnswer::new([text.to_owned()])
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! `send_input`: types into a task, never a secret, and never an answer to another question.
 
-use super::answer::{Answer, short};
+use super::answer::{ToolAnswer, short};
 use super::arguments::SendInput;
 use super::call::within_time;
 use crate::ops::{self, Session};
@@ -9,7 +9,10 @@ use crate::wire::{SendRequest, TypedInput};
 /// The maximum length of a name or a prompt, in characters.
 const PROMPT_CHARS: usize = 1000;
 
-pub(super) async fn send(session: &mut Session, arguments: SendInput) -> Result<Answer, Answer> {
+pub(super) async fn send(
+    session: &mut Session,
+    arguments: SendInput,
+) -> Result<ToolAnswer, ToolAnswer> {
     let SendInput {
         task,
         text,
@@ -20,10 +23,12 @@ pub(super) async fn send(session: &mut Session, arguments: SendInput) -> Result<
     let input = match (text, keys.is_empty()) {
         (Some(text), true) => TypedInput::Text(text),
         (None, false) => TypedInput::Keys(keys),
-        (Some(_), false) => return Err(Answer::refused("give `text` or `keys`, not both", None)),
+        (Some(_), false) => {
+            return Err(ToolAnswer::refused("give `text` or `keys`, not both", None));
+        }
         (None, true) => {
             let why = "there is nothing to type: give `text` or `keys`";
-            return Err(Answer::refused(why, None));
+            return Err(ToolAnswer::refused(why, None));
         }
     };
     let name = short(&task, PROMPT_CHARS);
@@ -36,5 +41,5 @@ pub(super) async fn send(session: &mut Session, arguments: SendInput) -> Result<
     };
     within_time(async { Ok(ops::send(session, request).await?) }).await?;
     let done = format!("typed into {name}; wait_for or read_output shows what follows");
-    Ok(Answer::new([done]))
+    Ok(ToolAnswer::new([done]))
 }

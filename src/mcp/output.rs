@@ -1,6 +1,6 @@
 //! `read_output` and `search_output`.
 
-use super::answer::{Answer, WITHOUT_CURSOR, line, short};
+use super::answer::{ToolAnswer, WITHOUT_CURSOR, line, short};
 use super::arguments::{ReadOutput, SearchOutput};
 use super::call::within_time;
 use crate::ops::{self, Session};
@@ -21,7 +21,10 @@ const MOST_BYTES: usize = 32 << 10;
 /// The maximum length of a name, in characters.
 const NAME_CHARS: usize = 100;
 
-pub(super) async fn read(session: &mut Session, arguments: ReadOutput) -> Result<Answer, Answer> {
+pub(super) async fn read(
+    session: &mut Session,
+    arguments: ReadOutput,
+) -> Result<ToolAnswer, ToolAnswer> {
     let ReadOutput {
         task: name,
         lines,
@@ -30,7 +33,7 @@ pub(super) async fn read(session: &mut Session, arguments: ReadOutput) -> Result
     } = arguments;
     if cursor.is_some() && run.is_some() {
         let why = "`cursor` and `run` exclude each other: a cursor is of the present run";
-        return Err(Answer::refused(why, None));
+        return Err(ToolAnswer::refused(why, None));
     }
     let is_new_only = cursor.is_some();
     let most = lines.unwrap_or(LINES).min(MOST_LINES);
@@ -54,7 +57,7 @@ pub(super) async fn read(session: &mut Session, arguments: ReadOutput) -> Result
     })?;
     // From a cursor on, and of an earlier run, it has all lines.
     let has_all = is_new_only || run.is_some() || log.lines.len() <= most;
-    Ok(Answer::new(excerpt(&log, most, has_all, is_new_only)))
+    Ok(ToolAnswer::new(excerpt(&log, most, has_all, is_new_only)))
 }
 
 /// Returns the last lines of a log, below a line that says which they are. How many there are is
@@ -99,7 +102,7 @@ fn last_that_fit(lines: impl DoubleEndedIterator<Item = String>) -> Vec<String> 
 pub(super) async fn search(
     session: &mut Session,
     arguments: SearchOutput,
-) -> Result<Answer, Answer> {
+) -> Result<ToolAnswer, ToolAnswer> {
     let SearchOutput {
         pattern,
         task,
@@ -108,7 +111,7 @@ pub(super) async fn search(
         limit,
     } = arguments;
     let parsed = Pattern::parse(&pattern, regex, ignore_case)
-        .map_err(|error| Answer::refused(&error.to_string(), None))?;
+        .map_err(|error| ToolAnswer::refused(&error.to_string(), None))?;
     let request = SearchRequest {
         task,
         pattern,
@@ -120,7 +123,7 @@ pub(super) async fn search(
         Ok(found) => found,
         Err(answer) => return Err(answer),
     };
-    Ok(Answer::new(matches(
+    Ok(ToolAnswer::new(matches(
         &found,
         limit.unwrap_or(MATCHES).min(MOST_MATCHES),
     )))

@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::answer::{Answer, short};
+use super::answer::{ToolAnswer, short};
 use super::arguments::RunTask;
 use super::call::{Call, Limit, within};
 use super::wait::Wait;
-use crate::model::{Replaces, StopSettings};
+use crate::model::{ReplacedRun, Replaces, StopSettings};
 use crate::ops::{self, LaunchWait, OpsError, RunOptions, Session, SessionChoice, StartedRun};
-use crate::wire::{ReplacedRun, WaitRequest};
+use crate::wire::WaitRequest;
 
 /// How long the live run of a slot may take to end, and the next one to start.
 const REPLACED_WITHIN: Duration = Duration::from_secs(60);
@@ -49,7 +49,7 @@ pub(super) async fn start(
     call: &Call,
     arguments: RunTask,
     follow: Follow,
-) -> Result<StartedTask, Answer> {
+) -> Result<StartedTask, ToolAnswer> {
     ops::check_texts(arguments.until.iter().chain(&arguments.stop))?;
     check_variables(&arguments)?;
     let wait = match follow {
@@ -58,7 +58,7 @@ pub(super) async fn start(
         Follow::AsAsked | Follow::ByHandle => LaunchWait::End,
     };
     if wait != LaunchWait::Text && !arguments.stop.is_empty() {
-        return Err(Answer::refused("`stop` needs `until`", None));
+        return Err(ToolAnswer::refused("`stop` needs `until`", None));
     }
     let limit = match follow {
         Follow::AsAsked => Limit::of_call(arguments.timeout_seconds),
@@ -131,10 +131,10 @@ pub(super) async fn start(
     })
 }
 
-fn check_variables(arguments: &RunTask) -> Result<(), Answer> {
+fn check_variables(arguments: &RunTask) -> Result<(), ToolAnswer> {
     let is_wrong = |name: &&String| name.is_empty() || name.contains('=');
     match arguments.env.keys().find(is_wrong) {
-        Some(name) => Err(Answer::refused(
+        Some(name) => Err(ToolAnswer::refused(
             &format!("`{name}` is not a variable's name"),
             None,
         )),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::answer::{Answer, short};
+use super::answer::{ToolAnswer, short};
 use super::call::{Call, within_time};
 use crate::clock;
 use crate::model::{Millis, StopChoice};
@@ -26,16 +26,16 @@ const LAST_CHARS: usize = 200;
 /// How long tasks that are ended may take before the call returns.
 const ENDS_WITHIN: Duration = Duration::from_secs(45);
 
-pub(super) async fn list(session: &mut Session) -> Result<Answer, Answer> {
+pub(super) async fn list(session: &mut Session) -> Result<ToolAnswer, ToolAnswer> {
     let view = within_time(async { Ok(ops::list(session).await?) }).await?;
-    Ok(Answer::new(table(&view, clock::now().wall)))
+    Ok(ToolAnswer::new(table(&view, clock::now().wall)))
 }
 
 pub(super) async fn kill(
     session: &mut Session,
     call: &Call,
     names: Vec<String>,
-) -> Result<Answer, Answer> {
+) -> Result<ToolAnswer, ToolAnswer> {
     let caller = call.caller.clone();
     let (choice, watch) = (StopChoice::default(), EndWatch::default());
     // Once more kills what has not ended yet.
@@ -43,22 +43,22 @@ pub(super) async fn kill(
     if !runs.is_empty() {
         let names: Vec<&str> = runs.iter().map(|run| run.window_name.as_str()).collect();
         let line = format!("killed what was left of {}", names.join(", "));
-        return Ok(Answer::new([line]));
+        return Ok(ToolAnswer::new([line]));
     }
     let work = ops::kill(session, caller, names, &choice, &watch);
     match timeout(ENDS_WITHIN, work).await {
-        Ok(ended) => Ok(Answer::new([format!("killed {}", names_of(&ended?))])),
+        Ok(ended) => Ok(ToolAnswer::new([format!("killed {}", names_of(&ended?))])),
         // The daemon goes on with it.
-        Err(_) => Err(Answer::refused(
+        Err(_) => Err(ToolAnswer::refused(
             "not all of them have ended yet",
             Some("`kill_task` once more kills at once what is left"),
         )),
     }
 }
 
-pub(super) async fn prune(session: &mut Session) -> Result<Answer, Answer> {
+pub(super) async fn prune(session: &mut Session) -> Result<ToolAnswer, ToolAnswer> {
     let pruned = within_time(async { Ok(ops::prune(session).await?) }).await?;
-    Ok(Answer::new([match pruned.as_slice() {
+    Ok(ToolAnswer::new([match pruned.as_slice() {
         [] => "no task has ended: nothing was removed".to_owned(),
         pruned => format!("removed {}", names_of(pruned)),
     }]))

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::sync::{OnceCell, watch};
 
-use super::answer::Answer;
+use super::answer::ToolAnswer;
 use super::arguments::{
     BadArguments, KillTask, ListTasks, NextEvents, PruneTasks, ReadOutput, RunTask, SearchOutput,
     SendInput, WaitFor, parse,
@@ -96,12 +96,12 @@ impl Tools {
         tokio::select! {
             reply = self.router.call(ToolCallContext::new(self, request, context)) => reply,
             // The client no longer wants the answer. The work ends here, and a wait with it.
-            () = cancelled.cancelled() => Answer::refused("cancelled", None).into_call_tool_result(),
+            () = cancelled.cancelled() => ToolAnswer::refused("cancelled", None).into_call_tool_result(),
         }
     }
 
     /// Returns the session, as each command finds it.
-    async fn session(&self) -> Result<Session, Answer> {
+    async fn session(&self) -> Result<Session, ToolAnswer> {
         let find = async {
             let mut session = Session::named(&self.choice)?;
             session.resolve_name().await?;
@@ -135,7 +135,11 @@ impl Tools {
             idempotent_hint = false, open_world_hint = true
         )
     )]
-    async fn run_task(&self, call: Call, arguments: Arguments<RunTask>) -> Result<Reply, Answer> {
+    async fn run_task(
+        &self,
+        call: Call,
+        arguments: Arguments<RunTask>,
+    ) -> Result<Reply, ToolAnswer> {
         let arguments = arguments.0?;
         let follow = match call.takes_handles {
             true => Follow::ByHandle,
@@ -161,12 +165,12 @@ impl Tools {
                     format!("no message will come when it ends: {why}; wait_for waits for it")
                 });
                 let lines = [Some(line), note, Some(format!("cursor: {cursor}"))];
-                Ok(Answer::new(lines.into_iter().flatten()).into())
+                Ok(ToolAnswer::new(lines.into_iter().flatten()).into())
             }
             Some(wait) if call.takes_handles => Ok(self.later(wait)),
             Some(wait) => {
                 let outcome = attend(&call, wait).await?;
-                Ok(Answer {
+                Ok(ToolAnswer {
                     text: format!("{line}\n{}", outcome.text),
                     ..outcome
                 }
@@ -180,7 +184,7 @@ impl Tools {
         input_schema = schema_of::<ListTasks>(&[]),
         annotations(title = "List tasks", read_only_hint = true, open_world_hint = false)
     )]
-    async fn list_tasks(&self, arguments: Arguments<ListTasks>) -> Result<Reply, Answer> {
+    async fn list_tasks(&self, arguments: Arguments<ListTasks>) -> Result<Reply, ToolAnswer> {
         let ListTasks {} = arguments.0?;
         Ok(tasks::list(&mut self.session().await?).await?.into())
     }
@@ -191,7 +195,7 @@ impl Tools {
         input_schema = schema_of::<ReadOutput>(&["task"]),
         annotations(title = "Read output", read_only_hint = true, open_world_hint = false)
     )]
-    async fn read_output(&self, arguments: Arguments<ReadOutput>) -> Result<Reply, Answer> {
+    async fn read_output(&self, arguments: Arguments<ReadOutput>) -> Result<Reply, ToolAnswer> {
         let arguments = arguments.0?;
         Ok(output::read(&mut self.session().await?, arguments)
             .await?
@@ -206,7 +210,11 @@ impl Tools {
         input_schema = schema_of::<WaitFor>(&[]),
         annotations(title = "Wait for tasks", read_only_hint = true, open_world_hint = false)
     )]
-    async fn wait_for(&self, call: Call, arguments: Arguments<WaitFor>) -> Result<Reply, Answer> {
+    async fn wait_for(
+        &self,
+        call: Call,
+        arguments: Arguments<WaitFor>,
+    ) -> Result<Reply, ToolAnswer> {
         let arguments = arguments.0?;
         let given = arguments.timeout_seconds;
         let limit = match call.takes_handles {
@@ -238,7 +246,7 @@ impl Tools {
             idempotent_hint = false, open_world_hint = true
         )
     )]
-    async fn send_input(&self, arguments: Arguments<SendInput>) -> Result<Reply, Answer> {
+    async fn send_input(&self, arguments: Arguments<SendInput>) -> Result<Reply, ToolAnswer> {
         let arguments = arguments.0?;
         Ok(input::send(&mut self.session().await?, arguments)
             .await?
@@ -254,7 +262,11 @@ impl Tools {
             idempotent_hint = true, open_world_hint = false
         )
     )]
-    async fn kill_task(&self, call: Call, arguments: Arguments<KillTask>) -> Result<Reply, Answer> {
+    async fn kill_task(
+        &self,
+        call: Call,
+        arguments: Arguments<KillTask>,
+    ) -> Result<Reply, ToolAnswer> {
         let KillTask { task } = arguments.0?;
         Ok(tasks::kill(&mut self.session().await?, &call, task)
             .await?
@@ -271,7 +283,7 @@ impl Tools {
             idempotent_hint = true, open_world_hint = false
         )
     )]
-    async fn prune_tasks(&self, arguments: Arguments<PruneTasks>) -> Result<Reply, Answer> {
+    async fn prune_tasks(&self, arguments: Arguments<PruneTasks>) -> Result<Reply, ToolAnswer> {
         let PruneTasks {} = arguments.0?;
         Ok(tasks::prune(&mut self.session().await?).await?.into())
     }
@@ -286,7 +298,7 @@ impl Tools {
         &self,
         call: Call,
         arguments: Arguments<NextEvents>,
-    ) -> Result<Reply, Answer> {
+    ) -> Result<Reply, ToolAnswer> {
         let arguments = arguments.0?;
         let session = self.session().await?;
         let begin = self.begin.get().cloned().unwrap_or(After {
@@ -303,14 +315,14 @@ impl Tools {
         input_schema = schema_of::<SearchOutput>(&["pattern"]),
         annotations(title = "Search output", read_only_hint = true, open_world_hint = false)
     )]
-    async fn search_output(&self, arguments: Arguments<SearchOutput>) -> Result<Reply, Answer> {
+    async fn search_output(&self, arguments: Arguments<SearchOutput>) -> Result<Reply, ToolAnswer> {
         let arguments = arguments.0?;
         let mut session = self.session().await?;
         Ok(output::search(&mut session, arguments).await?.into())
     }
 }
 
-async fn attend(call: &Call, wait: Wait) -> Result<Answer, Answer> {
+async fn attend(call: &Call, wait: Wait) -> Result<ToolAnswer, ToolAnswer> {
     let (what, time) = (wait.what(), wait.time());
     call.attend(&what, time, wait.outcome()).await
 }
@@ -318,14 +330,14 @@ async fn attend(call: &Call, wait: Wait) -> Result<Answer, Answer> {
 /// What a call is answered: the result, or a handle for it.
 struct Reply(CallToolResponse);
 
-impl From<Answer> for Reply {
-    fn from(answer: Answer) -> Self {
+impl From<ToolAnswer> for Reply {
+    fn from(answer: ToolAnswer) -> Self {
         Self(CallToolResult::from(answer).into())
     }
 }
 
-impl From<Answer> for CallToolResult {
-    fn from(answer: Answer) -> Self {
+impl From<ToolAnswer> for CallToolResult {
+    fn from(answer: ToolAnswer) -> Self {
         let content = vec![ContentBlock::text(answer.text)];
         if answer.is_error {
             Self::error(content)
@@ -341,7 +353,7 @@ impl IntoCallToolResult for Reply {
     }
 }
 
-impl IntoCallToolResult for Answer {
+impl IntoCallToolResult for ToolAnswer {
     fn into_call_tool_result(self) -> Result<CallToolResponse, ErrorData> {
         Ok(CallToolResult::from(self).into())
     }

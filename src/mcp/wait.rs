@@ -5,13 +5,13 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
-use super::answer::{Answer, line, short};
+use super::answer::{ToolAnswer, line, short};
 use super::arguments::WaitFor;
 use super::call::{Call, Limit, within_time};
 use crate::client::Client;
-use crate::model::{AnswerBy, Millis, Stop, whole_millis};
+use crate::model::{AnswerBy, Condition, Millis, Stop, WaitOutcome, whole_millis};
 use crate::ops::{self, OpsError, Session, SessionChoice};
-use crate::wire::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
+use crate::wire::{WaitRequest, WaitResult};
 
 /// How many of the last lines a result has.
 const TAIL: usize = 10;
@@ -89,12 +89,12 @@ impl Wait {
         call: &Call,
         arguments: WaitFor,
         limit: Limit,
-    ) -> Result<Self, Answer> {
+    ) -> Result<Self, ToolAnswer> {
         let channel = arguments.channel.as_ref();
         if let Some(channel) = channel.filter(|name| !name.is_empty()) {
             if !arguments.task.is_empty() || !conditions(&arguments).is_empty() {
                 let why = "`channel` is waited for alone: leave out `task` and the conditions";
-                return Err(Answer::refused(why, None));
+                return Err(ToolAnswer::refused(why, None));
             }
             return Ok(Self {
                 name: format!("channel {}", short(channel, NAME_CHARS)),
@@ -107,11 +107,11 @@ impl Wait {
             });
         }
         if arguments.task.is_empty() {
-            return Err(Answer::refused("`task` is missing", None));
+            return Err(ToolAnswer::refused("`task` is missing", None));
         }
         if arguments.task.len() > 1 && arguments.cursor.is_some() {
             let why = "a cursor belongs to one task: name one task with `cursor`";
-            return Err(Answer::refused(why, None));
+            return Err(ToolAnswer::refused(why, None));
         }
         let mut waits = Vec::new();
         for name in &arguments.task {
@@ -164,7 +164,7 @@ impl Wait {
     }
 
     /// Waits. Dropping the future ends the wait.
-    pub(super) async fn outcome(self) -> Answer {
+    pub(super) async fn outcome(self) -> ToolAnswer {
         let Self {
             name,
             choice,
@@ -213,7 +213,7 @@ async fn wait_for_tasks(
     any: bool,
     choice: &SessionChoice,
     limit: Limit,
-) -> Answer {
+) -> ToolAnswer {
     let mut answers = Vec::new();
     let waits = waits.into_iter();
     let mut waits: FuturesUnordered<_> = waits
@@ -234,8 +234,8 @@ async fn wait_for_tasks(
 }
 
 /// Returns the answer to a call that waited for several tasks.
-fn all_of(answers: impl Iterator<Item = Answer>) -> Answer {
-    let mut all = Answer::new([]);
+fn all_of(answers: impl Iterator<Item = ToolAnswer>) -> ToolAnswer {
+    let mut all = ToolAnswer::new([]);
     for answer in answers {
         if !all.text.is_empty() {
             all.text.push('\n');
@@ -246,30 +246,30 @@ fn all_of(answers: impl Iterator<Item = Answer>) -> Answer {
     all
 }
 
-fn answer(name: &str, limit: Limit, result: Result<WaitResult, OpsError>) -> Answer {
+fn answer(name: &str, limit: Limit, result: Result<WaitResult, OpsError>) -> ToolAnswer {
     match result {
-        Ok(result) => Answer::new(describe(name, limit, &result)),
+        Ok(result) => ToolAnswer::new(describe(name, limit, &result)),
         Err(error) => error.into(),
     }
 }
 
-fn conditions(arguments: &WaitFor) -> Vec<ConditionFields> {
+fn conditions(arguments: &WaitFor) -> Vec<Condition> {
     let mut conditions = Vec::new();
     if arguments.exit {
-        conditions.push(ConditionFields::Exit);
+        conditions.push(Condition::Exit);
     }
-    conditions.extend(arguments.text.iter().cloned().map(ConditionFields::Text));
+    conditions.extend(arguments.text.iter().cloned().map(Condition::Text));
     if arguments.change {
-        conditions.push(ConditionFields::Change);
+        conditions.push(Condition::Change);
     }
     if arguments.bell {
-        conditions.push(ConditionFields::Bell);
+        conditions.push(Condition::Bell);
     }
     if arguments.input {
-        conditions.push(ConditionFields::Input);
+        conditions.push(Condition::Input);
     }
-    let idle = arguments.idle_seconds.map(|idle| ConditionFields::Idle {
-        ms: whole_millis(idle.to_duration()),
+    let idle = arguments.idle_seconds.map(|idle| Condition::Idle {
+        limit: idle.to_duration(),
     });
     conditions.extend(idle);
     conditions
@@ -282,25 +282,25 @@ fn describe(name: &str, limit: Limit, result: &WaitResult) -> Vec<String> {
     let outcome = outcome.as_str().unwrap_or_default();
     let sentence = sentence(name, limit, result);
     let mut lines = vec![format!("{sentence} [{outcome}, {seconds:.1} s]")];
-    if result.matched_at_entry && result.outcome != OutcomeName::Matched {
+    if result.matched_at_entry && result.outcome != WaitOutcome::Matched {
         lines
             .push("the text was on the screen before the wait began: see search_output".to_owned());
     }
     let n_tail = match result.outcome {
-        OutcomeName::Exited if result.exit_code == Some(0) => TAIL_OF_SUCCESS,
-        OutcomeName::Exited
-        | OutcomeName::Died
-        | OutcomeName::Timeout
-        | OutcomeName::Stopped
-        | OutcomeName::AnchorLost
-        | OutcomeName::Bell
-        | OutcomeName::Idle
-        | OutcomeName::Changed
-        | OutcomeName::Input => TAIL,
-        OutcomeName::Matched
-        | OutcomeName::Signalled
-        | OutcomeName::Respawned
-        | OutcomeName::Disappeared => 0,
+        WaitOutcome::Exited if result.exit_code == Some(0) => TAIL_OF_SUCCESS,
+        WaitOutcome::Exited
+        | WaitOutcome::Died
+        | WaitOutcome::Timeout
+        | WaitOutcome::Stopped
+        | WaitOutcome::AnchorLost
+        | WaitOutcome::Bell
+        | WaitOutcome::Idle
+        | WaitOutcome::Changed
+        | WaitOutcome::Input => TAIL,
+        WaitOutcome::Matched
+        | WaitOutcome::Signalled
+        | WaitOutcome::Respawned
+        | WaitOutcome::Disappeared => 0,
     };
     let tail = &result.tail[result.tail.len().saturating_sub(n_tail)..];
     if !tail.is_empty() {
@@ -310,7 +310,7 @@ fn describe(name: &str, limit: Limit, result: &WaitResult) -> Vec<String> {
     lines.extend(next_step(name, result, result.tail.len() > tail.len()));
     let is_over = matches!(
         result.outcome,
-        OutcomeName::Exited | OutcomeName::Died | OutcomeName::Disappeared
+        WaitOutcome::Exited | WaitOutcome::Died | WaitOutcome::Disappeared
     );
     if let Some(cursor) = result.cursor.as_ref().filter(|_| !is_over) {
         lines.push(format!("cursor: {cursor}"));
@@ -321,20 +321,20 @@ fn describe(name: &str, limit: Limit, result: &WaitResult) -> Vec<String> {
 fn sentence(name: &str, limit: Limit, result: &WaitResult) -> String {
     let text = short(result.line.as_deref().unwrap_or_default(), PROMPT_CHARS);
     let what = match result.outcome {
-        OutcomeName::Timeout => return format!("the wait for {name} timed out{}", limit.note()),
-        OutcomeName::Exited => ending(result),
-        OutcomeName::Died => format!("{} before the condition held", ending(result)),
-        OutcomeName::Matched => format!("wrote: {text}"),
-        OutcomeName::Changed => "wrote something".to_owned(),
-        OutcomeName::Bell => "rang the bell".to_owned(),
-        OutcomeName::Input if text.is_empty() => result.asking_words().to_owned(),
-        OutcomeName::Input => format!("{}: {text}", result.asking_words()),
-        OutcomeName::Idle => "has written nothing for that long".to_owned(),
-        OutcomeName::Signalled => "was signalled".to_owned(),
-        OutcomeName::Respawned => "was replaced by another run".to_owned(),
-        OutcomeName::Disappeared => result.gone_words().to_owned(),
-        OutcomeName::Stopped => format!("wrote a text to stop at: {text}"),
-        OutcomeName::AnchorLost => {
+        WaitOutcome::Timeout => return format!("the wait for {name} timed out{}", limit.note()),
+        WaitOutcome::Exited => ending(result),
+        WaitOutcome::Died => format!("{} before the condition held", ending(result)),
+        WaitOutcome::Matched => format!("wrote: {text}"),
+        WaitOutcome::Changed => "wrote something".to_owned(),
+        WaitOutcome::Bell => "rang the bell".to_owned(),
+        WaitOutcome::Input if text.is_empty() => result.asking_words().to_owned(),
+        WaitOutcome::Input => format!("{}: {text}", result.asking_words()),
+        WaitOutcome::Idle => "has written nothing for that long".to_owned(),
+        WaitOutcome::Signalled => "was signalled".to_owned(),
+        WaitOutcome::Respawned => "was replaced by another run".to_owned(),
+        WaitOutcome::Disappeared => result.gone_words().to_owned(),
+        WaitOutcome::Stopped => format!("wrote a text to stop at: {text}"),
+        WaitOutcome::AnchorLost => {
             "wrote more than was kept: the text may have been in it".to_owned()
         }
     };
@@ -352,15 +352,15 @@ fn ending(result: &WaitResult) -> String {
 )]
 fn next_step(name: &str, result: &WaitResult, has_more: bool) -> Option<String> {
     let step = match result.outcome {
-        OutcomeName::Input => how_to_answer(name, result),
-        OutcomeName::Timeout if result.cursor.is_none() => "call wait_for again".to_owned(),
-        OutcomeName::Timeout => "call wait_for again, for a text with this cursor".to_owned(),
-        OutcomeName::Respawned => "wait_for waits for the new run".to_owned(),
-        OutcomeName::AnchorLost => "read_output has what is left".to_owned(),
-        OutcomeName::Exited if result.exit_code != Some(0) && has_more => {
+        WaitOutcome::Input => how_to_answer(name, result),
+        WaitOutcome::Timeout if result.cursor.is_none() => "call wait_for again".to_owned(),
+        WaitOutcome::Timeout => "call wait_for again, for a text with this cursor".to_owned(),
+        WaitOutcome::Respawned => "wait_for waits for the new run".to_owned(),
+        WaitOutcome::AnchorLost => "read_output has what is left".to_owned(),
+        WaitOutcome::Exited if result.exit_code != Some(0) && has_more => {
             "read_output has more".to_owned()
         }
-        OutcomeName::Died if has_more => "read_output has more".to_owned(),
+        WaitOutcome::Died if has_more => "read_output has more".to_owned(),
         _ => return None,
     };
     Some(format!("next: {step}"))
@@ -383,7 +383,7 @@ fn how_to_answer(name: &str, result: &WaitResult) -> String {
 mod tests {
     use super::*;
 
-    fn shown(outcome: OutcomeName, change: impl FnOnce(&mut WaitResult)) -> String {
+    fn shown(outcome: WaitOutcome, change: impl FnOnce(&mut WaitResult)) -> String {
         let mut result = WaitResult::new(outcome);
         result.elapsed_ms = 1250;
         result.cursor = Some("CURSOR".to_owned());
@@ -395,30 +395,30 @@ mod tests {
     #[test]
     fn results_are_plain_lines() {
         let results = [
-            shown(OutcomeName::Exited, |result| result.exit_code = Some(0)),
-            shown(OutcomeName::Exited, |result| result.exit_code = Some(2)),
-            shown(OutcomeName::Exited, |result| {
+            shown(WaitOutcome::Exited, |result| result.exit_code = Some(0)),
+            shown(WaitOutcome::Exited, |result| result.exit_code = Some(2)),
+            shown(WaitOutcome::Exited, |result| {
                 result.exit_code = Some(2);
                 result.tail = (1..=11).map(|n| n.to_string()).collect();
             }),
-            shown(OutcomeName::Died, |result| {
+            shown(WaitOutcome::Died, |result| {
                 result.exit_signal = Some("SIGKILL".to_owned());
             }),
-            shown(OutcomeName::Matched, |result| {
+            shown(WaitOutcome::Matched, |result| {
                 result.line = Some("listening on \u{1b}[1m80".to_owned());
             }),
-            shown(OutcomeName::Input, |result| {
+            shown(WaitOutcome::Input, |result| {
                 result.line = Some("Proceed? [y/N]".to_owned());
             }),
-            shown(OutcomeName::Input, |result| {
+            shown(WaitOutcome::Input, |result| {
                 result.line = Some("Password:".to_owned());
                 result.secret = Some(true);
             }),
-            shown(OutcomeName::Timeout, |result| {
+            shown(WaitOutcome::Timeout, |result| {
                 result.matched_at_entry = true
             }),
-            shown(OutcomeName::Timeout, |result| result.cursor = None),
-            shown(OutcomeName::Respawned, |_| {}),
+            shown(WaitOutcome::Timeout, |result| result.cursor = None),
+            shown(WaitOutcome::Respawned, |_| {}),
         ];
         assert_eq!(
             results.join("\n--\n").lines().collect::<Vec<_>>(),

@@ -44,7 +44,7 @@ fn without(text: &str, left_out: LeftOut) -> String {
 /// Whether two texts differ at most in turning signs, growing dots and white space. A time may be what
 /// is asked about.
 #[must_use]
-pub fn is_same_but_for_signs(text: &str, other: &str) -> bool {
+pub fn is_same_except_signs(text: &str, other: &str) -> bool {
     let rest = without(text, LeftOut::Signs);
     !rest.is_empty() && rest == without(other, LeftOut::Signs)
 }
@@ -243,7 +243,7 @@ mod tests {
             ("Restore 10:30? [y/N]", "Restore 11:30? [y/N]", false),
             ("|", "/", false),
         ] {
-            assert_eq!(is_same_but_for_signs(text, other), expected, "{text}");
+            assert_eq!(is_same_except_signs(text, other), expected, "{text}");
         }
     }
 

@@ -2,20 +2,26 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Millis, RunNumbers, WindowId};
 
 /// State that a snapshot does not contain and the next daemon needs, so that it reports nothing
 /// twice and numbers no two runs of a name alike.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Bookmark {
     /// The number of the last death in tmux's death record that a snapshot accounts for.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub deaths_read: Option<u64>,
     /// When each window's task was last launched, as the launcher noted it on the window. A note
     /// that has not changed does not belong to a later run.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub launched_at: BTreeMap<WindowId, Millis>,
     /// The last numbers of runs.
     pub run_numbers: RunNumbers,
     /// The names to which the numbers of present runs belong, where their windows have been renamed
     /// since.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub run_names: BTreeMap<WindowId, String>,
 }

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::de::{Deserialize, Deserializer, Error as _};
+use serde::ser::{Serialize, Serializer};
+
 /// Why a text is not an id of the kind asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseIdError {
@@ -49,6 +52,19 @@ macro_rules! id {
 
             fn from_str(text: &str) -> Result<Self, ParseIdError> {
                 parse($sigil, text).map(Self)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                text.parse().map_err(D::Error::custom)
             }
         }
     };

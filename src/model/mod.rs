@@ -1,7 +1,7 @@
 //! The vocabulary of the crate: tasks, snapshots, events, records.
 //!
-//! Plain data that depends on `std` alone. Nothing here is serialised: formats that others rely on
-//! are defined in [`crate::wire`], so these types are free to change.
+//! Plain data. What programs get as it is, is serialised here, under the names of the format; what has
+//! another shape there is defined in [`crate::wire`]. Frozen lines and the schema protect both.
 
 mod animation;
 mod backoff;
@@ -14,6 +14,7 @@ mod event;
 mod find_task;
 mod gone_reason;
 mod id;
+mod millis;
 mod now;
 mod open_question;
 mod ordered;
@@ -24,6 +25,7 @@ mod replaces;
 mod restarts;
 mod run_end;
 mod run_numbers;
+mod run_request;
 mod signal;
 mod snapshot;
 mod stop_settings;
@@ -34,8 +36,9 @@ mod task_name;
 pub(crate) mod test_notation;
 pub mod text;
 mod tty;
+mod wait;
 
-pub use animation::{is_same_but_for_signs, without_animation, without_last_sign};
+pub use animation::{is_same_except_signs, without_animation, without_last_sign};
 pub(crate) use backoff::Backoff;
 pub use bookmark::Bookmark;
 pub use causes::with_causes;
@@ -50,10 +53,11 @@ pub use open_question::{OpenQuestion, are_same_rows, has_same_words};
 pub(crate) use ordered::Ordered;
 pub use owner::owner_of_environment;
 pub use record::{Body, DeliveredEvent, Delivery, Record, Seq, ShellDelivery};
-pub use replaces::Replaces;
+pub use replaces::{ReplacedRun, Replaces};
 pub use restarts::{RestartPolicy, TaskRestarts};
 pub use run_end::RunEnd;
 pub use run_numbers::RunNumbers;
+pub use run_request::RunRequest;
 pub use signal::Signal;
 pub use snapshot::{SessionLife, Snapshot, StatusCounts};
 pub use stop_settings::{StopChoice, StopPlan, StopSettings};
@@ -61,3 +65,4 @@ pub use task::{CursorPosition, Exit, Life, Screen, Task};
 pub use task_board::{BoardTask, TaskBoard};
 pub use task_name::{TASK_NAME_RULE, is_task_name};
 pub use tty::{Foreground, ReadCall, Stop, TtyEvidence, TtyUse};
+pub use wait::{Condition, WaitOutcome};

@@ -1,7 +1,10 @@
 //! Which run of a task a launch may replace.
 
+use serde::{Deserialize, Serialize};
+
 /// Which run of a task a launch may replace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Replaces {
     /// Whichever there is.
     Any,
@@ -21,6 +24,16 @@ impl Replaces {
             Self::EndedOr(only) => pid == Some(only),
         }
     }
+}
+
+/// What a launch replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ReplacedRun {
+    /// A run that was alive.
+    Live,
+    /// A window whose run had ended.
+    Dead,
 }
 
 #[cfg(test)]

@@ -2,13 +2,23 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::{millis, text};
+
+/// The maximum length of a launch's token, in characters.
+const TOKEN_CHARS: usize = 64;
+
 /// When a task is run again by itself: after a run that ended with another code than 0 or by a
 /// signal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RestartPolicy {
-    /// How often in a row, at least 1.
+    /// How often in a row.
     pub limit: u32,
-    /// The pause before the first restart in a row.
+    /// The pause before the first restart in a row, in milliseconds. It doubles with each one.
+    #[serde(rename = "backoffMs", with = "millis")]
+    #[schemars(with = "u64")]
     pub backoff: Duration,
 }
 
@@ -21,13 +31,24 @@ impl RestartPolicy {
 }
 
 /// The policy of a task, and how much of it is used.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(
+    rename = "RestartFields",
+    description = "When a task is run again by itself: after a run that ended with another code than 0 or by a signal."
+)]
 pub struct TaskRestarts {
     /// The policy.
+    #[serde(flatten)]
     pub policy: RestartPolicy,
-    /// How many restarts in a row have led to the present run.
+    /// How many restarts in a row have led to this run.
     pub used: u32,
-    /// Identifies the launch that set the policy, and the file with its environment. ASCII letters,
-    /// digits and `-`.
+    /// Identifies the launch that asked for it.
+    // And the file with its environment: ASCII letters, digits and `-`.
+    #[serde(deserialize_with = "token")]
     pub token: String,
+}
+
+fn token<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let token = String::deserialize(from)?;
+    Ok(text::one_line(token.as_bytes(), TOKEN_CHARS))
 }

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// How many names are remembered. More names than runs are stored need not be.
 const MOST_NAMES: usize = 1000;
 
 /// The last number that the runs of each name have had. The next run of a name gets a higher one,
 /// whatever its window, so that name and number identify a run as long as its output is stored.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<(String, u32)>", into = "Vec<(String, u32)>")]
 pub struct RunNumbers(Arc<Vec<(String, u32)>>);
 
 impl RunNumbers {
@@ -35,11 +38,18 @@ impl RunNumbers {
         let excess = numbers.len().saturating_sub(MOST_NAMES);
         numbers.drain(..excess);
     }
+}
 
-    /// Returns all names with their numbers, the one that was noted last being the last.
-    #[must_use]
-    pub fn as_slice(&self) -> &[(String, u32)] {
-        &self.0
+/// All names with their numbers, the one that was noted last being the last.
+impl From<RunNumbers> for Vec<(String, u32)> {
+    fn from(numbers: RunNumbers) -> Self {
+        Arc::unwrap_or_clone(numbers.0)
+    }
+}
+
+impl From<Vec<(String, u32)>> for RunNumbers {
+    fn from(numbers: Vec<(String, u32)>) -> Self {
+        numbers.into_iter().collect()
     }
 }
 
@@ -74,7 +84,7 @@ mod tests {
         }
         numbers.note("0", 4);
         numbers.note("new", 1);
-        assert_eq!(numbers.as_slice().len(), MOST_NAMES);
+        assert_eq!(numbers.0.len(), MOST_NAMES);
         assert_eq!(
             ["0", "1", "2", "new"].map(|n| numbers.last(n)),
             [4, 0, 3, 1]

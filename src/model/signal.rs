@@ -2,9 +2,20 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// A signal by its full name, `SIGKILL`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Signal(String);
+
+impl TryFrom<String> for Signal {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| format!("no signal `{text}`"))
+    }
+}
 
 /// Signal names by Linux number, from 1. Other signals are named by number.
 const SIGNALS: [&str; 31] = [

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Difference, GoneReason, Millis, SessionId, Task, TtyEvidence, WindowId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Difference, GoneReason, Millis, SessionId, Task, TtyEvidence, WindowId, text};
 
 /// Everything observed of the task session at one instant, taken atomically.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -97,21 +100,29 @@ impl Snapshot {
 }
 
 /// Distinguishes sessions of the same name that existed one after the other.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(
+    rename = "SavedLife",
+    description = "The life of the session that a snapshot belongs to."
+)]
 pub struct SessionLife {
     /// The pid of the tmux server.
     pub server_pid: u32,
     /// When the server started, in seconds since 1970.
     pub server_started: i64,
-    /// The session's id, unique within the server.
+    /// The session's id.
+    #[serde(rename = "sessionId")]
+    #[schemars(with = "String")]
     pub id: SessionId,
     /// When the session was created, in seconds since 1970.
+    #[serde(rename = "sessionCreated")]
     pub created: i64,
 }
 
 /// The number of tasks by state. Every task is in exactly one count, except that `stalled` tasks
 /// are also `running`, and `failed` ones `dead`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusCounts {
     /// Whether the session exists.
     pub exists: bool,
@@ -133,7 +144,7 @@ impl StatusCounts {
     pub fn line(&self) -> Option<String> {
         let n = self.running + self.waiting + self.dead;
         self.exists
-            .then(|| format!("tmux: {n} task{}", if n == 1 { "" } else { "s" }))
+            .then(|| format!("tmux: {}", text::counted(n, "task")))
     }
 
     /// Returns the status line with what needs a look: `tmux: 3 tasks · 1 needs you · 2 failed`;

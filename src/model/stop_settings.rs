@@ -2,25 +2,41 @@
 
 use std::time::Duration;
 
-use super::Signal;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Signal, millis};
 
 /// How a task's run is ended, as far as its launch has said. What is `None` is left to the
 /// configuration.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(
+    rename = "StopFields",
+    description = "How a task is ended, as far as its launch has said."
+)]
 pub struct StopSettings {
-    /// The signal that asks it to end.
+    /// The signal that asks it to end, `SIGINT`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub signal: Option<Signal>,
-    /// How long it has before `SIGKILL`.
+    /// How long it has before `SIGKILL`, in milliseconds.
+    #[serde(rename = "graceMs", with = "millis::optional")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
     pub grace: Option<Duration>,
-    /// Whether the signal goes to the command itself only, which passes it on to its children.
+    /// Whether the signal goes to the command itself only.
     pub parent_only: bool,
-    /// How long a run may last before it is ended.
+    /// How long a run may last before it is ended, in milliseconds.
+    #[serde(rename = "killAfterMs", with = "millis::optional")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
     pub kill_after: Option<Duration>,
 }
 
 impl StopSettings {
     /// The longest time that a launch may set: a year.
-    pub const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+    pub const LONGEST: Duration = millis::LONGEST;
 
     /// Returns the name of the signal that asks a run to end, where nothing else says it.
     #[must_use]
@@ -39,19 +55,23 @@ impl StopSettings {
         }
     }
 
-    /// Whether the launch has said anything.
+    /// Whether the launch has said nothing.
     #[must_use]
-    pub fn is_any_set(&self) -> bool {
-        *self != Self::default()
+    pub fn is_unset(&self) -> bool {
+        *self == Self::default()
     }
 }
 
 /// What a command that ends runs asks for instead of what is set for them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct StopChoice {
     /// The signal that asks them to end.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<Signal>,
     /// How long they have before `SIGKILL`.
+    #[serde(rename = "graceMs", with = "millis::optional")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub grace: Option<Duration>,
 }
 

@@ -179,6 +179,28 @@ impl Iterator for Unescaped<'_> {
     }
 }
 
+/// Returns a number of things: `1 task`, `3 tasks`.
+#[must_use]
+pub fn counted(n: usize, noun: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{n} {noun}{plural}")
+}
+
+/// Returns a size in its largest unit.
+#[must_use]
+pub fn size(n_bytes: u64) -> String {
+    let tenths = |unit: u64| {
+        let tenths = n_bytes.saturating_mul(10) / unit;
+        format!("{}.{}", tenths / 10, tenths % 10)
+    };
+    match n_bytes {
+        0..1024 => format!("{n_bytes} B"),
+        1024..0x10_0000 => format!("{} KiB", tenths(1 << 10)),
+        0x10_0000..0x4000_0000 => format!("{} MiB", tenths(1 << 20)),
+        _ => format!("{} GiB", tenths(1 << 30)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,6 +263,20 @@ mod tests {
                 "{hidden:?}"
             );
         }
+    }
+
+    #[test]
+    fn sizes_are_in_their_largest_unit() {
+        let shown = [0, 1023, 1024, (1 << 20) - 1, 3 << 19, 5 << 30].map(size);
+        let expected = [
+            "0 B",
+            "1023 B",
+            "1.0 KiB",
+            "1023.9 KiB",
+            "1.5 MiB",
+            "5.0 GiB",
+        ];
+        assert_eq!(shown, expected);
     }
 
     #[test]

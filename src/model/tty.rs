@@ -1,7 +1,11 @@
 //! Evidence on a terminal besides its contents.
 
-/// The kernel's evidence on a pane's terminal and on the programs in its foreground.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+use serde::{Deserialize, Serialize};
+
+/// The kernel's evidence on a pane's terminal and on the programs in its foreground. What is not
+/// serialised is of use only where it can be compared with what holds now.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct TtyEvidence {
     /// What the foreground programs do with the terminal.
     pub reader: TtyUse,
@@ -16,33 +20,41 @@ pub struct TtyEvidence {
     pub programs: Vec<String>,
     /// The `read` call in which one of them is blocked; `None` where none is, or where the system
     /// has no counters.
+    #[serde(skip)]
     pub read: Option<ReadCall>,
     /// Whether a program may be reading only to pass on what is typed to another machine, container
     /// or terminal. The program that really waits is not visible then.
     pub may_relay: bool,
     /// Whether a program that is blocked reading has other threads, which may be at work.
+    #[serde(skip)]
     pub reader_has_threads: bool,
     /// Whether no program checks for keys, as far as is known: none has run since the output
     /// stopped, or they seldom sleep.
+    #[serde(skip)]
     pub checks_no_keys: bool,
     /// A number that rises when input was read from the terminal, by any program. If it is the same
     /// at two looks, nothing was read in between; `None` where that is not known.
+    #[serde(skip)]
     pub n_reads: Option<u64>,
     /// Why a program of the task is stopped while none in the foreground takes input; `None` where
     /// none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stop>,
 }
 
 /// Why a program is stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stop {
     /// A signal: Ctrl-Z or SIGSTOP.
+    #[serde(rename = "signal")]
     BySignal,
     /// It is in the background and has read its terminal. It does not continue by itself, and
     /// nothing that is typed reaches it.
+    #[serde(rename = "background")]
     BackgroundRead,
     /// The same, but it has set the modes of its terminal, as programs do before they ask for a
-    /// secret or a key.
+    /// secret or a key. Programs are told no more than that it is in the background.
+    #[serde(rename = "background", skip_deserializing)]
     BackgroundSetup,
 }
 
@@ -57,15 +69,6 @@ impl Stop {
         match self {
             Self::BySignal => false,
             Self::BackgroundRead | Self::BackgroundSetup => true,
-        }
-    }
-
-    /// Returns the name used on the wire.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::BySignal => "signal",
-            Self::BackgroundRead | Self::BackgroundSetup => "background",
         }
     }
 }
@@ -98,7 +101,8 @@ impl ReadCall {
 }
 
 /// What the threads of the foreground programs do with the terminal.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum TtyUse {
     /// One of them is blocked reading from it.
     Reading,
@@ -131,7 +135,8 @@ impl TtyUse {
 }
 
 /// What kind of program the foreground process group is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Foreground {
     /// A command at work.
     Command,

@@ -5,7 +5,8 @@ use super::lost_daemons::LostDaemons;
 use super::session::{Session, SessionChoice};
 use super::wait::wait;
 use crate::client::Client;
-use crate::wire::{ConditionFields, WaitRequest, WaitResult};
+use crate::model::Condition;
+use crate::wire::{WaitRequest, WaitResult};
 
 /// Waits like [`wait`], also while the daemon ends and another one takes over, if nothing can be
 /// missed by that. `choice` is where to find the other one.
@@ -38,24 +39,21 @@ pub(crate) async fn wait_across_daemons(
 
 /// Whether a wait that begins again misses nothing that was written meanwhile.
 fn misses_nothing(request: &WaitRequest) -> bool {
-    let needs_no_output = |condition: &ConditionFields| match condition {
-        ConditionFields::Exit | ConditionFields::Input => true,
-        ConditionFields::Text(_)
-        | ConditionFields::Change
-        | ConditionFields::Bell
-        | ConditionFields::Idle { .. } => false,
-    };
+    let needs_no_output =
+        |condition: &Condition| matches!(condition, Condition::Exit | Condition::Input);
     let needs_output = !request.stops.is_empty() || !request.conditions.iter().all(needs_no_output);
     request.since.is_some() || !needs_output
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn a_wait_without_a_cursor_begins_again_only_if_it_needs_no_output() {
-        let check = |conditions: &[ConditionFields], stops: &[&str], expected| {
+        let check = |conditions: &[Condition], stops: &[&str], expected| {
             let request = WaitRequest {
                 conditions: conditions.to_vec(),
                 stops: stops.iter().map(|&stop| stop.to_owned()).collect(),
@@ -69,11 +67,17 @@ mod tests {
             assert!(misses_nothing(&from_there), "{from_there:?}");
         };
         check(&[], &[], true);
-        check(&[ConditionFields::Exit, ConditionFields::Input], &[], true);
-        check(&[ConditionFields::Exit], &["error"], false);
-        check(&[ConditionFields::Exit, ConditionFields::Bell], &[], false);
-        check(&[ConditionFields::Text("ready".to_owned())], &[], false);
-        check(&[ConditionFields::Change], &[], false);
-        check(&[ConditionFields::Idle { ms: 1 }], &[], false);
+        check(&[Condition::Exit, Condition::Input], &[], true);
+        check(&[Condition::Exit], &["error"], false);
+        check(&[Condition::Exit, Condition::Bell], &[], false);
+        check(&[Condition::Text("ready".to_owned())], &[], false);
+        check(&[Condition::Change], &[], false);
+        check(
+            &[Condition::Idle {
+                limit: Duration::from_millis(1),
+            }],
+            &[],
+            false,
+        );
     }
 }

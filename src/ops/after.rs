@@ -7,8 +7,9 @@ use super::list::find_listed;
 use super::patient_wait::{PatientWait, WaitNews};
 use super::session::Session;
 use super::wait::find_to_wait;
+use crate::model::{Condition, WaitOutcome};
 use crate::restarts::{AfterEnd, after_end, gave_up};
-use crate::wire::{ConditionFields, OutcomeName, TaskFields, WaitRequest, WaitResult};
+use crate::wire::{TaskFields, WaitRequest, WaitResult};
 
 /// How the wait for a task's success ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,10 +59,10 @@ pub(crate) async fn wait_for_success(
             Err(error) => return Err(error),
         };
         match result.outcome {
-            OutcomeName::Timeout => return Ok(Success::TimedOut(patience.asks)),
-            OutcomeName::Respawned => {}
-            OutcomeName::Exited if result.exit_code == Some(0) => return Ok(Success::Yes),
-            OutcomeName::Exited => {
+            WaitOutcome::Timeout => return Ok(Success::TimedOut(patience.asks)),
+            WaitOutcome::Respawned => {}
+            WaitOutcome::Exited if result.exit_code == Some(0) => return Ok(Success::Yes),
+            WaitOutcome::Exited => {
                 let listed = find_listed(session, name).await?;
                 match listed.next_restart {
                     Some(restart) => {
@@ -79,19 +80,19 @@ pub(crate) async fn wait_for_success(
                     }
                 }
             }
-            OutcomeName::Disappeared => {
+            WaitOutcome::Disappeared => {
                 let gone = RunFailure::without_output("has disappeared");
                 return Ok(Success::No(gone));
             }
-            OutcomeName::Matched
-            | OutcomeName::Changed
-            | OutcomeName::Bell
-            | OutcomeName::Input
-            | OutcomeName::Idle
-            | OutcomeName::Signalled
-            | OutcomeName::Died
-            | OutcomeName::Stopped
-            | OutcomeName::AnchorLost => {
+            WaitOutcome::Matched
+            | WaitOutcome::Changed
+            | WaitOutcome::Bell
+            | WaitOutcome::Input
+            | WaitOutcome::Idle
+            | WaitOutcome::Signalled
+            | WaitOutcome::Died
+            | WaitOutcome::Stopped
+            | WaitOutcome::AnchorLost => {
                 let lost = RunFailure::without_output("could not be waited for");
                 return Ok(Success::No(lost));
             }
@@ -107,7 +108,7 @@ async fn wait_for_end(
     let (mut daemon, window) = find_to_wait(session, name).await?;
     let request = WaitRequest {
         task: window,
-        conditions: vec![ConditionFields::Exit],
+        conditions: vec![Condition::Exit],
         ..WaitRequest::default()
     };
     patience.wait(&mut daemon, request, || {}).await
@@ -125,8 +126,10 @@ pub(super) fn ended_as(task: &TaskFields) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::wire::RestartFields;
+    use crate::model::{RestartPolicy, TaskRestarts};
 
     #[test]
     fn an_end_is_described_with_the_restarts_before_it() {
@@ -136,9 +139,11 @@ mod tests {
             pane_state_known: true,
             exit_code: code,
             exit_signal: signal.map(str::to_owned),
-            restarts: Some(RestartFields {
-                limit: 2,
-                backoff_ms: 1,
+            restarts: Some(TaskRestarts {
+                policy: RestartPolicy {
+                    limit: 2,
+                    backoff: Duration::from_millis(1),
+                },
                 used,
                 token: "t".to_owned(),
             }),

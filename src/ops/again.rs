@@ -7,9 +7,9 @@ use super::run::{LaunchWait, RunOptions};
 use super::session::Session;
 use crate::client::ClientError;
 use crate::daemon::task_record;
-use crate::model::{Replaces, RestartPolicy, StopSettings, TaskRestarts};
+use crate::model::{Replaces, StopSettings};
 use crate::tmux::{self, RecordedCommand};
-use crate::wire::{Request, Response, RestartFields, TaskRecord};
+use crate::wire::{Request, Response, TaskRecord};
 
 /// Completes options without a command by those of the task's last launch: its name, its command, and
 /// its directory and its restart policy unless another one is given. `options.name` may be a window id.
@@ -34,7 +34,7 @@ fn with_record(options: RunOptions, found: TaskRecord) -> Result<RunOptions, Ops
     let Some(record) = record.as_deref().and_then(RecordedCommand::decode) else {
         return Err(OpsError::NotRecorded(window_name));
     };
-    if record.had_env && options.env.is_empty() {
+    if record.env_digest.is_some() && options.env.is_empty() {
         return Err(OpsError::EnvNotRecorded(window_name));
     }
     Ok(RunOptions {
@@ -42,10 +42,8 @@ fn with_record(options: RunOptions, found: TaskRecord) -> Result<RunOptions, Ops
         cwd: Some(options.cwd.unwrap_or(record.cwd)),
         is_env_clean: options.is_env_clean || record.is_env_clean,
         command: record.words,
-        restart: options.restart.or(restarts.as_ref().map(policy_of)),
-        stop: options
-            .stop
-            .or(stop.as_ref().map(StopSettings::from).unwrap_or_default()),
+        restart: options.restart.or(restarts.map(|restarts| restarts.policy)),
+        stop: options.stop.or(stop),
         ..options
     })
 }
@@ -113,9 +111,4 @@ pub(super) async fn find_record(session: &mut Session, name: &str) -> Result<Tas
     let task = session.task(name).await?;
     let found = tmux::read_record(&mut session.connection(), task.window).await?;
     Ok(task_record(&task, found))
-}
-
-/// Returns the policy of a launch.
-fn policy_of(restarts: &RestartFields) -> RestartPolicy {
-    TaskRestarts::from(restarts).policy
 }

@@ -15,10 +15,10 @@ pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<S
     let stopped = explanation
         .terminal
         .as_ref()
-        .and_then(|terminal| terminal.stopped.as_deref());
-    let in_background = Stop::BackgroundRead.name();
+        .and_then(|terminal| terminal.stopped);
+    let in_background = stopped.is_some_and(Stop::is_in_background);
     let state = match explanation.state {
-        ExplainedState::Working if stopped == Some(in_background) => "not reported".to_owned(),
+        ExplainedState::Working if in_background => "not reported".to_owned(),
         ExplainedState::Ended => "has ended".to_owned(),
         ExplainedState::Waiting => {
             let since = explanation.waiting_since.map_or_else(String::new, |since| {
@@ -32,7 +32,7 @@ pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<S
         ExplainedState::Stalled => "is stalled: no evidence says whether it waits".to_owned(),
     };
     let state = match stopped {
-        Some(why) if why == in_background => {
+        Some(_) if in_background => {
             format!("is stopped in the background, where it cannot read what is typed; {state}")
         }
         Some(_) => format!("is stopped by a signal; {state}"),
@@ -46,7 +46,7 @@ pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<S
         line("state", state),
         line("rule", explanation.rule.clone()),
     ];
-    if stopped == Some(in_background) {
+    if in_background {
         lines.push(line("advice", Stop::ADVICE.to_owned()));
     }
     if let Some(restart) = explanation.next_restart {
@@ -96,8 +96,8 @@ pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<S
                 format!(
                     "{}: {}, {}",
                     terminal.programs.join(" "),
-                    terminal.reader,
-                    terminal.foreground
+                    terminal.reader.name(),
+                    terminal.foreground.name()
                 ),
             ));
         }

@@ -55,7 +55,7 @@ fn feed_usage(paths: &Paths) -> Result<FeedUsage, OpsError> {
         let cursor = saved.cursor_in(epoch.as_deref().unwrap_or_default(), last_seq);
         let holder = Holder {
             cursor,
-            used_at: saved.used_after.unwrap_or(now),
+            used_at: saved.used_after,
             is_read: false,
         };
         consumers.push(ConsumerStatus {

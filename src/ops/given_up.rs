@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::OpsError;
 use crate::clock;
-use crate::feed::{Line, WholeLines};
+use crate::feed::{FeedLine, WholeLines};
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::Seq;
 use crate::paths::Paths;
@@ -31,12 +31,12 @@ pub(crate) fn give_up_messages(
         let mut lines = WholeLines::after(&paths.feed(), seq.saturating_sub(1))?;
         while let Some(line) = lines.next_line()? {
             match line {
-                Line::Record(record) if record.seq == *seq => {
+                FeedLine::Record(record) if record.seq == *seq => {
                     given_up.add(&record, now);
                     break;
                 }
-                Line::Record(record) if record.seq > *seq => break,
-                Line::Record(_) | Line::Unknown(_) | Line::Damaged => {}
+                FeedLine::Record(record) if record.seq > *seq => break,
+                FeedLine::Record(_) | FeedLine::Unknown(_) | FeedLine::Damaged => {}
             }
         }
     }

@@ -8,7 +8,7 @@ use super::ending::{EndWatch, not_ended};
 use super::error::OpsError;
 use super::session::Session;
 use crate::client::ClientError;
-use crate::model::{Ordered as _, PaneId, SessionId, StopChoice, Task, WindowId, whole_millis};
+use crate::model::{Ordered as _, PaneId, SessionId, StopChoice, Task, WindowId};
 use crate::session::Killer;
 use crate::tmux;
 use crate::wire::{EndedTask, Request, Response};
@@ -45,8 +45,7 @@ pub(crate) async fn kill(
         tasks: names.clone(),
         owner: caller.owner,
         by_agent: caller.is_agent,
-        signal: choice.signal.as_ref().map(ToString::to_string),
-        grace_ms: choice.grace.map(whole_millis),
+        choice: choice.clone(),
     };
     if let Some(ended) = ask_to_end(session, &request, is_by_agent).await? {
         return Ok(ended.ended);
@@ -114,8 +113,10 @@ pub(crate) async fn kill_all(
     let owner = Caller::of_environment().owner;
     let is_by_agent = owner.is_some();
     let given = session.name.clone();
-    let grace_ms = choice.grace.map(whole_millis);
-    let request = Request::KillAll { owner, grace_ms };
+    let request = Request::KillAll {
+        owner,
+        choice: choice.clone(),
+    };
     if let Some(ended) = ask_to_end(session, &request, is_by_agent).await? {
         return Ok(ended);
     }

@@ -8,13 +8,9 @@ use super::error::{OpsError, START_DAEMON};
 use super::session::{Repeatable, Session};
 use crate::client::{Client, ClientError};
 use crate::daemon::{launched_run, stored_run_numbers};
-use crate::model::{Replaces, StopChoice};
-use crate::tmux::{
-    self, Gate, Launch, LaunchPlan, LaunchRestarts, NewRun, PreparedLaunch, PreviousRun,
-};
-use crate::wire::{
-    DirectLaunch, LaunchedRun, Request, Response, RestartFields, RunRequest, StopFields,
-};
+use crate::model::{ReplacedRun, RunRequest, StopChoice};
+use crate::tmux::{self, Gate, Launch, LaunchRestarts, NewRun, PreparedLaunch};
+use crate::wire::{DirectLaunch, LaunchedRun, Request, Response};
 
 /// A task that was launched.
 pub(super) struct LaunchedTask {
@@ -39,7 +35,7 @@ pub(super) async fn launch_at_once(
     will_wait: bool,
 ) -> Result<Option<(LaunchedRun, Gate)>, OpsError> {
     let prepared = launch.prepare()?;
-    let request = Request::Run(request_of(prepared.plan(), will_wait));
+    let request = run_request(&prepared, will_wait);
     match session.ask_first(&request, Repeatable::No).await {
         Ok(Some(Response::Launched(run))) => {
             let gate = prepared.hand_over(&run.pane_id);
@@ -67,7 +63,7 @@ pub(super) async fn launch(
     for _ in 0..DAEMONS {
         let Some(mut client) = daemon else { break };
         let prepared = launch.prepare()?;
-        let request = Request::Run(request_of(prepared.plan(), will_wait));
+        let request = run_request(&prepared, will_wait);
         match client.ask(&request).await {
             Ok(Response::Launched(run)) => {
                 let gate = prepared.hand_over(&run.pane_id);
@@ -114,7 +110,7 @@ async fn after_loss(
     prepared: PreparedLaunch,
 ) -> Result<(Option<Client>, Option<(LaunchedRun, Gate)>), OpsError> {
     let daemon = session.daemon_or_start().await;
-    let found = tmux::find_launched(&mut session.connection(), prepared.plan()).await?;
+    let found = tmux::find_launched(&mut session.connection(), prepared.request()).await?;
     match found {
         Some(found) => {
             let gate = prepared.hand_over(&found.pane.to_string());
@@ -198,7 +194,7 @@ async fn start_directly(
     drop(launching);
     let (mut launched, gate) = launched?;
     if has_replaced {
-        launched.replaced = Some(PreviousRun::Live);
+        launched.replaced = Some(ReplacedRun::Live);
     }
     if look_result.is_err() {
         // It ended, and the next one reports the run.
@@ -219,12 +215,7 @@ async fn end_live_run(session: &Session, launch: &Launch) -> Result<bool, OpsErr
     let Ok(task) = look.find_task_to_end(&launch.name) else {
         return Ok(false);
     };
-    let may_replace = match launch.replaces {
-        Replaces::Any => true,
-        Replaces::Ended => false,
-        Replaces::EndedOr(pid) => task.pid == Some(pid),
-    };
-    if !task.is_alive() || !may_replace {
+    if !task.is_alive() || !launch.replaces.may_end(task.pid) {
         return Ok(false);
     }
     tmux::keep_window(&mut session.connection(), task.window).await?;
@@ -265,37 +256,9 @@ async fn look(daemon: Option<&mut Client>, request: &Request) -> Result<Option<u
     }
 }
 
-fn request_of(plan: &LaunchPlan, will_wait: bool) -> RunRequest {
-    let LaunchPlan {
-        name,
-        token,
-        words,
-        command,
-        record,
-        cwd,
-        owner,
-        started,
-        last_run: _,
-        replaces,
-        restarts,
-        stop,
-    } = plan.clone();
-    RunRequest {
-        name,
-        token,
-        words,
-        command,
-        record,
-        cwd,
-        owner,
-        started,
-        if_absent: replaces != Replaces::Any,
-        but_for: match replaces {
-            Replaces::EndedOr(pid) => Some(pid),
-            Replaces::Any | Replaces::Ended => None,
-        },
-        restarts: restarts.as_ref().map(RestartFields::from),
-        stop: StopFields::of(&stop).map(Box::new),
+fn run_request(prepared: &PreparedLaunch, will_wait: bool) -> Request {
+    Request::Run(Box::new(RunRequest {
         will_wait,
-    }
+        ..prepared.request().clone()
+    }))
 }

@@ -75,7 +75,7 @@ pub(super) async fn find_listed(session: &mut Session, name: &str) -> Result<LsT
 /// Counts the tasks.
 pub(crate) async fn count(session: &mut Session) -> Result<StatusCounts, OpsError> {
     match session.ask_by_name(&Request::Count).await? {
-        Some(Response::Counted(counts)) => Ok(counts.into()),
+        Some(Response::Counted(counts)) => Ok(counts),
         Some(_) => Err(ClientError::Unexpected.into()),
         None => Ok(counts_of(&unsupervised(session.look().await?))),
     }

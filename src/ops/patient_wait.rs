@@ -8,8 +8,8 @@ use super::error::OpsError;
 use super::lost_daemons::LostDaemons;
 use super::wait::wait;
 use crate::client::Client;
-use crate::model::whole_millis;
-use crate::wire::{ConditionFields, NextRestart, OutcomeName, WaitRequest, WaitResult};
+use crate::model::{Condition, WaitOutcome, whole_millis};
+use crate::wire::{NextRestart, WaitRequest, WaitResult};
 
 /// How long a restart that is due may take until its run is there. Asked again, it says so.
 const RESTARTING: Duration = Duration::from_millis(50);
@@ -55,8 +55,8 @@ impl<'a> PatientWait<'a> {
     /// Waits for the conditions of the request. `begun` is called when the wait has begun, if the request
     /// asks for that.
     ///
-    /// A wait for a text also ends with [`OutcomeName::Input`] when the task asks for input, and
-    /// with [`OutcomeName::Changed`] when it may have got its answer: what was written until the next
+    /// A wait for a text also ends with [`WaitOutcome::Input`] when the task asks for input, and
+    /// with [`WaitOutcome::Changed`] when it may have got its answer: what was written until the next
     /// wait begins has to be read.
     pub(super) async fn wait(
         &mut self,
@@ -64,14 +64,14 @@ impl<'a> PatientWait<'a> {
         request: WaitRequest,
         begun: impl FnOnce(),
     ) -> Result<WaitResult, OpsError> {
-        let is_text = |condition: &ConditionFields| matches!(condition, ConditionFields::Text(_));
+        let is_text = |condition: &Condition| matches!(condition, Condition::Text(_));
         let is_for_text = request.conditions.iter().any(is_text);
         let mut begun = Some(begun);
         loop {
             // An answer makes the terminal show something.
             let news = match self.asks {
-                Some(_) => ConditionFields::Change,
-                None => ConditionFields::Input,
+                Some(_) => Condition::Change,
+                None => Condition::Input,
             };
             let mut conditions = request.conditions.clone();
             conditions.push(news);
@@ -91,25 +91,25 @@ impl<'a> PatientWait<'a> {
             };
             let result = wait(daemon, asked, begin).await?;
             match result.outcome {
-                OutcomeName::Input => {
+                WaitOutcome::Input => {
                     if self.reported != result.line {
                         (self.report)(WaitNews::Asks(&result));
                     }
                     self.reported.clone_from(&result.line);
                     self.asks = Some(result.line.clone().unwrap_or_default());
                 }
-                OutcomeName::Changed => self.asks = None,
-                OutcomeName::Timeout => return Ok(result),
-                OutcomeName::Matched
-                | OutcomeName::Exited
-                | OutcomeName::Bell
-                | OutcomeName::Idle
-                | OutcomeName::Signalled
-                | OutcomeName::Died
-                | OutcomeName::Respawned
-                | OutcomeName::Disappeared
-                | OutcomeName::Stopped
-                | OutcomeName::AnchorLost => {
+                WaitOutcome::Changed => self.asks = None,
+                WaitOutcome::Timeout => return Ok(result),
+                WaitOutcome::Matched
+                | WaitOutcome::Exited
+                | WaitOutcome::Bell
+                | WaitOutcome::Idle
+                | WaitOutcome::Signalled
+                | WaitOutcome::Died
+                | WaitOutcome::Respawned
+                | WaitOutcome::Disappeared
+                | WaitOutcome::Stopped
+                | WaitOutcome::AnchorLost => {
                     self.asks = None;
                     return Ok(result);
                 }

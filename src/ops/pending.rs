@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::OpsError;
 use super::session::Session;
-use crate::feed::{Line, WholeLines, has_files};
+use crate::feed::{FeedLine, WholeLines, has_files};
 use crate::model::Seq;
 use crate::wire::RecordBody;
 
@@ -21,7 +21,7 @@ pub(crate) fn owners_with_pending_follow_ups(
     };
     let mut lines = WholeLines::after(&path, *first)?;
     while let Some(line) = lines.next_line()? {
-        if let Line::Record(record) = line
+        if let FeedLine::Record(record) = line
             && let RecordBody::FollowUp {
                 owner: Some(owner), ..
             } = record.body

@@ -14,11 +14,10 @@ use super::session::Session;
 use super::up::{FileTaskRun, TaskPlan};
 use super::wait::{find_to_wait, wait_of_launch};
 use crate::client::{Client, ClientError};
-use crate::model::{limit_words, with_causes};
+use crate::model::{Condition, WaitOutcome, limit_words, with_causes};
 use crate::tmux::Gate;
 use crate::wire::{
-    ConditionFields, LaunchedRun, LogRequest, OutcomeName, RefusalKind, TaskFields, TaskLog,
-    WaitRequest, WaitResult,
+    LaunchedRun, LogRequest, RefusalKind, TaskFields, TaskLog, WaitRequest, WaitResult,
 };
 
 /// Why a task of a file is not ready.
@@ -171,7 +170,7 @@ async fn wait_for_text(
             let request = WaitRequest {
                 task: window,
                 run: log.run,
-                conditions: vec![ConditionFields::Text(text.to_owned())],
+                conditions: vec![Condition::Text(text.to_owned())],
                 since: log.cursor,
                 ..WaitRequest::default()
             };
@@ -251,20 +250,20 @@ enum NextStep {
     AskHowItEnded,
 }
 
-fn next_step(outcome: OutcomeName) -> NextStep {
+fn next_step(outcome: WaitOutcome) -> NextStep {
     match outcome {
-        OutcomeName::Matched => NextStep::Return(Success::Yes),
-        OutcomeName::Timeout => NextStep::ReturnTimeout,
-        OutcomeName::Disappeared => {
+        WaitOutcome::Matched => NextStep::Return(Success::Yes),
+        WaitOutcome::Timeout => NextStep::ReturnTimeout,
+        WaitOutcome::Disappeared => {
             let gone = RunFailure::without_output("has disappeared");
             NextStep::Return(Success::No(gone))
         }
-        OutcomeName::Respawned
-        | OutcomeName::AnchorLost
-        | OutcomeName::Input
-        | OutcomeName::Changed => NextStep::LookAgain,
-        OutcomeName::Died | OutcomeName::Exited => NextStep::AskHowItEnded,
-        OutcomeName::Bell | OutcomeName::Idle | OutcomeName::Signalled | OutcomeName::Stopped => {
+        WaitOutcome::Respawned
+        | WaitOutcome::AnchorLost
+        | WaitOutcome::Input
+        | WaitOutcome::Changed => NextStep::LookAgain,
+        WaitOutcome::Died | WaitOutcome::Exited => NextStep::AskHowItEnded,
+        WaitOutcome::Bell | WaitOutcome::Idle | WaitOutcome::Signalled | WaitOutcome::Stopped => {
             let lost = RunFailure::without_output("could not be waited for");
             NextStep::Return(Success::No(lost))
         }
@@ -334,12 +333,12 @@ mod tests {
 
     #[test]
     fn each_end_of_a_wait_has_its_next_step() {
-        for outcome in [OutcomeName::Respawned, OutcomeName::Input] {
+        for outcome in [WaitOutcome::Respawned, WaitOutcome::Input] {
             assert_eq!(next_step(outcome), NextStep::LookAgain);
         }
-        assert_eq!(next_step(OutcomeName::Died), NextStep::AskHowItEnded);
+        assert_eq!(next_step(WaitOutcome::Died), NextStep::AskHowItEnded);
         assert_eq!(
-            next_step(OutcomeName::Matched),
+            next_step(WaitOutcome::Matched),
             NextStep::Return(Success::Yes)
         );
     }

@@ -8,11 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::paths::{Env, folder_of};
 
-/// The line before what is added to a file of the user, as earlier versions wrote it: it names no command
-/// that removes the lines.
-const OLD_BEGIN: &str = "# >>> tmux-task: `tmux-task init --remove` removes this >>>";
-
-/// The line behind it.
+/// The line behind what is added to a file of the user.
 const END: &str = "# <<< tmux-task <<<";
 
 /// In a file's mode: its owner may write to it.
@@ -230,18 +226,15 @@ impl ShellSetup {
     /// Returns what is before our text and what is behind it; without our text, everything and nothing.
     fn without_block(&self, text: &[u8]) -> Result<(Vec<u8>, Vec<u8>), ShellSetupError> {
         let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
-        let find = |from: usize, markers: &[&str]| {
-            let is_marker = |line: &&[u8]| {
-                let line = line.trim_ascii();
-                markers.iter().any(|marker| line == marker.as_bytes())
-            };
+        let find = |from: usize, marker: &str| {
+            let is_marker = |line: &&[u8]| line.trim_ascii() == marker.as_bytes();
             let found = lines.iter().skip(from).position(is_marker);
             found.map(|at| from + at)
         };
-        let (before, behind) = match find(0, &[&self.begin, OLD_BEGIN]) {
+        let (before, behind) = match find(0, &self.begin) {
             None => (lines.concat(), Vec::new()),
             Some(begin) => {
-                let end = find(begin, &[END]);
+                let end = find(begin, END);
                 let end = end.ok_or_else(|| ShellSetupError::Damaged(self.path.clone()))?;
                 (lines[..begin].concat(), lines[end + 1..].concat())
             }
@@ -340,16 +333,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let setup = setup(UserProgram::Zsh, dir.path());
         let begin = &setup.begin;
-        for begin in [begin, OLD_BEGIN] {
-            let old = format!("a\n{begin}\nold\n{END}\nb");
-            fs::write(&setup.path, &old).unwrap();
-            assert!(setup.install().unwrap());
-            let text = fs::read_to_string(&setup.path).unwrap();
-            assert_eq!(text, format!("a\n{}b", setup.block));
-            fs::write(&setup.path, old).unwrap();
-            assert!(setup.remove().unwrap());
-            assert_eq!(fs::read_to_string(&setup.path).unwrap(), "a\nb");
-        }
+        let old = format!("a\n{begin}\nold\n{END}\nb");
+        fs::write(&setup.path, &old).unwrap();
+        assert!(setup.install().unwrap());
+        let text = fs::read_to_string(&setup.path).unwrap();
+        assert_eq!(text, format!("a\n{}b", setup.block));
+        fs::write(&setup.path, old).unwrap();
+        assert!(setup.remove().unwrap());
+        assert_eq!(fs::read_to_string(&setup.path).unwrap(), "a\nb");
         fs::write(&setup.path, format!("a\n{begin}\nb\n")).unwrap();
         for result in [setup.install(), setup.remove()] {
             assert!(matches!(result, Err(ShellSetupError::Damaged(_))));

@@ -99,12 +99,11 @@ fn examine(
         Ok(None) => FolderUse::Unknown("it has no saved snapshot of its session".to_owned()),
         Ok(Some(saved)) => {
             let is_its = |present: &MarkedSession| has(present, session.server.socket(), &paths);
-            match saved.to_life() {
-                Err(why) => FolderUse::Unknown(why),
-                _ if present.iter().any(is_its) => FolderUse::Session,
-                Ok(life) => {
-                    use_of_life(life.as_ref(), present).unwrap_or_else(|| unread(&paths, retention))
-                }
+            if present.iter().any(is_its) {
+                FolderUse::Session
+            } else {
+                use_of_life(saved.life.as_ref(), present)
+                    .unwrap_or_else(|| unread(&paths, retention))
             }
         }
     };
@@ -163,7 +162,7 @@ fn unread(paths: &Paths, retention: &Retention) -> FolderUse {
     };
     progress
         .consumers
-        .retain(|consumer| is_recent(consumer.used_at, consumer.used_after));
+        .retain(|consumer| is_recent(consumer.used_at, Some(consumer.used_after)));
     let last = progress.feed.last_follow_up_at;
     let is_unread = progress.has_unread()
         && last.is_some_and(|at| is_recent(at, counted.and_then(|counted| counted.last_follow_up)));

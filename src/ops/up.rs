@@ -12,7 +12,7 @@ use super::list::list;
 use super::run::{LaunchWait, RunOptions, StartedRun, run, with_stop_defaults};
 use super::session::Session;
 use crate::client::Client;
-use crate::model::{Replaces, StopSettings, TaskRestarts};
+use crate::model::Replaces;
 use crate::tmux::{CommandWords, Gate, LaunchError, RecordedCommand, digest_of};
 use crate::wire::{LaunchedRun, LsView, TaskFields};
 
@@ -178,10 +178,8 @@ impl TaskPlan {
                     .is_some_and(|part| command.starts_with(part))
         });
         if has_command && task.task_cwd.as_deref() == cwd {
-            let restart = task.restarts.as_ref();
-            let restart = restart.map(|restarts| TaskRestarts::from(restarts).policy);
-            let stop = task.stop.as_ref().map(StopSettings::from);
-            let (stop, wanted) = (stop.unwrap_or_default(), &self.options.stop);
+            let restart = task.restarts.as_ref().map(|restarts| restarts.policy);
+            let (stop, wanted) = (&task.stop, &self.options.stop);
             let outdated = [
                 ("restart", restart != self.options.restart),
                 ("stop-signal", stop.signal != wanted.signal),
@@ -217,14 +215,7 @@ impl TaskPlan {
         let record = find_record(session, &earlier.window).await?.record;
         let record = record.as_deref().and_then(RecordedCommand::decode);
         let wanted = digest_of(&self.options.env);
-        let is_other = match record {
-            Some(RecordedCommand {
-                env_digest: Some(digest),
-                ..
-            }) => wanted != Some(digest),
-            Some(record) => record.had_env != wanted.is_some(),
-            None => wanted.is_some(),
-        };
+        let is_other = wanted != record.and_then(|record| record.env_digest);
         if is_other && earlier.has_finished {
             return Ok(Start::Needed(Replaces::Ended));
         }

@@ -6,12 +6,10 @@ use super::error::OpsError;
 use super::list::find;
 use super::session::{Repeatable, Session};
 use crate::client::{Client, ClientError};
-use crate::model::whole_millis;
+use crate::model::{Condition, WaitOutcome, whole_millis};
 use crate::terminal::Pattern;
 use crate::tmux;
-use crate::wire::{
-    ConditionFields, LaunchedRun, OutcomeName, Request, Response, WaitRequest, WaitResult,
-};
+use crate::wire::{LaunchedRun, Request, Response, WaitRequest, WaitResult};
 
 /// The condition of a wait on a channel.
 pub(crate) const CHANNEL: &str = "channel";
@@ -47,7 +45,7 @@ pub(crate) fn wait_of_launch(
         task: run.window_id.clone(),
         run: Some(run.run),
         since: (!texts.is_empty()).then(|| run.cursor.clone()),
-        conditions: texts.into_iter().map(ConditionFields::Text).collect(),
+        conditions: texts.into_iter().map(Condition::Text).collect(),
         owner,
         says_when_it_begins: is_held,
         ..WaitRequest::default()
@@ -118,15 +116,15 @@ pub(crate) async fn wait_for_channel(
     let limit = timeout.unwrap_or(Duration::MAX);
     let outcome = tokio::select! {
         waited = tmux::wait_for(&session.server, channel) => match waited? {
-            true => OutcomeName::Signalled,
-            false => OutcomeName::Disappeared,
+            true => WaitOutcome::Signalled,
+            false => WaitOutcome::Disappeared,
         },
         // The time limit that the user has set.
-        () = tokio::time::sleep(limit) => OutcomeName::Timeout,
+        () = tokio::time::sleep(limit) => WaitOutcome::Timeout,
     };
     let mut result = WaitResult::new(outcome);
     // Also when the server has ended.
-    result.condition = (outcome != OutcomeName::Timeout).then(|| CHANNEL.to_owned());
+    result.condition = (outcome != WaitOutcome::Timeout).then(|| CHANNEL.to_owned());
     result.elapsed_ms = whole_millis(began.elapsed());
     Ok(result)
 }

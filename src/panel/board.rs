@@ -98,13 +98,13 @@ pub(super) struct TaskKey {
 
 /// A row of the list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Row {
+pub(super) enum ListRow {
     Task(TaskKey),
     /// A session whose tasks are not known.
     Session(SessionKey),
 }
 
-impl Row {
+impl ListRow {
     pub(super) fn session(&self) -> SessionKey {
         match self {
             Self::Task(task) => task.session,
@@ -280,7 +280,7 @@ impl Board {
     /// Returns the rows that match a filter, in the order in which they are shown: by group, those
     /// that have ended with the latest end first, others by session and window; then the sessions
     /// whose tasks are not known.
-    pub(super) fn ordered(&self, filter: &str) -> Vec<Row> {
+    pub(super) fn ordered(&self, filter: &str) -> Vec<ListRow> {
         let filter = filter.to_lowercase();
         let mut tasks: Vec<(SessionKey, &LsTask)> = self
             .tasks()
@@ -300,7 +300,7 @@ impl Board {
         });
         let task_row = |(session, listed): (SessionKey, &LsTask)| {
             let window = listed.task.window_id.clone();
-            Row::Task(TaskKey { session, window })
+            ListRow::Task(TaskKey { session, window })
         };
         let mut unknown: Vec<(&str, SessionKey)> = self
             .existing()
@@ -309,7 +309,7 @@ impl Board {
             .map(|(key, session)| (session.label.as_str(), key))
             .collect();
         unknown.sort_unstable();
-        let unknown = unknown.into_iter().map(|(_, key)| Row::Session(key));
+        let unknown = unknown.into_iter().map(|(_, key)| ListRow::Session(key));
         tasks.into_iter().map(task_row).chain(unknown).collect()
     }
 }

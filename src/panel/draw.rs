@@ -14,7 +14,7 @@ use self::cells::{put, row};
 use super::board::SessionName;
 use super::log_view::LogView;
 use super::mode::Mode;
-use super::state::{Scope, State};
+use super::state::{PanelState, Scope};
 use crate::model::took;
 use crate::terminal::{columns_of, fitted, split_at_column};
 
@@ -22,7 +22,7 @@ use crate::terminal::{columns_of, fitted, split_at_column};
 const BAR: Style = Style::new().add_modifier(Modifier::REVERSED);
 
 /// Draws one frame.
-pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
+pub(super) fn draw(frame: &mut Frame<'_>, state: &PanelState) {
     let layout = state.layout().clipped(frame.area());
     let buffer = frame.buffer_mut();
     title(buffer, layout.title, state);
@@ -42,7 +42,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     }
 }
 
-fn title(buffer: &mut Buffer, area: Rect, state: &State) {
+fn title(buffer: &mut Buffer, area: Rect, state: &PanelState) {
     let filter = match state.filter.as_str() {
         "" => String::new(),
         filter => format!("/{filter}"),
@@ -87,7 +87,7 @@ fn bar(buffer: &mut Buffer, area: Rect, left: &str, right: &str, style: Style) {
 }
 
 /// Draws the end of the selected task's output below a title.
-fn preview(buffer: &mut Buffer, area: Rect, state: &State) {
+fn preview(buffer: &mut Buffer, area: Rect, state: &PanelState) {
     if area.height == 0 {
         return;
     }

@@ -5,7 +5,7 @@ use crate::wire::{Explanation, Messages, SendRequest};
 
 /// An effect of the panel besides drawing.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Effect {
+pub(super) enum PanelEffect {
     Quit,
     /// Show the task's window in the user's terminal.
     Attach {
@@ -51,7 +51,7 @@ pub(super) enum Effect {
     },
 }
 
-impl Effect {
+impl PanelEffect {
     /// Returns the session that it is for; `None` if it is for none.
     pub(super) fn session(&self) -> Option<SessionKey> {
         match self {

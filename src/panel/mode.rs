@@ -3,6 +3,7 @@
 use super::board::{SessionKey, TaskKey};
 use super::input_line::InputLine;
 use super::log_view::LogView;
+use crate::model::text;
 
 /// What the keys mean.
 #[derive(Debug)]
@@ -12,7 +13,7 @@ pub(super) enum Mode {
     /// They change the filter.
     Filter(InputLine),
     /// They are the answer to a prompt.
-    Answer(Answer),
+    Answer(TypedAnswer),
     /// They are a line for a task.
     Send {
         task: TaskKey,
@@ -36,7 +37,7 @@ pub(super) enum Mode {
 
 /// An answer that is being typed.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct TypedAnswer {
     pub(super) task: TaskKey,
     pub(super) name: String,
     /// The prompt that was shown when the user chose to answer.
@@ -62,7 +63,7 @@ impl Mode {
     /// Returns what the user is asked.
     pub(super) fn question(&self) -> Option<String> {
         match self {
-            Self::Answer(Answer {
+            Self::Answer(TypedAnswer {
                 name,
                 prompt,
                 is_secret,
@@ -79,11 +80,11 @@ impl Mode {
                 Some(format!("{name} still runs. End it and run it again? y/n"))
             }
             Self::ConfirmPrune { n, of, .. } => {
-                let tasks = if *n == 1 { "task" } else { "tasks" };
+                let tasks = text::counted(*n, "ended task");
                 let of = of
                     .as_ref()
                     .map_or_else(String::new, |of| format!(" of {of}"));
-                Some(format!("Remove {n} ended {tasks}{of}? y/n"))
+                Some(format!("Remove {tasks}{of}? y/n"))
             }
             Self::List | Self::Filter(_) | Self::View { .. } => None,
         }
@@ -92,7 +93,7 @@ impl Mode {
     /// Returns what is being typed, and the mark in front of it.
     pub(super) fn typed(&self) -> Option<(&'static str, &InputLine)> {
         match self {
-            Self::Answer(Answer { line, .. }) | Self::Send { line, .. } => Some(("> ", line)),
+            Self::Answer(TypedAnswer { line, .. }) | Self::Send { line, .. } => Some(("> ", line)),
             Self::Filter(line) => Some(("/", line)),
             Self::View { view, .. } => view.typed.as_ref().map(|line| ("/", line)),
             Self::List

@@ -17,9 +17,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::all_sessions::AllSessions;
 use super::board::SessionKey;
-use super::effect::{ActionReport, Effect};
+use super::effect::{ActionReport, PanelEffect};
 use super::screen::Screen;
-use super::state::{Scope, State};
+use super::state::{PanelState, Scope};
 use super::task_stream::{Incoming, TaskStream, follow};
 use super::work::{ANSWERS_WITHIN, EffectResult, at, perform};
 use crate::clock;
@@ -70,12 +70,12 @@ pub(crate) async fn run<T>(
             let first = first.map_err(|_| PanelError::Silent)??;
             let name = first.session.name.clone();
             following = Box::pin(follow(choice, first, to));
-            Panel::new(|size, now| State::new(name, size, now))?
+            Panel::new(|size, now| PanelState::new(name, size, now))?
         }
         Scope::All => {
             let sessions = AllSessions::of(choice, to)?;
             following = Box::pin(sessions.follow());
-            Panel::new(State::of_all)?
+            Panel::new(PanelState::of_all)?
         }
     };
     let mut following = pin!(following);
@@ -116,7 +116,7 @@ pub(crate) async fn run<T>(
 }
 
 struct Panel {
-    state: State,
+    state: PanelState,
     screen: Screen,
     /// What the user does; `None` while another program has the terminal.
     events: Option<EventStream>,
@@ -124,7 +124,7 @@ struct Panel {
     sessions: BTreeMap<SessionKey, Rc<Session>>,
     work: FuturesUnordered<LocalBoxFuture<'static, EffectResult>>,
     /// The preview to read next.
-    preview: Option<Effect>,
+    preview: Option<PanelEffect>,
     /// When the next preview may be read.
     previews_at: Instant,
     /// When it is asked next which messages are undelivered, and of how many sessions the answer is
@@ -138,7 +138,7 @@ struct Panel {
 }
 
 impl Panel {
-    fn new(state: impl FnOnce((u16, u16), Millis) -> State) -> io::Result<Self> {
+    fn new(state: impl FnOnce((u16, u16), Millis) -> PanelState) -> io::Result<Self> {
         let screen = Screen::take()?;
         let state = state(screen.size()?, clock::now().wall);
         let now = Instant::now();
@@ -237,26 +237,26 @@ impl Panel {
         Ok(())
     }
 
-    fn begin(&mut self, effects: Vec<Effect>) {
+    fn begin(&mut self, effects: Vec<PanelEffect>) {
         self.is_changed = true;
         for effect in effects {
             match effect {
-                Effect::Quit => self.has_quit = true,
+                PanelEffect::Quit => self.has_quit = true,
                 // Only the latest counts.
-                Effect::Preview { .. } => self.preview = Some(effect),
-                Effect::Attach { .. }
-                | Effect::Send { .. }
-                | Effect::Kill { .. }
-                | Effect::Rerun { .. }
-                | Effect::Prune { .. }
-                | Effect::ReadMessages { .. }
-                | Effect::Explain { .. }
-                | Effect::ReadLog { .. } => self.perform(effect),
+                PanelEffect::Preview { .. } => self.preview = Some(effect),
+                PanelEffect::Attach { .. }
+                | PanelEffect::Send { .. }
+                | PanelEffect::Kill { .. }
+                | PanelEffect::Rerun { .. }
+                | PanelEffect::Prune { .. }
+                | PanelEffect::ReadMessages { .. }
+                | PanelEffect::Explain { .. }
+                | PanelEffect::ReadLog { .. } => self.perform(effect),
             }
         }
     }
 
-    fn perform(&self, effect: Effect) {
+    fn perform(&self, effect: PanelEffect) {
         // The session may just have gone, with the task.
         let session = effect.session().and_then(|key| self.sessions.get(&key));
         if let Some(session) = session {
@@ -285,7 +285,7 @@ impl Panel {
             let sessions: Vec<SessionKey> = sessions.collect();
             self.n_asked = sessions.len();
             for session in sessions {
-                self.perform(Effect::ReadMessages { session });
+                self.perform(PanelEffect::ReadMessages { session });
             }
         }
     }

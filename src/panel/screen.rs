@@ -15,7 +15,7 @@ use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 
 use super::draw::draw;
-use super::state::State;
+use super::state::PanelState;
 
 /// The terminal while the panel has it. Dropping it restores the terminal.
 pub(super) struct Screen {
@@ -54,7 +54,7 @@ impl Screen {
     }
 
     /// Draws what has changed since the last frame.
-    pub(super) fn draw(&mut self, state: &State) -> io::Result<()> {
+    pub(super) fn draw(&mut self, state: &PanelState) -> io::Result<()> {
         self.terminal.draw(|frame| draw(frame, state))?;
         Ok(())
     }

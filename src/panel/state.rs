@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use ratatui::text::Line;
 
-use super::board::{Board, Group, Row, SessionKey, SessionName, TaskKey, last_line};
+use super::board::{Board, Group, ListRow, SessionKey, SessionName, TaskKey, last_line};
 use super::colours::coloured;
-use super::effect::{ActionReport, Effect};
+use super::effect::{ActionReport, PanelEffect};
 use super::layout::Layout;
 use super::log_view::{LogView, Move};
 use super::mode::{Mode, Subject};
@@ -51,14 +51,14 @@ pub(super) struct Message {
 
 /// All that a frame shows.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct PanelState {
     pub(super) scope: Scope,
     pub(super) board: Board,
     /// The rows of the list, in order.
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<ListRow>,
     /// The first row that is shown.
     pub(super) top: usize,
-    pub(super) selected: Option<Row>,
+    pub(super) selected: Option<ListRow>,
     pub(super) filter: String,
     pub(super) mode: Mode,
     pub(super) message: Option<Message>,
@@ -79,7 +79,7 @@ pub(super) struct State {
     last_sample: LastSample,
 }
 
-impl State {
+impl PanelState {
     /// Returns the state of a panel that shows one session, of this name.
     pub(super) fn new(session: String, size: (u16, u16), now: Millis) -> Self {
         let mut state = Self::with(Scope::One, "connecting to the daemon", size, now);
@@ -135,8 +135,8 @@ impl State {
 
     pub(super) fn selected_task(&self) -> Option<(&TaskKey, &LsTask)> {
         match self.selected.as_ref()? {
-            Row::Task(task) => Some((task, self.board.get(task)?)),
-            Row::Session(_) => None,
+            ListRow::Task(task) => Some((task, self.board.get(task)?)),
+            ListRow::Session(_) => None,
         }
     }
 
@@ -178,7 +178,7 @@ impl State {
     }
 
     /// The rows that are shown.
-    pub(super) fn visible(&self) -> &[Row] {
+    pub(super) fn visible(&self) -> &[ListRow] {
         let end = self.top + usize::from(self.layout().list.height);
         &self.rows[self.top.min(self.rows.len())..end.min(self.rows.len())]
     }
@@ -200,7 +200,7 @@ impl State {
     }
 
     /// All sessions that there were at first are known.
-    pub(super) fn on_found(&mut self) -> Vec<Effect> {
+    pub(super) fn on_found(&mut self) -> Vec<PanelEffect> {
         self.trouble = None;
         self.list_again();
         self.settled()
@@ -212,13 +212,13 @@ impl State {
         key: SessionKey,
         name: SessionName,
         why: String,
-    ) -> Vec<Effect> {
+    ) -> Vec<PanelEffect> {
         self.board.add_unknown(key, name, why);
         self.list_again();
         self.settled()
     }
 
-    pub(super) fn on_gone(&mut self, key: SessionKey) -> Vec<Effect> {
+    pub(super) fn on_gone(&mut self, key: SessionKey) -> Vec<PanelEffect> {
         self.board.remove(key);
         self.messages.remove(&key);
         self.list_again();
@@ -232,13 +232,13 @@ impl State {
         is_complete: bool,
         tasks: Vec<LsTask>,
         removed: &[String],
-    ) -> Vec<Effect> {
+    ) -> Vec<PanelEffect> {
         self.board.update(key, exists, is_complete, tasks, removed);
         self.list_again();
         self.settled()
     }
 
-    pub(super) fn on_size(&mut self, size: (u16, u16)) -> Vec<Effect> {
+    pub(super) fn on_size(&mut self, size: (u16, u16)) -> Vec<PanelEffect> {
         self.size = size;
         let height = usize::from(self.layout().body().height);
         if let Mode::View { view, .. } = &mut self.mode {
@@ -247,7 +247,7 @@ impl State {
         self.settled()
     }
 
-    pub(super) fn on_report(&mut self, report: ActionReport) -> Vec<Effect> {
+    pub(super) fn on_report(&mut self, report: ActionReport) -> Vec<PanelEffect> {
         match report {
             ActionReport::Messages { session, messages } => match messages {
                 Some(messages) => {
@@ -276,7 +276,7 @@ impl State {
         &mut self,
         task: TaskKey,
         result: Result<(Box<Explanation>, Vec<String>), String>,
-    ) -> Vec<Effect> {
+    ) -> Vec<PanelEffect> {
         if let Mode::Answer(answer) = &mut self.mode
             && answer.task == task
         {
@@ -354,7 +354,7 @@ impl State {
     }
 
     /// The time of the message is over.
-    pub(super) fn on_message_over(&mut self) -> Vec<Effect> {
+    pub(super) fn on_message_over(&mut self) -> Vec<PanelEffect> {
         self.message = None;
         self.settled()
     }
@@ -363,7 +363,7 @@ impl State {
     /// use that are shown.
     pub(super) fn on_second(&mut self, now: Instant) -> Option<SampleOrder> {
         let tasks = self.visible().iter().filter_map(|row| {
-            let Row::Task(key) = row else { return None };
+            let ListRow::Task(key) = row else { return None };
             let task = &self.board.get(key)?.task;
             let pid = task.pane_pid.filter(|_| !task.dead)?;
             Some((key.clone(), pid))
@@ -400,7 +400,7 @@ impl State {
     }
 
     /// Brings the selection into view, and asks for its preview if it has changed.
-    fn settled(&mut self) -> Vec<Effect> {
+    fn settled(&mut self) -> Vec<PanelEffect> {
         let layout = self.layout();
         let height = usize::from(layout.list.height).max(1);
         if let Some(row) = self.selected_row() {
@@ -412,7 +412,7 @@ impl State {
         if layout.preview.height == 0 || selected == previewed {
             return Vec::new();
         }
-        let effect = selected.map(|(task, listed)| Effect::Preview {
+        let effect = selected.map(|(task, listed)| PanelEffect::Preview {
             task: task.clone(),
             is_full_screen: listed.task.alternate_on == Some(true),
         });

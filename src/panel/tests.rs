@@ -9,9 +9,9 @@ mod usage;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::board::{Row, SessionKey, SessionName, TaskKey};
-use super::effect::Effect;
-use super::state::{ONLY, State};
+use super::board::{ListRow, SessionKey, SessionName, TaskKey};
+use super::effect::PanelEffect;
+use super::state::{ONLY, PanelState};
 use crate::wire::{LsTask, TaskFields};
 
 /// When frames are drawn, in milliseconds since 1970.
@@ -85,8 +85,8 @@ fn task_of(session: SessionKey, window: &str) -> TaskKey {
 }
 
 /// A connected panel with these tasks.
-fn state_with(size: (u16, u16), tasks: Vec<LsTask>) -> State {
-    let mut state = State::new("work".to_owned(), size, NOW);
+fn state_with(size: (u16, u16), tasks: Vec<LsTask>) -> PanelState {
+    let mut state = PanelState::new("work".to_owned(), size, NOW);
     state.on_connected(ONLY, named("work", None));
     state.on_tasks(ONLY, true, true, tasks, &[]);
     state
@@ -94,7 +94,7 @@ fn state_with(size: (u16, u16), tasks: Vec<LsTask>) -> State {
 
 /// Presses keys: a character each, `\n` for Enter, `\x1b` for Escape. Returns the effects that are
 /// no previews.
-fn press(state: &mut State, keys: &str) -> Vec<Effect> {
+fn press(state: &mut PanelState, keys: &str) -> Vec<PanelEffect> {
     let key = |c| match c {
         '\n' => KeyCode::Enter,
         '\x1b' => KeyCode::Esc,
@@ -104,6 +104,6 @@ fn press(state: &mut State, keys: &str) -> Vec<Effect> {
         .chars()
         .flat_map(|c| state.on_key(KeyEvent::new(key(c), KeyModifiers::NONE)));
     effects
-        .filter(|effect| !matches!(effect, Effect::Preview { .. }))
+        .filter(|effect| !matches!(effect, PanelEffect::Preview { .. }))
         .collect()
 }

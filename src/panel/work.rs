@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{sleep_until, timeout};
 
-use super::effect::{ActionReport, Effect};
+use super::effect::{ActionReport, PanelEffect};
 use crate::model::{StopChoice, text, with_causes};
 use crate::ops::{self, Attachment, Caller, EndWatch, LaunchWait, OpsError, RunOptions, Session};
 
@@ -29,27 +29,27 @@ pub(super) enum EffectResult {
 }
 
 /// Performs an effect. Ends within a limited time.
-pub(super) async fn perform(session: Rc<Session>, effect: Effect) -> EffectResult {
+pub(super) async fn perform(session: Rc<Session>, effect: PanelEffect) -> EffectResult {
     let silent = || "daemon or tmux does not answer".to_owned();
     let said = |result: Result<String, OpsError>| {
         EffectResult::Report(ActionReport::Said(result.map_err(|error| text_of(&error))))
     };
     match effect {
-        Effect::Quit => EffectResult::Quit,
-        Effect::Attach { task } => {
+        PanelEffect::Quit => EffectResult::Quit,
+        PanelEffect::Attach { task } => {
             match limited(ops::attachment(&session, Some(&task.window))).await {
                 Some(Ok(attachment)) => EffectResult::Attach(attachment),
                 Some(Err(error)) => said(Err(error)),
                 None => EffectResult::Report(ActionReport::Said(Err(silent()))),
             }
         }
-        Effect::Send { name, request, .. } => {
+        PanelEffect::Send { name, request, .. } => {
             match limited(ops::send(&mut session.for_request(), request)).await {
                 Some(result) => said(result.map(|()| format!("sent to {name}"))),
                 None => EffectResult::Report(ActionReport::Said(Err(silent()))),
             }
         }
-        Effect::Kill { task, name } => {
+        PanelEffect::Kill { task, name } => {
             let mut session = session.for_request();
             let names = vec![task.window];
             let (choice, watch) = (StopChoice::default(), EndWatch::default());
@@ -68,25 +68,25 @@ pub(super) async fn perform(session: Rc<Session>, effect: Effect) -> EffectResul
             }
         }
         // A run that has to end first may take its time.
-        Effect::Rerun { task, name } => {
+        PanelEffect::Rerun { task, name } => {
             let result = rerun(&session, task.window).await;
             said(result.map(|()| format!("{name} runs again")))
         }
-        Effect::Prune { .. } => match limited(ops::prune(&mut session.for_request())).await {
+        PanelEffect::Prune { .. } => match limited(ops::prune(&mut session.for_request())).await {
             Some(result) => said(result.map(|tasks| match tasks.len() {
                 1 => "removed 1 task".to_owned(),
                 n => format!("removed {n} tasks"),
             })),
             None => EffectResult::Report(ActionReport::Said(Err(silent()))),
         },
-        Effect::ReadMessages { session: key } => {
+        PanelEffect::ReadMessages { session: key } => {
             let messages = limited(ops::messages(&session.for_request())).await;
             EffectResult::Report(ActionReport::Messages {
                 session: key,
                 messages: messages.and_then(Result::ok).flatten().map(Box::new),
             })
         }
-        Effect::Explain { task } => {
+        PanelEffect::Explain { task } => {
             let result = match limited(ops::explain(&mut session.for_request(), &task.window)).await
             {
                 Some(Ok(explanation)) => {
@@ -98,14 +98,14 @@ pub(super) async fn perform(session: Rc<Session>, effect: Effect) -> EffectResul
             };
             EffectResult::Report(ActionReport::Explained { task, result })
         }
-        Effect::ReadLog { task } => {
+        PanelEffect::ReadLog { task } => {
             let result = match limited(ops::whole_log(&session, task.window.clone())).await {
                 Some(result) => result.map_err(|error| text_of(&error)),
                 None => Err(silent()),
             };
             EffectResult::Report(ActionReport::Log { task, result })
         }
-        Effect::Preview {
+        PanelEffect::Preview {
             task,
             is_full_screen,
         } => {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::model::{RestartPolicy, Task};
+use crate::model::{RestartPolicy, Task, text};
 
 /// How often in a row a task is run again if the user does not say.
 const DEFAULT_LIMIT: u32 = 5;
@@ -122,8 +122,7 @@ pub(crate) fn restart_of(task: &Task) -> Option<Restart> {
 /// Returns in words that a task is not restarted again: `gave up after 2 restarts`.
 #[must_use]
 pub(crate) fn gave_up(used: u32) -> String {
-    let plural = if used == 1 { "" } else { "s" };
-    format!("gave up after {used} restart{plural}")
+    format!("gave up after {}", text::counted(used as usize, "restart"))
 }
 
 /// Returns the pause before a restart: doubled by each one before it.

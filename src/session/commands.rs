@@ -13,11 +13,13 @@ use super::log_entry::{LogEntry, WRONG_OUTCOME};
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command, Search};
 use crate::engine::ExpectedWait;
-use crate::model::{Level, Life, Now, Screen, StopChoice, StopSettings, Task, WindowId};
+use crate::model::{
+    Level, Life, Now, ReplacedRun, RunRequest, Screen, StopChoice, StopSettings, Task, WindowId,
+};
 use crate::terminal::Pattern;
 use crate::wire::{
-    DirectLaunch, EndedTask, Refusal, RefusalKind, ReplacedRun, Request, Response, RunRequest,
-    SearchMatch, SearchRequest, SendRequest,
+    DirectLaunch, EndedTask, Refusal, RefusalKind, Request, Response, SearchMatch, SearchRequest,
+    SendRequest,
 };
 
 /// The maximum time between a launch and the wait that the launching command begins.

@@ -7,11 +7,11 @@ use super::input::RequestId;
 use super::log_entry::LogEntry;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
 use crate::model::{
-    Bookmark, EndOrder, GoneReason, OpenQuestion, PaneId, Record, Seq, SessionLife, Snapshot,
-    StatusCounts, Task, TaskBoard, WindowId,
+    Bookmark, EndOrder, GoneReason, OpenQuestion, PaneId, Record, RunRequest, Seq, SessionLife,
+    Snapshot, StatusCounts, Task, TaskBoard, WindowId,
 };
 use crate::terminal::Pattern;
-use crate::wire::{Checkpoint, Explanation, LogRequest, Response, RunRequest, SendRequest};
+use crate::wire::{Checkpoint, Explanation, LogRequest, Response, SendRequest};
 
 use super::wait_entry::Entry;
 

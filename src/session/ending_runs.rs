@@ -6,8 +6,7 @@ use std::time::Instant;
 
 use super::input::RequestId;
 use super::killer::Killer;
-use crate::model::{GoneReason, LeftProcess, Snapshot, Task, WindowId};
-use crate::wire::RunRequest;
+use crate::model::{GoneReason, LeftProcess, RunRequest, Snapshot, Task, WindowId};
 
 /// What is done when runs have ended.
 #[derive(Debug)]

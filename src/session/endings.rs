@@ -14,9 +14,10 @@ use super::input::RequestId;
 use super::machine::Session;
 use super::queue_items::Command;
 use crate::model::{
-    EndOrder, GoneReason, LeftProcess, Level, Now, Snapshot, StopChoice, StopPlan, Task, WindowId,
+    EndOrder, GoneReason, LeftProcess, Level, Now, Replaces, RunRequest, Snapshot, StopChoice,
+    StopPlan, Task, WindowId,
 };
-use crate::wire::{EndedTask, EndingRun, Refusal, RefusalKind, Response, RunRequest};
+use crate::wire::{EndedTask, EndingRun, Refusal, RefusalKind, Response};
 
 /// How long tmux may take to report that a run's process has ended. After that its window is closed
 /// all the same.
@@ -98,16 +99,15 @@ impl Session {
         self.endings.launching.insert(name, request_id);
         let mut ending = self.endings.of_name(&request.name);
         if ending.is_empty() {
-            let may_replace = |task: &&Arc<Task>| {
-                task.is_alive() && (!request.if_absent || request.but_for == task.pid)
-            };
+            let may_replace =
+                |task: &&Arc<Task>| task.is_alive() && request.replaces.may_end(task.pid);
             // Of two windows of the name, none is ended: the launch says so.
             let look = self.engine.last_look();
             let slot = look.and_then(|look| look.find_task_to_end(&request.name).ok());
             ending.extend(slot.filter(may_replace).map(Arc::clone));
         }
         if ending.is_empty() {
-            let replaces_live = !request.if_absent || request.but_for.is_some();
+            let replaces_live = request.replaces != Replaces::Ended;
             let keep = Command::KeepReplaced(request_id, request.name.clone(), replaces_live);
             self.jobs.push_command(keep);
             self.jobs

@@ -11,7 +11,7 @@ use super::look_schedule::{Due, LookFinding, LookResult, Reporting};
 use super::machine::{SAVE_WITHIN, Session};
 use super::queue_items::{AfterLook, QueuedLook, Urgent};
 use super::usual_durations::begun_runs;
-use crate::engine::Effect;
+use crate::engine::EngineEffect;
 use crate::model::{Body, Difference, EventKind, Now, PaneId, Record, Snapshot, Task, WindowId};
 
 /// How long after a safety look the report of what it has found may come: the look may have been under
@@ -257,15 +257,15 @@ fn finding(why: Due, has_changed: bool, is_whole: bool) -> LookFinding {
     }
 }
 
-fn records(effects: &[Effect]) -> impl Iterator<Item = &Record> {
+fn records(effects: &[EngineEffect]) -> impl Iterator<Item = &Record> {
     effects.iter().flat_map(|effect| match effect {
-        Effect::Append(records) => records.as_slice(),
-        Effect::Status(_) => &[],
+        EngineEffect::Append(records) => records.as_slice(),
+        EngineEffect::Status(_) => &[],
     })
 }
 
 /// Returns the windows whose runs have ended by these effects and still exist.
-fn ended_runs(effects: &[Effect]) -> Vec<(WindowId, Option<u32>)> {
+fn ended_runs(effects: &[EngineEffect]) -> Vec<(WindowId, Option<u32>)> {
     let ended = records(effects).filter_map(|record| match &record.body {
         Body::Event(event) => match event.kind {
             EventKind::Exited { replaced: None } => Some((event.task.window, event.task.run)),
@@ -283,7 +283,7 @@ fn ended_runs(effects: &[Effect]) -> Vec<(WindowId, Option<u32>)> {
 
 /// Whether a look found an event that should have been reported. A respawn of a dead pane is never
 /// reported.
-fn should_have_been_reported(effects: &[Effect], dead: &BTreeSet<WindowId>) -> bool {
+fn should_have_been_reported(effects: &[EngineEffect], dead: &BTreeSet<WindowId>) -> bool {
     records(effects).any(|record| match &record.body {
         Body::Event(event) => match event.kind {
             // A program can begin or stop waiting without output.

@@ -407,10 +407,10 @@ impl Session {
     }
 
     /// Converts effects of the engine.
-    pub(super) fn perform(&mut self, effects: Vec<engine::Effect>) {
+    pub(super) fn perform(&mut self, effects: Vec<engine::EngineEffect>) {
         for effect in effects {
             match effect {
-                engine::Effect::Append(records) => {
+                engine::EngineEffect::Append(records) => {
                     self.ended_runs.add(&records);
                     self.effects.push(Effect::Append {
                         records,
@@ -418,7 +418,7 @@ impl Session {
                         checkpoint: self.has_looked.then(|| self.link.checkpoint.clone()),
                     });
                 }
-                engine::Effect::Status(counts) => self.effects.push(Effect::Status(counts)),
+                engine::EngineEffect::Status(counts) => self.effects.push(Effect::Status(counts)),
             }
         }
     }

@@ -9,11 +9,9 @@ use super::killer::Killer;
 use super::listeners::EndedWait;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
 use super::wait_entry::Entry;
-use crate::model::{GoneReason, PaneId, StopChoice, Task, WindowId};
+use crate::model::{GoneReason, PaneId, RunRequest, StopChoice, Task, WindowId};
 use crate::terminal::Pattern;
-use crate::wire::{
-    Explanation, LogRequest, Request, Response, RunRequest, SearchMatch, SendRequest,
-};
+use crate::wire::{Explanation, LogRequest, Request, Response, SearchMatch, SendRequest};
 
 /// Steps that come before everything else, in order.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use super::input::RequestId;
 use super::killer::Killer;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command};
-use crate::model::{NameError, Now, Signal, Snapshot, StopChoice, Task, WindowId};
+use crate::model::{NameError, Now, Snapshot, Task, WindowId};
 use crate::wire::{Refusal, RefusalKind, Request, Response, SendRequest, TaskFields};
 
 /// A list queries up to this many windows for changes that are never reported: an option was set,
@@ -163,7 +163,7 @@ impl Session {
                 self.jobs
                     .push_command(Command::Answer(request_id, response));
             }
-            Request::Run(request) => self.run(request_id, request, now),
+            Request::Run(request) => self.run(request_id, *request, now),
             Request::Send(request) => self.send(request_id, request, now),
             Request::SendGuarded(request) => {
                 let is_guarded = true;
@@ -178,7 +178,7 @@ impl Session {
             }
             Request::Count => {
                 let counts = self.engine.counts().unwrap_or_default();
-                let counted = Response::Counted(counts.into());
+                let counted = Response::Counted(counts);
                 self.answer(request_id, counted);
             }
             Request::Find { task } => {
@@ -195,14 +195,9 @@ impl Session {
                 tasks,
                 owner,
                 by_agent,
-                signal,
-                grace_ms,
+                choice,
             } => {
                 let is_agent = by_agent;
-                let choice = StopChoice {
-                    signal: signal.as_deref().and_then(Signal::parse),
-                    grace: grace_ms.map(Duration::from_millis),
-                };
                 let killer = Killer { owner, is_agent };
                 self.kill(request_id, &tasks, &killer, &choice, now);
             }
@@ -210,7 +205,7 @@ impl Session {
                 let runs = self.endings_of(&tasks, at_once);
                 self.answer(request_id, Response::Endings { runs });
             }
-            Request::KillAll { owner, grace_ms } => {
+            Request::KillAll { owner, choice } => {
                 if self.link.life.is_none() {
                     let missing = self.missing();
                     self.refuse_with(request_id, missing);
@@ -218,10 +213,6 @@ impl Session {
                 }
                 let is_agent = owner.is_some();
                 let killer = Killer { owner, is_agent };
-                let choice = StopChoice {
-                    signal: None,
-                    grace: grace_ms.map(Duration::from_millis),
-                };
                 let windows = self.tasks().iter().map(|task| task.window).collect();
                 self.jobs
                     .push_command(Command::FindShared(request_id, killer, choice, windows));

@@ -9,15 +9,17 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::engine::{Engine, RestoredState, Settings};
-use crate::model::{Body, DeliveredEvent, Event, EventKind, Now, PaneId, Task, WindowId};
+use crate::model::{
+    Body, Condition, DeliveredEvent, Event, EventKind, Now, PaneId, Replaces, StopChoice,
+};
 use crate::model::{
     StopPlan,
     test_notation::{describe as describe_event, snapshot},
 };
+use crate::model::{StopSettings, Task, WindowId};
 use crate::terminal::PaneOutput;
 use crate::wire::{
-    ConditionFields, Request, Response, RunRequest, SearchMatch, SearchRequest, SendRequest,
-    TypedInput, WaitRequest,
+    Request, Response, SearchMatch, SearchRequest, SendRequest, TypedInput, WaitRequest,
 };
 
 const PANE: PaneId = PaneId(1);
@@ -309,7 +311,7 @@ impl Driver {
 
     /// Requests a wait on `@1`, for a text or, without one, for the end.
     fn wait(&mut self, text: Option<&str>) -> RequestId {
-        let text = text.map(|text| ConditionFields::Text(text.to_owned()));
+        let text = text.map(|text| Condition::Text(text.to_owned()));
         self.ask(Request::Wait(WaitRequest {
             task: "@1".to_owned(),
             conditions: text.into_iter().collect(),

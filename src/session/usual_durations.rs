@@ -25,10 +25,10 @@ impl UsualDurations {
 }
 
 /// Returns the windows whose runs have begun by these effects.
-pub(super) fn begun_runs(effects: &[engine::Effect]) -> Vec<WindowId> {
+pub(super) fn begun_runs(effects: &[engine::EngineEffect]) -> Vec<WindowId> {
     let records = effects.iter().flat_map(|effect| match effect {
-        engine::Effect::Append(records) => records.as_slice(),
-        engine::Effect::Status(_) => &[],
+        engine::EngineEffect::Append(records) => records.as_slice(),
+        engine::EngineEffect::Status(_) => &[],
     });
     let begun = records.filter_map(|record| match &record.body {
         Body::Event(event) if matches!(event.kind, EventKind::Started { .. }) => {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::model::with_causes;
+use crate::model::{self, with_causes};
 use crate::terminal::{Line, PaneOutput, Pattern, Stamp, columns_of, split_at_column};
 use crate::wait::{Anchor, AnchorPosition, Condition, Spec, Wait, locate};
-use crate::wire::{ConditionFields, Refusal, RefusalKind, WaitRequest};
+use crate::wire::{Refusal, RefusalKind, WaitRequest};
 
 /// The maximum number of texts of one wait. Each is compiled, takes up to 100 KB once used, and is
 /// tried on every line.
@@ -104,7 +104,7 @@ pub(crate) fn judge_entries(entries: &mut [Entry], output: &PaneOutput) {
 
 /// Returns how many texts a wait searches for.
 fn n_patterns(request: &WaitRequest) -> usize {
-    let is_text = |condition: &&ConditionFields| matches!(condition, ConditionFields::Text(_));
+    let is_text = |condition: &&model::Condition| matches!(condition, model::Condition::Text(_));
     request.conditions.iter().filter(is_text).count() + request.stops.len()
 }
 
@@ -128,14 +128,14 @@ pub(super) fn spec(request: &WaitRequest, under_way: PatternLoad) -> Result<Spec
         Pattern::parse(text, request.regex, request.ignore_case)
             .map_err(|error| usage(with_causes(&error)))
     };
-    let condition = |fields: &ConditionFields| {
-        Ok(match fields {
-            ConditionFields::Exit => Condition::Exit,
-            ConditionFields::Text(text) => Condition::Text(pattern(text)?),
-            ConditionFields::Change => Condition::Change,
-            ConditionFields::Bell => Condition::Bell,
-            ConditionFields::Input => Condition::Input,
-            ConditionFields::Idle { ms } => Condition::Idle(Duration::from_millis(*ms)),
+    let condition = |condition: &model::Condition| {
+        Ok(match condition {
+            model::Condition::Text(text) => Condition::Text(pattern(text)?),
+            model::Condition::Exit => Condition::Exit,
+            model::Condition::Change => Condition::Change,
+            model::Condition::Bell => Condition::Bell,
+            model::Condition::Input => Condition::Input,
+            model::Condition::Idle { limit } => Condition::Idle { limit: *limit },
         })
     };
     let mut conditions = request
@@ -255,8 +255,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::model::WaitOutcome;
     use crate::model::test_notation::snapshot;
-    use crate::wait::WaitOutcome;
 
     /// A wait for these texts, or one of these stop texts.
     fn wait(texts: &[&str], stops: &[&str]) -> Wait {
@@ -266,7 +266,7 @@ mod tests {
         };
         let snapshot = snapshot("life 1; @1#1 a running pid=7");
         let task = snapshot.tasks.values().next().unwrap();
-        let text = |text: &&str| ConditionFields::Text((*text).to_owned());
+        let text = |text: &&str| model::Condition::Text((*text).to_owned());
         let request = WaitRequest {
             conditions: texts.iter().map(text).collect(),
             stops: stops.iter().map(|stop| (*stop).to_owned()).collect(),

@@ -2,10 +2,10 @@
 
 use super::listeners::EndedWait;
 use crate::engine::{ReturnCause, WaitReturn};
-use crate::model::{Exit, Now, text, whole_millis};
+use crate::model::{Now, WaitOutcome, text, whole_millis};
 use crate::terminal::PaneOutput;
-use crate::wait::{Cursor, WaitOutcome};
-use crate::wire::{OutcomeName, Reason, WaitResult};
+use crate::wait::Cursor;
+use crate::wire::{Reason, WaitResult};
 
 /// The maximum length of a line in a result, in characters.
 const LINE_CHARS: usize = 2000;
@@ -29,35 +29,13 @@ pub(super) fn result(
     now: Now,
 ) -> WaitResult {
     let EndedWait { active, verdict } = ended;
-    let mut result = WaitResult::new(name(&verdict.outcome));
-    match &verdict.outcome {
-        WaitOutcome::Exited(exit) | WaitOutcome::Died(exit) => tell_exit(&mut result, exit),
-        WaitOutcome::Respawned {
-            old_pid,
-            new_pid,
-            exit,
-        } => {
-            result.old_pid = *old_pid;
-            result.new_pid = *new_pid;
-            if let Some(exit) = exit {
-                tell_exit(&mut result, exit);
-            }
-        }
-        WaitOutcome::Disappeared { reason, exit } => {
-            result.reason = reason.map(Reason::from);
-            if let Some(exit) = exit {
-                tell_exit(&mut result, exit);
-            }
-        }
-        WaitOutcome::Matched
-        | WaitOutcome::Changed
-        | WaitOutcome::Bell
-        | WaitOutcome::Input
-        | WaitOutcome::Idle
-        | WaitOutcome::Timeout
-        | WaitOutcome::Stopped
-        | WaitOutcome::AnchorLost => {}
+    let mut result = WaitResult::new(verdict.outcome);
+    if let Some(exit) = &verdict.exit {
+        result.exit_code = exit.code;
+        result.exit_signal = exit.signal.as_ref().map(ToString::to_string);
     }
+    result.reason = verdict.reason.map(Reason::from);
+    [result.old_pid, result.new_pid] = verdict.pids;
     result.condition = verdict.condition.map(str::to_owned);
     let line = verdict.line.as_deref();
     result.line = line.map(|line| text::one_line(line.as_bytes(), LINE_CHARS));
@@ -82,15 +60,16 @@ pub(super) fn result(
 /// Returns the event that the client learns from the answer; `None` when it contains none.
 pub(super) fn wait_return(ended: &EndedWait) -> Option<WaitReturn> {
     let what = match ended.verdict.outcome {
-        WaitOutcome::Exited(_) | WaitOutcome::Died(_) => ReturnCause::End,
+        WaitOutcome::Exited | WaitOutcome::Died => ReturnCause::End,
         WaitOutcome::Input => ReturnCause::Input,
         WaitOutcome::Bell => ReturnCause::Bell,
-        WaitOutcome::Disappeared { .. } => ReturnCause::Disappearance,
+        WaitOutcome::Disappeared => ReturnCause::Disappearance,
         WaitOutcome::Matched
         | WaitOutcome::Changed
         | WaitOutcome::Idle
         | WaitOutcome::Timeout
-        | WaitOutcome::Respawned { .. }
+        | WaitOutcome::Respawned
+        | WaitOutcome::Signalled
         | WaitOutcome::Stopped
         | WaitOutcome::AnchorLost => return None,
     };
@@ -114,26 +93,4 @@ fn last_lines(output: &PaneOutput, most: usize) -> Vec<String> {
     lines.retain(|line| !line.trim().is_empty());
     lines.drain(..lines.len().saturating_sub(most));
     lines
-}
-
-fn name(outcome: &WaitOutcome) -> OutcomeName {
-    match outcome {
-        WaitOutcome::Matched => OutcomeName::Matched,
-        WaitOutcome::Exited(_) => OutcomeName::Exited,
-        WaitOutcome::Changed => OutcomeName::Changed,
-        WaitOutcome::Bell => OutcomeName::Bell,
-        WaitOutcome::Input => OutcomeName::Input,
-        WaitOutcome::Idle => OutcomeName::Idle,
-        WaitOutcome::Timeout => OutcomeName::Timeout,
-        WaitOutcome::Died(_) => OutcomeName::Died,
-        WaitOutcome::Respawned { .. } => OutcomeName::Respawned,
-        WaitOutcome::Disappeared { .. } => OutcomeName::Disappeared,
-        WaitOutcome::Stopped => OutcomeName::Stopped,
-        WaitOutcome::AnchorLost => OutcomeName::AnchorLost,
-    }
-}
-
-fn tell_exit(result: &mut WaitResult, exit: &Exit) {
-    result.exit_code = exit.code;
-    result.exit_signal = exit.signal.as_ref().map(ToString::to_string);
 }

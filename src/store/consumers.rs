@@ -83,7 +83,7 @@ struct Consumer {
     used_after: Millis,
     position: Position,
     /// For whom it reads, as its last reader asked.
-    audience: Option<ConsumerAudience>,
+    audience: ConsumerAudience,
     /// The cursor in the file; `None` while there is no file.
     saved: Option<Seq>,
     /// Whether it is to be saved now.
@@ -142,8 +142,8 @@ impl Consumers {
                 );
             }
             let first_left_out = saved.first_left_out.filter(|seq| is_same && *seq <= cursor);
-            // Without a time, or with one that is yet to come, it counts as used now.
-            let used_after = saved.used_after.filter(|at| *at <= now).unwrap_or(now);
+            // With a time that is yet to come, it counts as used now.
+            let used_after = saved.used_after.min(now);
             state.consumers.insert(
                 saved.name,
                 Consumer {
@@ -153,9 +153,7 @@ impl Consumers {
                     position: Position::new(cursor, first_left_out),
                     audience: saved.audience,
                     saved: Some(cursor),
-                    is_dirty: !is_same
-                        || cursor != saved.cursor
-                        || saved.used_after != Some(used_after),
+                    is_dirty: !is_same || cursor != saved.cursor || saved.used_after != used_after,
                     reader: None,
                     acknowledged: VecDeque::new(),
                     waiting: Vec::new(),
@@ -244,7 +242,7 @@ impl Consumers {
         });
         consumer.acknowledged.clear();
         consumer.position.rewind();
-        consumer.audience = Some(request.filter.audience());
+        consumer.audience = request.filter.audience();
         consumer.use_at(now);
         let cursor = consumer.position.cursor();
         let created = consumer.saved.is_none().then(|| {
@@ -407,7 +405,7 @@ impl Consumer {
             used_at: now.wall,
             used_after: now.counted,
             position: Position::new(cursor, None),
-            audience: None,
+            audience: ConsumerAudience::default(),
             saved: None,
             is_dirty: true,
             reader: None,
@@ -448,7 +446,7 @@ impl ConsumerTable {
                     first_left_out: consumer.position.first_left_out(),
                     created_at: consumer.created_at,
                     used_at: consumer.used_at,
-                    used_after: Some(consumer.used_after),
+                    used_after: consumer.used_after,
                     audience: consumer.audience.clone(),
                 },
                 confirmations: reader.map(|reader| (Arc::clone(&reader.replies), acknowledged)),
@@ -515,10 +513,8 @@ impl Lease {
     /// Notes that only the messages of these owners are passed on of what is read.
     pub(crate) fn set_owners(&self, owners: &[String]) {
         self.update(|consumer| {
-            if let Some(audience) = &mut consumer.audience {
-                owners.clone_into(&mut audience.owners);
-                consumer.is_dirty = true;
-            }
+            owners.clone_into(&mut consumer.audience.owners);
+            consumer.is_dirty = true;
         });
         self.consumers.work.notify_one();
     }

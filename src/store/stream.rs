@@ -14,7 +14,7 @@ use super::consumers::Lease;
 use super::read_marks::ReaderGuard;
 use super::replies::StreamEnd;
 use super::task_changes::TaskChanges;
-use crate::feed::{FeedEnd, FeedError, Line, Reader, Sequence};
+use crate::feed::{FeedEnd, FeedError, FeedLine, Reader, Sequence};
 use crate::model::Seq;
 use crate::wire::{DurableRecord, Filter, Kind, LiveRecord, RecordBody, Response};
 
@@ -270,7 +270,7 @@ async fn records_until<W: AsyncWrite + Unpin>(
             return Ok(ControlFlow::Break(()));
         }
         match line {
-            Line::Record(record) => {
+            FeedLine::Record(record) => {
                 // The filter needs every record, because notices refer to earlier events.
                 let wanted = filter.wants(record.seq, &record.body);
                 if sequence.has(record.seq) {
@@ -295,7 +295,7 @@ async fn records_until<W: AsyncWrite + Unpin>(
                     lines.add(&record).await?;
                 }
             }
-            Line::Unknown(record) => {
+            FeedLine::Unknown(record) => {
                 let seq = record.frame.seq;
                 if sequence.has(seq) {
                     continue;
@@ -312,7 +312,7 @@ async fn records_until<W: AsyncWrite + Unpin>(
                     }
                 }
             }
-            Line::Damaged => {}
+            FeedLine::Damaged => {}
         }
     }
     add_gap(sequence.end_at(extent.last_seq), consumer, lines).await?;

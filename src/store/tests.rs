@@ -18,7 +18,9 @@ use crate::feed::{
 };
 use crate::model::test_notation::{notice, number, snapshot};
 use crate::model::{Body, Bookmark, Record, Seq, Snapshot, WindowId};
-use crate::wire::{After, Context, Filter, LiveRecord, ReaderStart, SavedConsumer, SavedSession};
+use crate::wire::{
+    After, ConsumerAudience, Context, Filter, LiveRecord, ReaderStart, SavedConsumer, SavedSession,
+};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -403,8 +405,8 @@ async fn a_consumer_keeps_what_it_has_not_acknowledged_up_to_the_hard_limit() {
             created_at: 0,
             // What the clock of the machine was does not matter.
             used_at: 0,
-            used_after: Some(used_after),
-            audience: None,
+            used_after,
+            audience: ConsumerAudience::default(),
         };
         store_consumer(&desk.dir.path().join("consumers"), &saved).unwrap();
     }

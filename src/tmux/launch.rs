@@ -9,12 +9,14 @@ use std::time::Duration;
 use super::client::Connection;
 use super::command_words::CommandWords;
 use super::launch_lines::{Attempt, LaunchLines};
-use super::launch_plan::{ATTEMPTS, LaunchError, LaunchPlan, NewRun, check_name, check_token};
+use super::launch_result::{ATTEMPTS, LaunchError, NewRun, check_name, check_token};
 use super::recorded::RecordedCommand;
 use super::server::Server;
 use super::task_environment::TaskEnvironment;
 use super::task_file::{Gate, TaskFile, TaskOrder};
-use crate::model::{Millis, Replaces, RestartPolicy, SessionId, StopSettings, TaskRestarts};
+use crate::model::{
+    Millis, Replaces, RestartPolicy, RunRequest, SessionId, StopSettings, TaskRestarts,
+};
 
 /// How often to wait for a server that others may be starting, and how long each time: nothing
 /// reports that its socket exists.
@@ -66,7 +68,7 @@ pub(crate) struct LaunchRestarts {
 /// [`PreparedLaunch::hand_over`] has left it to the pane.
 #[derive(Debug)]
 pub(crate) struct PreparedLaunch {
-    plan: LaunchPlan,
+    request: RunRequest,
     file: TaskFile,
     /// The copy for restarts.
     kept: Option<TaskFile>,
@@ -118,7 +120,6 @@ impl Launch {
         let words = pane_words(program, path);
         let record = RecordedCommand {
             is_env_clean: self.environment.is_on_top_of_tmux(),
-            had_env: self.environment.given().is_some(),
             env_digest: self.environment.given(),
             ..RecordedCommand::of(&self.command, &self.cwd)
         };
@@ -127,12 +128,12 @@ impl Launch {
             used: 0,
             token: token.clone(),
         });
-        let plan = LaunchPlan {
+        let request = RunRequest {
             name: self.name.clone(),
             token,
             words,
             command: self.command.shown_bounded(),
-            record: Some(record.encode(self.started)),
+            record: record.encode(self.started),
             cwd: cwd.to_owned(),
             owner: self.owner.clone(),
             started: self.started,
@@ -140,8 +141,13 @@ impl Launch {
             replaces: self.replaces,
             restarts,
             stop: self.stop.clone(),
+            will_wait: false,
         };
-        Ok(PreparedLaunch { plan, file, kept })
+        Ok(PreparedLaunch {
+            request,
+            file,
+            kept,
+        })
     }
 
     /// Returns what the pane runs.
@@ -163,8 +169,8 @@ impl Launch {
 impl PreparedLaunch {
     /// Returns the data that tmux needs.
     #[must_use]
-    pub(crate) fn plan(&self) -> &LaunchPlan {
-        &self.plan
+    pub(crate) fn request(&self) -> &RunRequest {
+        &self.request
     }
 
     /// Leaves the file to the pane, whose task was started, and the copy to the daemon.
@@ -189,8 +195,8 @@ pub(crate) async fn launch(
     launch: &Launch,
 ) -> Result<(NewRun, Gate), LaunchError> {
     let prepared = launch.prepare()?;
-    let gate = Gate::close(prepared.plan.file())?;
-    let lines = LaunchLines::new(&prepared.plan, format!("={}", launch.session));
+    let gate = Gate::close(prepared.request.file())?;
+    let lines = LaunchLines::new(&prepared.request, format!("={}", launch.session));
     let mut no_server = None;
     for attempt in 0..ATTEMPTS {
         let launched = match lines.attempt(connection).await? {
@@ -231,11 +237,11 @@ pub(crate) async fn launch(
 pub(crate) async fn launch_in(
     connection: &mut Connection<'_>,
     session: SessionId,
-    plan: &LaunchPlan,
+    request: &RunRequest,
 ) -> Result<Option<NewRun>, LaunchError> {
-    check_name(&plan.name)?;
-    check_token(&plan.token)?;
-    let lines = LaunchLines::new(plan, session.to_string());
+    check_name(&request.name)?;
+    check_token(&request.token)?;
+    let lines = LaunchLines::new(request, session.to_string());
     for _ in 0..ATTEMPTS {
         match lines.attempt(connection).await? {
             Attempt::Launched(launched) => return Ok(Some(launched)),
@@ -254,10 +260,10 @@ pub(crate) async fn launch_in(
 /// When tmux fails.
 pub(crate) async fn find_launched(
     connection: &mut Connection<'_>,
-    plan: &LaunchPlan,
+    request: &RunRequest,
 ) -> Result<Option<NewRun>, LaunchError> {
-    check_token(&plan.token)?;
-    LaunchLines::new(plan, String::new())
+    check_token(&request.token)?;
+    LaunchLines::new(request, String::new())
         .find_launched(connection)
         .await
 }

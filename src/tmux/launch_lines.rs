@@ -5,13 +5,13 @@ use std::path::Path;
 use super::client::{Connection, all_ok};
 use super::error::TmuxError;
 use super::launch_options::{RunNumber, option_commands};
-use super::launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun};
+use super::launch_result::{LaunchError, NewRun};
 use super::launch_rows::{LaunchRow, first_panes, read_rows, row_format};
 use super::named_windows::{NamedWindows, are_named, is_named};
 use super::respawn::{are_attached, continue_for, pause_for};
 use super::rows::MARK;
 use super::server::Server;
-use crate::model::{PaneId, Replaces};
+use crate::model::{PaneId, ReplacedRun, Replaces, RunRequest};
 use crate::protocol::{Command, Frame, literal_format};
 
 /// The history limit of a task's pane, in rows.
@@ -28,7 +28,7 @@ pub(super) enum Attempt {
 
 /// The lines that launch a task.
 pub(super) struct LaunchLines<'a> {
-    plan: &'a LaunchPlan,
+    request: &'a RunRequest,
     /// The session as a target: `=NAME` or `$3`.
     session: String,
 }
@@ -47,8 +47,8 @@ const CHANGED: &str = "changed-meanwhile";
 const SERVER_ENDS: &str = "#{?exit-unattached,#{?#{m:*[1-9]*,#{S:#{session_attached}}},0,1},0}";
 
 impl<'a> LaunchLines<'a> {
-    pub(super) fn new(plan: &'a LaunchPlan, session: String) -> Self {
-        Self { plan, session }
+    pub(super) fn new(request: &'a RunRequest, session: String) -> Self {
+        Self { request, session }
     }
 
     /// Reads the windows of the name, and launches accordingly.
@@ -62,7 +62,7 @@ impl<'a> LaunchLines<'a> {
             control_clients,
             inherited,
             of_session,
-        } = match NamedWindows::find(connection, &self.session, &self.plan.name).await? {
+        } = match NamedWindows::find(connection, &self.session, &self.request.name).await? {
             Some(windows) => windows,
             None => return Ok(Attempt::NoSession),
         };
@@ -74,16 +74,16 @@ impl<'a> LaunchLines<'a> {
         }
         let launched = match slots.as_slice() {
             [] => self.create_window(connection, &named).await?,
-            [slot] if !slot.is_dead && !self.plan.replaces.may_end(slot.pid) => {
+            [slot] if !slot.is_dead && !self.request.replaces.may_end(slot.pid) => {
                 return Err(LaunchError::Running {
-                    name: self.plan.name.clone(),
+                    name: self.request.name.clone(),
                     window: slot.window,
                 });
             }
             [slot] => self.run_again(connection, slot, &control_clients).await?,
             [first, second, ..] => {
                 return Err(LaunchError::Ambiguous {
-                    name: self.plan.name.clone(),
+                    name: self.request.name.clone(),
                     first: first.window,
                     second: second.window,
                 });
@@ -109,7 +109,7 @@ impl<'a> LaunchLines<'a> {
             .args([
                 "-a",
                 "-f",
-                &format!("#{{==:#{{{MARK}}},{}}}", self.plan.token),
+                &format!("#{{==:#{{{MARK}}},{}}}", self.request.token),
                 "-F",
             ])
             .arg(Self::launched_format())
@@ -131,7 +131,7 @@ impl<'a> LaunchLines<'a> {
         let text = frames.last().map(Frame::text).unwrap_or_default();
         text.lines().any(|line| {
             let row = line.get(2..).unwrap_or_default();
-            row.split(' ').next_back() == Some(&self.plan.token)
+            row.split(' ').next_back() == Some(&self.request.token)
         })
     }
 
@@ -139,18 +139,18 @@ impl<'a> LaunchLines<'a> {
     fn launched(
         &self,
         frames: &[Frame],
-        replaced: Option<PreviousRun>,
+        replaced: Option<ReplacedRun>,
     ) -> Result<Option<NewRun>, LaunchError> {
         let text = frames.last().map(Frame::text).unwrap_or_default();
         let ends = text.starts_with('1');
         let rows: Vec<&str> = text.lines().filter_map(|line| line.get(2..)).collect();
         let rows = rows.join("\n");
         let rows = first_panes(read_rows(&rows));
-        let Some(row) = rows.into_iter().find(|row| row.token == self.plan.token) else {
+        let Some(row) = rows.into_iter().find(|row| row.token == self.request.token) else {
             return Ok(None);
         };
         if ends {
-            return Err(LaunchError::ServerEnds(self.plan.name.clone()));
+            return Err(LaunchError::ServerEnds(self.request.name.clone()));
         }
         Ok(Some(NewRun {
             life: row.life,
@@ -180,7 +180,7 @@ impl<'a> LaunchLines<'a> {
         // the task's file is not for its pane.
         let begin = Command::new("new-session").args(["-d", "-s", &literal_format(name)]);
         let mut line = vec![
-            self.in_pane(begin.args(["-n", &self.plan.name])),
+            self.in_pane(begin.args(["-n", &self.request.name])),
             on_session("history-limit", HISTORY_LIMIT),
             on_session("destroy-unattached", "off"),
             on_session("bell-action", "any"),
@@ -210,7 +210,7 @@ impl<'a> LaunchLines<'a> {
         named: &str,
     ) -> Result<Option<NewRun>, LaunchError> {
         let pane_target = format!("{}:", self.session);
-        let is_same = are_named(&self.plan.name, named);
+        let is_same = are_named(&self.request.name, named);
         let line = [
             // Another session must not be used in place of one that is gone.
             Command::new("has-session").args(["-t", &self.session]),
@@ -232,9 +232,9 @@ impl<'a> LaunchLines<'a> {
 
     /// Creates a window whose process waits to run the task, and prints its row.
     fn new_window(&self, place: &[&str]) -> Command {
-        let made = format!("{} {}", self.plan.token, Self::launched_format());
+        let made = format!("{} {}", self.request.token, Self::launched_format());
         let command = Command::new("new-window")
-            .args(["-d", "-P", "-F", &made, "-n", &self.plan.name])
+            .args(["-d", "-P", "-F", &made, "-n", &self.request.name])
             .args(place.iter().copied());
         self.in_pane(command)
     }
@@ -242,13 +242,13 @@ impl<'a> LaunchLines<'a> {
     /// Adds what the pane runs.
     fn in_pane(&self, command: Command) -> Command {
         command
-            .args(["-c", &literal_format(&self.plan.cwd), "--"])
-            .args(self.plan.words.iter().cloned())
+            .args(["-c", &literal_format(&self.request.cwd), "--"])
+            .args(self.request.words.iter().cloned())
     }
 
     /// Returns the row that [`LaunchLines::new_window`] has printed. Hooks of the user may print as well.
     fn made(&self, frames: &[Frame]) -> Option<MadeWindow> {
-        let beginning = format!("{} ", self.plan.token);
+        let beginning = format!("{} ", self.request.token);
         let said = frames
             .iter()
             .map(Frame::text)
@@ -271,12 +271,12 @@ impl<'a> LaunchLines<'a> {
         connection: &mut Connection<'_>,
         made: MadeWindow,
     ) -> Result<NewRun, LaunchError> {
-        let name = &self.plan.name;
+        let name = &self.request.name;
         if made.server_ends {
             return Err(LaunchError::ServerEnds(name.clone()));
         }
         let pane = made.pane.to_string();
-        let mut line = option_commands(self.plan, &pane, RunNumber::First);
+        let mut line = option_commands(self.request, &pane, RunNumber::First);
         line.push(Command::new("display-message").args(["-p", "-t", &pane, "#{window_name}"]));
         line.push(Self::show_launched(&pane));
         let gone = || LaunchError::Gone(name.clone());
@@ -320,7 +320,7 @@ impl<'a> LaunchLines<'a> {
                 .args(["-wF", "-t", &pane, "@tmux_task_replaced"])
                 .arg("#{?pane_dead,#{@tmux_task_replaced},#{pane_pid}}"),
         );
-        line.extend(option_commands(self.plan, &pane, RunNumber::Next));
+        line.extend(option_commands(self.request, &pane, RunNumber::Next));
         line.extend(self.respawn(&pane));
         line.extend(continue_for(control_clients, slot.pane));
         line.push(Self::show_launched(&pane));
@@ -332,9 +332,9 @@ impl<'a> LaunchLines<'a> {
             .first()
             .is_some_and(|frame| frame.text().lines().any(|line| line == "live"));
         let replaced = if was_live {
-            PreviousRun::Live
+            ReplacedRun::Live
         } else {
-            PreviousRun::Dead
+            ReplacedRun::Dead
         };
         self.launched(&frames, Some(replaced))
     }
@@ -345,10 +345,10 @@ impl<'a> LaunchLines<'a> {
     fn go_on_if_unchanged(&self, slot: &LaunchRow) -> Command {
         let is_same = format!(
             "#{{&&:{},{}}}",
-            is_named(&self.plan.name),
+            is_named(&self.request.name),
             are_attached(&slot.attached)
         );
-        let condition = match self.plan.replaces {
+        let condition = match self.request.replaces {
             Replaces::Any => is_same,
             Replaces::Ended => format!("#{{&&:#{{pane_dead}},{is_same}}}"),
             Replaces::EndedOr(pid) => {

@@ -1,10 +1,10 @@
 //! The options by which a launch describes the task on its window.
 
-use super::launch_plan::LaunchPlan;
 use super::recorded::RECORD;
 use super::restart_option::{RESTART, encode_restarts};
 use super::rows::{MARK, NOT_THE_TASK, TASK_PANE};
 use super::stop_option::{STOP, encode_stop};
+use crate::model::RunRequest;
 use crate::protocol::Command;
 
 /// The window option with the number of its run.
@@ -25,19 +25,18 @@ pub(super) enum RunNumber {
 /// Returns the commands that describe the task on its window.
 ///
 /// tmux 3.3a goes over all of its windows after each of them: they are as few as possible.
-pub(super) fn option_commands(plan: &LaunchPlan, target: &str, number: RunNumber) -> Vec<Command> {
+pub(super) fn option_commands(
+    request: &RunRequest,
+    target: &str,
+    number: RunNumber,
+) -> Vec<Command> {
     let set = |flags: &str, name: &str, value: &str| {
         Command::new("set-option").args([flags, "-t", target, name, value])
     };
-    let restarts = plan.restarts.as_ref();
-    let encoded = restarts.map(|restarts| encode_restarts(restarts, plan.started));
-    let stop = encode_stop(&plan.stop, plan.started);
-    let values = [
-        (RECORD, &plan.record),
-        (RESTART, &encoded),
-        (STOP, &stop),
-        (OWNER, &plan.owner),
-    ];
+    let restarts = request.restarts.as_ref();
+    let encoded = restarts.map(|restarts| encode_restarts(restarts, request.started));
+    let stop = encode_stop(&request.stop, request.started);
+    let values = [(RESTART, &encoded), (STOP, &stop), (OWNER, &request.owner)];
     let optional = values.into_iter().filter_map(|(name, value)| match value {
         Some(value) => Some(set("-w", name, value)),
         None if number == RunNumber::Next => {
@@ -51,15 +50,16 @@ pub(super) fn option_commands(plan: &LaunchPlan, target: &str, number: RunNumber
         set("-w", "monitor-bell", "on"),
         set("-w", "automatic-rename", "off"),
         set("-w", "allow-rename", "off"),
-        set("-w", "@tmux_task_command", &plan.command),
-        set("-w", "@tmux_task_cwd", &plan.cwd),
-        set("-w", "@tmux_task_started", &plan.started.to_string()),
-        set("-w", MARK, &plan.token),
+        set("-w", "@tmux_task_command", &request.command),
+        set("-w", "@tmux_task_cwd", &request.cwd),
+        set("-w", "@tmux_task_started", &request.started.to_string()),
+        set("-w", RECORD, &request.record),
+        set("-w", MARK, &request.token),
         set("-w", TASK_PANE, NOT_THE_TASK),
         set("-pF", TASK_PANE, "#{window_id}"),
     ];
     options.extend(optional);
-    let last = plan.last_run;
+    let last = request.last_run;
     options.push(match number {
         RunNumber::First => set("-w", RUN, &last.saturating_add(1).to_string()),
         RunNumber::Next => set("-wF", RUN, &next_run(last)),

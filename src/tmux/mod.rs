@@ -19,7 +19,7 @@ mod keys;
 mod launch;
 mod launch_lines;
 mod launch_options;
-mod launch_plan;
+mod launch_result;
 mod launch_rows;
 mod look;
 mod look_inquiry;
@@ -73,7 +73,7 @@ pub(crate) use keys::{
 pub(crate) use launch::{
     Launch, LaunchRestarts, PreparedLaunch, find_launched, launch, launch_in, program,
 };
-pub(crate) use launch_plan::{LaunchError, LaunchPlan, NewRun, PreviousRun, check_name};
+pub(crate) use launch_result::{LaunchError, NewRun, check_name};
 pub(crate) use look::{SessionIndex, Target, list_index, look};
 pub(crate) use look_inquiry::LookKind;
 pub(crate) use look_memory::LookMemory;

@@ -34,9 +34,7 @@ pub(crate) struct RecordedCommand {
     pub cwd: PathBuf,
     /// Whether it ran in tmux's environment instead of its caller's.
     pub is_env_clean: bool,
-    /// Whether variables were given, which are not recorded.
-    pub had_env: bool,
-    /// Their digest. A launcher of an earlier version has not recorded it.
+    /// The digest of the variables that were given, which are not recorded; `None` where none were.
     pub env_digest: Option<u16>,
 }
 
@@ -51,7 +49,6 @@ impl RecordedCommand {
             words,
             cwd: cwd.to_owned(),
             is_env_clean: false,
-            had_env: false,
             env_digest: None,
         }
     }
@@ -61,10 +58,10 @@ impl RecordedCommand {
     }
 
     /// Returns the option's value: `1 STARTED ENVIRONMENT DIRECTORY WORDS`, and the digest of the given
-    /// variables where it is known. The words each end with a NUL before they become digits.
+    /// variables where there are any. The words each end with a NUL before they become digits.
     #[must_use]
     pub(crate) fn encode(&self, started: Millis) -> String {
-        let environment = match (self.is_env_clean, self.had_env) {
+        let environment = match (self.is_env_clean, self.env_digest.is_some()) {
             (false, false) => "caller",
             (false, true) => "caller+env",
             (true, false) => "clean",
@@ -98,12 +95,12 @@ impl RecordedCommand {
         };
         let cwd = bytes(fields.next()?)?;
         let mut words = bytes(fields.next()?)?;
-        let env_digest = match had_env.then(|| fields.next()).flatten() {
-            Some(digits) => {
-                let [high, low] = bytes(digits)?.try_into().ok()?;
+        let env_digest = match had_env {
+            true => {
+                let [high, low] = bytes(fields.next()?)?.try_into().ok()?;
                 Some(u16::from_be_bytes([high, low]))
             }
-            None => None,
+            false => None,
         };
         if version != VERSION || fields.next().is_some() || words.pop() != Some(0) {
             return None;
@@ -113,7 +110,6 @@ impl RecordedCommand {
             words: words.map(|word| OsStr::from_bytes(word).into()).collect(),
             cwd: OsString::from_vec(cwd).into(),
             is_env_clean,
-            had_env,
             env_digest,
         })
     }
@@ -188,18 +184,13 @@ mod tests {
     fn a_record_is_plain_and_has_no_environment() {
         let mut record = record(&[b"ls"]);
         assert_eq!(record.encode(7), "1 7 caller 2f612062 6c7300");
-        record.had_env = true;
-        assert_eq!(record.encode(7), "1 7 caller+env 2f612062 6c7300");
         record.is_env_clean = true;
-        assert_eq!(record.encode(7), "1 7 clean+env 2f612062 6c7300");
-        record.had_env = false;
         assert_eq!(record.encode(7), "1 7 clean 2f612062 6c7300");
     }
 
     #[test]
     fn given_variables_are_recorded_as_a_short_digest() {
         let mut record = record(&[b"ls"]);
-        record.had_env = true;
         record.env_digest = Some(0x0a1b);
         let text = record.encode(7);
         assert_eq!(text, "1 7 caller+env 2f612062 6c7300 0a1b");
@@ -216,9 +207,9 @@ mod tests {
             &[b""],
         ] {
             let mut record = record(words);
-            for (is_env_clean, had_env) in [(false, true), (true, false), (true, true)] {
+            for (is_env_clean, env_digest) in [(false, Some(1)), (true, None), (true, Some(1))] {
                 record.is_env_clean = is_env_clean;
-                record.had_env = had_env;
+                record.env_digest = env_digest;
                 let text = record.encode(1_700_000_000_123);
                 assert_eq!(RecordedCommand::decode(&text), Some(record.clone()));
                 assert!(

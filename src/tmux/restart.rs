@@ -7,7 +7,6 @@ use super::error::TmuxError;
 use super::launch::{pane_words, unique_token};
 use super::launch_lines::{LaunchLines, go_on_if, is_contended};
 use super::launch_options::{RunNumber, option_commands};
-use super::launch_plan::LaunchPlan;
 use super::recorded::{LaunchRecord, RecordedCommand, read_record};
 use super::respawn::{
     ATTACHED_CLIENTS, are_attached, continue_for, list_control_clients, pause_for,
@@ -15,7 +14,7 @@ use super::respawn::{
 };
 use super::restart_option::RESTART;
 use super::task_file::{Gate, TaskFile, read_kept};
-use crate::model::{Millis, PaneId, Replaces, Task, TaskRestarts, text, with_causes};
+use crate::model::{Millis, PaneId, Replaces, RunRequest, Task, TaskRestarts, text, with_causes};
 use crate::protocol::{Command, Frame};
 
 /// A task to run again.
@@ -90,20 +89,20 @@ pub(crate) async fn restart(
             )));
         }
     };
-    let plan = plan(&order, &record, restarts, token, file.path());
-    let Some((plan, gate)) = plan.and_then(|plan| {
-        let gate = Gate::close(plan.file()).ok()?;
-        Some((plan, gate))
+    let request = request(&order, &record, restarts, token, file.path());
+    let Some((request, gate)) = request.and_then(|request| {
+        let gate = Gate::close(request.file()).ok()?;
+        Some((request, gate))
     }) else {
         return Ok(RestartResult::Impossible(
             "a folder's name is not UTF-8".to_owned(),
         ));
     };
-    let lines = LaunchLines::new(&plan, String::new());
+    let lines = LaunchLines::new(&request, String::new());
     let Some(listed) = unless_contended(connection.run(&ask_for_clients(pane)).await)? else {
         return Ok(RestartResult::Superseded);
     };
-    let line = restart_line(&plan, &lines, pane, &option, &listed);
+    let line = restart_line(&request, &lines, pane, &option, &listed);
     let launched = unless_contended(connection.run_unseen(&line).await)?;
     if launched.is_some_and(|frames| lines.has_launched(&frames)) {
         gate.open(&pane.to_string());
@@ -161,7 +160,7 @@ fn ask_for_clients(pane: PaneId) -> [Command; 2] {
 /// Returns the line that runs the command again. It does nothing if the task's run has not ended, its
 /// policy is not `option`, or other clients are attached than those `listed`.
 fn restart_line(
-    plan: &LaunchPlan,
+    request: &RunRequest,
     lines: &LaunchLines<'_>,
     pane: PaneId,
     option: &str,
@@ -178,7 +177,7 @@ fn restart_line(
     let mut line = vec![go_on_if(&target, &is_same)];
     // If a client is gone, the line fails before anything is done.
     line.extend(pause_for(&clients, pane));
-    line.extend(option_commands(plan, &target, RunNumber::Next));
+    line.extend(option_commands(request, &target, RunNumber::Next));
     line.extend(lines.respawn(&target));
     line.extend(continue_for(&clients, pane));
     line.push(LaunchLines::show_launched(&target));
@@ -187,13 +186,13 @@ fn restart_line(
 
 /// Returns the launch: the same command with the same environment; `None` when tmux cannot be given a
 /// name.
-fn plan(
+fn request(
     order: &TaskRestart<'_>,
     record: &RecordedCommand,
     restarts: &TaskRestarts,
     token: String,
     file: Option<&str>,
-) -> Option<LaunchPlan> {
+) -> Option<RunRequest> {
     let TaskRestart {
         task,
         number,
@@ -203,12 +202,12 @@ fn plan(
         ..
     } = order;
     let command = record.command();
-    Some(LaunchPlan {
+    Some(RunRequest {
         name: task.name.clone(),
         token,
         words: pane_words(program, file?),
         command: command.shown_bounded(),
-        record: Some(record.encode(*now)),
+        record: record.encode(*now),
         cwd: PathBuf::from(&record.cwd)
             .into_os_string()
             .into_string()
@@ -222,5 +221,6 @@ fn plan(
             ..restarts.clone()
         }),
         stop: task.stop.clone(),
+        will_wait: false,
     })
 }

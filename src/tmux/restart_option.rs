@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::launch_plan::check_token;
+use super::launch_result::check_token;
 use crate::model::{Millis, RestartPolicy, TaskRestarts};
 
 /// The window option.

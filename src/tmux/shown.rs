@@ -13,7 +13,7 @@ use super::client::Connection;
 use super::error::TmuxError;
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::model::{PaneId, is_same_but_for_signs, text, without_animation};
+use crate::model::{PaneId, is_same_except_signs, text, without_animation};
 use crate::protocol::{Command, control_line};
 
 /// The text to search for, stored on the pane while the line runs, because a format in the command
@@ -166,7 +166,7 @@ impl ShownPrompt {
             None => (cursor_x, cursor_y) == (place.cursor_x, i64::from(place.cursor_y)),
             Some(AskingRow { line, .. }) => {
                 (cursor_x == place.cursor_x && words(row) == words(line))
-                    || (is_same_but_for_signs(row, line)
+                    || (is_same_except_signs(row, line)
                         && behind(cursor_x, row) == behind(place.cursor_x, line))
             }
         };

@@ -35,7 +35,7 @@ pub(super) fn encode_stop(settings: &StopSettings, started: Millis) -> Option<St
     let millis = |time: &Option<Duration>| {
         time.map_or_else(|| UNSET.to_owned(), |time| time.as_millis().to_string())
     };
-    settings.is_any_set().then(|| {
+    (!settings.is_unset()).then(|| {
         format!(
             "{VERSION} {started} {} {} {} {}",
             signal.as_ref().map_or(UNSET, Signal::name),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::command_words::CommandWords;
-use super::launch_plan::LaunchError;
+use super::launch_result::LaunchError;
 use super::task_environment::set;
 use crate::files::{self, WRITABLE_BY_OTHERS};
 

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::model::{Millis, PaneId, Replaces, SessionId, WindowId};
+use crate::model::{Millis, PaneId, ReplacedRun, Replaces, SessionId, WindowId};
 use crate::model::{StopSettings, environment::WithheldVariables};
 use crate::protocol::rows::{LookRows, WindowRow};
 use crate::protocol::{Command, Notification, control_line};

@@ -10,49 +10,11 @@ use std::time::{Duration, Instant};
 
 pub(crate) use cursor::{Anchor, AnchorPosition, Cursor, CursorError, locate};
 
-use crate::model::{Exit, GoneReason, Now, Prompt, Snapshot, Task, WindowId};
+use crate::model::{self, Exit, GoneReason, Now, Prompt, Snapshot, Task, WaitOutcome, WindowId};
 use crate::terminal::{Line, Pattern, Stamp};
 
 /// What a wait is for.
-#[derive(Debug, Clone)]
-pub(crate) enum Condition {
-    /// The run ends.
-    Exit,
-    /// A line that matches is written.
-    Text(Pattern),
-    /// Anything is written.
-    Change,
-    /// The bell rings.
-    Bell,
-    /// The task waits for a user's input.
-    Input,
-    /// Nothing is written for this long.
-    Idle(Duration),
-}
-
-impl Condition {
-    /// Returns the condition's name on the command line.
-    #[must_use]
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Exit => "exit",
-            Self::Text(_) => "text",
-            Self::Change => "change",
-            Self::Bell => "bell",
-            Self::Input => "input",
-            Self::Idle(_) => "idle",
-        }
-    }
-
-    /// Whether the task's output has to be followed.
-    #[must_use]
-    pub(crate) fn needs_output(&self) -> bool {
-        match self {
-            Self::Text(_) | Self::Change | Self::Idle(_) => true,
-            Self::Exit | Self::Bell | Self::Input => false,
-        }
-    }
-}
+pub(crate) type Condition = model::Condition<Pattern>;
 
 /// What a wait was asked for.
 #[derive(Debug, Clone)]
@@ -78,7 +40,7 @@ impl Spec {
                 | Condition::Change
                 | Condition::Bell
                 | Condition::Input
-                | Condition::Idle(_) => None,
+                | Condition::Idle { .. } => None,
             })
     }
 
@@ -95,54 +57,18 @@ impl Spec {
     }
 }
 
-/// How a wait ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum WaitOutcome {
-    /// A text was written.
-    Matched,
-    /// The run ended, and that was waited for.
-    Exited(Exit),
-    /// Something was written.
-    Changed,
-    /// The bell rang.
-    Bell,
-    /// The task waits for input: that was the condition, or the end of the run, which cannot come
-    /// before it is answered.
-    Input,
-    /// Nothing was written for the requested time.
-    Idle,
-    /// The time limit was reached.
-    Timeout,
-    /// The run ended, and the condition was another one.
-    Died(Exit),
-    /// Another run replaced this one: it was ended for that, or how it ended is not known.
-    Respawned {
-        /// The pid of the run that was waited for.
-        old_pid: Option<u32>,
-        /// The pid of the run that replaced it.
-        new_pid: Option<u32>,
-        /// How this one ended, if that is known.
-        exit: Option<Exit>,
-    },
-    /// The window is gone, or its session, or its server.
-    Disappeared {
-        /// Why, if that is known. A run that was ended on purpose has not ended by itself, whatever its
-        /// code is.
-        reason: Option<GoneReason>,
-        /// How the run ended, if that is known.
-        exit: Option<Exit>,
-    },
-    /// A stop text was written.
-    Stopped,
-    /// Part of the output is missing, so that the text may have been missed.
-    AnchorLost,
-}
-
 /// How a wait ended, and because of what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
     /// How.
     pub outcome: WaitOutcome,
+    /// How the run ended, where it has and that is known.
+    pub exit: Option<Exit>,
+    /// `Disappeared`: why, if that is known. A run that was ended on purpose has not ended by itself,
+    /// whatever its code is.
+    pub reason: Option<GoneReason>,
+    /// `Respawned`: the pid of the run that was waited for, and of the run that replaced it.
+    pub pids: [Option<u32>; 2],
     /// The name of the condition that held; `stop` for a stop text.
     pub condition: Option<&'static str>,
     /// The line that matched, or the prompt.
@@ -159,6 +85,9 @@ impl Verdict {
     fn of(outcome: WaitOutcome) -> Self {
         Self {
             outcome,
+            exit: None,
+            reason: None,
+            pids: [None; 2],
             condition: None,
             line: None,
             index: None,
@@ -346,21 +275,22 @@ impl Wait {
             let reason = look.gone.get(&window).copied();
             return Some(match ended {
                 Some(exit) if !reason.is_some_and(GoneReason::is_end) => self.ended(exit),
-                exit => Verdict::of(WaitOutcome::Disappeared {
+                exit => Verdict {
                     reason,
                     exit: exit.cloned(),
-                }),
+                    ..Verdict::of(WaitOutcome::Disappeared)
+                },
             });
         };
         if self.is_another_run(task) {
             let replaced = look.launcher_replaced.get(&window).copied();
             return Some(match ended {
                 Some(exit) if replaced.is_none() || replaced != self.entry.pid => self.ended(exit),
-                exit => Verdict::of(WaitOutcome::Respawned {
-                    old_pid: self.entry.pid,
-                    new_pid: task.pid,
+                exit => Verdict {
+                    pids: [self.entry.pid, task.pid],
                     exit: exit.cloned(),
-                }),
+                    ..Verdict::of(WaitOutcome::Respawned)
+                },
             });
         }
         for condition in &self.spec.conditions {
@@ -378,7 +308,7 @@ impl Wait {
                 | Condition::Exit
                 | Condition::Text(_)
                 | Condition::Change
-                | Condition::Idle(_) => {}
+                | Condition::Idle { .. } => {}
             }
         }
         if let Some(exit) = task.exit() {
@@ -412,7 +342,7 @@ impl Wait {
             .conditions
             .iter()
             .filter_map(|condition| match condition {
-                Condition::Idle(quiet) => Some(*quiet),
+                Condition::Idle { limit } => Some(*limit),
                 Condition::Exit
                 | Condition::Text(_)
                 | Condition::Change
@@ -439,10 +369,14 @@ impl Wait {
     }
 
     fn ended(&self, exit: &Exit) -> Verdict {
-        if self.waits_for_exit() {
-            Verdict::by(WaitOutcome::Exited(exit.clone()), "exit")
+        let verdict = if self.waits_for_exit() {
+            Verdict::by(WaitOutcome::Exited, "exit")
         } else {
-            Verdict::of(WaitOutcome::Died(exit.clone()))
+            Verdict::of(WaitOutcome::Died)
+        };
+        Verdict {
+            exit: Some(exit.clone()),
+            ..verdict
         }
     }
 }

@@ -87,10 +87,18 @@ fn check_look(
     seen: &Snapshot,
     prompt: Option<&str>,
     expected: Option<WaitOutcome>,
-) {
+) -> Option<Exit> {
     let prompt = prompt.map(asking);
     let found = wait(vec![condition]).look(seen, prompt.as_ref());
-    assert_eq!(found.map(|verdict| verdict.outcome), expected);
+    assert_eq!(found.as_ref().map(|verdict| verdict.outcome), expected);
+    found?.exit
+}
+
+/// Checks the verdict on a run that has ended, and how it has.
+#[track_caller]
+fn check_end(condition: Condition, seen: &Snapshot, outcome: WaitOutcome, exit: Exit) {
+    let known = check_look(condition, seen, None, Some(outcome));
+    assert_eq!(known, Some(exit));
 }
 
 #[test]
@@ -145,18 +153,13 @@ fn any_output_is_a_change() {
 #[test]
 fn the_end_of_the_run_is_waited_for_or_ends_the_wait() {
     let over = look(vec![task(dead(3), 1)], vec![]);
-    check_look(
+    check_end(
         Condition::Exit,
         &over,
-        None,
-        Some(WaitOutcome::Exited(Exit::with_code(3))),
+        WaitOutcome::Exited,
+        Exit::with_code(3),
     );
-    check_look(
-        text("x"),
-        &over,
-        None,
-        Some(WaitOutcome::Died(Exit::with_code(3))),
-    );
+    check_end(text("x"), &over, WaitOutcome::Died, Exit::with_code(3));
     check_look(
         Condition::Exit,
         &look(vec![task(Life::Alive, 1)], vec![]),
@@ -168,36 +171,26 @@ fn the_end_of_the_run_is_waited_for_or_ends_the_wait() {
         signal: Signal::parse("KILL"),
     };
     let killed_look = look(vec![task(Life::Dead(killed.clone()), 1)], vec![]);
-    check_look(
-        Condition::Bell,
-        &killed_look,
-        None,
-        Some(WaitOutcome::Died(killed)),
-    );
+    check_end(Condition::Bell, &killed_look, WaitOutcome::Died, killed);
 }
 
 #[test]
 fn another_run_ends_the_wait_with_the_known_end_of_the_first() {
     let known = look(vec![task(Life::Alive, 2)], vec![task(dead(4), 1)]);
-    check_look(
+    check_end(
         Condition::Exit,
         &known,
-        None,
-        Some(WaitOutcome::Exited(Exit::with_code(4))),
+        WaitOutcome::Exited,
+        Exit::with_code(4),
     );
-    check_look(
-        text("x"),
-        &known,
-        None,
-        Some(WaitOutcome::Died(Exit::with_code(4))),
-    );
+    check_end(text("x"), &known, WaitOutcome::Died, Exit::with_code(4));
     let unknown = look(vec![task(Life::Alive, 2)], vec![]);
-    let respawned = WaitOutcome::Respawned {
-        old_pid: Some(101),
-        new_pid: Some(102),
-        exit: None,
+    let found = wait(vec![Condition::Exit]).look(&unknown, None);
+    let respawned = Verdict {
+        pids: [Some(101), Some(102)],
+        ..Verdict::of(WaitOutcome::Respawned)
     };
-    check_look(Condition::Exit, &unknown, None, Some(respawned));
+    assert_eq!(found, Some(respawned));
 }
 
 #[test]
@@ -207,32 +200,33 @@ fn a_run_that_was_ended_on_purpose_has_not_succeeded() {
     let mut replaced = look(vec![task(Life::Alive, 2)], vec![task(dead(0), 1)]);
     replaced.launcher_replaced.insert(WINDOW, 101);
     for condition in [Condition::Exit, text("x")] {
-        let gone = WaitOutcome::Disappeared {
+        let gone = Verdict {
             reason: Some(GoneReason::TimedOut),
             exit: Some(Exit::with_code(0)),
+            ..Verdict::of(WaitOutcome::Disappeared)
         };
-        check_look(condition.clone(), &killed, None, Some(gone));
-        let respawned = WaitOutcome::Respawned {
-            old_pid: Some(101),
-            new_pid: Some(102),
+        assert_eq!(
+            wait(vec![condition.clone()]).look(&killed, None),
+            Some(gone)
+        );
+        let respawned = Verdict {
+            pids: [Some(101), Some(102)],
             exit: Some(Exit::with_code(0)),
+            ..Verdict::of(WaitOutcome::Respawned)
         };
-        check_look(condition, &replaced, None, Some(respawned));
+        assert_eq!(wait(vec![condition]).look(&replaced, None), Some(respawned));
     }
     // An earlier run was replaced, and this one has ended by itself since.
     replaced.launcher_replaced.insert(WINDOW, 100);
-    let exited = WaitOutcome::Exited(Exit::with_code(0));
-    check_look(Condition::Exit, &replaced, None, Some(exited));
+    let exit = Exit::with_code(0);
+    check_end(Condition::Exit, &replaced, WaitOutcome::Exited, exit);
 }
 
 #[test]
 fn a_window_that_has_gone_ends_every_wait() {
     let gone = look(vec![], vec![]);
-    let disappeared = WaitOutcome::Disappeared {
-        reason: None,
-        exit: None,
-    };
-    check_look(text("x"), &gone, None, Some(disappeared.clone()));
+    let disappeared = WaitOutcome::Disappeared;
+    check_look(text("x"), &gone, None, Some(disappeared));
     check_look(
         Condition::Exit,
         &Snapshot::missing("s", 0),
@@ -240,11 +234,11 @@ fn a_window_that_has_gone_ends_every_wait() {
         Some(disappeared),
     );
     let known = look(vec![], vec![task(dead(0), 1)]);
-    check_look(
+    check_end(
         Condition::Exit,
         &known,
-        None,
-        Some(WaitOutcome::Exited(Exit::with_code(0))),
+        WaitOutcome::Exited,
+        Exit::with_code(0),
     );
 }
 
@@ -298,7 +292,7 @@ fn a_wait_for_the_end_ends_with_a_question_unless_it_is_to_go_on() {
         Condition::Exit,
         &over,
         Some("Name?"),
-        Some(WaitOutcome::Exited(Exit::with_code(3))),
+        Some(WaitOutcome::Exited),
     );
 }
 
@@ -319,7 +313,9 @@ fn a_reported_prompt_is_input_at_once() {
 fn idle_counts_from_entry_and_again_from_every_output() {
     let start = now();
     let spec = Spec {
-        conditions: vec![Condition::Idle(Duration::from_secs(2))],
+        conditions: vec![Condition::Idle {
+            limit: Duration::from_secs(2),
+        }],
         stops: Vec::new(),
         timeout: Some(Duration::from_secs(9)),
         through_prompts: false,

@@ -1,49 +1,8 @@
-//! Requests that commands send to a daemon: to start a task, to type into one.
+//! What commands send to a daemon, and what it answers: a task that was started, text to type.
 
 use serde::{Deserialize, Serialize};
 
-use super::{RestartFields, StopFields};
-use crate::model::{Millis, StatusCounts};
-
-/// A request to start a task, or to run it again in its slot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RunRequest {
-    /// The task's name.
-    pub name: String,
-    /// Identifies the launch in tmux; unique. ASCII letters, digits and `-`.
-    pub token: String,
-    /// The command line of the pane. The environment is in a file named by these words: none of its
-    /// values is here.
-    pub words: Vec<String>,
-    /// The command for display, one line.
-    pub command: String,
-    /// The record of the exact command, for another run. Absent in requests of the first versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub record: Option<String>,
-    /// Where the command runs, an absolute path.
-    pub cwd: String,
-    /// The owner that the command belongs to; `None` for a user at a terminal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub owner: Option<String>,
-    /// When it was requested, in milliseconds since 1970.
-    pub started: Millis,
-    /// Whether to refuse the request if a run is alive.
-    #[serde(default)]
-    pub if_absent: bool,
-    /// With `ifAbsent`: the process id of a live run that may be replaced all the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub but_for: Option<u32>,
-    /// When it is run again by itself. Absent: never.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub restarts: Option<RestartFields>,
-    /// How it is ended. Absent: nothing was said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stop: Option<Box<StopFields>>,
-    /// Whether the command will wait for the run and return with its events.
-    #[serde(default)]
-    pub will_wait: bool,
-}
+use crate::model::{Millis, ReplacedRun};
 
 /// A run that was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,16 +37,6 @@ pub struct DirectLaunch {
     pub started: Millis,
     /// The run.
     pub run: LaunchedRun,
-}
-
-/// What a launch replaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum ReplacedRun {
-    /// A run that was alive.
-    Live,
-    /// A window whose run had ended.
-    Dead,
 }
 
 /// A request to type into a task.
@@ -141,70 +90,6 @@ pub struct SecretText(pub String);
 impl std::fmt::Debug for SecretText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("SecretText(..)")
-    }
-}
-
-/// The number of tasks by state. Every task is in exactly one count, except that `stalled` tasks
-/// are also `running`, and `failed` ones `dead`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TaskCounts {
-    /// Whether the session exists.
-    pub exists: bool,
-    /// Alive and not waiting.
-    pub running: usize,
-    /// Alive and waiting for input.
-    pub waiting: usize,
-    /// Ended.
-    pub dead: usize,
-    /// Ended in another way than with code 0. They are also `dead`. A daemon of an earlier version does
-    /// not count them.
-    #[serde(default)]
-    pub failed: usize,
-    /// Running, silent for a long time, and with no evidence on whether they wait.
-    #[serde(default)]
-    pub stalled: usize,
-}
-
-impl From<StatusCounts> for TaskCounts {
-    fn from(counts: StatusCounts) -> Self {
-        let StatusCounts {
-            exists,
-            running,
-            waiting,
-            dead,
-            failed,
-            stalled,
-        } = counts;
-        Self {
-            exists,
-            running,
-            waiting,
-            dead,
-            failed,
-            stalled,
-        }
-    }
-}
-
-impl From<TaskCounts> for StatusCounts {
-    fn from(counts: TaskCounts) -> Self {
-        let TaskCounts {
-            exists,
-            running,
-            waiting,
-            dead,
-            failed,
-            stalled,
-        } = counts;
-        Self {
-            exists,
-            running,
-            waiting,
-            dead,
-            failed,
-            stalled,
-        }
     }
 }
 

@@ -87,12 +87,10 @@ pub struct SavedConsumer {
     /// When it last began to read, acknowledged or stopped reading, in milliseconds since 1970.
     pub used_at: Millis,
     /// The same by the clock of the feed, which nobody can set: what is kept for the consumer depends
-    /// on it. Absent in files of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub used_after: Option<Millis>,
-    /// For whom it reads, as its last reader asked. Absent in files of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub audience: Option<ConsumerAudience>,
+    /// on it.
+    pub used_after: Millis,
+    /// For whom it reads, as its last reader asked.
+    pub audience: ConsumerAudience,
 }
 
 impl SavedConsumer {
@@ -135,9 +133,7 @@ pub struct ConsumerStatus {
     pub cursor: Seq,
     /// How many records the feed has after it.
     pub lag: Seq,
-    /// How many bytes of the feed are kept only because it has not acknowledged their records. Absent
-    /// in answers of earlier versions.
-    #[serde(default)]
+    /// How many bytes of the feed are kept only because it has not acknowledged their records.
     pub held_bytes: u64,
     /// The process that reads as this consumer now; null when there is none.
     pub reader: Option<u32>,
@@ -145,9 +141,8 @@ pub struct ConsumerStatus {
     pub created_at: Millis,
     /// When it last began to read, acknowledged or stopped reading, in milliseconds since 1970.
     pub used_at: Millis,
-    /// For whom it reads, as its last reader asked. Absent where that is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub audience: Option<ConsumerAudience>,
+    /// For whom it reads, as its last reader asked.
+    pub audience: ConsumerAudience,
     /// Whether the messages that it reads were delivered. Absent where there are none, and in
     /// `daemon status`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -160,14 +155,11 @@ pub struct ConsumerStatus {
 pub struct ConsumerList {
     /// The feed's epoch; null when the feed has no record.
     pub epoch: Option<String>,
-    /// The sequence number of the first record that the feed keeps. Absent in answers of earlier
-    /// versions.
-    #[serde(default)]
+    /// The sequence number of the first record that the feed keeps.
     pub first_seq: Seq,
     /// The sequence number of the feed's last record.
     pub last_seq: Seq,
     /// The size of all of the feed's files in bytes.
-    #[serde(default)]
     pub feed_bytes: u64,
     /// The consumers, by name.
     pub consumers: Vec<ConsumerStatus>,
@@ -211,8 +203,8 @@ mod tests {
             first_left_out: None,
             created_at: 0,
             used_at: 0,
-            used_after: None,
-            audience: None,
+            used_after: 0,
+            audience: ConsumerAudience::default(),
         };
         assert_eq!(saved.cursor_in("e", 20), 12);
         // The feed lost its end: record 11 will be another one.

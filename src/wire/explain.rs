@@ -44,7 +44,7 @@ pub struct Explanation {
     pub alternate_on: Option<bool>,
     /// The kernel's evidence on the terminal; null where there is none, or where it was not read
     /// because output is moving.
-    pub terminal: Option<TerminalFields>,
+    pub terminal: Option<TtyEvidence>,
     /// The `read` call in which a program is blocked. Not serialised: it is of use only where it can
     /// be compared with the present one.
     #[serde(skip)]
@@ -76,43 +76,6 @@ pub enum ExplainedState {
     Muted,
     /// It is reported as waiting.
     Waiting,
-}
-
-/// The kernel's evidence on a terminal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TerminalFields {
-    /// What the foreground programs do with it: `reading`, `polling`, `elsewhere`, `unknown`.
-    pub reader: String,
-    /// Whether typed text is echoed.
-    pub echo: Option<bool>,
-    /// Whether it is in canonical mode (line by line).
-    pub canonical: Option<bool>,
-    /// `command`, `idle` (a shell or interpreter without a command), `unknown`.
-    pub foreground: String,
-    /// The programs in the foreground.
-    pub programs: Vec<String>,
-    /// Whether they may only pass on what is typed, to another machine or another terminal.
-    #[serde(default)]
-    pub may_relay: bool,
-    /// Why a program is stopped: by a `signal`, or because it wants the terminal from the
-    /// `background`. Absent: none is, or one in the foreground takes input.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stopped: Option<String>,
-}
-
-impl From<&TtyEvidence> for TerminalFields {
-    fn from(terminal: &TtyEvidence) -> Self {
-        Self {
-            reader: terminal.reader.name().to_owned(),
-            echo: terminal.echo,
-            canonical: terminal.canonical,
-            foreground: terminal.foreground.name().to_owned(),
-            programs: terminal.programs.clone(),
-            may_relay: terminal.may_relay,
-            stopped: terminal.stopped.map(|stop| stop.name().to_owned()),
-        }
-    }
 }
 
 impl Explanation {
@@ -147,7 +110,7 @@ impl Explanation {
             cursor_x: task.screen.cursor.map(|cursor| cursor.x),
             cursor_y: task.screen.cursor.map(|cursor| cursor.y),
             alternate_on: task.screen.alternate,
-            terminal: terminal.map(TerminalFields::from),
+            terminal: terminal.cloned(),
             read: terminal.and_then(|terminal| terminal.read),
             next_restart: None,
             cannot_restart: None,

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::SavedLife;
-use crate::model::{Millis, Seq, Snapshot};
+use crate::model::{Millis, Seq, SessionLife, Snapshot};
 
 /// How many marks of the same tasks are kept: the first ones, and the last ones.
 const KEPT: usize = 16;
@@ -19,7 +18,7 @@ const MAX_OWNERS: usize = 256;
 #[serde(rename_all = "camelCase", default)]
 pub struct FollowUps {
     /// The life of the session that the windows belong to.
-    life: Option<SavedLife>,
+    life: Option<SessionLife>,
     owners: Vec<OwnerFollowUps>,
 }
 
@@ -100,20 +99,19 @@ impl FollowUps {
     #[must_use]
     pub fn has_gone(&self, look: &Snapshot) -> bool {
         let mut windows = self.owners().flat_map(|one| one.windows.keys());
-        self.life != life_of(look) || windows.any(|window| !has_window(look, window))
+        self.life != look.life || windows.any(|window| !has_window(look, window))
     }
 
     /// Forgets windows that this look does not have.
     pub fn forget_gone(&mut self, look: &Snapshot) {
-        let life = life_of(look);
         // The windows of another life have other ids, which may be the same numbers.
-        let is_same = self.life == life;
+        let is_same = self.life == look.life;
         for of_owner in &mut self.owners {
             of_owner
                 .windows
                 .retain(|window, _| is_same && has_window(look, window));
         }
-        self.life = life;
+        self.life.clone_from(&look.life);
     }
 
     /// Returns the follow-ups of each owner.
@@ -128,10 +126,6 @@ impl FollowUps {
         let of_owner = owners.find(|one| one.owner.as_deref() == owner)?;
         of_owner.windows.get(window)
     }
-}
-
-fn life_of(look: &Snapshot) -> Option<SavedLife> {
-    look.life.as_ref().map(SavedLife::from)
 }
 
 fn has_window(look: &Snapshot, window: &str) -> bool {

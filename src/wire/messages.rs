@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::delivery::{ConsumerAudience, DeliveryState, DeliveryStatus};
+use super::delivery::{DeliveryState, DeliveryStatus};
 use super::follow_ups::FollowUps;
 use super::{ConsumerStatus, GivenUp, GivenUpMessage, SINK_PREFIX, is_owner_of};
 use crate::model::{Millis, Seq};
@@ -74,20 +74,11 @@ pub fn client_of(owner: &str) -> Option<&'static str> {
 
 /// Returns how this consumer reads the messages of an owner; `None` if it does not.
 fn scope_of(consumer: &ConsumerStatus, owner: &str) -> Option<Scope> {
-    let name = consumer.name.as_str();
-    let is_sink = name.starts_with(SINK_PREFIX);
-    let Some(audience) = &consumer.audience else {
-        // It was last read by an earlier version: only its name says for whom.
-        return match client_of(name) {
-            Some(_) => (name == owner).then_some(Scope::Own),
-            None if is_sink => None,
-            None => Some(Scope::All),
-        };
-    };
-    if !audience.follow_ups {
+    let is_sink = consumer.name.starts_with(SINK_PREFIX);
+    if !consumer.audience.follow_ups {
         return None;
     }
-    match audience.owners.as_slice() {
+    match consumer.audience.owners.as_slice() {
         // A log, or what tells the user, where the client has an adapter.
         [] if is_sink && client_of(owner).is_some() => None,
         [] => Some(Scope::All),
@@ -149,11 +140,9 @@ impl Messages {
     /// Returns the word for the messages that a consumer reads; `None` if there are none.
     #[must_use]
     pub fn of_consumer(&self, consumer: &ConsumerStatus, now: Millis) -> Option<DeliveryStatus> {
-        let reads_all = |audience: &ConsumerAudience| audience.follow_ups;
-        let reads_everybodys = consumer.audience.as_ref().is_none_or(reads_all);
         let owners = self.follow_ups.owners().filter(|one| match &one.owner {
             Some(owner) => scope_of(consumer, owner).is_some(),
-            None => reads_everybodys,
+            None => consumer.audience.follow_ups,
         });
         let (mut has_any, mut first) = (false, None);
         for of_owner in owners {
@@ -184,11 +173,7 @@ impl Messages {
             let scope = match owner {
                 Some(owner) => scope_of(consumer, owner)?,
                 // What has no owner is everybody's.
-                None => consumer
-                    .audience
-                    .as_ref()
-                    .is_none_or(|audience| audience.follow_ups)
-                    .then_some(Scope::All)?,
+                None => consumer.audience.follow_ups.then_some(Scope::All)?,
             };
             Some((scope, consumer))
         });
@@ -297,7 +282,7 @@ mod tests {
     /// A consumer that has acknowledged the records up to `cursor` and was used so long ago.
     fn consumer(name: &str, cursor: Seq, age: Millis, more: Value) -> ConsumerStatus {
         let mut fields = json!({
-            "name": name, "cursor": cursor, "lag": 0, "reader": null, "createdAt": 0,
+            "name": name, "cursor": cursor, "lag": 0, "heldBytes": 0, "reader": null, "createdAt": 0,
             "usedAt": NOW - age,
         });
         let fields_mut = fields.as_object_mut().unwrap();
@@ -364,9 +349,6 @@ mod tests {
             let gone = |name: &str, more| vec![consumer(name, 2, age, more)];
             check(gone("claude:a", left(&["claude:a"])), "not deliverable 3m");
             check(gone("my-agent", left(&[])), "not deliverable 3m");
-            // Of an earlier version: only the name says for whom it read.
-            check(gone("claude:a", json!({})), "not deliverable 3m");
-            check(gone("my-agent", json!({})), "not deliverable 3m");
         }
     }
 
@@ -417,7 +399,7 @@ mod tests {
             expected,
         );
         check(
-            vec![consumer("claude:b", 9, 0, json!({"reader": 7}))],
+            vec![consumer("claude:b", 9, 0, reads_for(&["claude:b"]))],
             expected,
         );
         let notices = json!({"reader": 7, "audience": {"followUps": false}});

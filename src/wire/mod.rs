@@ -1,7 +1,8 @@
 //! The formats for other programs: feed records, snapshots, and requests on the daemon's socket.
 //!
 //! Every type here is a promise (`docs/feed.md`, and `docs/feed.schema.json`, which is generated
-//! from these types). Fields are camelCase. Readers ignore fields and kinds they do not know.
+//! from these types and those of [`crate::model`] in them). Fields are camelCase. Readers ignore
+//! fields and kinds they do not know.
 
 mod checkpoint;
 mod cloudevents;
@@ -26,12 +27,9 @@ mod socket;
 mod task;
 mod wait;
 
-pub use checkpoint::{Checkpoint, SavedLife};
+pub use checkpoint::Checkpoint;
 pub use cloudevents::cloud_event;
-pub use command::{
-    DirectLaunch, LaunchedRun, ReplacedRun, RunRequest, SecretText, SendRequest, TaskCounts,
-    TypedInput,
-};
+pub use command::{DirectLaunch, LaunchedRun, SecretText, SendRequest, TypedInput};
 pub(crate) use consumer::can_have_lost;
 pub use consumer::{
     Acknowledgement, ConsumeRequest, ConsumerList, ConsumerStatus, SINK_PREFIX, SavedConsumer,
@@ -39,7 +37,7 @@ pub use consumer::{
 };
 pub use delivery::{ConsumerAudience, DeliveryState, DeliveryStatus};
 pub use doctor::{CheckResult, DoctorCheck, DoctorReport};
-pub use explain::{ExplainedState, Explanation, TerminalFields};
+pub use explain::{ExplainedState, Explanation};
 pub use filter::{Filter, is_owner_of};
 pub use follow_ups::FollowUps;
 pub use given_up::{GivenUp, GivenUpMessage};
@@ -60,8 +58,8 @@ pub use socket::{
     RefusalKind, Request, Response, SinkStatus, TaskRecord,
 };
 use task::OWNER_CHARS;
-pub use task::{RestartFields, StopFields, TaskFields};
-pub use wait::{ConditionFields, OutcomeName, WaitRequest, WaitResult};
+pub use task::TaskFields;
+pub use wait::{WaitRequest, WaitResult};
 
 /// The version of the feed's records.
 pub const VERSION: u32 = 1;

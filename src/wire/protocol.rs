@@ -262,9 +262,8 @@ mod tests {
 
     #[test]
     fn a_newer_program_learns_our_version_before_it_launches() {
-        let plan =
-            r#""name":"api","token":"1-2","words":["true"],"command":"true","cwd":"/","started":0"#;
-        let run = format!(r#"{{"op":"run",{plan}}}"#);
+        let plan = r#""name":"api","token":"1-2","words":["true"],"command":"true","record":"","cwd":"/","started":0"#;
+        let run = format!(r#"{{"op":"run",{plan},"replaces":"any","willWait":false}}"#);
         let to = |version: &str| {
             format!(
                 r#"{{"protocol":{PROTOCOL},"version":"{version}","op":"to","session":"work","request":{run}}}"#

@@ -94,12 +94,16 @@ pub enum RecordBody {
 }
 
 /// The kinds of durable records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "camelCase")]
+#[value(rename_all = "camelCase")]
 pub enum Kind {
     /// A task changed.
     Event,
     /// A text shown to the user. It never wakes the agent.
+    #[value(help = "A message shown to the user")]
     Notice,
     /// A message to the agent.
     FollowUp,
@@ -118,8 +122,11 @@ impl RecordBody {
 }
 
 /// The types of events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "camelCase")]
+#[value(rename_all = "camelCase")]
 pub enum EventType {
     /// A run began.
     Started,
@@ -128,10 +135,13 @@ pub enum EventType {
     /// The bell rang.
     Notify,
     /// The task waits for a user's input.
+    #[value(help = "A task waits for input")]
     Input,
     /// The task no longer waits.
+    #[value(help = "A task no longer waits")]
     InputResolved,
     /// A task that was alive left the session.
+    #[value(help = "A live task left the session")]
     Disappeared,
 }
 
@@ -543,7 +553,7 @@ impl EventFields {
             secret: self.secret.unwrap_or(false),
             kind: match (self.prompt_kind, self.secret) {
                 (Some(kind), _) => kind,
-                // Records of earlier versions contain no more.
+                // A record says no more.
                 (None, Some(true)) => PromptKind::Password,
                 (None, Some(false) | None) => PromptKind::Text,
             },

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ConsumeRequest, ConsumerList, ConsumerStatus, DirectLaunch, Explanation, Filter, LaunchedRun,
-    LogRequest, LsTask, LsView, Messages, RunRequest, SearchMatch, SearchRequest, SendRequest,
-    TaskCounts, TaskLog, WaitRequest, WaitResult,
+    LogRequest, LsTask, LsView, Messages, SearchMatch, SearchRequest, SendRequest, TaskLog,
+    WaitRequest, WaitResult,
 };
-use crate::model::{Millis, Seq};
+use crate::model::{Millis, RunRequest, Seq, StatusCounts, StopChoice, StopSettings, TaskRestarts};
 
 /// A request: the first line on a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,25 +30,19 @@ pub enum Request {
     /// so that the end of the previous run is observed and the new one is reported at once.
     Look {
         /// The task that is about to be launched: the output of its live run is archived.
-        #[serde(default)]
         launching: Option<String>,
         /// Whether the launching command will wait for the run and return with its events.
-        #[serde(default)]
         will_wait: bool,
         /// The owner that the command belongs to; `None` for a user at a terminal.
-        #[serde(default)]
         owner: Option<String>,
         /// The run that was launched: it is reported also if its window, its session or its server
         /// is gone by then.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         launched: Option<Box<DirectLaunch>>,
         /// Whether the answer is the last number of the launched task's runs, [`Response::LastRun`].
-        /// Commands of earlier versions do not know it.
-        #[serde(default)]
         wants_last_run: bool,
     },
     /// Start a task, or run it again in its slot. The answer is sent when the run is recorded.
-    Run(RunRequest),
+    Run(Box<RunRequest>),
     /// Type into a task.
     Send(SendRequest),
     /// Type into a task, but no secret, and nothing that does not name the prompt that it answers.
@@ -65,39 +59,30 @@ pub enum Request {
     /// End these tasks.
     Kill {
         /// Their names or window ids.
-        #[serde(alias = "windows")]
         tasks: Vec<String>,
         /// The owner that the command belongs to; `None` for a user at a terminal, and for an
         /// agent whose conversation is not known.
-        #[serde(default)]
         owner: Option<String>,
         /// Whether an agent gave the command. One with an owner always is an agent's.
-        #[serde(default)]
         by_agent: bool,
-        /// The signal that asks them to end, instead of theirs.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        signal: Option<String>,
-        /// How long they have before `SIGKILL`, instead of theirs, in milliseconds.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        grace_ms: Option<u64>,
+        /// How they are ended, instead of their way.
+        #[serde(flatten)]
+        choice: StopChoice,
     },
     /// Which runs are being ended.
     Endings {
         /// Of these tasks, by name or window id; of all if there is none.
-        #[serde(default)]
         tasks: Vec<String>,
         /// Whether to kill what is left of them.
-        #[serde(default)]
         at_once: bool,
     },
     /// End the task session.
     KillAll {
         /// The owner that the command belongs to; `None` for a user at a terminal.
-        #[serde(default)]
         owner: Option<String>,
-        /// How long tasks have before `SIGKILL`, instead of theirs, in milliseconds.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        grace_ms: Option<u64>,
+        /// How tasks are ended, instead of their way.
+        #[serde(flatten)]
+        choice: StopChoice,
     },
     /// Remove the tasks that have ended.
     Prune,
@@ -141,7 +126,6 @@ pub enum Request {
     /// Why this task is or is not judged to wait for input.
     Explain {
         /// Its name or window id.
-        #[serde(alias = "window")]
         task: String,
     },
     /// Stop, so that a daemon of a newer version takes over, unless that would interrupt a client.
@@ -294,7 +278,7 @@ pub enum Response {
     /// The tasks.
     List(LsView),
     /// The number of tasks by state.
-    Counted(TaskCounts),
+    Counted(StatusCounts),
     /// A task.
     Found(Box<LsTask>),
     /// The last number that a run of the task has had: the next one has a higher number.
@@ -358,10 +342,10 @@ pub struct TaskRecord {
     pub record: Option<String>,
     /// When the task is run again by itself. Absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub restarts: Option<super::RestartFields>,
+    pub restarts: Option<TaskRestarts>,
     /// How it is ended. Absent: nothing was said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stop: Option<super::StopFields>,
+    #[serde(default, skip_serializing_if = "StopSettings::is_unset")]
+    pub stop: StopSettings,
 }
 
 /// A task that a command ended or removed.
@@ -442,7 +426,7 @@ pub enum RefusalKind {
 
 /// How much a daemon has done since it started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub struct Counters {
     /// Sweeps: looks at all windows, each counted once, with its last slice.
     pub whole_looks: u64,
@@ -486,21 +470,17 @@ pub struct DaemonStatus {
     /// The sequence number of the last record.
     pub last_seq: Seq,
     /// The sequence number of the first record that is kept.
-    #[serde(default)]
     pub first_seq: Seq,
     /// The feed's file, where records are appended.
     pub feed: String,
     /// The size of all of the feed's files in bytes.
-    #[serde(default)]
     pub feed_bytes: u64,
     /// How many files it has.
-    #[serde(default)]
     pub feed_files: usize,
     /// The daemon's log.
     pub log: String,
-    /// The configuration that it has; absent in answers of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub config: Option<DaemonConfig>,
+    /// The configuration that it has.
+    pub config: DaemonConfig,
     /// Problems that keep the daemon from its work now, one sentence each; absent when there are
     /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -518,14 +498,12 @@ pub struct DaemonStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sinks: Vec<SinkStatus>,
     /// How many waits are in progress.
-    #[serde(default)]
     pub waits: usize,
     /// How many looks were taken.
     pub looks: u64,
     /// How many safety looks found an event that nothing reported within 200 ms. It should be 0.
     pub found_late: u64,
     /// Its work since it started.
-    #[serde(default)]
     pub counters: Counters,
     /// Alive and not waiting.
     pub running: usize,

@@ -1,13 +1,11 @@
 //! Tasks for other programs.
 
-use std::time::Duration;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    CursorPosition, Exit, Life, Millis, PaneId, RestartPolicy, RunEnd, Screen, Signal, Stop,
-    StopSettings, Task, TaskRestarts, WindowId, text, whole_millis,
+    CursorPosition, Exit, Life, Millis, PaneId, RunEnd, Screen, Signal, Stop, StopSettings, Task,
+    TaskRestarts, WindowId, text,
 };
 
 use super::reason::Reason;
@@ -25,8 +23,6 @@ const NAME_CHARS: usize = 200;
 pub(super) const OWNER_CHARS: usize = 200;
 /// The maximum length of a command, in characters.
 const COMMAND_CHARS: usize = 1000;
-/// The maximum length of a launch's token, in characters.
-const TOKEN_CHARS: usize = 64;
 /// The maximum length of a directory, in characters.
 const CWD_CHARS: usize = 4096;
 
@@ -77,12 +73,11 @@ pub struct TaskFields {
     pub duration_ms: Option<Millis>,
     /// When it is run again by itself. Absent: never.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "RestartFields")]
-    pub restarts: Option<RestartFields>,
+    #[schemars(with = "TaskRestarts")]
+    pub restarts: Option<TaskRestarts>,
     /// How it is ended, as far as its launch has said. Absent: nothing was said.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "StopFields")]
-    pub stop: Option<StopFields>,
+    #[serde(skip_serializing_if = "StopSettings::is_unset")]
+    pub stop: StopSettings,
     /// Why its run is being ended, from the stop signal until the window is gone. Absent: it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Reason")]
@@ -109,97 +104,6 @@ pub struct TaskFields {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub alternate_on: Option<bool>,
-}
-
-/// When a task is run again by itself: after a run that ended with another code than 0 or by a
-/// signal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RestartFields {
-    /// How often in a row.
-    pub limit: u32,
-    /// The pause before the first restart in a row, in milliseconds. It doubles with each one.
-    pub backoff_ms: u64,
-    /// How many restarts in a row have led to this run.
-    pub used: u32,
-    /// Identifies the launch that asked for it.
-    pub token: String,
-}
-
-impl From<&TaskRestarts> for RestartFields {
-    fn from(restarts: &TaskRestarts) -> Self {
-        let RestartPolicy { limit, backoff } = restarts.policy;
-        Self {
-            limit,
-            backoff_ms: whole_millis(backoff),
-            used: restarts.used,
-            token: restarts.token.clone(),
-        }
-    }
-}
-
-impl From<&RestartFields> for TaskRestarts {
-    fn from(fields: &RestartFields) -> Self {
-        Self {
-            policy: RestartPolicy {
-                limit: fields.limit,
-                backoff: Duration::from_millis(fields.backoff_ms),
-            },
-            used: fields.used,
-            token: text::one_line(fields.token.as_bytes(), TOKEN_CHARS),
-        }
-    }
-}
-
-/// How a task is ended, as far as its launch has said.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct StopFields {
-    /// The signal that asks it to end, `SIGINT`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    pub signal: Option<String>,
-    /// How long it has before `SIGKILL`, in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u64")]
-    pub grace_ms: Option<u64>,
-    /// Whether the signal goes to the command itself only.
-    pub parent_only: bool,
-    /// How long a run may last before it is ended, in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u64")]
-    pub kill_after_ms: Option<u64>,
-}
-
-impl StopFields {
-    /// Returns the fields; `None` where nothing is set.
-    #[must_use]
-    pub fn of(settings: &StopSettings) -> Option<Self> {
-        let StopSettings {
-            signal,
-            grace,
-            parent_only,
-            kill_after,
-        } = settings;
-        settings.is_any_set().then(|| Self {
-            signal: signal.as_ref().map(ToString::to_string),
-            grace_ms: grace.map(whole_millis),
-            parent_only: *parent_only,
-            kill_after_ms: kill_after.map(whole_millis),
-        })
-    }
-}
-
-impl From<&StopFields> for StopSettings {
-    fn from(fields: &StopFields) -> Self {
-        let bounded = |ms: u64| Duration::from_millis(ms).min(Self::LONGEST);
-        Self {
-            signal: fields.signal.as_deref().and_then(Signal::parse),
-            grace: fields.grace_ms.map(bounded),
-            parent_only: fields.parent_only,
-            kill_after: fields.kill_after_ms.map(bounded),
-        }
-    }
 }
 
 /// Reads a fact. Null means that it is not known.
@@ -244,8 +148,8 @@ impl From<&Task> for TaskFields {
                 .started_at
                 .zip(task.ended_at)
                 .map(|(from, to)| to.saturating_sub(from).max(0)),
-            restarts: task.restarts.as_ref().map(RestartFields::from),
-            stop: StopFields::of(&task.stop),
+            restarts: task.restarts.clone(),
+            stop: task.stop.clone(),
             ending: task.ending.map(Reason::from),
             stopped: task.stopped.is_some(),
             output_preview: screen.rows.join("\n"),
@@ -374,12 +278,8 @@ impl TaskFields {
             is_linked: false,
             started_at: self.started_at,
             ended_at: self.ended_at,
-            restarts: self.restarts.as_ref().map(TaskRestarts::from),
-            stop: self
-                .stop
-                .as_ref()
-                .map(StopSettings::from)
-                .unwrap_or_default(),
+            restarts: self.restarts.clone(),
+            stop: self.stop.clone(),
             ending: self.ending.and_then(|reason| reason.gone(None)),
             // Only such a task is told to wait for input.
             stopped: self.stopped.then_some(Stop::BackgroundRead),

@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 use crate::diff::diff;
-use crate::engine::{Effect, Engine, RestoredState, Settings};
+use crate::engine::{Engine, EngineEffect, RestoredState, Settings};
 use crate::model::test_notation::{snapshot, task};
 use crate::model::{
     Body, DeliveredEvent, Event, EventKind, Exit, GoneReason, Level, Life, Now, Prompt, PromptKind,
@@ -700,8 +700,8 @@ proptest! {
             effects.extend(engine.deliver(now));
             for effect in effects {
                 match effect {
-                    Effect::Append(more) => records.extend(more),
-                    Effect::Status(_) => {}
+                    EngineEffect::Append(more) => records.extend(more),
+                    EngineEffect::Status(_) => {}
                 }
             }
             if step == 3 && dead {
@@ -720,22 +720,4 @@ proptest! {
             }
         }
     }
-}
-
-#[test]
-fn a_status_of_an_earlier_daemon_has_no_counters() {
-    let line = r#"{"pid":1,"version":"0","sessionName":"a","server":"s","exists":true,"startedAt":1,
-        "epoch":"e","lastSeq":0,"feed":"f","log":"l","readers":0,"looks":3,"foundLate":0,
-        "running":0,"waiting":0,"dead":0}"#;
-    let status: DaemonStatus = serde_json::from_str(line).unwrap();
-    assert_eq!(status.counters, Counters::default());
-    let written = serde_json::to_value(&status).unwrap();
-    assert_eq!(
-        written["counters"],
-        json!({
-            "wholeLooks": 0, "partialLooks": 0, "safetyLooks": 0, "skippedLooks": 0,
-            "unchangedLooks": 0,
-            "tmuxMs": 0, "tmuxBytes": 0, "slowestAnswerMs": 0
-        })
-    );
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::reason::Reason;
-use crate::model::{AnswerBy, PromptKind, RunEnd};
+use crate::model::{AnswerBy, Condition, PromptKind, RunEnd, WaitOutcome};
 
 /// A wait, as requested from the daemon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,12 +15,11 @@ use crate::model::{AnswerBy, PromptKind, RunEnd};
 )]
 pub struct WaitRequest {
     /// The task's window id, or its name.
-    #[serde(rename = "window")]
     pub task: String,
     /// Only while this is its run; if absent, whichever is the present one.
     pub run: Option<u32>,
     /// The conditions; the first that holds ends the wait. Empty means the end of the run.
-    pub conditions: Vec<ConditionFields>,
+    pub conditions: Vec<Condition>,
     /// Texts that end the wait without success.
     pub stops: Vec<String>,
     /// Whether texts and stops are regular expressions.
@@ -41,65 +40,12 @@ pub struct WaitRequest {
     pub says_when_it_begins: bool,
 }
 
-/// What a wait is for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum ConditionFields {
-    /// The run ends.
-    Exit,
-    /// This text is written.
-    Text(String),
-    /// Anything is written.
-    Change,
-    /// The bell rings.
-    Bell,
-    /// The task waits for a user's input.
-    Input,
-    /// Nothing is written for this long.
-    Idle {
-        /// Milliseconds.
-        ms: u64,
-    },
-}
-
-/// How a wait ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum OutcomeName {
-    /// A text was written.
-    Matched,
-    /// The run ended, and that was the condition.
-    Exited,
-    /// Something was written.
-    Changed,
-    /// The bell rang.
-    Bell,
-    /// The task waits for a user's input.
-    Input,
-    /// Nothing was written for the requested time.
-    Idle,
-    /// The channel was signalled.
-    Signalled,
-    /// The time limit was reached.
-    Timeout,
-    /// The run ended, and the condition was another one.
-    Died,
-    /// Another run replaced this one.
-    Respawned,
-    /// The window, its session or its server is gone.
-    Disappeared,
-    /// A stop text was written.
-    Stopped,
-    /// Part of the output is missing.
-    AnchorLost,
-}
-
 /// The result of a wait. Unknown values are null.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitResult {
     /// How it ended.
-    pub outcome: OutcomeName,
+    pub outcome: WaitOutcome,
     /// The condition that held: `exit`, `text`, `change`, `bell`, `input`, `idle`, `channel`, or
     /// `stop`.
     pub condition: Option<String>,
@@ -148,7 +94,7 @@ pub struct WaitResult {
 impl WaitResult {
     /// Returns the result of a wait with this outcome and no further values.
     #[must_use]
-    pub fn new(outcome: OutcomeName) -> Self {
+    pub fn new(outcome: WaitOutcome) -> Self {
         Self {
             outcome,
             condition: None,

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use tmux_task::engine::{Effect, Engine, RestoredState, Settings};
+use tmux_task::engine::{Engine, EngineEffect, RestoredState, Settings};
 use tmux_task::feed::{
-    Journal, Line, WholeLines, load_consumers, load_saved, recover, store_consumer,
+    FeedLine, Journal, WholeLines, load_consumers, load_saved, recover, store_consumer,
 };
 use tmux_task::model::{Body, Level, Now, Record, Seq};
 use tmux_task::protocol::{ControlItem, Parser};
@@ -71,7 +71,7 @@ pub(super) fn snapshots(bytes: &[u8]) {
         effects.extend(engine.look(snapshot, now));
         effects.extend(engine.deliver(now));
         for effect in effects {
-            let Effect::Append(records) = effect else {
+            let EngineEffect::Append(records) = effect else {
                 continue;
             };
             for record in records {
@@ -137,7 +137,7 @@ fn seqs(path: &Path) -> Vec<Seq> {
     let mut lines = WholeLines::new(path).expect("it is read");
     let mut seqs = Vec::new();
     while let Some(line) = lines.next_line().expect("it is read") {
-        if let Line::Record(_) | Line::Unknown(_) = line {
+        if let FeedLine::Record(_) | FeedLine::Unknown(_) = line {
             seqs.extend(line.frame().map(|frame| frame.seq));
         }
     }

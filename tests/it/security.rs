@@ -307,9 +307,9 @@ fn no_request_is_too_large_to_refuse() {
     assert!(answer(&deep).contains("\"refused\""));
     let list = |n: usize| vec!["x"; n];
     for request in [
-        json!({"op": "kill", "tasks": list(300_000)}),
+        json!({"op": "kill", "tasks": list(300_000), "byAgent": false}),
         json!({"op": "subscribe", "start": "now", "filter": {"tasks": list(300_000)}}),
-        json!({"op": "wait", "window": "@0", "conditions": list(300_000)}),
+        json!({"op": "wait", "task": "@0", "conditions": list(300_000)}),
         json!({"op": "find", "task": "x".repeat(4 << 20)}),
         json!({"op": "consume", "name": "x".repeat(4 << 20)}),
         json!({"op": "nothing"}),

@@ -26,7 +26,7 @@ fn answer(socket: &UnixStream) -> Value {
 }
 
 fn wait_for(window: &str) -> Value {
-    json!({"op": "wait", "window": window, "conditions": ["exit"]})
+    json!({"op": "wait", "task": window, "conditions": ["exit"]})
 }
 
 #[test]

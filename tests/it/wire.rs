@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde_json::Value;
-use tmux_task::engine::{Effect, Engine, RestoredState, Settings};
+use tmux_task::engine::{Engine, EngineEffect, RestoredState, Settings};
 use tmux_task::model::Now;
 use tmux_task::wire::{
     Context, DurableRecord, SnapshotLine, StreamRecord, cloud_event, feed_schema,
@@ -247,8 +247,8 @@ fn the_schema_takes_what_is_written_today() {
         effects.extend(engine.deliver(now));
         for effect in effects {
             let lines: Vec<StreamRecord> = match effect {
-                Effect::Status(counts) => vec![StreamRecord::Live(counts.into())],
-                Effect::Append(records) => records
+                EngineEffect::Status(counts) => vec![StreamRecord::Live(counts.into())],
+                EngineEffect::Append(records) => records
                     .iter()
                     .map(|record| DurableRecord::new(record, 0, &context))
                     .map(|record| StreamRecord::Durable(Box::new(record)))

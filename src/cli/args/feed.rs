@@ -28,10 +28,10 @@ pub(crate) struct Feed {
     pub(crate) consume: Consume,
     /// Only records of this kind; may be given more than once
     #[arg(long, value_name = "K")]
-    pub(crate) kind: Vec<KindArg>,
+    pub(crate) kind: Vec<Kind>,
     /// Only events of this type; may be given more than once
     #[arg(long = "type", value_name = "T")]
-    pub(crate) types: Vec<TypeArg>,
+    pub(crate) types: Vec<EventType>,
     /// Only this task, by name or window id; may be given more than once
     #[arg(long, value_name = "NAME", add = task_names::candidates())]
     pub(crate) task: Vec<String>,
@@ -104,57 +104,6 @@ pub(crate) enum FeedFormat {
     Text,
     /// CloudEvents 1.0, one per line; durable records only
     Cloudevents,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum KindArg {
-    /// A task changed
-    Event,
-    /// A message shown to the user
-    Notice,
-    /// A message to the agent
-    #[value(name = "followUp")]
-    FollowUp,
-}
-
-impl From<KindArg> for Kind {
-    fn from(kind: KindArg) -> Self {
-        match kind {
-            KindArg::Event => Self::Event,
-            KindArg::Notice => Self::Notice,
-            KindArg::FollowUp => Self::FollowUp,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum TypeArg {
-    /// A run began
-    Started,
-    /// A run ended
-    Exited,
-    /// The bell rang
-    Notify,
-    /// A task waits for input
-    Input,
-    /// A task no longer waits
-    #[value(name = "inputResolved")]
-    InputResolved,
-    /// A live task left the session
-    Disappeared,
-}
-
-impl From<TypeArg> for EventType {
-    fn from(event_type: TypeArg) -> Self {
-        match event_type {
-            TypeArg::Started => Self::Started,
-            TypeArg::Exited => Self::Exited,
-            TypeArg::Notify => Self::Notify,
-            TypeArg::Input => Self::Input,
-            TypeArg::InputResolved => Self::InputResolved,
-            TypeArg::Disappeared => Self::Disappeared,
-        }
-    }
 }
 
 #[derive(Debug, Args)]

@@ -49,7 +49,7 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 /// Which task session, on which tmux server.
@@ -94,7 +94,7 @@ impl Global {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Start a task, or rerun it in its window
     Run(Run),
     /// Run tasks again with their commands and directories

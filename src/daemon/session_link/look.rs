@@ -14,7 +14,7 @@ use crate::observe::Evidence;
 use crate::protocol::rows::LookRows;
 use crate::session::{self, JobOutcome, LinkState, LookOrder};
 use crate::tmux::{self, Connection, LookKind, Target, TmuxError};
-use crate::wire::{Checkpoint, SavedLife};
+use crate::wire::Checkpoint;
 
 /// The result of a look through the control client.
 enum AttachedLook {
@@ -302,7 +302,7 @@ impl SessionLink {
     /// Returns the state after the last look.
     fn checkpoint(&self) -> Checkpoint {
         Checkpoint {
-            life: self.life.as_ref().map(SavedLife::from),
+            life: self.life.clone(),
             deaths_read: self.observer.deaths_read(),
         }
     }

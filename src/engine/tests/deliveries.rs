@@ -11,7 +11,7 @@ fn a_bell_with_an_end_is_two_events_and_one_text() {
         "1 notify @1 x1 & 2 exited @1 0"
     );
     let effects = driver.engine.deliver(driver.now);
-    let [Effect::Append(records)] = &*effects else {
+    let [EngineEffect::Append(records)] = &*effects else {
         panic!("one write: {effects:?}")
     };
     let [
@@ -207,13 +207,13 @@ fn records_bear_the_time_of_their_making() {
     driver.step("");
     driver.now.wall = 1000;
     let effects = driver.engine.look(snapshot("@1 a running"), driver.now);
-    let Some(Effect::Append(records)) = effects.first() else {
+    let Some(EngineEffect::Append(records)) = effects.first() else {
         panic!("{effects:?}")
     };
     assert_eq!(records[0].time, 1000);
     driver.now = driver.now.after(Duration::from_millis(50));
     let effects = driver.engine.deliver_due(driver.now);
-    let Some(Effect::Append(records)) = effects.first() else {
+    let Some(EngineEffect::Append(records)) = effects.first() else {
         panic!("{effects:?}")
     };
     assert_eq!(records[0].time, 1050);

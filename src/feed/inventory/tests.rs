@@ -5,7 +5,7 @@ use super::super::tests::{
     Feed, context, damage, events, follow_up, read_all, saved_at, saved_here, seq_of,
 };
 use super::super::{
-    FeedEnd, Journal, Line, PendingEvents, Reader, Sequence, WholeLines, finish_removal,
+    FeedEnd, FeedLine, Journal, PendingEvents, Reader, Sequence, WholeLines, finish_removal,
     first_kept, remove_before,
 };
 use super::*;
@@ -76,7 +76,7 @@ fn read_after(feed: &Path, after: Seq) -> Vec<(Seq, Seq)> {
     read
 }
 
-fn note(sequence: &mut Sequence, line: &Line, read: &mut Vec<(Seq, Seq)>) {
+fn note(sequence: &mut Sequence, line: &FeedLine, read: &mut Vec<(Seq, Seq)>) {
     let seq = seq_of(line);
     if !sequence.has(seq) {
         read.extend(sequence.read(seq));

@@ -99,17 +99,6 @@ pub(super) async fn on_disk(
     }
 }
 
-/// Returns a size with its unit.
-pub(super) fn bytes(bytes: u64) -> String {
-    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    for (size, unit) in UNITS {
-        if bytes >= size {
-            return format!("{} {unit}", bytes / size);
-        }
-    }
-    format!("{bytes} bytes")
-}
-
 /// Paths, names, and what programs print are untrusted.
 fn one_line(text: impl AsRef<str>) -> String {
     text::one_line(text.as_ref().as_bytes(), MAX_CHARS)
@@ -125,11 +114,5 @@ mod tests {
         let is_unclean = |c: char| c.is_control() || c == '\u{202e}';
         assert!(!result.message.contains(is_unclean), "{result:?}");
         assert!(!result.hint.unwrap().contains(is_unclean));
-    }
-
-    #[test]
-    fn sizes_have_units() {
-        let shown = [512, 1 << 20, (5 << 30) + 1].map(bytes);
-        assert_eq!(shown, ["512 bytes", "1 MiB", "5 GiB"]);
     }
 }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, StatVfs, access, statvfs};
 
-use super::check::{bytes, fail, fail_without_hint, ok, warn};
+use super::check::{fail, fail_without_hint, ok, warn};
 use crate::files;
-use crate::model::with_causes;
+use crate::model::{text, with_causes};
 use crate::paths::PathsError;
 use crate::wire::DoctorCheck;
 
@@ -61,12 +61,19 @@ fn judge_space(name: &'static str, path: &Path, disk: &StatVfs) -> DoctorCheck {
     let has_no_file_left = disk.f_files > 0 && disk.f_favail == 0;
     let is_full = free < NOTHING || has_no_file_left;
     if !is_full && free >= LITTLE {
-        return ok(name, format!("{}, {} free", path.display(), bytes(free)));
+        return ok(
+            name,
+            format!("{}, {} free", path.display(), text::size(free)),
+        );
     }
     let grade = if is_full { fail } else { warn };
     grade(
         name,
-        format!("{} free on the disk of {}", bytes(free), path.display()),
+        format!(
+            "{} free on the disk of {}",
+            text::size(free),
+            path.display()
+        ),
         "make room: what cannot be written waits in memory, and its readers with it",
     )
 }

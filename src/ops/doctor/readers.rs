@@ -4,10 +4,10 @@ use std::path::Path;
 
 use tokio::time::timeout;
 
-use super::check::{LIMIT, bytes, fail, no_answer, ok, warn};
+use super::check::{LIMIT, fail, no_answer, ok, warn};
 use crate::clock;
-use crate::feed::{Line, WholeLines};
-use crate::model::{Millis, Seq, age, with_causes};
+use crate::feed::{FeedLine, WholeLines};
+use crate::model::{Millis, Seq, age, text, with_causes};
 use crate::ops::error::OpsError;
 use crate::ops::list_consumers;
 use crate::ops::session::Session;
@@ -74,7 +74,7 @@ fn judge_consumers(
         if one.reader.is_none() && unused >= FORGOTTEN_AFTER {
             let kept = match one.held_bytes {
                 0 => String::new(),
-                held => format!("; {} of the feed are kept for it", bytes(held)),
+                held => format!("; {} of the feed are kept for it", text::size(held)),
             };
             let unused = age(unused);
             checks.push(warn(
@@ -156,15 +156,15 @@ fn behind(lag: u64, since: Option<Millis>) -> String {
 /// Returns when the first record after this one was recorded.
 fn recorded_at(feed: &Path, after: Seq) -> Option<Millis> {
     match WholeLines::after(feed, after).ok()?.next_line().ok()?? {
-        Line::Record(record) => parse_rfc3339(&record.time),
-        Line::Unknown(_) | Line::Damaged => None,
+        FeedLine::Record(record) => parse_rfc3339(&record.time),
+        FeedLine::Unknown(_) | FeedLine::Damaged => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::CheckResult;
+    use crate::wire::{CheckResult, ConsumerAudience};
 
     const MINUTE: Millis = 60_000;
     const NOW: Millis = 2 * FORGOTTEN_AFTER;
@@ -178,7 +178,7 @@ mod tests {
             reader,
             created_at: 0,
             used_at: NOW - used,
-            audience: None,
+            audience: ConsumerAudience::default(),
             delivery: None,
         }
     }

@@ -3,12 +3,12 @@
 
 use tokio::time::timeout;
 
-use super::check::{LIMIT, bytes, fail, no_answer, ok, silent, warn};
+use super::check::{LIMIT, fail, no_answer, ok, silent, warn};
 use super::{login, readers};
 use crate::client::{Client, ClientError};
 use crate::config;
 use crate::daemon;
-use crate::model::{SessionId, with_causes};
+use crate::model::{SessionId, text, with_causes};
 use crate::ops::error::{APPLY_CONFIG, OpsError, STOP_OLDER_DAEMON};
 use crate::ops::lookup;
 use crate::ops::session::{Session, is_autostart_forbidden};
@@ -172,10 +172,7 @@ fn judge_status(status: &DaemonStatus) -> Vec<DoctorCheck> {
 
 /// Compares the configuration that the daemon has with the present one. That this one cannot be read
 /// is another check's finding.
-async fn judge_config(of_daemon: Option<DaemonConfig>) -> Vec<DoctorCheck> {
-    let Some(of_daemon) = of_daemon else {
-        return Vec::new();
-    };
+async fn judge_config(of_daemon: DaemonConfig) -> Vec<DoctorCheck> {
     let show = tokio::task::spawn_blocking(|| config::show(&lookup));
     let Ok(Ok(Ok(here))) = timeout(LIMIT, show).await else {
         return Vec::new();
@@ -277,7 +274,7 @@ async fn examine_leftovers(session: &Session) -> Option<DoctorCheck> {
             "leftovers",
             format!(
                 "the state of {folders} sessions that are gone takes {}",
-                bytes(size)
+                text::size(size)
             ),
             "`tmux-task prune --state` lists it and removes what nobody needs",
         ),

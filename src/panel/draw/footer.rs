@@ -5,16 +5,16 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 
 use super::cells::{FAINT, put, row};
-use crate::panel::board::Row;
+use crate::panel::board::ListRow;
 use crate::panel::input_line::InputLine;
 use crate::panel::mode::{Mode, Subject};
-use crate::panel::state::State;
+use crate::panel::state::PanelState;
 use crate::terminal::columns_of;
 
 const QUESTION: Style = Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD);
 
 /// Draws the footer. Returns where the cursor is, if the user types.
-pub(super) fn draw(buffer: &mut Buffer, area: Rect, state: &State) -> Option<Position> {
+pub(super) fn draw(buffer: &mut Buffer, area: Rect, state: &PanelState) -> Option<Position> {
     let line = |buffer: &mut Buffer, y: usize, text: &str, style: Style| {
         put(
             buffer,
@@ -49,7 +49,7 @@ pub(super) fn draw(buffer: &mut Buffer, area: Rect, state: &State) -> Option<Pos
 }
 
 /// Returns the keys, where nothing else is to be said.
-fn keys(state: &State, width: usize) -> String {
+fn keys(state: &PanelState, width: usize) -> String {
     let Mode::View { of, view } = &state.mode else {
         return hints(state, width);
     };
@@ -97,12 +97,12 @@ fn typed(
 }
 
 /// Returns the keys that are useful now, as many as fit.
-fn hints(state: &State, width: usize) -> String {
+fn hints(state: &PanelState, width: usize) -> String {
     let task = state.selected_task().map(|(_, task)| task);
     let asks = task.is_some_and(|task| task.waiting_for.is_some());
     let lives = task.is_some_and(|task| !task.task.dead);
     let has_task = task.is_some();
-    let session = state.selected.as_ref().map(Row::session);
+    let session = state.selected.as_ref().map(ListRow::session);
     let has_ended = session.is_some_and(|session| state.board.n_ended(session) > 0);
     let keys = [
         (asks, "a answer"),

@@ -5,9 +5,9 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
 use super::cells::{FAINT, put, row, style_of};
-use crate::panel::board::{Group, Row, SessionKey, TaskKey, age_of, progress_of};
+use crate::panel::board::{Group, ListRow, SessionKey, TaskKey, age_of, progress_of};
 use crate::panel::layout::Layout;
-use crate::panel::state::{Scope, State};
+use crate::panel::state::{PanelState, Scope};
 use crate::panel::usage::Usage;
 use crate::terminal::columns_of;
 use crate::wire::LsTask;
@@ -142,11 +142,11 @@ impl Columns {
     }
 }
 
-pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &State) {
+pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &PanelState) {
     let visible = state.visible();
-    let listed = |row: &Row| match row {
-        Row::Task(task) => state.board.get(task),
-        Row::Session(_) => None,
+    let listed = |row: &ListRow| match row {
+        ListRow::Task(task) => state.board.get(task),
+        ListRow::Session(_) => None,
     };
     let longest = |of: fn(&LsTask) -> usize| {
         let columns = visible.iter().filter_map(listed).map(of);
@@ -187,12 +187,12 @@ pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &State) {
     for (y, shown) in visible.iter().enumerate() {
         let place = row(layout.list, y);
         match shown {
-            Row::Task(key) => {
+            ListRow::Task(key) => {
                 if let Some(listed) = state.board.get(key) {
                     task(buffer, place, &columns, key, listed, state);
                 }
             }
-            Row::Session(key) => unknown(buffer, place, &columns, *key, state),
+            ListRow::Session(key) => unknown(buffer, place, &columns, *key, state),
         }
         if state.selected.as_ref() == Some(shown) {
             let mark = Style::new().add_modifier(Modifier::BOLD);
@@ -216,7 +216,13 @@ pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &State) {
 }
 
 /// Draws a session whose tasks are not known.
-fn unknown(buffer: &mut Buffer, area: Rect, columns: &Columns, key: SessionKey, state: &State) {
+fn unknown(
+    buffer: &mut Buffer,
+    area: Rect,
+    columns: &Columns,
+    key: SessionKey,
+    state: &PanelState,
+) {
     let width = usize::from(area.width);
     let x = 1 + columns.label + GAP;
     put(buffer, area, 1, columns.label, "-", FAINT);
@@ -240,7 +246,7 @@ fn unknown(buffer: &mut Buffer, area: Rect, columns: &Columns, key: SessionKey, 
 }
 
 /// Says why no task is listed.
-fn nothing(state: &State) -> Vec<String> {
+fn nothing(state: &PanelState) -> Vec<String> {
     let n_sessions = state.board.n_sessions();
     if n_sessions == 0 && state.scope == Scope::All {
         return vec![
@@ -274,9 +280,9 @@ fn task(
     columns: &Columns,
     key: &TaskKey,
     listed: &LsTask,
-    state: &State,
+    state: &PanelState,
 ) {
-    let is_selected = matches!(&state.selected, Some(Row::Task(selected)) if selected == key);
+    let is_selected = matches!(&state.selected, Some(ListRow::Task(selected)) if selected == key);
     let task = &listed.task;
     let group = Group::of(listed);
     let style = if is_selected {

@@ -6,23 +6,23 @@ use crossterm::event::{
 use ratatui::layout::Position;
 use ratatui::text::Line;
 
-use super::{ONLY, Scope, State};
-use crate::panel::board::Row;
-use crate::panel::effect::Effect;
+use super::{ONLY, PanelState, Scope};
+use crate::panel::board::ListRow;
+use crate::panel::effect::PanelEffect;
 use crate::panel::help;
 use crate::panel::input_line::InputLine;
 use crate::panel::log_view::{LogView, Move};
-use crate::panel::mode::{Answer, Mode, Subject};
+use crate::panel::mode::{Mode, Subject, TypedAnswer};
 use crate::wire::{SecretText, SendRequest, TypedInput};
 
 /// How many lines the mouse wheel moves.
 const WHEEL: usize = 3;
 
-impl State {
-    pub(in crate::panel) fn on_paste(&mut self, text: &str) -> Vec<Effect> {
+impl PanelState {
+    pub(in crate::panel) fn on_paste(&mut self, text: &str) -> Vec<PanelEffect> {
         // Elsewhere it is no command. A finished answer is sent already, as soon as it is known whether
         // it may be shown.
-        if let Mode::Answer(Answer {
+        if let Mode::Answer(TypedAnswer {
             line,
             is_finished: false,
             ..
@@ -38,7 +38,7 @@ impl State {
         self.settled()
     }
 
-    pub(in crate::panel) fn on_mouse(&mut self, mouse: MouseEvent) -> Vec<Effect> {
+    pub(in crate::panel) fn on_mouse(&mut self, mouse: MouseEvent) -> Vec<PanelEffect> {
         let list = self.layout().list;
         let place = Position::new(mouse.column, mouse.row);
         #[expect(
@@ -73,7 +73,7 @@ impl State {
         self.settled()
     }
 
-    pub(in crate::panel) fn on_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+    pub(in crate::panel) fn on_key(&mut self, key: KeyEvent) -> Vec<PanelEffect> {
         // No key is one with Alt: a terminal also sends that for Escape with a key right after it, and
         // who pressed Escape wants nothing to happen.
         if key.kind == KeyEventKind::Release || key.modifiers.contains(KeyModifiers::ALT) {
@@ -83,7 +83,7 @@ impl State {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         let is_interrupt = is_control && key.code == KeyCode::Char('c');
         let mut effects = match &self.mode {
-            Mode::List if is_interrupt => vec![Effect::Quit],
+            Mode::List if is_interrupt => vec![PanelEffect::Quit],
             Mode::List if is_control => Vec::new(),
             Mode::List => self.on_list_key(key.code),
             _ if is_interrupt => {
@@ -102,14 +102,14 @@ impl State {
         effects
     }
 
-    fn on_list_key(&mut self, key: KeyCode) -> Vec<Effect> {
+    fn on_list_key(&mut self, key: KeyCode) -> Vec<PanelEffect> {
         let page = isize::try_from(self.layout().list.height).unwrap_or(1);
         #[expect(
             clippy::wildcard_enum_match_arm,
             reason = "the other keys mean nothing"
         )]
         match key {
-            KeyCode::Char('q') => return vec![Effect::Quit],
+            KeyCode::Char('q') => return vec![PanelEffect::Quit],
             KeyCode::Down | KeyCode::Char('j') => self.select_by(1),
             KeyCode::Up | KeyCode::Char('k') => self.select_by(-1),
             KeyCode::PageDown => self.select_by(page),
@@ -153,7 +153,7 @@ impl State {
     }
 
     /// A key for the selected task.
-    fn on_task_key(&mut self, key: KeyCode) -> Vec<Effect> {
+    fn on_task_key(&mut self, key: KeyCode) -> Vec<PanelEffect> {
         let is_for_task = matches!(key, KeyCode::Enter)
             || matches!(key, KeyCode::Char('a' | 's' | 'x' | 'r' | 'l' | 'e'));
         let Some((task, listed)) = self.selected_task() else {
@@ -170,7 +170,7 @@ impl State {
             reason = "the other keys mean nothing"
         )]
         match key {
-            KeyCode::Enter => return vec![Effect::Attach { task }],
+            KeyCode::Enter => return vec![PanelEffect::Attach { task }],
             KeyCode::Char('a') => {
                 let Some(prompt) = listed.waiting_for.clone() else {
                     self.say(Err(if is_dead {
@@ -180,7 +180,7 @@ impl State {
                     }));
                     return Vec::new();
                 };
-                self.mode = Mode::Answer(Answer {
+                self.mode = Mode::Answer(TypedAnswer {
                     task: task.clone(),
                     name,
                     prompt,
@@ -188,7 +188,7 @@ impl State {
                     is_secret: None,
                     is_finished: false,
                 });
-                return vec![Effect::Explain { task }];
+                return vec![PanelEffect::Explain { task }];
             }
             KeyCode::Char('s') if is_dead => {
                 self.say(Err(format!("{name} has ended, nothing can be sent to it")));
@@ -198,17 +198,17 @@ impl State {
                 self.mode = Mode::Send { task, name, line };
             }
             KeyCode::Char('x') => self.mode = Mode::ConfirmKill { task, name },
-            KeyCode::Char('r') if is_dead => return vec![Effect::Rerun { task, name }],
+            KeyCode::Char('r') if is_dead => return vec![PanelEffect::Rerun { task, name }],
             KeyCode::Char('r') => self.mode = Mode::ConfirmRerun { task, name },
             KeyCode::Char('l') => {
                 let of = Subject::Log(task.clone());
                 self.open(of, format!("log of {name}"));
-                return vec![Effect::ReadLog { task }];
+                return vec![PanelEffect::ReadLog { task }];
             }
             KeyCode::Char('e') => {
                 let of = Subject::Explanation(task.clone());
                 self.open(of, format!("why {name} waits, or not"));
-                return vec![Effect::Explain { task }];
+                return vec![PanelEffect::Explain { task }];
             }
             _ => {}
         }
@@ -218,8 +218,8 @@ impl State {
     /// Says why no key for a task does anything.
     fn why_no_task(&self) -> String {
         let session = match &self.selected {
-            Some(Row::Session(session)) => *session,
-            Some(Row::Task(_)) | None => return "no task is selected".to_owned(),
+            Some(ListRow::Session(session)) => *session,
+            Some(ListRow::Task(_)) | None => return "no task is selected".to_owned(),
         };
         let why = self.board.trouble(session).unwrap_or_default();
         format!("{}: {why}", self.session_name(session))
@@ -231,7 +231,7 @@ impl State {
         self.mode = Mode::View { of, view };
     }
 
-    fn on_filter_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+    fn on_filter_key(&mut self, key: KeyEvent) -> Vec<PanelEffect> {
         let Mode::Filter(line) = &mut self.mode else {
             return Vec::new();
         };
@@ -249,7 +249,7 @@ impl State {
         Vec::new()
     }
 
-    fn on_answer_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+    fn on_answer_key(&mut self, key: KeyEvent) -> Vec<PanelEffect> {
         let Mode::Answer(answer) = &mut self.mode else {
             return Vec::new();
         };
@@ -268,7 +268,7 @@ impl State {
         Vec::new()
     }
 
-    pub(super) fn send_answer(&mut self) -> Vec<Effect> {
+    pub(super) fn send_answer(&mut self) -> Vec<PanelEffect> {
         let Mode::Answer(answer) = std::mem::replace(&mut self.mode, Mode::List) else {
             return Vec::new();
         };
@@ -278,7 +278,7 @@ impl State {
         } else {
             TypedInput::Text(text)
         };
-        vec![Effect::Send {
+        vec![PanelEffect::Send {
             session: answer.task.session,
             name: answer.name,
             request: SendRequest {
@@ -291,7 +291,7 @@ impl State {
         }]
     }
 
-    fn on_send_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+    fn on_send_key(&mut self, key: KeyEvent) -> Vec<PanelEffect> {
         let Mode::Send { line, .. } = &mut self.mode else {
             return Vec::new();
         };
@@ -305,7 +305,7 @@ impl State {
         if key.code == KeyCode::Esc {
             return Vec::new();
         }
-        vec![Effect::Send {
+        vec![PanelEffect::Send {
             session: task.session,
             name,
             request: SendRequest {
@@ -318,16 +318,18 @@ impl State {
         }]
     }
 
-    fn on_confirm_key(&mut self, key: KeyCode) -> Vec<Effect> {
+    fn on_confirm_key(&mut self, key: KeyCode) -> Vec<PanelEffect> {
         let mode = std::mem::replace(&mut self.mode, Mode::List);
         let is_confirmed = matches!(key, KeyCode::Char('y' | 'Y'));
         match mode {
             Mode::ConfirmKill { task, name } if is_confirmed => {
-                vec![Effect::Kill { task, name }]
+                vec![PanelEffect::Kill { task, name }]
             }
-            Mode::ConfirmPrune { session, .. } if is_confirmed => vec![Effect::Prune { session }],
+            Mode::ConfirmPrune { session, .. } if is_confirmed => {
+                vec![PanelEffect::Prune { session }]
+            }
             Mode::ConfirmRerun { task, name } if is_confirmed => {
-                vec![Effect::Rerun { task, name }]
+                vec![PanelEffect::Rerun { task, name }]
             }
             Mode::List
             | Mode::Filter(_)
@@ -343,7 +345,7 @@ impl State {
         }
     }
 
-    fn on_view_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+    fn on_view_key(&mut self, key: KeyEvent) -> Vec<PanelEffect> {
         let Mode::View { of, view } = &mut self.mode else {
             return Vec::new();
         };
@@ -387,7 +389,7 @@ impl State {
             KeyCode::Char('l') => {
                 if let Subject::Log(task) = of {
                     let task = task.clone();
-                    return vec![Effect::ReadLog { task }];
+                    return vec![PanelEffect::ReadLog { task }];
                 }
             }
             _ => {}

@@ -10,8 +10,8 @@ const IDLE: SessionKey = SessionKey(4);
 
 /// Two sessions of this server, one of another, and one without a daemon. Windows of different
 /// servers have the same ids.
-pub(super) fn all(size: (u16, u16)) -> State {
-    let mut state = State::of_all(size, NOW);
+pub(super) fn all(size: (u16, u16)) -> PanelState {
+    let mut state = PanelState::of_all(size, NOW);
     state.on_connected(SHOP, named("task-shop-0a1b2c", None));
     state.on_connected(API, named("api", None));
     state.on_connected(TOOLS, named("api", Some("tools")));
@@ -31,12 +31,15 @@ pub(super) fn all(size: (u16, u16)) -> State {
     state
 }
 
-fn rows(state: &State) -> Vec<(SessionKey, &str)> {
-    let row = |row: &'_ Row| match row {
-        Row::Task(task) => (task.session, state.board.get(task).unwrap()),
-        Row::Session(_) => unreachable!("only tasks"),
+fn rows(state: &PanelState) -> Vec<(SessionKey, &str)> {
+    let row = |row: &'_ ListRow| match row {
+        ListRow::Task(task) => (task.session, state.board.get(task).unwrap()),
+        ListRow::Session(_) => unreachable!("only tasks"),
     };
-    let tasks = state.rows.iter().filter(|row| matches!(row, Row::Task(_)));
+    let tasks = state
+        .rows
+        .iter()
+        .filter(|row| matches!(row, ListRow::Task(_)));
     tasks
         .map(row)
         .map(|(session, listed)| (session, listed.task.window_name.as_str()))
@@ -55,43 +58,43 @@ fn what_needs_the_user_is_on_top_whatever_its_session() {
         (SHOP, "lint"),
     ];
     assert_eq!(rows(&state), expected);
-    assert_eq!(state.rows.last(), Some(&Row::Session(IDLE)));
+    assert_eq!(state.rows.last(), Some(&ListRow::Session(IDLE)));
     assert_eq!(state.title(), "4 sessions");
 }
 
 #[test]
 fn the_first_task_is_selected_until_all_sessions_are_found() {
     let mut state = all((80, 24));
-    assert_eq!(state.selected, Some(Row::Task(task_of(SHOP, "@4000"))));
+    assert_eq!(state.selected, Some(ListRow::Task(task_of(SHOP, "@4000"))));
     // After that it stays selected.
     let asks = asking(80, "build", "Again?");
     state.on_tasks(API, true, false, vec![asks], &[]);
-    assert_eq!(state.rows[0], Row::Task(task_of(API, "@80")));
-    assert_eq!(state.selected, Some(Row::Task(task_of(SHOP, "@4000"))));
+    assert_eq!(state.rows[0], ListRow::Task(task_of(API, "@80")));
+    assert_eq!(state.selected, Some(ListRow::Task(task_of(SHOP, "@4000"))));
 }
 
 #[test]
 fn keys_are_for_the_session_of_the_selected_task() {
     let mut state = all((80, 24));
     let task = task_of(TOOLS, "@5");
-    state.selected = Some(Row::Task(task.clone()));
-    let attach = Effect::Attach { task: task.clone() };
+    state.selected = Some(ListRow::Task(task.clone()));
+    let attach = PanelEffect::Attach { task: task.clone() };
     assert_eq!(press(&mut state, "\n"), [attach]);
-    let read = Effect::ReadLog { task: task.clone() };
+    let read = PanelEffect::ReadLog { task: task.clone() };
     assert_eq!(press(&mut state, "l"), [read]);
     press(&mut state, "qx");
     let question = "Kill api@tools/watch and remove its window? y/n";
     assert_eq!(state.footer_text(), [question]);
     let name = "api@tools/watch".to_owned();
-    let kill = Effect::Kill {
+    let kill = PanelEffect::Kill {
         task: task.clone(),
         name: name.clone(),
     };
     assert_eq!(press(&mut state, "y"), [kill]);
-    assert_eq!(press(&mut state, "ry"), [Effect::Rerun { task, name }]);
+    assert_eq!(press(&mut state, "ry"), [PanelEffect::Rerun { task, name }]);
     let sent = press(&mut state, "sgo\n");
     let [
-        Effect::Send {
+        PanelEffect::Send {
             session: TOOLS,
             request,
             ..
@@ -108,7 +111,7 @@ fn ended_tasks_are_removed_from_the_session_of_the_selected_task_alone() {
     let mut state = all((80, 24));
     press(&mut state, "p");
     assert_eq!(state.footer_text(), ["Remove 1 ended task of shop? y/n"]);
-    let prune = Effect::Prune { session: SHOP };
+    let prune = PanelEffect::Prune { session: SHOP };
     assert_eq!(press(&mut state, "y"), [prune]);
     state.on_tasks(SHOP, true, false, Vec::new(), &["@70".to_owned()]);
     assert_eq!(press(&mut state, "py"), []);
@@ -129,14 +132,14 @@ fn a_session_without_a_daemon_says_how_to_start_it_and_has_no_keys() {
     // Its daemon starts.
     state.on_connected(IDLE, named("idle", None));
     state.on_tasks(IDLE, true, true, vec![listed(running(1, "job"))], &[]);
-    assert!(state.rows.iter().all(|row| matches!(row, Row::Task(_))));
+    assert!(state.rows.iter().all(|row| matches!(row, ListRow::Task(_))));
     assert!(rows(&state).contains(&(IDLE, "job")));
 }
 
 #[test]
 fn sessions_come_and_go_and_the_same_task_stays_selected() {
     let mut state = all((80, 24));
-    let watch = Some(Row::Task(task_of(TOOLS, "@5")));
+    let watch = Some(ListRow::Task(task_of(TOOLS, "@5")));
     state.selected.clone_from(&watch);
     state.on_gone(SHOP);
     state.on_tasks(
@@ -163,5 +166,5 @@ fn the_filter_finds_sessions() {
     assert_eq!(rows(&state), [(TOOLS, "watch"), (TOOLS, "fmt")]);
     assert_eq!(state.rows.len(), 2);
     press(&mut state, "\x1b/idle\n");
-    assert_eq!(state.rows, [Row::Session(IDLE)]);
+    assert_eq!(state.rows, [ListRow::Session(IDLE)]);
 }

@@ -7,7 +7,7 @@ use crate::panel::draw::draw;
 use crate::panel::effect::ActionReport;
 use crate::panel::usage::Usage;
 
-fn terminal(state: &State) -> TestBackend {
+fn terminal(state: &PanelState) -> TestBackend {
     let (width, height) = state.size;
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, state)).unwrap();
@@ -15,7 +15,7 @@ fn terminal(state: &State) -> TestBackend {
 }
 
 /// The frame's rows, without blanks at their ends.
-fn frame(state: &State) -> String {
+fn frame(state: &PanelState) -> String {
     let backend = terminal(state);
     let buffer = backend.buffer();
     let row = |y| {
@@ -28,12 +28,12 @@ fn frame(state: &State) -> String {
 }
 
 #[track_caller]
-fn check(state: &State, expected: &str) {
+fn check(state: &PanelState, expected: &str) {
     let found = frame(state);
     assert!(found == expected, "found:\n{found}\nexpected:\n{expected}");
 }
 
-fn with_usage(size: (u16, u16)) -> State {
+fn with_usage(size: (u16, u16)) -> PanelState {
     let mut state = state_with(size, mixed());
     let usage = Usage {
         cpu: Some(12),
@@ -258,7 +258,7 @@ fn a_shell_is_marked_and_faint() {
 
 #[test]
 fn without_any_session_it_says_how_to_start_one() {
-    let mut state = State::of_all((40, 10), NOW);
+    let mut state = PanelState::of_all((40, 10), NOW);
     check(&state, include_str!("frames/all-looking.txt"));
     state.on_found();
     check(&state, include_str!("frames/all-none.txt"));

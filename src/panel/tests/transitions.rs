@@ -12,19 +12,19 @@ use crate::wire::{
 
 const SIZES: [(u16, u16); 3] = [(40, 10), (80, 24), (200, 50)];
 
-fn names(state: &State) -> Vec<&str> {
-    let name = |row: &Row| match row {
-        Row::Task(task) => name_in(state, task),
-        Row::Session(session) => state.session_name(*session),
+fn names(state: &PanelState) -> Vec<&str> {
+    let name = |row: &ListRow| match row {
+        ListRow::Task(task) => name_in(state, task),
+        ListRow::Session(session) => state.session_name(*session),
     };
     state.rows.iter().map(name).collect()
 }
 
-fn name_in<'a>(state: &'a State, task: &TaskKey) -> &'a str {
+fn name_in<'a>(state: &'a PanelState, task: &TaskKey) -> &'a str {
     &state.board.get(task).unwrap().task.window_name
 }
 
-fn selected(state: &State) -> &str {
+fn selected(state: &PanelState) -> &str {
     let listed = state.selected_task();
     listed.map_or("", |(_, listed)| &listed.task.window_name)
 }
@@ -57,14 +57,14 @@ fn explained(window: &str, secret: bool) -> ActionReport {
     }
 }
 
-fn answer(text: &str, secret: bool) -> Effect {
+fn answer(text: &str, secret: bool) -> PanelEffect {
     let text = text.to_owned();
     let input = if secret {
         TypedInput::Secret(SecretText(text))
     } else {
         TypedInput::Text(text)
     };
-    Effect::Send {
+    PanelEffect::Send {
         session: ONLY,
         name: "deploy".to_owned(),
         request: SendRequest {
@@ -77,8 +77,8 @@ fn answer(text: &str, secret: bool) -> Effect {
     }
 }
 
-fn explain() -> Effect {
-    Effect::Explain {
+fn explain() -> PanelEffect {
+    PanelEffect::Explain {
         task: task("@4000"),
     }
 }
@@ -97,7 +97,7 @@ fn a_server_that_runs_is_shown_above_all_that_is_done() {
     let done = (1..=14).map(|n| listed(ended(n, &format!("job{n}"), 0)));
     let tasks = done.chain([listed(running(15, "server"))]);
     let state = state_with((100, 24), tasks.collect());
-    assert_eq!(state.visible().first(), Some(&Row::Task(task("@15"))));
+    assert_eq!(state.visible().first(), Some(&ListRow::Task(task("@15"))));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_line_is_sent_to_a_task_that_lives() {
     };
     let name = "server".to_owned();
     let session = ONLY;
-    let expected = Effect::Send {
+    let expected = PanelEffect::Send {
         session,
         name,
         request,
@@ -246,7 +246,7 @@ fn pasted_text_is_never_a_command() {
     press(&mut state, "Gks");
     state.on_paste("one\x1b[31m\u{202e}two\nrm -rf\n");
     let sent = press(&mut state, "\n");
-    let [Effect::Send { request, .. }] = sent.as_slice() else {
+    let [PanelEffect::Send { request, .. }] = sent.as_slice() else {
         panic!("{sent:?}");
     };
     assert_eq!(request.input, TypedInput::Text("onetwo".to_owned()));
@@ -254,7 +254,7 @@ fn pasted_text_is_never_a_command() {
 
 #[test]
 fn only_y_confirms() {
-    let kill = Effect::Kill {
+    let kill = PanelEffect::Kill {
         task: task("@4000"),
         name: "deploy".to_owned(),
     };
@@ -264,7 +264,7 @@ fn only_y_confirms() {
         ("xx", None),
         ("x\n", None),
         ("x\x1b", None),
-        ("py", Some(Effect::Prune { session: ONLY })),
+        ("py", Some(PanelEffect::Prune { session: ONLY })),
         ("p\n", None),
     ] {
         let mut state = state_with((40, 10), mixed());
@@ -279,7 +279,7 @@ fn only_y_confirms() {
 #[test]
 fn a_log_is_scrolled_and_searched() {
     let mut state = state_with((40, 10), mixed());
-    let read = Effect::ReadLog {
+    let read = PanelEffect::ReadLog {
         task: task("@4000"),
     };
     assert_eq!(press(&mut state, "l"), [read]);
@@ -291,7 +291,7 @@ fn a_log_is_scrolled_and_searched() {
     // The log of a task that the user has left is not shown.
     state.on_report(report("@5"));
     state.on_report(report("@4000"));
-    let at = |state: &State| {
+    let at = |state: &PanelState| {
         let Mode::View { view, .. } = &state.mode else {
             panic!("no view");
         };
@@ -355,7 +355,7 @@ fn every_key_of_the_help_does_something_at_every_size() {
         let asking = vec![asking(5, "server", "Name:"), asking(65, "tunnel", "Again?")];
         state.on_tasks(ONLY, true, false, asking, &[]);
         // One is above it, others are below it.
-        state.selected = Some(Row::Task(task("@65")));
+        state.selected = Some(ListRow::Task(task("@65")));
         let keys = KEYS.iter().flat_map(|(keys, _)| keys.split(' '));
         for key in keys {
             let is_mouse = key == "mouse";
@@ -378,7 +378,7 @@ fn every_key_of_the_help_does_something_at_every_size() {
             } else {
                 state.on_key(KeyEvent::new(code, KeyModifiers::NONE))
             };
-            effects.retain(|effect| !matches!(effect, Effect::Preview { .. }));
+            effects.retain(|effect| !matches!(effect, PanelEffect::Preview { .. }));
             let is_list = matches!(state.mode, Mode::List);
             let has_moved = state.selected != before;
             assert!(
@@ -393,11 +393,11 @@ fn every_key_of_the_help_does_something_at_every_size() {
 
 #[test]
 fn a_preview_is_read_when_the_selected_task_changes_and_there_is_room() {
-    let preview = |number: u32| Effect::Preview {
+    let preview = |number: u32| PanelEffect::Preview {
         task: task(&format!("@{number}")),
         is_full_screen: false,
     };
-    let mut state = State::new("work".to_owned(), (80, 24), NOW);
+    let mut state = PanelState::new("work".to_owned(), (80, 24), NOW);
     let tasks = vec![listed(running(1, "a")), listed(running(2, "b"))];
     assert_eq!(
         state.on_tasks(ONLY, true, true, tasks.clone(), &[]),
@@ -421,7 +421,7 @@ fn a_preview_is_read_when_the_selected_task_changes_and_there_is_room() {
     assert_eq!(changed, [preview(1)]);
     let down = KeyEvent::new(KeyCode::Down, KeyModifiers::NONE);
     assert_eq!(state.on_key(down), [preview(2)]);
-    let mut low = State::new("work".to_owned(), (80, 10), NOW);
+    let mut low = PanelState::new("work".to_owned(), (80, 10), NOW);
     assert_eq!(low.on_tasks(ONLY, true, true, tasks, &[]), []);
     assert_eq!(low.on_size((80, 24)), [preview(1)]);
 }
@@ -480,7 +480,7 @@ fn questions_and_messages_are_whole_on_a_narrow_terminal() {
 
 #[test]
 fn a_task_that_runs_is_ended_for_a_new_run_only_after_y() {
-    let again = |number: u32, name: &str| Effect::Rerun {
+    let again = |number: u32, name: &str| PanelEffect::Rerun {
         task: task(&format!("@{number}")),
         name: name.to_owned(),
     };
@@ -496,7 +496,7 @@ fn a_task_that_runs_is_ended_for_a_new_run_only_after_y() {
 
 #[test]
 fn a_key_right_after_escape_does_nothing() {
-    let with_alt = |state: &mut State, code| {
+    let with_alt = |state: &mut PanelState, code| {
         let effects = state.on_key(KeyEvent::new(code, KeyModifiers::ALT));
         assert_eq!(effects, [], "{code:?}");
     };
@@ -529,7 +529,7 @@ fn what_is_undelivered_stands_before_the_last_line() {
         session: ONLY,
         messages,
     };
-    let last_line = |state: &State, window: &str| {
+    let last_line = |state: &PanelState, window: &str| {
         let key = task(window);
         state.last_line(&key, state.board.get(&key).unwrap())
     };

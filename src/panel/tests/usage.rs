@@ -15,7 +15,7 @@ fn used(cpu: u64, memory: u64) -> TreeUsage {
 
 /// Lets the state have its second, this many milliseconds after `began`. Returns the pids that are
 /// to be read; every one of them has used this.
-fn second(state: &mut State, began: Instant, at: u64, each: TreeUsage) -> Option<Vec<u32>> {
+fn second(state: &mut PanelState, began: Instant, at: u64, each: TreeUsage) -> Option<Vec<u32>> {
     let order = state.on_second(began + Duration::from_millis(at))?;
     let pids: Vec<u32> = order.tasks.iter().map(|(_, pid)| *pid).collect();
     state.on_sample(order, pids.iter().map(|pid| (*pid, each)).collect());
@@ -31,7 +31,7 @@ fn usage_is_read_every_two_seconds_and_sooner_for_a_task_that_is_new() {
     let tasks = vec![listed(running(5, "server")), listed(ended(70, "lint", 0))];
     let mut state = state_with((80, 24), tasks);
     let began = Instant::now();
-    let read = |state: &mut State, at| second(state, began, at, used(0, 1));
+    let read = |state: &mut PanelState, at| second(state, began, at, used(0, 1));
     assert_eq!(read(&mut state, 0), None);
     assert_eq!(read(&mut state, 400), None);
     // None was read yet. What has ended uses nothing.

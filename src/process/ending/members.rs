@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A process in the system's table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct ProcessRow {
     pub(super) pid: u32,
     pub(super) parent: u32,
     /// The terminal session that it is in: the pid of its first process.
@@ -68,8 +68,8 @@ pub(super) struct Known {
 impl Known {
     /// Returns the processes of the table that belong to the run, and remembers them. `us` is never one
     /// of them.
-    pub(super) fn find<'a>(&mut self, table: &'a [Row], us: u32) -> Vec<&'a Row> {
-        let mut found: BTreeMap<u32, &Row> = BTreeMap::new();
+    pub(super) fn find<'a>(&mut self, table: &'a [ProcessRow], us: u32) -> Vec<&'a ProcessRow> {
+        let mut found: BTreeMap<u32, &ProcessRow> = BTreeMap::new();
         loop {
             let n_found = found.len();
             for row in table {
@@ -103,8 +103,8 @@ mod tests {
     use super::*;
 
     /// pid, parent, session.
-    fn table(rows: &[(u32, u32, u32)]) -> Vec<Row> {
-        let row = |&(pid, parent, session): &(u32, u32, u32)| Row {
+    fn table(rows: &[(u32, u32, u32)]) -> Vec<ProcessRow> {
+        let row = |&(pid, parent, session): &(u32, u32, u32)| ProcessRow {
             pid,
             parent,
             session,

@@ -6,13 +6,13 @@ use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::super::stat;
-use super::members::{Row, SignalMasks};
+use super::members::{ProcessRow, SignalMasks};
 
 /// The maximum length of a program's name, in characters.
 const NAME_CHARS: usize = 64;
 
 /// Returns all processes.
-pub(super) fn read() -> Vec<Row> {
+pub(super) fn read() -> Vec<ProcessRow> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
@@ -20,7 +20,7 @@ pub(super) fn read() -> Vec<Row> {
     pids.filter_map(row).collect()
 }
 
-/// Returns the present time as in [`Row::started`], in whole ticks.
+/// Returns the present time as in [`ProcessRow::started`], in whole ticks.
 pub(super) fn now() -> Option<u64> {
     let now = clock_gettime(ClockId::Boottime);
     let nanos =
@@ -30,14 +30,14 @@ pub(super) fn now() -> Option<u64> {
 }
 
 /// Returns a process; `None` when it is gone or only waits for its parent to notice that.
-pub(super) fn row(pid: u32) -> Option<Row> {
+pub(super) fn row(pid: u32) -> Option<ProcessRow> {
     let stat = stat(pid)?;
     let number = |field| stat.field(field)?.parse().ok();
     // Its first thread can have ended before the others.
     if stat.field(3) == Some("Z") && number(20).is_none_or(|threads: u32| threads <= 1) {
         return None;
     }
-    Some(Row {
+    Some(ProcessRow {
         pid,
         parent: number(4)?,
         session: number(6)?,

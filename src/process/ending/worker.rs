@@ -15,7 +15,7 @@ use rustix::process::{
 };
 use tokio::sync::mpsc;
 
-use super::members::{Known, Row};
+use super::members::{Known, ProcessRow};
 use super::report::EndReport;
 use super::table;
 use crate::model::programs::{CommandReader, command_reader};
@@ -322,7 +322,7 @@ impl Run {
     }
 
     /// Looks for processes of the run, and asks or kills them.
-    fn proceed(&mut self, all: &[Row], now: Instant) {
+    fn proceed(&mut self, all: &[ProcessRow], now: Instant) {
         let is_first = !self.has_begun;
         self.discover(all);
         if self.until <= now {
@@ -350,7 +350,7 @@ impl Run {
         }
     }
 
-    fn discover(&mut self, all: &[Row]) {
+    fn discover(&mut self, all: &[ProcessRow]) {
         let leader = self.order.leader;
         if !self.has_begun && self.order.is_over {
             // Its pid is another's by now, and so is the session of that number.
@@ -377,7 +377,7 @@ impl Run {
     }
 
     /// Returns how the leader is ended.
-    fn role(&self, row: &Row, has_others: bool) -> Role {
+    fn role(&self, row: &ProcessRow, has_others: bool) -> Role {
         let masks = table::masks(row.pid);
         if masks.is_launcher(&row.name) {
             Role::Launcher
@@ -395,7 +395,7 @@ impl Run {
         self.order.plan.signal.number().unwrap_or(15)
     }
 
-    fn ask(&mut self, all: &[Row]) {
+    fn ask(&mut self, all: &[ProcessRow]) {
         let signal = self.signal_number();
         let Some(stop) = Signal::from_named_raw(i32::from(signal)) else {
             return;
@@ -428,7 +428,7 @@ impl Run {
                     member.stop(*pid, signal, stop);
                 }
             }
-            let is_stopped = |row: &Row| row.pid == *pid && row.is_stopped;
+            let is_stopped = |row: &ProcessRow| row.pid == *pid && row.is_stopped;
             if all.iter().any(is_stopped) {
                 member.send(Signal::CONT);
             }
@@ -500,7 +500,7 @@ fn is_scarce(file: &OwnedFd) -> bool {
 
 impl Member {
     /// Opens a process of the table; `None` when it has ended.
-    fn open(row: &Row) -> Option<Self> {
+    fn open(row: &ProcessRow) -> Option<Self> {
         let pid = i32::try_from(row.pid).ok()?;
         let file = match pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()) {
             Ok(file) => (!is_scarce(&file)).then_some(file),

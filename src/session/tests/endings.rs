@@ -8,8 +8,7 @@ fn kill(names: &[&str]) -> Request {
         tasks: names.iter().map(ToString::to_string).collect(),
         owner: None,
         by_agent: false,
-        signal: None,
-        grace_ms: None,
+        choice: StopChoice::default(),
     }
 }
 
@@ -269,8 +268,10 @@ fn a_second_command_shortens_the_time_and_both_are_answered() {
         tasks: vec!["a".to_owned()],
         owner: Some("pi:1".to_owned()),
         by_agent: true,
-        signal: None,
-        grace_ms: Some(0),
+        choice: StopChoice {
+            grace: Some(Duration::ZERO),
+            ..StopChoice::default()
+        },
     });
     driver.look(RUNS);
     driver.did(&["look barrier", "end @1 7 SIGTERM 0ns asked"]);

@@ -1,6 +1,7 @@
 //! Waits and output listeners: output that is followed, read again or archived, and how runs end.
 
 use super::*;
+use crate::model::Condition;
 
 #[test]
 fn output_counts_before_the_end_of_its_run() {
@@ -146,7 +147,7 @@ fn a_wait_that_needs_no_history_reads_none() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.ask(Request::Wait(WaitRequest {
         task: "@1".to_owned(),
-        conditions: vec![ConditionFields::Change],
+        conditions: vec![Condition::Change],
         ..WaitRequest::default()
     }));
     driver.take();

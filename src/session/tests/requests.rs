@@ -1,6 +1,7 @@
 //! Requests, and what their answers wait for.
 
 use super::*;
+use crate::model::RunRequest;
 use crate::wire::{DirectLaunch, LaunchedRun};
 
 #[test]
@@ -25,21 +26,21 @@ fn an_answer_waits_for_the_disk_and_a_delivery_for_the_answer() {
 }
 
 pub(super) fn launch_of(name: &str, will_wait: bool) -> Request {
-    Request::Run(RunRequest {
+    Request::Run(Box::new(RunRequest {
         name: name.to_owned(),
         token: "t".to_owned(),
         words: Vec::new(),
         command: "true".to_owned(),
-        record: None,
+        record: String::new(),
         cwd: "/".to_owned(),
         owner: None,
         started: 0,
-        if_absent: false,
-        but_for: None,
+        replaces: Replaces::Any,
         restarts: None,
-        stop: None,
+        stop: StopSettings::default(),
+        last_run: 0,
         will_wait,
-    })
+    }))
 }
 
 #[test]
@@ -53,8 +54,7 @@ fn a_kill_that_comes_during_a_launch_finds_its_window() {
         tasks: vec!["b".to_owned()],
         owner: None,
         by_agent: false,
-        signal: None,
-        grace_ms: None,
+        choice: StopChoice::default(),
     });
     driver.did(&[]);
     driver.outcome(JobOutcome::Answered(
@@ -76,8 +76,7 @@ fn a_command_whose_client_has_left_is_not_carried_out() {
         tasks: vec!["a".to_owned()],
         owner: None,
         by_agent: false,
-        signal: None,
-        grace_ms: None,
+        choice: StopChoice::default(),
     };
     let mut driver = Driver::new(tasks);
     // While its look is under way, as with a tmux that does not answer.
@@ -354,8 +353,7 @@ fn output_is_archived_before_a_command_changes_its_window() {
         tasks: vec!["a".to_owned()],
         owner: None,
         by_agent: false,
-        signal: None,
-        grace_ms: None,
+        choice: StopChoice::default(),
     });
     driver.look("life 1; @1#1 a dead 0 pid=7");
     driver.take();

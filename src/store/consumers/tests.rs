@@ -2,7 +2,7 @@ use std::fs;
 
 use super::super::consumer_thread;
 use super::*;
-use crate::wire::Filter;
+use crate::wire::{ConsumerAudience, Filter};
 
 /// It shows the time since the boot.
 const AGES: AgeClock = AgeClock { at_boot: 0 };
@@ -32,8 +32,8 @@ fn saved(name: &str, cursor: Seq) -> SavedConsumer {
         first_left_out: None,
         created_at: 1,
         used_at: 2,
-        used_after: Some(2),
-        audience: None,
+        used_after: 2,
+        audience: ConsumerAudience::default(),
     }
 }
 

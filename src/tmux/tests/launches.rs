@@ -64,7 +64,7 @@ async fn a_launch_makes_session_window_and_reruns() {
         (second.window, second.pane, second.run),
         (first.window, first.pane, 2)
     );
-    assert_eq!(second.replaced, Some(PreviousRun::Live));
+    assert_eq!(second.replaced, Some(ReplacedRun::Live));
     let seen = private.look("S", &mut captures).await;
     assert_eq!(only(&seen).replaced, pid);
     assert_eq!(
@@ -101,9 +101,9 @@ async fn a_client_that_is_attached_launches_too() {
     let mut launched = Vec::new();
     for _ in 0..2 {
         let prepared = task.prepare().unwrap();
-        let done = launch_in(&mut connection, session, prepared.plan()).await;
+        let done = launch_in(&mut connection, session, prepared.request()).await;
         launched.push(done.unwrap().unwrap());
-        let found = find_launched(&mut private.connection(), prepared.plan()).await;
+        let found = find_launched(&mut private.connection(), prepared.request()).await;
         assert_eq!(found.unwrap().unwrap().run, launched.len() as u32);
         prepared.hand_over("%9");
     }
@@ -111,15 +111,15 @@ async fn a_client_that_is_attached_launches_too() {
         unreachable!()
     };
     assert_eq!((first.replaced, first.run), (None, 1));
-    assert_eq!((second.replaced, second.run), (Some(PreviousRun::Live), 2));
+    assert_eq!((second.replaced, second.run), (Some(ReplacedRun::Live), 2));
     assert_eq!((second.window, second.pane), (first.window, first.pane));
 
     let mut absent = private.task("keep", "api", &["true"]);
     absent.replaces = Replaces::Ended;
     let prepared = absent.prepare().unwrap();
-    let refused = launch_in(&mut connection, session, prepared.plan()).await;
+    let refused = launch_in(&mut connection, session, prepared.request()).await;
     assert!(matches!(refused, Err(LaunchError::Running { .. })));
-    let found = find_launched(&mut private.connection(), prepared.plan()).await;
+    let found = find_launched(&mut private.connection(), prepared.request()).await;
     assert_eq!(found.unwrap(), None);
     // A live run is replaced if it is the one that is meant, and kept otherwise.
     let pid = private.asks(&["display-message", "-p", "-t", "api", "#{pane_pid}"]);
@@ -128,16 +128,16 @@ async fn a_client_that_is_attached_launches_too() {
         let mut task = private.task("keep", "api", &["exec sleep 1000"]);
         task.replaces = Replaces::EndedOr(meant);
         let prepared = task.prepare().unwrap();
-        let done = launch_in(&mut connection, session, prepared.plan()).await;
+        let done = launch_in(&mut connection, session, prepared.request()).await;
         match expected {
             Some(run) => assert_eq!(done.unwrap().unwrap().run, run),
             None => assert!(matches!(done, Err(LaunchError::Running { .. })), "{done:?}"),
         }
         prepared.hand_over("%9");
     }
-    let gone = launch_in(&mut connection, SessionId(7), prepared.plan()).await;
+    let gone = launch_in(&mut connection, SessionId(7), prepared.request()).await;
     assert_eq!(gone.unwrap(), None);
-    let mut forged = prepared.plan().clone();
+    let mut forged = prepared.request().clone();
     forged.token = "}#(touch owned)".to_owned();
     let refused = launch_in(&mut connection, session, &forged).await;
     assert!(matches!(refused, Err(LaunchError::Token)));
@@ -158,7 +158,7 @@ async fn a_launch_finds_its_window_whatever_the_name_means_to_tmux() {
     let first = private.launch(&task).await.unwrap();
     assert_eq!(first.replaced, None);
     let again = private.launch(&task).await.unwrap();
-    assert_eq!(again.replaced, Some(PreviousRun::Live));
+    assert_eq!(again.replaced, Some(ReplacedRun::Live));
     let command = ["new-window", "-d", "-t", "keep:", "-n", "own"];
     private.asks(&[&command[..], &["sleep 1000"]].concat());
     let refused = private.launch(&task).await;

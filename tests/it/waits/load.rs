@@ -103,7 +103,7 @@ fn who_leaves_takes_the_wait_along_whatever_it_said_last() {
     let world = World::new();
     let window = world.run("api", "exec sleep 1000");
     let mut asker = connect(&world);
-    let request = format!("{{\"op\":\"wait\",\"window\":\"{window}\"}}\nx");
+    let request = format!("{{\"op\":\"wait\",\"task\":\"{window}\"}}\nx");
     asker.write_all(request.as_bytes()).unwrap();
     world.until_true("it waits", || world.daemon_status()["waits"] == 1);
     drop(asker);
@@ -116,7 +116,7 @@ fn two_hundred_waits_at_once_share_a_pane_and_all_end() {
     let (window, go_on) = steps(&world, "api", &["true", "seq 2000; echo READY"]);
     let request = json!({
         "op": "wait",
-        "window": window,
+        "task": window,
         "conditions": [{ "text": "READY" }],
     });
     let mut waiting: Vec<UnixStream> = (0..200)

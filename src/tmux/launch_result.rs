@@ -1,61 +1,12 @@
-//! The data of a launch, its result, and its errors.
+//! The result of a launch, and its errors.
 
 use std::path::PathBuf;
 
 use super::error::TmuxError;
-use crate::model::{
-    Millis, PaneId, Replaces, SessionLife, StopSettings, TASK_NAME_RULE, TaskRestarts, WindowId,
-    is_task_name,
-};
+use crate::model::{PaneId, ReplacedRun, SessionLife, TASK_NAME_RULE, WindowId, is_task_name};
 
 /// How often a launch starts over before it gives up.
 pub(super) const ATTEMPTS: usize = 20;
-
-/// Everything that tmux needs to start a task in an existing session. None of it is secret: the
-/// environment is in the task's file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LaunchPlan {
-    /// The task's name.
-    pub name: String,
-    /// Identifies the launch in tmux; unique. ASCII letters, digits and `-`.
-    pub token: String,
-    /// The command line of the pane. Its last word is the path of the task's file.
-    pub words: Vec<String>,
-    /// The command for display, one line.
-    pub command: String,
-    /// The record of the exact command, for another run; `None` when the client is of a version that
-    /// has none.
-    pub record: Option<String>,
-    /// Where the command runs, an absolute path.
-    pub cwd: String,
-    pub owner: Option<String>,
-    /// When the launch was requested, in milliseconds since 1970.
-    pub started: Millis,
-    /// The last number that a run of this name has had; 0 if there was none.
-    pub last_run: u32,
-    /// Which run it may replace. It fails if there is another one.
-    pub replaces: Replaces,
-    /// When it is run again by itself; `None` for never.
-    pub restarts: Option<TaskRestarts>,
-    /// How it is ended.
-    pub stop: StopSettings,
-}
-
-impl LaunchPlan {
-    /// Returns the path of the task's file.
-    pub(crate) fn file(&self) -> &str {
-        self.words.last().map_or("", String::as_str)
-    }
-}
-
-/// What a launch replaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PreviousRun {
-    /// A run that was alive.
-    Live,
-    /// A window whose run had ended.
-    Dead,
-}
 
 /// A run that was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +20,7 @@ pub(crate) struct NewRun {
     /// The number of the run, from 1.
     pub run: u32,
     /// The previous run in the window; `None` when the window was created for this one.
-    pub replaced: Option<PreviousRun>,
+    pub replaced: Option<ReplacedRun>,
 }
 
 /// Why nothing was started.
