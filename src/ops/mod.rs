@@ -1,7 +1,7 @@
 //! Use cases: the operations that faces offer to users, with typed results. The command line and
 //! other faces add arguments and text.
 //!
-//! Each uses the daemon if one runs, otherwise tmux directly.
+//! Each asks the daemon if one runs; otherwise `without_daemon` answers the same requests.
 
 #[cfg(feature = "mcp")]
 mod across_daemons;
@@ -49,6 +49,7 @@ mod task_stream;
 mod undelivered;
 mod up;
 mod wait;
+mod without_daemon;
 
 #[cfg(feature = "mcp")]
 pub(crate) use across_daemons::wait_across_daemons;
@@ -73,7 +74,7 @@ pub(crate) use explain::explain;
 pub(crate) use explain_text::{cannot_restart_words, explanation_lines, restart_words};
 pub(crate) use given_up::{give_up_messages, withdraw_given_up};
 pub(crate) use history::{RunInfo, TaskStats, last_of_each, stats, stored_runs};
-pub(crate) use kill::{KilledSession, kill, kill_all, prune, session_to_kill};
+pub(crate) use kill::{KilledSession, kill, kill_all, prune};
 pub(crate) use list::{count, find, list};
 pub(crate) use logs::{earlier_log, follow_log, further_log, present_log};
 #[cfg(feature = "panel")]
@@ -98,6 +99,7 @@ pub(crate) use wait::{
     CHANNEL, check_texts, find_to_wait, signal_channel, wait, wait_for_channel, wait_for_task,
     wait_of_launch,
 };
+pub(crate) use without_daemon::session_to_kill;
 
 use std::ffi::OsString;
 
