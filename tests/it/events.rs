@@ -529,10 +529,10 @@ fn a_full_screen_program_is_shown_whole() {
 
 #[test]
 fn the_first_task_may_ring_at_once() {
-    for _ in 0..5 {
-        let world = World::new();
-        world.run("api", "printf '\\a'; exec sleep 1000");
-        world.until("the bell", |records| {
+    let world = World::new();
+    for session in ["1", "2", "3", "4", "5"] {
+        world.run_in(session, "api", "printf '\\a'; exec sleep 1000");
+        world.until_of(&["-s", session], "the bell", |records| {
             events(records)
                 .iter()
                 .any(|event| event["type"] == "notify")

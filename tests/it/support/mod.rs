@@ -306,12 +306,14 @@ impl World {
     ) -> Vec<Value> {
         let deadline = Instant::now() + DEADLINE;
         let mut again = Instant::now() + REREAD;
+        let mut last_read = None;
         loop {
             // Reading as a user does takes a process, and the time of a daemon and of tmux.
             let feeds = self.feeds();
-            let seem_there = stored(&feeds).iter().any(|records| are_there(records));
+            let is_new = last_read.as_ref() != Some(&feeds);
             let is_large = feeds.iter().map(|(_, bytes)| bytes).sum::<u64>() > LARGE;
-            if seem_there || is_large || Instant::now() >= again {
+            let seem_there = is_large || stored(&feeds).iter().any(|records| are_there(records));
+            if seem_there && is_new || Instant::now() >= again {
                 let records = self.records_of(args);
                 if are_there(&records) {
                     return records;
@@ -323,14 +325,17 @@ impl World {
                         self.logs()
                     );
                 }
-                again = Instant::now() + REREAD;
+                // They are shown when the disk has them; or it is another feed that has them.
+                again = Instant::now()
+                    + match (seem_there, is_new) {
+                        (true, true) => PAUSE,
+                        (true, false) => 10 * PAUSE,
+                        (false, _) => REREAD,
+                    };
+                last_read = Some(feeds.clone());
             }
-            if seem_there {
-                std::thread::sleep(PAUSE);
-            } else {
-                while self.feeds() == feeds && Instant::now() < again {
-                    std::thread::sleep(GLANCE);
-                }
+            while self.feeds() == feeds && Instant::now() < again {
+                std::thread::sleep(GLANCE);
             }
         }
     }
