@@ -10,9 +10,10 @@ use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use crate::consumers::{acknowledge, consume, until_live};
+use crate::crashes::daemon_with_lock;
 use crate::renames::n_daemons;
 use crate::runs::codes;
-use crate::support::{Output, World, all_told, events, parse_lines, repeated, story};
+use crate::support::{Output, World, all_told, events, has_ended, parse_lines, repeated, story};
 
 /// The daemon's log.
 fn log(world: &World) -> String {
@@ -99,7 +100,7 @@ fn a_new_server_is_recognised_without_the_snapshot() {
     // With `kill-server`, it could wait for the clients of the killed daemon.
     let server = world.server();
     kill_process(server, Signal::KILL).unwrap();
-    world.until_true("the server is gone", || crate::support::has_ended(server));
+    world.until_true("the server is gone", || has_ended(server));
     fs::write(world.state("work").join("session.json"), "").unwrap();
     world.tmux([
         "new-session",
@@ -397,8 +398,10 @@ fn of_two_daemons_that_start_in_the_same_instant_one_remains() {
     world.run("on", "exec sleep 1000");
     let before = world.until_deliveries(1);
     world.look();
-    for _ in 0..repeated(15) {
-        world.kill_daemon();
+    for _ in 0..repeated(50) {
+        let pid = daemon_with_lock(&world).unwrap();
+        kill_process(pid, Signal::KILL).unwrap();
+        world.until_true("the daemon is gone", || has_ended(pid));
         let both = [(); 2].map(|()| world.start(["daemon", "--detach"]));
         let codes = both.map(|mut one| one.wait());
         assert_eq!(codes, [0, 0]);
