@@ -1,10 +1,11 @@
-//! The output of tasks: of the present run, of an earlier one, or live.
+//! The output of tasks: of the present run, of an earlier one, live, or the lines of it that match.
 
 use super::error::OpsError;
 use super::session::Session;
 use crate::archive;
 use crate::client::{Client, ClientError};
-use crate::wire::{LogRequest, Request, Response, TaskLog};
+use crate::terminal::Pattern;
+use crate::wire::{LogRequest, Request, Response, SearchMatch, SearchRequest, TaskLog};
 
 /// Returns the output of a task's present run, optionally from a cursor on. Raw output includes
 /// escape sequences.
@@ -70,4 +71,22 @@ pub(crate) async fn follow_log(
     let mut daemon = daemon.ok_or_else(|| session.no_daemon())?;
     daemon.follow(window.to_owned(), is_raw).await?;
     Ok(daemon)
+}
+
+/// Returns the lines of tasks' output that match.
+pub(crate) async fn search(
+    session: &mut Session,
+    request: SearchRequest,
+) -> Result<Vec<SearchMatch>, OpsError> {
+    pattern_of(&request)?;
+    let Response::Matches { matches } = session.ask_by_name(&Request::Search(request)).await?
+    else {
+        return Err(ClientError::Unexpected.into());
+    };
+    Ok(matches)
+}
+
+pub(super) fn pattern_of(request: &SearchRequest) -> Result<Pattern, OpsError> {
+    Pattern::parse(&request.pattern, request.regex, request.ignore_case)
+        .map_err(|error| OpsError::Usage(error.to_string()))
 }

@@ -1,13 +1,16 @@
 //! What is known of the messages of a session, and of their readers.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::given_up::load_all_given_up;
 use super::session::Session;
 use super::{OpsError, lookup};
 use crate::client::{Client, ClientError};
+use crate::feed::{Line, WholeLines, has_files};
+use crate::model::Seq;
 use crate::paths::{Paths, adapter_file};
-use crate::wire::{ADAPTER_CLIENTS, Messages, Request, Response};
+use crate::wire::{ADAPTER_CLIENTS, Messages, RecordBody, Request, Response};
 
 /// Returns what is known of the session's messages.
 pub(crate) async fn messages(session: &Session) -> Result<Messages, OpsError> {
@@ -42,4 +45,31 @@ fn installed_adapters() -> Vec<String> {
     };
     let clients = ADAPTER_CLIENTS.into_iter().filter(is_installed);
     clients.map(ToOwned::to_owned).collect()
+}
+
+/// Returns the owners among `cursors` (owner to the last record that its consumer has acknowledged)
+/// for which the feed has a later follow-up. Follow-ups for everybody do not count.
+pub(crate) fn owners_with_pending_follow_ups(
+    session: &Session,
+    cursors: &BTreeMap<String, Seq>,
+) -> Result<BTreeSet<String>, OpsError> {
+    let mut owners = BTreeSet::new();
+    let path = session.paths.feed();
+    let Some(first) = cursors.values().min().filter(|_| has_files(&path)) else {
+        return Ok(owners);
+    };
+    let mut lines = WholeLines::after(&path, *first)?;
+    while let Some(line) = lines.next_line()? {
+        if let Line::Record(record) = line
+            && let RecordBody::FollowUp {
+                owner: Some(owner), ..
+            } = record.body
+            && cursors
+                .get(&owner)
+                .is_some_and(|cursor| record.seq > *cursor)
+        {
+            owners.insert(owner);
+        }
+    }
+    Ok(owners)
 }

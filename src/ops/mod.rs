@@ -20,7 +20,6 @@ mod error;
 mod events;
 mod everywhere;
 mod explain;
-mod explain_text;
 mod feed_usage;
 mod file_tasks;
 mod given_up;
@@ -32,12 +31,10 @@ mod logs;
 mod lost_daemons;
 mod messages;
 mod patient_wait;
-mod pending;
 #[cfg(feature = "panel")]
 mod preview;
 mod readiness;
 mod run;
-mod search;
 mod send;
 mod session;
 mod session_name;
@@ -70,22 +67,20 @@ pub(crate) use events::{EventQuery, Events, FeedEvent, end_of_events, next_event
 pub(crate) use everywhere::{Everywhere, list_everywhere};
 #[cfg(feature = "panel")]
 pub(crate) use everywhere::{FoundSession, Server, daemon_sockets, sessions_of};
-pub(crate) use explain::explain;
-pub(crate) use explain_text::{cannot_restart_words, explanation_lines, restart_words};
+pub(crate) use explain::{cannot_restart_words, explain, explanation_lines, restart_words};
 pub(crate) use given_up::{give_up_messages, withdraw_given_up};
 pub(crate) use history::{RunInfo, TaskStats, last_of_each, stats, stored_runs};
 pub(crate) use kill::{KilledSession, kill, kill_all, prune};
 pub(crate) use list::{count, find, list};
-pub(crate) use logs::{earlier_log, follow_log, further_log, present_log};
+pub(crate) use logs::{earlier_log, follow_log, further_log, present_log, search};
 #[cfg(feature = "panel")]
 pub(crate) use messages::messages;
+pub(crate) use messages::owners_with_pending_follow_ups;
 pub(crate) use patient_wait::WaitNews;
-pub(crate) use pending::owners_with_pending_follow_ups;
 #[cfg(feature = "panel")]
 pub(crate) use preview::{TreeUsage, preview, usage, whole_log};
 pub(crate) use readiness::Readiness;
 pub(crate) use run::{LaunchWait, RunOptions, StartedRun, run};
-pub(crate) use search::search;
 pub(crate) use send::send;
 pub(crate) use session::{Session, SessionChoice};
 pub(crate) use shell_setup::{ShellSetup, ShellSetupError, UserProgram, replace_user_file};
