@@ -92,39 +92,6 @@ fn without_its_snapshot_or_with_a_damaged_one_a_daemon_continues_from_the_feed()
 }
 
 #[test]
-fn a_new_server_is_recognised_without_the_snapshot() {
-    let world = World::new();
-    world.run("old", "exec sleep 1000");
-    world.until_deliveries(1);
-    world.kill_daemon();
-    // With `kill-server`, it could wait for the clients of the killed daemon.
-    let server = world.server();
-    kill_process(server, Signal::KILL).unwrap();
-    world.until_true("the server is gone", || has_ended(server));
-    fs::write(world.state("work").join("session.json"), "").unwrap();
-    world.tmux([
-        "new-session",
-        "-d",
-        "-s",
-        "work",
-        "-n",
-        "new",
-        "exec sleep 1000",
-    ]);
-    world.daemon();
-    let records = world.until("what became of it", |records| {
-        events(records).len() == 3 && all_told(records)
-    });
-    let told: Vec<String> = story(&records)
-        .into_iter()
-        .filter(|line| line.contains(" new") || line.contains("disappeared old"))
-        .collect();
-    assert!(told.contains(&"disappeared old -".to_owned()), "{told:?}");
-    assert!(told.contains(&"started new".to_owned()), "{told:?}");
-    world.finish();
-}
-
-#[test]
 fn a_feed_that_cannot_be_read_is_kept_aside_and_a_new_one_begins() {
     for bytes in [&b"\0\xff no record\nand another\n"[..], b"no line end"] {
         let world = World::new();

@@ -76,7 +76,7 @@ fn a_firehose_delays_no_other_wait() {
     ends_with(&end(waiting), 0, "matched");
     drop(noise);
     let args = ["wait", "noise", "--json", "--text", "never"];
-    let ended = outcome(&world.task([&args[..], &["--timeout", "200ms"]].concat()));
+    let ended = outcome(&world.task([&args[..], &["--timeout", "1s"]].concat()));
     ends_with(&ended, 4, "timeout");
     assert_eq!(ended.1["sawNewOutput"], true);
     assert_eq!(world.task(["kill", "noise"]).code, 0);
