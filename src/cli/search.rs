@@ -5,21 +5,18 @@ use super::context::Context;
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use crate::ops;
-use crate::terminal::Pattern;
 use crate::wire::{SearchMatch, SearchRequest};
 
 pub(super) async fn run(context: &Context, args: Search) -> Result<(), Failure> {
     let mut session = context.given("search")?;
     let MatchOptions { regex, ignore_case } = args.matching;
-    let pattern = Pattern::parse(&args.pattern, regex, ignore_case)
-        .map_err(|error| Failure::of(Kind::Usage, "search", &error))?;
     let request = SearchRequest {
         task: args.name,
         pattern: args.pattern,
         regex,
         ignore_case,
     };
-    let found = ops::search(&mut session, request, &pattern).await;
+    let found = ops::search(&mut session, request).await;
     let found = found.or_fail("search")?;
     if args.json.json {
         output::json(&found)?;

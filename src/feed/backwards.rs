@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
+use memchr::memrchr;
+
 use super::line_file::LONGEST;
 
 /// How many bytes are read first; more for longer lines.
@@ -47,10 +49,7 @@ impl LinesBackwards {
                     continue;
                 }
             };
-            let before = self.bytes[..line_end]
-                .iter()
-                .rposition(|byte| *byte == b'\n');
-            let line_start = match before {
+            let line_start = match memrchr(b'\n', &self.bytes[..line_end]) {
                 Some(before) => before + 1,
                 None if self.start == 0 => 0,
                 None => {
@@ -125,7 +124,8 @@ mod tests {
         let long = "x".repeat(3 * 64 * 1024 + 5);
         let text = format!("a\n{long}\nb\n{long}\n");
         check(&text, text.len(), &[&long, "b", &long, "a"]);
-        let too_long = "x".repeat(3 * LONGEST);
+        // More is read after a part of it was dropped.
+        let too_long = "x".repeat(2 * LONGEST + 3 * 64 * 1024);
         let text = format!("a\n{too_long}\nb\n{long}\n");
         check(&text, text.len(), &[&long, "b", "", "a"]);
         check(&too_long, too_long.len(), &[]);

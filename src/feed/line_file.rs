@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn a_line_that_is_too_long_is_none_and_costs_no_memory() {
         let long = LONGEST as u64;
-        for n_more in [0, 1, long, 3 * long + 5] {
+        for n_more in [0, 1, long + 5] {
             let zeros = || io::repeat(b'0').take(long + n_more);
             let rest = &b"\nshort\n"[..];
             let mut file = BufReader::new(zeros().chain(rest));

@@ -4,7 +4,6 @@ use super::answer::{ToolAnswer, WITHOUT_CURSOR, line, short};
 use super::arguments::{ReadOutput, SearchOutput};
 use super::call::within_time;
 use crate::ops::{self, Session};
-use crate::terminal::Pattern;
 use crate::wire::{LogRequest, SearchMatch, SearchRequest, TaskLog};
 
 /// How many lines are read if the caller does not say, and at most.
@@ -110,19 +109,13 @@ pub(super) async fn search(
         ignore_case,
         limit,
     } = arguments;
-    let parsed = Pattern::parse(&pattern, regex, ignore_case)
-        .map_err(|error| ToolAnswer::refused(&error.to_string(), None))?;
     let request = SearchRequest {
         task,
         pattern,
         regex,
         ignore_case,
     };
-    let found = within_time(async { Ok(ops::search(session, request, &parsed).await?) });
-    let found = match found.await {
-        Ok(found) => found,
-        Err(answer) => return Err(answer),
-    };
+    let found = within_time(async { Ok(ops::search(session, request).await?) }).await?;
     Ok(ToolAnswer::new(matches(
         &found,
         limit.unwrap_or(MATCHES).min(MOST_MATCHES),

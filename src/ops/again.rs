@@ -6,9 +6,8 @@ use super::file_tasks::options_in_project;
 use super::run::{LaunchWait, RunOptions};
 use super::session::Session;
 use crate::client::ClientError;
-use crate::daemon::task_record;
 use crate::model::{Replaces, StopSettings};
-use crate::tmux::{self, RecordedCommand};
+use crate::tmux::RecordedCommand;
 use crate::wire::{Request, Response, TaskRecord};
 
 /// Completes options without a command by those of the task's last launch: its name, its command, and
@@ -95,20 +94,13 @@ pub(crate) async fn plan_restarts(
     Ok(all)
 }
 
-/// Returns the record of a task's last launch, by the daemon if one runs.
+/// Returns the record of a task's last launch.
 pub(super) async fn find_record(session: &mut Session, name: &str) -> Result<TaskRecord, OpsError> {
     let request = Request::Record {
         task: name.to_owned(),
     };
-    match session.ask_by_name(&request).await {
-        Ok(Some(Response::Record(record))) => return Ok(record),
-        Ok(None) => {}
-        Ok(Some(_)) => return Err(ClientError::Unexpected.into()),
-        // tmux has it as well.
-        Err(error) if error.is_unknown_request() => {}
-        Err(error) => return Err(error),
-    }
-    let task = session.task(name).await?;
-    let found = tmux::read_record(&mut session.connection(), task.window).await?;
-    Ok(task_record(&task, found))
+    let Response::Record(record) = session.ask_by_name(&request).await? else {
+        return Err(ClientError::Unexpected.into());
+    };
+    Ok(record)
 }

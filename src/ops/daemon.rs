@@ -9,7 +9,6 @@ use super::error::OpsError;
 use super::session::Session;
 use crate::client::ClientError;
 use crate::daemon::{is_held, written_pid};
-use crate::tmux::{self, Unless};
 use crate::wire::{DaemonStatus, Request, Response};
 
 /// How long a daemon may take to leave: less than a command may take in all.
@@ -34,38 +33,24 @@ pub(crate) async fn daemon_status(session: &mut Session) -> Result<DaemonStatus,
 }
 
 async fn ask_for_status(session: &Session) -> Result<DaemonStatus, OpsError> {
-    match session.ask(&Request::Status).await? {
-        Some(Response::Status(status)) => Ok(*status),
-        Some(_) => Err(ClientError::Unexpected.into()),
-        None => Err(session.no_daemon()),
-    }
+    let Response::Status(status) = session.ask(&Request::Status).await? else {
+        return Err(ClientError::Unexpected.into());
+    };
+    Ok(*status)
 }
 
 /// Stops the daemon, and waits until it has left. With `cleanup` the session is ended too when no task
 /// in it is active, even if no daemon runs.
 pub(crate) async fn stop_daemon(session: &Session, cleanup: bool) -> Result<(), OpsError> {
-    if let Some(mut daemon) = session.daemon().await? {
-        let asked = written_pid(&session.paths.lock());
-        daemon.ask(&Request::Stop { cleanup }).await?;
-        return if has_left(&session.paths.lock(), asked).await {
-            Ok(())
-        } else {
-            Err(OpsError::failed(
-                "the daemon is still stopping",
-                format!("its log is {}", session.paths.log().display()),
-            ))
-        };
-    }
-    let look = session.look().await?;
-    let Some(life) = look.life.filter(|_| look.exists) else {
+    let asked = written_pid(&session.paths.lock());
+    session.ask(&Request::Stop { cleanup }).await?;
+    if has_left(&session.paths.lock(), asked).await {
         return Ok(());
-    };
-    if !cleanup {
-        return Err(session.no_daemon());
     }
-    let _lock = session.lock_server().await?;
-    tmux::end_idle_session(&mut session.connection(), &life, Unless::Active).await?;
-    Ok(())
+    Err(OpsError::failed(
+        "the daemon is still stopping",
+        format!("its log is {}", session.paths.log().display()),
+    ))
 }
 
 /// Waits until the daemon with this pid, which was asked to stop, has left: it holds the lock at `path`

@@ -47,10 +47,10 @@ impl EndWatch {
             tasks: names.to_vec(),
             at_once,
         };
-        Ok(match session.ask(&request).await? {
-            Some(Response::Endings { runs }) => runs,
-            Some(_) | None => Vec::new(),
-        })
+        let Response::Endings { runs } = session.ask(&request).await? else {
+            return Ok(Vec::new());
+        };
+        Ok(runs)
     }
 
     /// Ends the processes of these tasks' runs, without a daemon. Returns what is left of those that

@@ -117,11 +117,6 @@ pub(crate) enum OpsError {
 }
 
 impl OpsError {
-    /// Whether the daemon's version does not have the request.
-    pub(super) fn is_unknown_request(&self) -> bool {
-        matches!(self, Self::Client(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::Version)
-    }
-
     /// It was attempted and failed.
     pub(super) fn failed(why: impl Into<String>, hint: impl Into<Option<String>>) -> Self {
         Self::Other {

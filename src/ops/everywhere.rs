@@ -8,11 +8,12 @@ use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::error::OpsError;
-use super::list;
+use super::list::add_delivery;
 #[cfg(feature = "panel")]
 use super::lookup;
 use super::messages::messages_of_daemon;
 use super::session::{Session, SessionChoice};
+use super::without_daemon;
 use crate::client::Client;
 use crate::paths::Paths;
 #[cfg(feature = "panel")]
@@ -78,7 +79,7 @@ pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere
         sessions.push(ListedElsewhere {
             server: here.clone(),
             is_here: true,
-            view: list::look(&Session::named(&choice)?).await?,
+            view: without_daemon::list(&Session::named(&choice)?).await?,
         });
     }
     sessions.retain(|listed| listed.view.exists);
@@ -181,7 +182,7 @@ async fn ask(socket: &Path, here: &Paths) -> Option<DaemonAnswer> {
         && !view.tasks.is_empty()
         && let Some(messages) = messages_of_daemon(&mut daemon, &here.of_folder(state)).await
     {
-        list::add_delivery(&mut view, &messages);
+        add_delivery(&mut view, &messages);
     }
     Some(DaemonAnswer {
         daemon: status.pid,

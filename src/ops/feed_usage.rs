@@ -5,39 +5,15 @@ use std::path::Path;
 
 use super::error::OpsError;
 use super::lookup;
-use crate::feed::{Ages, FeedFiles, Holder, Retention, WholeLines, feed_files, load_consumers};
+use crate::feed::{Ages, Holder, Retention, WholeLines, feed_files, load_consumers};
 use crate::model::Seq;
 use crate::paths::Paths;
 use crate::wire::{ConsumerList, ConsumerStatus};
 use crate::{clock, config};
 
-/// Returns the consumers of the feed with these files, which need not exist.
+/// Returns what the feed with these files uses of the disk, and for which consumers. It need not exist.
+/// Neither a daemon nor tmux is asked.
 pub(super) fn list_files_of(paths: &Paths) -> Result<ConsumerList, OpsError> {
-    let usage = feed_usage(paths)?;
-    Ok(ConsumerList {
-        epoch: usage.epoch,
-        first_seq: usage.files.first_seq(),
-        last_seq: usage.last_seq,
-        feed_bytes: usage.files.bytes(),
-        consumers: usage.consumers,
-    })
-}
-
-/// What a session's feed uses of the disk, and for whom.
-#[derive(Debug)]
-pub(crate) struct FeedUsage {
-    /// The feed's epoch; `None` when the feed has no record.
-    pub(crate) epoch: Option<String>,
-    /// The sequence number of the last record; 0 for none.
-    pub(crate) last_seq: Seq,
-    pub(crate) files: FeedFiles,
-    /// Its consumers, each with how many bytes are kept only for it.
-    pub(crate) consumers: Vec<ConsumerStatus>,
-}
-
-/// Returns what the session's feed uses of the disk. It reads files only: neither a daemon nor tmux is
-/// asked.
-fn feed_usage(paths: &Paths) -> Result<FeedUsage, OpsError> {
     let feed = paths.feed();
     let (epoch, last_seq) = end_of_feed(&feed)?;
     let boot_time = clock::boot_time();
@@ -70,10 +46,11 @@ fn feed_usage(paths: &Paths) -> Result<FeedUsage, OpsError> {
             delivery: None,
         });
     }
-    Ok(FeedUsage {
+    Ok(ConsumerList {
         epoch,
+        first_seq: files.first_seq(),
         last_seq,
-        files,
+        feed_bytes: files.bytes(),
         consumers,
     })
 }

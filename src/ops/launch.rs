@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::ending::{EndWatch, not_ended};
 use super::error::{OpsError, START_DAEMON};
-use super::session::{Repeatable, Session};
+use super::session::Session;
 use crate::client::{Client, ClientError};
 use crate::daemon::{launched_run, stored_run_numbers};
 use crate::model::{ReplacedRun, RunRequest, StopChoice};
@@ -36,7 +36,7 @@ pub(super) async fn launch_at_once(
 ) -> Result<Option<(LaunchedRun, Gate)>, OpsError> {
     let prepared = launch.prepare()?;
     let request = run_request(&prepared, will_wait);
-    match session.ask_first(&request, Repeatable::No).await {
+    match session.ask_first(&request).await {
         Ok(Some(Response::Launched(run))) => {
             let gate = prepared.hand_over(&run.pane_id);
             Ok(Some((run, gate)))

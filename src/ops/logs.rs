@@ -1,11 +1,11 @@
-//! The output of tasks: of the present run, of an earlier one, or live.
+//! The output of tasks: of the present run, of an earlier one, live, or the lines of it that match.
 
 use super::error::OpsError;
 use super::session::Session;
 use crate::archive;
 use crate::client::{Client, ClientError};
-use crate::daemon::read_task_log;
-use crate::wire::{LogRequest, Request, Response, TaskLog};
+use crate::terminal::Pattern;
+use crate::wire::{LogRequest, Request, Response, SearchMatch, SearchRequest, TaskLog};
 
 /// Returns the output of a task's present run, optionally from a cursor on. Raw output includes
 /// escape sequences.
@@ -13,8 +13,7 @@ pub(crate) async fn present_log(
     session: &mut Session,
     request: LogRequest,
 ) -> Result<TaskLog, OpsError> {
-    let answer = session.ask_by_name(&Request::Log(request.clone())).await;
-    log_of(session, request, answer).await
+    log_of(session.ask_by_name(&Request::Log(request)).await?)
 }
 
 /// Returns the output of a task's present run, as [`present_log`], if the session is known already.
@@ -22,30 +21,14 @@ pub(crate) async fn further_log(
     session: &Session,
     request: LogRequest,
 ) -> Result<TaskLog, OpsError> {
-    let answer = session.ask(&Request::Log(request.clone())).await;
-    log_of(session, request, answer).await
+    log_of(session.ask(&Request::Log(request)).await?)
 }
 
-/// Returns the output that the daemon has answered; without a daemon, what tmux has.
-async fn log_of(
-    session: &Session,
-    request: LogRequest,
-    answer: Result<Option<Response>, OpsError>,
-) -> Result<TaskLog, OpsError> {
-    match answer {
-        Ok(Some(Response::Log(log))) => return Ok(log),
-        Ok(Some(Response::Unattached) | None) => {}
-        Ok(Some(_)) => return Err(ClientError::Unexpected.into()),
-        // tmux has it as well.
-        Err(error) if error.is_unknown_request() => {}
-        Err(error) => return Err(error),
-    }
-    let look = session.look().await?;
-    let life = look.life.clone().filter(|_| look.exists);
-    let life = life.ok_or_else(|| session.missing())?;
-    let task = look.find_task(&request.task)?;
-    let mut connection = session.connection();
-    Ok(read_task_log(&mut connection, &life, task, &request).await?)
+fn log_of(answer: Response) -> Result<TaskLog, OpsError> {
+    let Response::Log(log) = answer else {
+        return Err(ClientError::Unexpected.into());
+    };
+    Ok(log)
 }
 
 /// Returns the stored output of an ended run.
@@ -88,4 +71,22 @@ pub(crate) async fn follow_log(
     let mut daemon = daemon.ok_or_else(|| session.no_daemon())?;
     daemon.follow(window.to_owned(), is_raw).await?;
     Ok(daemon)
+}
+
+/// Returns the lines of tasks' output that match.
+pub(crate) async fn search(
+    session: &mut Session,
+    request: SearchRequest,
+) -> Result<Vec<SearchMatch>, OpsError> {
+    pattern_of(&request)?;
+    let Response::Matches { matches } = session.ask_by_name(&Request::Search(request)).await?
+    else {
+        return Err(ClientError::Unexpected.into());
+    };
+    Ok(matches)
+}
+
+pub(super) fn pattern_of(request: &SearchRequest) -> Result<Pattern, OpsError> {
+    Pattern::parse(&request.pattern, request.regex, request.ignore_case)
+        .map_err(|error| OpsError::Usage(error.to_string()))
 }

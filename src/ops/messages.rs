@@ -1,28 +1,23 @@
-//! What is known of the messages of a session, and of their readers: from the daemon, or without one
-//! from the state folder.
+//! What is known of the messages of a session, and of their readers.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::feed_usage::list_files_of;
 use super::given_up::load_all_given_up;
 use super::session::Session;
 use super::{OpsError, lookup};
-use crate::client::Client;
-use crate::feed::{load_saved, recover};
+use crate::client::{Client, ClientError};
+use crate::feed::{FeedLine, WholeLines, has_files};
+use crate::model::Seq;
 use crate::paths::{Paths, adapter_file};
-use crate::wire::{ADAPTER_CLIENTS, FollowUps, Messages, Request, Response};
+use crate::wire::{ADAPTER_CLIENTS, Messages, RecordBody, Request, Response};
 
-/// The largest feed that is read as a whole, in bytes.
-const READ_WHOLE: u64 = 8 << 20;
-
-/// Returns what is known of the session's messages; `None` if its daemon is of a version that does
-/// not know it.
-pub(crate) async fn messages(session: &Session) -> Result<Option<Messages>, OpsError> {
-    Ok(match session.ask(&Request::Messages).await? {
-        Some(Response::Messages(messages)) => Some(with_files(*messages, &session.paths)),
-        Some(_) => None,
-        None => Some(of_files(&session.paths)?),
-    })
+/// Returns what is known of the session's messages.
+pub(crate) async fn messages(session: &Session) -> Result<Messages, OpsError> {
+    let Response::Messages(messages) = session.ask(&Request::Messages).await? else {
+        return Err(ClientError::Unexpected.into());
+    };
+    Ok(with_files(*messages, &session.paths))
 }
 
 /// The same, from this daemon of the session with these files.
@@ -33,31 +28,8 @@ pub(super) async fn messages_of_daemon(daemon: &mut Client, paths: &Paths) -> Op
     }
 }
 
-/// The same, where no daemon runs.
-pub(super) fn of_files(paths: &Paths) -> Result<Messages, OpsError> {
-    let list = list_files_of(paths)?;
-    let messages = Messages {
-        epoch: list.epoch,
-        follow_ups: follow_ups(paths, list.feed_bytes)?,
-        consumers: list.consumers,
-        ..Messages::default()
-    };
-    Ok(with_files(messages, paths))
-}
-
-/// Returns the follow-ups as the last daemon has saved them, with those that it recorded later. A feed
-/// of this size whose saved snapshot is lost is not read as a whole.
-fn follow_ups(paths: &Paths, feed_bytes: u64) -> Result<FollowUps, OpsError> {
-    let saved = load_saved(&paths.saved()).ok().flatten();
-    if saved.is_none() && feed_bytes > READ_WHOLE {
-        return Ok(FollowUps::default());
-    }
-    let state = recover(&paths.feed(), saved.as_ref(), |_| {})?;
-    Ok(FollowUps::clone(state.pending.follow_ups()))
-}
-
-/// Adds what is in files, with and without a daemon.
-fn with_files(messages: Messages, paths: &Paths) -> Messages {
+/// Adds what only files have, with and without a daemon.
+pub(super) fn with_files(messages: Messages, paths: &Paths) -> Messages {
     Messages {
         given_up: load_all_given_up(paths),
         adapters: installed_adapters(),
@@ -73,4 +45,31 @@ fn installed_adapters() -> Vec<String> {
     };
     let clients = ADAPTER_CLIENTS.into_iter().filter(is_installed);
     clients.map(ToOwned::to_owned).collect()
+}
+
+/// Returns the owners among `cursors` (owner to the last record that its consumer has acknowledged)
+/// for which the feed has a later follow-up. Follow-ups for everybody do not count.
+pub(crate) fn owners_with_pending_follow_ups(
+    session: &Session,
+    cursors: &BTreeMap<String, Seq>,
+) -> Result<BTreeSet<String>, OpsError> {
+    let mut owners = BTreeSet::new();
+    let path = session.paths.feed();
+    let Some(first) = cursors.values().min().filter(|_| has_files(&path)) else {
+        return Ok(owners);
+    };
+    let mut lines = WholeLines::after(&path, *first)?;
+    while let Some(line) = lines.next_line()? {
+        if let FeedLine::Record(record) = line
+            && let RecordBody::FollowUp {
+                owner: Some(owner), ..
+            } = record.body
+            && cursors
+                .get(&owner)
+                .is_some_and(|cursor| record.seq > *cursor)
+        {
+            owners.insert(owner);
+        }
+    }
+    Ok(owners)
 }

@@ -1,7 +1,7 @@
 //! Use cases: the operations that faces offer to users, with typed results. The command line and
 //! other faces add arguments and text.
 //!
-//! Each uses the daemon if one runs, otherwise tmux directly.
+//! Each asks the daemon if one runs; otherwise `without_daemon` answers the same requests.
 
 #[cfg(feature = "mcp")]
 mod across_daemons;
@@ -20,7 +20,6 @@ mod error;
 mod events;
 mod everywhere;
 mod explain;
-mod explain_text;
 mod feed_usage;
 mod file_tasks;
 mod given_up;
@@ -32,12 +31,10 @@ mod logs;
 mod lost_daemons;
 mod messages;
 mod patient_wait;
-mod pending;
 #[cfg(feature = "panel")]
 mod preview;
 mod readiness;
 mod run;
-mod search;
 mod send;
 mod session;
 mod session_name;
@@ -49,6 +46,7 @@ mod task_stream;
 mod undelivered;
 mod up;
 mod wait;
+mod without_daemon;
 
 #[cfg(feature = "mcp")]
 pub(crate) use across_daemons::wait_across_daemons;
@@ -69,22 +67,20 @@ pub(crate) use events::{EventQuery, Events, FeedEvent, end_of_events, next_event
 pub(crate) use everywhere::{Everywhere, list_everywhere};
 #[cfg(feature = "panel")]
 pub(crate) use everywhere::{FoundSession, Server, daemon_sockets, sessions_of};
-pub(crate) use explain::explain;
-pub(crate) use explain_text::{cannot_restart_words, explanation_lines, restart_words};
+pub(crate) use explain::{cannot_restart_words, explain, explanation_lines, restart_words};
 pub(crate) use given_up::{give_up_messages, withdraw_given_up};
 pub(crate) use history::{RunInfo, TaskStats, last_of_each, stats, stored_runs};
-pub(crate) use kill::{KilledSession, kill, kill_all, prune, session_to_kill};
+pub(crate) use kill::{KilledSession, kill, kill_all, prune};
 pub(crate) use list::{count, find, list};
-pub(crate) use logs::{earlier_log, follow_log, further_log, present_log};
+pub(crate) use logs::{earlier_log, follow_log, further_log, present_log, search};
 #[cfg(feature = "panel")]
 pub(crate) use messages::messages;
+pub(crate) use messages::owners_with_pending_follow_ups;
 pub(crate) use patient_wait::WaitNews;
-pub(crate) use pending::owners_with_pending_follow_ups;
 #[cfg(feature = "panel")]
 pub(crate) use preview::{TreeUsage, preview, usage, whole_log};
 pub(crate) use readiness::Readiness;
 pub(crate) use run::{LaunchWait, RunOptions, StartedRun, run};
-pub(crate) use search::search;
 pub(crate) use send::send;
 pub(crate) use session::{Session, SessionChoice};
 pub(crate) use shell_setup::{ShellSetup, ShellSetupError, UserProgram, replace_user_file};
@@ -98,6 +94,7 @@ pub(crate) use wait::{
     CHANNEL, check_texts, find_to_wait, signal_channel, wait, wait_for_channel, wait_for_task,
     wait_of_launch,
 };
+pub(crate) use without_daemon::session_to_kill;
 
 use std::ffi::OsString;
 

@@ -70,13 +70,6 @@ pub(crate) struct Session {
     socket: Arc<Mutex<PathBuf>>,
 }
 
-/// Whether a request may be sent again if its answer did not arrive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Repeatable {
-    Yes,
-    No,
-}
-
 impl Session {
     /// Returns the task session as it was named, without asking the daemon or tmux.
     pub(crate) fn named(choice: &SessionChoice) -> Result<Self, OpsError> {
@@ -266,8 +259,8 @@ impl Session {
         }
     }
 
-    /// Sends the daemon a request that may be repeated; `None` when no daemon runs any more.
-    pub(crate) async fn ask(&self, request: &Request) -> Result<Option<Response>, OpsError> {
+    /// Sends the daemon a request; `None` when no daemon runs any more.
+    pub(super) async fn ask_daemon(&self, request: &Request) -> Result<Option<Response>, OpsError> {
         let mut lost = LostDaemons::default();
         loop {
             let Some(mut daemon) = self.daemon().await? else {
@@ -279,37 +272,29 @@ impl Session {
                     return Ok(Some(response));
                 }
                 // It may have been stopping when it was found.
-                Err(error) => lost.repeat_after(error, || self.paths.log())?,
+                Err(error) if can_be_repeated(request) => {
+                    lost.repeat_after(error, || self.paths.log())?;
+                }
+                Err(error) => return Err(error.into()),
             }
         }
     }
 
     /// The same for a request with the session's name, which is resolved with it if it is not yet.
-    pub(crate) async fn ask_by_name(
+    pub(super) async fn ask_daemon_by_name(
         &mut self,
         request: &Request,
     ) -> Result<Option<Response>, OpsError> {
-        match self.ask_first(request, Repeatable::Yes).await? {
-            Some(response) => Ok(Some(response)),
-            None => self.ask(request).await,
-        }
-    }
-
-    /// The same for a request that must not be repeated.
-    pub(crate) async fn ask_by_name_once(
-        &mut self,
-        request: &Request,
-    ) -> Result<Option<Response>, OpsError> {
-        if let Some(response) = self.ask_first(request, Repeatable::No).await? {
+        if let Some(response) = self.ask_first(request).await? {
             return Ok(Some(response));
         }
-        if self.is_daemon_silent {
+        // Text can be typed without a daemon that hangs, but only a daemon knows the prompt.
+        if self.is_daemon_silent
+            && matches!(request, Request::Send(request) if !request.needs_prompt())
+        {
             return Ok(None);
         }
-        match self.daemon().await? {
-            Some(mut daemon) => Ok(Some(daemon.ask(request).await?)),
-            None => Ok(None),
-        }
+        self.ask_daemon(request).await
     }
 
     /// Sends a request that also resolves the session's name; `None` if the name is resolved and the
@@ -317,7 +302,6 @@ impl Session {
     pub(super) async fn ask_first(
         &mut self,
         request: &Request,
-        repeatable: Repeatable,
     ) -> Result<Option<Response>, OpsError> {
         if !self.is_name_resolved {
             self.check_program_option()?;
@@ -347,7 +331,7 @@ impl Session {
                     self.is_name_resolved = true;
                 }
                 // It may have been stopping when it was found.
-                Err(error) if repeatable == Repeatable::Yes => {
+                Err(error) if can_be_repeated(request) => {
                     lost.repeat_after(error, || self.paths.log())?;
                 }
                 Err(error) => return Err(error.into()),
@@ -457,6 +441,15 @@ impl Session {
     pub(crate) fn no_daemon(&self) -> OpsError {
         OpsError::NoDaemon(self.name.clone())
     }
+}
+
+/// Whether a request may be sent again if its answer did not arrive. Input that may have been typed
+/// must not be typed again.
+fn can_be_repeated(request: &Request) -> bool {
+    !matches!(
+        request,
+        Request::Send(_) | Request::SendGuarded(_) | Request::Run(_) | Request::Stop { .. }
+    )
 }
 
 /// Whether the environment forbids commands to start a daemon.

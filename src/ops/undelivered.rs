@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::messages::{messages_of_daemon, of_files};
+use super::messages::{messages_of_daemon, with_files};
 use super::run::StartedRun;
+use super::without_daemon::messages_of;
 use crate::client::Client;
 use crate::clock;
 use crate::files;
@@ -59,7 +60,7 @@ pub(crate) async fn undelivered_to(
         let messages = match daemon.as_mut() {
             Some(daemon) => messages_of_daemon(daemon, paths).await?,
             // Nothing is recorded, and nobody is told.
-            None => of_files(paths).unwrap_or_default(),
+            None => with_files(messages_of(paths).unwrap_or_default(), paths),
         };
         let now = clock::now().wall;
         if has_daemon && (messages.can_deliver(&owner, now) || is_followed_later(&messages, &owner))

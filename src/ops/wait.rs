@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::error::OpsError;
 use super::list::find;
-use super::session::{Repeatable, Session};
+use super::session::Session;
 use crate::client::{Client, ClientError};
 use crate::model::{Condition, WaitOutcome, whole_millis};
 use crate::terminal::Pattern;
@@ -63,7 +63,7 @@ pub(crate) async fn wait_for_task(
         says_when_it_begins: true,
         ..request.clone()
     });
-    let answer = session.ask_first(&named, Repeatable::Yes).await;
+    let answer = session.ask_first(&named).await;
     if let Err(OpsError::Client(ClientError::LeftWait)) = answer {
         let name = request.task;
         return Err(OpsError::failed(

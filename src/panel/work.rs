@@ -83,7 +83,7 @@ pub(super) async fn perform(session: Rc<Session>, effect: PanelEffect) -> Effect
             let messages = limited(ops::messages(&session.for_request())).await;
             EffectResult::Report(ActionReport::Messages {
                 session: key,
-                messages: messages.and_then(Result::ok).flatten().map(Box::new),
+                messages: messages.and_then(Result::ok).map(Box::new),
             })
         }
         PanelEffect::Explain { task } => {

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::slow_disk::Disk;
-use crate::support::{Running, World, has_ended};
+use crate::support::{Running, World};
 
 /// A feed of `n` records: one task's, and then notices of `size` bytes. No daemon runs.
 fn with_feed(n: u64, size: usize) -> World {
@@ -484,26 +484,6 @@ fn usage_is_checked() {
         let refused = world.task([&["feed"], args].concat());
         assert_eq!(refused.code, 2, "{args:?}: {refused}");
     }
-}
-
-#[test]
-fn a_consumer_whose_file_is_damaged_starts_again_and_its_file_is_kept() {
-    let world = with_feed(12, 10);
-    world.daemon();
-    let mut harness = consume(&world, "pi", &[]);
-    until_live(&harness);
-    acknowledge(&mut harness, 5);
-    kill(harness);
-    let pid = world.daemon_pid();
-    world.task(["daemon", "stop"]).ok();
-    world.until_true("it has left", || has_ended(pid));
-    let file = world.state("work").join("consumers/pi");
-    let text = fs::read(&file).unwrap();
-    fs::write(&file, &text[..text.len() / 2]).unwrap();
-    world.daemon();
-    assert_eq!(until_live(&consume(&world, "pi", &[])), range(1, 12));
-    let kept = file.with_file_name(".pi.damaged-1");
-    assert_eq!(fs::read(kept).unwrap(), text[..text.len() / 2]);
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn check_fields(record: &Value, expected: &[&str]) {
 }
 
 #[test]
-fn a_start_is_a_notice() {
+fn a_start_is_a_notice_and_an_end_a_follow_up() {
     let world = World::new();
     let gate = world.gate("gate");
     let window = world.run("api", &gate.wait());
@@ -114,6 +114,18 @@ fn a_start_is_a_notice() {
             "owner",
         ],
     );
+    gate.open();
+    world.until_deliveries(2);
+    let records = world.finish();
+    assert_eq!(
+        story(&records)[2..],
+        [
+            "exited api 0".to_owned(),
+            format!("followUp of [3] [info] tmux task {window} (api) exited with code 0")
+        ]
+    );
+    // Without an id of the conversation there is the session's name.
+    assert_eq!(records[3]["message"]["details"]["sessionId"], "work");
 }
 
 #[test]
@@ -178,26 +190,6 @@ fn an_end_is_a_follow_up_with_the_last_lines() {
         "owner": "pi:conversation-7",
     });
     assert_eq!(follow_up, &expected);
-}
-
-#[test]
-fn an_exit_with_code_0_is_reported_too() {
-    let world = World::new();
-    let gate = world.gate("gate");
-    let window = world.run("api", &gate.wait());
-    world.until_deliveries(1);
-    gate.open();
-    world.until_deliveries(2);
-    let records = world.finish();
-    assert_eq!(
-        story(&records)[2..],
-        [
-            "exited api 0".to_owned(),
-            format!("followUp of [3] [info] tmux task {window} (api) exited with code 0")
-        ]
-    );
-    // Without an id of the conversation there is the session's name.
-    assert_eq!(records[3]["message"]["details"]["sessionId"], "work");
 }
 
 #[test]
@@ -384,13 +376,20 @@ fn a_question_is_a_follow_up_and_its_answer_only_a_record() {
 }
 
 #[test]
-fn a_password_is_a_secret() {
+fn a_password_is_a_secret_and_a_full_screen_program_is_shown_whole() {
     let world = World::new();
     world.run("sudo", "printf 'Password: '; read -rs _");
     let records = world.until_delivered("input", "sudo");
     let input = event(&records, "input", "sudo");
     assert_eq!(input["prompt"], "Password:");
     assert_eq!(input["secret"], true);
+
+    let line = "echo below; printf '\\033[?1049h\\033[Hfull\\n'; exec sleep 1000";
+    let window = world.run("top", line);
+    world.until_shows(&window, "full");
+    let task = &world.look()["tasks"][1];
+    assert_eq!(task["alternateOn"], true);
+    assert_eq!(task["outputPreview"], "full\n");
 }
 
 #[test]
@@ -430,41 +429,41 @@ fn a_window_that_is_closed_is_a_task_that_disappeared() {
 }
 
 #[test]
-fn a_task_that_kills_its_shell_was_killed() {
+fn the_end_of_the_shell_by_a_signal_is_one_and_that_of_a_child_is_a_code() {
     let world = World::new();
-    let gate = world.gate("gate");
-    let window = world.run("api", &format!("{}; kill -9 $$", gate.wait()));
-    world.until_deliveries(1);
-    gate.open();
-    let records = world.until_deliveries(2);
-    assert_eq!(
-        story(&records)[2..],
-        [
-            "exited api SIGKILL".to_owned(),
-            format!("followUp of [3] [warning] tmux task {window} (api) was killed by SIGKILL"),
-        ]
-    );
-    assert_eq!(records[2]["task"]["exitCode"], Value::Null);
+    for (name, line, code, signal, text) in [
+        (
+            "shell",
+            "kill -9 $$",
+            Value::Null,
+            json!("SIGKILL"),
+            "was killed by SIGKILL",
+        ),
+        (
+            "child",
+            "sh -c 'kill -TERM $$'",
+            json!(143),
+            Value::Null,
+            "exited with code 143",
+        ),
+    ] {
+        let gate = world.gate(name);
+        let window = world.run(name, &format!("{}; {line}", gate.wait()));
+        world.until_delivered("started", name);
+        gate.open();
+        let records = world.until_delivered("exited", name);
+        let exited = event(&records, "exited", name);
+        assert_eq!(exited["task"]["exitCode"], code);
+        assert_eq!(exited["task"]["exitSignal"], signal);
+        let told = deliveries(&records).pop().unwrap();
+        assert_eq!(
+            (&told["kind"], &told["level"]),
+            (&json!("followUp"), &json!("warning"))
+        );
+        let first = content(told).lines().next().unwrap();
+        assert_eq!(first, format!("tmux task {window} ({name}) {text}"));
+    }
     assert!(world.task(["ls"]).ok().contains("SIGKILL"));
-}
-
-#[test]
-fn a_child_that_is_killed_is_a_code_of_its_shell() {
-    let world = World::new();
-    let gate = world.gate("gate");
-    let window = world.run("api", &format!("{}; sh -c 'kill -TERM $$'", gate.wait()));
-    world.until_deliveries(1);
-    gate.open();
-    let records = world.until_deliveries(2);
-    let exited = event(&records, "exited", "api");
-    assert_eq!(exited["task"]["exitCode"], 143);
-    assert_eq!(exited["task"]["exitSignal"], Value::Null);
-    let told = content(deliveries(&records)[1]);
-    let first = told.lines().next().unwrap();
-    assert_eq!(
-        first,
-        format!("tmux task {window} (api) exited with code 143")
-    );
 }
 
 #[test]
@@ -513,26 +512,11 @@ fn what_happens_at_once_is_one_message() {
 }
 
 #[test]
-fn a_full_screen_program_is_shown_whole() {
-    let world = World::new();
-    let gate = world.gate("gate");
-    let line = format!(
-        "echo below; printf '\\033[?1049h\\033[Hfull\\n'; {}",
-        gate.wait()
-    );
-    let window = world.run("top", &line);
-    world.until_shows(&window, "full");
-    let task = &world.look()["tasks"][0];
-    assert_eq!(task["alternateOn"], true);
-    assert_eq!(task["outputPreview"], "full\n");
-}
-
-#[test]
 fn the_first_task_may_ring_at_once() {
-    for _ in 0..5 {
-        let world = World::new();
-        world.run("api", "printf '\\a'; exec sleep 1000");
-        world.until("the bell", |records| {
+    let world = World::new();
+    for session in ["1", "2", "3", "4", "5"] {
+        world.run_in(session, "api", "printf '\\a'; exec sleep 1000");
+        world.until_of(&["-s", session], "the bell", |records| {
             events(records)
                 .iter()
                 .any(|event| event["type"] == "notify")

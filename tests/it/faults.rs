@@ -10,9 +10,10 @@ use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use crate::consumers::{acknowledge, consume, until_live};
+use crate::crashes::daemon_with_lock;
 use crate::renames::n_daemons;
 use crate::runs::codes;
-use crate::support::{Output, World, all_told, events, parse_lines, repeated, story};
+use crate::support::{Output, World, all_told, events, has_ended, parse_lines, repeated, story};
 
 /// The daemon's log.
 fn log(world: &World) -> String {
@@ -36,19 +37,18 @@ const DAMAGED: [(&str, &[u8]); 4] = [
 /// Damages the saved snapshot of a daemon that was killed. The next one still reports the changes
 /// since then, and nothing twice.
 #[track_caller]
-fn check_damaged_snapshot(damage: impl Fn(&Path)) -> World {
-    let world = World::new();
-    world.run("on", "exec sleep 1000");
-    world.run("over", "exit 1");
-    let ends = world.gate("ends");
-    let ending = world.run("ends", &format!("{}; exit 4", ends.wait()));
-    let going = world.run("goes", "exec sleep 1000");
+fn check_damaged_snapshot(world: &World, name: &str, damage: impl Fn(&Path)) {
+    let (ends, goes) = (format!("ends-{name}"), format!("goes-{name}"));
+    let gate = world.gate(&ends);
+    let ending = world.run(&ends, &format!("{}; exit 4", gate.wait()));
+    let going = world.run(&goes, "exec sleep 1000");
+    let started = format!("started {goes}");
     let before = world.until("all of it", |records| {
-        codes(records, "over").len() == 1 && events(records).len() >= 4 && all_told(records)
+        story(records).contains(&started) && codes(records, "over").len() == 1 && all_told(records)
     });
     world.look();
     world.kill_daemon();
-    ends.open();
+    gate.open();
     world.until_ended(&ending);
     world.tmux(["kill-window", "-t", &going]);
     damage(&world.state("work").join("session.json"));
@@ -57,67 +57,37 @@ fn check_damaged_snapshot(damage: impl Fn(&Path)) -> World {
         records.len() >= before.len() + 3 && all_told(records)
     });
     world.look();
-    let records = world.finish();
-    assert_eq!(records[..before.len()], before);
+    let records = world.records();
+    assert_eq!(records[..before.len()], before, "{name}");
     let meanwhile = story(&records[before.len()..]);
     assert_eq!(
         meanwhile[..2],
-        ["exited ends 4", "disappeared goes -"],
+        [format!("exited {ends} 4"), format!("disappeared {goes} -")],
         "{meanwhile:?}"
     );
     assert_eq!(meanwhile.len(), 3, "{meanwhile:?}");
-    world
 }
 
 #[test]
-fn without_its_snapshot_a_daemon_continues_from_the_feed() {
-    check_damaged_snapshot(|saved| fs::remove_file(saved).unwrap());
-}
-
-#[test]
-fn a_damaged_snapshot_is_kept_aside_and_nothing_is_lost() {
-    for (name, bytes) in DAMAGED {
-        let world = check_damaged_snapshot(|saved| fs::write(saved, bytes).unwrap());
-        let kept = world.state("work").join("session.json.damaged-1");
-        assert_eq!(fs::read(&kept).unwrap(), bytes, "{name}");
-        let log = log_with(&world, "ERROR");
-        let line = log.lines().find(|line| line.contains("ERROR")).unwrap();
-        for word in ["continuing from the feed alone", "session.json.damaged-1"] {
-            assert!(line.contains(word), "{name}: {line}");
-        }
-    }
-}
-
-#[test]
-fn a_new_server_is_recognised_without_the_snapshot() {
+fn without_its_snapshot_or_with_a_damaged_one_a_daemon_continues_from_the_feed() {
     let world = World::new();
-    world.run("old", "exec sleep 1000");
-    world.until_deliveries(1);
-    world.kill_daemon();
-    // With `kill-server`, it could wait for the clients of the killed daemon.
-    let server = world.server();
-    kill_process(server, Signal::KILL).unwrap();
-    world.until_true("the server is gone", || crate::support::has_ended(server));
-    fs::write(world.state("work").join("session.json"), "").unwrap();
-    world.tmux([
-        "new-session",
-        "-d",
-        "-s",
-        "work",
-        "-n",
-        "new",
-        "exec sleep 1000",
-    ]);
-    world.daemon();
-    let records = world.until("what became of it", |records| {
-        events(records).len() == 3 && all_told(records)
-    });
-    let told: Vec<String> = story(&records)
-        .into_iter()
-        .filter(|line| line.contains(" new") || line.contains("disappeared old"))
-        .collect();
-    assert!(told.contains(&"disappeared old -".to_owned()), "{told:?}");
-    assert!(told.contains(&"started new".to_owned()), "{told:?}");
+    world.run("on", "exec sleep 1000");
+    world.run("over", "exit 1");
+    check_damaged_snapshot(&world, "none", |saved| fs::remove_file(saved).unwrap());
+    for (n, (name, bytes)) in (1..).zip(DAMAGED) {
+        check_damaged_snapshot(&world, name, |saved| fs::write(saved, bytes).unwrap());
+        // It is kept aside.
+        let aside = format!("session.json.damaged-{n}");
+        let kept = world.state("work").join(&aside);
+        assert_eq!(fs::read(&kept).unwrap(), bytes, "{name}");
+        let log = log_with(&world, &aside);
+        let is_of_it = |line: &&str| line.contains("ERROR") && line.contains(&aside);
+        let line = log.lines().find(is_of_it).unwrap();
+        assert!(
+            line.contains("continuing from the feed alone"),
+            "{name}: {line}"
+        );
+    }
     world.finish();
 }
 
@@ -158,34 +128,40 @@ fn a_feed_that_cannot_be_read_is_kept_aside_and_a_new_one_begins() {
 }
 
 #[test]
-fn a_consumer_whose_file_is_damaged_starts_again_and_skips_nothing() {
-    for (name, bytes) in DAMAGED {
-        let world = World::new();
-        world.run("api", "exit 3");
-        world.until("its end", |records| {
-            codes(records, "api").len() == 1 && all_told(records)
-        });
-        let mut harness = consume(&world, "pi", &[]);
-        let all = until_live(&harness);
+fn a_consumer_whose_file_is_damaged_starts_again_and_its_file_is_kept() {
+    let world = World::new();
+    world.run("api", "exit 3");
+    world.until("its end", |records| {
+        codes(records, "api").len() == 1 && all_told(records)
+    });
+    let mut all = Vec::new();
+    for (name, _) in DAMAGED {
+        let mut harness = consume(&world, name, &[]);
+        all = until_live(&harness);
         acknowledge(&mut harness, *all.last().unwrap());
-        world.finish();
-        let consumers = world.state("work").join("consumers");
-        fs::write(consumers.join("pi"), bytes).unwrap();
-        world.daemon();
-        assert_eq!(until_live(&consume(&world, "pi", &[])), all, "{name}");
-        assert_eq!(fs::read(consumers.join(".pi.damaged-1")).unwrap(), bytes);
-        let log = log_with(&world, "ERROR");
-        let line = log.lines().find(|line| line.contains("ERROR")).unwrap();
-        for word in [
-            "consumer `pi`",
-            "starts again at the first record",
-            ".pi.damaged-1",
-        ] {
-            assert!(line.contains(word), "{name}: {line}");
-        }
-        let status = world.daemon_status();
-        assert_eq!(status["problems"], Value::Null, "{status}");
     }
+    world.finish();
+    let consumers = world.state("work").join("consumers");
+    for (name, bytes) in DAMAGED {
+        fs::write(consumers.join(name), bytes).unwrap();
+    }
+    world.daemon();
+    for (name, bytes) in DAMAGED {
+        assert_eq!(until_live(&consume(&world, name, &[])), all, "{name}");
+        let aside = format!(".{name}.damaged-1");
+        assert_eq!(fs::read(consumers.join(&aside)).unwrap(), bytes);
+        let log = log_with(&world, &aside);
+        let is_of_it = |line: &&str| line.contains("ERROR") && line.contains(&aside);
+        let line = log.lines().find(is_of_it).unwrap();
+        for word in [
+            format!("consumer `{name}`"),
+            "starts again at the first record".to_owned(),
+        ] {
+            assert!(line.contains(&word), "{name}: {line}");
+        }
+    }
+    let status = world.daemon_status();
+    assert_eq!(status["problems"], Value::Null, "{status}");
 }
 
 /// A command without the rights of root, for which no folder is read-only.
@@ -390,7 +366,9 @@ fn of_two_daemons_that_start_in_the_same_instant_one_remains() {
     let before = world.until_deliveries(1);
     world.look();
     for _ in 0..repeated(50) {
-        world.kill_daemon();
+        let pid = daemon_with_lock(&world).unwrap();
+        kill_process(pid, Signal::KILL).unwrap();
+        world.until_true("the daemon is gone", || has_ended(pid));
         let both = [(); 2].map(|()| world.start(["daemon", "--detach"]));
         let codes = both.map(|mut one| one.wait());
         assert_eq!(codes, [0, 0]);

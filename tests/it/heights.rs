@@ -17,6 +17,15 @@ fn with_rows(rows: u32) -> World {
     world
 }
 
+/// Starts a task in a window of this many rows.
+#[track_caller]
+fn run_in_rows(world: &World, rows: u32, name: &str, line: &str) -> String {
+    world.tmux(["set-option", "-g", "default-size", &format!("100x{rows}")]);
+    let window = world.run(name, line);
+    assert_eq!(pane_height(world, &window), rows);
+    window
+}
+
 /// Waits until the task is reported as asking the question; returns the task of that event.
 #[track_caller]
 fn until_asked(world: &World, name: &str) -> Value {
@@ -67,23 +76,26 @@ fn cursor_row(task: &Value) -> &str {
 
 #[test]
 fn a_question_is_reported_and_answered_and_an_end_quotes_its_output_at_any_height() {
+    let world = with_rows(24);
+    world.run("stays", "exec sleep 1000");
     for rows in [1, 2, 24, 51, 120, 200, 300] {
-        let world = with_rows(rows);
-        let window = world.run("ask", ASKS);
-        assert_eq!(pane_height(&world, &window), rows);
-        let task = until_asked(&world, "ask");
+        let (ask, bad) = (format!("ask-{rows}"), format!("bad-{rows}"));
+        run_in_rows(&world, rows, &ask, ASKS);
+        let task = until_asked(&world, &ask);
         assert_eq!(task["outputPreview"], QUESTION, "{rows} rows");
-        answer(&world, "ask");
-        world.run("bad", "printf 'one\\ntwo\\nthree\\n'; exit 3");
-        let records = world.until_delivered("exited", "bad");
+        answer(&world, &ask);
+        let line = "printf 'one\\ntwo\\nthree\\n'; exit 3";
+        run_in_rows(&world, rows, &bad, line);
+        let records = world.until_delivered("exited", &bad);
         let messages = deliveries(&records).into_iter().map(content);
-        let messages: Vec<_> = messages.filter(|text| text.contains("code 3")).collect();
+        let end = format!("({bad}) exited with code 3");
+        let messages: Vec<_> = messages.filter(|text| text.contains(&end)).collect();
         let [message] = &messages[..] else {
             panic!("{messages:?}");
         };
         let quoted = "recent output:\n  one\n  two\n  three";
         assert!(message.ends_with(quoted), "{rows} rows: {message}");
-        assert_eq!(preview(&world, "bad"), "one\ntwo\nthree", "{rows} rows");
+        assert_eq!(preview(&world, &bad), "one\ntwo\nthree", "{rows} rows");
     }
 }
 
@@ -98,30 +110,34 @@ fn a_question_far_above_the_last_text_of_a_screen_is_reported_and_answered() {
             format!("printf '\\033[?1049h'; {status}; seq 50; printf '\\033[10;1H'"),
         ),
     ];
+    let world = with_rows(24);
+    world.run("stays", "exec sleep 1000");
     for rows in [24, 51, 120, 300] {
-        let world = with_rows(rows);
-        for (name, line) in &screens {
-            let window = world.run(name, &format!("{line}; {ASKS}"));
+        for (screen, line) in &screens {
+            let name = &format!("{screen}-{rows}");
+            let window = run_in_rows(&world, rows, name, &format!("{line}; {ASKS}"));
             let task = until_asked(&world, name);
             assert!(cursor_row(&task).starts_with(QUESTION), "{rows}: {task:#}");
             let shown = task["outputPreview"].as_str().unwrap();
-            let most = if *name == "normal" { 20 } else { 50 };
+            let most = if *screen == "normal" { 20 } else { 50 };
             assert!(shown.lines().count() <= most, "{rows}: {shown}");
             answer(&world, name);
-            let screen = world.tmux(["capture-pane", "-p", "-t", &window]);
-            let is_there = screen.lines().last() == Some("status: ok");
-            assert!(is_there || *name == "middle", "{rows}: {screen}");
+            let shown = world.tmux(["capture-pane", "-p", "-t", &window]);
+            let is_there = shown.lines().last() == Some("status: ok");
+            assert!(is_there || *screen == "middle", "{rows}: {shown}");
         }
     }
 }
 
 #[test]
 fn a_question_on_a_cleared_screen_comes_with_the_history_above_it() {
+    let world = with_rows(24);
+    world.run("stays", "exec sleep 1000");
     for rows in [24, 50, 120] {
-        let world = with_rows(rows);
         let line = format!("seq 400; printf '\\033[2J\\033[H'; {ASKS}");
-        world.run("ask", &line);
-        let task = until_asked(&world, "ask");
+        let name = format!("ask-{rows}");
+        run_in_rows(&world, rows, &name, &line);
+        let task = until_asked(&world, &name);
         let shown = task["outputPreview"].as_str().unwrap();
         let above: Vec<String> = (382..=400).map(|n| n.to_string()).collect();
         assert_eq!(shown, format!("{}\n{QUESTION}", above.join("\n")), "{rows}");

@@ -26,8 +26,10 @@ fn check_four_lines(world: &World) {
 }
 
 #[test]
-fn a_directory_with_a_line_break_in_its_name_makes_no_fifth_line() {
+fn it_prints_four_lines_and_ends_as_run_does() {
     let world = World::new();
+    check_four_lines(&world);
+    // A line break in the directory's name makes no fifth line.
     let folder = world.project().join("a\nwindow_id=@99");
     std::fs::create_dir(&folder).unwrap();
     let mut command = world.command(World::helper());
@@ -36,22 +38,15 @@ fn a_directory_with_a_line_break_in_its_name_makes_no_fifth_line() {
     let lines: Vec<&str> = output.ok().lines().collect();
     assert_eq!(lines.len(), 4, "{output}");
     assert!(lines[3].ends_with("/a window_id=@99"), "{output}");
-}
-
-#[test]
-fn a_closed_stdout_is_no_failure() {
-    let world = World::new();
+    // A closed stdout is no failure.
     let mut command = world.command("sh");
-    let line = "\"$0\" api -- 'exec sleep 1000' >&-";
+    let line = "\"$0\" silent -- 'exec sleep 1000' >&-";
     command.args(["-c", line]).arg(World::helper());
     let output = Output::of(command);
     assert_eq!((output.ok(), output.err.as_str()), ("", ""));
-    assert_eq!(world.look()["tasks"][0]["windowName"], "api");
-}
-
-#[test]
-fn it_prints_four_lines() {
-    check_four_lines(&World::new());
+    assert!(world.task(["ls"]).ok().contains(" silent "));
+    let refused = help(&world, &["a b", "--", "exit 0"]);
+    assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{refused}");
 }
 
 #[test]
@@ -80,21 +75,6 @@ fn blanks_at_the_ends_of_a_session_name_belong_to_it() {
     assert_eq!(window_of(again.ok()), window);
     let other = help(&world, &["web", "--", "exec sleep 1000"]);
     assert_ne!(window_of(other.ok()), window);
-}
-
-#[test]
-fn it_refuses_names_before_it_touches_tmux() {
-    let world = World::new();
-    let long = "x".repeat(41);
-    for name in ["", ".a", "-a", "a b", "a:b", "é", "a\n", &long] {
-        let output = help(&world, &[name, "--", "exit 0"]);
-        assert_eq!(
-            (output.code, output.out.as_str()),
-            (2, ""),
-            "{name:?}: {output}"
-        );
-    }
-    assert!(!world.path("tmux").read_dir().unwrap().any(|_| true));
 }
 
 #[test]

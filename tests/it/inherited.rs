@@ -14,24 +14,33 @@ fn owner_of<'a>(look: &'a Value, name: &str) -> &'a Value {
     &task.unwrap()["owner"]
 }
 
+fn set(world: &World, scope: &str, option: &str, value: &str) {
+    world.tmux(["set-option", scope, option, value]);
+}
+
+fn unset(world: &World, scope: &str, option: &str) {
+    world.tmux(["set-option", "-u", scope, option]);
+}
+
 #[test]
 fn an_owner_that_is_set_for_all_windows_is_no_tasks_owner() {
+    let mut world = World::new();
+    let options = [
+        ("@tmux_task_owner", "pi:9"),
+        ("@tmux_task_run", "7"),
+        ("@tmux_task_cwd", "/nowhere"),
+    ];
     for scope in SCOPES {
-        let mut world = World::new();
-        world.run("before", "exec sleep 1000");
-        let set = |option: &str, value: &str| world.tmux(["set-option", scope, option, value]);
-        set("@tmux_task_owner", "pi:9");
-        set("@tmux_task_run", "7");
-        set("@tmux_task_cwd", "/nowhere");
-        world.run("mine", "exec sleep 1000");
-        world.new_window("other", "sleep 1000");
+        let names = ["before", "mine", "other"].map(|name| format!("{name}{scope}"));
+        world.run(&names[0], "exec sleep 1000");
+        for (option, value) in options {
+            set(&world, scope, option, value);
+        }
+        world.run(&names[1], "exec sleep 1000");
+        world.new_window(&names[2], "sleep 1000");
         let look = world.look();
-        for name in ["before", "mine", "other"] {
-            assert_eq!(
-                owner_of(&look, name),
-                &Value::Null,
-                "{scope} {name}: {look}"
-            );
+        for name in &names {
+            assert_eq!(owner_of(&look, name), &Value::Null, "{name}: {look}");
         }
         for task in look["tasks"].as_array().unwrap() {
             assert_eq!(task["run"], 1, "{scope}: {task}");
@@ -39,50 +48,53 @@ fn an_owner_that_is_set_for_all_windows_is_no_tasks_owner() {
         }
         // The server's option would hide the window's own.
         if scope != "-s" {
+            let name = format!("agents{scope}");
             world.set("TMUX_TASK_OWNER", "pi:1");
-            world.run("agents", "exec sleep 1000");
-            let records = world.until_delivered("started", "agents");
-            assert_eq!(
-                event(&records, "started", "agents")["task"]["owner"],
-                "pi:1"
-            );
+            world.run(&name, "exec sleep 1000");
+            world.set("TMUX_TASK_OWNER", "");
+            let records = world.until_delivered("started", &name);
+            assert_eq!(event(&records, "started", &name)["task"]["owner"], "pi:1");
+        }
+        for (option, _) in options {
+            unset(&world, scope, option);
         }
     }
 }
 
 #[test]
 fn a_run_that_no_look_showed_has_no_owner_of_all_windows() {
+    let mut world = World::new();
+    world.run("stays", "exec sleep 1000");
+    world.until_delivered("started", "stays");
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
     for scope in SCOPES {
-        let mut world = World::new();
-        world.run("stays", "exec sleep 1000");
-        world.until_delivered("started", "stays");
         // A daemon that was killed has left its hooks.
         world.kill_daemon();
-        world.set("TMUX_TASK_NO_AUTOSTART", "1");
-        world.tmux(["set-option", scope, "@tmux_task_owner", "pi:9"]);
-        let window = world.run("gone", "exit 3");
+        set(&world, scope, "@tmux_task_owner", "pi:9");
+        let name = format!("gone{scope}");
+        let window = world.run(&name, "exit 3");
         world.until_ended(&window);
         world.tmux(["kill-window", "-t", &window]);
         world.daemon();
-        let records = world.until_delivered("exited", "gone");
-        let owner = &event(&records, "exited", "gone")["task"]["owner"];
+        let records = world.until_delivered("exited", &name);
+        let owner = &event(&records, "exited", &name)["task"]["owner"];
         assert_eq!(owner, &Value::Null, "{scope}");
+        unset(&world, scope, "@tmux_task_owner");
     }
 }
 
 #[test]
 fn a_shell_stays_one_where_all_windows_have_a_command() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
     for scope in SCOPES {
-        let world = World::new();
-        world.run("api", "exec sleep 1000");
-        world.tmux(["set-option", scope, "@tmux_task_command", "make"]);
-        world.tmux(["new-window", "-d", "-t", "=work:", "-n", "mine"]);
-        let records = world.until_delivered("started", "mine");
-        assert_eq!(
-            event(&records, "started", "mine")["task"]["shell"],
-            true,
-            "{scope}"
-        );
+        set(&world, scope, "@tmux_task_command", "make");
+        let name = format!("mine{scope}");
+        world.tmux(["new-window", "-d", "-t", "=work:", "-n", &name]);
+        let records = world.until_delivered("started", &name);
+        let started = event(&records, "started", &name);
+        assert_eq!(started["task"]["shell"], true, "{scope}");
+        unset(&world, scope, "@tmux_task_command");
     }
 }
 

@@ -343,6 +343,15 @@ fn a_new_server_after_a_crash_of_all_has_none_of_the_old_tasks() {
 }
 
 #[test]
+fn a_new_server_is_recognised_without_the_snapshot() {
+    let away = |world: &World| {
+        world.kill_daemon();
+        fs::write(world.state("work").join("session.json"), "").unwrap();
+    };
+    check_new_server(away, crash, World::daemon);
+}
+
+#[test]
 fn a_daemon_that_comes_back_reads_the_feed_only_behind_what_it_saved() {
     let world = World::new();
     world.run("api", "exec sleep 1000");

@@ -92,20 +92,6 @@ fn a_session_that_goes_takes_its_tasks_and_comes_back_with_new_ones() {
 }
 
 #[test]
-fn a_session_is_followed_through_a_rename() {
-    let world = World::new();
-    let gate = world.gate("gate");
-    world.run("api", &format!("{}; exit 3", gate.wait()));
-    world.until_deliveries(1);
-    world.tmux(["rename-session", "-t", "=work", "renamed"]);
-    gate.open();
-    let records = world.until("its end", |records| codes(records, "api") == [(1, 3)]);
-    assert_eq!(event(&records, "exited", "api")["sessionName"], "renamed");
-    assert_eq!(world.daemon_status()["sessionName"], "renamed");
-    world.finish();
-}
-
-#[test]
 fn a_window_that_is_renamed_is_the_same_task() {
     let (world, windows) = with_tasks(&["api"]);
     world.tmux(["rename-window", "-t", &windows[0], "web"]);
@@ -158,34 +144,24 @@ fn kill_ends_a_task_and_says_so() {
     );
     let output = world.task(["ls", "--json"]);
     assert!(!output.ok().contains("\"api\""), "{output}");
-}
 
-#[test]
-fn kill_takes_an_id_and_prints_json() {
-    let (world, windows) = with_tasks(&["api"]);
-    let output = world.task(["kill", &windows[0], "--json"]);
+    // By its id; the end of what has ended is no event.
+    world.run("over", "exit 0");
+    world.until("its end", |records| codes(records, "over").len() == 1);
+    world.task(["kill", "over"]).ok();
+    world.run("stays", "exec sleep 1000");
+    let output = world.task(["kill", &windows[1], "--json"]);
     let printed: Value = serde_json::from_str(output.ok()).unwrap();
     assert_eq!(
         printed,
         json!({"killed": [
-            {"windowId": windows[0], "windowName": "api", "exitSignal": "SIGTERM"}
+            {"windowId": windows[1], "windowName": "web", "exitSignal": "SIGTERM"}
         ]})
     );
-}
-
-#[test]
-fn kill_of_what_has_ended_is_no_event() {
-    let world = World::new();
-    world.run("api", "exit 0");
-    world.run("web", "exec sleep 1000");
-    world.until("its end", |records| codes(records, "api").len() == 1);
-    world.task(["kill", "api"]).ok();
     let records = world.finish();
-    assert!(
-        events(&records)
-            .iter()
-            .all(|event| event["type"] != "disappeared")
-    );
+    let mut gone = events(&records);
+    gone.retain(|event| event["type"] == "disappeared");
+    assert_eq!(gone.len(), 2, "{:?}", story(&records));
 }
 
 #[test]
@@ -257,19 +233,7 @@ fn prune_of_the_last_tasks_ends_the_session() {
 }
 
 #[test]
-fn prune_leaves_a_task_whose_split_is_dead() {
-    let world = World::new();
-    let gate = world.gate("gate");
-    let window = world.run("api", &gate.wait());
-    let split = ["split-window", "-b", "-d", "-t", &window];
-    let pane = world.tmux([&split[..], &["-P", "-F", "#{pane_id}", "exit 0"]].concat());
-    world.until_ended(&pane);
-    assert_eq!(world.task(["prune"]).ok(), "");
-    assert_eq!(world.look()["tasks"].as_array().unwrap().len(), 1);
-}
-
-#[test]
-fn a_split_neither_speaks_nor_ends_the_task() {
+fn a_split_neither_speaks_nor_ends_the_task_nor_makes_it_prunable() {
     let world = World::new();
     let gate = world.gate("gate");
     let window = world.run("api", &format!("{}; exit 7", gate.wait()));
@@ -293,6 +257,7 @@ fn a_split_neither_speaks_nor_ends_the_task() {
     let listed = world.look();
     assert_eq!(listed["tasks"][0]["dead"], false);
     assert_eq!(listed["tasks"][0]["outputPreview"], "");
+    assert_eq!(world.task(["prune"]).ok(), "");
     gate.open();
     world.until("its end", |records| codes(records, "api") == [(1, 7)]);
     let records = world.finish();

@@ -27,24 +27,29 @@ fn an_answer_reaches_a_program_behind_any_mode_of_tmux() {
         &["clock-mode", "choose-tree", "copy-mode"],
     ];
     let line = "read -r -p 'Delete? [Y/n] ' x; echo \"got <$x>\"; exec sleep 1000";
-    for (at, (modes, options)) in modes
-        .iter()
-        .flat_map(|modes| WAYS.map(|options| (*modes, options)))
-        .enumerate()
-    {
-        let name = format!("ask-{at}");
-        let window = world.run(&name, line);
-        world.task(["wait", &name, "--input"]).ok();
-        for mode in modes {
-            world.tmux([mode, "-t", &window]);
+    let world = &world;
+    std::thread::scope(|scope| {
+        for (at, (modes, options)) in modes
+            .iter()
+            .flat_map(|modes| WAYS.map(|options| (*modes, options)))
+            .enumerate()
+        {
+            scope.spawn(move || {
+                let name = format!("ask-{at}");
+                let window = world.run(&name, line);
+                world.task(["wait", &name, "--input"]).ok();
+                for mode in modes {
+                    world.tmux([mode, "-t", &window]);
+                }
+                let count = ["display-message", "-p", "-t", &window, "#{pane_in_mode}"];
+                assert_eq!(world.tmux(count).trim(), modes.len().to_string());
+                send(world, &name, options, "nope").ok();
+                world.until_shows(&window, "got <");
+                let shown = world.tmux(["capture-pane", "-p", "-t", &window]);
+                assert!(shown.contains("got <nope>"), "{modes:?}: {shown}");
+            });
         }
-        let count = ["display-message", "-p", "-t", &window, "#{pane_in_mode}"];
-        assert_eq!(world.tmux(count).trim(), modes.len().to_string());
-        send(&world, &name, options, "nope").ok();
-        world.until_shows(&window, "got <");
-        let shown = world.tmux(["capture-pane", "-p", "-t", &window]);
-        assert!(shown.contains("got <nope>"), "{modes:?}: {shown}");
-    }
+    });
 }
 
 #[test]
@@ -116,41 +121,45 @@ fn a_question_takes_one_answer() {
         if !has_daemon {
             world.set("TMUX_TASK_NO_AUTOSTART", "1");
         }
-        let gate = world.gate("gate");
-        for (at, read) in ["", "-s", "-n 1", "-s -n 1", "-t 600", "-s -t 600"]
-            .into_iter()
-            .enumerate()
-        {
-            let name = format!("ask-{at}");
-            let enter: &[&str] = if read.contains("-n") {
-                &["--no-enter"]
-            } else {
-                &[]
-            };
-            let ok = [OK, enter].concat();
-            let window = asks_twice(&world, &name, read, &gate);
-            until_asked(&world, &name, "OK?");
-            send(&world, &name, &ok, "y").ok();
-            for _ in 0..2 {
-                let second = send(&world, &name, &ok, "y");
-                assert_eq!(second.code, 1, "{read}: {second}");
+        let world = &world;
+        std::thread::scope(|scope| {
+            let reads = ["", "-s", "-n 1", "-s -n 1", "-t 600", "-s -t 600"];
+            for (at, read) in reads.into_iter().enumerate() {
+                scope.spawn(move || check_one_answer(world, &format!("ask-{at}"), read));
             }
-            world.until_true("the answer is read", || {
-                world.path(&format!("project/ok-{name}")).is_file()
-            });
-            gate.open();
-            until_asked(&world, &name, "Wipe?");
-            let late = send(&world, &name, &ok, "y");
-            assert_eq!(late.code, 1, "{read}: {late}");
-            assert!(late.err.contains("asks something else:"), "{late}");
-            let explained = world.task(["explain", &name, "--json"]);
-            let explained: serde_json::Value = serde_json::from_str(explained.ok()).unwrap();
-            let prompt = explained["prompt"].as_str().unwrap().to_owned();
-            let wipe = [&["--if-prompt", &prompt], enter].concat();
-            send(&world, &name, &wipe, "n").ok();
-            world.until_shows(&window, "got <yn>");
-        }
+        });
     }
+}
+
+fn check_one_answer(world: &World, name: &str, read: &str) {
+    let gate = world.gate(&format!("gate-{name}"));
+    let enter: &[&str] = if read.contains("-n") {
+        &["--no-enter"]
+    } else {
+        &[]
+    };
+    let ok = [OK, enter].concat();
+    let window = asks_twice(world, name, read, &gate);
+    until_asked(world, name, "OK?");
+    send(world, name, &ok, "y").ok();
+    for _ in 0..2 {
+        let second = send(world, name, &ok, "y");
+        assert_eq!(second.code, 1, "{read}: {second}");
+    }
+    world.until_true("the answer is read", || {
+        world.path(&format!("project/ok-{name}")).is_file()
+    });
+    gate.open();
+    until_asked(world, name, "Wipe?");
+    let late = send(world, name, &ok, "y");
+    assert_eq!(late.code, 1, "{read}: {late}");
+    assert!(late.err.contains("asks something else:"), "{late}");
+    let explained = world.task(["explain", name, "--json"]);
+    let explained: serde_json::Value = serde_json::from_str(explained.ok()).unwrap();
+    let prompt = explained["prompt"].as_str().unwrap().to_owned();
+    let wipe = [&["--if-prompt", &prompt], enter].concat();
+    send(world, name, &wipe, "n").ok();
+    world.until_shows(&window, "got <yn>");
 }
 
 #[test]
@@ -191,27 +200,34 @@ fn a_question_that_is_asked_again_takes_another_answer() {
     let hidden = until_y("", "read -r -s -p 'OK? [y/N] ' a; echo Sorry.");
     let shown = until_y("", "read -r -p 'OK? [y/N] ' a");
     let polled = until_y("", "read -r -t 600 -p 'OK? [y/N] ' a");
-    for (name, line) in [
-        ("silent", silent),
-        ("hidden", hidden),
-        ("shown", shown),
-        ("polled", polled),
-    ] {
-        let folder = world.path("project").join(name);
-        std::fs::create_dir(&folder).unwrap();
-        let line = format!("cd {}; {line}", folder.display());
-        let window = world.run(name, &line);
-        until_asked(&world, name, "OK?");
-        for (n, answer) in ["n", "x", "y"].into_iter().enumerate() {
-            until_asked(&world, name, "OK?");
-            send(&world, name, OK, answer).ok();
-            world.until_true("the answer is read", || {
-                let read = std::fs::read_to_string(folder.join("read")).unwrap_or_default();
-                read.lines().count() > n
-            });
+    let world = &world;
+    std::thread::scope(|scope| {
+        for (name, line) in [
+            ("silent", silent),
+            ("hidden", hidden),
+            ("shown", shown),
+            ("polled", polled),
+        ] {
+            scope.spawn(move || check_asked_again(world, name, &line));
         }
-        world.until_shows(&window, "got it");
+    });
+}
+
+fn check_asked_again(world: &World, name: &str, line: &str) {
+    let folder = world.path("project").join(name);
+    std::fs::create_dir(&folder).unwrap();
+    let line = format!("cd {}; {line}", folder.display());
+    let window = world.run(name, &line);
+    until_asked(world, name, "OK?");
+    for (n, answer) in ["n", "x", "y"].into_iter().enumerate() {
+        until_asked(world, name, "OK?");
+        send(world, name, OK, answer).ok();
+        world.until_true("the answer is read", || {
+            let read = std::fs::read_to_string(folder.join("read")).unwrap_or_default();
+            read.lines().count() > n
+        });
     }
+    world.until_shows(&window, "got it");
 }
 
 #[test]

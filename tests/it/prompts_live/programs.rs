@@ -228,8 +228,6 @@ const WORKING: &[(&str, &str, &str)] = &[
         "node -e 'process.stdin.on(\"data\", () => {}); console.log(\"  press h + enter to show help\")'",
     ),
     ("top", "top", "top"),
-    // Blocked writing rows that are all the same.
-    ("flood", "yes", "yes 'Continue? [y/N]'"),
     // In raw mode, it works and sleeps once a second.
     (
         "works-raw",
@@ -271,12 +269,6 @@ const WORKING: &[(&str, &str, &str)] = &[
         "copied-sleep",
         "python3",
         "python3 -c 'import pty; pty.spawn([\"sh\", \"-c\", \"printf Copying?; sleep 1000\"])'",
-    ),
-    // It takes keys, but it computes instead.
-    (
-        "computes",
-        "python3",
-        "python3 -c 'import os, tty\nos.nice(19)\ntty.setcbreak(0)\nprint(\"Retry? [y/N] \", end=\"\", flush=True)\nwhile True: pass'",
     ),
     // It polls, but not the terminal.
     (
@@ -327,6 +319,14 @@ const WORKING: &[(&str, &str, &str)] = &[
         "bash",
         "read -p 'Go on? [y/N] ' x < /dev/null || true; echo y; sleep 1000",
     ),
+    // It takes keys, but it computes instead.
+    (
+        "computes",
+        "python3",
+        "python3 -c 'import os, tty\nos.nice(19)\ntty.setcbreak(0)\nprint(\"Retry? [y/N] \", end=\"\", flush=True)\nwhile True: pass'",
+    ),
+    // Blocked writing rows that are all the same.
+    ("flood", "yes", "yes 'Continue? [y/N]'"),
 ];
 
 /// The task that asks after all the others.
@@ -411,11 +411,6 @@ HIDE_AT(openat64)
 }
 
 fn check_programs(world: &World) {
-    for (name, program, line) in WORKING {
-        if is_installed(program) {
-            world.run(name, line);
-        }
-    }
     let is_root = rustix::process::geteuid().is_root();
     let for_root = ASKING_ROOT.iter().filter(|_| is_root);
     let asking = ASKING
@@ -428,6 +423,12 @@ fn check_programs(world: &World) {
             (*name, *kind)
         })
         .collect();
+    // Those that keep the machine busy are the last ones.
+    for (name, program, line) in WORKING {
+        if is_installed(program) {
+            world.run(name, line);
+        }
+    }
     world.until("every prompt is told", |told| {
         let tasks: BTreeSet<&str> = told.iter().map(|told| told.task.as_str()).collect();
         expected.keys().all(|name| tasks.contains(name))

@@ -194,10 +194,16 @@ fn is_replaced(event: &Value) -> bool {
     event["type"] == "exited" && (event["reason"] == "replaced" || is_stopped)
 }
 
+/// Whether a run's command never began, because its launcher and the daemon were killed before that: it
+/// has a code that no task of the storm has otherwise.
+fn never_began(event: &Value) -> bool {
+    event["type"] == "exited" && event["task"]["exitCode"] == 126
+}
+
 fn ends_in_feed(events: &[&Value]) -> Vec<String> {
     let ended = events
         .iter()
-        .filter(|event| event["type"] == "exited" && !is_replaced(event));
+        .filter(|event| event["type"] == "exited" && !is_replaced(event) && !never_began(event));
     let end = |event: &&&Value| {
         let task = &event["task"];
         match task["exitSignal"].as_str() {

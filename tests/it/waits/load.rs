@@ -52,17 +52,17 @@ fn many_waits_share_few_panes() {
 fn a_client_that_leaves_leaves_nothing_behind() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
-    world.run("noise", "exec yes");
-    for name in ["api", "noise"] {
+    let mut interrupted = begin(&world, &["api", "--text", "never"]);
+    interrupted.signal(Signal::INT);
+    assert_eq!(interrupted.wait(), 130);
+    world.until_true("it is forgotten", || waits(&world) == 0);
+    for (name, line) in [("api", "exec sleep 1000"), ("noise", "exec yes")] {
+        world.run(name, line);
         let killed = begin(&world, &[name, "--text", "never"]);
         killed.signal(Signal::KILL);
         drop(killed);
         world.until_true("it is forgotten", || waits(&world) == 0);
     }
-    let mut interrupted = begin(&world, &["api", "--text", "never"]);
-    interrupted.signal(Signal::INT);
-    assert_eq!(interrupted.wait(), 130);
-    world.until_true("it is forgotten", || waits(&world) == 0);
 }
 
 #[test]

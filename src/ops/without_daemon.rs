@@ -1,0 +1,463 @@
+//! Who answers a request: the daemon, or where none runs this file, from tmux and /proc, and from the
+//! session's files.
+//!
+//! A launch is not here: besides its answer it has a file and a gate, and a daemon that is not attached
+//! yet looks before and after it (`launch.rs`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::ending::{EndWatch, not_ended};
+use super::error::OpsError;
+use super::feed_usage::{failed, list_files_of};
+use super::list::add_delivery;
+use super::logs::pattern_of;
+use super::lookup;
+use super::messages::with_files;
+use super::session::Session;
+use crate::config;
+use crate::daemon::{read_task_log, search_task, task_record, type_into_task};
+use crate::feed::{has_files, load_saved, recover, remove_consumer as remove_file, sync_consumers};
+use crate::model::{
+    Ordered as _, PaneId, SessionId, Snapshot, StatusCounts, StopChoice, Task, WindowId,
+};
+use crate::paths::Paths;
+use crate::process;
+use crate::prompt::{self, UserRules};
+use crate::session::Killer;
+use crate::tmux::{self, Unless};
+use crate::wire::{
+    ConsumerList, EndedTask, ExplainedState, Explanation, FollowUps, LogRequest, LsTask, LsView,
+    Messages, Request, Response, SearchMatch, SearchRequest, SendRequest, SnapshotLine, TaskFields,
+    TaskLog,
+};
+
+/// The largest feed that is read as a whole, in bytes.
+const READ_WHOLE: u64 = 8 << 20;
+
+/// A session that is about to be ended.
+#[derive(Debug)]
+pub(crate) struct SessionToKill {
+    id: SessionId,
+    pub(crate) tasks: Vec<Arc<Task>>,
+}
+
+impl Session {
+    /// Sends the daemon a request; where none runs, it is answered without one.
+    pub(crate) async fn ask(&self, request: &Request) -> Result<Response, OpsError> {
+        let answered = self.ask_daemon(request).await?;
+        self.or_without_daemon(answered, request).await
+    }
+
+    /// The same for a request with the session's name, which is resolved with it if it is not yet.
+    pub(crate) async fn ask_by_name(&mut self, request: &Request) -> Result<Response, OpsError> {
+        let answered = self.ask_daemon_by_name(request).await?;
+        self.or_without_daemon(answered, request).await
+    }
+
+    async fn or_without_daemon(
+        &self,
+        answered: Option<Response>,
+        request: &Request,
+    ) -> Result<Response, OpsError> {
+        match answered {
+            Some(Response::Unattached) | None => answer(self, request, &EndWatch::default()).await,
+            Some(answered) => Ok(answered),
+        }
+    }
+}
+
+/// Answers a request. `watch` follows the runs that it ends.
+///
+/// # Errors
+///
+/// When it fails, or only a daemon can answer it.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a request is the daemon's unless it is answered here"
+)]
+pub(super) async fn answer(
+    session: &Session,
+    request: &Request,
+    watch: &EndWatch,
+) -> Result<Response, OpsError> {
+    Ok(match request {
+        Request::List => Response::List(list(session).await?),
+        Request::Count => Response::Counted(count(session).await?.into()),
+        Request::Find { task } => {
+            let task = session.task(task).await?;
+            let found = LsTask::new(TaskFields::from(&*task), None, None).with_name_of(&task);
+            Response::Found(Box::new(found))
+        }
+        Request::Log(log) => Response::Log(read_log(session, log).await?),
+        Request::Search(request) => Response::Matches {
+            matches: search(session, request).await?,
+        },
+        Request::Record { task } => {
+            let task = session.task(task).await?;
+            let found = tmux::read_record(&mut session.connection(), task.window).await?;
+            Response::Record(task_record(&task, found))
+        }
+        Request::Explain { task } => {
+            let task = session.task(task).await?;
+            Response::Explained(Box::new(explain(session, &task).await?))
+        }
+        Request::Send(request) | Request::SendGuarded(request) => {
+            send(session, request).await?;
+            Response::Done
+        }
+        Request::Kill {
+            tasks,
+            owner,
+            by_agent,
+            choice,
+        } => {
+            let killer = Killer {
+                owner: owner.clone(),
+                is_agent: *by_agent,
+            };
+            kill(session, request, tasks, &killer, choice, watch).await?
+        }
+        Request::KillAll { choice, .. } => {
+            let target = session_to_kill(session).await?;
+            kill_session(session, target, choice, watch).await?
+        }
+        // Those of another command are not known.
+        Request::Endings { .. } => Response::Endings { runs: Vec::new() },
+        Request::Prune => prune(session).await?,
+        Request::Stop { cleanup } => {
+            stop(session, *cleanup).await?;
+            Response::Done
+        }
+        Request::Consumers => Response::Consumers(consumers(session)?),
+        Request::RemoveConsumer { name } => {
+            remove_consumer(session, name)?;
+            Response::Done
+        }
+        Request::Messages => Response::Messages(Box::new(messages_of(&session.paths)?)),
+        _ => return Err(session.no_daemon()),
+    })
+}
+
+/// Returns the tasks. A missing session has none.
+pub(super) async fn list(session: &Session) -> Result<LsView, OpsError> {
+    let snapshot = session.look().await?;
+    // A daemon that does not answer knows more than the files.
+    let is_known = !session.is_daemon_silent && !snapshot.tasks.is_empty();
+    let mut messages = is_known.then(|| messages_of(&session.paths).ok()).flatten();
+    if let Some(messages) = &mut messages {
+        messages.follow_ups.forget_gone(&snapshot);
+    }
+    let mut view = view_of(snapshot);
+    if let Some(messages) = messages {
+        add_delivery(&mut view, &with_files(messages, &session.paths));
+    }
+    Ok(view)
+}
+
+/// Returns the view of a look: waiting is judged by the screens.
+fn view_of(snapshot: Snapshot) -> LsView {
+    let line = SnapshotLine::from(&snapshot);
+    let view = LsView::new(line, |task| {
+        let window: Option<WindowId> = task.window_id.parse().ok();
+        let task_now = window.and_then(|window| snapshot.tasks.get(&window));
+        let found = task_now
+            .filter(|task| task.is_alive())
+            .and_then(|task| prompt::find(&task.screen));
+        let listed = LsTask::new(task, found.map(|found| found.prompt.text), None);
+        match task_now {
+            Some(task) => listed.with_name_of(task),
+            None => listed,
+        }
+    });
+    LsView {
+        supervised: false,
+        ..view
+    }
+}
+
+async fn count(session: &Session) -> Result<StatusCounts, OpsError> {
+    let view = view_of(session.look().await?);
+    let mut counts = StatusCounts {
+        exists: view.exists,
+        ..StatusCounts::default()
+    };
+    for listed in &view.tasks {
+        if listed.task.dead {
+            counts.dead += 1;
+            counts.failed += usize::from(listed.task.exit_code != Some(0));
+        } else if listed.waiting_for.is_some() {
+            counts.waiting += 1;
+        } else {
+            counts.running += 1;
+        }
+    }
+    Ok(counts)
+}
+
+async fn read_log(session: &Session, request: &LogRequest) -> Result<TaskLog, OpsError> {
+    let look = session.look().await?;
+    let life = look.life.clone().filter(|_| look.exists);
+    let life = life.ok_or_else(|| session.missing())?;
+    let task = look.find_task(&request.task)?;
+    Ok(read_task_log(&mut session.connection(), &life, task, request).await?)
+}
+
+async fn search(session: &Session, request: &SearchRequest) -> Result<Vec<SearchMatch>, OpsError> {
+    let pattern = pattern_of(request)?;
+    let look = session.look().await?;
+    if !look.exists {
+        return Err(session.missing());
+    }
+    let tasks = match &request.task {
+        Some(name) => vec![look.find_task(name)?],
+        None => look.tasks.values().collect(),
+    };
+    let mut matches = Vec::new();
+    for task in tasks {
+        matches.extend(search_task(&mut session.connection(), task, &pattern).await?);
+    }
+    Ok(matches)
+}
+
+/// Explains a task by a single look.
+async fn explain(session: &Session, task: &Task) -> Result<Explanation, OpsError> {
+    let (true, Some(pid), Some(pane)) = (task.is_alive(), task.pid, task.pane) else {
+        return Ok(Explanation::new(task, None, None));
+    };
+    let input = config::load(&lookup)?.input;
+    let user_rules = UserRules::new(
+        &input.ask,
+        &input.ignore,
+        input.mute_tasks,
+        input.mute_kinds,
+    )?;
+    let tty = tmux::tty_of(&mut session.connection(), pane).await?;
+    let terminal = process::terminal(pid, Path::new(&tty));
+    let judgement = prompt::judge_task(task, terminal.as_ref(), &user_rules);
+    let mut explanation = Explanation::new(task, Some(&judgement), terminal.as_ref());
+    let mutes = |found: prompt::PromptMatch| user_rules.mutes(task, &found.prompt);
+    if judgement.found.is_some_and(mutes) {
+        explanation.state = ExplainedState::Muted;
+    }
+    Ok(explanation)
+}
+
+async fn send(session: &Session, request: &SendRequest) -> Result<(), OpsError> {
+    let task = session.task(&request.task).await?;
+    let explanation = if request.needs_prompt() {
+        Some(explain(session, &task).await?)
+    } else {
+        None
+    };
+    let mut connection = session.connection();
+    let server = &session.server;
+    let request = request.clone();
+    type_into_task(
+        &mut connection,
+        server,
+        &task,
+        explanation.as_ref(),
+        request,
+    )
+    .await?;
+    Ok(())
+}
+
+/// Ends these tasks, given by name or window id; none of them when one does not exist. `request` is
+/// the one that asks for it.
+async fn kill(
+    session: &Session,
+    request: &Request,
+    names: &[String],
+    killer: &Killer,
+    choice: &StopChoice,
+    watch: &EndWatch,
+) -> Result<Response, OpsError> {
+    let look = session.look().await?;
+    if !look.exists {
+        return Err(session.missing());
+    }
+    let (mut tasks, mut windows) = (Vec::new(), BTreeSet::new());
+    for name in names {
+        let task = look.find_task_to_end(name)?;
+        if windows.insert(task.window) {
+            tasks.push(Arc::clone(task));
+        }
+    }
+    // If a daemon looks before their windows are closed, it has to know why they ended.
+    let reasons = killer.reasons(&tasks);
+    let alive = tasks.iter().filter(|task| task.is_alive());
+    let marks: Vec<_> = alive
+        .filter_map(|task| Some((task.window, task.pid?, *reasons.get(&task.window)?)))
+        .collect();
+    tmux::mark_endings(&mut session.connection(), &marks).await?;
+    let failed = watch.end_alone(&tasks, choice).await;
+    let left: Vec<WindowId> = failed.keys().copied().collect();
+    tmux::unmark_endings(&mut session.connection(), &left).await?;
+    // A daemon that has been started meanwhile keeps their output before it closes their windows.
+    if failed.is_empty()
+        && let Ok(Some(ended)) = session.ask_daemon(request).await
+    {
+        return Ok(ended);
+    }
+    close_ended(session, &tasks, &failed).await?;
+    if !failed.is_empty() {
+        return Err(not_ended(&tasks, &failed));
+    }
+    Ok(ended(&tasks, Vec::new()))
+}
+
+/// Returns what `kill_all` would end.
+pub(crate) async fn session_to_kill(session: &Session) -> Result<SessionToKill, OpsError> {
+    let look = session.look().await?;
+    let Some(life) = look.life.filter(|_| look.exists) else {
+        return Err(session.missing());
+    };
+    Ok(SessionToKill {
+        id: life.id,
+        tasks: look.tasks.into_values().collect(),
+    })
+}
+
+/// Ends the session that the caller has looked at.
+pub(super) async fn kill_session(
+    session: &Session,
+    target: SessionToKill,
+    choice: &StopChoice,
+    watch: &EndWatch,
+) -> Result<Response, OpsError> {
+    let windows: Vec<WindowId> = target.tasks.iter().map(|task| task.window).collect();
+    let shared = tmux::shared_windows(&mut session.connection(), target.id, &windows).await?;
+    let mut ending = target.tasks.clone();
+    ending.retain(|task| task.is_alive() && !shared.contains(&task.window));
+    let failed = watch.end_alone(&ending, choice).await;
+    if !failed.is_empty() {
+        close_ended(session, &ending, &failed).await?;
+        return Err(not_ended(&ending, &failed));
+    }
+    let _lock = session.lock_server().await?;
+    tmux::kill_session(&mut session.connection(), target.id).await?;
+    let left = tmux::where_is(&mut session.connection(), &windows).await?;
+    let is_left = |task: &Arc<Task>| left.contains_key(&task.window);
+    let (moved, gone): (Vec<_>, Vec<_>) = target.tasks.into_iter().partition(is_left);
+    Ok(ended(
+        &gone,
+        moved.iter().map(|task| ended_task(task)).collect(),
+    ))
+}
+
+/// Closes the windows of those tasks that have ended.
+async fn close_ended(
+    session: &Session,
+    tasks: &[Arc<Task>],
+    failed: &BTreeMap<WindowId, String>,
+) -> Result<(), OpsError> {
+    for task in tasks {
+        if !failed.contains_key(&task.window) {
+            tmux::kill_window(&mut session.connection(), task.window).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes ended tasks.
+async fn prune(session: &Session) -> Result<Response, OpsError> {
+    let before = session.look().await?;
+    let mut dead: BTreeMap<WindowId, (PaneId, Arc<Task>)> = before
+        .tasks
+        .into_values()
+        .filter(|task| task.is_prunable())
+        .filter_map(|task| Some((task.window, (task.pane?, task))))
+        .into_map();
+    let panes: Vec<_> = dead
+        .iter()
+        .map(|(window, (pane, _))| (*window, *pane))
+        .collect();
+    tmux::prune_windows(&mut session.connection(), &panes).await?;
+    let after = session.look().await?;
+    dead.retain(|window, _| !after.tasks.contains_key(window));
+    let gone: Vec<_> = dead.into_values().map(|(_, task)| task).collect();
+    Ok(ended(&gone, Vec::new()))
+}
+
+fn ended(tasks: &[Arc<Task>], moved: Vec<EndedTask>) -> Response {
+    Response::Ended {
+        tasks: tasks.iter().map(|task| ended_task(task)).collect(),
+        moved,
+    }
+}
+
+fn ended_task(task: &Task) -> EndedTask {
+    EndedTask {
+        window_id: task.window.to_string(),
+        window_name: task.name.clone(),
+        exit_code: None,
+        exit_signal: None,
+    }
+}
+
+/// Ends the session when no task in it is active, if that is asked for: there is no daemon to stop.
+async fn stop(session: &Session, cleanup: bool) -> Result<(), OpsError> {
+    let look = session.look().await?;
+    let Some(life) = look.life.filter(|_| look.exists) else {
+        return Ok(());
+    };
+    if !cleanup {
+        return Err(session.no_daemon());
+    }
+    let _lock = session.lock_server().await?;
+    tmux::end_idle_session(&mut session.connection(), &life, Unless::Active).await?;
+    Ok(())
+}
+
+fn consumers(session: &Session) -> Result<ConsumerList, OpsError> {
+    require_feed(session)?;
+    list_files_of(&session.paths)
+}
+
+fn remove_consumer(session: &Session, name: &str) -> Result<(), OpsError> {
+    require_feed(session)?;
+    let folder = session.paths.consumers();
+    let failed = |source: io::Error| {
+        if source.kind() == io::ErrorKind::NotFound {
+            OpsError::NoConsumer(name.to_owned())
+        } else {
+            failed(&folder, source)
+        }
+    };
+    folder.join(name).symlink_metadata().map_err(failed)?;
+    remove_file(&folder, name).map_err(failed)?;
+    sync_consumers(&folder).map_err(failed)
+}
+
+fn require_feed(session: &Session) -> Result<(), OpsError> {
+    if has_files(&session.paths.feed()) {
+        return Ok(());
+    }
+    Err(OpsError::NoFeed(session.name.clone()))
+}
+
+/// Returns what these files say of the session's messages.
+pub(super) fn messages_of(paths: &Paths) -> Result<Messages, OpsError> {
+    let list = list_files_of(paths)?;
+    Ok(Messages {
+        epoch: list.epoch,
+        follow_ups: follow_ups(paths, list.feed_bytes)?,
+        consumers: list.consumers,
+        ..Messages::default()
+    })
+}
+
+/// Returns the follow-ups as the last daemon has saved them, with those that it recorded later. A feed
+/// of this size whose saved snapshot is lost is not read as a whole.
+fn follow_ups(paths: &Paths, feed_bytes: u64) -> Result<FollowUps, OpsError> {
+    let saved = load_saved(&paths.saved()).ok().flatten();
+    if saved.is_none() && feed_bytes > READ_WHOLE {
+        return Ok(FollowUps::default());
+    }
+    let state = recover(&paths.feed(), saved.as_ref(), |_| {})?;
+    Ok(FollowUps::clone(state.pending.follow_ups()))
+}
