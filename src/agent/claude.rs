@@ -27,7 +27,7 @@ use super::transcript::Place;
 use super::until;
 use crate::clock;
 use crate::model::{Backoff, Millis, Seq};
-use crate::ops::{self, OpsError, Session, SessionChoice, lookup};
+use crate::ops::{self, OpsError, SessionChoice, TaskSession, lookup};
 use crate::paths::Paths;
 use crate::process;
 use crate::wire::{ConsumeRequest, Filter, Kind};
@@ -119,7 +119,10 @@ fn set_shell_environment(
     // Shells may run in other folders than the hooks, so the session that these follow is set,
     // unless the user has set one.
     if !is_set("TMUX_TASK_SESSION") && !is_set("PI_TMUX_SESSION") {
-        lines.push_str(&export("TMUX_TASK_SESSION", &Session::named(choice)?.name));
+        lines.push_str(&export(
+            "TMUX_TASK_SESSION",
+            &TaskSession::named(choice)?.name,
+        ));
     }
     let owner = lookup("TMUX_TASK_OWNER").unwrap_or_default();
     if is_of_conversation(&owner.to_string_lossy()) {
@@ -155,7 +158,7 @@ fn export(name: &str, value: &str) -> String {
 
 /// The waiter's stream ends when another reader takes the consumer over.
 async fn end_waiters(choice: &SessionChoice, conversation: &Conversation) -> Result<(), OpsError> {
-    let mut session = Session::named(choice)?;
+    let mut session = TaskSession::named(choice)?;
     session.resolve_name().await?;
     let paths = &session.paths;
     NextInLine::dismiss(paths, conversation).map_err(|source| folder_error(paths, source))?;
@@ -186,7 +189,7 @@ pub(crate) async fn wait(
     gone: impl Future<Output = ()>,
 ) -> Result<WaiterEnd, OpsError> {
     let conversation = input.conversation()?;
-    let mut session = Session::named(choice)?;
+    let mut session = TaskSession::named(choice)?;
     session.resolve_name().await?;
     session.paths.create_state()?;
     tokio::pin!(gone);

@@ -23,7 +23,7 @@ use super::until;
 use crate::clock;
 use crate::files;
 use crate::model::{Backoff, Seq};
-use crate::ops::{OpsError, Session, SessionChoice, lookup};
+use crate::ops::{OpsError, SessionChoice, TaskSession, lookup};
 use crate::wire::Kind;
 
 /// How long to try to get the lock: a launch that checks it holds it for an instant.
@@ -72,7 +72,7 @@ pub(crate) async fn follow(
 ) -> Result<(), OpsError> {
     let conversation = Conversation::new(AgentClient::Codex, &options.thread)
         .ok_or_else(|| OpsError::Usage("the thread's id is empty".to_owned()))?;
-    let mut session = Session::named(choice)?;
+    let mut session = TaskSession::named(choice)?;
     session.resolve_name().await?;
     session.paths.create_runtime()?;
     let mut thread = CodexThread::new(&conversation, options.program, &lookup)

@@ -8,10 +8,10 @@ use tokio::time::{Instant, sleep_until};
 use super::conversation::Conversation;
 use super::outbox::FollowUp;
 use super::progress::Progress;
-use crate::client::{Client, ClientError};
+use crate::client::{ClientError, DaemonClient};
 use crate::clock;
 use crate::model::{Backoff, Level, Millis, Seq};
-use crate::ops::{OpsError, Session};
+use crate::ops::{OpsError, TaskSession};
 use crate::wire::{
     ConsumeRequest, DurableRecord, Filter, Kind, LiveRecord, RecordBody, RefusalKind, Request,
     Response, StreamRecord, parse_rfc3339,
@@ -62,7 +62,7 @@ pub(crate) enum Incoming {
 
 /// The consumer of a conversation.
 pub(crate) struct Follower {
-    session: Session,
+    session: TaskSession,
     owner: String,
     name: String,
     kinds: Vec<Kind>,
@@ -82,7 +82,7 @@ pub(crate) struct Follower {
 }
 
 struct Stream {
-    client: Client,
+    client: DaemonClient,
     /// The feed's last record when the stream began.
     last_before: Seq,
     /// Set for a consumer that did not exist before: follow-ups of others up to `last_before` are
@@ -102,7 +102,7 @@ enum Unavailable {
 
 impl Follower {
     /// Returns the follower of this conversation's tasks in this session. It has read nothing yet.
-    pub(crate) fn new(session: Session, conversation: &Conversation, kinds: Vec<Kind>) -> Self {
+    pub(crate) fn new(session: TaskSession, conversation: &Conversation, kinds: Vec<Kind>) -> Self {
         Self {
             session,
             owner: conversation.owner(),

@@ -16,7 +16,7 @@ use super::outbox::{Batch, Budget, Next, PendingFollowUps};
 use super::until;
 use crate::clock;
 use crate::model::{Level, Seq, with_causes};
-use crate::ops::{self, OpsError, Session, SessionChoice};
+use crate::ops::{self, OpsError, SessionChoice, TaskSession};
 use crate::wire::{FollowUpOptions, Kind, Message, parse_object};
 
 /// The longest line on standard input, in bytes.
@@ -105,7 +105,7 @@ pub(crate) async fn serve<E>(
     options: ServeOptions,
     mut print: impl FnMut(&str) -> Result<(), E>,
 ) -> Result<(), ServeError<E>> {
-    let session = Session::named(&choice).map_err(ServeError::Ops)?;
+    let session = TaskSession::named(&choice).map_err(ServeError::Ops)?;
     let hello = Reply::Hello {
         session_name: session.name,
     };
@@ -217,7 +217,7 @@ impl Lanes {
     /// Returns the client's conversations for which the feed has a followUp that was not acknowledged
     /// and that no process reads.
     async fn pending_conversations(&self) -> Result<Vec<String>, OpsError> {
-        let mut session = Session::named(&self.choice)?;
+        let mut session = TaskSession::named(&self.choice)?;
         session.resolve_name().await?;
         let prefix = format!("{}:", self.client.name());
         let mut cursors = BTreeMap::new();
@@ -256,7 +256,7 @@ impl Lane {
         kinds: Vec<Kind>,
         max_per_minute: u32,
     ) -> Result<(), OpsError> {
-        let mut session = Session::named(choice)?;
+        let mut session = TaskSession::named(choice)?;
         session.resolve_name().await?;
         let session_name = session.name.clone();
         let mut outbox = PendingFollowUps::new(&session_name, max_per_minute, Budget::default());

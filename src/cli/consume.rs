@@ -9,9 +9,9 @@ use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::feed_text::print_live;
 use super::output;
-use crate::client::{Client, ClientError};
+use crate::client::{ClientError, DaemonClient};
 use crate::model::Seq;
-use crate::ops::Session;
+use crate::ops::TaskSession;
 use crate::wire::{Acknowledgement, ConsumeRequest, Filter, Response, parse_object};
 
 /// The longest line on standard input, in bytes.
@@ -22,7 +22,7 @@ const READ_AHEAD: usize = 64;
 
 pub(super) async fn follow(
     context: &Context,
-    session: &Session,
+    session: &TaskSession,
     args: Consume,
     filter: Filter,
     format: FeedFormat,
@@ -139,7 +139,7 @@ impl AutoAck {
         &mut self,
         text: &str,
         format: FeedFormat,
-        client: &mut Client,
+        client: &mut DaemonClient,
     ) -> Result<(), Failure> {
         let numbers = serde_json::from_str::<Numbers>(text)
             .map_err(|error| Failure::of(Kind::Failed, "feed", &error))?;

@@ -12,7 +12,7 @@ use super::failure::{Failure, Kind, OrFail};
 use super::liveness::Peers;
 use super::output;
 use super::time_limit::TimeLimit;
-use crate::ops::{Session, SessionChoice};
+use crate::ops::{SessionChoice, TaskSession};
 use crate::tmux::ServerChoice;
 
 /// The task session selected by command line and environment. Resolved on demand: `replay` needs
@@ -56,7 +56,7 @@ impl Context {
 
     /// Returns the selected task session, whichever of its names was given. `what` is the command,
     /// for errors.
-    pub(super) async fn session(&self, what: &str) -> Result<Session, Failure> {
+    pub(super) async fn session(&self, what: &str) -> Result<TaskSession, Failure> {
         let mut session = self.given(what)?;
         session.resolve_name().await.or_fail(what)?;
         Ok(session)
@@ -64,8 +64,8 @@ impl Context {
 
     /// Returns the task session as it was named, without asking the daemon or tmux. The first request
     /// resolves the name.
-    pub(super) fn given(&self, what: &str) -> Result<Session, Failure> {
-        let session = Session::named(&self.choice()).or_fail(what)?;
+    pub(super) fn given(&self, what: &str) -> Result<TaskSession, Failure> {
+        let session = TaskSession::named(&self.choice()).or_fail(what)?;
         self.asks(what, &session);
         Ok(session)
     }
@@ -86,7 +86,7 @@ impl Context {
     /// that does not answer.
     pub(super) fn all_sessions(&self, what: &str) -> Result<SessionChoice, Failure> {
         let choice = self.choice();
-        let session = Session::named(&choice).or_fail(what)?;
+        let session = TaskSession::named(&choice).or_fail(what)?;
         *self.asked.borrow_mut() = Some(Peers {
             what: what.to_owned(),
             server: session.server,
@@ -95,7 +95,7 @@ impl Context {
         Ok(choice)
     }
 
-    fn asks(&self, what: &str, session: &Session) {
+    fn asks(&self, what: &str, session: &TaskSession) {
         *self.asked.borrow_mut() = Some(Peers {
             what: what.to_owned(),
             server: session.server.clone(),

@@ -12,7 +12,7 @@ use crate::client::{self, READY};
 use crate::config;
 use crate::daemon::{self, DaemonError, LockError, Options, ServiceManager};
 use crate::model::{owner_of_environment, text};
-use crate::ops::{self, Session, lookup};
+use crate::ops::{self, TaskSession, lookup};
 use crate::wire::{
     ConsumerStatus, DaemonConfig, DaemonStatus, Filter, ReaderStart, SINK_PREFIX, SinkStatus,
 };
@@ -31,7 +31,7 @@ pub(super) async fn run(context: &Context, args: Daemon) -> Result<(), Failure> 
 
 /// Returns the session to supervise. If another process of ours started this one, it has resolved
 /// the session already.
-async fn session(context: &Context, args: &Supervise) -> Result<Session, Failure> {
+async fn session(context: &Context, args: &Supervise) -> Result<TaskSession, Failure> {
     let Some(_) = args.as_child else {
         let session = context.session("daemon").await?;
         session.check_server().or_fail("daemon")?;

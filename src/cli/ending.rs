@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::context;
 use super::failure::{Failure, Kind};
 use super::output;
-use crate::ops::{EndWatch, Session};
+use crate::ops::{EndWatch, TaskSession};
 use crate::wire::EndingRun;
 
 /// After this time, the user is told for whom is waited.
@@ -21,7 +21,7 @@ const MOST_LINES: usize = 5;
 /// being ended ends the command.
 pub(super) async fn watched<T>(
     what: &str,
-    session: &Session,
+    session: &TaskSession,
     names: &[String],
     watch: &EndWatch,
     work: impl Future<Output = T>,

@@ -13,7 +13,7 @@ use super::{consume, output};
 use crate::clock;
 use crate::feed::{self, FeedError, FeedLine, Sequence, WholeLines};
 use crate::model::{Millis, Seq};
-use crate::ops::{self, Session};
+use crate::ops::{self, TaskSession};
 use crate::wire::{self, After, Filter, ReaderStart, RecordBody, TaskFields, parse_rfc3339};
 
 pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
@@ -58,7 +58,7 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
 const LIST_WITHIN: Duration = Duration::from_secs(2);
 
 /// Returns those of the names and window ids that are no task's at present. None if that is not known.
-async fn without_task(session: &Session, mut names: Vec<String>) -> Vec<String> {
+async fn without_task(session: &TaskSession, mut names: Vec<String>) -> Vec<String> {
     if names.is_empty() {
         return names;
     }
@@ -176,7 +176,7 @@ const FIRST_STEP: u64 = 64 * 1024;
 /// The files are enough: no daemon is needed. Returns those of the tasks that are asked for that no
 /// record is about.
 fn print_kept(
-    session: &Session,
+    session: &TaskSession,
     after: Option<&After>,
     filter: Filter,
     last: &Last,
@@ -371,7 +371,7 @@ impl<'a> Read<'a> {
 
 /// Stores which follow-up was read last, so that the session does not count as unused in a start-up
 /// scan.
-fn note_read(session: &Session, epoch: &str, last_follow_up: Seq) {
+fn note_read(session: &TaskSession, epoch: &str, last_follow_up: Seq) {
     let now = clock::boot_time();
     let ages = feed::Ages::load(&session.paths.feed(), &now).clock();
     // If the folder cannot be written to, there is no daemon either.
@@ -385,7 +385,7 @@ fn note_read(session: &Session, epoch: &str, last_follow_up: Seq) {
 
 async fn follow(
     context: &Context,
-    session: &Session,
+    session: &TaskSession,
     after: Option<After>,
     filter: Filter,
     last: &Last,
@@ -417,7 +417,7 @@ async fn follow(
 
 /// Returns the position before the last records that are asked for.
 fn before_last(
-    session: &Session,
+    session: &TaskSession,
     after: Option<After>,
     filter: &Filter,
     last: &Last,

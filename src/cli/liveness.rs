@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::failure::{Failure, Kind};
-use crate::client::Client;
+use crate::client::DaemonClient;
 use crate::process;
 use crate::tmux::Server;
 use crate::wire::Request;
@@ -81,7 +81,7 @@ async fn silent_daemon(socket: &Path) -> Option<Option<u32>> {
     let mut pid = None;
     let answer = async {
         // If it does not exist or has ended, nothing waits for it.
-        let Ok(mut daemon) = Client::connect(socket).await else {
+        let Ok(mut daemon) = DaemonClient::connect(socket).await else {
             return;
         };
         pid = daemon.pid();

@@ -7,7 +7,7 @@ use super::args::Logs;
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::{output, runs};
-use crate::ops::{self, Session};
+use crate::ops::{self, TaskSession};
 use crate::terminal::columns_of;
 use crate::wire::{LogRequest, TaskLog};
 
@@ -113,7 +113,7 @@ async fn several(context: &Context, args: &Logs) -> Result<(), Failure> {
 }
 
 /// Returns the requested part of the present run's output.
-async fn present(session: &Session, window: &str, args: &Logs) -> Result<TaskLog, Failure> {
+async fn present(session: &TaskSession, window: &str, args: &Logs) -> Result<TaskLog, Failure> {
     let log = ops::further_log(session, request(window, args)).await;
     Ok(last_lines(log.or_fail("logs")?, args))
 }
@@ -135,7 +135,7 @@ fn print(log: &TaskLog, args: &Logs) -> Result<(), Failure> {
 /// Prints the present output and follows the run until it ends. Each line has this prefix.
 async fn follow(
     context: &Context,
-    session: &Session,
+    session: &TaskSession,
     window: &str,
     args: &Logs,
     prefix: Option<&str>,

@@ -7,12 +7,12 @@ use super::failure::{Failure, OrFail};
 use super::{confirm, ls, output};
 use crate::clock;
 use crate::model::{Millis, text};
-use crate::ops::{self, FolderUse, Session, StateFolder};
+use crate::ops::{self, FolderUse, StateFolder, TaskSession};
 
 /// The longest name of a session that is shown, in characters.
 const NAME_CHARS: usize = 40;
 
-pub(super) async fn run(session: &Session, args: &Prune) -> Result<(), Failure> {
+pub(super) async fn run(session: &TaskSession, args: &Prune) -> Result<(), Failure> {
     let folders = ops::state_folders(session).await.or_fail("prune")?;
     let (gone, kept): (Vec<StateFolder>, Vec<StateFolder>) =
         folders

@@ -16,7 +16,7 @@ use super::undelivered;
 use super::until::Until;
 use crate::model::{ReplacedRun, Replaces, RestartPolicy, WindowId, text};
 use crate::ops::{
-    self, Caller, EndWatch, LaunchWait, OlderDaemon, RunOptions, Session, StartedRun,
+    self, Caller, EndWatch, LaunchWait, OlderDaemon, RunOptions, StartedRun, TaskSession,
 };
 use crate::restarts::DEFAULT_BACKOFF;
 
@@ -164,7 +164,11 @@ fn check(follow: &FollowRun, what: &str) -> Result<(), Failure> {
 }
 
 /// Starts a run. A live run of its slot ends first, which may take a while.
-async fn launch(session: Session, what: &str, options: RunOptions) -> Result<StartedRun, Failure> {
+async fn launch(
+    session: TaskSession,
+    what: &str,
+    options: RunOptions,
+) -> Result<StartedRun, Failure> {
     let (asking, names) = (session.for_request(), [options.name.clone()]);
     let watch = EndWatch::default();
     let work = ops::run(session, options);
@@ -175,7 +179,7 @@ async fn launch(session: Session, what: &str, options: RunOptions) -> Result<Sta
 /// Starts a run, and follows it as requested.
 async fn start(
     context: &Context,
-    session: Session,
+    session: TaskSession,
     what: &str,
     options: RunOptions,
     follow: FollowRun,

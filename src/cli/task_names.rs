@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap_complete::{ArgValueCandidates, CompletionCandidate};
 
-use crate::ops::{self, Session, SessionChoice};
+use crate::ops::{self, SessionChoice, TaskSession};
 use crate::wire::LsTask;
 
 /// A shell's user does not wait longer than this for the names of tasks.
@@ -26,7 +26,7 @@ fn names(choice: &SessionChoice) -> Option<Vec<CompletionCandidate>> {
     let runtime = { runtime }.enable_all().build().ok()?;
     let listed = runtime.block_on(async {
         let list = async {
-            let mut session = Session::named(choice).ok()?;
+            let mut session = TaskSession::named(choice).ok()?;
             session.resolve_name().await.ok()?;
             ops::list(&mut session).await.ok()
         };

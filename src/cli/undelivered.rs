@@ -1,7 +1,7 @@
 //! Says to a conversation that nothing delivers messages to it.
 
 use super::output;
-use crate::ops::{self, Adapter, Caller, Session, StartedRun, Undelivered};
+use crate::ops::{self, Adapter, Caller, StartedRun, TaskSession, Undelivered};
 
 /// Says it on stderr to the owner of a run that was started, if that is so: once until something
 /// delivers.
@@ -12,7 +12,7 @@ pub(super) async fn say(started: &mut StartedRun, what: &str) {
 }
 
 /// The same to the caller, who has started these tasks.
-pub(super) async fn say_to_caller(session: &Session, what: &str, names: &[&str]) {
+pub(super) async fn say_to_caller(session: &TaskSession, what: &str, names: &[&str]) {
     let Some(owner) = Caller::of_environment().owner.filter(|_| !names.is_empty()) else {
         return;
     };

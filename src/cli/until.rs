@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::failure::{Failure, Kind};
 use super::{output, wait};
-use crate::client::Client;
+use crate::client::DaemonClient;
 use crate::model::{Signal, WaitOutcome, whole_millis};
 use crate::ops::{self, Caller};
 use crate::tmux::Gate;
@@ -29,7 +29,7 @@ impl Until {
     /// launch and wait. The command waits at the `gate` until the wait has begun.
     pub(super) async fn follow(
         self,
-        daemon: &mut Client,
+        daemon: &mut DaemonClient,
         name: &str,
         launched: &LaunchedRun,
         gate: Option<Gate>,

@@ -11,9 +11,9 @@ use super::args::{Signal, Wait};
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
-use crate::client::Client;
+use crate::client::DaemonClient;
 use crate::model::{AnswerBy, Condition, Stop, WaitOutcome, limit_words, whole_millis};
-use crate::ops::{self, Caller, OpsError, Session};
+use crate::ops::{self, Caller, OpsError, TaskSession};
 use crate::wire::{WaitRequest, WaitResult};
 
 pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
@@ -44,7 +44,7 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
 /// named twice, also by its window's id, is waited for once.
 async fn wait_for_several(
     context: &Context,
-    session: &mut Session,
+    session: &mut TaskSession,
     args: &Wait,
 ) -> Result<(), Failure> {
     if args.since.is_some() && args.names.len() > 1 {
@@ -53,7 +53,7 @@ async fn wait_for_several(
     }
     // None is waited for if one of the names is not a task's.
     let mut names: Vec<&str> = Vec::new();
-    let mut found: Vec<(Client, String)> = Vec::new();
+    let mut found: Vec<(DaemonClient, String)> = Vec::new();
     for name in &args.names {
         let (daemon, window) = ops::find_to_wait(session, name).await.or_fail("wait")?;
         if found.iter().all(|(_, other)| *other != window) {
@@ -194,7 +194,7 @@ fn conditions(args: &Wait) -> Vec<Condition> {
 }
 
 /// Waits for a task. An interrupt does not affect the task.
-async fn ask(session: &mut Session, request: WaitRequest) -> Result<WaitResult, Failure> {
+async fn ask(session: &mut TaskSession, request: WaitRequest) -> Result<WaitResult, Failure> {
     let wait = ops::wait_for_task(session, of_caller(request));
     unless_interrupted("wait", wait).await
 }
@@ -376,7 +376,7 @@ fn is_on_channel(result: &WaitResult) -> bool {
 
 /// Waits on a channel. The `tmux wait-for` process is ended with ours when a signal ends us.
 async fn on_channel(
-    session: &Session,
+    session: &TaskSession,
     channel: &str,
     timeout: Option<Duration>,
 ) -> Result<WaitResult, Failure> {

@@ -74,7 +74,7 @@ pub(crate) enum NamedAnswer {
 
 /// A connection to a daemon.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct DaemonClient {
     path: PathBuf,
     /// The daemon's pid, where the kernel reports it.
     pid: Option<u32>,
@@ -85,7 +85,7 @@ pub(crate) struct Client {
 /// How long to wait before connecting again to a daemon whose queue is full.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
-impl Client {
+impl DaemonClient {
     /// Connects to the daemon that listens at `path`.
     ///
     /// # Errors
@@ -151,7 +151,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`Client::ask`], and [`ClientError::LeftWait`] when the daemon ends after a wait has begun.
+    /// As [`DaemonClient::ask`], and [`ClientError::LeftWait`] when the daemon ends after a wait has begun.
     pub(crate) async fn ask_session(
         &mut self,
         session: String,
@@ -181,7 +181,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`Client::ask`].
+    /// As [`DaemonClient::ask`].
     pub(crate) async fn answer(&mut self) -> Result<Response, ClientError> {
         let line = self.line().await?.ok_or(ClientError::Left)?;
         match serde_json::from_str(&line) {
@@ -191,7 +191,7 @@ impl Client {
         }
     }
 
-    /// Subscribes to a task's output. [`Client::line`] returns it, one JSON string per line.
+    /// Subscribes to a task's output. [`DaemonClient::line`] returns it, one JSON string per line.
     ///
     /// # Errors
     ///
@@ -206,7 +206,7 @@ impl Client {
         }
     }
 
-    /// Subscribes to the feed and returns the stream's first line. [`Client::line`] returns the
+    /// Subscribes to the feed and returns the stream's first line. [`DaemonClient::line`] returns the
     /// others.
     ///
     /// # Errors
@@ -225,7 +225,7 @@ impl Client {
         .await
     }
 
-    /// Subscribes to the feed as a consumer and returns the stream's first line. [`Client::line`]
+    /// Subscribes to the feed as a consumer and returns the stream's first line. [`DaemonClient::line`]
     /// returns the others.
     ///
     /// # Errors
@@ -248,7 +248,7 @@ impl Client {
         self.write(&line).await
     }
 
-    /// Sends a request that begins a stream and returns the stream's first line. [`Client::line`]
+    /// Sends a request that begins a stream and returns the stream's first line. [`DaemonClient::line`]
     /// returns the others.
     ///
     /// # Errors

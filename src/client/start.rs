@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::time::{Instant, sleep};
 
-use super::{Client, ClientError};
+use super::{ClientError, DaemonClient};
 use crate::model::environment::reaches_daemon;
 
 /// How long a daemon that was just started by another command may take until it listens.
@@ -54,8 +54,8 @@ pub(crate) enum StartError {
 /// # Errors
 ///
 /// When it does not start or does not listen.
-pub(crate) async fn connect_or_start(how: &Start) -> Result<Client, StartError> {
-    match Client::connect(&how.socket).await {
+pub(crate) async fn connect_or_start(how: &Start) -> Result<DaemonClient, StartError> {
+    match DaemonClient::connect(&how.socket).await {
         Err(ClientError::NoDaemon) => {}
         other => return Ok(other?),
     }
@@ -64,7 +64,7 @@ pub(crate) async fn connect_or_start(how: &Start) -> Result<Client, StartError> 
     let deadline = Instant::now() + LISTENING_WITHIN;
     let mut start_again = Instant::now() + LEAVING_TAKES;
     loop {
-        match Client::connect(&how.socket).await {
+        match DaemonClient::connect(&how.socket).await {
             Err(ClientError::NoDaemon) if Instant::now() < deadline => {
                 if Instant::now() >= start_again {
                     // The one that was there may have been leaving.

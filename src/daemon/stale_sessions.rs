@@ -16,7 +16,7 @@ use super::options::Options;
 use super::ownership;
 use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
-use crate::client::{Client, ClientError};
+use crate::client::{ClientError, DaemonClient};
 use crate::clock::{boot_time, now};
 use crate::feed::{CountedTimes, LastRead, ReadProgress, has_files};
 use crate::model::{Level, Millis, SessionId, SessionLife, Task};
@@ -392,7 +392,7 @@ async fn has_no_reader(paths: &Paths) -> bool {
 }
 
 async fn readers_of(paths: &Paths) -> Result<usize, ClientError> {
-    let mut daemon = Client::connect(&paths.socket()).await?;
+    let mut daemon = DaemonClient::connect(&paths.socket()).await?;
     if daemon.pid().is_some_and(process::is_stopped) {
         return Err(ClientError::Left);
     }

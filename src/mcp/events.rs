@@ -7,7 +7,7 @@ use super::arguments::{NextEvents, Seconds};
 use super::call::Call;
 use crate::client::ClientError;
 use crate::model::text;
-use crate::ops::{self, EventQuery, Events, FeedEvent, OpsError, Session};
+use crate::ops::{self, EventQuery, Events, FeedEvent, OpsError, TaskSession};
 use crate::route;
 use crate::wire::{After, RefusalKind};
 
@@ -23,7 +23,7 @@ const OWNER_CHARS: usize = 200;
 
 /// Returns the events after the cursor, else after `begin`.
 pub(super) async fn next(
-    session: &Session,
+    session: &TaskSession,
     call: &Call,
     arguments: NextEvents,
     begin: After,

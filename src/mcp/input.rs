@@ -3,14 +3,14 @@
 use super::answer::{ToolAnswer, short};
 use super::arguments::SendInput;
 use super::call::within_time;
-use crate::ops::{self, Session};
+use crate::ops::{self, TaskSession};
 use crate::wire::{SendRequest, TypedInput};
 
 /// The maximum length of a name or a prompt, in characters.
 const PROMPT_CHARS: usize = 1000;
 
 pub(super) async fn send(
-    session: &mut Session,
+    session: &mut TaskSession,
     arguments: SendInput,
 ) -> Result<ToolAnswer, ToolAnswer> {
     let SendInput {

@@ -3,7 +3,7 @@
 use super::answer::{ToolAnswer, WITHOUT_CURSOR, line, short};
 use super::arguments::{ReadOutput, SearchOutput};
 use super::call::within_time;
-use crate::ops::{self, Session};
+use crate::ops::{self, TaskSession};
 use crate::wire::{LogRequest, SearchMatch, SearchRequest, TaskLog};
 
 /// How many lines are read if the caller does not say, and at most.
@@ -21,7 +21,7 @@ const MOST_BYTES: usize = 32 << 10;
 const NAME_CHARS: usize = 100;
 
 pub(super) async fn read(
-    session: &mut Session,
+    session: &mut TaskSession,
     arguments: ReadOutput,
 ) -> Result<ToolAnswer, ToolAnswer> {
     let ReadOutput {
@@ -99,7 +99,7 @@ fn last_that_fit(lines: impl DoubleEndedIterator<Item = String>) -> Vec<String> 
 }
 
 pub(super) async fn search(
-    session: &mut Session,
+    session: &mut TaskSession,
     arguments: SearchOutput,
 ) -> Result<ToolAnswer, ToolAnswer> {
     let SearchOutput {

@@ -8,7 +8,7 @@ use super::arguments::RunTask;
 use super::call::{Call, Limit, within};
 use super::wait::Wait;
 use crate::model::{ReplacedRun, Replaces, StopSettings};
-use crate::ops::{self, LaunchWait, OpsError, RunOptions, Session, SessionChoice, StartedRun};
+use crate::ops::{self, LaunchWait, OpsError, RunOptions, SessionChoice, StartedRun, TaskSession};
 use crate::wire::WaitRequest;
 
 /// How long the live run of a slot may take to end, and the next one to start.
@@ -44,7 +44,7 @@ pub(super) enum Follow {
 
 /// Starts a task.
 pub(super) async fn start(
-    mut session: Session,
+    mut session: TaskSession,
     choice: SessionChoice,
     call: &Call,
     arguments: RunTask,

@@ -8,7 +8,7 @@ use super::answer::{ToolAnswer, short};
 use super::call::{Call, within_time};
 use crate::clock;
 use crate::model::{Millis, StopChoice};
-use crate::ops::{self, EndWatch, Session};
+use crate::ops::{self, EndWatch, TaskSession};
 use crate::wire::{EndedTask, LsTask, LsView, TaskStateName};
 
 /// The maximum number of tasks in a list.
@@ -26,13 +26,13 @@ const LAST_CHARS: usize = 200;
 /// How long tasks that are ended may take before the call returns.
 const ENDS_WITHIN: Duration = Duration::from_secs(45);
 
-pub(super) async fn list(session: &mut Session) -> Result<ToolAnswer, ToolAnswer> {
+pub(super) async fn list(session: &mut TaskSession) -> Result<ToolAnswer, ToolAnswer> {
     let view = within_time(async { Ok(ops::list(session).await?) }).await?;
     Ok(ToolAnswer::new(table(&view, clock::now().wall)))
 }
 
 pub(super) async fn kill(
-    session: &mut Session,
+    session: &mut TaskSession,
     call: &Call,
     names: Vec<String>,
 ) -> Result<ToolAnswer, ToolAnswer> {
@@ -56,7 +56,7 @@ pub(super) async fn kill(
     }
 }
 
-pub(super) async fn prune(session: &mut Session) -> Result<ToolAnswer, ToolAnswer> {
+pub(super) async fn prune(session: &mut TaskSession) -> Result<ToolAnswer, ToolAnswer> {
     let pruned = within_time(async { Ok(ops::prune(session).await?) }).await?;
     Ok(ToolAnswer::new([match pruned.as_slice() {
         [] => "no task has ended: nothing was removed".to_owned(),

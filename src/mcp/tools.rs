@@ -28,7 +28,7 @@ use super::handles::Handles;
 use super::run::{Follow, StartedTask, start};
 use super::wait::Wait;
 use super::{events, input, output, tasks};
-use crate::ops::{Session, SessionChoice, end_of_events};
+use crate::ops::{SessionChoice, TaskSession, end_of_events};
 use crate::wire::After;
 
 /// The order in which the tools are listed.
@@ -101,9 +101,9 @@ impl Tools {
     }
 
     /// Returns the session, as each command finds it.
-    async fn session(&self) -> Result<Session, ToolAnswer> {
+    async fn session(&self) -> Result<TaskSession, ToolAnswer> {
         let find = async {
-            let mut session = Session::named(&self.choice)?;
+            let mut session = TaskSession::named(&self.choice)?;
             session.resolve_name().await?;
             Ok(session)
         };

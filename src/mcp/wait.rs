@@ -8,9 +8,9 @@ use futures_util::stream::FuturesUnordered;
 use super::answer::{ToolAnswer, line, short};
 use super::arguments::WaitFor;
 use super::call::{Call, Limit, within_time};
-use crate::client::Client;
+use crate::client::DaemonClient;
 use crate::model::{AnswerBy, Condition, Millis, Stop, WaitOutcome, whole_millis};
-use crate::ops::{self, OpsError, Session, SessionChoice};
+use crate::ops::{self, OpsError, SessionChoice, TaskSession};
 use crate::wire::{WaitRequest, WaitResult};
 
 /// How many of the last lines a result has.
@@ -42,7 +42,7 @@ enum Subject {
         any: bool,
     },
     Channel {
-        session: Box<Session>,
+        session: Box<TaskSession>,
         channel: String,
     },
 }
@@ -51,7 +51,7 @@ enum Subject {
 struct TaskWait {
     /// The task, as the caller names it.
     name: String,
-    daemon: Box<Client>,
+    daemon: Box<DaemonClient>,
     request: Box<WaitRequest>,
     /// When its run had ended before the wait began; `None` if it had not, or it is the only task.
     had_ended_at: Option<Millis>,
@@ -66,7 +66,7 @@ impl Wait {
         name: &str,
         choice: SessionChoice,
         limit: Limit,
-        daemon: Client,
+        daemon: DaemonClient,
         request: WaitRequest,
         begun: impl FnOnce() + 'static,
     ) -> Self {
@@ -84,7 +84,7 @@ impl Wait {
 
     /// Finds what these arguments name. Nothing is waited for yet.
     pub(super) async fn find(
-        mut session: Session,
+        mut session: TaskSession,
         choice: SessionChoice,
         call: &Call,
         arguments: WaitFor,
@@ -185,7 +185,7 @@ impl TaskWait {
     fn new(
         name: &str,
         limit: Limit,
-        daemon: Client,
+        daemon: DaemonClient,
         request: WaitRequest,
         begun: impl FnOnce() + 'static,
     ) -> Self {

@@ -2,9 +2,9 @@
 
 use super::error::OpsError;
 use super::lost_daemons::LostDaemons;
-use super::session::{Session, SessionChoice};
+use super::session::{SessionChoice, TaskSession};
 use super::wait::wait;
-use crate::client::Client;
+use crate::client::DaemonClient;
 use crate::model::Condition;
 use crate::wire::{WaitRequest, WaitResult};
 
@@ -12,7 +12,7 @@ use crate::wire::{WaitRequest, WaitResult};
 /// missed by that. `choice` is where to find the other one.
 pub(crate) async fn wait_across_daemons(
     choice: &SessionChoice,
-    mut daemon: Client,
+    mut daemon: DaemonClient,
     request: WaitRequest,
     begun: impl FnOnce(),
 ) -> Result<WaitResult, OpsError> {
@@ -27,7 +27,7 @@ pub(crate) async fn wait_across_daemons(
         };
         match wait(&mut daemon, request.clone(), begin).await {
             Err(error) if misses_nothing(&request) && lost.goes_on_after(&error) => {
-                let mut session = Session::named(choice)?;
+                let mut session = TaskSession::named(choice)?;
                 session.resolve_name().await?;
                 let next = session.daemon_or_start().await?;
                 daemon = next.ok_or_else(|| session.no_daemon())?;

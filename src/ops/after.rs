@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use super::error::OpsError;
 use super::list::find_listed;
 use super::patient_wait::{PatientWait, WaitNews};
-use super::session::Session;
+use super::session::TaskSession;
 use super::wait::find_to_wait;
 use crate::model::{Condition, WaitOutcome};
 use crate::restarts::{AfterEnd, after_end, gave_up};
@@ -45,7 +45,7 @@ impl RunFailure {
 /// run that replaces it is waited for instead. A failure has the last `tail` lines of the run. `report`
 /// is called for what happens meanwhile.
 pub(crate) async fn wait_for_success(
-    session: &mut Session,
+    session: &mut TaskSession,
     name: &str,
     deadline: Option<Instant>,
     tail: usize,
@@ -101,7 +101,7 @@ pub(crate) async fn wait_for_success(
 }
 
 async fn wait_for_end(
-    session: &mut Session,
+    session: &mut TaskSession,
     name: &str,
     patience: &mut PatientWait<'_>,
 ) -> Result<WaitResult, OpsError> {

@@ -4,7 +4,7 @@ use super::caller::Caller;
 use super::error::OpsError;
 use super::file_tasks::options_in_project;
 use super::run::{LaunchWait, RunOptions};
-use super::session::Session;
+use super::session::TaskSession;
 use crate::client::ClientError;
 use crate::model::{Replaces, StopSettings};
 use crate::tmux::RecordedCommand;
@@ -16,7 +16,7 @@ use crate::wire::{Request, Response, TaskRecord};
 /// The environment is not recorded: the run gets this one, or tmux's if the last run had that. A task
 /// that was launched with additional variables needs them again.
 pub(crate) async fn run_again(
-    session: &mut Session,
+    session: &mut TaskSession,
     options: RunOptions,
 ) -> Result<RunOptions, OpsError> {
     let found = find_record(session, &options.name).await?;
@@ -54,7 +54,7 @@ fn with_record(options: RunOptions, found: TaskRecord) -> Result<RunOptions, Ops
 ///
 /// When one of them cannot be run again.
 pub(crate) async fn plan_restarts(
-    session: &mut Session,
+    session: &mut TaskSession,
     names: Vec<String>,
     wait: LaunchWait,
 ) -> Result<Vec<RunOptions>, OpsError> {
@@ -95,7 +95,10 @@ pub(crate) async fn plan_restarts(
 }
 
 /// Returns the record of a task's last launch.
-pub(super) async fn find_record(session: &mut Session, name: &str) -> Result<TaskRecord, OpsError> {
+pub(super) async fn find_record(
+    session: &mut TaskSession,
+    name: &str,
+) -> Result<TaskRecord, OpsError> {
     let request = Request::Record {
         task: name.to_owned(),
     };

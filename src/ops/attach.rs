@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::error::OpsError;
 use super::lookup;
-use super::session::Session;
+use super::session::TaskSession;
 use crate::model::SessionId;
 use crate::tmux::{self, Viewer};
 
@@ -39,7 +39,7 @@ struct Surroundings {
 
 /// Returns the command that shows a session, or one of its tasks.
 pub(crate) async fn attachment(
-    session: &Session,
+    session: &TaskSession,
     task: Option<&str>,
 ) -> Result<Attachment, OpsError> {
     let look = session.look().await?;

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::patient_wait::WaitNews;
 use super::readiness::{NotReady, Readiness, wait_until_ready};
-use super::session::Session;
+use super::session::TaskSession;
 use super::up::{EarlierRun, FileTaskRun, TaskPlan, start_one};
 use crate::wire::LsView;
 
@@ -94,7 +94,7 @@ enum Progress {
 ///
 /// That of `report`, which ends all of it.
 pub(crate) async fn bring_up<E>(
-    session: &Session,
+    session: &TaskSession,
     plans: &[TaskPlan],
     view: &LsView,
     options: BringUpOptions,
@@ -138,7 +138,7 @@ pub(crate) async fn bring_up<E>(
 }
 
 struct BringUp<'a, R> {
-    session: &'a Session,
+    session: &'a TaskSession,
     /// The tasks that there were at the beginning.
     view: &'a LsView,
     deadline: Option<Instant>,

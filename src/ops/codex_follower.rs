@@ -14,7 +14,7 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::lookup;
-use super::session::{Session, absolute};
+use super::session::{TaskSession, absolute};
 use crate::client::READY;
 use crate::files;
 use crate::model::with_causes;
@@ -30,7 +30,10 @@ const REPORTS_WITHIN: Duration = Duration::from_secs(3);
 /// Starts a follower if the owner is a thread of Codex, Codex's adapter is installed and no follower
 /// runs. To be called after the launch. Returns why the thread cannot be woken; `None` when it can be,
 /// or when that is not known in time.
-pub(super) async fn start_codex_follower(session: &Session, owner: Option<&str>) -> Option<String> {
+pub(super) async fn start_codex_follower(
+    session: &TaskSession,
+    owner: Option<&str>,
+) -> Option<String> {
     let thread = owner?.strip_prefix(PREFIX)?;
     if !adapter_file("codex", &lookup)?.exists() {
         return None;
@@ -69,7 +72,7 @@ pub(super) async fn start_codex_follower(session: &Session, owner: Option<&str>)
     (matches!(read, Ok(Ok(_))) && !line.is_empty() && line != READY).then(|| line.to_owned())
 }
 
-fn is_followed(session: &Session, owner: &str) -> bool {
+fn is_followed(session: &TaskSession, owner: &str) -> bool {
     let lock = files::open(&session.paths.follower_lock(owner));
     lock.is_ok_and(|lock| lock.try_lock_shared().is_err())
 }

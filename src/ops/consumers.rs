@@ -3,13 +3,13 @@
 use super::error::OpsError;
 use super::given_up::forget_given_up;
 use super::messages::messages;
-use super::session::Session;
+use super::session::TaskSession;
 use crate::client::ClientError;
 use crate::clock;
 use crate::wire::{ConsumerList, Request, Response, check_consumer_name};
 
 /// Returns the consumers of the session's feed, with whether their messages were delivered.
-pub(crate) async fn list_consumers(session: &Session) -> Result<ConsumerList, OpsError> {
+pub(crate) async fn list_consumers(session: &TaskSession) -> Result<ConsumerList, OpsError> {
     let Response::Consumers(mut list) = session.ask(&Request::Consumers).await? else {
         return Err(ClientError::Unexpected.into());
     };
@@ -22,7 +22,7 @@ pub(crate) async fn list_consumers(session: &Session) -> Result<ConsumerList, Op
 }
 
 /// Forgets a consumer of the session's feed.
-pub(crate) async fn remove_consumer(session: &Session, name: &str) -> Result<(), OpsError> {
+pub(crate) async fn remove_consumer(session: &TaskSession, name: &str) -> Result<(), OpsError> {
     check_consumer_name(name).map_err(OpsError::Usage)?;
     let request = Request::RemoveConsumer {
         name: name.to_owned(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::error::OpsError;
-use super::session::Session;
+use super::session::TaskSession;
 use crate::client::ClientError;
 use crate::daemon::{is_held, written_pid};
 use crate::wire::{DaemonStatus, Request, Response};
@@ -20,7 +20,7 @@ const LOCK_POLL: Duration = Duration::from_millis(5);
 
 /// Returns the daemon's status. It has the session's present name, so the name is resolved by a
 /// request of its own only if that is another one.
-pub(crate) async fn daemon_status(session: &mut Session) -> Result<DaemonStatus, OpsError> {
+pub(crate) async fn daemon_status(session: &mut TaskSession) -> Result<DaemonStatus, OpsError> {
     if let Ok(status) = ask_for_status(session).await
         && status.exists
         && session.is_named(&status.session_name)
@@ -32,7 +32,7 @@ pub(crate) async fn daemon_status(session: &mut Session) -> Result<DaemonStatus,
     ask_for_status(session).await
 }
 
-async fn ask_for_status(session: &Session) -> Result<DaemonStatus, OpsError> {
+async fn ask_for_status(session: &TaskSession) -> Result<DaemonStatus, OpsError> {
     let Response::Status(status) = session.ask(&Request::Status).await? else {
         return Err(ClientError::Unexpected.into());
     };
@@ -41,7 +41,7 @@ async fn ask_for_status(session: &Session) -> Result<DaemonStatus, OpsError> {
 
 /// Stops the daemon, and waits until it has left. With `cleanup` the session is ended too when no task
 /// in it is active, even if no daemon runs.
-pub(crate) async fn stop_daemon(session: &Session, cleanup: bool) -> Result<(), OpsError> {
+pub(crate) async fn stop_daemon(session: &TaskSession, cleanup: bool) -> Result<(), OpsError> {
     let asked = written_pid(&session.paths.lock());
     session.ask(&Request::Stop { cleanup }).await?;
     if has_left(&session.paths.lock(), asked).await {

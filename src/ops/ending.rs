@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use super::error::OpsError;
 use super::lookup;
-use super::session::Session;
+use super::session::TaskSession;
 use crate::config;
 use crate::model::{EndOrder, LeftProcess, Ordered as _, StopChoice, StopPlan, Task, WindowId};
 use crate::process::{EndReport, RunEnder};
@@ -32,7 +32,7 @@ impl EndWatch {
     /// When the daemon does not answer.
     pub(crate) async fn runs(
         &self,
-        session: &Session,
+        session: &TaskSession,
         names: &[String],
         at_once: bool,
     ) -> Result<Vec<EndingRun>, OpsError> {

@@ -7,8 +7,8 @@ use tokio::time::{Instant, timeout_at};
 use super::caller::Caller;
 use super::error::OpsError;
 use super::feed_usage::end_of_feed;
-use super::session::Session;
-use crate::client::{Client, ClientError};
+use super::session::TaskSession;
+use crate::client::{ClientError, DaemonClient};
 use crate::feed::has_files;
 use crate::model::Seq;
 use crate::wire::{
@@ -58,7 +58,7 @@ pub(crate) struct Events {
 }
 
 /// Returns the present end of the session's feed, as readers see it.
-pub(crate) async fn end_of_events(session: &Session) -> Result<After, OpsError> {
+pub(crate) async fn end_of_events(session: &TaskSession) -> Result<After, OpsError> {
     if let Some(mut daemon) = session.daemon().await? {
         // Its file may have more than the disk is known to have.
         let hello = daemon.subscribe(ReaderStart::Now, Filter::default()).await;
@@ -90,7 +90,7 @@ pub(crate) async fn end_of_events(session: &Session) -> Result<After, OpsError> 
 ///
 /// Dropping the future ends the wait.
 pub(crate) async fn next_events(
-    session: &Session,
+    session: &TaskSession,
     caller: &Caller,
     after: After,
     query: EventQuery,
@@ -123,7 +123,7 @@ pub(crate) async fn next_events(
 }
 
 /// Tells the daemon that the caller reads events and will say which, before they are delivered.
-async fn announce(session: &Session, caller: &Caller) {
+async fn announce(session: &TaskSession, caller: &Caller) {
     if let Some(owner) = caller.owner.clone() {
         drop(session.ask(&Request::Reads { owner }).await);
     }
@@ -171,7 +171,7 @@ impl EventReading {
     }
 
     /// Reads what was recorded before the stream began.
-    async fn read_stored(&mut self, daemon: &mut Client) -> Result<(), OpsError> {
+    async fn read_stored(&mut self, daemon: &mut DaemonClient) -> Result<(), OpsError> {
         loop {
             let line = daemon.line().await?.ok_or(ClientError::Left)?;
             if self.read(&line) == Item::Sync {
@@ -188,7 +188,7 @@ impl EventReading {
     /// Reads live events until there are `enough`. Returns whether the stream continues.
     async fn read_live(
         &mut self,
-        daemon: &mut Client,
+        daemon: &mut DaemonClient,
         until: Instant,
         enough: usize,
     ) -> Result<bool, OpsError> {
@@ -251,7 +251,7 @@ impl EventReading {
 
 /// Tells the daemon which of the caller's events the caller has read. A daemon of an older version
 /// does not understand it, and one that has ended needs no telling.
-async fn note_seen(session: &Session, caller: &Caller, events: &[FeedEvent]) {
+async fn note_seen(session: &TaskSession, caller: &Caller, events: &[FeedEvent]) {
     let Some(owner) = caller.owner.clone() else {
         return;
     };

@@ -12,9 +12,9 @@ use super::list::add_delivery;
 #[cfg(feature = "panel")]
 use super::lookup;
 use super::messages::messages_of_daemon;
-use super::session::{Session, SessionChoice};
+use super::session::{SessionChoice, TaskSession};
 use super::without_daemon;
-use crate::client::Client;
+use crate::client::DaemonClient;
 use crate::paths::Paths;
 #[cfg(feature = "panel")]
 use crate::paths::is_key;
@@ -47,7 +47,7 @@ pub(crate) struct Everywhere {
 
 /// Lists all task sessions. `choice` says which server is the present one.
 pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere, OpsError> {
-    let session = Session::named(choice)?;
+    let session = TaskSession::named(choice)?;
     let here = session.server.socket().display().to_string();
     let mut supervised = Vec::new();
     let mut silent = Vec::new();
@@ -79,7 +79,7 @@ pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere
         sessions.push(ListedElsewhere {
             server: here.clone(),
             is_here: true,
-            view: without_daemon::list(&Session::named(&choice)?).await?,
+            view: without_daemon::list(&TaskSession::named(&choice)?).await?,
         });
     }
     sessions.retain(|listed| listed.view.exists);
@@ -171,7 +171,7 @@ pub(crate) fn daemon_sockets(server: &Server) -> Result<Vec<PathBuf>, OpsError> 
 /// Returns a daemon's server and tasks; `None` when no daemon listens. `here` has the files of any
 /// session.
 async fn ask(socket: &Path, here: &Paths) -> Option<DaemonAnswer> {
-    let mut daemon = Client::connect(socket).await.ok()?;
+    let mut daemon = DaemonClient::connect(socket).await.ok()?;
     let Response::Status(status) = daemon.ask(&Request::Status).await.ok()? else {
         return None;
     };

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::error::OpsError;
-use super::session::Session;
+use super::session::TaskSession;
 use crate::client::ClientError;
 use crate::model::{Millis, Stop, text};
 use crate::restarts::Restart;
@@ -14,7 +14,10 @@ use crate::wire::{ExplainedState, Explanation, NextRestart, Request, Response};
 const LINE: usize = 200;
 
 /// Returns the daemon's explanation; without a daemon, that of a single look.
-pub(crate) async fn explain(session: &mut Session, name: &str) -> Result<Explanation, OpsError> {
+pub(crate) async fn explain(
+    session: &mut TaskSession,
+    name: &str,
+) -> Result<Explanation, OpsError> {
     let request = Request::Explain {
         task: name.to_owned(),
     };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::caller::Caller;
 use super::error::OpsError;
 use super::run::{LaunchWait, RunOptions};
-use super::session::Session;
+use super::session::TaskSession;
 use crate::config::{self, ConfigError, TASK_FILE, TaskEntry};
 use crate::model::Replaces;
 
@@ -23,7 +23,7 @@ pub(super) struct SelectedTasks {
 /// of the project. The first word is a file if no task can have that name, or if it ends in `.toml`; also
 /// if there is such a file, and no task of this name in the project's.
 pub(super) fn select(
-    session: &Session,
+    session: &TaskSession,
     mut words: Vec<PathBuf>,
 ) -> Result<SelectedTasks, OpsError> {
     let usual = locate(session, None)?;
@@ -105,7 +105,7 @@ pub(super) fn options_of(task: TaskEntry) -> Result<RunOptions, OpsError> {
 ///
 /// When there is something wrong in the file.
 pub(super) fn options_in_project(
-    session: &Session,
+    session: &TaskSession,
     name: &str,
     cwd: &Path,
 ) -> Result<Option<RunOptions>, OpsError> {
@@ -122,7 +122,7 @@ pub(super) fn options_in_project(
     task.map(options_of).transpose()
 }
 
-fn locate(session: &Session, file: Option<PathBuf>) -> Result<PathBuf, OpsError> {
+fn locate(session: &TaskSession, file: Option<PathBuf>) -> Result<PathBuf, OpsError> {
     let file = file.unwrap_or_else(|| {
         let folder = session.project.as_deref().unwrap_or(Path::new(""));
         folder.join(TASK_FILE)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::error::OpsError;
 use super::list::list;
-use super::session::Session;
+use super::session::TaskSession;
 use crate::archive;
 pub(crate) use crate::archive::RunInfo;
 use crate::model::Millis;
@@ -29,7 +29,7 @@ pub(crate) struct TaskStats {
 /// Returns the stored runs, of the tasks with these names or window ids or of all, the last one last.
 /// A session that is gone still has those that were stored.
 pub(crate) async fn stored_runs(
-    session: &mut Session,
+    session: &mut TaskSession,
     names: &[String],
 ) -> Result<Vec<RunInfo>, OpsError> {
     let mut runs = archive::list(&session.paths.runs()).map_err(OpsError::Archive)?;

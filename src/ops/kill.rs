@@ -3,7 +3,7 @@
 use super::caller::Caller;
 use super::ending::EndWatch;
 use super::error::OpsError;
-use super::session::Session;
+use super::session::TaskSession;
 use super::without_daemon::{SessionToKill, answer, kill_session};
 use crate::client::ClientError;
 use crate::model::StopChoice;
@@ -19,7 +19,7 @@ pub(crate) struct KilledSession {
 
 /// Ends these tasks, given by name or window id; none of them when one does not exist.
 pub(crate) async fn kill(
-    session: &mut Session,
+    session: &mut TaskSession,
     caller: Caller,
     names: Vec<String>,
     choice: &StopChoice,
@@ -43,7 +43,7 @@ pub(crate) async fn kill(
 /// the given name now. A name that a session had before is not enough: another session may have had it
 /// since.
 pub(crate) async fn kill_all(
-    session: &mut Session,
+    session: &mut TaskSession,
     target: Option<SessionToKill>,
     choice: &StopChoice,
     watch: &EndWatch,
@@ -71,7 +71,7 @@ pub(crate) async fn kill_all(
 }
 
 /// Removes ended tasks.
-pub(crate) async fn prune(session: &mut Session) -> Result<Vec<EndedTask>, OpsError> {
+pub(crate) async fn prune(session: &mut TaskSession) -> Result<Vec<EndedTask>, OpsError> {
     Ok(killed(session.ask_by_name(&Request::Prune).await?)?.ended)
 }
 
@@ -80,7 +80,7 @@ pub(crate) async fn prune(session: &mut Session) -> Result<Vec<EndedTask>, OpsEr
 /// For an agent a daemon is started where one has run before: a later one would report the tasks as
 /// lost, which wakes the agent.
 async fn ask_daemon(
-    session: &mut Session,
+    session: &mut TaskSession,
     request: &Request,
     is_by_agent: bool,
 ) -> Result<Option<Response>, OpsError> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::ending::{EndWatch, not_ended};
 use super::error::{OpsError, START_DAEMON};
-use super::session::Session;
-use crate::client::{Client, ClientError};
+use super::session::TaskSession;
+use crate::client::{ClientError, DaemonClient};
 use crate::daemon::{launched_run, stored_run_numbers};
 use crate::model::{ReplacedRun, RunRequest, StopChoice};
 use crate::tmux::{self, Gate, Launch, LaunchRestarts, NewRun, PreparedLaunch};
@@ -15,9 +15,9 @@ use crate::wire::{DirectLaunch, LaunchedRun, Request, Response};
 /// A task that was launched.
 pub(super) struct LaunchedTask {
     /// The session's present name.
-    pub(super) session: Session,
+    pub(super) session: TaskSession,
     /// The daemon that supervises it, if any.
-    pub(super) daemon: Option<Client>,
+    pub(super) daemon: Option<DaemonClient>,
     pub(super) run: LaunchedRun,
     /// Holds the command back, if the launch waits.
     pub(super) gate: Option<Gate>,
@@ -30,7 +30,7 @@ const DAEMONS: usize = 3;
 /// more is needed: then nothing was started, and the name is resolved. `will_wait` says that the
 /// command will wait for the run.
 pub(super) async fn launch_at_once(
-    session: &mut Session,
+    session: &mut TaskSession,
     launch: &Launch,
     will_wait: bool,
 ) -> Result<Option<(LaunchedRun, Gate)>, OpsError> {
@@ -55,8 +55,8 @@ pub(super) async fn launch_at_once(
 
 /// Starts a task in its slot. `will_wait` says that the command will wait for the run.
 pub(super) async fn launch(
-    session: Session,
-    mut daemon: Option<Client>,
+    session: TaskSession,
+    mut daemon: Option<DaemonClient>,
     launch: Launch,
     will_wait: bool,
 ) -> Result<LaunchedTask, OpsError> {
@@ -106,9 +106,9 @@ fn waiting(launch: &Launch, gate: Gate) -> Option<Gate> {
 /// next one reports it. A launch that started nothing is given to the next one, since tmux cannot
 /// serve many launches that each start processes of their own.
 async fn after_loss(
-    session: &Session,
+    session: &TaskSession,
     prepared: PreparedLaunch,
-) -> Result<(Option<Client>, Option<(LaunchedRun, Gate)>), OpsError> {
+) -> Result<(Option<DaemonClient>, Option<(LaunchedRun, Gate)>), OpsError> {
     let daemon = session.daemon_or_start().await;
     let found = tmux::find_launched(&mut session.connection(), prepared.request()).await?;
     match found {
@@ -140,8 +140,8 @@ pub(super) fn check_daemon(
 
 /// Launches directly with tmux. The daemon, if one runs, looks before and after.
 async fn start_directly(
-    mut session: Session,
-    mut daemon: Option<Client>,
+    mut session: TaskSession,
+    mut daemon: Option<DaemonClient>,
     mut launch: Launch,
     will_wait: bool,
 ) -> Result<LaunchedTask, OpsError> {
@@ -209,7 +209,7 @@ async fn start_directly(
 }
 
 /// Ends the live run of the slot that this launch replaces. Returns whether there was one.
-async fn end_live_run(session: &Session, launch: &Launch) -> Result<bool, OpsError> {
+async fn end_live_run(session: &TaskSession, launch: &Launch) -> Result<bool, OpsError> {
     let look = session.look().await?;
     // Of two windows of the name, none is ended: the launch says so.
     let Ok(task) = look.find_task_to_end(&launch.name) else {
@@ -244,7 +244,10 @@ fn direct_launch(launch: &Launch, run: &NewRun) -> DirectLaunch {
 
 /// Makes the daemon look. Returns the last number of the task's runs if it was asked for it, and knows
 /// it.
-async fn look(daemon: Option<&mut Client>, request: &Request) -> Result<Option<u32>, OpsError> {
+async fn look(
+    daemon: Option<&mut DaemonClient>,
+    request: &Request,
+) -> Result<Option<u32>, OpsError> {
     let Some(daemon) = daemon else {
         return Ok(None);
     };

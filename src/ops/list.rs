@@ -2,7 +2,7 @@
 
 use super::error::OpsError;
 use super::messages::messages;
-use super::session::Session;
+use super::session::TaskSession;
 use crate::client::ClientError;
 use crate::clock;
 use crate::model::StatusCounts;
@@ -10,7 +10,7 @@ use crate::wire::{LsTask, LsView, Messages, Request, Response, TaskFields};
 
 /// Returns the tasks as the daemon sees them; without a daemon, those of a look. A missing session
 /// has none.
-pub(crate) async fn list(session: &mut Session) -> Result<LsView, OpsError> {
+pub(crate) async fn list(session: &mut TaskSession) -> Result<LsView, OpsError> {
     let Response::List(mut view) = session.ask_by_name(&Request::List).await? else {
         return Err(ClientError::Unexpected.into());
     };
@@ -33,12 +33,12 @@ pub(super) fn add_delivery(view: &mut LsView, messages: &Messages) {
 }
 
 /// Returns the task of this name or window id.
-pub(crate) async fn find(session: &mut Session, name: &str) -> Result<TaskFields, OpsError> {
+pub(crate) async fn find(session: &mut TaskSession, name: &str) -> Result<TaskFields, OpsError> {
     Ok(find_listed(session, name).await?.task)
 }
 
 /// Returns the task of this name or window id, with what a daemon knows of it.
-pub(super) async fn find_listed(session: &mut Session, name: &str) -> Result<LsTask, OpsError> {
+pub(super) async fn find_listed(session: &mut TaskSession, name: &str) -> Result<LsTask, OpsError> {
     let request = Request::Find {
         task: name.to_owned(),
     };
@@ -49,7 +49,7 @@ pub(super) async fn find_listed(session: &mut Session, name: &str) -> Result<LsT
 }
 
 /// Counts the tasks.
-pub(crate) async fn count(session: &mut Session) -> Result<StatusCounts, OpsError> {
+pub(crate) async fn count(session: &mut TaskSession) -> Result<StatusCounts, OpsError> {
     let Response::Counted(counts) = session.ask_by_name(&Request::Count).await? else {
         return Err(ClientError::Unexpected.into());
     };

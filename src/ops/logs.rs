@@ -1,16 +1,16 @@
 //! The output of tasks: of the present run, of an earlier one, live, or the lines of it that match.
 
 use super::error::OpsError;
-use super::session::Session;
+use super::session::TaskSession;
 use crate::archive;
-use crate::client::{Client, ClientError};
+use crate::client::{ClientError, DaemonClient};
 use crate::terminal::Pattern;
 use crate::wire::{LogRequest, Request, Response, SearchMatch, SearchRequest, TaskLog};
 
 /// Returns the output of a task's present run, optionally from a cursor on. Raw output includes
 /// escape sequences.
 pub(crate) async fn present_log(
-    session: &mut Session,
+    session: &mut TaskSession,
     request: LogRequest,
 ) -> Result<TaskLog, OpsError> {
     log_of(session.ask_by_name(&Request::Log(request)).await?)
@@ -18,7 +18,7 @@ pub(crate) async fn present_log(
 
 /// Returns the output of a task's present run, as [`present_log`], if the session is known already.
 pub(crate) async fn further_log(
-    session: &Session,
+    session: &TaskSession,
     request: LogRequest,
 ) -> Result<TaskLog, OpsError> {
     log_of(session.ask(&Request::Log(request)).await?)
@@ -33,7 +33,7 @@ fn log_of(answer: Response) -> Result<TaskLog, OpsError> {
 
 /// Returns the stored output of an ended run.
 pub(crate) async fn earlier_log(
-    session: &mut Session,
+    session: &mut TaskSession,
     request: LogRequest,
     run: u32,
 ) -> Result<TaskLog, OpsError> {
@@ -60,13 +60,13 @@ pub(crate) async fn earlier_log(
     }
 }
 
-/// Begins to follow the output of the task in this window. [`Client::line`] returns it, one JSON
+/// Begins to follow the output of the task in this window. [`DaemonClient::line`] returns it, one JSON
 /// string per line.
 pub(crate) async fn follow_log(
-    session: &Session,
+    session: &TaskSession,
     window: &str,
     is_raw: bool,
-) -> Result<Client, OpsError> {
+) -> Result<DaemonClient, OpsError> {
     let daemon = session.daemon_or_start().await?;
     let mut daemon = daemon.ok_or_else(|| session.no_daemon())?;
     daemon.follow(window.to_owned(), is_raw).await?;
@@ -75,7 +75,7 @@ pub(crate) async fn follow_log(
 
 /// Returns the lines of tasks' output that match.
 pub(crate) async fn search(
-    session: &mut Session,
+    session: &mut TaskSession,
     request: SearchRequest,
 ) -> Result<Vec<SearchMatch>, OpsError> {
     pattern_of(&request)?;

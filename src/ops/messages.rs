@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::given_up::load_all_given_up;
-use super::session::Session;
+use super::session::TaskSession;
 use super::{OpsError, lookup};
-use crate::client::{Client, ClientError};
+use crate::client::{ClientError, DaemonClient};
 use crate::feed::{FeedLine, WholeLines, has_files};
 use crate::model::Seq;
 use crate::paths::{Paths, adapter_file};
 use crate::wire::{ADAPTER_CLIENTS, Messages, RecordBody, Request, Response};
 
 /// Returns what is known of the session's messages.
-pub(crate) async fn messages(session: &Session) -> Result<Messages, OpsError> {
+pub(crate) async fn messages(session: &TaskSession) -> Result<Messages, OpsError> {
     let Response::Messages(messages) = session.ask(&Request::Messages).await? else {
         return Err(ClientError::Unexpected.into());
     };
@@ -21,7 +21,10 @@ pub(crate) async fn messages(session: &Session) -> Result<Messages, OpsError> {
 }
 
 /// The same, from this daemon of the session with these files.
-pub(super) async fn messages_of_daemon(daemon: &mut Client, paths: &Paths) -> Option<Messages> {
+pub(super) async fn messages_of_daemon(
+    daemon: &mut DaemonClient,
+    paths: &Paths,
+) -> Option<Messages> {
     match daemon.ask(&Request::Messages).await {
         Ok(Response::Messages(messages)) => Some(with_files(*messages, paths)),
         Ok(_) | Err(_) => None,
@@ -50,7 +53,7 @@ fn installed_adapters() -> Vec<String> {
 /// Returns the owners among `cursors` (owner to the last record that its consumer has acknowledged)
 /// for which the feed has a later follow-up. Follow-ups for everybody do not count.
 pub(crate) fn owners_with_pending_follow_ups(
-    session: &Session,
+    session: &TaskSession,
     cursors: &BTreeMap<String, Seq>,
 ) -> Result<BTreeSet<String>, OpsError> {
     let mut owners = BTreeSet::new();

@@ -82,7 +82,7 @@ pub(crate) use preview::{TreeUsage, preview, usage, whole_log};
 pub(crate) use readiness::Readiness;
 pub(crate) use run::{LaunchWait, RunOptions, StartedRun, run};
 pub(crate) use send::send;
-pub(crate) use session::{Session, SessionChoice};
+pub(crate) use session::{SessionChoice, TaskSession};
 pub(crate) use shell_setup::{ShellSetup, ShellSetupError, UserProgram, replace_user_file};
 pub(crate) use state_folders::{FolderUse, StateFolder, remove_state, state_folders};
 pub(crate) use succession::OlderDaemon;

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use super::error::OpsError;
 use super::lost_daemons::LostDaemons;
 use super::wait::wait;
-use crate::client::Client;
+use crate::client::DaemonClient;
 use crate::model::{Condition, WaitOutcome, whole_millis};
 use crate::wire::{NextRestart, WaitRequest, WaitResult};
 
@@ -60,7 +60,7 @@ impl<'a> PatientWait<'a> {
     /// wait begins has to be read.
     pub(super) async fn wait(
         &mut self,
-        daemon: &mut Client,
+        daemon: &mut DaemonClient,
         request: WaitRequest,
         begun: impl FnOnce(),
     ) -> Result<WaitResult, OpsError> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::error::OpsError;
 use super::logs::further_log;
-use super::session::Session;
+use super::session::TaskSession;
 use crate::process;
 use crate::wire::LogRequest;
 
@@ -16,7 +16,7 @@ const HISTORY_ROWS: usize = 100;
 /// Returns the end of a task's output, with escape sequences for colours. Of a full-screen program
 /// it is the screen alone.
 pub(crate) async fn preview(
-    session: &Session,
+    session: &TaskSession,
     window: String,
     is_full_screen: bool,
 ) -> Result<Vec<String>, OpsError> {
@@ -25,12 +25,15 @@ pub(crate) async fn preview(
 }
 
 /// Returns a task's whole output, with escape sequences for colours.
-pub(crate) async fn whole_log(session: &Session, window: String) -> Result<Vec<String>, OpsError> {
+pub(crate) async fn whole_log(
+    session: &TaskSession,
+    window: String,
+) -> Result<Vec<String>, OpsError> {
     read(session, window, None).await
 }
 
 async fn read(
-    session: &Session,
+    session: &TaskSession,
     window: String,
     history_rows: Option<usize>,
 ) -> Result<Vec<String>, OpsError> {

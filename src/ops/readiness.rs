@@ -10,10 +10,10 @@ use super::error::OpsError;
 use super::list::find_listed;
 use super::logs::present_log;
 use super::patient_wait::{PatientWait, WaitNews};
-use super::session::Session;
+use super::session::TaskSession;
 use super::up::{FileTaskRun, TaskPlan};
 use super::wait::{find_to_wait, wait_of_launch};
-use crate::client::{Client, ClientError};
+use crate::client::{ClientError, DaemonClient};
 use crate::model::{Condition, WaitOutcome, limit_words, with_causes};
 use crate::tmux::Gate;
 use crate::wire::{
@@ -87,7 +87,7 @@ pub(crate) enum Readiness {
 /// `limit` is the time that the deadline comes after. A failure has the last `tail` lines of the run.
 /// `report` is called for what happens meanwhile.
 pub(crate) async fn wait_until_ready(
-    session: &mut Session,
+    session: &mut TaskSession,
     plan: &TaskPlan,
     started: FileTaskRun,
     deadline: Option<Instant>,
@@ -128,7 +128,7 @@ fn has_disappeared(error: &OpsError) -> bool {
 /// Waits until the task has printed this text in its present run, or has failed and no restart follows;
 /// `None` if the text is out of sight.
 async fn wait_for_text(
-    session: &mut Session,
+    session: &mut TaskSession,
     text: &str,
     started: FileTaskRun,
     tail: usize,
@@ -273,7 +273,7 @@ fn next_step(outcome: WaitOutcome) -> NextStep {
 /// Waits for a text in a run from its start on. The command waits at the gate until all of its output
 /// is followed.
 async fn wait_from_start(
-    mut daemon: Client,
+    mut daemon: DaemonClient,
     text: &str,
     run: &LaunchedRun,
     gate: Option<Gate>,

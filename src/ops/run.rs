@@ -8,9 +8,9 @@ use super::codex_follower::start_codex_follower;
 use super::error::{OpsError, STOP_OLDER_DAEMON};
 use super::launch::{LaunchedTask, check_daemon, launch, launch_at_once};
 use super::lookup;
-use super::session::Session;
+use super::session::TaskSession;
 use super::succession::{OlderDaemon, replace_older};
-use crate::client::Client;
+use crate::client::DaemonClient;
 use crate::clock;
 use crate::config::{self, StopConfig};
 use crate::model::environment::{WithheldVariables, is_shell_name};
@@ -70,7 +70,7 @@ pub(crate) struct StartedRun {
     pub(crate) cwd: String,
     pub(crate) run: LaunchedRun,
     /// The daemon that supervises it; always present if the caller waits.
-    pub(crate) daemon: Option<Client>,
+    pub(crate) daemon: Option<DaemonClient>,
     /// The daemon, where it is older than this program and was not replaced.
     pub(crate) older_daemon: Option<OlderDaemon>,
     /// Holds the command back until the caller drops it, where the caller waits for a text.
@@ -98,7 +98,10 @@ impl RunOptions {
 }
 
 /// Starts a task in its slot, replacing a live run.
-pub(crate) async fn run(mut session: Session, options: RunOptions) -> Result<StartedRun, OpsError> {
+pub(crate) async fn run(
+    mut session: TaskSession,
+    options: RunOptions,
+) -> Result<StartedRun, OpsError> {
     options.check()?;
     let cwd = directory(options.cwd)?;
     session.paths.create_runtime()?;
@@ -171,7 +174,7 @@ pub(crate) async fn run(mut session: Session, options: RunOptions) -> Result<Sta
 
 /// Starts a task where no daemon of this version is attached to its session yet.
 async fn launch_step_by_step(
-    mut session: Session,
+    mut session: TaskSession,
     order: Launch,
     will_wait: bool,
 ) -> Result<(LaunchedTask, Option<OlderDaemon>), OpsError> {
@@ -209,7 +212,7 @@ async fn launch_step_by_step(
 }
 
 /// Starts a daemon, unless that is forbidden.
-async fn start_daemon(session: &Session) -> Result<Option<Client>, OpsError> {
+async fn start_daemon(session: &TaskSession) -> Result<Option<DaemonClient>, OpsError> {
     session.server.check_version().await?;
     // Before a daemon is started for a server that cannot exist.
     session.server.create_socket_folder()?;

@@ -1,12 +1,12 @@
 //! Types into a task.
 
 use super::error::OpsError;
-use super::session::Session;
+use super::session::TaskSession;
 use crate::client::ClientError;
 use crate::wire::{Request, Response, SendRequest};
 
 /// Types into a task.
-pub(crate) async fn send(session: &mut Session, request: SendRequest) -> Result<(), OpsError> {
+pub(crate) async fn send(session: &mut TaskSession, request: SendRequest) -> Result<(), OpsError> {
     let request = if request.is_guarded {
         Request::SendGuarded(request)
     } else {

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::error::OpsError;
 use super::lost_daemons::LostDaemons;
 use super::{lookup, session_name};
-use crate::client::{Client, ClientError, NamedAnswer, Start, connect_or_start};
+use crate::client::{ClientError, DaemonClient, NamedAnswer, Start, connect_or_start};
 use crate::clock;
 use crate::daemon::{list_sessions, resolve};
 use crate::model::{Snapshot, Task, text};
@@ -48,7 +48,7 @@ pub(crate) struct SessionChoice {
 
 /// A task session and where its files are.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct TaskSession {
     /// The session's present name.
     pub(crate) name: String,
     pub(crate) server: Server,
@@ -56,7 +56,7 @@ pub(crate) struct Session {
     /// The project's folder: the enclosing git work tree, else the directory.
     pub(crate) project: Option<PathBuf>,
     /// The connection on which the daemon was asked for the name, for the next request.
-    client: RefCell<Option<Client>>,
+    client: RefCell<Option<DaemonClient>>,
     /// The daemon's version, as far as it was asked and says so.
     pub(super) daemon_version: Option<String>,
     /// Whether a daemon exists and did not answer in time.
@@ -70,7 +70,7 @@ pub(crate) struct Session {
     socket: Arc<Mutex<PathBuf>>,
 }
 
-impl Session {
+impl TaskSession {
     /// Returns the task session as it was named, without asking the daemon or tmux.
     pub(crate) fn named(choice: &SessionChoice) -> Result<Self, OpsError> {
         let given = session_name::named(choice.session.as_deref(), &lookup);
@@ -135,7 +135,7 @@ impl Session {
         self.check_program_option()?;
         self.is_name_resolved = true;
         self.use_files(Paths::locate(self.server.socket(), &self.name, &lookup)?);
-        match Client::connect(&self.paths.socket()).await {
+        match DaemonClient::connect(&self.paths.socket()).await {
             Ok(mut daemon) => {
                 let name = text::one_line(self.name.as_bytes(), MAX_NAME);
                 let asked = daemon.ask_session(name, &Request::Count);
@@ -188,7 +188,7 @@ impl Session {
     }
 
     /// The daemon has answered, for the session with this name.
-    fn answered_by(&mut self, name: Option<String>, daemon: Client) {
+    fn answered_by(&mut self, name: Option<String>, daemon: DaemonClient) {
         self.is_name_resolved = true;
         if let Some(name) = name.filter(|name| !self.is_named(name)) {
             self.name = name;
@@ -205,7 +205,7 @@ impl Session {
     }
 
     /// Asks the daemon for its version and the session's name in its last look.
-    pub(super) async fn ask_status(&mut self, daemon: &mut Client) {
+    pub(super) async fn ask_status(&mut self, daemon: &mut DaemonClient) {
         if let Ok(Response::Status(status)) = daemon.ask(&Request::Status).await {
             if status.exists && !self.is_named(&status.session_name) {
                 self.name = status.session_name;
@@ -227,11 +227,11 @@ impl Session {
     }
 
     /// Connects to the daemon; `None` when none runs.
-    pub(crate) async fn daemon(&self) -> Result<Option<Client>, OpsError> {
+    pub(crate) async fn daemon(&self) -> Result<Option<DaemonClient>, OpsError> {
         if let Some(client) = self.client.take() {
             return Ok(Some(client));
         }
-        match Client::connect(&self.paths.socket()).await {
+        match DaemonClient::connect(&self.paths.socket()).await {
             Ok(client) => Ok(Some(client)),
             Err(ClientError::NoDaemon) => Ok(None),
             Err(error) => Err(error.into()),
@@ -239,14 +239,14 @@ impl Session {
     }
 
     /// Connects to the daemon. Starts one if none runs, unless that is forbidden.
-    pub(crate) async fn daemon_or_start(&self) -> Result<Option<Client>, OpsError> {
+    pub(crate) async fn daemon_or_start(&self) -> Result<Option<DaemonClient>, OpsError> {
         if let Some(client) = self.client.take() {
             return Ok(Some(client));
         }
         if is_autostart_forbidden() {
             return self.daemon().await;
         }
-        match Client::connect(&self.paths.socket()).await {
+        match DaemonClient::connect(&self.paths.socket()).await {
             Err(ClientError::NoDaemon) => {}
             connected => return Ok(Some(connected?)),
         }
@@ -308,7 +308,7 @@ impl Session {
         }
         let mut lost = LostDaemons::default();
         while !self.is_name_resolved {
-            let Ok(mut daemon) = Client::connect(&self.paths.socket()).await else {
+            let Ok(mut daemon) = DaemonClient::connect(&self.paths.socket()).await else {
                 self.resolve_name().await?;
                 break;
             };

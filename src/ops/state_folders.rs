@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::OpsError;
 use super::lookup;
-use super::session::Session;
+use super::session::TaskSession;
 use crate::config;
 use crate::daemon::{has, is_held, list_sessions};
 use crate::feed::{ReadProgress, Retention, load_saved};
@@ -53,7 +53,7 @@ pub(crate) enum FolderUse {
 }
 
 /// Returns the state folders of all sessions of this user, by path.
-pub(crate) async fn state_folders(session: &Session) -> Result<Vec<StateFolder>, OpsError> {
+pub(crate) async fn state_folders(session: &TaskSession) -> Result<Vec<StateFolder>, OpsError> {
     let kept = config::load(&lookup)?.feed;
     let retention = Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers);
     let present = list_sessions(&session.server).await?;
@@ -80,7 +80,7 @@ pub(crate) async fn state_folders(session: &Session) -> Result<Vec<StateFolder>,
 }
 
 fn examine(
-    session: &Session,
+    session: &TaskSession,
     path: PathBuf,
     present: &[MarkedSession],
     retention: &Retention,
@@ -175,7 +175,7 @@ fn unread(paths: &Paths, retention: &Retention) -> FolderUse {
 
 /// Removes a state folder with everything in it, and the environments that were kept for restarts of its
 /// session's tasks, unless a daemon has started in it meanwhile. Returns whether it did.
-pub(crate) fn remove_state(session: &Session, folder: &StateFolder) -> Result<bool, OpsError> {
+pub(crate) fn remove_state(session: &TaskSession, folder: &StateFolder) -> Result<bool, OpsError> {
     let paths = session.paths.of_folder(&folder.path);
     let failed = |source| OpsError::Folder {
         folder: folder.path.clone(),

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::error::OpsError;
-use super::session::{Session, is_autostart_forbidden};
-use crate::client::{Client, ClientError};
+use super::session::{TaskSession, is_autostart_forbidden};
+use crate::client::{ClientError, DaemonClient};
 use crate::model::text;
 use crate::wire::{Request, Response, is_older};
 
@@ -30,9 +30,9 @@ pub(crate) struct OlderDaemon {
 /// Asks a daemon of an older version to make room. Returns the daemon if it goes on, and what is to
 /// be said about it.
 pub(super) async fn replace_older(
-    session: &Session,
-    mut daemon: Client,
-) -> Result<(Option<Client>, Option<OlderDaemon>), OpsError> {
+    session: &TaskSession,
+    mut daemon: DaemonClient,
+) -> Result<(Option<DaemonClient>, Option<OlderDaemon>), OpsError> {
     let version = session.daemon_version.as_deref().unwrap_or_default();
     if !is_older(version, VERSION) || is_autostart_forbidden() {
         return Ok((Some(daemon), None));

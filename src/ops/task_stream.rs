@@ -4,14 +4,14 @@ use std::path::Path;
 
 use super::error::OpsError;
 use super::lost_daemons::LostDaemons;
-use super::session::{Session, SessionChoice};
-use crate::client::{Client, ClientError};
+use super::session::{SessionChoice, TaskSession};
+use crate::client::{ClientError, DaemonClient};
 use crate::tmux::ServerChoice;
 use crate::wire::{Filter, Kind, LiveRecord, ReaderStart, Request, Response};
 
 /// Subscribes to the session's tasks. Starts a daemon if none runs. Returns the stream, whose lines
-/// [`Client::line`] returns, and the session's present name.
-pub(crate) async fn task_stream(session: &Session) -> Result<(Client, String), OpsError> {
+/// [`DaemonClient::line`] returns, and the session's present name.
+pub(crate) async fn task_stream(session: &TaskSession) -> Result<(DaemonClient, String), OpsError> {
     let mut lost = LostDaemons::default();
     loop {
         let daemon = session.daemon_or_start().await?;
@@ -30,8 +30,8 @@ pub(crate) async fn task_stream(session: &Session) -> Result<(Client, String), O
 pub(crate) async fn task_stream_at(
     socket: &Path,
     choice: &SessionChoice,
-) -> Result<Option<(Client, Session)>, OpsError> {
-    let mut daemon = match Client::connect(socket).await {
+) -> Result<Option<(DaemonClient, TaskSession)>, OpsError> {
+    let mut daemon = match DaemonClient::connect(socket).await {
         Err(ClientError::NoDaemon) => return Ok(None),
         connected => connected?,
     };
@@ -41,7 +41,7 @@ pub(crate) async fn task_stream_at(
         Err(ClientError::Left) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let mut session = Session::named(&SessionChoice {
+    let mut session = TaskSession::named(&SessionChoice {
         session: Some(status.session_name),
         server: ServerChoice {
             socket_name: None,
@@ -69,7 +69,7 @@ pub(crate) async fn task_stream_at(
 }
 
 /// Turns a connection into a stream of tasks. Returns the session's present name.
-async fn subscribe(daemon: &mut Client) -> Result<String, ClientError> {
+async fn subscribe(daemon: &mut DaemonClient) -> Result<String, ClientError> {
     // No record of the feed is wanted, and a reader cannot say so: these are the fewest.
     let filter = Filter::new(vec![Kind::Notice], Vec::new(), Vec::new());
     let request = Request::Subscribe {

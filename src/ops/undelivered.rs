@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::messages::{messages_of_daemon, with_files};
 use super::run::StartedRun;
 use super::without_daemon::messages_of;
-use crate::client::Client;
+use crate::client::DaemonClient;
 use crate::clock;
 use crate::files;
 use crate::paths::Paths;
@@ -49,7 +49,7 @@ pub(crate) async fn undelivered(started: &mut StartedRun) -> Option<Undelivered>
 /// The same for this owner of runs in the session with these files and this daemon, if it has one.
 pub(crate) async fn undelivered_to(
     owner: String,
-    mut daemon: Option<&mut Client>,
+    mut daemon: Option<&mut DaemonClient>,
     paths: &Paths,
 ) -> Option<Undelivered> {
     let has_daemon = daemon.is_some();

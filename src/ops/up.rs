@@ -10,8 +10,8 @@ use super::error::OpsError;
 use super::file_tasks::{options_of, select};
 use super::list::list;
 use super::run::{LaunchWait, RunOptions, StartedRun, run, with_stop_defaults};
-use super::session::Session;
-use crate::client::Client;
+use super::session::TaskSession;
+use crate::client::DaemonClient;
 use crate::model::Replaces;
 use crate::tmux::{CommandWords, Gate, LaunchError, RecordedCommand, digest_of};
 use crate::wire::{LaunchedRun, LsView, TaskFields};
@@ -53,7 +53,7 @@ pub(crate) struct EarlierRun {
 /// Returns the tasks of `[FILE] [NAME...]`, each after those that it starts after, with those that the
 /// named ones need.
 pub(crate) async fn plan_tasks(
-    session: &Session,
+    session: &TaskSession,
     words: Vec<PathBuf>,
 ) -> Result<Vec<TaskPlan>, OpsError> {
     let selected = select(session, words)?;
@@ -87,7 +87,7 @@ pub(crate) struct WindowsDown {
 /// be ended: each task after those that were started after it. What a launch would not take for a task
 /// is none: ending it would end a user's program.
 pub(crate) async fn windows_down(
-    session: &mut Session,
+    session: &mut TaskSession,
     words: Vec<PathBuf>,
 ) -> Result<WindowsDown, OpsError> {
     let selected = select(session, words)?;
@@ -208,7 +208,7 @@ impl TaskPlan {
     /// has finished has to run again for that.
     async fn compare_variables(
         &self,
-        session: &mut Session,
+        session: &mut TaskSession,
         earlier: EarlierRun,
     ) -> Result<Start, OpsError> {
         let mut earlier = earlier;
@@ -253,7 +253,7 @@ impl FileTaskRun {
 
     /// Returns a run that was started now, with the daemon to wait with and the gate that its command
     /// waits at.
-    pub(super) fn into_launched(self) -> Option<(Client, LaunchedRun, Option<Gate>)> {
+    pub(super) fn into_launched(self) -> Option<(DaemonClient, LaunchedRun, Option<Gate>)> {
         let Self::Now(started) = self else {
             return None;
         };
@@ -271,7 +271,7 @@ const LOOKS: usize = 10;
 /// is known; `will_wait` says that it will be waited for. Of several commands that start a task at the
 /// same time, one does, and the others find that it runs.
 pub(crate) async fn start_one(
-    session: &mut Session,
+    session: &mut TaskSession,
     plan: &TaskPlan,
     seen: Option<&LsView>,
     will_wait: bool,

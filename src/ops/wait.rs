@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::error::OpsError;
 use super::list::find;
-use super::session::Session;
-use crate::client::{Client, ClientError};
+use super::session::TaskSession;
+use crate::client::{ClientError, DaemonClient};
 use crate::model::{Condition, WaitOutcome, whole_millis};
 use crate::terminal::Pattern;
 use crate::tmux;
@@ -17,9 +17,9 @@ pub(crate) const CHANNEL: &str = "channel";
 /// Returns a daemon to wait with, and the window of the task of this name. If the task does not
 /// exist, no daemon is started.
 pub(crate) async fn find_to_wait(
-    session: &mut Session,
+    session: &mut TaskSession,
     name: &str,
-) -> Result<(Client, String), OpsError> {
+) -> Result<(DaemonClient, String), OpsError> {
     let window = find(session, name).await?.window_id;
     let daemon = session.daemon_or_start().await?;
     Ok((daemon.ok_or_else(|| session.no_daemon())?, window))
@@ -55,7 +55,7 @@ pub(crate) fn wait_of_launch(
 /// Waits for the task that the request names, on behalf of its owner: one request if a daemon runs.
 /// Otherwise one is started if there is such a task. Dropping the future ends the wait.
 pub(crate) async fn wait_for_task(
-    session: &mut Session,
+    session: &mut TaskSession,
     request: WaitRequest,
 ) -> Result<WaitResult, OpsError> {
     // One that has not begun can be repeated.
@@ -87,7 +87,7 @@ pub(crate) async fn wait_for_task(
 /// Waits until the daemon has the outcome, on behalf of the request's owner. `begun` is called when
 /// the wait has begun, if the request asks for that. Dropping the future ends the wait.
 pub(crate) async fn wait(
-    daemon: &mut Client,
+    daemon: &mut DaemonClient,
     request: WaitRequest,
     begun: impl FnOnce(),
 ) -> Result<WaitResult, OpsError> {
@@ -108,7 +108,7 @@ pub(crate) async fn wait(
 /// Runs tmux's own `wait-for` with a time limit: one process waits, however long it takes. Dropping
 /// the future ends that process.
 pub(crate) async fn wait_for_channel(
-    session: &Session,
+    session: &TaskSession,
     channel: &str,
     timeout: Option<Duration>,
 ) -> Result<WaitResult, OpsError> {
@@ -130,7 +130,7 @@ pub(crate) async fn wait_for_channel(
 }
 
 /// Wakes all clients that wait on a channel.
-pub(crate) async fn signal_channel(session: &Session, channel: &str) -> Result<(), OpsError> {
+pub(crate) async fn signal_channel(session: &TaskSession, channel: &str) -> Result<(), OpsError> {
     tmux::signal_channel(&mut session.connection(), channel).await?;
     Ok(())
 }

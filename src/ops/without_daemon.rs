@@ -16,7 +16,7 @@ use super::list::add_delivery;
 use super::logs::pattern_of;
 use super::lookup;
 use super::messages::with_files;
-use super::session::Session;
+use super::session::TaskSession;
 use crate::config;
 use crate::daemon::{read_task_log, search_task, task_record, type_into_task};
 use crate::feed::{has_files, load_saved, recover, remove_consumer as remove_file, sync_consumers};
@@ -44,7 +44,7 @@ pub(crate) struct SessionToKill {
     pub(crate) tasks: Vec<Arc<Task>>,
 }
 
-impl Session {
+impl TaskSession {
     /// Sends the daemon a request; where none runs, it is answered without one.
     pub(crate) async fn ask(&self, request: &Request) -> Result<Response, OpsError> {
         let answered = self.ask_daemon(request).await?;
@@ -79,7 +79,7 @@ impl Session {
     reason = "a request is the daemon's unless it is answered here"
 )]
 pub(super) async fn answer(
-    session: &Session,
+    session: &TaskSession,
     request: &Request,
     watch: &EndWatch,
 ) -> Result<Response, OpsError> {
@@ -142,7 +142,7 @@ pub(super) async fn answer(
 }
 
 /// Returns the tasks. A missing session has none.
-pub(super) async fn list(session: &Session) -> Result<LsView, OpsError> {
+pub(super) async fn list(session: &TaskSession) -> Result<LsView, OpsError> {
     let snapshot = session.look().await?;
     // A daemon that does not answer knows more than the files.
     let is_known = !session.is_daemon_silent && !snapshot.tasks.is_empty();
@@ -178,7 +178,7 @@ fn view_of(snapshot: Snapshot) -> LsView {
     }
 }
 
-async fn count(session: &Session) -> Result<StatusCounts, OpsError> {
+async fn count(session: &TaskSession) -> Result<StatusCounts, OpsError> {
     let view = view_of(session.look().await?);
     let mut counts = StatusCounts {
         exists: view.exists,
@@ -197,7 +197,7 @@ async fn count(session: &Session) -> Result<StatusCounts, OpsError> {
     Ok(counts)
 }
 
-async fn read_log(session: &Session, request: &LogRequest) -> Result<TaskLog, OpsError> {
+async fn read_log(session: &TaskSession, request: &LogRequest) -> Result<TaskLog, OpsError> {
     let look = session.look().await?;
     let life = look.life.clone().filter(|_| look.exists);
     let life = life.ok_or_else(|| session.missing())?;
@@ -205,7 +205,10 @@ async fn read_log(session: &Session, request: &LogRequest) -> Result<TaskLog, Op
     Ok(read_task_log(&mut session.connection(), &life, task, request).await?)
 }
 
-async fn search(session: &Session, request: &SearchRequest) -> Result<Vec<SearchMatch>, OpsError> {
+async fn search(
+    session: &TaskSession,
+    request: &SearchRequest,
+) -> Result<Vec<SearchMatch>, OpsError> {
     let pattern = pattern_of(request)?;
     let look = session.look().await?;
     if !look.exists {
@@ -223,7 +226,7 @@ async fn search(session: &Session, request: &SearchRequest) -> Result<Vec<Search
 }
 
 /// Explains a task by a single look.
-async fn explain(session: &Session, task: &Task) -> Result<Explanation, OpsError> {
+async fn explain(session: &TaskSession, task: &Task) -> Result<Explanation, OpsError> {
     let (true, Some(pid), Some(pane)) = (task.is_alive(), task.pid, task.pane) else {
         return Ok(Explanation::new(task, None, None));
     };
@@ -245,7 +248,7 @@ async fn explain(session: &Session, task: &Task) -> Result<Explanation, OpsError
     Ok(explanation)
 }
 
-async fn send(session: &Session, request: &SendRequest) -> Result<(), OpsError> {
+async fn send(session: &TaskSession, request: &SendRequest) -> Result<(), OpsError> {
     let task = session.task(&request.task).await?;
     let explanation = if request.needs_prompt() {
         Some(explain(session, &task).await?)
@@ -269,7 +272,7 @@ async fn send(session: &Session, request: &SendRequest) -> Result<(), OpsError> 
 /// Ends these tasks, given by name or window id; none of them when one does not exist. `request` is
 /// the one that asks for it.
 async fn kill(
-    session: &Session,
+    session: &TaskSession,
     request: &Request,
     names: &[String],
     killer: &Killer,
@@ -311,7 +314,7 @@ async fn kill(
 }
 
 /// Returns what `kill_all` would end.
-pub(crate) async fn session_to_kill(session: &Session) -> Result<SessionToKill, OpsError> {
+pub(crate) async fn session_to_kill(session: &TaskSession) -> Result<SessionToKill, OpsError> {
     let look = session.look().await?;
     let Some(life) = look.life.filter(|_| look.exists) else {
         return Err(session.missing());
@@ -324,7 +327,7 @@ pub(crate) async fn session_to_kill(session: &Session) -> Result<SessionToKill, 
 
 /// Ends the session that the caller has looked at.
 pub(super) async fn kill_session(
-    session: &Session,
+    session: &TaskSession,
     target: SessionToKill,
     choice: &StopChoice,
     watch: &EndWatch,
@@ -351,7 +354,7 @@ pub(super) async fn kill_session(
 
 /// Closes the windows of those tasks that have ended.
 async fn close_ended(
-    session: &Session,
+    session: &TaskSession,
     tasks: &[Arc<Task>],
     failed: &BTreeMap<WindowId, String>,
 ) -> Result<(), OpsError> {
@@ -364,7 +367,7 @@ async fn close_ended(
 }
 
 /// Removes ended tasks.
-async fn prune(session: &Session) -> Result<Response, OpsError> {
+async fn prune(session: &TaskSession) -> Result<Response, OpsError> {
     let before = session.look().await?;
     let mut dead: BTreeMap<WindowId, (PaneId, Arc<Task>)> = before
         .tasks
@@ -400,7 +403,7 @@ fn ended_task(task: &Task) -> EndedTask {
 }
 
 /// Ends the session when no task in it is active, if that is asked for: there is no daemon to stop.
-async fn stop(session: &Session, cleanup: bool) -> Result<(), OpsError> {
+async fn stop(session: &TaskSession, cleanup: bool) -> Result<(), OpsError> {
     let look = session.look().await?;
     let Some(life) = look.life.filter(|_| look.exists) else {
         return Ok(());
@@ -413,12 +416,12 @@ async fn stop(session: &Session, cleanup: bool) -> Result<(), OpsError> {
     Ok(())
 }
 
-fn consumers(session: &Session) -> Result<ConsumerList, OpsError> {
+fn consumers(session: &TaskSession) -> Result<ConsumerList, OpsError> {
     require_feed(session)?;
     list_files_of(&session.paths)
 }
 
-fn remove_consumer(session: &Session, name: &str) -> Result<(), OpsError> {
+fn remove_consumer(session: &TaskSession, name: &str) -> Result<(), OpsError> {
     require_feed(session)?;
     let folder = session.paths.consumers();
     let failed = |source: io::Error| {
@@ -433,7 +436,7 @@ fn remove_consumer(session: &Session, name: &str) -> Result<(), OpsError> {
     sync_consumers(&folder).map_err(failed)
 }
 
-fn require_feed(session: &Session) -> Result<(), OpsError> {
+fn require_feed(session: &TaskSession) -> Result<(), OpsError> {
     if has_files(&session.paths.feed()) {
         return Ok(());
     }

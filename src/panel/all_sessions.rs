@@ -21,8 +21,8 @@ use super::board::SessionKey;
 use super::found_sessions::{ConnectResult, FileId, FoundSessions, SessionEffect};
 use super::task_stream::{Incoming, read};
 use super::work::{ANSWERS_WITHIN, at, text_of};
-use crate::client::Client;
-use crate::ops::{self, FoundSession, OpsError, Server, Session, SessionChoice};
+use crate::client::DaemonClient;
+use crate::ops::{self, FoundSession, OpsError, Server, SessionChoice, TaskSession};
 
 /// Follows all sessions.
 pub(super) struct AllSessions<'a> {
@@ -34,12 +34,12 @@ pub(super) struct AllSessions<'a> {
     /// The servers that sessions were found on, by socket.
     servers: BTreeMap<PathBuf, Server>,
     /// The daemons that have just been connected to, by socket.
-    connected: BTreeMap<PathBuf, (Client, Session)>,
+    connected: BTreeMap<PathBuf, (DaemonClient, TaskSession)>,
     steps: FuturesUnordered<LocalBoxFuture<'a, Step>>,
 }
 
 /// A stream and the session that it is of; `None` when no daemon listens.
-type Connection = Result<Option<(Client, Session)>, OpsError>;
+type Connection = Result<Option<(DaemonClient, TaskSession)>, OpsError>;
 
 /// What happens next in one of the futures.
 enum Step {
@@ -57,7 +57,7 @@ impl<'a> AllSessions<'a> {
         choice: &'a SessionChoice,
         to: UnboundedSender<Incoming>,
     ) -> Result<Self, OpsError> {
-        let here = Session::named(choice)?.server;
+        let here = TaskSession::named(choice)?.server;
         let socket = here.socket().to_owned();
         Ok(Self {
             choice,
@@ -160,7 +160,7 @@ async fn connect(daemon: PathBuf, choice: SessionChoice) -> Step {
 
 async fn stream(
     daemon: PathBuf,
-    mut client: Client,
+    mut client: DaemonClient,
     key: SessionKey,
     to: UnboundedSender<Incoming>,
 ) -> Step {

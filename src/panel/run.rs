@@ -24,7 +24,7 @@ use super::task_stream::{Incoming, TaskStream, follow};
 use super::work::{ANSWERS_WITHIN, EffectResult, at, perform};
 use crate::clock;
 use crate::model::{Millis, text, with_causes};
-use crate::ops::{self, Attachment, OpsError, Session, SessionChoice};
+use crate::ops::{self, Attachment, OpsError, SessionChoice, TaskSession};
 
 /// The shortest time between two frames, so that a storm of changes does not become one of frames.
 const FRAME: Duration = Duration::from_millis(30);
@@ -121,7 +121,7 @@ struct Panel {
     /// What the user does; `None` while another program has the terminal.
     events: Option<EventStream>,
     /// Where requests go.
-    sessions: BTreeMap<SessionKey, Rc<Session>>,
+    sessions: BTreeMap<SessionKey, Rc<TaskSession>>,
     work: FuturesUnordered<LocalBoxFuture<'static, EffectResult>>,
     /// The preview to read next.
     preview: Option<PanelEffect>,

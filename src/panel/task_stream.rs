@@ -9,9 +9,9 @@ use tokio::time::{sleep, timeout};
 use super::board::{SessionKey, SessionName};
 use super::state::ONLY;
 use super::work::{ANSWERS_WITHIN, text_of};
-use crate::client::Client;
+use crate::client::DaemonClient;
 use crate::model::{Backoff, with_causes};
-use crate::ops::{OpsError, Session, SessionChoice, task_stream};
+use crate::ops::{OpsError, SessionChoice, TaskSession, task_stream};
 use crate::wire::{LiveRecord, LsTask, StreamRecord};
 
 /// How long to wait before connecting again.
@@ -23,7 +23,7 @@ pub(super) enum Incoming {
     /// A stream has begun. Requests go to this session.
     Connected {
         key: SessionKey,
-        session: Rc<Session>,
+        session: Rc<TaskSession>,
         name: SessionName,
     },
     /// The stream of the only session has ended, and why.
@@ -49,14 +49,14 @@ pub(super) enum Incoming {
 
 /// A stream that has begun.
 pub(super) struct TaskStream {
-    pub(super) session: Rc<Session>,
-    client: Client,
+    pub(super) session: Rc<TaskSession>,
+    client: DaemonClient,
 }
 
 impl TaskStream {
     /// Begins a stream. Starts a daemon if none runs.
     pub(super) async fn begin(choice: &SessionChoice) -> Result<Self, OpsError> {
-        let mut session = Session::named(choice)?;
+        let mut session = TaskSession::named(choice)?;
         session.resolve_name().await?;
         let (client, name) = task_stream(&session).await?;
         session.name = name;
@@ -111,7 +111,7 @@ pub(super) async fn follow(
 
 /// Reads the stream to its end and returns why it ended.
 pub(super) async fn read(
-    client: &mut Client,
+    client: &mut DaemonClient,
     key: SessionKey,
     to: &UnboundedSender<Incoming>,
 ) -> String {

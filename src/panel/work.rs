@@ -8,7 +8,9 @@ use tokio::time::{sleep_until, timeout};
 
 use super::effect::{ActionReport, PanelEffect};
 use crate::model::{StopChoice, text, with_causes};
-use crate::ops::{self, Attachment, Caller, EndWatch, LaunchWait, OpsError, RunOptions, Session};
+use crate::ops::{
+    self, Attachment, Caller, EndWatch, LaunchWait, OpsError, RunOptions, TaskSession,
+};
 
 /// How long daemon and tmux may take to answer.
 pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
@@ -29,7 +31,7 @@ pub(super) enum EffectResult {
 }
 
 /// Performs an effect. Ends within a limited time.
-pub(super) async fn perform(session: Rc<Session>, effect: PanelEffect) -> EffectResult {
+pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> EffectResult {
     let silent = || "daemon or tmux does not answer".to_owned();
     let said = |result: Result<String, OpsError>| {
         EffectResult::Report(ActionReport::Said(result.map_err(|error| text_of(&error))))
@@ -118,7 +120,7 @@ pub(super) async fn perform(session: Rc<Session>, effect: PanelEffect) -> Effect
     }
 }
 
-async fn rerun(session: &Session, window: String) -> Result<(), OpsError> {
+async fn rerun(session: &TaskSession, window: String) -> Result<(), OpsError> {
     let mut session = session.for_request();
     for options in ops::plan_restarts(&mut session, vec![window], LaunchWait::No).await? {
         let options = RunOptions {

@@ -13,7 +13,7 @@ mod tmux;
 
 use super::error::OpsError;
 use super::lookup;
-use super::session::{Session, SessionChoice};
+use super::session::{SessionChoice, TaskSession};
 use crate::tmux::Server;
 use crate::wire::{CheckResult, DoctorReport, RefusalKind};
 
@@ -23,7 +23,7 @@ use crate::wire::{CheckResult, DoctorReport, RefusalKind};
 ///
 /// Only when the choice is invalid, as a session name with a dot is.
 pub(crate) async fn examine(choice: &SessionChoice) -> Result<DoctorReport, OpsError> {
-    let session = match Session::named(choice) {
+    let session = match TaskSession::named(choice) {
         Err(error) if error.kind() == RefusalKind::Usage => return Err(error),
         session => session,
     };

@@ -10,7 +10,7 @@ use crate::feed::{FeedLine, WholeLines};
 use crate::model::{Millis, Seq, age, text, with_causes};
 use crate::ops::error::OpsError;
 use crate::ops::list_consumers;
-use crate::ops::session::Session;
+use crate::ops::session::TaskSession;
 use crate::wire::{ConsumerStatus, DoctorCheck, SINK_PREFIX, SinkStatus, parse_rfc3339};
 
 /// A consumer that was not used for so long is forgotten, in milliseconds.
@@ -25,7 +25,7 @@ const STUCK_AFTER: Millis = 15 * 60 * 1000;
 const SLOW_AFTER: Millis = 60 * 1000;
 
 /// Checks the consumers of the session's feed and these sinks of its daemon.
-pub(super) async fn examine(session: &Session, sinks: Vec<SinkStatus>) -> Vec<DoctorCheck> {
+pub(super) async fn examine(session: &TaskSession, sinks: Vec<SinkStatus>) -> Vec<DoctorCheck> {
     let unreadable = |why| {
         fail(
             "consumers",

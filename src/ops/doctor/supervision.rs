@@ -5,13 +5,13 @@ use tokio::time::timeout;
 
 use super::check::{LIMIT, fail, no_answer, ok, silent, warn};
 use super::{login, readers};
-use crate::client::{Client, ClientError};
+use crate::client::{ClientError, DaemonClient};
 use crate::config;
 use crate::daemon;
 use crate::model::{SessionId, text, with_causes};
 use crate::ops::error::{APPLY_CONFIG, OpsError, STOP_OLDER_DAEMON};
 use crate::ops::lookup;
-use crate::ops::session::{Session, is_autostart_forbidden};
+use crate::ops::session::{TaskSession, is_autostart_forbidden};
 use crate::ops::state_folders::{FolderUse, StateFolder, state_folders};
 use crate::process;
 use crate::tmux::{Connection, Probe, check_hooks, list_sessions};
@@ -36,7 +36,7 @@ struct Supervisor {
 }
 
 /// Checks the session, if it can be said which one is meant.
-pub(super) async fn examine(session: Result<Session, OpsError>) -> Vec<DoctorCheck> {
+pub(super) async fn examine(session: Result<TaskSession, OpsError>) -> Vec<DoctorCheck> {
     let mut session = match session {
         Ok(session) => session,
         Err(error) => {
@@ -74,7 +74,7 @@ pub(super) async fn examine(session: Result<Session, OpsError>) -> Vec<DoctorChe
 }
 
 /// Returns the id of the session; `None` where it does not exist or tmux does not answer.
-async fn session_id(session: &Session) -> Option<SessionId> {
+async fn session_id(session: &TaskSession) -> Option<SessionId> {
     let mut connection = Connection::OneShot(&session.server);
     let listens = matches!(session.server.probe(), Probe::Listening);
     // Its pid is known on Linux only.
@@ -89,9 +89,9 @@ async fn session_id(session: &Session) -> Option<SessionId> {
     found.map(|found| found.id)
 }
 
-async fn examine_daemon(session: &Session, exists: bool) -> Supervisor {
+async fn examine_daemon(session: &TaskSession, exists: bool) -> Supervisor {
     let mut supervisor = Supervisor::default();
-    let status = match timeout(LIMIT, Client::connect(&session.paths.socket())).await {
+    let status = match timeout(LIMIT, DaemonClient::connect(&session.paths.socket())).await {
         Ok(Ok(mut client)) => {
             supervisor.pid = client.pid();
             ask_status(&mut client).await
@@ -115,7 +115,7 @@ async fn examine_daemon(session: &Session, exists: bool) -> Supervisor {
 
 /// Returns what the daemon reports of itself, else what keeps it from answering: `None` where it has
 /// ended.
-async fn ask_status(client: &mut Client) -> Result<Box<DaemonStatus>, Option<DoctorCheck>> {
+async fn ask_status(client: &mut DaemonClient) -> Result<Box<DaemonStatus>, Option<DoctorCheck>> {
     let pid = client.pid();
     if pid.is_some_and(process::is_stopped) {
         return Err(Some(does_not_answer(pid)));
@@ -207,7 +207,7 @@ async fn judge_config(of_daemon: DaemonConfig) -> Vec<DoctorCheck> {
     checks
 }
 
-fn without_daemon(session: &Session, exists: bool) -> DoctorCheck {
+fn without_daemon(session: &TaskSession, exists: bool) -> DoctorCheck {
     let socket = session.paths.socket();
     let shown = socket.display();
     if daemon::is_held(&session.paths.lock()) || daemon::is_held(&session.paths.state_lock()) {
@@ -239,7 +239,7 @@ fn without_daemon(session: &Session, exists: bool) -> DoctorCheck {
 }
 
 /// Without a daemon no hooks are expected.
-async fn examine_hooks(session: &Session, id: Option<SessionId>) -> Vec<DoctorCheck> {
+async fn examine_hooks(session: &TaskSession, id: Option<SessionId>) -> Vec<DoctorCheck> {
     let Some(id) = id else { return Vec::new() };
     let mut connection = Connection::OneShot(&session.server);
     match timeout(LIMIT, check_hooks(&mut connection, id)).await {
@@ -255,7 +255,7 @@ async fn examine_hooks(session: &Session, id: Option<SessionId>) -> Vec<DoctorCh
 }
 
 /// What cannot be found out is another check's finding.
-async fn examine_leftovers(session: &Session) -> Option<DoctorCheck> {
+async fn examine_leftovers(session: &TaskSession) -> Option<DoctorCheck> {
     if session.server.pid().is_some_and(process::is_stopped) {
         return None;
     }
