@@ -67,9 +67,11 @@ impl Session {
                 launched,
                 ..
             } => {
-                let launched = launched.as_ref().map(|launched| &launched.name);
-                let name = launching.as_ref().or(launched);
-                barrier(name.map_or_else(Vec::new, |name| self.windows_named(name)))
+                let slot = launching.as_ref().map(|name| self.windows_named(name));
+                // It is not known by its name: while it is launched, it is not a task.
+                let launched = launched.as_ref();
+                let launched = launched.and_then(|launched| launched.run.window_id.parse().ok());
+                barrier(slot.into_iter().flatten().chain(launched))
             }
             // The run that is replaced is recorded with its present state.
             Request::Run(run) => barrier(self.windows_named(&run.name)),

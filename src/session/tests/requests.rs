@@ -234,6 +234,13 @@ fn look_after_launch(started: i64) -> Request {
 }
 
 #[test]
+fn a_look_after_a_launch_is_at_its_window_which_was_no_task_before() {
+    let mut driver = Driver::new("life 1; @2#1 b running pid=8");
+    driver.ask(look_after_launch(1));
+    driver.did(&["look barrier @1"]);
+}
+
+#[test]
 fn a_first_run_that_ends_its_own_session_has_disappeared() {
     let mut driver = Driver::new("missing");
     driver.ask(look_after_launch(1));
