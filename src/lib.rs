@@ -10,27 +10,20 @@
     allow(clippy::unwrap_used, reason = "a test that cannot go on fails")
 )]
 
-pub(crate) mod agent;
 pub(crate) mod alerts;
-pub(crate) mod archive;
-pub mod cli;
 pub(crate) mod client;
 pub(crate) mod clock;
 pub(crate) mod config;
 pub(crate) mod daemon;
 pub mod diff;
 pub mod engine;
-pub mod feed;
+pub mod faces;
 pub(crate) mod files;
 pub(crate) mod input_episodes;
-#[cfg(feature = "mcp")]
-pub(crate) mod mcp;
 pub mod model;
 pub mod notice;
 pub mod observe;
 pub(crate) mod ops;
-#[cfg(feature = "panel")]
-pub(crate) mod panel;
 pub(crate) mod paths;
 pub(crate) mod process;
 pub mod prompt;
@@ -39,7 +32,7 @@ pub(crate) mod restarts;
 pub(crate) mod route;
 pub(crate) mod session;
 pub(crate) mod sink;
-pub(crate) mod store;
+pub mod store;
 pub(crate) mod terminal;
 pub(crate) mod tmux;
 pub(crate) mod wait;

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    tmux_task::cli::run(std::env::args_os())
+    tmux_task::faces::cli::run(std::env::args_os())
 }

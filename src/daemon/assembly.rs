@@ -17,10 +17,10 @@ use super::stale_sessions::SessionCleaner;
 use super::streams::Streams;
 use crate::config::InputConfig;
 use crate::engine::{Engine, Settings};
-use crate::feed::{Ages, Retention};
 use crate::model::{Seq, SessionLife};
 use crate::prompt::UserRules;
 use crate::session::{Session, Setup, StoreState};
+use crate::store::feed::{Ages, Retention};
 use crate::store::{Archiver, Live, ReadMarks, ReaderThread, Store, StoreSetup};
 use crate::wire::Context;
 

@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use super::lock::LockError;
-use crate::feed::FeedError;
 use crate::paths::PathsError;
+use crate::store::feed::FeedError;
 use crate::tmux::TmuxError;
 
 /// Why a daemon did not start.

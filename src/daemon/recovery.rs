@@ -1,14 +1,14 @@
 //! Recovery: the state from the feed and the saved snapshot.
 
-use crate::archive;
 use crate::diff::apply;
 use crate::engine::RestoredState;
-use crate::feed::{
+use crate::model::{Bookmark, EventKind, RunNumbers, Seq, Snapshot};
+use crate::paths::{Paths, hex};
+use crate::store::archive;
+use crate::store::feed::{
     DamagedSnapshot, FeedError, FeedState, Journal, PendingEvents, RecordedLook, finish_removal,
     load_saved, recover,
 };
-use crate::model::{Bookmark, EventKind, RunNumbers, Seq, Snapshot};
-use crate::paths::{Paths, hex};
 use crate::wire::{Checkpoint, SavedSession, can_have_lost};
 
 /// The initial state of a daemon.

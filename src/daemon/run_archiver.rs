@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::archive::{Limits, RunInfo};
 use crate::clock;
 use crate::config::LogsConfig;
 use crate::model::{SessionLife, Task};
 use crate::paths::Paths;
+use crate::store::archive::{Limits, RunInfo};
 use crate::store::{Archiver, KeptRun};
 use crate::tmux::{self, Connection, History, Style, TmuxError};
 use crate::wait::Cursor;

@@ -18,11 +18,11 @@ use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
 use crate::client::{ClientError, DaemonClient};
 use crate::clock::{boot_time, now};
-use crate::feed::{CountedTimes, LastRead, ReadProgress, has_files};
 use crate::model::{Level, Millis, SessionId, SessionLife, Task};
 use crate::observe::{Evidence, Observer};
 use crate::paths::{Env, Paths};
 use crate::process;
+use crate::store::feed::{CountedTimes, LastRead, ReadProgress, has_files};
 use crate::tmux::{
     self, Connection, ListedSession, ListedTask, LookKind, LookMemory, MarkedSession, Server,
     Target, TmuxError, Unless,

@@ -11,10 +11,10 @@ use std::path::PathBuf;
 use crate::client::{ClientError, StartError};
 use crate::config::ConfigError;
 use crate::daemon::{OutputError, TypingError};
-use crate::feed::FeedError;
 use crate::files::is_refusal;
 use crate::model::NameError;
 use crate::paths::PathsError;
+use crate::store::feed::FeedError;
 use crate::tmux::{LaunchError, TmuxError};
 use crate::wire::RefusalKind;
 

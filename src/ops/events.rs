@@ -9,8 +9,8 @@ use super::error::OpsError;
 use super::feed_usage::end_of_feed;
 use super::session::TaskSession;
 use crate::client::{ClientError, DaemonClient};
-use crate::feed::has_files;
 use crate::model::Seq;
+use crate::store::feed::has_files;
 use crate::wire::{
     After, DurableRecord, EventFields, EventType, Filter, Kind, LiveRecord, ReaderStart,
     RecordBody, Request, StreamRecord,

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::error::OpsError;
 use super::lookup;
-use crate::feed::{Ages, Holder, Retention, WholeLines, feed_files, load_consumers};
 use crate::model::Seq;
 use crate::paths::Paths;
+use crate::store::feed::{Ages, Holder, Retention, WholeLines, feed_files, load_consumers};
 use crate::wire::{ConsumerList, ConsumerStatus};
 use crate::{clock, config};
 

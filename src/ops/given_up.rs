@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use super::error::OpsError;
 use crate::clock;
-use crate::feed::{FeedLine, WholeLines};
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::Seq;
 use crate::paths::Paths;
+use crate::store::feed::{FeedLine, WholeLines};
 use crate::wire::{GivenUp, check_consumer_name};
 
 /// Notes that these messages will not reach the conversation of this consumer. They should be

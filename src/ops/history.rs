@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::error::OpsError;
 use super::list::list;
 use super::session::TaskSession;
-use crate::archive;
-pub(crate) use crate::archive::RunInfo;
 use crate::model::Millis;
+use crate::store::archive;
+pub(crate) use crate::store::archive::RunInfo;
 
 /// What the stored runs of a task have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]

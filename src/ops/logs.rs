@@ -2,8 +2,8 @@
 
 use super::error::OpsError;
 use super::session::TaskSession;
-use crate::archive;
 use crate::client::{ClientError, DaemonClient};
+use crate::store::archive;
 use crate::terminal::Pattern;
 use crate::wire::{LogRequest, Request, Response, SearchMatch, SearchRequest, TaskLog};
 

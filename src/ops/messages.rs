@@ -7,9 +7,9 @@ use super::given_up::load_all_given_up;
 use super::session::TaskSession;
 use super::{OpsError, lookup};
 use crate::client::{ClientError, DaemonClient};
-use crate::feed::{FeedLine, WholeLines, has_files};
 use crate::model::Seq;
 use crate::paths::{Paths, adapter_file};
+use crate::store::feed::{FeedLine, WholeLines, has_files};
 use crate::wire::{ADAPTER_CLIENTS, Messages, RecordBody, Request, Response};
 
 /// Returns what is known of the session's messages.

@@ -9,9 +9,9 @@ use super::lookup;
 use super::session::TaskSession;
 use crate::config;
 use crate::daemon::{has, is_held, list_sessions};
-use crate::feed::{ReadProgress, Retention, load_saved};
 use crate::model::{Millis, SessionLife, with_causes};
 use crate::paths::{NAMES, Paths};
+use crate::store::feed::{ReadProgress, Retention, load_saved};
 use crate::tmux::{self, MarkedSession};
 use crate::{clock, files, process};
 

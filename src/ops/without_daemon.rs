@@ -19,7 +19,6 @@ use super::messages::with_files;
 use super::session::TaskSession;
 use crate::config;
 use crate::daemon::{read_task_log, search_task, task_record, type_into_task};
-use crate::feed::{has_files, load_saved, recover, remove_consumer as remove_file, sync_consumers};
 use crate::model::{
     Ordered as _, PaneId, SessionId, Snapshot, StatusCounts, StopChoice, Task, WindowId,
 };
@@ -27,6 +26,9 @@ use crate::paths::Paths;
 use crate::process;
 use crate::prompt::{self, UserRules};
 use crate::session::Killer;
+use crate::store::feed::{
+    has_files, load_saved, recover, remove_consumer as remove_file, sync_consumers,
+};
 use crate::tmux::{self, Unless};
 use crate::wire::{
     ConsumerList, EndedTask, ExplainedState, Explanation, FollowUps, LogRequest, LsTask, LsView,

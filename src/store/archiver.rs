@@ -9,8 +9,8 @@ use std::thread;
 
 use tokio::sync::{mpsc as async_mpsc, oneshot};
 
-use crate::archive::{self, Durations, Limits, RunInfo};
 use crate::model::{Millis, WindowId};
+use crate::store::archive::{self, Durations, Limits, RunInfo};
 
 /// How many bytes of output may be queued. Further output is dropped, so that a disk that hangs
 /// does not fill the memory.

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::consumers::{Batch, ConsumerTable, Consumers, Save, SaveResult};
-use crate::feed::{load_consumers, remove_consumer, store_consumer, sync_consumers};
 use crate::model::{AgeClock, Seq};
+use crate::store::feed::{load_consumers, remove_consumer, store_consumer, sync_consumers};
 use crate::wire::SavedConsumer;
 
 /// How long to wait before a disk that refused is tried again.

@@ -13,8 +13,8 @@ use tokio::time::{Instant, timeout_at};
 use super::position::Position;
 use super::replies::{Replies, StreamEnd, push_bounded};
 use crate::clock;
-use crate::feed::Holder;
 use crate::model::{AgeClock, Millis, Seq};
+use crate::store::feed::Holder;
 use crate::wire::{
     ConsumeRequest, ConsumerAudience, ConsumerStatus, Refusal, RefusalKind, SavedConsumer,
     check_consumer_name,

@@ -11,8 +11,8 @@ use super::setup::StoreSetup;
 use super::stream::{CHANGES_KEPT, FeedChange, FeedExtent, Subscription};
 use super::task_changes::TaskChanges;
 use crate::clock;
-use crate::feed::{FeedFiles, Holder, Reader, Retention, Segment, Sequence};
 use crate::model::{AgeClock, Millis, Seq, TaskBoard};
+use crate::store::feed::{FeedFiles, Holder, Reader, Retention, Segment, Sequence};
 use crate::wire::{
     After, ConsumeRequest, ConsumerList, Filter, FollowUps, LiveRecord, Messages, ReaderStart,
     Refusal, RefusalKind, SINK_PREFIX, VERSION,

@@ -4,9 +4,11 @@
 //! The event loop never waits for the disk: it queues records and gets a [`StoreReport`] of how far they
 //! are written. Readers depend on this module alone.
 
+pub(crate) mod archive;
 mod archiver;
 mod consumer_thread;
 mod consumers;
+pub mod feed;
 mod handle;
 mod job;
 mod live;

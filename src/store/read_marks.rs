@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use crate::clock;
-use crate::feed::note_read;
 use crate::model::{AgeClock, Seq};
+use crate::store::feed::note_read;
 
 /// How often a present reader is stored, so that its session does not count as unused.
 const NOTE_EVERY: Duration = Duration::from_secs(60);

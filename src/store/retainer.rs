@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::live::Live;
 use crate::clock;
-use crate::feed::{Ages, Retention, closed_segments, remove_before, sync_saved};
 use crate::model::{Body, EventKind, Millis, Record, Seq};
+use crate::store::feed::{Ages, Retention, closed_segments, remove_before, sync_saved};
 
 /// How often segments are checked for their age, and consumers for theirs.
 const CHECK_EVERY: Duration = Duration::from_secs(3600);

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::feed::{Ages, Journal, PendingEvents, Retention};
 use crate::model::Seq;
+use crate::store::feed::{Ages, Journal, PendingEvents, Retention};
 
 /// The initial state of a store.
 #[derive(Debug)]

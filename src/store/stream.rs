@@ -14,8 +14,8 @@ use super::consumers::Lease;
 use super::read_marks::ReaderGuard;
 use super::replies::StreamEnd;
 use super::task_changes::TaskChanges;
-use crate::feed::{FeedEnd, FeedError, FeedLine, Reader, Sequence};
 use crate::model::Seq;
+use crate::store::feed::{FeedEnd, FeedError, FeedLine, Reader, Sequence};
 use crate::wire::{DurableRecord, Filter, Kind, LiveRecord, RecordBody, Response};
 
 /// A notification for readers. A reader that falls behind by more than the channel's capacity skips

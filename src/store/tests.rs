@@ -11,13 +11,13 @@ use super::live::Live;
 use super::stream::FeedChange;
 use super::writer::Writer;
 use super::*;
-use crate::archive::{self, Limits, RunInfo};
 use crate::diff::diff;
-use crate::feed::{
-    Ages, FeedFiles, Journal, Retention, feed_files, load_saved, recover, store_consumer,
-};
 use crate::model::test_notation::{notice, number, snapshot};
 use crate::model::{Body, Bookmark, Record, Seq, Snapshot, WindowId};
+use crate::store::archive::{self, Limits, RunInfo};
+use crate::store::feed::{
+    Ages, FeedFiles, Journal, Retention, feed_files, load_saved, recover, store_consumer,
+};
 use crate::wire::{
     After, ConsumerAudience, Context, Filter, LiveRecord, ReaderStart, SavedConsumer, SavedSession,
 };

@@ -14,8 +14,8 @@ use super::retainer::Retainer;
 use super::setup::StoreSetup;
 use super::stream::FeedExtent;
 use crate::clock;
-use crate::feed::{FeedError, Journal, PendingEvents, store_saved};
 use crate::model::{Record, Seq, StatusCounts, with_causes};
+use crate::store::feed::{FeedError, Journal, PendingEvents, store_saved};
 use crate::wire::{Context, LiveRecord, SavedSession};
 
 /// How long to wait before a disk that refused is tried again.

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use tmux_task::engine::{Engine, EngineEffect, RestoredState, Settings};
-use tmux_task::feed::{
-    FeedLine, Journal, WholeLines, load_consumers, load_saved, recover, store_consumer,
-};
 use tmux_task::model::{Body, Level, Now, Record, Seq};
 use tmux_task::protocol::{ControlItem, Parser};
+use tmux_task::store::feed::{
+    FeedLine, Journal, WholeLines, load_consumers, load_saved, recover, store_consumer,
+};
 use tmux_task::wire::{
     Acknowledgement, Context, DurableRecord, SnapshotLine, parse_request, request_line,
 };

@@ -6,11 +6,11 @@ use tokio::time::timeout;
 
 use super::check::{LIMIT, fail, no_answer, ok, warn};
 use crate::clock;
-use crate::feed::{FeedLine, WholeLines};
 use crate::model::{Millis, Seq, age, text, with_causes};
 use crate::ops::error::OpsError;
 use crate::ops::list_consumers;
 use crate::ops::session::TaskSession;
+use crate::store::feed::{FeedLine, WholeLines};
 use crate::wire::{ConsumerStatus, DoctorCheck, SINK_PREFIX, SinkStatus, parse_rfc3339};
 
 /// A consumer that was not used for so long is forgotten, in milliseconds.

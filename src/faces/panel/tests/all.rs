@@ -1,7 +1,7 @@
 //! The panel of all sessions.
 
 use super::*;
-use crate::panel::state::Scope;
+use crate::faces::panel::state::Scope;
 
 const SHOP: SessionKey = SessionKey(1);
 const API: SessionKey = SessionKey(2);

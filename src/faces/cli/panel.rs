@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use super::args::Panel;
 use super::context::{Context, ExitWatch};
 use super::failure::{Failure, Kind};
-use crate::panel::{self, PanelError, Scope};
+use crate::faces::panel::{self, PanelError, Scope};
 
 pub(super) async fn run(context: &Context, args: &Panel) -> Result<(), Failure> {
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {

@@ -49,41 +49,44 @@ const EXECUTABLE: u32 = 0o111;
 type AdapterFile = (&'static str, &'static str);
 
 const PI: [AdapterFile; 3] = [
-    ("package.json", include_str!("../../hooks/pi/package.json")),
-    ("index.ts", include_str!("../../hooks/pi/index.ts")),
-    ("README.md", include_str!("../../hooks/pi/README.md")),
+    (
+        "package.json",
+        include_str!("../../../hooks/pi/package.json"),
+    ),
+    ("index.ts", include_str!("../../../hooks/pi/index.ts")),
+    ("README.md", include_str!("../../../hooks/pi/README.md")),
 ];
 
 const CLAUDE: [AdapterFile; 5] = [
     (
         ".claude-plugin/plugin.json",
-        include_str!("../../hooks/claude-code/.claude-plugin/plugin.json"),
+        include_str!("../../../hooks/claude-code/.claude-plugin/plugin.json"),
     ),
     (
         ".claude-plugin/marketplace.json",
-        include_str!("../../hooks/claude-code/.claude-plugin/marketplace.json"),
+        include_str!("../../../hooks/claude-code/.claude-plugin/marketplace.json"),
     ),
     (
         "hooks/hooks.json",
-        include_str!("../../hooks/claude-code/hooks/hooks.json"),
+        include_str!("../../../hooks/claude-code/hooks/hooks.json"),
     ),
     (
         ".mcp.json",
-        include_str!("../../hooks/claude-code/.mcp.json"),
+        include_str!("../../../hooks/claude-code/.mcp.json"),
     ),
     (
         "skills/tmux-task/SKILL.md",
-        include_str!("../../hooks/skill/SKILL.md"),
+        include_str!("../../../hooks/skill/SKILL.md"),
     ),
 ];
 
 const OPENCODE: [AdapterFile; 1] = [(
     "tmux-task.js",
-    include_str!("../../hooks/opencode/tmux-task.js"),
+    include_str!("../../../hooks/opencode/tmux-task.js"),
 )];
 
 /// While this file is there, `run` follows the threads of Codex whose shells call it.
-const CODEX: [AdapterFile; 1] = [("enabled", include_str!("../../hooks/codex/enabled"))];
+const CODEX: [AdapterFile; 1] = [("enabled", include_str!("../../../hooks/codex/enabled"))];
 
 /// Variables that say where tmux, tmux-task and Codex have their files. Codex starts MCP servers
 /// without them.

@@ -184,7 +184,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::cli::args::Cli;
+    use crate::faces::cli::args::Cli;
 
     #[test]
     fn the_commands_of_a_hint_are_for_the_session_and_server_that_were_given() {

@@ -7,7 +7,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::*;
-use crate::panel::draw::draw;
+use crate::faces::panel::draw::draw;
 
 const FRAMES: u32 = 200;
 

@@ -11,9 +11,9 @@ use super::failure::{Failure, Kind, OrFail};
 use super::feed_text::{durable, missing, print_live, unknown};
 use super::{consume, output};
 use crate::clock;
-use crate::feed::{self, FeedError, FeedLine, Sequence, WholeLines};
 use crate::model::{Millis, Seq};
 use crate::ops::{self, TaskSession};
+use crate::store::feed::{self, FeedError, FeedLine, Sequence, WholeLines};
 use crate::wire::{self, After, Filter, ReaderStart, RecordBody, TaskFields, parse_rfc3339};
 
 pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {

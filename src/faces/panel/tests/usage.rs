@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::faces::panel::usage::Usage;
 use crate::ops::TreeUsage;
-use crate::panel::usage::Usage;
 
 /// What a process has used, in milliseconds and bytes.
 fn used(cpu: u64, memory: u64) -> TreeUsage {

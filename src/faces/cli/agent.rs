@@ -8,10 +8,10 @@ use super::args::{Agent, AgentCommand, AgentServe};
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::{daemon, output};
-use crate::agent::claude::{self, HookInput, WaiterEnd};
-use crate::agent::codex::{self, FollowOptions};
-use crate::agent::{AgentClient, Reachable, ServeError, ServeOptions, serve};
 use crate::config;
+use crate::faces::agent::claude::{self, HookInput, WaiterEnd};
+use crate::faces::agent::codex::{self, FollowOptions};
+use crate::faces::agent::{AgentClient, Reachable, ServeError, ServeOptions, serve};
 use crate::ops::lookup;
 
 const WHAT: &str = "agent";

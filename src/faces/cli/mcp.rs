@@ -6,7 +6,7 @@ use super::args::Mcp;
 use super::context::Context;
 use super::failure::{Failure, Kind};
 use super::output;
-use crate::mcp::{ServeError, ServeOptions, serve};
+use crate::faces::mcp::{ServeError, ServeOptions, serve};
 
 const WHAT: &str = "mcp";
 

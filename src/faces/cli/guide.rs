@@ -4,7 +4,7 @@ use super::failure::Failure;
 use super::output;
 
 /// The skill for agents: the guide below a header for the client.
-const SKILL: &str = include_str!("../../hooks/skill/SKILL.md");
+const SKILL: &str = include_str!("../../../hooks/skill/SKILL.md");
 
 /// The line that begins and ends the header.
 const FENCE: &str = "---\n";

@@ -3,9 +3,9 @@ use std::time::{Duration, Instant};
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
 use super::*;
-use crate::panel::effect::ActionReport;
-use crate::panel::help::KEYS;
-use crate::panel::mode::{Mode, Subject};
+use crate::faces::panel::effect::ActionReport;
+use crate::faces::panel::help::KEYS;
+use crate::faces::panel::mode::{Mode, Subject};
 use crate::wire::{
     ExplainedState, Explanation, FollowUps, Messages, SecretText, SendRequest, TypedInput,
 };

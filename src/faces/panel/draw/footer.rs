@@ -5,10 +5,10 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 
 use super::cells::{FAINT, put, row};
-use crate::panel::board::ListRow;
-use crate::panel::input_line::InputLine;
-use crate::panel::mode::{Mode, Subject};
-use crate::panel::state::PanelState;
+use crate::faces::panel::board::ListRow;
+use crate::faces::panel::input_line::InputLine;
+use crate::faces::panel::mode::{Mode, Subject};
+use crate::faces::panel::state::PanelState;
 use crate::terminal::columns_of;
 
 const QUESTION: Style = Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD);

@@ -5,10 +5,10 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
 use super::cells::{FAINT, put, row, style_of};
-use crate::panel::board::{Group, ListRow, SessionKey, TaskKey, age_of, progress_of};
-use crate::panel::layout::Layout;
-use crate::panel::state::{PanelState, Scope};
-use crate::panel::usage::Usage;
+use crate::faces::panel::board::{Group, ListRow, SessionKey, TaskKey, age_of, progress_of};
+use crate::faces::panel::layout::Layout;
+use crate::faces::panel::state::{PanelState, Scope};
+use crate::faces::panel::usage::Usage;
 use crate::terminal::columns_of;
 use crate::wire::LsTask;
 

@@ -7,19 +7,19 @@ use ratatui::layout::Position;
 use ratatui::text::Line;
 
 use super::{ONLY, PanelState, Scope};
-use crate::panel::board::ListRow;
-use crate::panel::effect::PanelEffect;
-use crate::panel::help;
-use crate::panel::input_line::InputLine;
-use crate::panel::log_view::{LogView, Move};
-use crate::panel::mode::{Mode, Subject, TypedAnswer};
+use crate::faces::panel::board::ListRow;
+use crate::faces::panel::effect::PanelEffect;
+use crate::faces::panel::help;
+use crate::faces::panel::input_line::InputLine;
+use crate::faces::panel::log_view::{LogView, Move};
+use crate::faces::panel::mode::{Mode, Subject, TypedAnswer};
 use crate::wire::{SecretText, SendRequest, TypedInput};
 
 /// How many lines the mouse wheel moves.
 const WHEEL: usize = 3;
 
 impl PanelState {
-    pub(in crate::panel) fn on_paste(&mut self, text: &str) -> Vec<PanelEffect> {
+    pub(in crate::faces::panel) fn on_paste(&mut self, text: &str) -> Vec<PanelEffect> {
         // Elsewhere it is no command. A finished answer is sent already, as soon as it is known whether
         // it may be shown.
         if let Mode::Answer(TypedAnswer {
@@ -38,7 +38,7 @@ impl PanelState {
         self.settled()
     }
 
-    pub(in crate::panel) fn on_mouse(&mut self, mouse: MouseEvent) -> Vec<PanelEffect> {
+    pub(in crate::faces::panel) fn on_mouse(&mut self, mouse: MouseEvent) -> Vec<PanelEffect> {
         let list = self.layout().list;
         let place = Position::new(mouse.column, mouse.row);
         #[expect(
@@ -73,7 +73,7 @@ impl PanelState {
         self.settled()
     }
 
-    pub(in crate::panel) fn on_key(&mut self, key: KeyEvent) -> Vec<PanelEffect> {
+    pub(in crate::faces::panel) fn on_key(&mut self, key: KeyEvent) -> Vec<PanelEffect> {
         // No key is one with Alt: a terminal also sends that for Escape with a key right after it, and
         // who pressed Escape wants nothing to happen.
         if key.kind == KeyEventKind::Release || key.modifiers.contains(KeyModifiers::ALT) {

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-use crate::panel::board::Group;
+use crate::faces::panel::board::Group;
 use crate::terminal::fitted;
 
 /// The style of what is less important.

@@ -3,8 +3,8 @@
 use super::args::FeedFormat;
 use super::failure::{Failure, Kind};
 use super::{ls, output};
-use crate::feed::{Frame, UnknownRecord};
 use crate::model::Seq;
+use crate::store::feed::{Frame, UnknownRecord};
 use crate::wire::{DurableRecord, LiveRecord, RecordBody, StreamRecord, cloud_event};
 
 /// Prints a line of a stream as the daemon sent it, or in another format.

@@ -353,7 +353,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::agent::AgentClient;
+    use crate::faces::agent::AgentClient;
 
     fn sent(seq: Seq) -> SentMessage {
         SentMessage {

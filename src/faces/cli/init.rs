@@ -8,7 +8,7 @@ use super::args::{Init, InitClient};
 use super::context::Context;
 use super::failure::{Failure, Kind};
 use super::output;
-use crate::agent::{AgentClient, CommandError, Setup, SetupError};
+use crate::faces::agent::{AgentClient, CommandError, Setup, SetupError};
 use crate::model::{text, with_causes};
 use crate::ops::{ShellSetup, ShellSetupError, UserProgram, lookup};
 use crate::paths::foreign_home;

@@ -3,9 +3,9 @@ use ratatui::backend::TestBackend;
 use ratatui::style::{Color, Modifier};
 
 use super::*;
-use crate::panel::draw::draw;
-use crate::panel::effect::ActionReport;
-use crate::panel::usage::Usage;
+use crate::faces::panel::draw::draw;
+use crate::faces::panel::effect::ActionReport;
+use crate::faces::panel::usage::Usage;
 
 fn terminal(state: &PanelState) -> TestBackend {
     let (width, height) = state.size;

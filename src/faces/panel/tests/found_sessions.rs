@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::named;
+use crate::faces::panel::board::SessionKey;
+use crate::faces::panel::found_sessions::{ConnectResult, FileId, FoundSessions, SessionEffect};
 use crate::ops::FoundSession;
-use crate::panel::board::SessionKey;
-use crate::panel::found_sessions::{ConnectResult, FileId, FoundSessions, SessionEffect};
 
 const HERE: &str = "/tmp/tmux-1/default";
 const OTHER: &str = "/tmp/tmux-1/other";

@@ -1,0 +1,8 @@
+//! The faces: what users and programs use. Each words what [`crate::ops`] answers, and decides nothing.
+
+pub(crate) mod agent;
+pub mod cli;
+#[cfg(feature = "mcp")]
+pub(crate) mod mcp;
+#[cfg(feature = "panel")]
+pub(crate) mod panel;
