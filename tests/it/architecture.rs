@@ -350,7 +350,7 @@ fn the_pure_floors_touch_no_world() {
     check(&faults);
 }
 
-/// A module: its path from `src` on, so that `crate::store::feed::Reader` is `["feed", "Reader"]`.
+/// A module: its path from `src` on, so that `crate::store::feed::Reader` is `["store", "feed", "Reader"]`.
 type ModulePath = Vec<String>;
 
 /// The files of the crate, by module, and what each of them re-exports.

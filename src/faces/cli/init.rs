@@ -10,7 +10,7 @@ use super::failure::{Failure, Kind};
 use super::output;
 use crate::faces::agent::{AgentClient, CommandError, Setup, SetupError};
 use crate::model::{text, with_causes};
-use crate::ops::{ShellSetup, ShellSetupError, UserProgram, lookup};
+use crate::ops::{MarkedBlockError, UserProgram, lookup, setup_of};
 use crate::paths::foreign_home;
 
 const WHAT: &str = "init";
@@ -116,7 +116,7 @@ fn print(
 
 /// Shows what would be added to a file of the program, adds it or removes it.
 fn set_up_program(args: &Init, program: UserProgram) -> Result<(), Failure> {
-    let setup = ShellSetup::of(program, &lookup).map_err(shell_failure)?;
+    let setup = setup_of(program, &lookup).map_err(shell_failure)?;
     let path = text::one_line(setup.path.as_os_str().as_encoded_bytes(), MAX_CHARS);
     if args.write {
         let done = if setup.install().map_err(shell_failure)? {
@@ -152,17 +152,17 @@ fn set_up_program(args: &Init, program: UserProgram) -> Result<(), Failure> {
     Ok(())
 }
 
-fn shell_failure(error: ShellSetupError) -> Failure {
+fn shell_failure(error: MarkedBlockError) -> Failure {
     let hint = match &error {
-        ShellSetupError::Damaged(_) => Some("remove these lines by hand".to_owned()),
-        ShellSetupError::NotOurs(_) => Some("move it away, or delete it".to_owned()),
-        ShellSetupError::Dangling { .. } => {
+        MarkedBlockError::Damaged(_) => Some("remove these lines by hand".to_owned()),
+        MarkedBlockError::NotOurs(_) => Some("move it away, or delete it".to_owned()),
+        MarkedBlockError::Dangling { .. } => {
             Some("make the file, or mount the volume that it is on".to_owned())
         }
-        ShellSetupError::Protected(path) => {
+        MarkedBlockError::Protected(path) => {
             Some(format!("`chmod u+w {}` allows it", path.display()))
         }
-        ShellSetupError::NoHome | ShellSetupError::File { .. } => None,
+        MarkedBlockError::NoHome | MarkedBlockError::File { .. } => None,
     };
     Failure::of(Kind::Failed, WHAT, &error).with_optional_hint(hint)
 }

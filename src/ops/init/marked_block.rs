@@ -1,12 +1,12 @@
-//! Sets up a user's shell, so that it completes commands, options and the names of tasks; and tmux,
-//! so that a key opens the panel.
+//! Lines of ours in a file of the user, between two lines that mark them, so that they can be replaced
+//! and removed.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::paths::{Env, folder_of};
+use super::user_file::replace_user_file;
 
 /// The line behind what is added to a file of the user.
 const END: &str = "# <<< tmux-task <<<";
@@ -14,54 +14,9 @@ const END: &str = "# <<< tmux-task <<<";
 /// In a file's mode: its owner may write to it.
 const OWNER_WRITES: u32 = 0o200;
 
-const BASH: &str = r#"if [[ $- == *i* ]] && command -v tmux-task >/dev/null; then
-  eval "$(tmux-task completions bash)"
-fi"#;
-
-const ZSH: &str = r#"if (( $+commands[tmux-task] )); then
-  (( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
-  eval "$(tmux-task completions zsh)"
-fi"#;
-
-const FISH: &str = "command -q tmux-task; and tmux-task completions fish | source";
-
-// `-EE`: the popup stays open when the panel fails, so that its error can be read.
-#[cfg(feature = "panel")]
-const TMUX: &str =
-    r##"bind-key T display-popup -EE -w 90% -h 90% -d "#{pane_current_path}" "tmux-task panel""##;
-
-/// A program that can be set up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum UserProgram {
-    Bash,
-    Fish,
-    #[cfg(feature = "panel")]
-    Tmux,
-    Zsh,
-}
-
-impl UserProgram {
-    /// Returns its name, as `init` takes it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Bash => "bash",
-            Self::Fish => "fish",
-            #[cfg(feature = "panel")]
-            Self::Tmux => "tmux",
-            Self::Zsh => "zsh",
-        }
-    }
-
-    /// Returns the line before what is added.
-    fn begin(self) -> String {
-        let name = self.name();
-        format!("# >>> tmux-task: `tmux-task init {name} --remove` removes this >>>")
-    }
-}
-
 /// Why a shell was not set up.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ShellSetupError {
+pub(crate) enum MarkedBlockError {
     /// There is no home folder.
     #[error("no folder for the shell's files: HOME is not set")]
     NoHome,
@@ -93,9 +48,9 @@ pub(crate) enum ShellSetupError {
     NotOurs(PathBuf),
 }
 
-/// What setting up a program adds, and where.
+/// The lines, and where they belong.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ShellSetup {
+pub(crate) struct MarkedBlock {
     /// The file.
     pub(crate) path: PathBuf,
     /// The text, with the lines that mark it as ours.
@@ -106,45 +61,17 @@ pub(crate) struct ShellSetup {
     is_ours: bool,
 }
 
-impl ShellSetup {
-    /// Returns how this shell is set up.
-    ///
-    /// # Errors
-    ///
-    /// When there is no home folder.
-    pub(crate) fn of(shell: UserProgram, env: Env<'_>) -> Result<Self, ShellSetupError> {
-        let folder = |name: &str| folder_of(env, name);
-        let home = folder("HOME").ok_or(ShellSetupError::NoHome);
-        let (path, text, is_ours) = match shell {
-            UserProgram::Bash => (home?.join(".bashrc"), BASH, false),
-            UserProgram::Zsh => {
-                let folder = folder("ZDOTDIR").map_or(home, Ok)?;
-                (folder.join(".zshrc"), ZSH, false)
-            }
-            #[cfg(feature = "panel")]
-            UserProgram::Tmux => {
-                let home = home?;
-                let own = home.join(".tmux.conf");
-                let config = folder("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
-                let other = config.join("tmux/tmux.conf");
-                let is_other = !own.exists() && other.exists();
-                (if is_other { other } else { own }, TMUX, false)
-            }
-            UserProgram::Fish => {
-                let config = match folder("XDG_CONFIG_HOME") {
-                    Some(config) => config,
-                    None => home?.join(".config"),
-                };
-                (config.join("fish/completions/tmux-task.fish"), FISH, true)
-            }
-        };
-        let begin = shell.begin();
-        Ok(Self {
+impl MarkedBlock {
+    /// Returns the lines for this file: `text`, marked as what `tmux-task init NAME` has added. `is_ours` if
+    /// the file has nothing else.
+    pub(super) fn new(path: PathBuf, name: &str, text: &str, is_ours: bool) -> Self {
+        let begin = format!("# >>> tmux-task: `tmux-task init {name} --remove` removes this >>>");
+        Self {
             path,
             block: format!("{begin}\n{text}\n{END}\n"),
             begin,
             is_ours,
-        })
+        }
     }
 
     /// Adds the text, in place of an older one. Returns whether the file was changed.
@@ -152,7 +79,7 @@ impl ShellSetup {
     /// # Errors
     ///
     /// When the file cannot be changed, or is one that we may not change.
-    pub(crate) fn install(&self) -> Result<bool, ShellSetupError> {
+    pub(crate) fn install(&self) -> Result<bool, MarkedBlockError> {
         let before = self.read()?;
         let rest = self.without_block(before.as_deref().unwrap_or_default())?;
         let (mut after, behind) = rest;
@@ -171,8 +98,8 @@ impl ShellSetup {
     ///
     /// # Errors
     ///
-    /// As [`ShellSetup::install`].
-    pub(crate) fn remove(&self) -> Result<bool, ShellSetupError> {
+    /// As [`MarkedBlock::install`].
+    pub(crate) fn remove(&self) -> Result<bool, MarkedBlockError> {
         let Some(before) = self.read()? else {
             return Ok(false);
         };
@@ -191,12 +118,12 @@ impl ShellSetup {
         Ok(true)
     }
 
-    fn read(&self) -> Result<Option<Vec<u8>>, ShellSetupError> {
+    fn read(&self) -> Result<Option<Vec<u8>>, MarkedBlockError> {
         match fs::read(&self.path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == ErrorKind::NotFound => match fs::read_link(&self.path) {
                 // What it leads to may be on a volume that is not mounted now.
-                Ok(target) => Err(ShellSetupError::Dangling {
+                Ok(target) => Err(MarkedBlockError::Dangling {
                     path: self.path.clone(),
                     target,
                 }),
@@ -208,13 +135,13 @@ impl ShellSetup {
 
     /// Checks that an editor could write to the file, if there is one: it is replaced, which only its
     /// folder must allow.
-    fn check_writable(&self, path: &Path) -> Result<(), ShellSetupError> {
+    fn check_writable(&self, path: &Path) -> Result<(), MarkedBlockError> {
         match fs::metadata(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             Err(source) => Err(self.failed(source)),
             // The superuser may open it nevertheless.
             Ok(found) if found.permissions().mode() & OWNER_WRITES == 0 => {
-                Err(ShellSetupError::Protected(self.path.clone()))
+                Err(MarkedBlockError::Protected(self.path.clone()))
             }
             Ok(_) => match OpenOptions::new().append(true).open(path) {
                 Ok(_) => Ok(()),
@@ -224,7 +151,7 @@ impl ShellSetup {
     }
 
     /// Returns what is before our text and what is behind it; without our text, everything and nothing.
-    fn without_block(&self, text: &[u8]) -> Result<(Vec<u8>, Vec<u8>), ShellSetupError> {
+    fn without_block(&self, text: &[u8]) -> Result<(Vec<u8>, Vec<u8>), MarkedBlockError> {
         let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
         let find = |from: usize, marker: &str| {
             let is_marker = |line: &&[u8]| line.trim_ascii() == marker.as_bytes();
@@ -235,64 +162,38 @@ impl ShellSetup {
             None => (lines.concat(), Vec::new()),
             Some(begin) => {
                 let end = find(begin, END);
-                let end = end.ok_or_else(|| ShellSetupError::Damaged(self.path.clone()))?;
+                let end = end.ok_or_else(|| MarkedBlockError::Damaged(self.path.clone()))?;
                 (lines[..begin].concat(), lines[end + 1..].concat())
             }
         };
         if self.is_ours && !before.is_empty() {
-            return Err(ShellSetupError::NotOurs(self.path.clone()));
+            return Err(MarkedBlockError::NotOurs(self.path.clone()));
         }
         Ok((before, behind))
     }
 
     /// Replaces the file at once, with its permissions; where a link leads, what it leads to.
-    fn write(&self, text: &[u8]) -> Result<(), ShellSetupError> {
+    fn write(&self, text: &[u8]) -> Result<(), MarkedBlockError> {
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         self.check_writable(&path)?;
         replace_user_file(&path, text).map_err(|source| self.failed(source))
     }
 
-    fn failed(&self, source: io::Error) -> ShellSetupError {
-        ShellSetupError::File {
+    fn failed(&self, source: io::Error) -> MarkedBlockError {
+        MarkedBlockError::File {
             path: self.path.clone(),
             source,
         }
     }
 }
 
-/// Replaces a file of the user at once, with its permissions. Missing folders are created.
-pub(crate) fn replace_user_file(path: &Path, text: &[u8]) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let mut fresh = path.as_os_str().to_owned();
-    fresh.push(format!(".tmux-task-{}", std::process::id()));
-    let fresh = PathBuf::from(fresh);
-    let mode = fs::metadata(path).map_or(0o644, |found| found.permissions().mode() & 0o7777);
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&fresh)
-        .and_then(|mut file| {
-            file.write_all(text)?;
-            file.set_permissions(fs::Permissions::from_mode(mode))?;
-            file.sync_all()
-        })
-        .and_then(|()| fs::rename(&fresh, path));
-    if written.is_err() {
-        let removed = fs::remove_file(&fresh);
-        tracing::debug!(?removed, "a file was not replaced");
-    }
-    written
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::program::{UserProgram, setup_of};
     use super::*;
 
-    fn setup(shell: UserProgram, home: &Path) -> ShellSetup {
-        ShellSetup::of(shell, &|name| (name == "HOME").then(|| home.into())).unwrap()
+    fn setup(program: UserProgram, home: &Path) -> MarkedBlock {
+        setup_of(program, &|name| (name == "HOME").then(|| home.into())).unwrap()
     }
 
     #[test]
@@ -343,7 +244,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&setup.path).unwrap(), "a\nb");
         fs::write(&setup.path, format!("a\n{begin}\nb\n")).unwrap();
         for result in [setup.install(), setup.remove()] {
-            assert!(matches!(result, Err(ShellSetupError::Damaged(_))));
+            assert!(matches!(result, Err(MarkedBlockError::Damaged(_))));
         }
         assert_eq!(
             fs::read_to_string(&setup.path).unwrap(),
@@ -378,13 +279,16 @@ mod tests {
                 protect(mode).unwrap();
                 assert!(matches!(
                     setup.install(),
-                    Err(ShellSetupError::Protected(_))
+                    Err(MarkedBlockError::Protected(_))
                 ));
                 assert_eq!(fs::read_to_string(&setup.path).unwrap(), text);
                 protect(0o644).unwrap();
                 assert!(setup.install().unwrap());
                 protect(mode).unwrap();
-                assert!(matches!(setup.remove(), Err(ShellSetupError::Protected(_))));
+                assert!(matches!(
+                    setup.remove(),
+                    Err(MarkedBlockError::Protected(_))
+                ));
                 let with_block = format!("{text}{}", setup.block);
                 assert_eq!(fs::read_to_string(&setup.path).unwrap(), with_block);
                 protect(0o644).unwrap();
@@ -432,7 +336,7 @@ mod tests {
         assert!(!setup.path.exists());
         fs::write(&setup.path, "mine\n").unwrap();
         for result in [setup.install(), setup.remove()] {
-            assert!(matches!(result, Err(ShellSetupError::NotOurs(_))));
+            assert!(matches!(result, Err(MarkedBlockError::NotOurs(_))));
         }
     }
 }
