@@ -1,5 +1,6 @@
 //! Errors of the configuration file.
 
+use crate::model::text;
 use std::path::PathBuf;
 
 use crate::files::{Fault, RefusedFile};
@@ -51,4 +52,12 @@ fn advice(refused: &RefusedFile) -> &'static str {
             "name a file of yours with $TMUX_TASK_CONFIG"
         }
     }
+}
+
+/// The maximum length of what an error repeats, in characters.
+const MAX_QUOTED_CHARS: usize = 100;
+
+/// Returns a key, a value or a parser's message as an error repeats it: one sanitised line.
+pub(super) fn quotable(text: &str) -> String {
+    text::one_line(text.as_bytes(), MAX_QUOTED_CHARS)
 }

@@ -13,7 +13,6 @@ mod notices;
 mod parse;
 mod pending;
 mod quantity;
-mod quotable;
 mod settings;
 mod show;
 mod sinks;

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_path_to_error::{Path as KeyPath, Segment};
 use toml::de::{DeTable, Error};
 
-use super::quotable::quotable;
+use super::error::quotable;
 use super::{Config, ConfigError};
 use crate::model::text;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
+use super::error::quotable;
 use super::parse_duration;
-use super::quotable::quotable;
 use super::value::{duration, list, text, wrong};
 use crate::model::Level;
 

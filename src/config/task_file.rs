@@ -10,9 +10,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
+use super::error::quotable;
 use super::file::{MAX_BYTES, not_utf8};
 use super::parse::{line_of, parse_as};
-use super::quotable::quotable;
 use super::settings::parse_signal;
 use super::value::{OneOrMany, duration, one_or_many, text, wrong};
 use super::{ConfigError, parse_duration};

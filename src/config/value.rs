@@ -9,7 +9,7 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{DeserializeSeed, Error, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::quotable::quotable;
+use super::error::quotable;
 use crate::model::Ordered as _;
 
 /// Reads a string that `parse` accepts. `expected` describes it for errors.

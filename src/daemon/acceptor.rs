@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
 
+use super::connection::OpenConnection;
 use super::connection::{self, RequestRoom, RequestSender};
-use super::open_connection::OpenConnection;
 use super::signals::StopRequest;
 use super::streams::Streams;
 use crate::wire::{Refusal, RefusalKind, Response};

@@ -9,7 +9,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::hang_up::hung_up;
-use super::open_connection::OpenConnection;
 use super::output_queue::OutputReceiver;
 use super::signals::StopRequest;
 use super::streams::{Streams, until_closed};
@@ -520,6 +519,13 @@ fn is_same_user(socket: &UnixStream) -> bool {
     socket
         .peer_cred()
         .is_ok_and(|peer| peer.uid() == files::our_uid())
+}
+
+/// A connection, counted as open until this is dropped.
+#[derive(Debug)]
+pub(super) struct OpenConnection {
+    pub(super) socket: UnixStream,
+    pub(super) is_open: Arc<()>,
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::output_follower::OutputFollower;
+use super::output_follower::PaneReading;
 use super::pane_activity::PaneActivity;
-use super::pane_reading::PaneReading;
 use crate::model::{PaneId, SessionId};
 use crate::paths::Paths;
 use crate::protocol::Notification;

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::alert_displays::{DueAlerts, StatusLineDisplay};
 use super::launches::task_record;
 use super::options::Options;
-use super::pane_reading::PaneReading;
+use super::output_follower::PaneReading;
 use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
 use super::stale_sessions::{Project, SessionCleaner};

@@ -4,6 +4,7 @@
 //! its output. So this client may fall behind only for panes that are followed, and a pane is
 //! paused for it as soon as it is not followed any more: a paused pane cannot crash the server.
 
+use crate::terminal::PaneOutput;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::PaneId;
@@ -13,8 +14,6 @@ use crate::tmux::{
     self, Client, Connection, History, MAX_SLICED_READINGS, PaneEnd, ReceivedItem, TmuxError,
     Traffic, UnsentOutput,
 };
-
-use super::pane_reading::PaneReading;
 
 /// How far this client may fall behind a followed pane, in seconds, before tmux pauses the pane for
 /// it.
@@ -274,4 +273,14 @@ impl OutputFollower {
         }
         self.unfollowed.insert(pane).then_some(Change::Unfollowed)
     }
+}
+
+/// A pane's output at one instant.
+#[derive(Debug)]
+pub(super) struct PaneReading {
+    pub(super) output: PaneOutput,
+    /// Changes that arrived until then. If the pane's output is incomplete, they include a pause.
+    pub(super) before: Vec<Change>,
+    /// Changes that have arrived since.
+    pub(super) after: Vec<Change>,
 }

@@ -18,7 +18,7 @@ use self::last_look::{primary, watched_windows};
 use self::server_process::server_of;
 use self::window_options::WindowOptions;
 use super::control_clients::ControlClients;
-use super::pane_reading::PaneReading;
+use super::output_follower::PaneReading;
 use super::processes::Processes;
 use super::server_idle::ServerIdle;
 use super::tty_poller::TtyPoller;

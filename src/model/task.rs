@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Difference, GoneReason, Millis, PaneId, RunEnd, Signal, Stop, StopSettings, TaskRestarts,
-    WindowId,
+    GoneReason, Millis, PaneId, RunEnd, Signal, Stop, StopSettings, TaskRestarts, WindowId,
 };
 
 /// What was observed of one task at one instant.
@@ -297,6 +296,18 @@ impl Screen {
         rows.reverse();
         rows
     }
+}
+
+/// How much two looks, or two looks at one task, differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Difference {
+    /// At most in what changes all the time: the time of the look, the text on the screens, and the
+    /// evidence on the terminals.
+    Cosmetic,
+    /// In bell counts or flags as well.
+    InBells,
+    /// In anything else.
+    Otherwise,
 }
 
 #[cfg(test)]

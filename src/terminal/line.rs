@@ -1,5 +1,11 @@
 use std::ops::Range;
 
+/// How many bytes of a line are reported around a change, and kept of what scrolled off.
+pub(crate) const LINE_LIMIT: usize = 16 * 1024;
+
+/// By how many bytes the pieces of a line longer than [`LINE_LIMIT`] overlap.
+pub(crate) const LINE_OVERLAP: usize = 4 * 1024;
+
 /// Which chunk of output wrote a cell. 0 marks cells that were there at the beginning.
 pub(crate) type Stamp = u64;
 

@@ -31,7 +31,6 @@ mod buffer;
 mod charset;
 mod grid;
 mod line;
-mod line_limits;
 mod pane_output;
 mod pattern;
 mod perform;
@@ -47,8 +46,8 @@ use grid::Grid;
 use strings::Strings;
 use writer::Writer;
 
+pub(crate) use line::{LINE_LIMIT, LINE_OVERLAP};
 pub(crate) use line::{Line, Stamp};
-pub(crate) use line_limits::{LINE_LIMIT, LINE_OVERLAP};
 pub(crate) use pane_output::PaneOutput;
 pub(crate) use pattern::Pattern;
 pub(crate) use row::{columns_of, fitted, split_at_column};

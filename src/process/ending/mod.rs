@@ -9,7 +9,6 @@
 //! pidfds.
 
 mod members;
-mod report;
 #[cfg(target_os = "linux")]
 mod table;
 #[cfg(target_os = "linux")]
@@ -19,7 +18,7 @@ use std::collections::VecDeque;
 
 use tokio::sync::mpsc;
 
-pub(crate) use report::EndReport;
+pub(crate) use worker::EndReport;
 
 use crate::model::{EndOrder, LeftProcess};
 

@@ -16,7 +16,6 @@ use rustix::process::{
 use tokio::sync::mpsc;
 
 use super::members::{Known, ProcessRow};
-use super::report::EndReport;
 use super::table;
 use crate::model::programs::{CommandReader, command_reader};
 use crate::model::{EndOrder, LeftProcess, WindowId};
@@ -562,4 +561,13 @@ impl Member {
             Err(error) => tracing::warn!(%error, ?signal, "could not signal a process"),
         }
     }
+}
+
+/// What became of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum EndReport {
+    /// These processes have not ended after a second.
+    Waiting(WindowId, Vec<LeftProcess>),
+    /// It has ended, or what is left of it cannot be ended.
+    Ended(WindowId, Vec<LeftProcess>),
 }
