@@ -125,6 +125,10 @@ impl RequestSender {
 const FOLLOWING: &str = "following";
 
 /// Serves one connection until either side closes it.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the event loop answers every request that is not answered here"
+)]
 pub(super) async fn serve(
     connection: OpenConnection,
     requests: RequestSender,
@@ -211,29 +215,7 @@ pub(super) async fn serve(
                 stopping.ask();
                 answer(&mut writer, &Response::Done).await
             }
-            request @ (Request::Status
-            | Request::Look { .. }
-            | Request::Run(_)
-            | Request::Send(_)
-            | Request::SendGuarded(_)
-            | Request::List
-            | Request::Count
-            | Request::Find { .. }
-            | Request::Kill { .. }
-            | Request::Endings { .. }
-            | Request::KillAll { .. }
-            | Request::Prune
-            | Request::Cursor { .. }
-            | Request::Log(_)
-            | Request::Record { .. }
-            | Request::Search(_)
-            | Request::Reads { .. }
-            | Request::Seen { .. }
-            | Request::Explain { .. }
-            | Request::MakeRoom { .. }
-            | Request::Stop { cleanup: true }) => {
-                forward(&mut reader, &mut writer, &requests, request).await
-            }
+            request => forward(&mut reader, &mut writer, &requests, request).await,
         };
         if !goes_on {
             return;
@@ -243,37 +225,22 @@ pub(super) async fn serve(
 
 /// Whether a request with one answer may name its session: if the answer is from the session.
 fn may_be_addressed(request: &Request) -> bool {
-    match request {
+    matches!(
+        request,
         Request::Run(_)
-        | Request::Send(_)
-        | Request::SendGuarded(_)
-        | Request::List
-        | Request::Count
-        | Request::Find { .. }
-        | Request::Kill { .. }
-        | Request::KillAll { .. }
-        | Request::Prune
-        | Request::Log(_)
-        | Request::Record { .. }
-        | Request::Search(_)
-        | Request::Explain { .. } => true,
-        Request::To { .. }
-        | Request::Status
-        | Request::Look { .. }
-        | Request::Wait(_)
-        | Request::Follow { .. }
-        | Request::Cursor { .. }
-        | Request::Endings { .. }
-        | Request::Reads { .. }
-        | Request::Seen { .. }
-        | Request::MakeRoom { .. }
-        | Request::Stop { .. }
-        | Request::Consume(_)
-        | Request::Consumers
-        | Request::Messages
-        | Request::RemoveConsumer { .. }
-        | Request::Subscribe { .. } => false,
-    }
+            | Request::Send(_)
+            | Request::SendGuarded(_)
+            | Request::List
+            | Request::Count
+            | Request::Find { .. }
+            | Request::Kill { .. }
+            | Request::KillAll { .. }
+            | Request::Prune
+            | Request::Log(_)
+            | Request::Record { .. }
+            | Request::Search(_)
+            | Request::Explain { .. }
+    )
 }
 
 type ReadHalf = BufReader<tokio::net::unix::OwnedReadHalf>;

@@ -99,7 +99,6 @@ impl Command {
             Self::Launch(request_id, ..)
             | Self::Type(request_id, ..)
             | Self::FindShared(request_id, ..)
-            | Self::KillSession(request_id, ..)
             | Self::Prune(request_id, _)
             | Self::Resolve(request_id, ..)
             | Self::ReadLog(request_id, ..)
@@ -109,6 +108,8 @@ impl Command {
             Self::Search(search) => Some(search.request_id),
             // The daemon stops, whoever asked for it.
             Self::Cleanup(_)
+            // Its runs have been ended.
+            | Self::KillSession(..)
             | Self::Mark(_)
             | Self::Unmark(_)
             | Self::Close(_)
@@ -207,7 +208,9 @@ impl Purpose {
     /// Whether this request is carried out only after the job.
     pub(super) fn precedes(&self, request_id: RequestId) -> bool {
         match self {
-            Self::Command(Command::Resolve(of, ..)) => *of == request_id,
+            Self::Command(Command::Resolve(of, ..) | Command::FindShared(of, ..)) => {
+                *of == request_id
+            }
             Self::Command(Command::Search(search)) => search.request_id == request_id,
             Self::Command(_)
             | Self::Look(_)

@@ -31,10 +31,7 @@ impl Session {
         }
         match self.order_for(request_id, &request) {
             Some(order) => self.order_then(order, AfterLook::Answer(request_id, request)),
-            None => {
-                let message = "this is not for the session".to_owned();
-                self.refuse(request_id, RefusalKind::Usage, message);
-            }
+            None => self.refuse_others(request_id),
         }
     }
 
@@ -53,6 +50,10 @@ impl Session {
     }
 
     /// Returns the look that a request needs; `None` for requests that do not concern the session.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "every other one is answered before it gets here"
+    )]
     fn order_for(&mut self, request_id: RequestId, request: &Request) -> Option<LookOrder> {
         let of = |window: &String| LookOrder::of(window.parse::<WindowId>());
         Some(match request {
@@ -100,16 +101,14 @@ impl Session {
                 let name = search.task.as_ref();
                 barrier(name.map_or_else(Vec::new, |name| self.windows_named(name)))
             }
-            Request::Reads { .. }
-            | Request::Seen { .. }
-            | Request::Status
-            | Request::Subscribe { .. }
-            | Request::Consume(_)
-            | Request::Consumers
-            | Request::Messages
-            | Request::MakeRoom { .. }
-            | Request::RemoveConsumer { .. } => return None,
+            _ => return None,
         })
+    }
+
+    /// Refuses a request that does not concern the session.
+    fn refuse_others(&mut self, request_id: RequestId) {
+        let message = "this is not for the session".to_owned();
+        self.refuse(request_id, RefusalKind::Usage, message);
     }
 
     pub(super) fn answer(&mut self, request_id: RequestId, response: Response) {
@@ -124,6 +123,10 @@ impl Session {
         self.refuse_with(request_id, Refusal::new(kind, message));
     }
 
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "every other one is answered before it gets here"
+    )]
     pub(super) fn respond(&mut self, request_id: RequestId, request: Request, now: Now) {
         match request {
             Request::To { session, request } => self.respond_to(request_id, session, request, now),
@@ -261,15 +264,7 @@ impl Session {
                 };
                 self.answer(request_id, response);
             }
-            Request::Reads { .. }
-            | Request::Seen { .. }
-            | Request::Status
-            | Request::Subscribe { .. }
-            | Request::Consume(_)
-            | Request::Consumers
-            | Request::Messages
-            | Request::MakeRoom { .. }
-            | Request::RemoveConsumer { .. } => {}
+            _ => self.refuse_others(request_id),
         }
     }
 

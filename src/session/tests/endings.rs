@@ -285,3 +285,46 @@ fn a_second_command_shortens_the_time_and_both_are_answered() {
     assert!(did.contains(&"answer 1".to_owned()), "{did:?}");
     assert!(did.contains(&"answer 2".to_owned()), "{did:?}");
 }
+
+fn kill_all() -> Request {
+    Request::KillAll {
+        owner: None,
+        choice: StopChoice::default(),
+    }
+}
+
+#[test]
+fn the_end_of_a_session_that_has_not_begun_is_given_up_with_its_client() {
+    let mut driver = Driver::new(RUNS);
+    let request_id = driver.ask(kill_all());
+    driver.look(RUNS);
+    driver.did(&["look Whole", "find shared [WindowId(1)]"]);
+    // While it is found out which windows live on.
+    driver.input(Input::Left(request_id));
+    driver.outcome(JobOutcome::Shared(BTreeSet::new()));
+    driver.did(&[]);
+    assert!(!driver.session.endings.contain(window("@1")));
+}
+
+#[test]
+fn a_session_whose_runs_have_ended_ends_also_without_the_client() {
+    let dead = "life 1; @1#1 a dead 143 pid=7 ended=5";
+    let mut driver = Driver::new(RUNS);
+    let request_id = driver.ask(kill_all());
+    driver.look(RUNS);
+    driver.outcome(JobOutcome::Shared(BTreeSet::new()));
+    driver.marked();
+    driver.run_ended("@1");
+    driver.look(dead);
+    // The session is about to be ended, after the output of its run is archived.
+    assert!(
+        matches!(driver.job, Some(Job::Archive(..))),
+        "{:?}",
+        driver.job
+    );
+    driver.input(Input::Left(request_id));
+    driver.finish_chores();
+    driver.outcome(JobOutcome::SessionKilled(BTreeSet::new()));
+    driver.look("missing");
+    assert_eq!(driver.told, ["disappeared @1#1 userKilled"]);
+}
