@@ -205,7 +205,15 @@ fn session_names_that_tmux_would_change_are_usage_errors() {
 #[test]
 fn session_names_may_be_odd_otherwise() {
     let world = World::new();
-    let names = ["-dash", "two words", " blanks around ", "§ 日本", "a*b", "{last}", "#{pid}"];
+    let names = [
+        "-dash",
+        "two words",
+        " blanks around ",
+        "§ 日本",
+        "a*b",
+        "{last}",
+        "#{pid}",
+    ];
     for name in names {
         let argument = format!("--session={name}");
         // It ends when it is asked to.
