@@ -87,7 +87,7 @@ pub(super) async fn answer(
 ) -> Result<Response, OpsError> {
     Ok(match request {
         Request::List => Response::List(list(session).await?),
-        Request::Count => Response::Counted(count(session).await?.into()),
+        Request::Count => Response::Counted(count(session).await?),
         Request::Find { task } => {
             let task = session.task(task).await?;
             let found = LsTask::new(TaskFields::from(&*task), None, None).with_name_of(&task);
