@@ -1,4 +1,4 @@
-//! The faces: what users and programs use. Each words what [`crate::ops`] answers, and decides nothing.
+//! The faces: what users and programs use. Each words what the use cases answer, and decides nothing.
 
 pub(crate) mod agent;
 pub mod cli;

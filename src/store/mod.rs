@@ -1,7 +1,7 @@
 //! The disk of a daemon: a thread that appends to the feed and saves the snapshot, one that saves the
 //! positions of consumers, one that stores the output of ended runs, and one that serves readers.
 //!
-//! The event loop never waits for the disk: it queues records and gets a [`StoreReport`] of how far they
+//! The event loop never waits for the disk: it queues records and gets a report of how far they
 //! are written. Readers depend on this module alone.
 
 pub(crate) mod archive;
