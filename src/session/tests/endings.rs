@@ -298,7 +298,7 @@ fn the_end_of_a_session_that_has_not_begun_is_given_up_with_its_client() {
     let mut driver = Driver::new(RUNS);
     let request_id = driver.ask(kill_all());
     driver.look(RUNS);
-    driver.did(&["look Whole", "find shared [WindowId(1)]"]);
+    driver.did(&["look barrier @1", "find shared [WindowId(1)]"]);
     // While it is found out which windows live on.
     driver.input(Input::Left(request_id));
     driver.outcome(JobOutcome::Shared(BTreeSet::new()));
