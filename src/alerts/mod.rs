@@ -5,13 +5,15 @@
 //! The events of a task are gathered for a moment and make one alert. A task has at most one alert
 //! in [`PAUSE`]; what happens meanwhile is counted in the next one.
 
+mod quiet_hours;
 mod rules;
 mod wording;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-pub(crate) use rules::{AlertEvent, AlertRules, QuietHours};
+pub(crate) use quiet_hours::QuietHours;
+pub(crate) use rules::{AlertEvent, AlertRules};
 pub(crate) use wording::AlertText;
 
 use crate::model::{Event, EventKind, Level, WindowId};

@@ -29,6 +29,7 @@ impl Session {
         };
         [
             look_at,
+            self.jobs.slice_at(),
             self.deliver_at(),
             self.save_at.filter(|_| self.engine.last_look().is_some()),
             self.nudges.map(|(next, _)| next),
@@ -57,6 +58,9 @@ impl Session {
         self.finish(ended, now);
         self.restart_due(now);
         self.end_overdue(now);
+        if self.jobs.slice_at().is_some_and(|at| at <= now.mono) {
+            self.jobs.order_sweep();
+        }
         if self.jobs.has_look() {
             return;
         }

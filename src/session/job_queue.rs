@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::effect::{Job, LookOrder, RowsToRead};
 use super::input::RequestId;
@@ -18,6 +19,17 @@ use crate::model::{PaneId, Task, WindowId};
 use crate::wait::Spec;
 use crate::wire::Request;
 
+/// The next slice of a sweep.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum NextSlice {
+    /// There is none, or it runs.
+    #[default]
+    None,
+    /// It is ordered at this time: until then tmux serves others.
+    At(Instant),
+    Queued,
+}
+
 /// Queued jobs, and the running one.
 #[derive(Debug, Default)]
 pub(super) struct JobQueue {
@@ -26,8 +38,8 @@ pub(super) struct JobQueue {
     urgent: VecDeque<Urgent>,
     ends: Vec<EndRead>,
     look: Option<QueuedLook>,
-    /// Whether all windows are to be looked at, slice by slice.
-    is_sweep_queued: bool,
+    /// The next slice of a look at all windows.
+    slice: NextSlice,
     commands: VecDeque<Command>,
     reads: VecDeque<PaneRead>,
     chores: VecDeque<Chore>,
@@ -94,8 +106,13 @@ impl JobQueue {
             };
             return Some(Next::Run(job, Purpose::Chore));
         }
-        if may_look && std::mem::take(&mut self.is_sweep_queued) {
-            return Some(Next::Run(Job::Sweep, Purpose::Sweep));
+        match self.slice {
+            NextSlice::Queued if may_look => {
+                self.slice = NextSlice::None;
+                return Some(Next::Run(Job::Sweep, Purpose::Sweep));
+            }
+            NextSlice::At(_) => return None,
+            NextSlice::None | NextSlice::Queued => {}
         }
         let task = self.archives.pop_front()?;
         Some(Next::Run(Job::Archive(task, None), Purpose::Archive))
@@ -106,14 +123,27 @@ impl JobQueue {
         self.look.is_some() || matches!(self.running, Some(Purpose::Look(_)))
     }
 
-    /// Whether a slice of a sweep is queued or running.
+    /// Whether a sweep has begun, or is queued.
     pub(super) fn has_sweep(&self) -> bool {
-        self.is_sweep_queued || matches!(self.running, Some(Purpose::Sweep))
+        self.slice != NextSlice::None || matches!(self.running, Some(Purpose::Sweep))
     }
 
     /// Orders a sweep, or its next slice: everything but archiving goes first.
     pub(super) fn order_sweep(&mut self) {
-        self.is_sweep_queued = true;
+        self.slice = NextSlice::Queued;
+    }
+
+    /// Orders the next slice of a sweep, for this time.
+    pub(super) fn order_slice_at(&mut self, at: Instant) {
+        self.slice = NextSlice::At(at);
+    }
+
+    /// Returns when the next slice of a sweep is to be ordered.
+    pub(super) fn slice_at(&self) -> Option<Instant> {
+        match self.slice {
+            NextSlice::At(at) => Some(at),
+            NextSlice::None | NextSlice::Queued => None,
+        }
     }
 
     /// Orders a look. A queued look is combined with it; a running one is not, because it may have

@@ -18,6 +18,9 @@ use crate::model::{Body, Difference, EventKind, Now, PaneId, Record, Snapshot, T
 /// way when that happened.
 const REPORT_WITHIN: Duration = Duration::from_millis(200);
 
+/// How long tmux serves others between two slices of a sweep: it does nothing else while it answers one.
+const SLICE_PAUSE: Duration = Duration::from_millis(5);
+
 impl Session {
     /// Processes a look at windows, or its failure.
     pub(super) fn looked(
@@ -50,14 +53,14 @@ impl Session {
         match outcome {
             Ok(JobOutcome::Looked(look)) => {
                 if !look.is_whole {
-                    self.jobs.order_sweep();
+                    self.jobs.order_slice_at(now.mono + SLICE_PAUSE);
                 }
                 self.take_look(*look, Due::Sweep, now);
             }
             Ok(JobOutcome::NothingNew) => {
                 self.counts.looks += 1;
                 self.counts.safety_looks += 1;
-                self.jobs.order_sweep();
+                self.jobs.order_slice_at(now.mono + SLICE_PAUSE);
             }
             Ok(JobOutcome::NotNeeded) => {
                 self.counts.unchanged_looks += 1;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use super::{RunInfo, list};
+use super::runs::{RunInfo, list};
 use crate::model::Millis;
 
 /// How many successful runs of a name are taken into account: the last ones.

@@ -1,0 +1,256 @@
+//! The files of stored runs: what is in them, writing and reading.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use super::retention::{Limits, newest_first, prune};
+use crate::files::{self, OPEN_TO_OTHERS};
+use crate::model::{Millis, RunNumbers};
+
+/// How much later than the run before a run is, if the machine's clock was set back.
+const TICK: Duration = Duration::from_millis(1);
+
+/// The data of a run whose output is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunInfo {
+    /// The window's id.
+    pub window_id: String,
+    /// Its name at that time.
+    pub window_name: String,
+    /// The number of the run.
+    pub run: u32,
+    pub current_command: Option<String>,
+    /// The directory that it ran in.
+    pub task_cwd: Option<String>,
+    /// When it began, in milliseconds since 1970.
+    pub started_at: Option<Millis>,
+    /// When it ended or was replaced by the next run, in milliseconds since 1970.
+    pub ended_at: Option<Millis>,
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub exit_signal: Option<String>,
+    /// Why it ended, as the feed says it: `replaced` by the next run. Absent where its program ended by
+    /// itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl RunInfo {
+    /// Returns how long it took, in milliseconds, if both times are known.
+    pub(crate) fn duration(&self) -> Option<Millis> {
+        Some((self.ended_at? - self.started_at?).max(0))
+    }
+}
+
+/// A stored run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ArchivedRun {
+    /// Its data.
+    pub about: RunInfo,
+    /// Its last lines.
+    pub lines: Vec<String>,
+}
+
+/// Stores a run's output. `life` distinguishes lives of the session. The oldest runs beyond the
+/// limits are removed.
+///
+/// # Errors
+///
+/// When the folder cannot be used.
+pub(crate) fn keep(
+    folder: &Path,
+    life: &str,
+    about: &RunInfo,
+    lines: &[String],
+    limits: Limits,
+) -> io::Result<()> {
+    files::make_folder(folder, OPEN_TO_OTHERS)?;
+    let number = about.window_id.trim_start_matches('@');
+    let path = folder.join(format!("{life}-{number}-{}.log", about.run));
+    let fresh = path.with_extension("new");
+    let mut text = serde_json::to_vec(about).map_err(io::Error::from)?;
+    text.push(b'\n');
+    for line in &lines[lines.len().saturating_sub(limits.lines)..] {
+        text.extend_from_slice(line.as_bytes());
+        text.push(b'\n');
+    }
+    let last = newest_first(folder)?.first().map(|(at, ..)| *at);
+    files::replace(&path, &fresh, &text)?;
+    // The order of the runs does not depend on how the machine's clock is set.
+    let written = files::open_to_write(&path)?;
+    if let Some(last) = last
+        && written.metadata()?.modified()? <= last
+    {
+        written.set_modified(last + TICK)?;
+    }
+    prune(folder, limits)
+}
+
+/// Returns the latest stored run with this number, of the task with this name or window id.
+///
+/// # Errors
+///
+/// When the folder or the run's file cannot be read.
+pub(crate) fn find(folder: &Path, name: &str, run: u32) -> io::Result<Option<ArchivedRun>> {
+    for (_, _, path) in newest_first(folder)? {
+        let Some((about, rest)) = read(&path)? else {
+            continue;
+        };
+        if about.run == run && (about.window_name == name || about.window_id == name) {
+            let lines = rest.lines().collect::<io::Result<_>>()?;
+            return Ok(Some(ArchivedRun { about, lines }));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the data of all stored runs, the last one last.
+///
+/// # Errors
+///
+/// When the folder or a run's file cannot be read.
+pub(crate) fn list(folder: &Path) -> io::Result<Vec<RunInfo>> {
+    let mut runs = Vec::new();
+    for (_, _, path) in newest_first(folder)?.into_iter().rev() {
+        match read(&path) {
+            Ok(found) => runs.extend(found.map(|(about, _)| about)),
+            // It was removed by a newer one meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    // The files' times can be coarse.
+    runs.sort_by_key(|run| (run.ended_at, run.started_at));
+    Ok(runs)
+}
+
+/// Returns the last numbers of the stored runs.
+///
+/// # Errors
+///
+/// When the folder or a run's file cannot be read.
+pub(crate) fn run_numbers(folder: &Path) -> io::Result<RunNumbers> {
+    let runs = list(folder)?.into_iter();
+    Ok(runs.map(|run| (run.window_name, run.run)).collect())
+}
+
+/// Reads the data of a stored run; its output follows. `None` when the file is not one of ours.
+fn read(path: &Path) -> io::Result<Option<(RunInfo, BufReader<fs::File>)>> {
+    let mut file = match files::open(path) {
+        Ok(file) => BufReader::new(file),
+        Err(error) if files::is_refusal(&error) => {
+            tracing::warn!(%error, "not a kept run");
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let mut first = String::new();
+    file.read_line(&mut first)?;
+    let Ok(about) = serde_json::from_str::<RunInfo>(&first) else {
+        tracing::debug!(path = %path.display(), "not a kept run");
+        return Ok(None);
+    };
+    Ok(Some((about, file)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        lines: 100,
+        runs: 10,
+        bytes: 1 << 20,
+    };
+
+    fn about(window: &str, name: &str, run: u32) -> RunInfo {
+        RunInfo {
+            window_id: window.into(),
+            window_name: name.into(),
+            run,
+            current_command: None,
+            task_cwd: None,
+            started_at: None,
+            ended_at: None,
+            exit_code: Some(0),
+            exit_signal: None,
+            reason: None,
+        }
+    }
+
+    fn lines(n: usize) -> Vec<String> {
+        (0..n).map(|i| format!("line {i}")).collect()
+    }
+
+    #[test]
+    fn a_run_is_found_by_name_and_by_id() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("runs");
+        assert_eq!(find(&folder, "api", 1).unwrap(), None);
+        keep(&folder, "a", &about("@1", "api", 1), &lines(3), LIMITS).unwrap();
+        keep(&folder, "a", &about("@1", "api", 2), &lines(2), LIMITS).unwrap();
+        let kept = find(&folder, "api", 1).unwrap().unwrap();
+        assert_eq!((kept.lines, kept.about.run), (lines(3), 1));
+        assert_eq!(find(&folder, "@1", 2).unwrap().unwrap().lines, lines(2));
+        assert_eq!(find(&folder, "api", 3).unwrap(), None);
+        assert_eq!(find(&folder, "ap", 1).unwrap(), None);
+    }
+
+    #[test]
+    fn a_run_that_ends_after_the_clock_was_set_back_is_no_older_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let limits = Limits { runs: 2, ..LIMITS };
+        let keep = |run| keep(dir.path(), "a", &about("@1", "api", run), &lines(1), limits);
+        let set = |run: u32, at: SystemTime| {
+            let path = dir.path().join(format!("a-1-{run}.log"));
+            let file = fs::File::options().write(true).open(path).unwrap();
+            file.set_modified(at).unwrap();
+        };
+        let year = Duration::from_secs(366 * 24 * 3600);
+        for run in 1..=2 {
+            keep(run).unwrap();
+            set(run, SystemTime::now() + year * run);
+        }
+        for run in 3..=6 {
+            keep(run).unwrap();
+            let kept = |run| find(dir.path(), "api", run).unwrap().is_some();
+            assert!(kept(run) && kept(run - 1) && !kept(run - 2), "{run}");
+        }
+    }
+
+    #[test]
+    fn the_oldest_go_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let limits = Limits {
+            lines: 2,
+            runs: 2,
+            bytes: 1 << 20,
+        };
+        for run in 1..=4 {
+            keep(dir.path(), "a", &about("@1", "api", run), &lines(5), limits).unwrap();
+            // File times can be coarse: the order must not depend on how fast this is.
+            let path = dir.path().join(format!("a-1-{run}.log"));
+            let at = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(run));
+            fs::File::options()
+                .write(true)
+                .open(path)
+                .unwrap()
+                .set_modified(at)
+                .unwrap();
+        }
+        keep(dir.path(), "a", &about("@1", "api", 5), &lines(5), limits).unwrap();
+        let found: Vec<bool> = (1..=5)
+            .map(|run| find(dir.path(), "api", run).unwrap().is_some())
+            .collect();
+        assert_eq!(found, [false, false, false, true, true]);
+        assert_eq!(
+            find(dir.path(), "api", 5).unwrap().unwrap().lines,
+            ["line 3", "line 4"]
+        );
+    }
+}
