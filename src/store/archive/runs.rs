@@ -160,6 +160,8 @@ fn read(path: &Path) -> io::Result<Option<(RunInfo, BufReader<fs::File>)>> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
 
     const LIMITS: Limits = Limits {
