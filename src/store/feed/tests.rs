@@ -96,7 +96,7 @@ pub(super) fn context() -> Context {
     }
 }
 
-/// What a daemon saved when this was the last record that it had told of.
+/// What a daemon saved when this was the last record that it had written.
 pub(super) fn saved_at(last_seq: Seq) -> SavedSession {
     SavedSession::new(&Snapshot::default(), &Bookmark::default(), "e1", last_seq)
 }
