@@ -284,15 +284,15 @@ pub(super) const TASK_PANE: &str = "@tmux_task_pane";
 /// Its value in the window.
 pub(super) const NOT_THE_TASK: &str = "other";
 
-/// Whether the pane is in a launcher's window and no launcher has started it: the window's own pane was
-/// closed or moved, or this one was moved into the window.
-static IS_OTHER_PANE: LazyLock<String> =
-    LazyLock::new(|| format!("#{{==:#{{{TASK_PANE}}},{NOT_THE_TASK}}}"));
-
 /// Whether a launcher may run the window's task again in the pane: it is not one of another window.
 pub(super) static IS_OWN_PANE: LazyLock<String> = LazyLock::new(|| {
     format!("#{{||:#{{==:#{{{TASK_PANE}}},}},#{{==:#{{{TASK_PANE}}},#{{window_id}}}}}}")
 });
+
+/// Whether the pane is in a launcher's window and is not what was started there: the window's own pane was
+/// closed or moved, or this one was moved into the window, whoever has started it.
+static IS_OTHER_PANE: LazyLock<String> =
+    LazyLock::new(|| format!("#{{?{IS_MARKED},#{{?{},0,1}},0}}", *IS_OWN_PANE));
 
 /// Whether tmux names the window after what runs in it. A name that somebody gives turns this off.
 pub(super) const IS_NAMED_BY_TMUX: &str = "#{?automatic-rename,1,0}";
