@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::effect::{Effect, LookOrder};
+use super::ended_by::Killer;
 use super::ending_runs::Then;
 use super::endings::{fields_of, label, list_of_tasks, plural};
 use super::input::{JobOutcome, NameOwner, RequestId};
-use super::killer::Killer;
 use super::log_entry::{LogEntry, WRONG_OUTCOME};
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command, Search};

@@ -14,13 +14,13 @@ mod commands;
 mod deadlines;
 mod departures;
 mod effect;
+mod ended_by;
 mod ended_runs;
 mod ending_runs;
 mod endings;
 mod held_answers;
 mod input;
 mod job_queue;
-mod killer;
 mod listeners;
 mod log_entry;
 mod look_schedule;
@@ -43,10 +43,10 @@ mod tests;
 
 pub(crate) use departures::{Departures, replaced_panes};
 pub(crate) use effect::{Effect, Job, LookOrder, RowsToRead};
+pub(crate) use ended_by::Killer;
 pub(crate) use input::{
     Change, Input, JobOutcome, LinkState, Look, NameOwner, RequestId, StoreState,
 };
-pub(crate) use killer::Killer;
 pub(crate) use log_entry::LogEntry;
 pub(crate) use machine::{Session, Setup};
 pub(crate) use restart_job::{DueRestart, RestartEnd};

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::effect::{Job, LookOrder, RowsToRead};
+use super::ended_by::Killer;
 use super::input::RequestId;
-use super::killer::Killer;
 use super::listeners::EndedWait;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
 use super::wait_entry::Entry;

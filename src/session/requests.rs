@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::effect::{Effect, LookOrder};
+use super::ended_by::Killer;
 use super::input::RequestId;
-use super::killer::Killer;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command};
 use crate::model::{NameError, Now, Snapshot, Task, WindowId};
