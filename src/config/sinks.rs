@@ -69,10 +69,11 @@ const WITHOUT_WEBHOOKS: &str = "this program was built without webhooks";
 
 const KINDS: [&str; 3] = ["event", "notice", "followUp"];
 
-const TYPES: [&str; 6] = [
+const TYPES: [&str; 7] = [
     "started",
     "exited",
     "notify",
+    "output",
     "input",
     "inputResolved",
     "disappeared",

@@ -14,6 +14,7 @@ mod find_task;
 mod gone_reason;
 mod id;
 mod millis;
+mod notify_on;
 mod now;
 mod open_question;
 mod ordered;
@@ -46,6 +47,7 @@ pub use event::{AnswerBy, Event, EventKind, Level, Prompt, PromptKind, ReplacedB
 pub use find_task::NameError;
 pub use gone_reason::GoneReason;
 pub use id::{PaneId, ParseIdError, SessionId, WindowId};
+pub use notify_on::{NotifyOn, OutputMatches};
 pub use now::{AgeClock, BootTime, Millis, Now, age, limit_words, took, whole_millis, written};
 pub use open_question::{OpenQuestion, are_same_rows, has_same_words};
 pub(crate) use ordered::Ordered;

@@ -135,6 +135,8 @@ impl Observer {
             deaths_read: self.deaths,
             launched_at: self.windows.iter().filter_map(launched).into_map(),
             run_numbers: self.numbers.clone(),
+            // The session knows it.
+            searched: BTreeMap::new(),
             run_names: self
                 .windows
                 .iter()
@@ -616,6 +618,7 @@ impl<'a> WindowLook<'a> {
             ended_at,
             restarts: self.row.restarts.clone(),
             stop: self.row.stop.clone(),
+            notify_on: self.row.notify_on.clone(),
             ending: self.row.ending,
             // What the kernel shows of its processes is added to the snapshot.
             stopped: None,
@@ -782,6 +785,7 @@ fn ends_of_unknown(
             ended_at: None,
             restarts: None,
             stop: StopSettings::default(),
+            notify_on: None,
             ending: None,
             stopped: None,
             screen: Screen::default(),

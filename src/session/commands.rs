@@ -371,6 +371,7 @@ impl Session {
             AfterLook::TakeUp(pane, tries) => self.take_up(pane, tries),
             AfterLook::Launched(request_id, request, response) => {
                 let name = request.name.clone();
+                let mut window = None;
                 if let Response::Launched(run) = &response {
                     let launch = DirectLaunch {
                         name: request.name,
@@ -380,9 +381,10 @@ impl Session {
                         started: request.started,
                         run: run.clone(),
                     };
+                    window = launch.run.window_id.parse().ok();
                     self.report_unseen(launch, now);
                 }
-                self.answer_when_stored(request_id, response);
+                self.answer_when_followed(window, request_id, response);
                 self.launch_over(&name, now);
             }
             AfterLook::Superseded(window) => self.superseded(window, now),
@@ -461,6 +463,7 @@ fn unseen_task(launch: DirectLaunch) -> Option<Task> {
         ended_at: None,
         restarts: None,
         stop: StopSettings::default(),
+        notify_on: None,
         ending: None,
         stopped: None,
         screen: Screen::default(),

@@ -26,6 +26,7 @@ mod log_entry;
 mod look_schedule;
 mod looks;
 mod machine;
+mod output_watches;
 mod pane_reads;
 mod pane_stream;
 mod pending_restarts;
@@ -33,10 +34,12 @@ mod queue_items;
 mod requests;
 mod restart_job;
 mod restarts;
+mod searches;
 mod task_views;
 mod usual_durations;
 mod wait_entry;
 mod wait_result;
+mod watch_entry;
 
 #[cfg(test)]
 mod tests;
@@ -51,3 +54,4 @@ pub(crate) use log_entry::LogEntry;
 pub(crate) use machine::{Session, Setup};
 pub(crate) use restart_job::{DueRestart, RestartEnd};
 pub(crate) use wait_entry::{Entry, judge_entries};
+pub(crate) use watch_entry::{WatchEntry, search_entries};

@@ -27,6 +27,7 @@ mod look_lines;
 mod look_memory;
 mod named_windows;
 mod nonce;
+mod notify_option;
 mod nudge;
 mod one_shot;
 mod output;

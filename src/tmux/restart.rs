@@ -221,6 +221,7 @@ fn request(
             ..restarts.clone()
         }),
         stop: task.stop.clone(),
+        notify_on: task.notify_on.clone(),
         will_wait: false,
     })
 }

@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 
 use super::banner::BANNER;
 use super::capture::Shape;
+use super::notify_option::{NOTIFY_ON, decode_notify_on};
 use super::quoted::{
     Fields, Print, bounded, counter, expanded, join_fields, quoted, read_rows, row_format,
     unless_plain,
@@ -312,7 +313,7 @@ static IS_LAUNCHING: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// The options that describe a task.
-pub(super) const OPTION_NAMES: [&str; 10] = [
+pub(super) const OPTION_NAMES: [&str; 11] = [
     "@tmux_task_run",
     "@tmux_task_started",
     "@tmux_task_replaced",
@@ -323,6 +324,7 @@ pub(super) const OPTION_NAMES: [&str; 10] = [
     "@pi_task_cwd",
     RESTART,
     STOP,
+    NOTIFY_ON,
 ];
 
 static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
@@ -337,6 +339,7 @@ static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
         cwd_of_pi,
         restart,
         stop,
+        notify_on,
     ] = OPTION_NAMES;
     let fields = |print: Print| {
         join_fields(&[
@@ -345,9 +348,12 @@ static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
             &print.first_of(cwd, cwd_of_pi),
             &print.bounded(restart),
             &print.bounded(stop),
+            &print.bounded(notify_on),
         ])
     };
-    let texts = [owner, command, of_pi, cwd, cwd_of_pi, restart, stop];
+    let texts = [
+        owner, command, of_pi, cwd, cwd_of_pi, restart, stop, notify_on,
+    ];
     let texts = texts.map(|option| format!("#{{{option}}}")).concat();
     join_fields(&[
         &counter(run),
@@ -374,6 +380,8 @@ pub(super) struct WindowOptions {
     pub(super) restart: Option<String>,
     /// As [`decode_stop`] and [`decode_ending`] read it.
     pub(super) stop: Option<String>,
+    /// As [`decode_notify_on`] reads it.
+    pub(super) notify_on: Option<String>,
 }
 
 pub(super) fn read_options(fields: &mut Fields) -> Option<WindowOptions> {
@@ -386,6 +394,7 @@ pub(super) fn read_options(fields: &mut Fields) -> Option<WindowOptions> {
         cwd: fields.some_text()?,
         restart: fields.some_text()?,
         stop: fields.some_text()?,
+        notify_on: fields.some_text()?,
     })
 }
 
@@ -452,6 +461,7 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
     }
     let restarts = decode_restarts(options.restart.as_deref(), options.started);
     let stop = decode_stop(options.stop.as_deref(), options.started);
+    let notify_on = decode_notify_on(options.notify_on.as_deref(), options.started);
     let mut window = WindowRow {
         window,
         bell,
@@ -463,6 +473,7 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
         owner: options.owner,
         restarts,
         stop,
+        notify_on,
         ending: None,
         is_bare: is_other_pane || opened == "1",
         is_named_by_tmux: fields.flag()?,
@@ -555,7 +566,8 @@ mod tests {
     fn full(window: &str, pane: &str, name: &str) -> String {
         let ids = [window, pane, "41 0 5 0   0"];
         let of_window = [
-            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "", "", "", "", "1", "0", "0", "0", name,
+            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "", "", "", "", "", "1", "0", "0", "0",
+            name,
         ];
         let of_pane = [
             "41", "0", "", "", "", "80", "24", "0", "0", "0", "0", "0", "", "", "sh", "",

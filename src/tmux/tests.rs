@@ -107,6 +107,7 @@ impl Private {
             replaces: Replaces::Any,
             restarts: None,
             stop: StopSettings::default(),
+            notify_on: None,
         }
     }
 

@@ -30,6 +30,7 @@ fn task(life: Life, run: u32) -> Task {
         ended_at: None,
         restarts: None,
         stop: StopSettings::default(),
+        notify_on: None,
         ending: None,
         stopped: None,
         screen: Screen::default(),

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    CursorPosition, Exit, Life, Millis, PaneId, RunEnd, Screen, Signal, Stop, StopSettings, Task,
-    TaskRestarts, WindowId, text,
+    CursorPosition, Exit, Life, Millis, NotifyOn, PaneId, RunEnd, Screen, Signal, Stop,
+    StopSettings, Task, TaskRestarts, WindowId, text,
 };
 
 use super::reason::Reason;
@@ -78,6 +78,10 @@ pub struct TaskFields {
     /// How it is ended, as far as its launch has said. Absent: nothing was said.
     #[serde(skip_serializing_if = "StopSettings::is_unset")]
     pub stop: StopSettings,
+    /// The texts that its owner is notified of when a line of the output contains one. Absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "NotifyOn")]
+    pub notify_on: Option<NotifyOn>,
     /// Why its run is being ended, from the stop signal until the window is gone. Absent: it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Reason")]
@@ -150,6 +154,7 @@ impl From<&Task> for TaskFields {
                 .map(|(from, to)| to.saturating_sub(from).max(0)),
             restarts: task.restarts.clone(),
             stop: task.stop.clone(),
+            notify_on: task.notify_on.clone(),
             ending: task.ending.map(Reason::from),
             stopped: task.stopped.is_some(),
             output_preview: screen.rows.join("\n"),
@@ -280,6 +285,7 @@ impl TaskFields {
             ended_at: self.ended_at,
             restarts: self.restarts.clone(),
             stop: self.stop.clone(),
+            notify_on: self.notify_on.clone(),
             ending: self.ending.and_then(|reason| reason.gone(None)),
             // Only such a task is told to wait for input.
             stopped: self.stopped.then_some(Stop::BackgroundRead),

@@ -47,6 +47,7 @@ mod lost_daemon;
 mod mcp;
 #[cfg(feature = "notice")]
 mod notices;
+mod notify_on;
 mod order;
 mod owners;
 mod ownership;

@@ -14,7 +14,7 @@ use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use super::undelivered;
 use super::until::Until;
-use crate::model::{ReplacedRun, Replaces, RestartPolicy, WindowId, text};
+use crate::model::{NotifyOn, ReplacedRun, Replaces, RestartPolicy, WindowId, text};
 use crate::ops::{
     self, Caller, EndWatch, LaunchWait, OlderDaemon, RunOptions, StartedRun, TaskSession,
 };
@@ -43,6 +43,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         restart,
         backoff,
         ending,
+        notify_on,
         after,
         mut follow,
         json,
@@ -76,6 +77,11 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
             backoff: backoff.unwrap_or(DEFAULT_BACKOFF),
         }),
         stop: ending.settings(),
+        notify_on: (!notify_on.is_empty()).then(|| NotifyOn {
+            patterns: notify_on,
+            regex: follow.regex,
+            ignore_case: follow.ignore_case,
+        }),
     };
     if !is_again {
         options.check().or_fail("run")?;
@@ -160,7 +166,8 @@ fn wait_of(follow: &FollowRun) -> LaunchWait {
 
 /// Refuses invalid texts before anything is started.
 fn check(follow: &FollowRun, what: &str) -> Result<(), Failure> {
-    ops::check_texts(follow.until.iter().chain(&follow.stop)).or_fail(what)
+    let texts = follow.until.iter().chain(&follow.stop);
+    ops::check_texts(texts, follow.regex, follow.ignore_case).or_fail(what)
 }
 
 /// Starts a run. A live run of its slot ends first, which may take a while.
@@ -209,6 +216,8 @@ async fn start(
         what: format!("{what} {name}"),
         texts: follow.until,
         stops: follow.stop,
+        regex: follow.regex,
+        ignore_case: follow.ignore_case,
         timeout: follow.timeout,
         through_prompts: follow.through_prompts,
         tail: follow.tail,

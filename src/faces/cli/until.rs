@@ -17,6 +17,8 @@ pub(super) struct Until {
     /// The texts of `--until`; if empty, the end of the run.
     pub(super) texts: Vec<String>,
     pub(super) stops: Vec<String>,
+    pub(super) regex: bool,
+    pub(super) ignore_case: bool,
     pub(super) timeout: Option<Duration>,
     pub(super) through_prompts: bool,
     /// How many of the last lines of a failed run are printed.
@@ -40,6 +42,8 @@ impl Until {
         let owner = Caller::of_environment().owner;
         let request = WaitRequest {
             stops: self.stops,
+            regex: self.regex,
+            ignore_case: self.ignore_case,
             timeout_ms: timeout.map(whole_millis),
             through_prompts: self.through_prompts,
             tail: Some(tail),

@@ -68,6 +68,13 @@ pub(super) struct RunTask {
     /// With until: give up when one of these texts is written
     #[serde(deserialize_with = "one_or_more")]
     pub(super) stop: Vec<String>,
+    /// Send a message when a line contains one of these texts, at most one in ten seconds
+    #[serde(deserialize_with = "one_or_more")]
+    pub(super) notify_on: Vec<String>,
+    /// The texts are regular expressions
+    pub(super) regex: bool,
+    /// The texts match in any case
+    pub(super) ignore_case: bool,
     /// With wait or until: the longest time to wait (50, at most 600)
     pub(super) timeout_seconds: Option<Seconds>,
 }

@@ -15,7 +15,10 @@ use crate::model::{Signal, StopSettings};
 use crate::restarts;
 
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("limited").args(["wait", "until", "after"]).multiple(true)))]
+#[command(
+    group(ArgGroup::new("limited").args(["wait", "until", "after"]).multiple(true)),
+    group(ArgGroup::new("texts").args(["until", "notify_on"]).multiple(true)),
+)]
 #[command(
     after_help = "Without a command, the task runs again: the command of its last launch, in the \
                         directory of that launch, with the environment that this command has now."
@@ -51,6 +54,10 @@ pub(crate) struct Run {
     pub(crate) backoff: Option<Duration>,
     #[command(flatten)]
     pub(crate) ending: EndingOfRun,
+    /// Notify the owner when a line contains this text: at once, and then at most once in ten seconds;
+    /// may be given more than once
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) notify_on: Vec<String>,
     /// Wait until the present run of this task has ended with code 0, and start then; may be given
     /// more than once. If it fails, nothing is started
     #[arg(long, value_name = "TASK", add = task_names::candidates())]
@@ -117,6 +124,12 @@ pub(crate) struct FollowRun {
     /// With --until: give up when this text is written; may be given more than once
     #[arg(long, value_name = "PATTERN", requires = "until")]
     pub(crate) stop: Vec<String>,
+    /// The texts of --until, --stop and run's --notify-on are regular expressions
+    #[arg(long, requires = "texts")]
+    pub(crate) regex: bool,
+    /// The texts of --until, --stop and run's --notify-on match in upper and lower case
+    #[arg(long, requires = "texts")]
+    pub(crate) ignore_case: bool,
     /// With --wait or --until, or run's --after: the longest time to wait, like 500ms, 30s or 5m
     #[arg(long, value_name = "D", value_parser = parse_duration, requires = "limited")]
     pub(crate) timeout: Option<Duration>,
@@ -125,6 +138,7 @@ pub(crate) struct FollowRun {
 #[derive(Debug, Args)]
 #[command(
     group(ArgGroup::new("limited").args(["wait", "until"]).multiple(true)),
+    group(ArgGroup::new("texts").args(["until"]).multiple(true)),
     after_help = "A live run is replaced. A task of the project's file runs as the file has it now. \
                         Each task gets the environment that this command has now \
                         (tmux's if it was started with --clean-env); values of --env are not \
