@@ -269,7 +269,7 @@ impl TaskSession {
             match daemon.ask(request).await {
                 Ok(response) => {
                     self.client.replace(Some(daemon));
-                    return Ok(Some(response));
+                    return Ok(Some(*response));
                 }
                 // It may have been stopping when it was found.
                 Err(error) if can_be_repeated(request) => {

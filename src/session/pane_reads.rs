@@ -113,15 +113,8 @@ impl Session {
                 },
                 Ok((output, judged, searched)),
             ) => {
-                self.begin_all(
-                    pane,
-                    entries,
-                    output_streams,
-                    &output,
-                    judged,
-                    searched,
-                    now,
-                );
+                let waits = entries.into_iter().zip(judged).collect();
+                self.begin_all(pane, waits, output_streams, &output, searched, now);
             }
             (
                 ReadReason::Begin {
@@ -178,15 +171,14 @@ impl Session {
     fn begin_all(
         &mut self,
         pane: PaneId,
-        begins: Vec<Begin>,
+        waits: Vec<(Begin, Entry)>,
         output_streams: Vec<OutputStreamEntry>,
         output: &PaneOutput,
-        judged: Vec<Entry>,
         searched: Vec<WatchEntry>,
         now: Now,
     ) {
         let since = self.listeners.follow(pane, output);
-        for (mut begin, mut entry) in begins.into_iter().zip(judged) {
+        for (mut begin, mut entry) in waits {
             entry.wait.count_from(since);
             begin.entry = Some(entry);
             self.start_wait(begin, Some(pane), now);

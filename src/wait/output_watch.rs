@@ -226,7 +226,7 @@ fn shown(line: &str, found: &Range<usize>) -> String {
         return text::one_line(line.as_bytes(), LINE_CHARS);
     }
     let from = line.floor_char_boundary(found.start - MATCH_WITHIN / 2);
-    let rest = text::one_line(line[from..].as_bytes(), LINE_CHARS);
+    let rest = text::one_line(&line.as_bytes()[from..], LINE_CHARS);
     format!("…{rest}")
 }
 

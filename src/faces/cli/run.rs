@@ -77,7 +77,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
             backoff: backoff.unwrap_or(DEFAULT_BACKOFF),
         }),
         stop: ending.settings(),
-        notify_on: (!notify_on.is_empty()).then(|| NotifyOn {
+        notify_on: (!notify_on.is_empty()).then_some(NotifyOn {
             patterns: notify_on,
             regex: follow.regex,
             ignore_case: follow.ignore_case,

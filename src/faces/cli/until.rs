@@ -11,6 +11,10 @@ use crate::tmux::Gate;
 use crate::wire::{LaunchedRun, Reason, WaitRequest, WaitResult};
 
 /// What to wait for once the run has begun.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
 pub(super) struct Until {
     /// The command and the task, for errors.
     pub(super) what: String,

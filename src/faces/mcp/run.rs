@@ -82,7 +82,7 @@ pub(super) async fn start(
         wait,
         restart: None,
         stop: StopSettings::default(),
-        notify_on: (!arguments.notify_on.is_empty()).then(|| NotifyOn {
+        notify_on: (!arguments.notify_on.is_empty()).then_some(NotifyOn {
             patterns: arguments.notify_on,
             regex,
             ignore_case,
