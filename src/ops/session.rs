@@ -269,7 +269,7 @@ impl TaskSession {
             match daemon.ask(request).await {
                 Ok(response) => {
                     self.client.replace(Some(daemon));
-                    return Ok(Some(*response));
+                    return Ok(Some(response));
                 }
                 // It may have been stopping when it was found.
                 Err(error) if can_be_repeated(request) => {
@@ -321,7 +321,7 @@ impl TaskSession {
             match daemon.ask_session(name, request).await {
                 Ok(NamedAnswer::Answered(name, response)) => {
                     self.answered_by(name, daemon);
-                    return Ok(Some(response));
+                    return Ok(Some(*response));
                 }
                 Ok(NamedAnswer::OtherSession) => self.ask_tmux().await?,
                 // An older daemon does not know such requests, and has done nothing.
