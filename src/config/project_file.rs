@@ -18,7 +18,7 @@ use super::value::{OneOrMany, duration, one_or_many, text, wrong};
 use super::{ConfigError, parse_duration};
 use crate::files;
 use crate::model::{
-    NotifyOn, RestartPolicy, Signal, StopSettings, TASK_NAME_RULE, is_task_name, with_causes,
+    NotifyOn, RestartPolicy, Signal, Slot, StopSettings, TASK_NAME_RULE, is_task_name, with_causes,
 };
 use crate::restarts;
 
@@ -49,6 +49,8 @@ pub(crate) struct TaskEntry {
     pub(crate) ready: Option<String>,
     /// The lines that its owner is notified of.
     pub(crate) notify_on: Option<NotifyOn>,
+    /// The slot in which it runs.
+    pub(crate) slot: Option<Slot>,
 }
 
 /// Where a task of the file runs.
@@ -223,6 +225,7 @@ fn entry(name: &str, fields: &Fields, cwd: TaskFolder) -> TaskEntry {
             .collect(),
         ready: fields.ready.clone(),
         notify_on: fields.notify_on.clone(),
+        slot: fields.slot.clone(),
     }
 }
 
@@ -321,6 +324,13 @@ struct Fields {
     kill_after: Option<Duration>,
     #[serde(default, deserialize_with = "notify_on")]
     notify_on: Option<NotifyOn>,
+    #[serde(default, deserialize_with = "slot")]
+    slot: Option<Slot>,
+}
+
+fn slot<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Slot>, D::Error> {
+    let parse = |text: &str| Slot::parse(text).map_err(|why| wrong(text, &format!("is {why}")));
+    text(from, "a slot like \"build:2\"", parse).map(Some)
 }
 
 fn stop_signal<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Signal>, D::Error> {
@@ -530,6 +540,7 @@ mod tests {
                 restart: None,
                 stop: StopSettings::default(),
                 notify_on: None,
+                slot: None,
                 after: Vec::new(),
                 ready: None,
             }
@@ -547,6 +558,7 @@ mod tests {
                 }),
                 stop: StopSettings::default(),
                 notify_on: None,
+                slot: None,
                 after: vec!["db".to_owned()],
                 ready: Some("listening".to_owned()),
             }

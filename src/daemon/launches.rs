@@ -85,6 +85,7 @@ pub(crate) fn task_record(task: &Task, found: LaunchRecord) -> TaskRecord {
         restarts: restart.map(|(_, restarts)| restarts),
         stop: task.stop.clone(),
         notify_on: task.notify_on.clone(),
+        slot: task.slot.clone(),
     }
 }
 

@@ -577,6 +577,8 @@ fn run_of(window: u32, run: u32, life: Life, bells: Option<u64>, bell: bool) -> 
         restarts: None,
         stop: StopSettings::default(),
         notify_on: None,
+        slot: None,
+        queued: false,
         ending: None,
         stopped: None,
         screen: Screen::default(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    GoneReason, Millis, NotifyOn, PaneId, RunEnd, Signal, Stop, StopSettings, TaskRestarts,
+    GoneReason, Millis, NotifyOn, PaneId, RunEnd, Signal, Slot, Stop, StopSettings, TaskRestarts,
     WindowId,
 };
 
@@ -54,6 +54,10 @@ pub struct Task {
     pub stop: StopSettings,
     /// The lines that its owner is notified of; `None` for none.
     pub notify_on: Option<NotifyOn>,
+    /// The slot in which it runs; `None` for none.
+    pub slot: Option<Slot>,
+    /// Whether it waits for a place in its slot: its run has not begun.
+    pub queued: bool,
     /// Why its run is being ended, since a command of ours has begun with that.
     pub ending: Option<GoneReason>,
     /// Why a program of it is stopped while none takes input; `None` also where that is not known.
@@ -86,6 +90,8 @@ impl Task {
             restarts,
             stop,
             notify_on,
+            slot,
+            queued,
             ending,
             stopped,
             screen: _,
@@ -103,7 +109,7 @@ impl Task {
             && (run, started_at, ended_at) == (&other.run, &other.started_at, &other.ended_at)
             && (owner, shell, restarts) == (&other.owner, &other.shell, &other.restarts)
             && (stop, ending, stopped) == (&other.stop, &other.ending, &other.stopped)
-            && *notify_on == other.notify_on
+            && (notify_on, slot, queued) == (&other.notify_on, &other.slot, &other.queued)
             && (is_named_by_tmux, is_linked) == (&other.is_named_by_tmux, &other.is_linked);
         if !is_same {
             Difference::Otherwise

@@ -110,6 +110,8 @@ pub(crate) fn task(notation: &str) -> Task {
         restarts: None,
         stop: StopSettings::default(),
         notify_on: None,
+        slot: None,
+        queued: false,
         ending: None,
         stopped: None,
         screen: Screen::default(),

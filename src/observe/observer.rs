@@ -619,8 +619,10 @@ impl<'a> WindowLook<'a> {
             restarts: self.row.restarts.clone(),
             stop: self.row.stop.clone(),
             notify_on: self.row.notify_on.clone(),
-            ending: self.row.ending,
+            slot: self.row.slot.clone(),
             // What the kernel shows of its processes is added to the snapshot.
+            queued: false,
+            ending: self.row.ending,
             stopped: None,
             screen: pane.map(|pane| pane.screen.clone()).unwrap_or_default(),
         }
@@ -786,6 +788,8 @@ fn ends_of_unknown(
             restarts: None,
             stop: StopSettings::default(),
             notify_on: None,
+            slot: None,
+            queued: false,
             ending: None,
             stopped: None,
             screen: Screen::default(),

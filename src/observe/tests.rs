@@ -156,6 +156,7 @@ fn row(text: &str) -> WindowRow {
         restarts: None,
         stop: StopSettings::default(),
         notify_on: None,
+        slot: None,
         ending: None,
         is_bare: false,
         is_named_by_tmux: false,

@@ -30,6 +30,7 @@ fn with_record(options: RunOptions, found: TaskRecord) -> Result<RunOptions, Ops
         restarts,
         stop,
         notify_on,
+        slot,
     } = found;
     let Some(record) = record.as_deref().and_then(RecordedCommand::decode) else {
         return Err(OpsError::NotRecorded(window_name));
@@ -45,6 +46,7 @@ fn with_record(options: RunOptions, found: TaskRecord) -> Result<RunOptions, Ops
         restart: options.restart.or(restarts.map(|restarts| restarts.policy)),
         stop: options.stop.or(stop),
         notify_on: options.notify_on.or(notify_on),
+        slot: options.slot.or(slot),
         ..options
     })
 }
@@ -74,6 +76,7 @@ pub(crate) async fn plan_restarts(
             restart: None,
             stop: StopSettings::default(),
             notify_on: None,
+            slot: None,
         };
         let found = find_record(session, &options.name).await?;
         let record = found.record.as_deref().and_then(RecordedCommand::decode);

@@ -95,6 +95,7 @@ pub(super) fn options_of(task: TaskEntry) -> Result<RunOptions, OpsError> {
         restart: task.restart,
         stop: task.stop,
         notify_on: task.notify_on,
+        slot: task.slot,
     })
 }
 

@@ -81,7 +81,7 @@ pub(crate) use patient_wait::WaitNews;
 #[cfg(feature = "panel")]
 pub(crate) use preview::{TreeUsage, preview, usage, whole_log};
 pub(crate) use readiness::Readiness;
-pub(crate) use run::{LaunchWait, RunOptions, StartedRun, run};
+pub(crate) use run::{LaunchWait, RunOptions, StartedRun, run, wait_for_place};
 pub(crate) use send::send;
 pub(crate) use session::{SessionChoice, TaskSession};
 pub(crate) use state_folders::{FolderUse, StateFolder, remove_state, state_folders};

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::codex_follower::start_codex_follower;
 use super::error::{OpsError, STOP_OLDER_DAEMON};
@@ -15,8 +15,9 @@ use crate::client::DaemonClient;
 use crate::clock;
 use crate::config::{self, StopConfig};
 use crate::model::environment::{WithheldVariables, is_shell_name};
-use crate::model::{NotifyOn, Replaces, RestartPolicy, StopPlan, StopSettings, with_causes};
+use crate::model::{NotifyOn, Replaces, RestartPolicy, Slot, StopPlan, StopSettings, with_causes};
 use crate::paths::Paths;
+use crate::process;
 use crate::tmux::{self, CommandWords, Gate, Launch, LaunchRestarts, TaskEnvironment};
 use crate::wire::LaunchedRun;
 
@@ -45,6 +46,8 @@ pub(crate) struct RunOptions {
     pub(crate) stop: StopSettings,
     /// The lines that its owner is notified of; `None` for none.
     pub(crate) notify_on: Option<NotifyOn>,
+    /// The slot in which it runs; `None` for none.
+    pub(crate) slot: Option<Slot>,
 }
 
 /// What the caller of a launch will wait for.
@@ -154,6 +157,7 @@ pub(crate) async fn run(
         }),
         stop: with_stop_defaults(options.stop)?,
         notify_on: options.notify_on,
+        slot: options.slot,
     };
     let will_wait = options.wait != LaunchWait::No;
     // The environment of a task that may be restarted is kept among the session's files: its name is
@@ -228,7 +232,8 @@ async fn launch_step_by_step(
         let version = &older.version;
         return Err(OpsError::failed(
             format!(
-                "the daemon is version {version}, which cannot restart tasks or notify of their output"
+                "the daemon is version {version}, which knows no restarts, notices of \
+                 output or slots"
             ),
             STOP_OLDER_DAEMON.to_owned(),
         ));
@@ -293,4 +298,19 @@ fn directory(given: Option<PathBuf>) -> Result<PathBuf, OpsError> {
             OpsError::failed(format!("cannot run in {dir}: {why}"), None)
         }),
     }
+}
+
+/// Waits in a task's pane, which has this file, for a place in the task's slot. `on_wait` is called if it
+/// has to wait.
+///
+/// # Errors
+///
+/// When the folder of the slots cannot be used.
+pub(crate) fn wait_for_place(
+    file: &Path,
+    slot: &Slot,
+    on_wait: impl FnOnce(),
+) -> std::io::Result<()> {
+    let runtime = file.parent().unwrap_or(Path::new(""));
+    process::wait_for_place(runtime, slot, || clock::now().wall, on_wait)
 }

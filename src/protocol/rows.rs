@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Exit, GoneReason, Millis, NotifyOn, PaneId, Screen, SessionLife, Signal, StopSettings,
+    Exit, GoneReason, Millis, NotifyOn, PaneId, Screen, SessionLife, Signal, Slot, StopSettings,
     TaskRestarts, WindowId,
 };
 
@@ -91,6 +91,8 @@ pub struct WindowRow {
     pub stop: StopSettings,
     /// The lines that its owner is notified of; `None` for none.
     pub notify_on: Option<NotifyOn>,
+    /// The slot in which it runs; `None` for none.
+    pub slot: Option<Slot>,
     /// Why the pane's run is being ended, as the same option says.
     pub ending: Option<GoneReason>,
     /// Whether the pane is a user's: it was opened without a command, so that a shell runs in it, or is

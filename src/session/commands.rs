@@ -464,6 +464,8 @@ fn unseen_task(launch: DirectLaunch) -> Option<Task> {
         restarts: None,
         stop: StopSettings::default(),
         notify_on: None,
+        slot: None,
+        queued: false,
         ending: None,
         stopped: None,
         screen: Screen::default(),

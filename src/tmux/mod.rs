@@ -44,6 +44,7 @@ mod rows;
 mod script;
 mod server;
 mod shown;
+mod slot_option;
 mod stop_option;
 mod tabs;
 mod task_environment;

@@ -222,6 +222,7 @@ fn request(
         }),
         stop: task.stop.clone(),
         notify_on: task.notify_on.clone(),
+        slot: task.slot.clone(),
         will_wait: false,
     })
 }

@@ -17,6 +17,7 @@ use super::quoted::{
     unless_plain,
 };
 use super::restart_option::{RESTART, decode_restarts};
+use super::slot_option::{SLOT, decode_slot};
 use super::stop_option::{STOP, decode_ending, decode_stop};
 use super::task_file::PREFIX;
 use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, WindowId};
@@ -313,7 +314,7 @@ static IS_LAUNCHING: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// The options that describe a task.
-pub(super) const OPTION_NAMES: [&str; 11] = [
+pub(super) const OPTION_NAMES: [&str; 12] = [
     "@tmux_task_run",
     "@tmux_task_started",
     "@tmux_task_replaced",
@@ -325,6 +326,7 @@ pub(super) const OPTION_NAMES: [&str; 11] = [
     RESTART,
     STOP,
     NOTIFY_ON,
+    SLOT,
 ];
 
 static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
@@ -340,6 +342,7 @@ static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
         restart,
         stop,
         notify_on,
+        slot,
     ] = OPTION_NAMES;
     let fields = |print: Print| {
         join_fields(&[
@@ -349,10 +352,11 @@ static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
             &print.bounded(restart),
             &print.bounded(stop),
             &print.bounded(notify_on),
+            &print.bounded(slot),
         ])
     };
     let texts = [
-        owner, command, of_pi, cwd, cwd_of_pi, restart, stop, notify_on,
+        owner, command, of_pi, cwd, cwd_of_pi, restart, stop, notify_on, slot,
     ];
     let texts = texts.map(|option| format!("#{{{option}}}")).concat();
     join_fields(&[
@@ -382,6 +386,8 @@ pub(super) struct WindowOptions {
     pub(super) stop: Option<String>,
     /// As [`decode_notify_on`] reads it.
     pub(super) notify_on: Option<String>,
+    /// As [`decode_slot`] reads it.
+    pub(super) slot: Option<String>,
 }
 
 pub(super) fn read_options(fields: &mut Fields) -> Option<WindowOptions> {
@@ -395,6 +401,7 @@ pub(super) fn read_options(fields: &mut Fields) -> Option<WindowOptions> {
         restart: fields.some_text()?,
         stop: fields.some_text()?,
         notify_on: fields.some_text()?,
+        slot: fields.some_text()?,
     })
 }
 
@@ -462,6 +469,7 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
     let restarts = decode_restarts(options.restart.as_deref(), options.started);
     let stop = decode_stop(options.stop.as_deref(), options.started);
     let notify_on = decode_notify_on(options.notify_on.as_deref(), options.started);
+    let slot = decode_slot(options.slot.as_deref(), options.started);
     let mut window = WindowRow {
         window,
         bell,
@@ -474,6 +482,7 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
         restarts,
         stop,
         notify_on,
+        slot,
         ending: None,
         is_bare: is_other_pane || opened == "1",
         is_named_by_tmux: fields.flag()?,
@@ -566,7 +575,7 @@ mod tests {
     fn full(window: &str, pane: &str, name: &str) -> String {
         let ids = [window, pane, "41 0 5 0   0"];
         let of_window = [
-            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "", "", "", "", "", "1", "0", "0", "0",
+            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "", "", "", "", "", "", "1", "0", "0", "0",
             name,
         ];
         let of_pane = [

@@ -108,6 +108,7 @@ impl Private {
             restarts: None,
             stop: StopSettings::default(),
             notify_on: None,
+            slot: None,
         }
     }
 

@@ -31,6 +31,8 @@ fn task(life: Life, run: u32) -> Task {
         restarts: None,
         stop: StopSettings::default(),
         notify_on: None,
+        slot: None,
+        queued: false,
         ending: None,
         stopped: None,
         screen: Screen::default(),

@@ -11,7 +11,7 @@ use super::{
     WaitRequest, WaitResult,
 };
 use crate::model::{
-    Millis, NotifyOn, RunRequest, Seq, StatusCounts, StopChoice, StopSettings, TaskRestarts,
+    Millis, NotifyOn, RunRequest, Seq, Slot, StatusCounts, StopChoice, StopSettings, TaskRestarts,
 };
 
 /// A request: the first line on a connection.
@@ -351,6 +351,9 @@ pub struct TaskRecord {
     /// The lines that its owner is notified of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify_on: Option<NotifyOn>,
+    /// The slot in which it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<Slot>,
 }
 
 /// A task that a command ended or removed.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    CursorPosition, Exit, Life, Millis, NotifyOn, PaneId, RunEnd, Screen, Signal, Stop,
+    CursorPosition, Exit, Life, Millis, NotifyOn, PaneId, RunEnd, Screen, Signal, Slot, Stop,
     StopSettings, Task, TaskRestarts, WindowId, text,
 };
 
@@ -82,6 +82,14 @@ pub struct TaskFields {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "NotifyOn")]
     pub notify_on: Option<NotifyOn>,
+    /// The slot in which it runs. Absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Slot")]
+    pub slot: Option<Slot>,
+    /// Whether it waits for a place in its slot, and has not begun. Absent: it does not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(with = "bool")]
+    pub queued: bool,
     /// Why its run is being ended, from the stop signal until the window is gone. Absent: it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Reason")]
@@ -155,6 +163,8 @@ impl From<&Task> for TaskFields {
             restarts: task.restarts.clone(),
             stop: task.stop.clone(),
             notify_on: task.notify_on.clone(),
+            slot: task.slot.clone(),
+            queued: task.queued,
             ending: task.ending.map(Reason::from),
             stopped: task.stopped.is_some(),
             output_preview: screen.rows.join("\n"),
@@ -286,6 +296,8 @@ impl TaskFields {
             restarts: self.restarts.clone(),
             stop: self.stop.clone(),
             notify_on: self.notify_on.clone(),
+            slot: self.slot.clone(),
+            queued: self.queued,
             ending: self.ending.and_then(|reason| reason.gone(None)),
             // Only such a task is told to wait for input.
             stopped: self.stopped.then_some(Stop::BackgroundRead),

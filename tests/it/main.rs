@@ -79,6 +79,7 @@ mod shell_setup;
 mod shells;
 mod silence;
 mod sinks;
+mod slots;
 #[cfg(target_os = "linux")]
 mod slow_disk;
 mod socket;

@@ -44,6 +44,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         backoff,
         ending,
         notify_on,
+        slot,
         after,
         mut follow,
         json,
@@ -82,6 +83,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
             regex: follow.regex,
             ignore_case: follow.ignore_case,
         }),
+        slot,
     };
     if !is_again {
         options.check().or_fail("run")?;

@@ -79,6 +79,8 @@ pub(super) struct RunTask {
     pub(super) regex: bool,
     /// The texts match in any case
     pub(super) ignore_case: bool,
+    /// Run at most so many at once of all runs with this name, like build:2; the others wait
+    pub(super) slot: Option<String>,
     /// With wait or until: the longest time to wait (50, at most 600)
     pub(super) timeout_seconds: Option<Seconds>,
 }

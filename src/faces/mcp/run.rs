@@ -7,7 +7,7 @@ use super::answer::{ToolAnswer, short};
 use super::arguments::RunTask;
 use super::call::{Call, Limit, within};
 use super::wait::Wait;
-use crate::model::{NotifyOn, ReplacedRun, Replaces, StopSettings};
+use crate::model::{NotifyOn, ReplacedRun, Replaces, Slot, StopSettings};
 use crate::ops::{self, LaunchWait, OpsError, RunOptions, SessionChoice, StartedRun, TaskSession};
 use crate::wire::WaitRequest;
 
@@ -53,6 +53,8 @@ pub(super) async fn start(
     let texts = arguments.until.iter().chain(&arguments.stop);
     ops::check_texts(texts, arguments.regex, arguments.ignore_case)?;
     check_variables(&arguments)?;
+    let slot = arguments.slot.as_deref().map(Slot::parse).transpose();
+    let slot = slot.map_err(|why| ToolAnswer::refused(&format!("slot: {why}"), None))?;
     let wait = match follow {
         _ if !arguments.until.is_empty() => LaunchWait::Text,
         Follow::AsAsked if !arguments.wait => LaunchWait::No,
@@ -87,6 +89,7 @@ pub(super) async fn start(
             regex,
             ignore_case,
         }),
+        slot,
     };
     let is_again = arguments.command.is_none();
     let work = async {

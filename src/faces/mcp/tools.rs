@@ -504,6 +504,7 @@ mod tests {
                 "  notify_on array: Send a message when a line contains one of these texts, at most one in ten seconds",
                 "  only_if_absent boolean: Fail when the task is running, instead of replacing its run",
                 "  regex boolean: The texts are regular expressions",
+                "  slot string: Run at most so many at once of all runs with this name, like build:2; the others wait",
                 "  stop array: With until: give up when one of these texts is written",
                 "  timeout_seconds number: With wait or until: the longest time to wait (50, at most 600)",
                 "  until array: Return when one of these texts is written",

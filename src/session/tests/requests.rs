@@ -39,6 +39,7 @@ pub(super) fn launch_of(name: &str, will_wait: bool) -> Request {
         restarts: None,
         stop: StopSettings::default(),
         notify_on: None,
+        slot: None,
         last_run: 0,
         will_wait,
     }))

@@ -11,7 +11,7 @@ use super::Json;
 use super::values::{
     parse_any_duration, parse_backoff, parse_duration, parse_lines, parse_signal, parse_variable,
 };
-use crate::model::{Signal, StopSettings};
+use crate::model::{Signal, Slot, StopSettings};
 use crate::restarts;
 
 #[derive(Debug, Args)]
@@ -58,6 +58,10 @@ pub(crate) struct Run {
     /// may be given more than once
     #[arg(long, value_name = "PATTERN")]
     pub(crate) notify_on: Vec<String>,
+    /// Run at most so many at once of all runs with this name, in all sessions, like build:2; the others
+    /// wait, in the order in which they came
+    #[arg(long, value_name = "NAME:N", value_parser = Slot::parse)]
+    pub(crate) slot: Option<Slot>,
     /// Wait until the present run of this task has ended with code 0, and start then; may be given
     /// more than once. If it fails, nothing is started
     #[arg(long, value_name = "TASK", add = task_names::candidates())]
