@@ -2,6 +2,8 @@
 //! developer's environment.
 
 mod feed;
+#[cfg(feature = "webhook")]
+mod http_server;
 mod run;
 
 use std::collections::BTreeMap;
@@ -18,6 +20,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub(crate) use feed::{all_told, check_feed, content, deliveries, event, events, show, story};
+#[cfg(feature = "webhook")]
+pub(crate) use http_server::HttpServer;
 pub(crate) use run::{Output, Running};
 
 /// Far longer than anything here takes on a busy machine: reaching it means a failure or a hang.
