@@ -39,6 +39,7 @@ mod run;
 mod send;
 mod session;
 mod session_name;
+mod slot_name;
 mod state_folders;
 mod succession;
 #[cfg(feature = "panel")]
@@ -84,6 +85,7 @@ pub(crate) use readiness::Readiness;
 pub(crate) use run::{LaunchWait, RunOptions, StartedRun, run, wait_for_place};
 pub(crate) use send::send;
 pub(crate) use session::{SessionChoice, TaskSession};
+pub(crate) use slot_name::{free_name, name_of_command};
 pub(crate) use state_folders::{FolderUse, StateFolder, remove_state, state_folders};
 pub(crate) use succession::OlderDaemon;
 #[cfg(feature = "panel")]

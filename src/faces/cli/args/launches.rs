@@ -24,9 +24,10 @@ use crate::restarts;
                         directory of that launch, with the environment that this command has now."
 )]
 pub(crate) struct Run {
-    /// The task's name: 1 to 40 of A-Z a-z 0-9 . _ -, the first a letter or digit
-    #[arg(add = task_names::candidates())]
-    pub(crate) name: String,
+    /// The task's name: 1 to 40 of A-Z a-z 0-9 . _ -, the first a letter or digit [default: made of
+    /// the command, like cargo-test; cargo-test-2 while that task runs]
+    #[arg(required_unless_present = "command", add = task_names::candidates())]
+    pub(crate) name: Option<String>,
     /// Where to run it [default: this directory; without a command, that of its last launch]
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
