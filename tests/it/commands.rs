@@ -146,12 +146,6 @@ fn bad_task_names_are_refused_before_tmux_is_touched() {
     for name in [
         "", ".a", "-a", "_a", "a b", "a:b", "é", "a\n", "a#{q}", &long,
     ] {
-        let output = world.task(["run", "--", name, "exit 0"]);
-        assert_eq!(
-            (output.code, output.out.as_str()),
-            (2, ""),
-            "{name:?} {output}"
-        );
         let output = world.task(["run", name, "--", "exit 0"]);
         assert_eq!(
             (output.code, output.out.as_str()),
@@ -265,8 +259,7 @@ fn usage_errors_are_two_lines_and_exit_2() {
     }
     world.task(["ls", "--nonsense"]).fails(
         2,
-        "tmux-task: usage: unexpected argument '--nonsense' found\n\
-         hint: usage: tmux-task ls [OPTIONS]",
+        "tmux-task: usage: unexpected argument '--nonsense' found\nhint: see `tmux-task ls --help`",
     );
 }
 
