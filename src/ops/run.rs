@@ -95,7 +95,7 @@ impl RunOptions {
     pub(crate) fn check(&self) -> Result<(), OpsError> {
         self.check_name()?;
         let is_blank = |word: &OsString| word.to_str().is_some_and(|word| word.trim().is_empty());
-        if self.command.iter().all(is_blank) {
+        if self.command.first().is_none_or(is_blank) {
             let why = format!("no command given for task `{}`", self.name);
             return Err(OpsError::Usage(why));
         }

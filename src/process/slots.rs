@@ -15,6 +15,9 @@ use crate::model::{Millis, Slot};
 /// The folder of all slots, in the runtime folder.
 const FOLDER: &str = "slots";
 
+/// How the names of tasks' files begin, which the launcher gives them.
+const TASK_FILE: &str = "exec-task-";
+
 /// A ticket: `NUMBER-PID`. It contains the identity of the process and, from the beginning of its run on,
 /// the time of that.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,15 +60,18 @@ pub(crate) fn wait_for_place(
     writeln!(file, "{}", now())
 }
 
-/// Returns when the run of this process began in its slot; `None` where it has not, or that is not
-/// known.
+/// Returns when the run of this process, which was launched at this time, began in its slot; `None` where
+/// it has not, or that is not known. The run may have ended since: a ticket is there until the next one is
+/// drawn.
 #[must_use]
-pub(crate) fn began_at(runtime: &Path, slot: &Slot, pid: u32) -> Option<Millis> {
+pub(crate) fn began_at(runtime: &Path, slot: &Slot, pid: u32, launched: Millis) -> Option<Millis> {
     let tickets = tickets(&folder_of(runtime, &slot.name)).ok()?;
     let ticket = tickets.iter().rev().find(|ticket| ticket.pid == pid)?;
     let text = fs::read_to_string(&ticket.path).ok()?;
-    let (identity, began) = text.split_once('\n')?;
-    may_run(pid, identity).then(|| began.trim_end().parse().ok())?
+    let (_, began) = text.split_once('\n')?;
+    let began = began.trim_end().parse().ok()?;
+    // Another process had the pid before that.
+    (began >= launched).then_some(began)
 }
 
 /// Whether this process still waits to run its task: for a place, or for its launcher.
@@ -76,7 +82,7 @@ pub(crate) fn waits_to_run(pid: u32) -> bool {
     words.next() == Some(b"exec")
         && words.next().is_some_and(|file| {
             let name = Path::new(std::str::from_utf8(file).unwrap_or_default()).file_name();
-            name.is_some_and(|name| name.to_string_lossy().starts_with("exec-task-"))
+            name.is_some_and(|name| name.to_string_lossy().starts_with(TASK_FILE))
         })
 }
 
@@ -178,8 +184,9 @@ mod tests {
             .map(|ticket| ticket.number)
             .collect();
         assert_eq!(numbers, [7, 8, 9]);
-        assert_eq!(began_at(runtime.path(), &slot, pid), Some(42));
-        assert_eq!(began_at(runtime.path(), &slot, second.id()), None);
+        assert_eq!(began_at(runtime.path(), &slot, pid, 42), Some(42));
+        assert_eq!(began_at(runtime.path(), &slot, pid, 43), None);
+        assert_eq!(began_at(runtime.path(), &slot, second.id(), 0), None);
         first.wait().unwrap();
         second.kill().unwrap();
         second.wait().unwrap();

@@ -1,6 +1,7 @@
 //! `run --slot NAME:N`: at most so many at once, in all sessions of a user.
 
 use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -52,6 +53,8 @@ fn a_task_that_is_queued_has_not_started_and_begins_when_a_place_is_free() {
     });
     // Ended while it is queued, it has never begun.
     world.task(["kill", "third"]).ok();
+    let opened = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let opened = u64::try_from(opened.as_millis()).unwrap();
     on.open();
     world.until("the end of the second run", |records| {
         story(records).contains(&"exited second 4".to_owned())
@@ -68,6 +71,13 @@ fn a_task_that_is_queued_has_not_started_and_begins_when_a_place_is_free() {
     assert!(at("exited first 3") <= at("started second"), "{events:?}");
     assert!(at("started second") < at("exited second 4"), "{events:?}");
     assert!(!events.contains(&"started third".to_owned()), "{events:?}");
+    // Its duration does not include the queue.
+    for event in crate::support::events(&records) {
+        let task = &event["task"];
+        if task["windowName"] == "second" {
+            assert!(task["startedAt"].as_u64().unwrap() >= opened, "{event}");
+        }
+    }
     // The text of the queue is not the task's.
     let archived = world.task(["logs", "second"]);
     assert_eq!(archived.ok().trim(), "");

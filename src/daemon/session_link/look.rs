@@ -170,16 +170,17 @@ impl SessionLink {
         });
         for (window, task) in &mut snapshot.tasks {
             let Some(slot) = &task.slot else { continue };
-            let pid = task.pid.filter(|_| task.is_alive());
-            if pid.is_some_and(process::waits_to_run) {
+            if task.is_alive() && task.pid.is_some_and(process::waits_to_run) {
                 Arc::make_mut(task).queued = true;
                 continue;
             }
-            let read = || process::began_at(&self.paths.runtime, slot, pid?);
-            let known = self.began.get(window).map(|(_, at)| *at);
-            if let Some(at) = known.or_else(read) {
-                self.began.insert(*window, (task.run, at));
-                Arc::make_mut(task).started_at = Some(at);
+            let read = || process::began_at(&self.paths.runtime, slot, task.pid?, task.started_at?);
+            let (_, at) = *self
+                .began
+                .entry(*window)
+                .or_insert_with(|| (task.run, read()));
+            if at.is_some() {
+                Arc::make_mut(task).started_at = at;
             }
         }
     }
