@@ -8,6 +8,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use super::ancestors::parent;
 use super::{Process, identity, may_run, wait_for_any};
 use crate::files::{self, WRITABLE_BY_OTHERS};
 use crate::model::{Millis, Slot};
@@ -74,10 +75,18 @@ pub(crate) fn began_at(runtime: &Path, slot: &Slot, pid: u32, launched: Millis) 
     (began >= launched).then_some(began)
 }
 
-/// Whether this process still waits to run its task: for a place, or for its launcher.
+/// Whether this process of a pane still waits to run its task, for a place or for its launcher, or has not
+/// even come to that: tmux has made it, and it is still a copy of tmux. False where that cannot be known.
 #[must_use]
 pub(crate) fn waits_to_run(pid: u32) -> bool {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line_of = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).ok();
+    let Some(line) = line_of(pid) else {
+        return false;
+    };
+    // It is empty while the process becomes another program.
+    if line.is_empty() || parent(pid).and_then(line_of).as_ref() == Some(&line) {
+        return true;
+    }
     let mut words = line.split(|byte| *byte == 0).skip(1);
     words.next() == Some(b"exec")
         && words.next().is_some_and(|file| {
@@ -140,7 +149,8 @@ impl Ticket {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Child, Command};
+    use std::io::{BufRead, BufReader};
+    use std::process::{Child, Command, Stdio};
 
     use super::*;
 
@@ -196,5 +206,21 @@ mod tests {
     fn only_who_waits_to_run_a_task_looks_like_it() {
         assert!(!waits_to_run(std::process::id()));
         assert!(!waits_to_run(0));
+        let waits = |script: &str| {
+            let mut shell = Command::new("sh");
+            let shell = shell.args(["-c", script]).stdin(Stdio::piped());
+            let mut shell = shell.stdout(Stdio::piped()).spawn().unwrap();
+            let mut line = String::new();
+            let mut out = BufReader::new(shell.stdout.take().unwrap());
+            out.read_line(&mut line).unwrap();
+            let waits = waits_to_run(line.trim().parse().unwrap());
+            // At the end of its input it ends.
+            drop(shell.stdin.take());
+            shell.wait().unwrap();
+            waits
+        };
+        // One that its parent has made, and that runs no program yet.
+        assert!(waits("exec 3<&0; (read -r _ <&3) & echo $!; wait"));
+        assert!(!waits("echo $$; read -r _"));
     }
 }
