@@ -13,10 +13,12 @@ const DRAIN: &str = r"builtin trap '{ builtin set +xv; } 2>/dev/null; IFS= built
 /// hangs up the terminal, and what has not stopped by then gets `SIGHUP` and loses its output. So the
 /// daemon sends the shell `SIGPWR`, which nothing else uses. When the shell's present command has
 /// ended, the trap waits for the daemon's hangup, and ends with that command's code; that it waits is
-/// seen by its catching `SIGSTKFLT`. `wait` returns 158 for this signal, which is not the command's code.
-/// A shell line with a trap for the stop signal, in place of `@STOP@`, gets that signal instead. The shell ends by itself when no
-/// daemon comes.
-const HOLD: &str = r#"builtin trap '{ c=$?; builtin set +xv; } 2>/dev/null; if builtin [ -n "$(builtin trap -p @STOP@)" ]; then builtin kill -@STOP@ $$; else builtin [ $c -ne 158 ] || c=143; builtin trap "builtin exit $c" HUP; builtin trap : STKFLT; { builtin exec {f}<> <(:); builtin read -r -t 3600 -u $f _; } 2>/dev/null || :; builtin exit $c; fi' PWR 2>/dev/null || :"#;
+/// seen by its catching `SIGSTKFLT`. bash runs a trap between commands: a hangup that comes just before
+/// `read` begins to wait is noticed only when that ends, hence the short pauses; while it opens a file, a
+/// signal would be an error. `wait` returns 158 for this signal, which is not the command's code.
+/// A shell line with a trap for the stop signal, in place of `@STOP@`, gets that signal instead. The shell
+/// ends by itself, after an hour, when no daemon comes.
+const HOLD: &str = r#"builtin trap '{ c=$?; builtin set +xv; } 2>/dev/null; if builtin [ -n "$(builtin trap -p @STOP@)" ]; then builtin kill -@STOP@ $$; else builtin [ $c -ne 158 ] || c=143; builtin trap "builtin exit $c" HUP; n=0; { builtin exec {f}<> <(:); builtin trap : STKFLT; while builtin [ $((n += 1)) -le 36000 ]; do builtin read -r -t 0.1 -u $f _ || :; done; } 2>/dev/null || :; builtin exit $c; fi' PWR 2>/dev/null || :"#;
 
 /// Around [`DRAIN`]: a hangup ends the shell at once.
 ///

@@ -251,10 +251,10 @@ fn the_signal_is_the_tasks_or_the_commands() {
     ] {
         run_until_ready(&world, options, "api", &line);
         let killed = killed(&world, kill);
-        assert_eq!(killed[0]["exitCode"], 7, "{killed}");
         let records = world.until_delivered("disappeared", "api");
         let last = events(&records).pop().unwrap();
         let preview = last["task"]["outputPreview"].as_str().unwrap();
+        assert_eq!(killed[0]["exitCode"], 7, "{killed} {preview}");
         assert!(preview.trim_end().ends_with(signals), "{preview}");
     }
 }
@@ -288,10 +288,10 @@ while True:
     for line in [line.clone(), format!("{line}; exit $?")] {
         run_until_ready(&world, &["--parent-only"], "all", &line);
         let killed = killed(&world, &["all"]);
-        assert_eq!(killed[0]["exitCode"], 7, "{killed}");
         let records = world.until_delivered("disappeared", "all");
         let last = events(&records).pop().unwrap();
         let preview = last["task"]["outputPreview"].as_str().unwrap();
+        assert_eq!(killed[0]["exitCode"], 7, "{killed} {preview}");
         assert!(preview.contains("the child got SIGINT"), "{preview}");
     }
 }
