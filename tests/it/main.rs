@@ -29,6 +29,7 @@ mod events;
 #[cfg(target_os = "linux")]
 mod faults;
 mod feed;
+mod following;
 #[cfg(target_os = "linux")]
 mod full_disk;
 mod fuzz;
