@@ -1,6 +1,6 @@
 //! Follows a conversation's tasks on another machine, and forgets the machine when it has none.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::time::Duration;
 
@@ -11,6 +11,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::error::OpsError;
 use super::lookup;
 use super::notes::{HeldNote, NoteWatch, Notes, TakenNote};
+use crate::config;
+use crate::hosts::{
+    Channel, ChannelInput, FarCall, FarCaller, Host, HostError, Questions, Ssh, connect, this_machine,
+};
 use crate::model::Backoff;
 use crate::wire::{FollowOrder, FollowReply, client_of};
 
@@ -180,7 +184,7 @@ impl HostStream<'_> {
                         drop(self.reports.send(report).await);
                     }
                 },
-                Some(order) = orders.recv() => self.channel.send(&order).await?,
+                Some(order) = orders.recv() => self.channel.send(&order)?,
                 () = sleep_until(at.unwrap_or(never)), if at.is_some() => {
                     if is_taken {
                         return Err(io::ErrorKind::TimedOut.into());
@@ -188,7 +192,7 @@ impl HostStream<'_> {
                     // A launch may hold it.
                     self.taken = self.notes.take(self.host);
                     let pause = if self.taken.is_some() {
-                        self.channel.send(&FollowOrder::Forget).await?;
+                        self.channel.send(&FollowOrder::Forget)?;
                         FORGETS_WITHIN
                     } else {
                         take.next_pause()
@@ -201,18 +205,66 @@ impl HostStream<'_> {
 }
 
 /// A channel to the machine's follow-ups.
-struct HostChannel;
+struct HostChannel {
+    channel: Channel,
+    input: ChannelInput,
+    /// Lines that the machine has no room for yet.
+    to_send: VecDeque<String>,
+}
 
 impl HostChannel {
-    async fn open(_host: &str, _owner: &str) -> io::Result<Self> {
-        Err(io::ErrorKind::Unsupported.into())
+    async fn open(name: &str, owner: &str) -> Result<Self, HostError> {
+        let host = Host::named(name, &config::load(&lookup)?)?;
+        let ssh = Ssh::prepare(&lookup)?;
+        let channel = connect(&host, &ssh, Questions::Never).await?;
+        channel.open(FarCall {
+            args: ["agent", "follow"].map(str::to_owned).to_vec(),
+            caller: FarCaller {
+                host: host.name,
+                machine: this_machine(),
+                ..FarCaller::default()
+            },
+            owner: Some(owner.to_owned()),
+            has_stdin: true,
+            ..FarCall::default()
+        });
+        Ok(Self {
+            input: channel.input(),
+            channel,
+            to_send: VecDeque::new(),
+        })
     }
 
+    /// Returns what the machine says next. Sends what waits.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
     async fn next(&mut self) -> io::Result<FollowReply> {
-        Err(io::ErrorKind::Unsupported.into())
+        let Self {
+            channel,
+            input,
+            to_send,
+        } = self;
+        let write = async {
+            while let Some(line) = to_send.front() {
+                // One chunk, which is sent or not.
+                input.write(line.as_bytes()).await;
+                to_send.pop_front();
+            }
+            std::future::pending().await
+        };
+        let line = tokio::select! {
+            line = channel.line() => line.map_err(io::Error::other)?,
+            never = write => never,
+        };
+        let line = line.ok_or(io::ErrorKind::UnexpectedEof)?;
+        serde_json::from_slice(&line).map_err(io::Error::from)
     }
 
-    async fn send(&mut self, _order: &FollowOrder) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
+    fn send(&mut self, order: &FollowOrder) -> io::Result<()> {
+        let line = serde_json::to_string(order)?;
+        self.to_send.push_back(line + "\n");
+        Ok(())
     }
 }
