@@ -28,7 +28,7 @@ const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_s
 
 /// After how long without a change it is asked whether the conversation has tasks, twice before it has
 /// none: events are recorded and delivered in far less time.
-const QUIET: Duration = Duration::from_secs(10);
+const QUIET: Duration = Duration::from_secs(5);
 
 /// How often it is asked while nothing changes.
 const ASK_EVERY: Duration = Duration::from_secs(600);

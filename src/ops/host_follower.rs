@@ -13,7 +13,8 @@ use super::lookup;
 use super::notes::{HeldNote, NoteWatch, Notes, TakenNote};
 use crate::config;
 use crate::hosts::{
-    Channel, ChannelInput, FarCall, FarCaller, Host, HostError, Questions, Ssh, connect, this_machine,
+    Channel, ChannelInput, FarCall, FarCaller, Host, HostError, Questions, Ssh, connect,
+    this_machine,
 };
 use crate::model::Backoff;
 use crate::wire::{FollowOrder, FollowReply, client_of};

@@ -27,6 +27,7 @@ mod endpoint;
 mod environment;
 mod events;
 #[cfg(target_os = "linux")]
+mod far_conversations;
 mod faults;
 mod feed;
 mod following;
