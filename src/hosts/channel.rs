@@ -19,7 +19,7 @@ use crate::files;
 use crate::paths::lock_link;
 
 /// What a link prints when it serves; else it prints why not, a [`HostFailure`] as JSON.
-const READY: &str = "ready";
+pub(crate) const LINK_READY: &str = "ready";
 
 /// After how many chunks the other side learns that it can send more.
 const TELL_AFTER: u32 = 8;
@@ -173,7 +173,7 @@ async fn start_link(host: &Host) -> Result<(), HostError> {
     let stdout = link.stdout.take().expect("stdout is piped");
     let read = stdout.take(MOST_SAID).read_to_string(&mut printed).await;
     read.map_err(failed)?;
-    if printed.trim() == READY {
+    if printed.trim() == LINK_READY {
         return Ok(());
     }
     let failure = serde_json::from_str(&printed).unwrap_or_else(|_| HostFailure {

@@ -5,6 +5,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use crate::config::ConfigError;
+use crate::model::with_causes;
 use crate::paths::PathsError;
 
 /// Why a host was not reached, in words that are passed on from one process to another.
@@ -13,6 +14,15 @@ pub(crate) struct HostFailure {
     pub(crate) why: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) hint: Option<String>,
+}
+
+impl From<HostError> for HostFailure {
+    fn from(error: HostError) -> Self {
+        Self {
+            why: with_causes(&error),
+            hint: error.hint(),
+        }
+    }
 }
 
 /// Why a host does not do what it was asked.

@@ -27,11 +27,9 @@ mod link;
 mod serve;
 mod ssh;
 
-pub(crate) use channel::{Channel, ChannelInput, ChannelOutput, connect};
-pub(crate) use error::HostError;
-pub(crate) use execution::execute;
+pub(crate) use channel::{Channel, ChannelInput, ChannelOutput, LINK_READY, connect};
+pub(crate) use error::{HostError, HostFailure};
 pub(crate) use far_call::{FarCall, FarCaller};
-pub(crate) use frame::{Chunk, Frame, Hello};
 pub(crate) use host::{Host, this_machine};
 pub(crate) use link::hold_link;
 pub(crate) use serve::serve;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::error::HostError;
+use super::far_call::FarCall;
 use super::host::Host;
 use crate::files;
 use crate::paths::{Env, PathsError, create_links_folder};
@@ -45,6 +46,15 @@ impl Ssh {
                 .map_err(|source| PathsError::Io { path, source })?;
         }
         Ok(ssh)
+    }
+
+    /// Returns what executes a call in this terminal.
+    pub(crate) fn in_terminal(&self, host: &Host, call: &FarCall) -> Command {
+        let words = format!("serve --call {}", call.to_word());
+        let line = far_line(host.program.as_deref(), &words);
+        // Without ssh's own words at the end.
+        let options = ["-t", "-oLogLevel=ERROR"];
+        self.command(host, Questions::AtTerminal, &options, &line)
     }
 
     fn config(&self) -> PathBuf {
