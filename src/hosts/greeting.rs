@@ -22,6 +22,9 @@ const SAID_WITHIN: Duration = Duration::from_millis(200);
 /// The exit code of ssh's own failures.
 const SSH_FAILED: i32 = 255;
 
+/// What to do about another program there.
+const SAME_VERSION: &str = "install the same version on both machines";
+
 /// How many lines start files may print.
 const MOST_NOISE: usize = 1000;
 
@@ -88,7 +91,11 @@ pub(super) async fn greet(
                     None => "tmux-task",
                 };
                 let why = format!("there is no {what} on {name} ({system})");
-                return Err(refused(why, install(name)));
+                let hint = format!(
+                    "put this program into ~/.local/bin there, or name it: `hosts.{name}.program = \"/PATH\"` \
+                     in the configuration"
+                );
+                return Err(refused(why, hint));
             }
         }
         Ok(None)
@@ -126,7 +133,7 @@ pub(super) async fn greet(
             format!(": {words}")
         };
         let why = format!("tmux-task on {name} did not start ({end}){words}");
-        refused(why, install(name))
+        refused(why, SAME_VERSION.to_owned())
     })
 }
 
@@ -148,11 +155,7 @@ fn check(host: &str, hello: Hello) -> Result<Hello, HostError> {
         shown(&hello),
         ours.version
     );
-    Err(refused(why, install(host)))
-}
-
-fn install(host: &str) -> String {
-    format!("`tmux-task init host {host}` copies this program there, or says what to do")
+    Err(refused(why, SAME_VERSION.to_owned()))
 }
 
 fn refused(why: String, hint: String) -> HostError {
