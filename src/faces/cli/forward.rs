@@ -22,6 +22,10 @@ use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host};
 const SSH_FAILED: i32 = 255;
 
 /// What a command needs of this machine.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "independent facts, all but a few of them false"
+)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Needs {
     /// Its name.
@@ -141,7 +145,12 @@ pub(super) async fn run(
     let failed = |error: HostError| {
         let kind = match &error {
             HostError::Name(_) => Kind::Usage,
-            _ => Kind::Failed,
+            HostError::Config(_)
+            | HostError::Paths(_)
+            | HostError::Spawn { .. }
+            | HostError::Refused(_)
+            | HostError::Lost(_)
+            | HostError::Io { .. } => Kind::Failed,
         };
         let HostFailure { why, hint } = error.into();
         Failure::new(kind, what, why).with_optional_hint(hint)
