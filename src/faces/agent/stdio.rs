@@ -12,7 +12,8 @@ use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
 use super::conversation::{AgentClient, Conversation};
-use super::follower::{Follower, Incoming};
+use super::follower::Follower;
+use super::incoming::Incoming;
 use super::outbox::{Batch, Budget, Next, PendingFollowUps};
 use super::until;
 use crate::clock;
