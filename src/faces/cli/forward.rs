@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
-use clap_complete::{ArgValueCandidates, CompletionCandidate};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::args::{CliCommand, Feed, KillAll, Prune, Replay, Run, Send};
@@ -321,15 +320,6 @@ async fn pass_on_stdin<T>(input: &ChannelInput, is_read: bool) -> T {
         input.close();
     }
     std::future::pending().await
-}
-
-/// Completes to the names of hosts in the configuration.
-pub(super) fn candidates() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| {
-        let hosts = config::load(&lookup).map(|config| config.hosts);
-        let names = hosts.unwrap_or_default().into_keys();
-        names.map(CompletionCandidate::new).collect()
-    })
 }
 
 #[cfg(test)]
