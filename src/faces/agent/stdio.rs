@@ -60,7 +60,7 @@ enum Reply {
         id: String,
         /// Whether no adapter had it before.
         is_new: bool,
-        message: Message,
+        message: Box<Message>,
         options: FollowUpOptions,
     },
     /// A text for the user.
@@ -347,7 +347,7 @@ impl Lane {
             to: self.to.clone(),
             id,
             is_new: batch.is_new,
-            message: batch.message,
+            message: Box::new(batch.message),
             options: batch.options,
         }
     }
