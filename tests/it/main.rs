@@ -27,8 +27,10 @@ mod endpoint;
 mod environment;
 mod events;
 #[cfg(target_os = "linux")]
+mod far_conversations;
 mod faults;
 mod feed;
+mod following;
 #[cfg(target_os = "linux")]
 mod full_disk;
 mod fuzz;

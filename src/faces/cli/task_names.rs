@@ -1,4 +1,4 @@
-//! The names of the tasks and of the hosts, for completion.
+//! The names of tasks and hosts, for completion.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ pub(super) fn candidates() -> ArgValueCandidates {
 }
 
 /// Completes to the names of hosts in the configuration.
-pub(super) fn hosts() -> ArgValueCandidates {
+pub(super) fn host_candidates() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let hosts = config::load(&lookup).map(|config| config.hosts);
         let names = hosts.unwrap_or_default().into_keys();

@@ -1,6 +1,7 @@
 //! A separate world for each test: folders, a tmux server, the program, and nothing of the
 //! developer's environment.
 
+mod far;
 mod feed;
 mod run;
 
@@ -17,6 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub(crate) use far::{Far, machines};
 pub(crate) use feed::{all_told, check_feed, content, deliveries, event, events, show, story};
 pub(crate) use run::{Output, Running};
 
