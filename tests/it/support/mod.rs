@@ -3,6 +3,8 @@
 
 mod far;
 mod feed;
+#[cfg(feature = "webhook")]
+mod http_server;
 mod run;
 
 use std::collections::BTreeMap;
@@ -20,6 +22,8 @@ use tempfile::TempDir;
 
 pub(crate) use far::{Far, machines};
 pub(crate) use feed::{all_told, check_feed, content, deliveries, event, events, show, story};
+#[cfg(feature = "webhook")]
+pub(crate) use http_server::HttpServer;
 pub(crate) use run::{Output, Running};
 
 /// Far longer than anything here takes on a busy machine: reaching it means a failure or a hang.
