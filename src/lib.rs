@@ -19,6 +19,7 @@ pub mod diff;
 pub mod engine;
 pub mod faces;
 pub(crate) mod files;
+pub(crate) mod hosts;
 pub(crate) mod input_episodes;
 pub mod model;
 pub mod notice;

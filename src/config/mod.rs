@@ -9,6 +9,7 @@
 mod duration;
 mod error;
 mod file;
+mod hosts;
 #[cfg_attr(
     not(feature = "webhook"),
     allow(dead_code, reason = "only webhooks send messages")
@@ -27,6 +28,7 @@ mod value;
 pub(crate) use duration::parse_duration;
 pub(crate) use error::ConfigError;
 pub(crate) use file::{ConfigFile, find, load};
+pub(crate) use hosts::{HostConfig, check_destination, is_host_name};
 #[cfg(feature = "webhook")]
 pub(crate) use message::{Format, MessageConfig};
 pub(crate) use pending::{PendingSetting, is_of_daemon, pending_settings};

@@ -8,6 +8,7 @@ use super::codex_follower::start_codex_follower;
 use super::error::{OpsError, STOP_OLDER_DAEMON};
 use super::launch::{LaunchedTask, check_daemon, launch, launch_at_once};
 use super::lookup;
+use super::remote_conversation::note_launch;
 use super::session::TaskSession;
 use super::succession::{OlderDaemon, replace_older};
 use super::wait::check_texts;
@@ -134,6 +135,7 @@ pub(crate) async fn run(
     options.check()?;
     let cwd = directory(options.cwd)?;
     session.paths.create_runtime()?;
+    let noted = note_launch(&mut session, options.owner.as_deref()).await?;
     // The output is followed before the command starts, to find texts that it overwrites at once.
     let waits_for_text = options.wait == LaunchWait::Text;
     let no_program = || OpsError::Program(std::io::ErrorKind::NotFound.into());
@@ -189,7 +191,11 @@ pub(crate) async fn run(
     } = task;
     // What else is followed is followed by now.
     let gate = gate.filter(|_| waits_for_text);
-    let unreachable = start_codex_follower(&session, options.owner.as_deref()).await;
+    // A conversation of another machine is followed from there.
+    let unreachable = match noted {
+        Some(_) => None,
+        None => start_codex_follower(&session, options.owner.as_deref()).await,
+    };
     Ok(StartedRun {
         session_name: session.name,
         paths: session.paths,
@@ -219,7 +225,7 @@ async fn launch_step_by_step(
     };
     let daemon = match daemon {
         Some(daemon) => Some(daemon),
-        None => start_daemon(&session).await?,
+        None => session.daemon_for_launch().await?,
     };
     // Before a live run is replaced.
     check_daemon(daemon.is_some(), will_wait, &order)?;
@@ -245,14 +251,6 @@ async fn launch_step_by_step(
     };
     let task = launch(session, daemon, order, will_wait).await?;
     Ok((task, older_daemon))
-}
-
-/// Starts a daemon, unless that is forbidden.
-async fn start_daemon(session: &TaskSession) -> Result<Option<DaemonClient>, OpsError> {
-    session.server.check_version().await?;
-    // Before a daemon is started for a server that cannot exist.
-    session.server.create_socket_folder()?;
-    session.daemon_or_start().await
 }
 
 /// Returns how a run is ended, with what its launch needs of the configuration: the time limit, and a

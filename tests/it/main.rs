@@ -27,8 +27,10 @@ mod endpoint;
 mod environment;
 mod events;
 #[cfg(target_os = "linux")]
+mod far_conversations;
 mod faults;
 mod feed;
+mod following;
 #[cfg(target_os = "linux")]
 mod full_disk;
 mod fuzz;
@@ -38,6 +40,8 @@ mod helper;
 mod history;
 mod hooks;
 mod hostile;
+#[cfg(target_os = "linux")]
+mod hosts;
 mod inherited;
 mod launching;
 mod logs;

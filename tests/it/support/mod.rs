@@ -1,6 +1,7 @@
 //! A separate world for each test: folders, a tmux server, the program, and nothing of the
 //! developer's environment.
 
+mod far;
 mod feed;
 #[cfg(feature = "webhook")]
 mod http_server;
@@ -19,6 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub(crate) use far::{Far, machines};
 pub(crate) use feed::{all_told, check_feed, content, deliveries, event, events, show, story};
 #[cfg(feature = "webhook")]
 pub(crate) use http_server::HttpServer;
