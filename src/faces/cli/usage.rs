@@ -369,7 +369,7 @@ mod tests {
             (
                 "ls --far-call x",
                 "unexpected argument '--far-call' found",
-                "usage: tmux-task ls [OPTIONS]",
+                "usage: tmux-task ls [OPTIONS] [FILTER]",
             ),
             (
                 "daemon --as-chil x",
