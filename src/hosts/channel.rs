@@ -17,6 +17,7 @@ use super::host::Host;
 use super::ssh::{Questions, Ssh};
 use crate::files;
 use crate::paths::lock_link;
+use crate::tmux::program;
 
 /// What a link prints when it serves; else it prints why not, a [`HostFailure`] as JSON.
 pub(crate) const LINK_READY: &str = "ready";
@@ -148,9 +149,9 @@ async fn authenticate(host: &Host, ssh: &Ssh) -> Result<(), HostError> {
 
 /// Starts the link, which is connected when this returns.
 async fn start_link(host: &Host) -> Result<(), HostError> {
-    let program = std::env::current_exe().map_err(|source| HostError::Spawn {
+    let program = program().ok_or_else(|| HostError::Spawn {
         program: "tmux-task".to_owned(),
-        source,
+        source: io::ErrorKind::NotFound.into(),
     })?;
     let failed = |source| HostError::Spawn {
         program: program.display().to_string(),

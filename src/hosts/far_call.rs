@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::model::environment::{WithheldVariables, covers_name};
+use crate::tmux::program;
 
 /// The option by which an execution on the far side knows who asked: a [`FarCaller`] as JSON.
 const OPTION: &str = "--far-caller";
@@ -106,7 +107,7 @@ impl FarCall {
         );
         let (cwd, note) = self.directory();
         Ok(Start {
-            program: env::current_exe()?,
+            program: program().ok_or(io::ErrorKind::NotFound)?,
             args: args.collect(),
             env,
             cwd,

@@ -17,10 +17,10 @@ use crate::model::text;
 const GREETS_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long what ssh says may take to arrive after its end: its background process may hold the pipe.
-const SAID_WITHIN: Duration = Duration::from_millis(200);
+pub(super) const SAID_WITHIN: Duration = Duration::from_millis(200);
 
 /// The exit code of ssh's own failures.
-const SSH_FAILED: i32 = 255;
+pub(super) const SSH_FAILED: i32 = 255;
 
 /// What to do about another program there.
 const SAME_VERSION: &str = "install the same version on both machines";
@@ -50,7 +50,7 @@ impl Said {
     }
 
     /// Returns the last lines as one.
-    fn words(&self) -> String {
+    pub(super) fn words(&self) -> String {
         let said = self.0.borrow();
         let lines = said.split(|byte| *byte == b'\n');
         let lines: Vec<String> = lines
@@ -91,10 +91,7 @@ pub(super) async fn greet(
                     None => "tmux-task",
                 };
                 let why = format!("there is no {what} on {name} ({system})");
-                let hint = format!(
-                    "put this program into ~/.local/bin there, or name it: `hosts.{name}.program = \"/PATH\"` \
-                     in the configuration"
-                );
+                let hint = format!("`tmux-task init host {name}` puts this program there");
                 return Err(refused(why, hint));
             }
         }

@@ -12,6 +12,7 @@
 //! - `far_call.rs`: an execution: what travels with it, and what does not
 //! - `ssh.rs`: ssh's configuration file and command lines
 //! - `greeting.rs`: what comes first from the far side, and what it means if it does not
+//! - `installation.rs`: puts our program there
 //! - `link.rs`: the background process
 //! - `channel.rs`: the end of a channel in a local program, which starts the link
 //! - `execution.rs`, `serve.rs`: the far side
@@ -23,6 +24,7 @@ mod far_call;
 mod frame;
 mod greeting;
 mod host;
+mod installation;
 mod link;
 mod serve;
 mod ssh;
@@ -31,6 +33,7 @@ pub(crate) use channel::{Channel, ChannelInput, ChannelOutput, LINK_READY, conne
 pub(crate) use error::{HostError, HostFailure};
 pub(crate) use far_call::{FarCall, FarCaller};
 pub(crate) use host::{Host, this_machine};
+pub(crate) use installation::{Installed, install};
 pub(crate) use link::hold_link;
 pub(crate) use serve::serve;
 pub(crate) use ssh::{Questions, Ssh};

@@ -97,25 +97,37 @@ fn config(folder: &Path) -> String {
     )
 }
 
-/// Returns a command line that executes our program there with these words, whatever the login shell is:
-/// without quotes in quotes, backslashes, and signs that a shell could read in single quotes.
+/// Returns a command line that executes our program there with these words.
 pub(crate) fn far_line(program: Option<&str>, words: &str) -> String {
-    let find = match program {
-        Some(path) => {
-            let path = match path.strip_prefix("~/") {
-                Some(rest) => format!("$HOME/{rest}"),
-                None => path.to_owned(),
-            };
-            format!("p=\"{path}\"")
-        }
+    let find = find_program(program);
+    of_shell(&format!(
+        "{find}; test -x \"$p\" || {{ echo \"{MISSING}$(uname -sm)\"; exit 127; }}; \
+         exec \"$p\" {words}"
+    ))
+}
+
+/// Returns a command line for `sh`, whatever the login shell is. The script is without single quotes,
+/// backslashes, and signs that a shell could read in single quotes.
+pub(super) fn of_shell(script: &str) -> String {
+    format!("exec sh -c '{script}'")
+}
+
+/// Returns what sets `$p` to the path of our program there.
+pub(super) fn find_program(program: Option<&str>) -> String {
+    match program {
+        Some(path) => format!("p=\"{}\"", in_home(path)),
         None => "p=$(command -v tmux-task) || p=$HOME/.local/bin/tmux-task; \
                  test -x \"$p\" || p=$HOME/.cargo/bin/tmux-task"
             .to_owned(),
-    };
-    format!(
-        "exec sh -c '{find}; test -x \"$p\" || {{ echo \"{MISSING}$(uname -sm)\"; exit 127; }}; \
-         exec \"$p\" {words}'"
-    )
+    }
+}
+
+/// Returns a path for a shell, with `~/` as the home directory there.
+pub(super) fn in_home(path: &str) -> String {
+    match path.strip_prefix("~/") {
+        Some(rest) => format!("$HOME/{rest}"),
+        None => path.to_owned(),
+    }
 }
 
 #[cfg(test)]

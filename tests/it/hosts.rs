@@ -487,3 +487,88 @@ fn a_question_is_asked_at_the_terminal_here() {
     let output = machines.task(&["kill-all"]);
     assert_eq!(output.code, 3, "{output}");
 }
+
+#[test]
+fn the_program_is_put_onto_a_machine_of_the_same_kind_and_checked_there() {
+    let machines = Machines::new();
+    let init = || machines.near.task(["init", "host", HOST]);
+    fs::remove_file(machines.program("tmux-task")).unwrap();
+    let missing = machines.task(&["ls"]);
+    assert!(
+        missing
+            .err
+            .contains(&format!("`tmux-task init host {HOST}`")),
+        "{missing}"
+    );
+    let target = machines.far.path("home/.local/bin/tmux-task");
+    let copied = init();
+    let first = copied.ok().lines().next().unwrap().to_owned();
+    assert_eq!(
+        first,
+        format!("copied this program to {HOST}: {}", target.display())
+    );
+    // The checks are those of that machine.
+    let far = machines.far.path("").display().to_string();
+    assert!(
+        copied.out.contains(&format!("state        {far}")),
+        "{copied}"
+    );
+    machines.task(&["run", "a", "--", "sleep 1000"]).ok();
+    let again = init();
+    let there = format!("{HOST} has this version: {}\n", target.display());
+    assert!(again.ok().starts_with(&there), "{again}");
+    // One of another version in its place is replaced. What runs there goes on.
+    fs::remove_file(&target).unwrap();
+    machines.task(&["ls"]).ok();
+    machines.far.script(
+        "home/.local/bin/tmux-task",
+        "#!/bin/sh\necho tmux-task 0.0.9\n",
+    );
+    assert!(init().ok().starts_with("copied "));
+    assert_eq!(
+        fs::read_dir(target.parent().unwrap()).unwrap().count(),
+        1,
+        "nothing else is left there"
+    );
+}
+
+#[test]
+fn what_keeps_the_program_from_a_machine_is_one_line() {
+    let machines = Machines::new();
+    let init = |args: &[&str]| machines.near.task([&["init"], args].concat());
+    let target = machines.far.path("home/.local/bin/tmux-task");
+    let old = "#!/bin/sh\necho tmux-task 0.0.9\n";
+    machines.install(&[("tmux-task", Some(old))]);
+    let elsewhere = init(&["host", HOST]);
+    assert_eq!(elsewhere.code, 1, "{elsewhere}");
+    let why = format!("tmux-task: init: {HOST} has tmux-task 0.0.9 at ");
+    assert!(elsewhere.err.starts_with(&why), "{elsewhere}");
+    assert!(!target.exists());
+    fs::remove_file(machines.program("tmux-task")).unwrap();
+    machines.install(&[("uname", Some("#!/bin/sh\necho Linux armv7l\n"))]);
+    let other = init(&["host", HOST]);
+    let why = format!("tmux-task: init: {HOST} is Linux armv7l, this is ");
+    assert!(other.err.starts_with(&why) && other.code == 1, "{other}");
+    fs::remove_file(machines.program("uname")).unwrap();
+    // One that does not run there is not put in its place.
+    machines.install(&[("chmod", Some("#!/bin/sh\nexec /bin/chmod 644 \"$2\"\n"))]);
+    let broken = init(&["host", HOST]);
+    let why = format!("tmux-task: init: could not install on {HOST}: ");
+    assert!(broken.err.starts_with(&why) && broken.code == 1, "{broken}");
+    assert_eq!(fs::read_dir(target.parent().unwrap()).unwrap().count(), 0);
+    let unreachable = init(&["host", "no.such.invalid"]);
+    let why = "tmux-task: init: could not reach no.such.invalid: ";
+    assert!(unreachable.err.starts_with(why), "{unreachable}");
+    for (args, why) in [
+        (&["host"][..], "the host is missing"),
+        (&["bash", "x"], "unexpected argument 'x'"),
+        (&["host", "a b"], "`a b` is not a destination for ssh"),
+    ] {
+        let output = init(args);
+        output.fails_with(2);
+        assert!(
+            output.err.starts_with(&format!("tmux-task: init: {why}")),
+            "{output}"
+        );
+    }
+}

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::support::{Output, Running, World, content, deliveries, events};
+use crate::support::{Output, Running, World, content, deliveries, events, machines};
 
 /// The versions with a handshake, and the one without.
 const OLD: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
@@ -189,15 +189,15 @@ fn tools_are_described() {
     assert_eq!(
         described,
         [
-            "run_task(command, cwd, env, ignore_case, name, notify_on, only_if_absent, regex, slot, stop, timeout_seconds, until, wait) read false destroy true",
-            "list_tasks() read true destroy null",
-            "read_output(cursor, lines, run, task) read true destroy null",
-            "wait_for(any, bell, change, channel, cursor, exit, idle_seconds, ignore_case, input, regex, stop, task, text, through_prompts, timeout_seconds) read true destroy null",
-            "send_input(keys, no_enter, prompt, task, text) read false destroy true",
-            "kill_task(task) read false destroy true",
-            "prune_tasks() read false destroy true",
-            "next_events(cursor, limit, task, wait_seconds) read true destroy null",
-            "search_output(ignore_case, limit, pattern, regex, task) read true destroy null",
+            "run_task(command, cwd, env, host, ignore_case, name, notify_on, only_if_absent, regex, slot, stop, timeout_seconds, until, wait) read false destroy true",
+            "list_tasks(host) read true destroy null",
+            "read_output(cursor, host, lines, run, task) read true destroy null",
+            "wait_for(any, bell, change, channel, cursor, exit, host, idle_seconds, ignore_case, input, regex, stop, task, text, through_prompts, timeout_seconds) read true destroy null",
+            "send_input(host, keys, no_enter, prompt, task, text) read false destroy true",
+            "kill_task(host, task) read false destroy true",
+            "prune_tasks(host) read false destroy true",
+            "next_events(cursor, host, limit, task, wait_seconds) read true destroy null",
+            "search_output(host, ignore_case, limit, pattern, regex, task) read true destroy null",
         ]
     );
     // What a model pays for them before it has called any.
@@ -753,5 +753,68 @@ fn many_calls_leave_nothing_open() {
     world.until_true("the daemon has no reader and no wait", || {
         let status = world.daemon_status();
         (&status["waits"], &status["readers"]) == (&0.into(), &0.into())
+    });
+}
+
+// --- other machines ----------------------------------------------------------
+
+#[test]
+fn every_tool_works_on_another_machine() {
+    let mut near = World::new();
+    let [gpu] = machines(&mut near, ["gpu1"]);
+    let mut client = Client::new(&near);
+    let there = |mut arguments: Value| {
+        arguments["host"] = "gpu1".into();
+        arguments
+    };
+    check(&client.ok("list_tasks", there(json!({}))), "no tasks");
+    let ask = "echo hello; read -p 'Go on? ' x; echo got $x; sleep 1000";
+    let run = there(json!({"name": "ask", "command": ask, "until": "hello"}));
+    check(&client.ok("run_task", run), "started ");
+    let list = client.ok("list_tasks", there(json!({})));
+    assert!(list.contains("ask"), "{list}");
+    check(&client.ok("list_tasks", json!({})), "no tasks");
+    let wait = there(json!({"task": ["ask"], "input": true}));
+    let asked = client.ok("wait_for", wait);
+    assert!(asked.contains("Go on?"), "{asked}");
+    let send = there(json!({"task": "ask", "text": "yes", "prompt": "Go on?"}));
+    client.ok("send_input", send);
+    gpu.world.until_shows("=work:=ask", "got yes");
+    let read = there(json!({"task": "ask"}));
+    assert!(client.ok("read_output", read).contains("got yes"));
+    let found = there(json!({"pattern": "hello"}));
+    assert!(client.ok("search_output", found).contains("ask"));
+    client.ok("kill_task", there(json!({"task": "ask"})));
+    gpu.world.task(["ls"]).fails_with(3);
+
+    // What is wrong is said by the machine, or about it.
+    let wrong = client.fails("read_output", there(json!({"task": "nothing"})));
+    check(&wrong, "no task `nothing`");
+    let lost = client.fails("list_tasks", json!({"host": "no.such.invalid"}));
+    check(&lost, "could not reach no.such.invalid: ");
+    check(
+        &client.fails("list_tasks", json!({"host": 7})),
+        "`host` is not a text",
+    );
+    check(
+        &client.fails("list_tasks", json!({"host": "-v"})),
+        "`-v` is not a destination",
+    );
+}
+
+#[test]
+fn a_wait_on_another_machine_ends_with_the_client() {
+    let mut near = World::new();
+    let [gpu] = machines(&mut near, ["gpu1"]);
+    let mut client = Client::new(&near);
+    let run = json!({"host": "gpu1", "name": "a", "command": "sleep 1000"});
+    client.ok("run_task", run);
+    let wait = json!({"host": "gpu1", "task": ["a"], "text": "never", "timeout_seconds": 500});
+    let id = client.begin("wait_for", wait);
+    gpu.world
+        .until_true("it waits there", || gpu.world.daemon_status()["waits"] == 1);
+    client.send(&json!({"method": "notifications/cancelled", "params": {"requestId": id}}));
+    gpu.world.until_true("nothing waits there", || {
+        gpu.world.daemon_status()["waits"] == 0
     });
 }

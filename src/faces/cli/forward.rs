@@ -141,19 +141,7 @@ pub(super) async fn run(
         Failure::new(Kind::Usage, what, why)
     })?;
     let what = needs.command;
-    let failed = |error: HostError| {
-        let kind = match &error {
-            HostError::Name(_) => Kind::Usage,
-            HostError::Config(_)
-            | HostError::Paths(_)
-            | HostError::Spawn { .. }
-            | HostError::Refused(_)
-            | HostError::Lost(_)
-            | HostError::Io { .. } => Kind::Failed,
-        };
-        let HostFailure { why, hint } = error.into();
-        Failure::new(kind, what, why).with_optional_hint(hint)
-    };
+    let failed = |error| failure(what, error);
     let config = config::load(&lookup).map_err(|error| failed(error.into()))?;
     let host = Host::named(name, &config).map_err(failed)?;
     let call = call(&host, needs, choice, args)?;
@@ -167,12 +155,7 @@ pub(super) async fn run(
     let signals = ExitWatch::listen(what)?;
     let ssh = Ssh::prepare(&lookup).map_err(failed)?;
     let has_terminal = io::stdin().is_terminal();
-    let questions = if has_terminal && io::stderr().is_terminal() {
-        Questions::AtTerminal
-    } else {
-        Questions::Never
-    };
-    let channel = match connected(&host, &ssh, questions, signals).await {
+    let channel = match connected(&host, &ssh, questions(), signals).await {
         Ok((channel, signals)) => (channel.map_err(failed)?, signals),
         Err(kind) => return Err(Failure::silent(kind)),
     };
@@ -209,6 +192,29 @@ pub(super) async fn run(
         kind = pass_on_signals(signals, &input) => Err(Failure::silent(kind)),
         () = closed => Err(Failure::silent(Kind::OutputClosed)),
         never = pass_on_stdin(&input, needs.stdin) => never,
+    }
+}
+
+pub(super) fn failure(what: &str, error: HostError) -> Failure {
+    let kind = match &error {
+        HostError::Name(_) => Kind::Usage,
+        HostError::Config(_)
+        | HostError::Paths(_)
+        | HostError::Spawn { .. }
+        | HostError::Refused(_)
+        | HostError::Lost(_)
+        | HostError::Io { .. } => Kind::Failed,
+    };
+    let HostFailure { why, hint } = error.into();
+    Failure::new(kind, what, why).with_optional_hint(hint)
+}
+
+/// Returns whether ssh may ask.
+pub(super) fn questions() -> Questions {
+    if io::stdin().is_terminal() && io::stderr().is_terminal() {
+        Questions::AtTerminal
+    } else {
+        Questions::Never
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::args::{Init, InitClient};
 use super::context::Context;
 use super::failure::{Failure, Kind};
-use super::output;
+use super::{init_host, output};
 use crate::faces::agent::{AgentClient, CommandError, Setup, SetupError};
 use crate::model::{text, with_causes};
 use crate::ops::{MarkedBlockError, UserProgram, lookup, setup_of};
@@ -22,6 +22,14 @@ const NOTHING: &str = "nothing to remove:";
 const MAX_CHARS: usize = 4096;
 
 pub(super) async fn run(context: &Context, args: &Init) -> Result<(), Failure> {
+    match (args.client, &args.machine) {
+        (InitClient::Host, Some(name)) => return init_host::run(context, name).await,
+        (_, None) => {}
+        (_, Some(name)) => {
+            let why = format!("unexpected argument '{name}': only `init host` takes one");
+            return Err(Failure::new(Kind::Usage, WHAT, why));
+        }
+    }
     if let Some((home, owner)) = foreign_home(&lookup).filter(|_| args.write || args.remove) {
         let why = format!("{} belongs to uid {owner}", home.display());
         return Err(Failure::new(Kind::Failed, WHAT, why)
@@ -33,6 +41,10 @@ pub(super) async fn run(context: &Context, args: &Init) -> Result<(), Failure> {
         #[cfg(feature = "panel")]
         InitClient::Tmux => return set_up_program(args, UserProgram::Tmux),
         InitClient::Zsh => return set_up_program(args, UserProgram::Zsh),
+        InitClient::Host => {
+            return Err(Failure::new(Kind::Usage, WHAT, "the host is missing")
+                .with_hint("`tmux-task init host HOST`, a name under [hosts] in the configuration, or a destination for ssh"));
+        }
         InitClient::Pi => AgentClient::Pi,
         InitClient::Claude => AgentClient::Claude,
         InitClient::Codex => AgentClient::Codex,

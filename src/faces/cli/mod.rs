@@ -21,6 +21,7 @@ mod feed_text;
 mod forward;
 mod guide;
 mod init;
+mod init_host;
 mod kill;
 mod liveness;
 mod logs;

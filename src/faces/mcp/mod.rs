@@ -10,6 +10,7 @@ mod caller;
 mod events;
 mod handles;
 mod input;
+mod other_host;
 mod output;
 mod run;
 mod server;

@@ -14,7 +14,7 @@ use rmcp::{tool, tool_router};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::sync::{OnceCell, watch};
 
 use super::answer::ToolAnswer;
@@ -25,6 +25,7 @@ use super::arguments::{
 use super::call::{Call, Limit, Progress, within_time};
 use super::caller::caller_of;
 use super::handles::Handles;
+use super::other_host::{self, HostCall};
 use super::run::{Follow, StartedTask, start};
 use super::wait::Wait;
 use super::{events, input, output, tasks};
@@ -94,9 +95,33 @@ impl Tools {
     ) -> Result<CallToolResponse, ErrorData> {
         let cancelled = context.ct.clone();
         tokio::select! {
-            reply = self.router.call(ToolCallContext::new(self, request, context)) => reply,
+            reply = self.reply(request, context) => reply,
             // The client no longer wants the answer. The work ends here, and a wait with it.
             () = cancelled.cancelled() => ToolAnswer::refused("cancelled", None).into_call_tool_result(),
+        }
+    }
+
+    /// Executes a call, here or on the machine that it names.
+    async fn reply(
+        &self,
+        mut request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let meta = &context.meta.0.0;
+        let elsewhere = HostCall::take(&mut request, meta, caller_of(meta));
+        let result = match elsewhere {
+            Ok(None) => {
+                return self
+                    .router
+                    .call(ToolCallContext::new(self, request, context))
+                    .await;
+            }
+            Ok(Some(call)) => call.execute(&self.choice, &context.peer).await,
+            Err(refused) => Err(refused),
+        };
+        match result {
+            Ok(result) => Ok(result?.into()),
+            Err(refused) => refused.into_call_tool_result(),
         }
     }
 
@@ -411,6 +436,8 @@ fn schema_of<T: JsonSchema>(required: &[&str]) -> Arc<Map<String, Value>> {
     }
     if let Some(properties) = fields.get_mut("properties").and_then(Value::as_object_mut) {
         properties.values_mut().for_each(simplify);
+        let host = json!({"type": "string", "description": other_host::DESCRIPTION});
+        properties.insert(other_host::ARGUMENT.to_owned(), host);
     }
     Arc::new(std::mem::take(fields))
 }
@@ -467,9 +494,9 @@ mod tests {
         assert_eq!(
             shown,
             [
-                r#"{"additionalProperties":false,"properties":{"cursor":{"description":"Only what was written after this, from an earlier answer","type":"string"},"lines":{"description":"How many of the last lines (40, at most 1000)","type":"integer"},"run":{"description":"The stored output of an earlier run, by its number","type":"integer"},"task":{"description":"The task's name or window id","type":"string"}},"required":["task"],"type":"object"}"#,
-                r#"{"additionalProperties":false,"properties":{"task":{"description":"The names or window ids of the tasks","items":{"type":"string"},"type":"array"}},"required":["task"],"type":"object"}"#,
-                r#"{"additionalProperties":false,"properties":{},"type":"object"}"#,
+                r#"{"additionalProperties":false,"properties":{"cursor":{"description":"Only what was written after this, from an earlier answer","type":"string"},"host":{"description":"The machine (ssh), if not this one","type":"string"},"lines":{"description":"How many of the last lines (40, at most 1000)","type":"integer"},"run":{"description":"The stored output of an earlier run, by its number","type":"integer"},"task":{"description":"The task's name or window id","type":"string"}},"required":["task"],"type":"object"}"#,
+                r#"{"additionalProperties":false,"properties":{"host":{"description":"The machine (ssh), if not this one","type":"string"},"task":{"description":"The names or window ids of the tasks","items":{"type":"string"},"type":"array"}},"required":["task"],"type":"object"}"#,
+                r#"{"additionalProperties":false,"properties":{"host":{"description":"The machine (ssh), if not this one","type":"string"}},"type":"object"}"#,
             ]
         );
     }
@@ -488,6 +515,11 @@ mod tests {
                     ""
                 };
                 let (kind, what) = (&argument["type"], &argument["description"]);
+                // Every tool has it.
+                if name == other_host::ARGUMENT {
+                    assert_eq!(what, other_host::DESCRIPTION);
+                    continue;
+                }
                 let (kind, what) = (kind.as_str().unwrap(), what.as_str().unwrap());
                 lines.push(format!("  {name}{mark} {kind}: {what}"));
             }

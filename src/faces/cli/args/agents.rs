@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::task_names;
+
 #[cfg(feature = "mcp")]
 #[derive(Debug, Args)]
 pub(crate) struct Mcp {
@@ -14,9 +16,12 @@ pub(crate) struct Mcp {
 
 #[derive(Debug, Args)]
 pub(crate) struct Init {
-    /// The agent's program, the shell, or tmux
+    /// The agent's program, the shell, tmux, or `host`
     #[arg(value_enum)]
     pub(crate) client: InitClient,
+    /// For `host`: the machine onto which this program is put
+    #[arg(value_name = "HOST", conflicts_with_all = ["write", "remove"], add = task_names::host_candidates())]
+    pub(crate) machine: Option<String>,
     /// Install the adapter, or add the lines
     #[arg(long, conflicts_with = "remove")]
     pub(crate) write: bool,
@@ -38,6 +43,8 @@ pub(crate) enum InitClient {
     Opencode,
     /// bash: completion, by lines in ~/.bashrc
     Bash,
+    /// host HOST: puts this program onto another machine, and checks it
+    Host,
     /// fish: completion, by a file in ~/.config/fish/completions
     Fish,
     /// tmux: a key for the panel in a popup, by lines in ~/.tmux.conf

@@ -1,0 +1,210 @@
+//! Puts this program onto another machine.
+
+use std::fs::File;
+use std::io;
+use std::process::Stdio;
+
+use tokio::process::Command;
+
+use super::error::{HostError, HostFailure};
+use super::frame::Hello;
+use super::greeting::{SAID_WITHIN, SSH_FAILED, Said};
+use super::host::Host;
+use super::ssh::{Questions, Ssh, find_program, in_home, of_shell};
+use crate::model::text;
+use crate::tmux::program;
+
+/// Where it is put, unless the configuration names a path.
+const DEFAULT_PATH: &str = "~/.local/bin/tmux-task";
+
+/// What is printed before the answers, behind what start files of the login shell print.
+const ANSWERS: &str = "tmux-task: answers";
+
+/// How long a line of an answer may be, in characters.
+const MAX_CHARS: usize = 400;
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Installed {
+    /// This version is there already, at this path.
+    Already(String),
+    /// It was copied to this path.
+    Copied(String),
+}
+
+/// What the far side has.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct FarProgram {
+    /// Its system and kind of machine: `Linux x86_64`.
+    system: String,
+    home: String,
+    /// The path of the program; `None` if there is none.
+    path: Option<String>,
+    /// What it prints for `--version`.
+    version: String,
+}
+
+impl FarProgram {
+    /// Reads the answers.
+    fn of(printed: &str) -> Option<Self> {
+        let mut far = Self::default();
+        let mut lines = printed.lines().map(str::trim_end);
+        lines.find(|line| *line == ANSWERS)?;
+        for line in lines {
+            let (key, value) = line.split_once(' ').unwrap_or((line, ""));
+            let value = text::one_line(value.as_bytes(), MAX_CHARS);
+            match key {
+                "system" => far.system = value,
+                "home" => far.home = value,
+                "path" => far.path = Some(value),
+                "version" => far.version = value,
+                _ => {}
+            }
+        }
+        (!far.system.is_empty()).then_some(far)
+    }
+}
+
+/// Copies this program to a machine of the same kind that has no `tmux-task`, or one of another version in
+/// the place where this is put.
+///
+/// # Errors
+///
+/// When the host is not reached, and when the program would not run there or not be found.
+pub(crate) async fn install(
+    host: &Host,
+    ssh: &Ssh,
+    questions: Questions,
+) -> Result<Installed, HostError> {
+    let name = &host.name;
+    let find = find_program(host.program.as_deref());
+    let script = format!(
+        "{find}; echo \"{ANSWERS}\"; echo \"system $(uname -sm)\"; echo \"home $HOME\"; \
+         if test -x \"$p\"; then echo \"path $p\"; echo \"version $(\"$p\" --version </dev/null)\"; fi"
+    );
+    let printed = execute(host, ssh, questions, &script, Stdio::null()).await?;
+    let far = FarProgram::of(&printed)
+        .ok_or_else(|| refused(format!("{name} did not answer"), "look at `ssh HOST true`"))?;
+    let version = format!("tmux-task {}", Hello::ours().version);
+    let target = host.program.as_deref().unwrap_or(DEFAULT_PATH);
+    let full = target.replacen('~', &far.home, usize::from(target.starts_with("~/")));
+    if let Some(path) = far.path {
+        if far.version == version {
+            return Ok(Installed::Already(path));
+        }
+        if path != full {
+            return Err(refused(
+                format!("{name} has {} at {path}, this is {version}", far.version),
+                format!(
+                    "update it there, or name another place: `hosts.{name}.program = \"{DEFAULT_PATH}\"`"
+                ),
+            ));
+        }
+    }
+    let uname = Command::new("uname").arg("-sm").output().await;
+    let here = uname.map_err(|source| HostError::Spawn {
+        program: "uname".to_owned(),
+        source,
+    })?;
+    let here = text::one_line(here.stdout.trim_ascii(), MAX_CHARS);
+    if far.system != here {
+        return Err(refused(
+            format!(
+                "{name} is {}, this is {here}: this program does not run there",
+                far.system
+            ),
+            format!("install {version} there, in {target}"),
+        ));
+    }
+    let ours = program().ok_or(io::ErrorKind::NotFound.into());
+    let program = ours.and_then(File::open).map_err(|source| HostError::Io {
+        host: name.clone(),
+        source,
+    })?;
+    // It takes its place when it is whole and runs; one that runs goes on.
+    let script = format!(
+        "p=\"{}\"; n=\"$p.$$\"; mkdir -p \"$(dirname \"$p\")\" && cat >\"$n\" && chmod 755 \"$n\" && \
+         \"$n\" --version </dev/null && mv \"$n\" \"$p\" || {{ rm -f \"$n\"; exit 1; }}",
+        in_home(target)
+    );
+    execute(host, ssh, questions, &script, program.into()).await?;
+    Ok(Installed::Copied(full))
+}
+
+/// Executes a script there, and returns what it prints.
+async fn execute(
+    host: &Host,
+    ssh: &Ssh,
+    questions: Questions,
+    script: &str,
+    stdin: Stdio,
+) -> Result<String, HostError> {
+    let mut ssh = Command::from(ssh.command(host, questions, &["-T"], &of_shell(script)))
+        .stdin(stdin)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|source| HostError::Spawn {
+            program: "ssh".to_owned(),
+            source,
+        })?;
+    let said = Said::default();
+    let stderr = ssh.stderr.take().expect("stderr is piped");
+    let ended = async {
+        let output = ssh.wait_with_output().await;
+        if output.as_ref().is_ok_and(|output| !output.status.success()) {
+            tokio::time::sleep(SAID_WITHIN).await;
+        }
+        output
+    };
+    // ssh's background process may hold stderr.
+    let output = tokio::select! {
+        output = ended => output,
+        never = async { said.collect(stderr).await; std::future::pending().await } => never,
+    };
+    let output = output.map_err(|source| HostError::Io {
+        host: host.name.clone(),
+        source,
+    })?;
+    let name = &host.name;
+    match output.status.code() {
+        Some(0) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Some(SSH_FAILED) => Err(refused(
+            format!("could not reach {name}: {}", said.words()),
+            format!("`ssh {}` has to work first", host.destination),
+        )),
+        _ => Err(refused(
+            format!("could not install on {name}: {}", said.words()),
+            "install the same version there by other means",
+        )),
+    }
+}
+
+fn refused(why: String, hint: impl Into<String>) -> HostError {
+    HostError::Refused(HostFailure {
+        why,
+        hint: Some(hint.into()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_found_behind_what_start_files_print() {
+        let printed = "Welcome\nsystem of mine\ntmux-task: answers\nsystem Linux x86_64\nhome /home/me\r\n\
+                       path /usr/bin/tmux-task\nversion tmux-task 0.0.9\n";
+        let far = FarProgram {
+            system: "Linux x86_64".to_owned(),
+            home: "/home/me".to_owned(),
+            path: Some("/usr/bin/tmux-task".to_owned()),
+            version: "tmux-task 0.0.9".to_owned(),
+        };
+        assert_eq!(FarProgram::of(printed), Some(far));
+        for none in ["", "Welcome\nsystem x", "tmux-task: answers\n"] {
+            assert_eq!(FarProgram::of(none), None, "{none}");
+        }
+    }
+}
