@@ -6,6 +6,8 @@
 
 use crate::model::environment::is_shell_name;
 
+const EXPANDED: &str = "`$` is not expanded: single quotes keep it as it is";
+
 /// Returns the variables of a file in its order; the last one of a name counts.
 ///
 /// # Errors
@@ -17,18 +19,12 @@ pub(super) fn parse(text: &str) -> Result<Vec<(String, String)>, (u32, &'static 
     let mut line = 1;
     let mut variables = Vec::new();
     while !rest.is_empty() {
-        let end = rest.find('\n').unwrap_or(rest.len());
-        let trimmed = rest[..end].trim();
-        let mut used = end;
-        if !trimmed.is_empty() && !trimmed.starts_with('#') {
-            let at_line = |problem| (line, problem);
-            let (name, length) = name_of(&rest[..end]).map_err(at_line)?;
-            let (value, taken) = value_of(&rest[length..]).map_err(at_line)?;
-            if value.contains('\0') {
-                return Err(at_line("a value must not contain a NUL"));
-            }
-            variables.push((name, value));
-            used = length + taken;
+        let first = rest.split('\n').next().unwrap_or_default();
+        let mut used = first.len();
+        if !is_blank(first) {
+            let (variable, length) = variable(rest, first).map_err(|problem| (line, problem))?;
+            variables.push(variable);
+            used = length;
         }
         line += u32::try_from(rest[..used].matches('\n').count() + 1).unwrap_or(u32::MAX);
         rest = rest.get(used + 1..).unwrap_or_default();
@@ -36,43 +32,40 @@ pub(super) fn parse(text: &str) -> Result<Vec<(String, String)>, (u32, &'static 
     Ok(variables)
 }
 
-/// Returns the name before `=`, and the length of everything up to its value.
-fn name_of(line: &str) -> Result<(String, usize), &'static str> {
+fn is_blank(line: &str) -> bool {
+    let line = line.trim();
+    line.is_empty() || line.starts_with('#')
+}
+
+/// Returns the variable that a text begins with, in the line `first`, and how long it is, up to the end
+/// of its last line.
+fn variable(text: &str, first: &str) -> Result<((String, String), usize), &'static str> {
     let none = "it is not `NAME=VALUE`";
-    let (before, _) = line.split_once('=').ok_or(none)?;
-    let name = before.trim();
-    let exported = name.strip_prefix("export");
+    let (before, after) = first.split_once('=').ok_or(none)?;
+    let exported = before.trim().strip_prefix("export");
     let exported = exported.filter(|rest| rest.starts_with([' ', '\t']));
-    let name = exported.unwrap_or(name).trim_start();
+    let name = exported.unwrap_or(before).trim();
     if !is_shell_name(name) {
         return Err(none);
     }
-    Ok((name.to_owned(), before.len() + 1))
-}
-
-/// Returns the value that a text begins with, and the length up to the end of its last line.
-fn value_of(text: &str) -> Result<(String, usize), &'static str> {
-    let line_end = |from: usize| text[from..].find('\n').map_or(text.len(), |n| from + n);
-    let blanks = text.len() - text.trim_start_matches([' ', '\t']).len();
-    let Some(quote) = text[blanks..]
-        .chars()
-        .next()
-        .filter(|c| "'\"`".contains(*c))
-    else {
-        let end = line_end(0);
-        return Ok((plain(&text[..end])?, end));
+    let quote = after.trim_start().chars().next();
+    let (value, length) = match quote.filter(|c| "'\"".contains(*c)) {
+        None => (plain(after)?, first.len()),
+        Some(quote) => {
+            let start = first.len() - after.trim_start().len() + 1;
+            let (value, length) = quoted(&text[start..], quote)?;
+            let end = start + length;
+            let left = text[end..].split('\n').next().unwrap_or_default();
+            if !is_blank(left) {
+                return Err("something follows the closing quote");
+            }
+            (value, end + left.len())
+        }
     };
-    if quote == '`' {
-        return Err("a backquote cannot begin a value: use other quotes");
+    if value.contains('\0') {
+        return Err("a value must not contain a NUL");
     }
-    let start = blanks + 1;
-    let (value, length) = quoted(&text[start..], quote)?;
-    let end = line_end(start + length);
-    let after = text[start + length..end].trim();
-    if !after.is_empty() && !after.starts_with('#') {
-        return Err("something follows the closing quote");
-    }
-    Ok((value, end))
+    Ok(((name.to_owned(), value), length))
 }
 
 /// Returns a value without quotes: up to a comment.
@@ -80,7 +73,7 @@ fn plain(line: &str) -> Result<String, &'static str> {
     let is_comment = |(at, _): &(usize, &str)| *at == 0 || line[..*at].ends_with([' ', '\t']);
     let comment = line.match_indices('#').find(is_comment);
     let value = line[..comment.map_or(line.len(), |(at, _)| at)].trim();
-    if value.contains(['\'', '"']) {
+    if value.contains(['\'', '"', '`']) {
         return Err("a quote within a value: put all of it into quotes");
     }
     if expands(value) {
@@ -88,8 +81,6 @@ fn plain(line: &str) -> Result<String, &'static str> {
     }
     Ok(value.to_owned())
 }
-
-const EXPANDED: &str = "`$` is not expanded: single quotes keep it as it is";
 
 /// Whether some programs would put the value of another variable in, or a command's output.
 fn expands(value: &str) -> bool {
@@ -105,14 +96,11 @@ fn quoted(text: &str, quote: char) -> Result<(String, usize), &'static str> {
     let mut bare = String::new();
     let mut chars = text.char_indices();
     while let Some((at, c)) = chars.next() {
-        if c == quote {
-            return if quote == '"' && expands(&bare) {
-                Err(EXPANDED)
-            } else {
-                Ok((value, at + 1))
-            };
-        }
-        if c != '\\' || quote != '"' {
+        if c == quote && quote == '"' && expands(&bare) {
+            return Err(EXPANDED);
+        } else if c == quote {
+            return Ok((value, at + 1));
+        } else if c != '\\' || quote == '\'' {
             value.push(c);
             bare.push(c);
             continue;
@@ -199,7 +187,7 @@ mod tests {
             (
                 "B=`x`",
                 1,
-                "a backquote cannot begin a value: use other quotes",
+                "a quote within a value: put all of it into quotes",
             ),
             ("B=$HOME/x", 1, EXPANDED),
             ("B=\"${X}\"", 1, EXPANDED),

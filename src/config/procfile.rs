@@ -1,44 +1,33 @@
 //! Procfiles: a line `NAME: COMMAND` for each process, and comments.
 
-/// A process of a Procfile.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Process<'a> {
-    pub(super) line: u32,
-    pub(super) name: &'a str,
-    /// A shell line.
-    pub(super) command: &'a str,
-}
+use std::collections::BTreeMap;
 
-/// Returns the processes in the file's order.
+/// Returns the processes by name: where each stands in the text, and its command, a shell line.
 ///
 /// # Errors
 ///
-/// The line of what is wrong, and what.
-pub(super) fn parse(text: &str) -> Result<Vec<Process<'_>>, (u32, String)> {
-    let mut processes: Vec<Process<'_>> = Vec::new();
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    for (line, written) in (1..).zip(text.lines()) {
-        let written = written.trim();
-        if written.is_empty() || written.starts_with('#') {
+/// Where something is wrong, and what.
+pub(super) fn parse(text: &str) -> Result<BTreeMap<&str, (usize, &str)>, (usize, String)> {
+    let mut processes = BTreeMap::new();
+    let mut start = 0;
+    for whole in text.split_inclusive('\n') {
+        let at = start;
+        start += whole.len();
+        let line = whole.trim_start_matches('\u{feff}').trim();
+        if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let parts = written.split_once(':');
+        let parts = line.split_once(':');
         let parts = parts.map(|(name, command)| (name.trim_end(), command.trim_start()));
         let Some((name, command)) = parts.filter(|(_, command)| !command.is_empty()) else {
-            return Err((line, "it is not `NAME: COMMAND`".to_owned()));
+            return Err((at, "it is not `NAME: COMMAND`".to_owned()));
         };
         if command.contains('\0') {
-            return Err((line, "a command must not contain a NUL".to_owned()));
+            return Err((at, "a command must not contain a NUL".to_owned()));
         }
-        if let Some(other) = processes.iter().find(|other| other.name == name) {
-            let problem = format!("`{name}` is in line {} as well", other.line);
-            return Err((line, problem));
+        if processes.insert(name, (at, command)).is_some() {
+            return Err((at, "an earlier line has this name".to_owned()));
         }
-        processes.push(Process {
-            line,
-            name,
-            command,
-        });
     }
     Ok(processes)
 }
@@ -49,28 +38,26 @@ mod tests {
 
     #[test]
     fn a_line_has_a_name_and_a_command() {
-        let text = "\u{feff}# all of it\r\nweb: bundle exec rails s -p 3000\r\n\n\
+        let text = "\u{feff}# c\r\nweb: bundle exec rails s -p 3000\r\n\n\
                     worker_1:rake jobs:work # not a comment for us\n  css : yarn build --watch";
-        let processes: Vec<(u32, &str, &str)> = parse(text)
-            .unwrap()
-            .iter()
-            .map(|process| (process.line, process.name, process.command))
-            .collect();
-        assert_eq!(
-            processes,
-            [
-                (2, "web", "bundle exec rails s -p 3000"),
-                (4, "worker_1", "rake jobs:work # not a comment for us"),
-                (5, "css", "yarn build --watch"),
-            ]
-        );
-        for (text, line, problem) in [
-            ("web: x\nnothing\n", 2, "it is not `NAME: COMMAND`"),
-            ("web:\n", 1, "it is not `NAME: COMMAND`"),
-            ("web: a\n\nweb: b\n", 3, "`web` is in line 1 as well"),
-            ("web: a\0\n", 1, "a command must not contain a NUL"),
+        let processes = parse(text).unwrap();
+        let at = |name| text.find(name).unwrap();
+        let expected = [
+            ("css", (at("  css"), "yarn build --watch")),
+            ("web", (at("web:"), "bundle exec rails s -p 3000")),
+            (
+                "worker_1",
+                (at("worker_1"), "rake jobs:work # not a comment for us"),
+            ),
+        ];
+        assert_eq!(processes, BTreeMap::from(expected));
+        for (text, at, problem) in [
+            ("web: x\nnothing\n", 7, "it is not `NAME: COMMAND`"),
+            ("web:\n", 0, "it is not `NAME: COMMAND`"),
+            ("web: a\n\nweb: b\n", 8, "an earlier line has this name"),
+            ("web: a\0\n", 0, "a command must not contain a NUL"),
         ] {
-            assert_eq!(parse(text), Err((line, problem.to_owned())), "{text:?}");
+            assert_eq!(parse(text), Err((at, problem.to_owned())), "{text:?}");
         }
     }
 }

@@ -124,75 +124,48 @@ fn is_procfile(path: &Path) -> bool {
 /// Returns the tasks of a Procfile. They have the variables of the file `.env` beside it, if there is
 /// one.
 fn parse_procfile(path: &Path, text: &str) -> Result<Vec<TaskEntry>, ConfigError> {
-    let invalid = |line: u32, problem: String| ConfigError::Invalid {
+    let processes = procfile::parse(text).map_err(|(start, problem)| ConfigError::Invalid {
         path: path.to_owned(),
-        line,
+        line: line_of(text.as_bytes(), start),
         problem,
-    };
-    let processes = procfile::parse(text).map_err(|(line, problem)| invalid(line, problem))?;
-    if processes.is_empty() {
-        return Err(invalid(1, NO_TASK.to_owned()));
-    }
-    if let Some(first) = processes.get(MOST_TASKS) {
-        return Err(invalid(first.line, too_many(processes.len())));
-    }
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let has_env = fs::symlink_metadata(folder.join(ENV_FILE)).is_ok();
-    let entry = |process: &procfile::Process<'_>| {
-        check_name(process.name).map_err(|why| invalid(process.line, why))?;
-        let named = |name: &str| NamedPath {
-            path: folder.join(name),
-            file: path.to_owned(),
-            line: process.line,
-            key: name.to_owned(),
-        };
+    })?;
+    let task = |(name, (start, command)): (&str, (usize, &str))| {
         let fields = Fields {
-            command: vec![process.command.to_owned()],
+            command: vec![command.to_owned()],
             ..Fields::default()
         };
-        let env_files = has_env.then(|| named(ENV_FILE)).into_iter();
-        Ok(entry(
-            process.name,
-            &fields,
-            named(""),
-            env_files.collect(),
-            folder,
-        ))
+        (name.to_owned(), Spanned::new(start..start, fields))
     };
-    processes.iter().map(entry).collect()
-}
-
-const NO_TASK: &str = "there is no task in it";
-
-fn too_many(n: usize) -> String {
-    format!("{n} tasks are too many: a file has at most {MOST_TASKS}")
-}
-
-/// Returns what is wrong with a name that no task can have.
-fn check_name(name: &str) -> Result<(), String> {
-    let shown = quotable(name);
-    if is_task_name(name) {
-        Ok(())
-    } else {
-        Err(format!("`{shown}` is not a task name: {TASK_NAME_RULE}"))
-    }
+    let has_env = fs::symlink_metadata(path.with_file_name(ENV_FILE)).is_ok();
+    let env_file = has_env.then(|| Spanned::new(0..0, ENV_FILE.to_owned()));
+    let file = TaskFile {
+        env_file: env_file.into_iter().collect(),
+        tasks: processes.into_iter().map(task).collect(),
+    };
+    entries(path, text, &file)
 }
 
 /// Returns the tasks in `text`. `path` is for errors, and its folder is where they run.
 fn parse_tasks(path: &Path, text: &str) -> Result<Vec<TaskEntry>, ConfigError> {
-    let file: TaskFile = parse_as(path, text)?;
+    entries(path, text, &parse_as(path, text)?)
+}
+
+/// Checks the tasks of a file with this text, and returns them in their order.
+fn entries(path: &Path, text: &str, file: &TaskFile) -> Result<Vec<TaskEntry>, ConfigError> {
     let invalid = |span: Range<usize>, problem: String| ConfigError::Invalid {
         path: path.to_owned(),
         line: line_of(text.as_bytes(), span.start),
         problem,
     };
     if file.tasks.is_empty() {
-        return Err(invalid(0..0, NO_TASK.to_owned()));
+        return Err(invalid(0..0, "there is no task in it".to_owned()));
     }
     let mut places: Vec<Range<usize>> = file.tasks.values().map(Spanned::span).collect();
     places.sort_by_key(|place| place.start);
     if let Some(place) = places.get(MOST_TASKS) {
-        return Err(invalid(place.clone(), too_many(places.len())));
+        let n = places.len();
+        let problem = format!("{n} tasks are too many: a file has at most {MOST_TASKS}");
+        return Err(invalid(place.clone(), problem));
     }
     for (name, fields) in &file.tasks {
         let shown = quotable(name);
@@ -207,8 +180,10 @@ fn parse_tasks(path: &Path, text: &str) -> Result<Vec<TaskEntry>, ConfigError> {
                 return Err(invalid(after.span(), problem));
             }
         }
-        if let Err(why) = check_name(name) {
-            return Err(invalid(fields.span(), format!("`tasks.{shown}`: {why}")));
+        if !is_task_name(name) {
+            let problem =
+                format!("`tasks.{shown}`: `{shown}` is not a task name: {TASK_NAME_RULE}");
+            return Err(invalid(fields.span(), problem));
         }
         if let Some((span, problem)) = problem_of(fields.get_ref()) {
             return Err(invalid(span, format!("`tasks.{shown}.{problem}")));

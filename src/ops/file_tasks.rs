@@ -66,13 +66,7 @@ pub(super) fn select(
             is_named: false,
         },
     };
-    let all = config::read_tasks(&file.path).map_err(|error| match here(&usual) {
-        Some(other) if !file.is_named && matches!(error, ConfigError::NoTasks(_)) => {
-            let hint = format!("there is one in this directory: name it as `./{other}`");
-            OpsError::failed(error.to_string(), hint)
-        }
-        Some(_) | None => OpsError::Config(error),
-    })?;
+    let all = config::read_tasks(&file.path).map_err(OpsError::Config)?;
     let mut names = BTreeSet::new();
     for word in words {
         let task = all.iter().find(|task| word == Path::new(&task.name));
@@ -191,15 +185,6 @@ fn locate(session: &TaskSession) -> Result<PathBuf, OpsError> {
     } else {
         file
     })
-}
-
-/// Returns the name of a file of tasks in the working directory, which is not that of the project.
-fn here(usual: &Path) -> Option<&'static str> {
-    let exists = |name: &&str| {
-        let path = std::path::absolute(name);
-        path.is_ok_and(|path| path != usual && path.is_file())
-    };
-    [TASK_FILE, PROCFILE].into_iter().find(exists)
 }
 
 fn absolute(path: PathBuf) -> Result<PathBuf, OpsError> {

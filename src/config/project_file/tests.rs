@@ -75,14 +75,14 @@ fn a_procfile_is_taken_as_it_is() {
     let (shown, folder) = (file.display(), env.display());
     assert_eq!(
         error.to_string(),
-        format!("{shown}:3: `.env`: cannot read `{folder}`: Is a directory")
+        format!("{shown}:1: `env-file`: cannot read `{folder}`: Is a directory")
     );
     for (text, problem) in [
         ("", "1: there is no task in it"),
         ("a: x\nb\n", "2: it is not `NAME: COMMAND`"),
         (
             "web server: x\n",
-            "1: `web server` is not a task name: 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a \
+            "1: `tasks.web server`: `web server` is not a task name: 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a \
              letter or digit",
         ),
     ] {

@@ -9,9 +9,10 @@ use super::args::Logs;
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::{output, runs};
+use crate::client::DaemonClient;
 use crate::ops::{self, TaskSession};
 use crate::terminal::columns_of;
-use crate::wire::{LiveRecord, LogRequest, LsTask, StreamRecord, TaskLog};
+use crate::wire::{LiveRecord, LogRequest, LsTask, StreamRecord, TaskFields, TaskLog};
 
 /// How many lines of each task are printed at first with `--all`.
 const LAST_LINES: usize = 10;
@@ -61,7 +62,7 @@ async fn print_or_follow(context: &Context, args: &Logs) -> Result<(), Failure> 
     let mut session = context.given("logs")?;
     if args.follow {
         let task = ops::find(&mut session, name).await.or_fail("logs")?;
-        return follow(context, &session, &task.window_id, args, args.lines, None).await;
+        return follow(context, &session, task.window_id, args, args.lines, None).await;
     }
     let log = ops::present_log(&mut session, request).await;
     print(&last_lines(log.or_fail("logs")?, args.lines), args)
@@ -96,43 +97,14 @@ async fn several(context: &Context, args: &Logs) -> Result<(), Failure> {
         if !view.exists {
             return Err(session.missing()).or_fail("logs");
         }
-        let own = ops::own_pane(&session);
-        let listed = view
-            .tasks
-            .into_iter()
-            .filter(|listed| is_meant(listed, own.as_deref()));
-        tasks.extend(listed.map(|listed| listed.task));
+        tasks = all_of(view.tasks, ops::own_pane(&session).as_deref());
     }
     for name in &args.names {
         tasks.push(ops::find(&mut session, name).await.or_fail("logs")?);
     }
     let session = &session;
     if args.follow {
-        let mut prefixes = Prefixes::default();
-        for task in &tasks {
-            prefixes.add(&task.window_name);
-        }
-        if args.all {
-            return follow_all(context, session, args, prefixes).await;
-        }
-        let prefixes = &prefixes;
-        let tasks = tasks.iter().map(|task| async move {
-            let prefix = prefixes.of(&task.window_name);
-            follow(
-                context,
-                session,
-                &task.window_id,
-                args,
-                args.lines,
-                Some(&prefix),
-            )
-            .await
-        });
-        let mut followed: FuturesUnordered<_> = tasks.collect();
-        while let Some(ended) = followed.next().await {
-            ended?;
-        }
-        return Ok(());
+        return follow_several(context, session, args, tasks).await;
     }
     for (index, task) in tasks.iter().enumerate() {
         let log = present(session, &task.window_id, args, args.lines).await?;
@@ -145,114 +117,99 @@ async fn several(context: &Context, args: &Logs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether `--all` means this one: not a shell, and not the one that runs this command, which would
+/// Returns the tasks that `--all` means: not shells, and not the one that runs this command, which would
 /// follow what it prints itself.
-fn is_meant(listed: &LsTask, own_pane: Option<&str>) -> bool {
-    let is_own = own_pane.is_some() && listed.task.pane_id.as_deref() == own_pane;
-    !listed.task.shell && !is_own
+fn all_of(listed: Vec<LsTask>, own_pane: Option<&str>) -> Vec<TaskFields> {
+    let is_own = |task: &TaskFields| own_pane.is_some() && task.pane_id.as_deref() == own_pane;
+    let tasks = listed.into_iter().map(|listed| listed.task);
+    tasks.filter(|task| !task.shell && !is_own(task)).collect()
 }
 
-/// Follows the runs of all tasks, also those that begin later, until the session ends.
-async fn follow_all(
+/// Follows the runs of these tasks until they end; with `--all` also those that begin later, until the
+/// session ends.
+async fn follow_several(
     context: &Context,
     session: &TaskSession,
     args: &Logs,
-    mut prefixes: Prefixes,
+    tasks: Vec<TaskFields>,
 ) -> Result<(), Failure> {
-    let (mut stream, _) = ops::task_stream(session).await.or_fail("logs")?;
-    context.limit.lift();
-    let mut interrupts = context::interrupts("logs")?;
+    let mut stream = None;
+    if args.all {
+        stream = Some(ops::task_stream(session).await.or_fail("logs")?.0);
+        context.limit.lift();
+    }
     let own = ops::own_pane(session);
+    let mut interrupts = context::interrupts("logs")?;
+    let mut names = Vec::new();
     let mut runs: BTreeMap<String, Option<u32>> = BTreeMap::new();
     let mut followed = FuturesUnordered::new();
-    let mut lines = args.lines;
+    let mut next = (tasks, args.lines);
     loop {
-        // Losing an arm is safe: lines and interrupts are kept until they are received.
-        let line = tokio::select! {
-            line = stream.line() => line.or_fail("logs")?,
-            Some(ended) = followed.next() => {
-                let ended: Result<(), Failure> = ended;
-                // It was gone before it could be followed.
-                ended.or_else(|failure| match failure.kind {
-                    Kind::Missing => Ok(()),
-                    _ => Err(failure),
-                })?;
-                continue;
+        // Of runs that begin later, all lines are new.
+        let (tasks, lines) = std::mem::take(&mut next);
+        for task in &tasks {
+            if !names.contains(&task.window_name) {
+                names.push(task.window_name.clone());
             }
-            _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
-        };
-        let Some(line) = line else {
-            return Err(stopped());
-        };
-        // Lines of later versions are passed over.
-        let Ok(StreamRecord::Live(LiveRecord::Tasks { exists, tasks, .. })) =
-            serde_json::from_str(&line)
-        else {
-            continue;
-        };
-        if !exists {
-            // What was followed has ended with it.
-            while followed.next().await.is_some() {}
+        }
+        for task in tasks {
+            if runs.insert(task.window_id.clone(), task.run) != Some(task.run) {
+                let prefix = prefix(&names, &task.window_name, output::is_coloured());
+                let window = task.window_id;
+                followed.push(follow(context, session, window, args, lines, Some(prefix)));
+            }
+        }
+        if !args.all && followed.is_empty() {
             return Ok(());
         }
-        for listed in tasks {
-            if !is_meant(&listed, own.as_deref()) {
+        // Losing an arm is safe: lines and interrupts are kept until they are received.
+        let line = tokio::select! {
+            Some(ended) = followed.next() => {
+                match ended {
+                    // It was gone before it could be followed.
+                    Err(failure) if args.all && failure.kind == Kind::Missing => {}
+                    ended => ended?,
+                }
                 continue;
             }
-            let task = listed.task;
-            if runs.insert(task.window_id.clone(), task.run) == Some(task.run) {
-                continue;
+            line = next_line(stream.as_mut()), if args.all => line?,
+            _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
+        };
+        // Lines of later versions are passed over.
+        if let Ok(StreamRecord::Live(LiveRecord::Tasks { exists, tasks, .. })) =
+            serde_json::from_str(&line)
+        {
+            if !exists {
+                // What was followed has ended with it.
+                while followed.next().await.is_some() {}
+                return Ok(());
             }
-            prefixes.add(&task.window_name);
-            let prefix = prefixes.of(&task.window_name);
-            followed.push(async move {
-                follow(
-                    context,
-                    session,
-                    &task.window_id,
-                    args,
-                    lines,
-                    Some(&prefix),
-                )
-                .await
-            });
+            next.0 = all_of(tasks, own.as_deref());
         }
-        // Of what begins later, all is new.
-        lines = None;
     }
 }
 
-/// What stands before the lines of several tasks: their names.
-#[derive(Debug, Default)]
-struct Prefixes {
-    names: Vec<String>,
+async fn next_line(stream: Option<&mut DaemonClient>) -> Result<String, Failure> {
+    let line = match stream {
+        Some(stream) => stream.line().await.or_fail("logs")?,
+        None => None,
+    };
+    line.ok_or_else(stopped)
 }
 
-impl Prefixes {
-    /// The parameters of the escape sequences for the names' colours.
-    const COLOURS: [u8; 6] = [36, 33, 32, 35, 34, 31];
+/// The parameters of the escape sequences for the colours of names.
+const COLOURS: [u8; 6] = [36, 33, 32, 35, 34, 31];
 
-    fn add(&mut self, name: &str) {
-        if !self.names.iter().any(|known| known == name) {
-            self.names.push(name.to_owned());
-        }
-    }
-
-    /// Returns the prefix of a name that was added, as wide as that of the others.
-    fn of(&self, name: &str) -> String {
-        self.with_colours(name, output::is_coloured())
-    }
-
-    fn with_colours(&self, name: &str, is_coloured: bool) -> String {
-        let width = self.names.iter().map(|name| columns_of(name)).max();
-        let pad = " ".repeat(width.unwrap_or_default().saturating_sub(columns_of(name)));
-        let place = self.names.iter().position(|known| known == name);
-        let colour = Self::COLOURS[place.unwrap_or_default() % Self::COLOURS.len()];
-        if is_coloured {
-            format!("\x1b[{colour}m{name}{pad} |\x1b[m ")
-        } else {
-            format!("{name}{pad} | ")
-        }
+/// Returns what stands before the lines of the task `name`, as wide as for the others of `names`.
+fn prefix(names: &[String], name: &str, is_coloured: bool) -> String {
+    let width = names.iter().map(|name| columns_of(name)).max();
+    let pad = " ".repeat(width.unwrap_or_default().saturating_sub(columns_of(name)));
+    let place = names.iter().position(|known| known == name);
+    let colour = COLOURS[place.unwrap_or_default() % COLOURS.len()];
+    if is_coloured {
+        format!("\x1b[{colour}m{name}{pad} |\x1b[m ")
+    } else {
+        format!("{name}{pad} | ")
     }
 }
 
@@ -290,15 +247,16 @@ fn print(log: &TaskLog, args: &Logs) -> Result<(), Failure> {
 async fn follow(
     context: &Context,
     session: &TaskSession,
-    window: &str,
+    window: String,
     args: &Logs,
     lines: Option<usize>,
-    prefix: Option<&str>,
+    prefix: Option<String>,
 ) -> Result<(), Failure> {
     // Following begins before the output is read: a line may come twice, but none is missed.
-    let daemon = ops::follow_log(session, window, args.raw).await;
+    let prefix = prefix.as_deref();
+    let daemon = ops::follow_log(session, &window, args.raw).await;
     let mut daemon = daemon.or_fail("logs")?;
-    let log = present(session, window, args, lines).await?;
+    let log = present(session, &window, args, lines).await?;
     print_lines(log.lines.iter().map(String::as_str), prefix)?;
     context.limit.lift();
     // Also while output arrives without a pause.
@@ -350,18 +308,9 @@ mod tests {
 
     #[test]
     fn names_stand_below_each_other_each_in_its_colour() {
-        let mut prefixes = Prefixes::default();
-        for name in ["web", "worker", "web"] {
-            prefixes.add(name);
-        }
-        assert_eq!(prefixes.with_colours("web", false), "web    | ");
-        assert_eq!(
-            prefixes.with_colours("web", true),
-            "\x1b[36mweb    |\x1b[m "
-        );
-        assert_eq!(
-            prefixes.with_colours("worker", true),
-            "\x1b[33mworker |\x1b[m "
-        );
+        let names = ["web", "worker"].map(str::to_owned);
+        assert_eq!(prefix(&names, "web", false), "web    | ");
+        assert_eq!(prefix(&names, "web", true), "\x1b[36mweb    |\x1b[m ");
+        assert_eq!(prefix(&names, "worker", true), "\x1b[33mworker |\x1b[m ");
     }
 }
