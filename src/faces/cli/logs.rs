@@ -1,9 +1,10 @@
 //! `logs`: a task's output: present, from a cursor on, or live.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::future::ready;
 
-use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt};
 
 use super::args::Logs;
 use super::context::{self, Context};
@@ -13,6 +14,9 @@ use crate::client::DaemonClient;
 use crate::ops::{self, TaskSession};
 use crate::terminal::columns_of;
 use crate::wire::{LiveRecord, LogRequest, LsTask, StreamRecord, TaskFields, TaskLog};
+
+/// The piece of a followed output that says that it was all.
+const END: &str = "null";
 
 /// How many lines of each task are printed at first with `--all`.
 const LAST_LINES: usize = 10;
@@ -252,19 +256,29 @@ async fn follow(
     lines: Option<usize>,
     prefix: Option<String>,
 ) -> Result<(), Failure> {
-    // Following begins before the output is read: a line may come twice, but none is missed.
     let prefix = prefix.as_deref();
     let daemon = ops::follow_log(session, &window, args.raw).await;
     let mut daemon = daemon.or_fail("logs")?;
+    // Following begins before the output is read, so that no line is missed.
     let log = present(session, &window, args, lines).await?;
+    let mut early = VecDeque::new();
+    while let Some(Ok(Some(piece))) = daemon.line().now_or_never() {
+        early.push_back(piece);
+    }
+    if !early.is_empty() && is_unchanged(session, &window, &log).await {
+        // All of it is in what was read.
+        early.retain(|piece| piece == END);
+    }
     print_lines(log.lines.iter().map(String::as_str), prefix)?;
     context.limit.lift();
     // Also while output arrives without a pause.
     let mut interrupts = context::interrupts("logs")?;
     loop {
         let piece = tokio::select! {
-            piece = daemon.line() => piece.or_fail("logs")?,
+            biased;
             _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
+            piece = ready(early.pop_front()), if !early.is_empty() => piece,
+            piece = daemon.line() => piece.or_fail("logs")?,
         };
         let Some(piece) = piece else { break };
         let text: Option<String> = serde_json::from_str(&piece)
@@ -278,6 +292,19 @@ async fn follow(
         }
     }
     Err(stopped())
+}
+
+/// Whether a task has written nothing since its output was read.
+async fn is_unchanged(session: &TaskSession, window: &str, log: &TaskLog) -> bool {
+    let request = LogRequest {
+        task: window.to_owned(),
+        raw: false,
+        since: log.cursor.clone(),
+        lines: None,
+        history_rows: None,
+    };
+    let later = ops::further_log(session, request).await;
+    log.cursor.is_some() && later.is_ok_and(|later| later.lines.is_empty())
 }
 
 /// The daemon has ended, lost its connection to tmux, or disconnected a reader that was too far behind.
