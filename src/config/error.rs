@@ -28,10 +28,12 @@ pub(crate) enum ConfigError {
         source: std::io::Error,
     },
     /// Another user could have written it.
-    #[error("{refused}; {}", advice(.refused))]
+    #[error("{refused}{}", advice(.refused, *.variable))]
     NotOurs {
         /// What is wrong with it.
         refused: RefusedFile,
+        /// The variable that can name another file.
+        variable: Option<&'static str>,
     },
     /// It is not TOML, or contains an unknown key or an invalid value.
     #[error("{}:{line}: {problem}", .path.display())]
@@ -45,12 +47,11 @@ pub(crate) enum ConfigError {
     },
 }
 
-fn advice(refused: &RefusedFile) -> &'static str {
-    match refused.fault {
-        Fault::Writable(_) => "`chmod go-w` closes it",
-        Fault::Link | Fault::NotAFile | Fault::NotAFolder | Fault::Owner(_) => {
-            "name a file of yours with $TMUX_TASK_CONFIG"
-        }
+fn advice(refused: &RefusedFile, variable: Option<&str>) -> String {
+    match (refused.fault, variable) {
+        (Fault::Writable(_), _) => "; `chmod go-w` closes it".to_owned(),
+        (_, Some(variable)) => format!("; name a file of yours with ${variable}"),
+        (_, None) => String::new(),
     }
 }
 

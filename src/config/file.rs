@@ -80,7 +80,10 @@ pub(super) fn read_text(file: &ConfigFile) -> Result<Option<String>, ConfigError
         Err(source) => {
             let refused = source.get_ref().and_then(|inner| inner.downcast_ref());
             if let Some(refused) = refused.cloned() {
-                return Err(ConfigError::NotOurs { refused });
+                return Err(ConfigError::NotOurs {
+                    refused,
+                    variable: Some("TMUX_TASK_CONFIG"),
+                });
             }
             // A file in place of one of its directories means that it is missing, too.
             let is_missing = matches!(

@@ -6,18 +6,22 @@
 //! none. A new key is a field in `settings`: serde reads it and knows its name, `value` checks it,
 //! and `parse` produces errors that name the position.
 
+mod dotenv;
 mod duration;
 mod error;
 mod file;
 mod hosts;
+mod inputs;
 #[cfg_attr(
     not(feature = "webhook"),
     allow(dead_code, reason = "only webhooks send messages")
 )]
 mod message;
+mod named_path;
 mod notices;
 mod parse;
 mod pending;
+mod procfile;
 mod project_file;
 mod quantity;
 mod settings;
@@ -29,10 +33,11 @@ pub(crate) use duration::parse_duration;
 pub(crate) use error::ConfigError;
 pub(crate) use file::{ConfigFile, find, load};
 pub(crate) use hosts::{HostConfig, check_destination, is_host_name};
+pub(crate) use inputs::Inputs;
 #[cfg(feature = "webhook")]
 pub(crate) use message::{Format, MessageConfig};
 pub(crate) use pending::{PendingSetting, is_of_daemon, pending_settings};
-pub(crate) use project_file::{TASK_FILE, TaskEntry, read_tasks};
+pub(crate) use project_file::{PROCFILE, TASK_FILE, TaskEntry, read_tasks};
 pub(crate) use settings::{Config, InputConfig, LogsConfig, StopConfig, parse_signal};
 pub(crate) use show::{EXAMPLE, Setting, ShownConfig, show};
 pub(crate) use sinks::{SinkConfig, SinkFilter, SinkTarget};

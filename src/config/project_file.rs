@@ -1,9 +1,12 @@
-//! Reads a file that describes the tasks of a project, for `up` and `down`.
+//! Reads a file that describes the tasks of a project, for `up` and `down`: `tmux-task.toml`, or a
+//! Procfile.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
 use std::io::ErrorKind;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde::de::Error as _;
@@ -12,18 +15,26 @@ use toml::Spanned;
 
 use super::error::quotable;
 use super::file::{MAX_BYTES, not_utf8};
+use super::inputs::{self, Inputs};
+use super::named_path::NamedPath;
 use super::parse::{line_of, parse_as};
 use super::settings::parse_signal;
 use super::value::{OneOrMany, duration, one_or_many, text, wrong};
-use super::{ConfigError, parse_duration};
+use super::{ConfigError, parse_duration, procfile};
 use crate::files;
 use crate::model::{
-    NotifyOn, RestartPolicy, Signal, Slot, StopSettings, TASK_NAME_RULE, is_task_name, with_causes,
+    NotifyOn, RestartPolicy, Signal, Slot, StopSettings, TASK_NAME_RULE, is_task_name,
 };
 use crate::restarts;
 
 /// The file's usual name, in the project's folder.
 pub(crate) const TASK_FILE: &str = "tmux-task.toml";
+
+/// The file that is read where there is no [`TASK_FILE`].
+pub(crate) const PROCFILE: &str = "Procfile";
+
+/// The file of variables beside a Procfile.
+const ENV_FILE: &str = ".env";
 
 /// How many tasks a file has at most: more windows than tmux serves well.
 const MOST_TASKS: usize = 1000;
@@ -35,7 +46,9 @@ pub(crate) struct TaskEntry {
     /// One word is a shell line, several are a program and its arguments.
     pub(crate) command: Vec<String>,
     /// Where it runs.
-    pub(crate) cwd: TaskFolder,
+    pub(crate) cwd: NamedPath,
+    /// The files with variables for it; what `env` has goes before them.
+    env_files: Vec<NamedPath>,
     /// Additional variables.
     pub(crate) env: Vec<(String, String)>,
     /// When it is run again by itself.
@@ -51,43 +64,24 @@ pub(crate) struct TaskEntry {
     pub(crate) notify_on: Option<NotifyOn>,
     /// The slot in which it runs.
     pub(crate) slot: Option<Slot>,
+    /// For a task that has done its work when it has ended with code 0, also when its window is gone:
+    /// the files that make it run again when they change.
+    pub(crate) once: Option<Inputs>,
 }
 
-/// Where a task of the file runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TaskFolder {
-    path: PathBuf,
-    /// The file and the line that say so.
-    file: PathBuf,
-    line: u32,
-}
-
-impl TaskFolder {
-    /// Returns its absolute path without links.
+impl TaskEntry {
+    /// Returns its variables: those of its files as they are now, and its own.
     ///
     /// # Errors
     ///
-    /// When it does not exist or is not a directory. `task` is for the error.
-    pub(crate) fn resolve(&self, task: &str) -> Result<PathBuf, ConfigError> {
-        let invalid = |why: &str| ConfigError::Invalid {
-            path: self.file.clone(),
-            line: self.line,
-            problem: format!("`tasks.{}.cwd`: {why}", quotable(task)),
-        };
-        let shown = self.path.to_string_lossy();
-        let shown = quotable(&shown);
-        match self.path.canonicalize() {
-            Ok(path) if path.is_dir() => Ok(path),
-            Ok(_) => Err(invalid(&format!("`{shown}` is not a directory"))),
-            Err(error) => {
-                let is_home = self.path.iter().any(|part| part == "~");
-                let note = if is_home { "; `~` is not expanded" } else { "" };
-                Err(invalid(&format!(
-                    "cannot run in `{shown}`: {}{note}",
-                    with_causes(&error)
-                )))
-            }
+    /// When a file cannot be read, or is not one of variables.
+    pub(crate) fn variables(&self) -> Result<Vec<(String, String)>, ConfigError> {
+        let mut variables = BTreeMap::new();
+        for file in &self.env_files {
+            variables.extend(file.read_variables()?);
         }
+        variables.extend(self.env.iter().cloned());
+        Ok(variables.into_iter().collect())
     }
 }
 
@@ -101,7 +95,10 @@ pub(crate) fn read_tasks(path: &Path) -> Result<Vec<TaskEntry>, ConfigError> {
     let bytes = files::read_written(path, MAX_BYTES).map_err(|source| {
         let refused = source.get_ref().and_then(|inner| inner.downcast_ref());
         match refused.cloned() {
-            Some(refused) => ConfigError::NotOurs { refused },
+            Some(refused) => ConfigError::NotOurs {
+                refused,
+                variable: None,
+            },
             None if source.kind() == ErrorKind::NotFound => ConfigError::NoTasks(path.to_owned()),
             None => ConfigError::Read {
                 path: path.to_owned(),
@@ -110,12 +107,51 @@ pub(crate) fn read_tasks(path: &Path) -> Result<Vec<TaskEntry>, ConfigError> {
         }
     })?;
     let text = String::from_utf8(bytes).map_err(|error| not_utf8(path, &error))?;
-    parse_tasks(path, &text)
+    if is_procfile(path) {
+        parse_procfile(path, &text)
+    } else {
+        parse_tasks(path, &text)
+    }
+}
+
+/// Whether a file is a Procfile, by its name: `Procfile`, `Procfile.dev`.
+fn is_procfile(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str);
+    let rest = name.and_then(|name| name.strip_prefix(PROCFILE));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.') && rest != ".toml")
+}
+
+/// Returns the tasks of a Procfile. They have the variables of the file `.env` beside it, if there is
+/// one.
+fn parse_procfile(path: &Path, text: &str) -> Result<Vec<TaskEntry>, ConfigError> {
+    let processes = procfile::parse(text).map_err(|(start, problem)| ConfigError::Invalid {
+        path: path.to_owned(),
+        line: line_of(text.as_bytes(), start),
+        problem,
+    })?;
+    let task = |(name, (start, command)): (&str, (usize, &str))| {
+        let fields = Fields {
+            command: vec![command.to_owned()],
+            ..Fields::default()
+        };
+        (name.to_owned(), Spanned::new(start..start, fields))
+    };
+    let has_env = fs::symlink_metadata(path.with_file_name(ENV_FILE)).is_ok();
+    let env_file = has_env.then(|| Spanned::new(0..0, ENV_FILE.to_owned()));
+    let file = TaskFile {
+        env_file: env_file.into_iter().collect(),
+        tasks: processes.into_iter().map(task).collect(),
+    };
+    entries(path, text, &file)
 }
 
 /// Returns the tasks in `text`. `path` is for errors, and its folder is where they run.
 fn parse_tasks(path: &Path, text: &str) -> Result<Vec<TaskEntry>, ConfigError> {
-    let file: TaskFile = parse_as(path, text)?;
+    entries(path, text, &parse_as(path, text)?)
+}
+
+/// Checks the tasks of a file with this text, and returns them in their order.
+fn entries(path: &Path, text: &str, file: &TaskFile) -> Result<Vec<TaskEntry>, ConfigError> {
     let invalid = |span: Range<usize>, problem: String| ConfigError::Invalid {
         path: path.to_owned(),
         line: line_of(text.as_bytes(), span.start),
@@ -159,16 +195,26 @@ fn parse_tasks(path: &Path, text: &str) -> Result<Vec<TaskEntry>, ConfigError> {
         invalid(circle.span, problem)
     })?;
     let folder = path.parent().unwrap_or(Path::new(""));
+    let named = |name: &str, span: Range<usize>, key: String| NamedPath {
+        path: folder.join(name),
+        file: path.to_owned(),
+        line: line_of(text.as_bytes(), span.start),
+        key,
+    };
     let entry_of = |(name, spanned): (&str, &Spanned<Fields>)| {
         let fields = spanned.get_ref();
+        let of_task = |key: &str| format!("tasks.{}.{key}", quotable(name));
         let given = fields.cwd.as_ref();
         let span = given.map_or(spanned.span(), Spanned::span);
-        let cwd = TaskFolder {
-            path: folder.join(given.map_or("", |cwd| cwd.get_ref())),
-            file: path.to_owned(),
-            line: line_of(text.as_bytes(), span.start),
+        let cwd = given.map_or("", |cwd| cwd.get_ref());
+        let cwd = named(cwd, span, of_task("cwd"));
+        let (env_files, key) = match &fields.env_file {
+            Some(own) => (own, of_task("env-file")),
+            None => (&file.env_file, "env-file".to_owned()),
         };
-        entry(name, fields, cwd)
+        let env_files = env_files.iter();
+        let env_files = env_files.map(|file| named(file.get_ref(), file.span(), key.clone()));
+        entry(name, fields, cwd, env_files.collect(), folder)
     };
     Ok(order.into_iter().map(entry_of).collect())
 }
@@ -190,18 +236,42 @@ fn problem_of(fields: &Fields) -> Option<(Range<usize>, String)> {
             return Some((value.span(), format!("env.{shown}` must not contain a NUL")));
         }
     }
-    match (fields.restart, &fields.backoff) {
-        (None, Some(backoff)) => Some((backoff.span(), "backoff` needs `restart`".to_owned())),
+    for pattern in &fields.inputs {
+        if let Some(why) = inputs::problem_of(pattern.get_ref()) {
+            let shown = quotable(pattern.get_ref());
+            return Some((pattern.span(), format!("inputs`: `{shown}` {why}")));
+        }
+    }
+    match (&fields.backoff, fields.inputs.first(), &fields.once) {
+        (Some(backoff), ..) if fields.restart.is_none() => {
+            Some((backoff.span(), "backoff` needs `restart`".to_owned()))
+        }
+        (_, Some(first), _) if !fields.is_once() => {
+            Some((first.span(), "inputs` needs `once = true`".to_owned()))
+        }
+        (.., Some(once)) if fields.is_once() && fields.ready.is_some() => {
+            let why = "once` is for a task that ends: it cannot have `ready`";
+            Some((once.span(), why.to_owned()))
+        }
         _ => None,
     }
 }
 
-fn entry(name: &str, fields: &Fields, cwd: TaskFolder) -> TaskEntry {
+fn entry(
+    name: &str,
+    fields: &Fields,
+    cwd: NamedPath,
+    env_files: Vec<NamedPath>,
+    folder: &Path,
+) -> TaskEntry {
+    let inputs = fields.inputs.iter();
+    let inputs = inputs.map(|pattern| pattern.get_ref().clone());
     let variables = fields.env.iter();
     TaskEntry {
         name: name.to_owned(),
         command: fields.command.clone(),
         cwd,
+        env_files,
         env: variables
             .map(|(name, value)| (name.clone(), value.get_ref().clone()))
             .collect(),
@@ -226,6 +296,10 @@ fn entry(name: &str, fields: &Fields, cwd: TaskFolder) -> TaskEntry {
         ready: fields.ready.clone(),
         notify_on: fields.notify_on.clone(),
         slot: fields.slot.clone(),
+        once: fields.is_once().then(|| Inputs {
+            folder: folder.to_owned(),
+            patterns: inputs.collect(),
+        }),
     }
 }
 
@@ -293,11 +367,14 @@ fn circle_from<'a>(
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 struct TaskFile {
+    /// For all tasks that name none.
+    #[serde(default, deserialize_with = "files_of_variables", rename = "env-file")]
+    env_file: Vec<Spanned<String>>,
     #[serde(default)]
     tasks: BTreeMap<String, Spanned<Fields>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", expecting = "a table")]
 struct Fields {
     #[serde(deserialize_with = "command")]
@@ -306,6 +383,8 @@ struct Fields {
     cwd: Option<Spanned<String>>,
     #[serde(default)]
     env: BTreeMap<String, Spanned<String>>,
+    #[serde(default, deserialize_with = "own_files_of_variables")]
+    env_file: Option<Vec<Spanned<String>>>,
     #[serde(default, deserialize_with = "restart")]
     restart: Option<u32>,
     #[serde(default, deserialize_with = "backoff")]
@@ -326,6 +405,16 @@ struct Fields {
     notify_on: Option<NotifyOn>,
     #[serde(default, deserialize_with = "slot")]
     slot: Option<Slot>,
+    #[serde(default)]
+    once: Option<Spanned<bool>>,
+    #[serde(default, deserialize_with = "input_patterns")]
+    inputs: Vec<Spanned<String>>,
+}
+
+impl Fields {
+    fn is_once(&self) -> bool {
+        self.once.as_ref().is_some_and(|once| *once.get_ref())
+    }
 }
 
 fn slot<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Slot>, D::Error> {
@@ -383,22 +472,38 @@ fn pause<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     duration(from, "a duration such as \"500ms\" or \"2s\"", parse)
 }
 
-fn after<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Spanned<String>>, D::Error> {
-    let names = Spanned::<Names>::deserialize(from)?;
-    let span = names.span();
-    Ok(match names.into_inner().0 {
-        OneOrMany::One(name) => vec![Spanned::new(span, name)],
-        OneOrMany::Many(names) => names,
-    })
+/// Defines how a string or a list of strings is read, each with its place.
+macro_rules! spanned_list {
+    ($read:ident, $expected:literal) => {
+        fn $read<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Spanned<String>>, D::Error> {
+            #[derive(Deserialize)]
+            #[serde(transparent)]
+            struct List(#[serde(deserialize_with = "read")] OneOrMany<Spanned<String>>);
+
+            fn read<'de, D: Deserializer<'de>>(
+                from: D,
+            ) -> Result<OneOrMany<Spanned<String>>, D::Error> {
+                one_or_many(from, $expected)
+            }
+
+            let list = Spanned::<List>::deserialize(from)?;
+            let span = list.span();
+            Ok(match list.into_inner().0 {
+                OneOrMany::One(one) => vec![Spanned::new(span, one)],
+                OneOrMany::Many(many) => many,
+            })
+        }
+    };
 }
 
-/// The name of a task, or a list of names.
-#[derive(Debug, Deserialize)]
-#[serde(transparent)]
-struct Names(#[serde(deserialize_with = "names")] OneOrMany<Spanned<String>>);
+spanned_list!(after, "the name of a task, or a list of names");
+spanned_list!(files_of_variables, "a file, or a list of files");
+spanned_list!(input_patterns, "a file, or a list of files and patterns");
 
-fn names<'de, D: Deserializer<'de>>(from: D) -> Result<OneOrMany<Spanned<String>>, D::Error> {
-    one_or_many(from, "the name of a task, or a list of names")
+fn own_files_of_variables<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Vec<Spanned<String>>>, D::Error> {
+    files_of_variables(from).map(Some)
 }
 
 /// Reads a shell line, or a program and its arguments.
@@ -468,226 +573,4 @@ fn notify_on<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NotifyOn>, D::
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(text: &str) -> Result<Vec<TaskEntry>, String> {
-        parse_tasks(Path::new("/p/t.toml"), text).map_err(|error| error.to_string())
-    }
-
-    #[track_caller]
-    fn check_error(text: &str, expected: &str) {
-        let error = parse(text).expect_err(text);
-        assert_eq!(error, format!("/p/t.toml:{expected}"));
-    }
-
-    fn folder(path: &str, line: u32) -> TaskFolder {
-        TaskFolder {
-            path: path.into(),
-            file: "/p/t.toml".into(),
-            line,
-        }
-    }
-
-    #[test]
-    fn a_folder_that_is_none_is_an_error_with_its_line() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("t.toml");
-        std::fs::write(&file, "").unwrap();
-        let problem = |cwd: &str| {
-            let text = format!("[tasks.a]\ncommand = 'x'\ncwd = '{cwd}'\n");
-            let tasks = parse_tasks(&file, &text).unwrap();
-            tasks[0].cwd.resolve("a").map_err(|error| error.to_string())
-        };
-        assert_eq!(problem("."), Ok(dir.path().canonicalize().unwrap()));
-        let (file, dir) = (file.display(), dir.path().display());
-        let missing = "No such file or directory";
-        for (cwd, why) in [
-            ("t.toml", format!("`{dir}/t.toml` is not a directory")),
-            ("nope", format!("cannot run in `{dir}/nope`: {missing}")),
-            (
-                "~/a",
-                format!("cannot run in `{dir}/~/a`: {missing}; `~` is not expanded"),
-            ),
-        ] {
-            assert_eq!(problem(cwd), Err(format!("{file}:3: `tasks.a.cwd`: {why}")));
-        }
-    }
-
-    #[test]
-    fn every_key_is_read() {
-        let text = r#"
-            [tasks.api]
-            command = ["npm", "start"]
-            cwd = "web"
-            restart = "on-failure:3"
-            backoff = "500ms"
-            after = ["db"]
-            ready = "listening"
-
-            [tasks.db]
-            command = "docker compose up db"
-            env = { A = "1" }
-        "#;
-        let [db, api] = <[TaskEntry; 2]>::try_from(parse(text).unwrap()).unwrap();
-        assert_eq!(
-            db,
-            TaskEntry {
-                name: "db".to_owned(),
-                command: vec!["docker compose up db".to_owned()],
-                cwd: folder("/p/", 10),
-                env: vec![("A".to_owned(), "1".to_owned())],
-                restart: None,
-                stop: StopSettings::default(),
-                notify_on: None,
-                slot: None,
-                after: Vec::new(),
-                ready: None,
-            }
-        );
-        assert_eq!(
-            api,
-            TaskEntry {
-                name: "api".to_owned(),
-                command: vec!["npm".to_owned(), "start".to_owned()],
-                cwd: folder("/p/web", 4),
-                env: Vec::new(),
-                restart: Some(RestartPolicy {
-                    limit: 3,
-                    backoff: Duration::from_millis(500),
-                }),
-                stop: StopSettings::default(),
-                notify_on: None,
-                slot: None,
-                after: vec!["db".to_owned()],
-                ready: Some("listening".to_owned()),
-            }
-        );
-    }
-
-    #[test]
-    fn tasks_come_after_those_before_them_and_else_as_in_the_file() {
-        let tasks = parse(
-            "[tasks.z]\ncommand = '1'\n[tasks.a]\ncommand = '2'\nafter = ['m']\n\
-             [tasks.m]\ncommand = '3'\nafter = ['z']\n[tasks.b]\ncommand = '4'\n",
-        );
-        let names: Vec<String> = tasks.unwrap().into_iter().map(|task| task.name).collect();
-        assert_eq!(names, ["z", "m", "a", "b"]);
-    }
-
-    #[test]
-    fn one_name_is_a_list_of_one() {
-        let before = |text: &str| {
-            let tasks = parse(&format!(
-                "[tasks.a]\ncommand = 'x'\n[tasks.b]\ncommand = 'y'\n{text}"
-            ));
-            tasks.map(|tasks| tasks.last().unwrap().after.clone())
-        };
-        for text in ["after = 'a'", "after = ['a']"] {
-            assert_eq!(before(text), Ok(vec!["a".to_owned()]), "{text}");
-        }
-        assert_eq!(before("after = []"), Ok(Vec::new()));
-        for (text, problem) in [
-            ("after = 'c'", "`tasks.b.after`: there is no task `c`"),
-            (
-                "after = 'b'",
-                "`tasks.b.after`: it cannot start after itself",
-            ),
-        ] {
-            assert_eq!(before(text), Err(format!("/p/t.toml:5: {problem}")));
-        }
-        let error = before("after = 7").unwrap_err();
-        assert!(
-            error.contains("the name of a task, or a list of names"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn errors_name_the_line_and_the_key() {
-        check_error("", "1: there is no task in it");
-        check_error(
-            "[taks.a]\ncommand = 'x'\n",
-            "1: unknown key `taks`; did you mean `tasks`?",
-        );
-        check_error(
-            "[tasks.a]\ncomand = 'x'\n",
-            "2: unknown key `tasks.a.comand`; did you mean `command`?",
-        );
-        check_error("\n[tasks.a]\n", "2: `tasks.a`: missing field `command`");
-        check_error(
-            "[tasks.a]\ncommand = 7\n",
-            "2: `tasks.a.command` must be a shell line, or a list of a program and its \
-             arguments, found an integer",
-        );
-        check_error(
-            "[tasks.a]\ncommand = ' '\n",
-            "2: `tasks.a.command` must not be empty",
-        );
-        check_error(
-            "[tasks.a]\ncommand = 'x'\nrestart = 'always'\n",
-            "3: `tasks.a.restart`: `always` is not on-failure or on-failure:N, N from 1 to 1000",
-        );
-        check_error(
-            "[tasks.a]\ncommand = 'x'\nbackoff = '1s'\n",
-            "3: `tasks.a.backoff` needs `restart`",
-        );
-        check_error(
-            "[tasks.a]\ncommand = 'x'\nready = ''\n",
-            "3: `tasks.a.ready` must not be empty: an empty text matches everything",
-        );
-        check_error(
-            "[tasks.a]\ncommand = 'x'\n[tasks.'a b']\ncommand = 'x'\n",
-            "3: `tasks.a b`: `a b` is not a task name: 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a \
-             letter or digit",
-        );
-        for name in ["A=B", "B C", ""] {
-            check_error(
-                &format!("[tasks.a]\ncommand = 'x'\n[tasks.a.env]\nA = '1'\n'{name}' = '1'\n"),
-                &format!("5: `tasks.a.env`: `{name}` cannot be the name of a variable"),
-            );
-        }
-        for (key, line, text) in [
-            ("command", 2, "command = [\"a\", \"b\\u0000\"]"),
-            ("cwd", 3, "command = 'x'\ncwd = \"\\u0000\""),
-            ("env.A", 3, "command = 'x'\nenv.A = \"\\u0000\""),
-        ] {
-            check_error(
-                &format!("[tasks.a]\n{text}\n"),
-                &format!("{line}: `tasks.a.{key}` must not contain a NUL"),
-            );
-        }
-        check_error(
-            "[tasks.a]\ncommand = 'x'\nready = \"a\\nb\"\n",
-            "3: `tasks.a.ready` must not contain a line break or another control character: it is \
-             searched in single lines of the output",
-        );
-        check_error(
-            "[tasks.a]\ncommand = 'x'\nafter = ['b']\n",
-            "3: `tasks.a.after`: there is no task `b`",
-        );
-        check_error(
-            "[tasks.a]\ncommand = 'x'\nafter = ['a']\n",
-            "3: `tasks.a.after`: it cannot start after itself",
-        );
-        check_error(
-            "[tasks.o]\ncommand = 'x'\nafter = ['a']\n[tasks.a]\ncommand = 'x'\nafter = ['b']\n\
-             [tasks.b]\ncommand = 'x'\nafter = ['a']\n",
-            "1: tasks that start after each other: a after b after a",
-        );
-        let many = |n| {
-            let tasks = (1..=n).map(|n| format!("[tasks.t{n}]\ncommand = 'x'\n"));
-            tasks.collect::<String>()
-        };
-        check_error(
-            &many(MOST_TASKS + 2),
-            "2001: 1002 tasks are too many: a file has at most 1000",
-        );
-        assert_eq!(
-            parse_tasks(Path::new("f"), &many(MOST_TASKS))
-                .unwrap()
-                .len(),
-            MOST_TASKS
-        );
-    }
-}
+mod tests;

@@ -77,6 +77,7 @@ pub(crate) async fn plan_restarts(
             stop: StopSettings::default(),
             notify_on: None,
             slot: None,
+            inputs: None,
         };
         let found = find_record(session, &options.name).await?;
         let record = found.record.as_deref().and_then(RecordedCommand::decode);

@@ -14,7 +14,6 @@ use crate::tmux::{self, Viewer};
 const TMUX: &str = "TMUX";
 
 /// The variable in which tmux names a pane to its programs. Programs in a popup have none.
-#[cfg(feature = "panel")]
 const TMUX_PANE: &str = "TMUX_PANE";
 
 /// The command that shows a session to the user.
@@ -102,6 +101,13 @@ fn surroundings() -> Option<Surroundings> {
         socket: socket.into(),
         session: session.map(SessionId),
     })
+}
+
+/// Returns the pane that this command runs in, where it is of the session's server.
+pub(crate) fn own_pane(session: &TaskSession) -> Option<String> {
+    let around = surroundings()?;
+    let is_here = is_same_file(&around.socket, session.server.socket());
+    lookup(TMUX_PANE)?.into_string().ok().filter(|_| is_here)
 }
 
 fn is_same_file(one: &Path, other: &Path) -> bool {

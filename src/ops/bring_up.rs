@@ -55,10 +55,24 @@ pub(crate) struct BringUpResult {
 
 /// The run of a task of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TaskRun {
-    pub(crate) window: String,
-    /// The run before, with which `up` has left it alone; `None` if it was started now.
-    pub(crate) earlier: Option<EarlierRun>,
+pub(crate) enum TaskRun {
+    /// It was started now, in this window.
+    Started(String),
+    /// It ran before, and was left alone.
+    Running(EarlierRun),
+    /// It has finished, in this window if that is still there.
+    Finished(Option<String>),
+}
+
+impl TaskRun {
+    /// Returns the task's window, if it has one.
+    pub(crate) fn window(&self) -> Option<&str> {
+        match self {
+            Self::Started(window) => Some(window),
+            Self::Running(earlier) => Some(&earlier.window),
+            Self::Finished(window) => window.as_deref(),
+        }
+    }
 }
 
 /// Why a task is not ready.
@@ -198,20 +212,17 @@ impl<E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'_, R> {
             Err(error) => return Ok(Err(NotReady::not_started(&error))),
         };
         (self.report)(&plan.name, BringUpNews::Runs { run: &run })?;
-        let window = run.window().to_owned();
-        let earlier = match &run {
-            FileTaskRun::Now(_) => None,
-            FileTaskRun::Before(earlier) => Some(earlier.clone()),
-        };
-        let has_finished = earlier.as_ref().is_some_and(|run| run.has_finished);
-        result.run = Some(TaskRun {
-            window: window.clone(),
-            earlier,
+        let window = run.window().unwrap_or_default().to_owned();
+        result.run = Some(match &run {
+            FileTaskRun::Now(_) => TaskRun::Started(window.clone()),
+            FileTaskRun::Before(earlier) => TaskRun::Running(earlier.clone()),
+            FileTaskRun::Finished(window) => TaskRun::Finished(window.clone()),
         });
-        if has_finished {
+        if matches!(run, FileTaskRun::Finished(_)) {
             result.is_ready = will_wait.then_some(Ok(()));
+            return Ok(Ok(()));
         }
-        if !will_wait || has_finished {
+        if !will_wait {
             return Ok(Ok(()));
         }
         // What the wait reports is no reason to end it.

@@ -201,7 +201,8 @@ impl OpsError {
             }
             Self::Config(ConfigError::NoTasks(_)) => {
                 "it describes the tasks of a project: `[tasks.NAME]` with `command = \"...\"`; without \
-                 FILE it is looked for in the enclosing git work tree, else in this directory"
+                 FILE it, or a Procfile, is looked for in the enclosing git work tree, else in this \
+                 directory"
             }
             Self::Archive(error) if is_refusal(error) => {
                 "earlier runs are read from a folder of your own only: put one there"

@@ -1,18 +1,36 @@
-//! The file that describes the tasks of a project: which of them a command is about, and how each is
-//! started.
+//! The file that describes the tasks of a project, or a Procfile: which of them a command is about, and
+//! how each is started.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::caller::Caller;
 use super::error::OpsError;
 use super::run::{LaunchWait, RunOptions};
 use super::session::TaskSession;
-use crate::config::{self, ConfigError, TASK_FILE, TaskEntry};
+use crate::config::{self, ConfigError, Inputs, PROCFILE, TASK_FILE, TaskEntry};
 use crate::model::Replaces;
+
+/// The file that a command has read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ReadFile {
+    pub(crate) path: PathBuf,
+    /// Whether the user has named it. Else it is the project's.
+    pub(crate) is_named: bool,
+}
+
+impl ReadFile {
+    /// Whether it is a Procfile that was read because there is no file of ours: the user may not know
+    /// which one it is.
+    pub(crate) fn is_found_procfile(&self) -> bool {
+        !self.is_named && self.path.ends_with(PROCFILE)
+    }
+}
 
 /// The tasks of a file that a command is about.
 pub(super) struct SelectedTasks {
+    pub(super) file: ReadFile,
     /// All of the file, each after those that it starts after.
     pub(super) all: Vec<TaskEntry>,
     /// Those that the user has named; empty for all.
@@ -26,7 +44,7 @@ pub(super) fn select(
     session: &TaskSession,
     mut words: Vec<PathBuf>,
 ) -> Result<SelectedTasks, OpsError> {
-    let usual = locate(session, None)?;
+    let usual = locate(session)?;
     let has_task = |name: &Path| {
         let tasks = config::read_tasks(&usual).unwrap_or_default();
         tasks.iter().any(|task| name == Path::new(&task.name))
@@ -38,24 +56,30 @@ pub(super) fn select(
                 .is_some_and(|extension| extension == "toml")
             || word.is_file() && !has_task(word)
     };
-    let path = match words.first() {
-        Some(first) if is_file(first) => locate(session, Some(words.remove(0)))?,
-        Some(_) | None => usual.clone(),
+    let file = match words.first() {
+        Some(first) if is_file(first) => ReadFile {
+            path: absolute(words.remove(0))?,
+            is_named: true,
+        },
+        Some(_) | None => ReadFile {
+            path: usual.clone(),
+            is_named: false,
+        },
     };
-    let all = config::read_tasks(&path).map_err(OpsError::Config)?;
+    let all = config::read_tasks(&file.path).map_err(OpsError::Config)?;
     let mut names = BTreeSet::new();
     for word in words {
         let task = all.iter().find(|task| word == Path::new(&task.name));
         let Some(task) = task else {
             let known: Vec<&str> = all.iter().map(|task| task.name.as_str()).collect();
             return Err(OpsError::missing(
-                format!("no task `{}` in {}", word.display(), path.display()),
+                format!("no task `{}` in {}", word.display(), file.path.display()),
                 format!("it has {}", known.join(", ")),
             ));
         };
         names.insert(task.name.clone());
     }
-    Ok(SelectedTasks { all, names })
+    Ok(SelectedTasks { file, all, names })
 }
 
 impl SelectedTasks {
@@ -80,14 +104,15 @@ impl SelectedTasks {
     }
 }
 
-/// Returns how a task of a file is started.
+/// Returns how a task of a file is started, without what its inputs are then.
 pub(super) fn options_of(task: TaskEntry) -> Result<RunOptions, OpsError> {
-    let cwd = task.cwd.resolve(&task.name).map_err(OpsError::Config)?;
+    let cwd = task.cwd.resolve().map_err(OpsError::Config)?;
+    let env = task.variables().map_err(OpsError::Config)?;
     Ok(RunOptions {
         name: task.name,
         cwd: Some(cwd),
         is_env_clean: false,
-        env: task.env,
+        env,
         command: task.command.into_iter().map(Into::into).collect(),
         replaces: Replaces::Ended,
         owner: Caller::of_environment().owner,
@@ -96,12 +121,23 @@ pub(super) fn options_of(task: TaskEntry) -> Result<RunOptions, OpsError> {
         stop: task.stop,
         notify_on: task.notify_on,
         slot: task.slot,
+        inputs: None,
     })
+}
+
+/// Returns the digest of the inputs of the task of this name, as they are now.
+pub(super) fn digest_of_inputs(
+    name: &str,
+    inputs: Option<&Inputs>,
+) -> Result<Option<u64>, OpsError> {
+    let digest = inputs.map_or(Ok(None), Inputs::digest);
+    digest.map_err(|error| OpsError::failed(format!("the inputs of `{name}`: {error}"), None))
 }
 
 /// Returns how the project's file starts the task of this name, whose last run was in the directory
 /// `cwd`. `None` if the project has no such task: also if its file cannot be read or is another user's,
-/// and if the run was outside the project, because the session may be that of another one.
+/// and if the run was outside the project and the file does not say so, because the session may be that
+/// of another one.
 ///
 /// # Errors
 ///
@@ -111,23 +147,46 @@ pub(super) fn options_in_project(
     name: &str,
     cwd: &Path,
 ) -> Result<Option<RunOptions>, OpsError> {
-    let path = locate(session, None)?;
-    if !path.parent().is_some_and(|folder| cwd.starts_with(folder)) {
-        return Ok(None);
-    }
+    let path = locate(session)?;
+    let is_inside = path.parent().is_some_and(|folder| cwd.starts_with(folder));
     let tasks = match config::read_tasks(&path) {
         Ok(tasks) => tasks,
-        Err(error @ ConfigError::Invalid { .. }) => return Err(OpsError::Config(error)),
+        Err(error @ ConfigError::Invalid { .. }) if is_inside => {
+            return Err(OpsError::Config(error));
+        }
         Err(_) => return Ok(None),
     };
+    let is_there = |task: &TaskEntry| task.cwd.resolve().is_ok_and(|folder| folder == cwd);
     let task = tasks.into_iter().find(|task| task.name == name);
-    task.map(options_of).transpose()
+    let Some(task) = task.filter(|task| is_inside || is_there(task)) else {
+        return Ok(None);
+    };
+    let inputs = digest_of_inputs(name, task.once.as_ref())?;
+    let options = options_of(task)?;
+    Ok(Some(RunOptions { inputs, ..options }))
 }
 
-fn locate(session: &TaskSession, file: Option<PathBuf>) -> Result<PathBuf, OpsError> {
-    let file = file.unwrap_or_else(|| {
-        let folder = session.project.as_deref().unwrap_or(Path::new(""));
-        folder.join(TASK_FILE)
-    });
-    std::path::absolute(file).map_err(|error| OpsError::no_directory(&error, None))
+/// Returns the names of the tasks in the project's file; none if it cannot be read.
+pub(crate) fn names_in_file(session: &TaskSession) -> Vec<String> {
+    let tasks = locate(session).ok().map(|path| config::read_tasks(&path));
+    let tasks = tasks.and_then(Result::ok).unwrap_or_default();
+    tasks.into_iter().map(|task| task.name).collect()
+}
+
+/// Returns the path of the project's file: that of a Procfile if there is no other one.
+fn locate(session: &TaskSession) -> Result<PathBuf, OpsError> {
+    let folder = session.project.as_deref().unwrap_or(Path::new(""));
+    let file = folder.join(TASK_FILE);
+    let found = file.symlink_metadata();
+    let is_missing = found.is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    let procfile = folder.join(PROCFILE);
+    absolute(if is_missing && procfile.is_file() {
+        procfile
+    } else {
+        file
+    })
+}
+
+fn absolute(path: PathBuf) -> Result<PathBuf, OpsError> {
+    std::path::absolute(path).map_err(|error| OpsError::no_directory(&error, None))
 }

@@ -116,6 +116,7 @@ mod tests {
             exit_code: code,
             exit_signal: signal.map(str::to_owned),
             reason: None,
+            record: None,
         }
     }
 

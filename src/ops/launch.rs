@@ -8,7 +8,7 @@ use super::error::{OpsError, START_DAEMON};
 use super::session::TaskSession;
 use crate::client::{ClientError, DaemonClient};
 use crate::daemon::{launched_run, stored_run_numbers};
-use crate::model::{ReplacedRun, RunRequest, StopChoice};
+use crate::model::{ReplacedRun, Replaces, RunRequest, StopChoice};
 use crate::tmux::{self, Gate, Launch, NewRun, PreparedLaunch};
 use crate::wire::{DirectLaunch, LaunchedRun, Request, Response};
 
@@ -214,7 +214,7 @@ async fn end_live_run(session: &TaskSession, launch: &Launch) -> Result<bool, Op
     let Ok(task) = look.find_task_to_end(&launch.name) else {
         return Ok(false);
     };
-    if !task.is_alive() || !launch.replaces.may_end(task.pid) {
+    if !task.is_alive() || launch.replaces != Replaces::Any {
         return Ok(false);
     }
     tmux::keep_window(&mut session.connection(), task.window).await?;

@@ -46,7 +46,6 @@ mod session_name;
 mod state_folders;
 mod succession;
 mod task_name;
-#[cfg(feature = "panel")]
 mod task_stream;
 mod undelivered;
 mod up;
@@ -57,7 +56,7 @@ mod without_daemon;
 pub(crate) use across_daemons::wait_across_daemons;
 pub(crate) use after::{Success, wait_for_success};
 pub(crate) use again::{plan_restarts, run_again};
-pub(crate) use attach::{Attachment, attachment};
+pub(crate) use attach::{Attachment, attachment, own_pane};
 pub(crate) use bring_up::{
     BringUpFailure, BringUpNews, BringUpOptions, BringUpResult, TaskRun, bring_up,
 };
@@ -73,6 +72,7 @@ pub(crate) use everywhere::{Everywhere, list_everywhere};
 #[cfg(feature = "panel")]
 pub(crate) use everywhere::{FoundSession, Server, daemon_sockets, sessions_of};
 pub(crate) use explain::{cannot_restart_words, explain, explanation_lines, restart_words};
+pub(crate) use file_tasks::{ReadFile, names_in_file};
 pub(crate) use follow_server::serve_follow;
 pub(crate) use given_up::{give_up_messages, withdraw_given_up};
 pub(crate) use history::{RunInfo, TaskStats, last_of_each, stats, stored_runs};
@@ -95,10 +95,11 @@ pub(crate) use session::{SessionChoice, TaskSession};
 pub(crate) use state_folders::{FolderUse, StateFolder, remove_state, state_folders};
 pub(crate) use succession::OlderDaemon;
 pub(crate) use task_name::{free_name, name_of_command};
+pub(crate) use task_stream::task_stream;
 #[cfg(feature = "panel")]
-pub(crate) use task_stream::{task_stream, task_stream_at};
+pub(crate) use task_stream::task_stream_at;
 pub(crate) use undelivered::{Adapter, Undelivered, undelivered, undelivered_to};
-pub(crate) use up::{EarlierRun, FileTaskRun, WindowsDown, plan_tasks, windows_down};
+pub(crate) use up::{EarlierRun, FilePlan, FileTaskRun, WindowsDown, plan_tasks, windows_down};
 pub(crate) use wait::{
     CHANNEL, check_texts, find_to_wait, signal_channel, wait, wait_for_channel, wait_for_task,
     wait_of_launch,

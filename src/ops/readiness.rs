@@ -102,7 +102,8 @@ pub(crate) async fn wait_until_ready(
             (found, Readiness::Printed)
         }
         None => {
-            let found = wait_for_success(session, started.window(), deadline, tail, report).await;
+            let window = started.window().unwrap_or_default();
+            let found = wait_for_success(session, window, deadline, tail, report).await;
             (found.map(Some), Readiness::Succeeded)
         }
     };
@@ -134,7 +135,7 @@ async fn wait_for_text(
     tail: usize,
     mut patience: PatientWait<'_>,
 ) -> Result<Option<Success>, OpsError> {
-    let name = started.window().to_owned();
+    let name = started.window().unwrap_or_default().to_owned();
     let earlier = started.earlier_run();
     let mut from_start = started.into_launched();
     // The run that a wait was refused for.

@@ -1,13 +1,19 @@
 //! The tasks of a session as the daemon pushes them.
 
+#[cfg(feature = "panel")]
 use std::path::Path;
 
 use super::error::OpsError;
 use super::lost_daemons::LostDaemons;
-use super::session::{SessionChoice, TaskSession};
+#[cfg(feature = "panel")]
+use super::session::SessionChoice;
+use super::session::TaskSession;
 use crate::client::{ClientError, DaemonClient};
+#[cfg(feature = "panel")]
 use crate::tmux::ServerChoice;
-use crate::wire::{Filter, Kind, LiveRecord, ReaderStart, Request, Response};
+#[cfg(feature = "panel")]
+use crate::wire::Response;
+use crate::wire::{Filter, Kind, LiveRecord, ReaderStart, Request};
 
 /// Subscribes to the session's tasks. Starts a daemon if none runs. Returns the stream, whose lines
 /// [`DaemonClient::line`] returns, and the session's present name.
@@ -27,6 +33,7 @@ pub(crate) async fn task_stream(session: &TaskSession) -> Result<(DaemonClient, 
 /// Subscribes to the tasks of the daemon that listens at a socket. Returns the stream and the
 /// daemon's session, on any tmux server; `None` when no daemon listens. `choice` says which tmux to
 /// use.
+#[cfg(feature = "panel")]
 pub(crate) async fn task_stream_at(
     socket: &Path,
     choice: &SessionChoice,

@@ -3,18 +3,26 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::config::TaskEntry;
-
 use super::again::find_record;
 use super::error::OpsError;
-use super::file_tasks::{options_of, select};
+use super::file_tasks::{ReadFile, digest_of_inputs, options_of, select};
 use super::list::list;
 use super::run::{LaunchWait, RunOptions, StartedRun, run, with_stop_defaults};
 use super::session::TaskSession;
 use crate::client::DaemonClient;
-use crate::model::Replaces;
+use crate::config::{Inputs, TaskEntry};
+use crate::daemon::stored_run_numbers;
+use crate::store::archive;
 use crate::tmux::{CommandWords, Gate, LaunchError, RecordedCommand, digest_of};
 use crate::wire::{LaunchedRun, LsView, TaskFields};
+
+/// The tasks of a file that are to be started.
+#[derive(Debug)]
+pub(crate) struct FilePlan {
+    pub(crate) file: ReadFile,
+    /// Each after those that it starts after.
+    pub(crate) tasks: Vec<TaskPlan>,
+}
 
 /// A task of a file.
 #[derive(Debug, Clone)]
@@ -26,57 +34,64 @@ pub(crate) struct TaskPlan {
     pub(crate) ready: Option<String>,
     /// Whether the user has named it: then it runs again although it has finished.
     is_named: bool,
+    /// For a task that has finished also when its window is gone: what makes it run again.
+    once: Option<Inputs>,
     options: RunOptions,
 }
 
 /// What is to be done for a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Start {
-    /// It was started before with the same command in the same directory.
-    Before(EarlierRun),
-    /// It is to be started, if there is still no other run than those that may be replaced.
-    Needed(Replaces),
+enum Start {
+    /// It runs already.
+    Running(EarlierRun),
+    /// Its run in this window has ended with code 0, and nothing more is expected of the task.
+    Finished(String),
+    /// It has no window.
+    Gone,
+    /// It is to be started, if no other run is alive.
+    Needed,
 }
 
-/// A run of a task that was started before, with the command and the directory of the file.
+/// A live run of a task that was started before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EarlierRun {
     pub(crate) window: String,
     /// Its number.
     pub(super) run: Option<u32>,
-    /// Whether it has ended with code 0, and nothing more is expected of the task. Else it runs.
-    pub(crate) has_finished: bool,
     /// The keys whose values in the file are not those that it runs with.
     pub(crate) outdated: Vec<&'static str>,
 }
 
-/// Returns the tasks of `[FILE] [NAME...]`, each after those that it starts after, with those that the
-/// named ones need.
+/// Returns the tasks of `[FILE] [NAME...]`, with those that the named ones need.
 pub(crate) async fn plan_tasks(
     session: &TaskSession,
     words: Vec<PathBuf>,
-) -> Result<Vec<TaskPlan>, OpsError> {
+) -> Result<FilePlan, OpsError> {
     let selected = select(session, words)?;
-    let mut plans = Vec::new();
-    for task in selected.with_needed() {
+    let mut tasks = Vec::new();
+    for mut task in selected.with_needed() {
         let (name, after, ready) = (task.name.clone(), task.after.clone(), task.ready.clone());
+        let once = task.once.take();
         let mut options = options_of(task)?;
         options.stop = with_stop_defaults(options.stop)?;
         options.check()?;
-        plans.push(TaskPlan {
+        tasks.push(TaskPlan {
             is_named: selected.names.contains(&name),
             name,
             after,
             ready,
+            once,
             options,
         });
     }
-    Ok(plans)
+    let file = selected.file;
+    Ok(FilePlan { file, tasks })
 }
 
 /// The windows of a file's tasks.
 #[derive(Debug)]
 pub(crate) struct WindowsDown {
+    pub(crate) file: ReadFile,
     /// Those to end together, and then the next ones.
     pub(crate) groups: Vec<Vec<String>>,
     /// The names that several windows have: which of them is meant is not known.
@@ -93,6 +108,7 @@ pub(crate) async fn windows_down(
     let selected = select(session, words)?;
     let view = list(session).await?;
     let mut down = WindowsDown {
+        file: selected.file.clone(),
         groups: Vec::new(),
         ambiguous: Vec::new(),
     };
@@ -159,15 +175,16 @@ impl TaskPlan {
     ///
     /// When several windows have its name.
     fn start(&self, view: &LsView) -> Result<Start, LaunchError> {
-        let command = CommandWords::from_words(self.options.command.clone()).shown_bounded();
-        let cwd = self.options.cwd.as_ref().and_then(|cwd| cwd.to_str());
+        let wanted = &self.options;
+        let command = CommandWords::from_words(wanted.command.clone()).shown_bounded();
         let Some(task) = find(view, &self.name)? else {
-            return Ok(Start::Needed(Replaces::Ended));
+            return Ok(Start::Gone);
         };
+        let window = task.window_id.clone();
         // Where it has a text that says that it is ready, it is to run.
-        let has_finished = task.dead && task.exit_code == Some(0) && self.ready.is_none();
+        let has_finished = task.exit_code == Some(0) && self.ready.is_none();
         if task.dead && (!has_finished || self.is_named) {
-            return Ok(Start::Needed(Replaces::Ended));
+            return Ok(Start::Needed);
         }
         let shown = task.current_command.as_deref();
         let has_command = shown.is_some_and(|shown| {
@@ -177,54 +194,97 @@ impl TaskPlan {
                     .strip_suffix('…')
                     .is_some_and(|part| command.starts_with(part))
         });
-        if has_command && task.task_cwd.as_deref() == cwd {
-            let restart = task.restarts.as_ref().map(|restarts| restarts.policy);
-            let (stop, wanted) = (&task.stop, &self.options.stop);
-            let outdated = [
-                ("restart", restart != self.options.restart),
-                ("stop-signal", stop.signal != wanted.signal),
-                ("grace", stop.grace != wanted.grace),
-                ("parent-only", stop.parent_only != wanted.parent_only),
-                ("kill-after", stop.kill_after != wanted.kill_after),
-                ("notify-on", task.notify_on != self.options.notify_on),
-                ("slot", task.slot != self.options.slot),
-            ];
-            let outdated = outdated.into_iter().filter(|(_, is_other)| *is_other);
-            return Ok(Start::Before(EarlierRun {
-                window: task.window_id.clone(),
-                run: task.run,
-                has_finished,
-                outdated: outdated
-                    .filter(|_| !has_finished)
-                    .map(|(key, _)| key)
-                    .collect(),
-            }));
+        let cwd = wanted.cwd.as_ref().and_then(|cwd| cwd.to_str());
+        let has_cwd = task.task_cwd.as_deref() == cwd;
+        if task.dead {
+            let is_same = has_command && has_cwd;
+            return Ok(if is_same {
+                Start::Finished(window)
+            } else {
+                Start::Needed
+            });
         }
-        Ok(Start::Needed(match task.pane_pid {
-            Some(pid) if !task.dead => Replaces::EndedOr(pid),
-            Some(_) | None => Replaces::Ended,
+        let restart = task.restarts.as_ref().map(|restarts| restarts.policy);
+        let stop = &task.stop;
+        let outdated = [
+            ("command", !has_command),
+            ("cwd", !has_cwd),
+            ("restart", restart != wanted.restart),
+            ("stop-signal", stop.signal != wanted.stop.signal),
+            ("grace", stop.grace != wanted.stop.grace),
+            ("parent-only", stop.parent_only != wanted.stop.parent_only),
+            ("kill-after", stop.kill_after != wanted.stop.kill_after),
+            ("notify-on", task.notify_on != wanted.notify_on),
+            ("slot", task.slot != wanted.slot),
+        ];
+        let outdated = outdated.into_iter().filter(|(_, is_other)| *is_other);
+        Ok(Start::Running(EarlierRun {
+            window,
+            run: task.run,
+            outdated: outdated.map(|(key, _)| key).collect(),
         }))
     }
 
-    /// Adds whether the earlier run has other variables than the file says, and decides whether one that
-    /// has finished has to run again for that.
-    async fn compare_variables(
+    /// Adds what the record of the task's last launch says: whether its variables are those of the file,
+    /// and whether its work is done. `inputs` is the digest of its inputs now.
+    async fn compare_record(
         &self,
         session: &mut TaskSession,
-        earlier: EarlierRun,
+        start: Start,
+        inputs: Option<u64>,
     ) -> Result<Start, OpsError> {
-        let mut earlier = earlier;
-        let record = find_record(session, &earlier.window).await?.record;
+        let (Start::Running(EarlierRun { window, .. }) | Start::Finished(window)) = &start else {
+            let is_done = self.once.is_some() && !self.is_named && start == Start::Gone;
+            return match is_done && self.has_finished_before(session, inputs)? {
+                true => Ok(Start::Gone),
+                false => Ok(Start::Needed),
+            };
+        };
+        let record = find_record(session, window).await?.record;
         let record = record.as_deref().and_then(RecordedCommand::decode);
+        let is_done = self.is_done_by(record.as_ref(), inputs);
         let wanted = digest_of(&self.options.env);
         let is_other = wanted != record.and_then(|record| record.env_digest);
-        if is_other && earlier.has_finished {
-            return Ok(Start::Needed(Replaces::Ended));
-        }
-        if is_other {
-            earlier.outdated.insert(0, "env");
-        }
-        Ok(Start::Before(earlier))
+        Ok(match start {
+            Start::Running(mut earlier) => {
+                if is_other {
+                    earlier.outdated.insert(0, "env");
+                }
+                Start::Running(earlier)
+            }
+            Start::Finished(_) if is_other || !is_done => Start::Needed,
+            start => start,
+        })
+    }
+
+    /// Whether the last run that is stored has done the work of a task that has no window: it is the last
+    /// one that is known, it has ended with code 0, and it was launched like this.
+    fn has_finished_before(
+        &self,
+        session: &TaskSession,
+        inputs: Option<u64>,
+    ) -> Result<bool, OpsError> {
+        let runs = archive::list(&session.paths.runs()).map_err(OpsError::Archive)?;
+        let last = runs.iter().rfind(|run| run.window_name == self.name);
+        let Some(last) = last.filter(|run| run.exit_code == Some(0) && run.reason.is_none()) else {
+            return Ok(false);
+        };
+        let record = last.record.as_deref().and_then(RecordedCommand::decode);
+        let is_same = record.as_ref().is_some_and(|record| {
+            record.words == self.options.command
+                && Some(&record.cwd) == self.options.cwd.as_ref()
+                && record.env_digest == digest_of(&self.options.env)
+        });
+        let is_last = stored_run_numbers(&session.paths).last(&self.name) <= last.run;
+        Ok(is_last && is_same && self.is_done_by(record.as_ref(), inputs))
+    }
+
+    /// Whether a successful run of this launch has done the work of the task with these inputs.
+    fn is_done_by(&self, record: Option<&RecordedCommand>, inputs: Option<u64>) -> bool {
+        let has_inputs = self.once.as_ref().is_some_and(|once| !once.is_empty());
+        let recorded = record.and_then(|record| record.inputs);
+        // Where there is no file yet, nothing is known to be unchanged.
+        !has_inputs || inputs.is_some() && inputs == recorded
     }
 }
 
@@ -233,23 +293,27 @@ impl TaskPlan {
 pub(crate) enum FileTaskRun {
     /// It was started now.
     Now(Box<StartedRun>),
+    /// It runs already.
     Before(EarlierRun),
+    /// It has finished, in this window if that is still there.
+    Finished(Option<String>),
 }
 
 impl FileTaskRun {
-    /// Returns the task's window.
-    pub(crate) fn window(&self) -> &str {
+    /// Returns the task's window, if it has one.
+    pub(crate) fn window(&self) -> Option<&str> {
         match self {
-            Self::Now(started) => &started.run.window_id,
-            Self::Before(earlier) => &earlier.window,
+            Self::Now(started) => Some(&started.run.window_id),
+            Self::Before(earlier) => Some(&earlier.window),
+            Self::Finished(window) => window.as_deref(),
         }
     }
 
     /// Returns the number of a run that was not started now.
     pub(super) fn earlier_run(&self) -> Option<u32> {
         match self {
-            Self::Now(_) => None,
             Self::Before(earlier) => earlier.run,
+            Self::Now(_) | Self::Finished(_) => None,
         }
     }
 
@@ -269,9 +333,9 @@ impl FileTaskRun {
 /// How often a task may change between a look at it and its launch.
 const LOOKS: usize = 10;
 
-/// Starts a task of a file unless it runs already or has finished. `seen` are the tasks as they were just now, if that
-/// is known; `will_wait` says that it will be waited for. Of several commands that start a task at the
-/// same time, one does, and the others find that it runs.
+/// Starts a task of a file unless it runs already or has finished. `seen` are the tasks as they were just
+/// now, if that is known; `will_wait` says that it will be waited for. Of several commands that start a
+/// task at the same time, one does, and the others find that it runs.
 pub(crate) async fn start_one(
     session: &mut TaskSession,
     plan: &TaskPlan,
@@ -279,41 +343,40 @@ pub(crate) async fn start_one(
     will_wait: bool,
 ) -> Result<FileTaskRun, OpsError> {
     let mut seen = seen.map(|seen| plan.start(seen)).transpose()?;
+    // What is written to them from here on, the run may not have seen.
+    let inputs = digest_of_inputs(&plan.name, plan.once.as_ref())?;
+    session.resolve_name().await?;
     let mut failed = None;
     for _ in 0..LOOKS {
-        let mut start = match seen.take() {
+        let start = match seen.take() {
             Some(start) => start,
             None => plan.start(&list(session).await?)?,
         };
-        if let Start::Before(earlier) = start {
-            start = plan.compare_variables(session, earlier).await?;
+        match plan.compare_record(session, start, inputs).await? {
+            Start::Running(earlier) => return Ok(FileTaskRun::Before(earlier)),
+            Start::Finished(window) => return Ok(FileTaskRun::Finished(Some(window))),
+            Start::Gone => return Ok(FileTaskRun::Finished(None)),
+            Start::Needed => {}
         }
-        let replaces = match start {
-            Start::Before(earlier) => return Ok(FileTaskRun::Before(earlier)),
-            Start::Needed(replaces) => replaces,
-        };
-        if let Some((tried, error)) = failed.take()
-            && tried == replaces
-        {
+        // Nobody has started it meanwhile.
+        if let Some(error) = failed.take() {
             return Err(error);
         }
         let options = RunOptions {
-            replaces,
             wait: match plan.ready {
                 Some(_) if will_wait => LaunchWait::Text,
                 Some(_) | None => LaunchWait::No,
             },
+            inputs,
             ..plan.options.clone()
         };
-        session.resolve_name().await?;
         match run(session.for_request(), options).await {
             Ok(started) => return Ok(FileTaskRun::Now(Box::new(started))),
             // The task may have been started meanwhile.
-            Err(error) => failed = Some((replaces, error)),
+            Err(error) => failed = Some(error),
         }
     }
-    let error = failed.map(|(_, error)| error);
-    Err(error.unwrap_or(OpsError::Launch(LaunchError::Contended)))
+    Err(OpsError::Launch(LaunchError::Contended))
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ impl Session {
         let mut ending = self.endings.of_name(&request.name);
         if ending.is_empty() {
             let may_replace =
-                |task: &&Arc<Task>| task.is_alive() && request.replaces.may_end(task.pid);
+                |task: &&Arc<Task>| task.is_alive() && request.replaces == Replaces::Any;
             // Of two windows of the name, none is ended: the launch says so.
             let look = self.engine.last_look();
             let slot = look.and_then(|look| look.find_task_to_end(&request.name).ok());

@@ -498,6 +498,7 @@ fn kept_run(folder: &Path, run: u32, n_bytes: usize) -> KeptRun {
             exit_code: Some(0),
             exit_signal: None,
             reason: None,
+            record: None,
         },
         lines: vec!["x".repeat(n_bytes)],
         limits: Limits {

@@ -74,7 +74,7 @@ impl<'a> LaunchLines<'a> {
         }
         let launched = match slots.as_slice() {
             [] => self.create_window(connection, &named).await?,
-            [slot] if !slot.is_dead && !self.request.replaces.may_end(slot.pid) => {
+            [slot] if !slot.is_dead && self.request.replaces != Replaces::Any => {
                 return Err(LaunchError::Running {
                     name: self.request.name.clone(),
                     window: slot.window,
@@ -351,10 +351,6 @@ impl<'a> LaunchLines<'a> {
         let condition = match self.request.replaces {
             Replaces::Any => is_same,
             Replaces::Ended => format!("#{{&&:#{{pane_dead}},{is_same}}}"),
-            Replaces::EndedOr(pid) => {
-                let may_end = format!("#{{||:#{{pane_dead}},#{{==:#{{pane_pid}},{pid}}}}}");
-                format!("#{{&&:{may_end},{is_same}}}")
-            }
         };
         let in_session = format!("{}:{}.{}", self.session, slot.window, slot.pane);
         go_on_if(&in_session, &condition)

@@ -13,8 +13,6 @@ pub(super) struct LaunchRow {
     pub(super) life: SessionLife,
     pub(super) window: WindowId,
     pub(super) pane: PaneId,
-    /// The process that tmux has started in it.
-    pub(super) pid: Option<u32>,
     pub(super) run: u32,
     pub(super) is_dead: bool,
     /// The attached clients of the server; see [`ATTACHED_CLIENTS`].
@@ -35,7 +33,7 @@ pub(super) fn row_format() -> String {
     let is_task = format!("#{{?{},{is_task},0}}", *IS_OWN_PANE);
     format!(
         "#{{pid}} #{{start_time}} #{{session_id}} #{{session_created}} \
-         #{{window_id}} #{{pane_id}} #{{pane_pid}} #{{pane_dead}} {ATTACHED_CLIENTS} {is_task} \
+         #{{window_id}} #{{pane_id}} #{{pane_dead}} {ATTACHED_CLIENTS} {is_task} \
          #{{@tmux_task_run}} #{{{MARK}}}"
     )
 }
@@ -46,7 +44,7 @@ pub(super) fn read_rows(text: &str) -> Vec<LaunchRow> {
 }
 
 fn read_row(line: &str) -> Option<LaunchRow> {
-    let mut fields = line.splitn(12, ' ');
+    let mut fields = line.splitn(11, ' ');
     let life = SessionLife {
         server_pid: fields.next()?.parse().ok()?,
         server_started: fields.next()?.parse().ok()?,
@@ -57,7 +55,6 @@ fn read_row(line: &str) -> Option<LaunchRow> {
         life,
         window: fields.next()?.parse().ok()?,
         pane: fields.next()?.parse().ok()?,
-        pid: fields.next()?.parse().ok(),
         is_dead: fields.next()? == "1",
         attached: fields.next()?.to_owned(),
         is_task: fields.next()? == "1",
@@ -96,8 +93,8 @@ mod tests {
     #[test]
     fn of_each_window_the_lowest_pane_counts() {
         let rows = first_panes(read_rows(
-            "1 2 $0 3 @1 %7 11 0 +a,b+ 0 3 m\n1 2 $0 3 @1 %2 12 1 +a,b+ 1 3 m\n\
-             1 2 $0 3 @4 %5 13 0 +a,b+ 0  \nrubbish",
+            "1 2 $0 3 @1 %7 0 +a,b+ 0 3 m\n1 2 $0 3 @1 %2 1 +a,b+ 1 3 m\n\
+             1 2 $0 3 @4 %5 0 +a,b+ 0  \nrubbish",
         ));
         let list: Vec<_> = rows
             .iter()
@@ -111,7 +108,7 @@ mod tests {
 
     #[test]
     fn windows_are_in_the_order_of_the_list_and_there_as_often_as_they_are_linked() {
-        let row = |(window, pane): &(u32, u32)| format!("1 2 $0 3 @{window} %{pane} 11 0 + 0  \n");
+        let row = |(window, pane): &(u32, u32)| format!("1 2 $0 3 @{window} %{pane} 0 + 0  \n");
         let windows = |panes: &[(u32, u32)]| {
             let text: String = panes.iter().map(row).collect();
             windows_in_order(&read_rows(&text))

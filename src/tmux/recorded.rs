@@ -3,7 +3,8 @@
 //! `@tmux_task_command` is for display: blanks are folded. The record is in an option of its own, with
 //! the directory and the words as hexadecimal digits, which no format of tmux changes. The environment
 //! is not in it, and neither are the variables that `--env` gave: only that there were some, and 16 bits
-//! of their hash. They say whether other ones are given now, and too little to guess a value.
+//! of their hash. They say whether other ones are given now, and too little to guess a value. Of a task
+//! that depends on files there is a hash of their names, sizes and times.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -36,7 +37,15 @@ pub(crate) struct RecordedCommand {
     pub is_env_clean: bool,
     /// The digest of the variables that were given, which are not recorded; `None` where none were.
     pub env_digest: Option<u16>,
+    /// The digest of the files that its result depends on; `None` where there are none.
+    pub inputs: Option<u64>,
 }
+
+/// The environment of a launch: the caller's or tmux's, and what there is a digest of.
+const CALLER: &str = "caller";
+const CLEAN: &str = "clean";
+const ENV: &str = "env";
+const INPUTS: &str = "inputs";
 
 impl RecordedCommand {
     /// Returns the record of a launch.
@@ -50,6 +59,7 @@ impl RecordedCommand {
             cwd: cwd.to_owned(),
             is_env_clean: false,
             env_digest: None,
+            inputs: None,
         }
     }
 
@@ -57,27 +67,31 @@ impl RecordedCommand {
         CommandWords::from_words(self.words.clone())
     }
 
-    /// Returns the option's value: `1 STARTED ENVIRONMENT DIRECTORY WORDS`, and the digest of the given
-    /// variables where there are any. The words each end with a NUL before they become digits.
+    /// Returns the option's value: `1 STARTED ENVIRONMENT DIRECTORY WORDS`, and the digests of the given
+    /// variables and of the inputs where there are any. The words each end with a NUL before they become
+    /// digits.
     #[must_use]
     pub(crate) fn encode(&self, started: Millis) -> String {
-        let environment = match (self.is_env_clean, self.env_digest.is_some()) {
-            (false, false) => "caller",
-            (false, true) => "caller+env",
-            (true, false) => "clean",
-            (true, true) => "clean+env",
-        };
+        let mut environment = vec![if self.is_env_clean { CLEAN } else { CALLER }];
+        let mut digests = String::new();
+        if let Some(digest) = self.env_digest {
+            environment.push(ENV);
+            digests.push_str(&format!(" {digest:04x}"));
+        }
+        if let Some(digest) = self.inputs {
+            environment.push(INPUTS);
+            digests.push_str(&format!(" {digest:016x}"));
+        }
         let mut words = Vec::new();
         for word in &self.words {
             words.extend_from_slice(word.as_bytes());
             words.push(0);
         }
-        let digest = self.env_digest.map(|digest| format!(" {digest:04x}"));
         format!(
-            "{VERSION} {started} {environment} {} {}{}",
+            "{VERSION} {started} {} {} {}{digests}",
+            environment.join("+"),
             hex(self.cwd.as_os_str().as_bytes()),
             hex(&words),
-            digest.unwrap_or_default()
         )
     }
 
@@ -86,23 +100,24 @@ impl RecordedCommand {
     pub(crate) fn decode(text: &str) -> Option<Self> {
         let mut fields = text.split(' ');
         let (version, _started) = (fields.next()?, fields.next()?);
-        let (is_env_clean, had_env) = match fields.next()? {
-            "caller" => (false, false),
-            "caller+env" => (false, true),
-            "clean" => (true, false),
-            "clean+env" => (true, true),
+        let mut environment = fields.next()?.split('+').peekable();
+        let is_env_clean = match environment.next()? {
+            CALLER => false,
+            CLEAN => true,
             _ => return None,
         };
         let cwd = bytes(fields.next()?)?;
         let mut words = bytes(fields.next()?)?;
-        let env_digest = match had_env {
-            true => {
-                let [high, low] = bytes(fields.next()?)?.try_into().ok()?;
-                Some(u16::from_be_bytes([high, low]))
-            }
-            false => None,
+        let env_digest = match environment.next_if_eq(&ENV) {
+            Some(_) => Some(u16::from_be_bytes(array(fields.next()?)?)),
+            None => None,
         };
-        if version != VERSION || fields.next().is_some() || words.pop() != Some(0) {
+        let inputs = match environment.next_if_eq(&INPUTS) {
+            Some(_) => Some(u64::from_be_bytes(array(fields.next()?)?)),
+            None => None,
+        };
+        let is_more = environment.next().is_some() || fields.next().is_some();
+        if version != VERSION || is_more || words.pop() != Some(0) {
             return None;
         }
         let words = words.split(|byte| *byte == 0);
@@ -111,6 +126,7 @@ impl RecordedCommand {
             cwd: OsString::from_vec(cwd).into(),
             is_env_clean,
             env_digest,
+            inputs,
         })
     }
 }
@@ -160,6 +176,10 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     digits
 }
 
+fn array<const N: usize>(digits: &str) -> Option<[u8; N]> {
+    bytes(digits)?.try_into().ok()
+}
+
 pub(super) fn bytes(digits: &str) -> Option<Vec<u8>> {
     let pairs = digits.as_bytes().chunks(2);
     let byte = |pair: &[u8]| {
@@ -194,6 +214,11 @@ mod tests {
         record.env_digest = Some(0x0a1b);
         let text = record.encode(7);
         assert_eq!(text, "1 7 caller+env 2f612062 6c7300 0a1b");
+        assert_eq!(RecordedCommand::decode(&text), Some(record.clone()));
+        record.inputs = Some(0x0102_0304_0506_0708);
+        let text = record.encode(7);
+        let inputs = "1 7 caller+env+inputs 2f612062 6c7300 0a1b 0102030405060708";
+        assert_eq!(text, inputs);
         assert_eq!(RecordedCommand::decode(&text), Some(record));
     }
 
@@ -210,6 +235,7 @@ mod tests {
             for (is_env_clean, env_digest) in [(false, Some(1)), (true, None), (true, Some(1))] {
                 record.is_env_clean = is_env_clean;
                 record.env_digest = env_digest;
+                record.inputs = env_digest.map(|digest| u64::MAX - u64::from(digest));
                 let text = record.encode(1_700_000_000_123);
                 assert_eq!(RecordedCommand::decode(&text), Some(record.clone()));
                 assert!(
@@ -232,6 +258,9 @@ mod tests {
             "1 7 caller 2f 6c7300 00",
             "1 7 caller+env 2f 6c7300 00",
             "1 7 caller+env 2f 6c7300 0000 00",
+            "1 7 caller+inputs 2f 6c7300 0000",
+            "1 7 caller+inputs+env 2f 6c7300 0102030405060708 0000",
+            "1 7 caller+other 2f 6c7300",
             "1 7 caller 2 6c7300",
             "1 7 caller 2f 6g00",
             "1 7 caller 2f é00",

@@ -109,6 +109,7 @@ impl Private {
             stop: StopSettings::default(),
             notify_on: None,
             slot: None,
+            inputs: None,
         }
     }
 

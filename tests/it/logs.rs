@@ -178,6 +178,83 @@ fn several_tasks_are_followed_with_their_names_and_printed_under_them() {
 }
 
 #[test]
+fn all_tasks_are_followed_also_those_that_start_later() {
+    let world = World::new();
+    let none = world.task(["logs", "--all"]);
+    assert_eq!(none.code, 3, "{none}");
+    let gate = world.gate("api");
+    let api = world.run("api", &format!("seq 20; {}; echo more", gate.wait()));
+    let old = world.run("old", "echo done");
+    world.until_shows(&api, "20");
+    world.until_ended(&old);
+    world.tmux(["new-window", "-d", "-t", "work:", "-n", "shell"]);
+    let printed = world.task(["logs", "--all", "-n", "2"]);
+    assert_eq!(printed.ok(), "==> api <==\n19\n20\n\n==> old <==\ndone\n");
+    let last = world.task(["logs", "--all"]);
+    assert!(last.ok().starts_with("==> api <==\n11\n12\n"), "{last}");
+    let refused = world.task(["logs", "--all", "--raw", "-f"]);
+    assert_eq!(refused.code, 2, "{refused}");
+
+    let mut following = world.start(["logs", "--all", "-f", "-n", "1"]);
+    let mut first = [following.line(), following.line()];
+    first.sort();
+    assert_eq!(first, ["api | 20", "old | done"]);
+    gate.open();
+    assert_eq!(following.line(), "api | more");
+    // A further run, and a new task. What is printed while it begins to be followed may come twice.
+    let lines_until = |name: &str, last: &str| {
+        let mut lines = vec![following.line()];
+        while lines.last().is_none_or(|line| line != last) {
+            lines.push(following.line());
+        }
+        lines.retain(|line| line.starts_with(name));
+        lines.dedup();
+        lines
+    };
+    for name in ["old", "later"] {
+        let gate = world.gate(name);
+        world.run(name, &format!("echo one; {}; echo two", gate.wait()));
+        let (one, two) = if name == "old" {
+            ("old | one", "old | two")
+        } else {
+            ("later | one", "later | two")
+        };
+        world.until_shows(&format!("=work:{name}"), "one");
+        gate.open();
+        assert_eq!(lines_until(name, two), [one, two]);
+    }
+    world.task(["kill-all", "--yes"]).ok();
+    assert_eq!(following.wait(), 0);
+}
+
+#[test]
+fn a_task_that_follows_all_does_not_follow_itself_and_a_terminal_has_colours() {
+    let world = World::new();
+    let gate = world.gate("api");
+    world.run(
+        "api",
+        &format!("echo one; {}; echo two; exec sleep 1000", gate.wait()),
+    );
+    world.until_shows("=work:api", "one");
+    let program = World::program().display();
+    world.run("viewer", &format!("{program} logs --all -f"));
+    world.until_shows("=work:viewer", "one");
+    gate.open();
+    world.until_shows("=work:viewer", "two");
+    let screen = world.tmux(["capture-pane", "-p", "-e", "-t", "=work:viewer"]);
+    let plain = Regex::new("\u{1b}\\[[0-9;]*m")
+        .unwrap()
+        .replace_all(&screen, "");
+    let lines: Vec<&str> = plain.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(lines, ["api | one", "api | two"]);
+    assert!(screen.contains("\u{1b}[36mapi |"), "{screen:?}");
+    world.run("plain", &format!("NO_COLOR=1 {program} logs --all -f"));
+    world.until_shows("=work:plain", "two");
+    let screen = world.tmux(["capture-pane", "-p", "-e", "-t", "=work:plain"]);
+    assert!(screen.contains("api    | two"), "{screen:?}");
+}
+
+#[test]
 fn an_interrupt_ends_the_following_and_not_the_task() {
     let world = World::new();
     let gate = world.gate("go");

@@ -48,6 +48,24 @@ fn bash_completes_commands_options_and_names_of_tasks() {
 }
 
 #[test]
+fn bash_completes_tasks_of_the_projects_file_and_files() {
+    let world = World::new();
+    let write = |name: &str, text: &str| std::fs::write(world.project().join(name), text).unwrap();
+    let named = |words: &[&str]| {
+        let mut found = complete(&world, words);
+        found.retain(|word| !word.starts_with('-'));
+        found
+    };
+    write("Procfile", "web: x\nworker: x\n");
+    assert_eq!(named(&["tmux-task", "up", "w"]), ["web", "worker"]);
+    write("tmux-task.toml", "[tasks.db]\ncommand = 'x'\n");
+    assert_eq!(named(&["tmux-task", "down", "d"]), ["db"]);
+    assert_eq!(named(&["tmux-task", "up", "P"]), ["Procfile"]);
+    write("tmux-task.toml", "[tasks.db]\n");
+    assert_eq!(named(&["tmux-task", "up", "d"]), [""; 0]);
+}
+
+#[test]
 fn completion_starts_nothing() {
     let world = World::new();
     assert_eq!(complete(&world, &["tmux-task", "kill", "x"]), [""; 0]);

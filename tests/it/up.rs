@@ -117,16 +117,56 @@ fn tasks_start_in_their_order_and_end_in_reverse() {
 }
 
 #[test]
-fn a_task_with_another_command_is_run_again() {
+fn a_live_task_with_another_command_or_folder_is_left_alone_and_restart_applies_the_file() {
     let world = World::new();
-    write(&world, "[tasks.api]\ncommand = 'exec sleep 1000'\n");
+    let folder = world.path("elsewhere");
+    fs::create_dir(&folder).unwrap();
+    let file = |command: &str, cwd: &str| {
+        format!("[tasks.api]\ncommand = 'exec sleep {command}'\ncwd = '{cwd}'\n")
+    };
+    let elsewhere = folder.display().to_string();
+    write(&world, &file("1000", &elsewhere));
     world.task(["up"]).ok();
-    let again = world.task(["up"]);
-    assert_eq!(without_ids(again.ok()), ["runs already: (api)"]);
-    write(&world, "[tasks.api]\ncommand = 'exec sleep 2000'\n");
-    let again = world.task(["up"]);
-    assert_eq!(without_ids(again.ok()), ["started (api)"]);
-    assert_eq!(runs(&world), named(&[("api", 2)]));
+    let up = |said: &str, hint: &str| {
+        let up = world.task(["up"]);
+        assert_eq!(without_ids(up.ok()), ["runs already: (api)"]);
+        let expected = match said {
+            "" => String::new(),
+            keys => format!(
+                "tmux-task: up: api runs with another {keys} than in the file\nhint: {hint}\n"
+            ),
+        };
+        assert_eq!(up.err, expected);
+    };
+    let restart = "`tmux-task restart api` applies it";
+    up("", "");
+    // Also of a task whose folder is outside the project.
+    write(&world, &file("2000", &elsewhere));
+    up("`command`", restart);
+    assert_eq!(runs(&world), named(&[("api", 1)]));
+    world.task(["restart", "api"]).ok();
+    up("", "");
+    write(&world, &file("3000", &elsewhere));
+    up("`command`", restart);
+    let json = world.task(["up", "--json"]);
+    let json: Value = serde_json::from_str(json.ok()).unwrap();
+    assert_eq!(json["tasks"][0]["outdated"], serde_json::json!(["command"]));
+    // What has ended runs as the file has it now.
+    world.run("other", "exec sleep 1000");
+    world.task(["kill", "api"]).ok();
+    assert_eq!(without_ids(world.task(["up"]).ok()), ["started (api)"]);
+    // Of another file, `restart` knows nothing.
+    let path = world.project().join("other.toml");
+    fs::write(&path, file("4000", ".")).unwrap();
+    let other = world.task(["up", "other.toml"]);
+    let path = path.display();
+    assert_eq!(
+        other.err,
+        format!(
+            "tmux-task: up: api runs with another `command` and `cwd` than in the file\n\
+             hint: `tmux-task down {path} api`, then `tmux-task up {path} api` applies it\n"
+        )
+    );
     world.finish();
 }
 
@@ -562,7 +602,8 @@ fn a_wrong_file_starts_nothing() {
         &format!(
             "tmux-task: up: {file}: no such file\n\
              hint: it describes the tasks of a project: `[tasks.NAME]` with `command = \"...\"`; \
-             without FILE it is looked for in the enclosing git work tree, else in this directory"
+             without FILE it, or a Procfile, is looked for in the enclosing git work tree, else in \
+             this directory"
         ),
     );
     for (text, line, why) in [

@@ -1,19 +1,32 @@
 //! `logs`: a task's output: present, from a cursor on, or live.
 
-use futures_util::StreamExt;
+use std::collections::{BTreeMap, VecDeque};
+use std::future::ready;
+
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt};
 
 use super::args::Logs;
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::{output, runs};
+use crate::client::DaemonClient;
 use crate::ops::{self, TaskSession};
 use crate::terminal::columns_of;
-use crate::wire::{LogRequest, TaskLog};
+use crate::wire::{LiveRecord, LogRequest, LsTask, StreamRecord, TaskFields, TaskLog};
 
-pub(super) async fn run(context: &Context, args: Logs) -> Result<(), Failure> {
+/// The piece of a followed output that says that it was all.
+const END: &str = "null";
+
+/// How many lines of each task are printed at first with `--all`.
+const LAST_LINES: usize = 10;
+
+pub(super) async fn run(context: &Context, mut args: Logs) -> Result<(), Failure> {
     if args.runs {
         return runs::list(context, &args).await;
+    }
+    if args.all {
+        args.lines.get_or_insert(LAST_LINES);
     }
     match print_or_follow(context, &args).await {
         Err(failure) if failure.kind == Kind::Missing && args.run.is_none() => {
@@ -39,7 +52,7 @@ async fn stored_hint(context: &Context, names: &[String]) -> Option<String> {
 }
 
 async fn print_or_follow(context: &Context, args: &Logs) -> Result<(), Failure> {
-    if let [_, _, ..] = &args.names[..] {
+    if args.names.len() != 1 {
         return several(context, args).await;
     }
     let name = args.names.first().map_or("", String::as_str);
@@ -48,15 +61,15 @@ async fn print_or_follow(context: &Context, args: &Logs) -> Result<(), Failure> 
         // It may be on the disk, in the session's files.
         let mut session = context.session("logs").await?;
         let log = ops::earlier_log(&mut session, request, run).await;
-        return print(&last_lines(log.or_fail("logs")?, args), args);
+        return print(&last_lines(log.or_fail("logs")?, args.lines), args);
     }
     let mut session = context.given("logs")?;
     if args.follow {
         let task = ops::find(&mut session, name).await.or_fail("logs")?;
-        return follow(context, &session, &task.window_id, args, None).await;
+        return follow(context, &session, task.window_id, args, args.lines, None).await;
     }
     let log = ops::present_log(&mut session, request).await;
-    print(&last_lines(log.or_fail("logs")?, args), args)
+    print(&last_lines(log.or_fail("logs")?, args.lines), args)
 }
 
 fn request(name: &str, args: &Logs) -> LogRequest {
@@ -83,26 +96,22 @@ async fn several(context: &Context, args: &Logs) -> Result<(), Failure> {
     }
     let mut session = context.given("logs")?;
     let mut tasks = Vec::new();
+    if args.all {
+        let view = ops::list(&mut session).await.or_fail("logs")?;
+        if !view.exists {
+            return Err(session.missing()).or_fail("logs");
+        }
+        tasks = all_of(view.tasks, ops::own_pane(&session).as_deref());
+    }
     for name in &args.names {
         tasks.push(ops::find(&mut session, name).await.or_fail("logs")?);
     }
     let session = &session;
     if args.follow {
-        let width = tasks.iter().map(|task| columns_of(&task.window_name)).max();
-        let tasks = tasks.iter().map(|task| async move {
-            let name = &task.window_name;
-            let pad = width.unwrap_or_default() - columns_of(name);
-            let prefix = format!("{name}{} | ", " ".repeat(pad));
-            follow(context, session, &task.window_id, args, Some(&prefix)).await
-        });
-        let mut followed: FuturesUnordered<_> = tasks.collect();
-        while let Some(ended) = followed.next().await {
-            ended?;
-        }
-        return Ok(());
+        return follow_several(context, session, args, tasks).await;
     }
     for (index, task) in tasks.iter().enumerate() {
-        let log = present(session, &task.window_id, args).await?;
+        let log = present(session, &task.window_id, args, args.lines).await?;
         if !args.json.json {
             let space = if index == 0 { "" } else { "\n" };
             output::line(&format!("{space}==> {} <==", task.window_name))?;
@@ -112,14 +121,119 @@ async fn several(context: &Context, args: &Logs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the requested part of the present run's output.
-async fn present(session: &TaskSession, window: &str, args: &Logs) -> Result<TaskLog, Failure> {
-    let log = ops::further_log(session, request(window, args)).await;
-    Ok(last_lines(log.or_fail("logs")?, args))
+/// Returns the tasks that `--all` means: not shells, and not the one that runs this command, which would
+/// follow what it prints itself.
+fn all_of(listed: Vec<LsTask>, own_pane: Option<&str>) -> Vec<TaskFields> {
+    let is_own = |task: &TaskFields| own_pane.is_some() && task.pane_id.as_deref() == own_pane;
+    let tasks = listed.into_iter().map(|listed| listed.task);
+    tasks.filter(|task| !task.shell && !is_own(task)).collect()
 }
 
-fn last_lines(mut log: TaskLog, args: &Logs) -> TaskLog {
-    if let Some(most) = args.lines {
+/// Follows the runs of these tasks until they end; with `--all` also those that begin later, until the
+/// session ends.
+async fn follow_several(
+    context: &Context,
+    session: &TaskSession,
+    args: &Logs,
+    tasks: Vec<TaskFields>,
+) -> Result<(), Failure> {
+    let mut stream = None;
+    if args.all {
+        stream = Some(ops::task_stream(session).await.or_fail("logs")?.0);
+        context.limit.lift();
+    }
+    let own = ops::own_pane(session);
+    let mut interrupts = context::interrupts("logs")?;
+    let mut names = Vec::new();
+    let mut runs: BTreeMap<String, Option<u32>> = BTreeMap::new();
+    let mut followed = FuturesUnordered::new();
+    let mut next = (tasks, args.lines);
+    loop {
+        // Of runs that begin later, all lines are new.
+        let (tasks, lines) = std::mem::take(&mut next);
+        for task in &tasks {
+            if !names.contains(&task.window_name) {
+                names.push(task.window_name.clone());
+            }
+        }
+        for task in tasks {
+            if runs.insert(task.window_id.clone(), task.run) != Some(task.run) {
+                let prefix = prefix(&names, &task.window_name, output::is_coloured());
+                let window = task.window_id;
+                followed.push(follow(context, session, window, args, lines, Some(prefix)));
+            }
+        }
+        if !args.all && followed.is_empty() {
+            return Ok(());
+        }
+        // Losing an arm is safe: lines and interrupts are kept until they are received.
+        let line = tokio::select! {
+            Some(ended) = followed.next() => {
+                match ended {
+                    // It was gone before it could be followed.
+                    Err(failure) if args.all && failure.kind == Kind::Missing => {}
+                    ended => ended?,
+                }
+                continue;
+            }
+            line = next_line(stream.as_mut()), if args.all => line?,
+            _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
+        };
+        // Lines of later versions are passed over.
+        if let Ok(StreamRecord::Live(LiveRecord::Tasks { exists, tasks, .. })) =
+            serde_json::from_str(&line)
+        {
+            if !exists {
+                // What was followed has ended with it.
+                while followed.next().await.is_some() {}
+                return Ok(());
+            }
+            next.0 = all_of(tasks, own.as_deref());
+        }
+    }
+}
+
+async fn next_line(stream: Option<&mut DaemonClient>) -> Result<String, Failure> {
+    let line = match stream {
+        Some(stream) => stream.line().await.or_fail("logs")?,
+        None => None,
+    };
+    line.ok_or_else(stopped)
+}
+
+/// The parameters of the escape sequences for the colours of names.
+const COLOURS: [u8; 6] = [36, 33, 32, 35, 34, 31];
+
+/// Returns what stands before the lines of the task `name`, as wide as for the others of `names`.
+fn prefix(names: &[String], name: &str, is_coloured: bool) -> String {
+    let width = names.iter().map(|name| columns_of(name)).max();
+    let pad = " ".repeat(width.unwrap_or_default().saturating_sub(columns_of(name)));
+    let place = names.iter().position(|known| known == name);
+    let colour = COLOURS[place.unwrap_or_default() % COLOURS.len()];
+    if is_coloured {
+        format!("\x1b[{colour}m{name}{pad} |\x1b[m ")
+    } else {
+        format!("{name}{pad} | ")
+    }
+}
+
+/// Returns the requested part of the present run's output, and of that the last lines.
+async fn present(
+    session: &TaskSession,
+    window: &str,
+    args: &Logs,
+    lines: Option<usize>,
+) -> Result<TaskLog, Failure> {
+    let request = LogRequest {
+        lines,
+        ..request(window, args)
+    };
+    let log = ops::further_log(session, request).await;
+    Ok(last_lines(log.or_fail("logs")?, lines))
+}
+
+fn last_lines(mut log: TaskLog, lines: Option<usize>) -> TaskLog {
+    if let Some(most) = lines {
         log.lines.drain(..log.lines.len().saturating_sub(most));
     }
     log
@@ -132,26 +246,39 @@ fn print(log: &TaskLog, args: &Logs) -> Result<(), Failure> {
     output::lines(log.lines.iter().map(String::as_str))
 }
 
-/// Prints the present output and follows the run until it ends. Each line has this prefix.
+/// Prints the last lines of the present output and follows the run until it ends. Each line has this
+/// prefix.
 async fn follow(
     context: &Context,
     session: &TaskSession,
-    window: &str,
+    window: String,
     args: &Logs,
-    prefix: Option<&str>,
+    lines: Option<usize>,
+    prefix: Option<String>,
 ) -> Result<(), Failure> {
-    // Following begins before the output is read: a line may come twice, but none is missed.
-    let daemon = ops::follow_log(session, window, args.raw).await;
+    let prefix = prefix.as_deref();
+    let daemon = ops::follow_log(session, &window, args.raw).await;
     let mut daemon = daemon.or_fail("logs")?;
-    let log = present(session, window, args).await?;
+    // Following begins before the output is read, so that no line is missed.
+    let log = present(session, &window, args, lines).await?;
+    let mut early = VecDeque::new();
+    while let Some(Ok(Some(piece))) = daemon.line().now_or_never() {
+        early.push_back(piece);
+    }
+    if !early.is_empty() && is_unchanged(session, &window, &log).await {
+        // All of it is in what was read.
+        early.retain(|piece| piece == END);
+    }
     print_lines(log.lines.iter().map(String::as_str), prefix)?;
     context.limit.lift();
     // Also while output arrives without a pause.
     let mut interrupts = context::interrupts("logs")?;
     loop {
         let piece = tokio::select! {
-            piece = daemon.line() => piece.or_fail("logs")?,
+            biased;
             _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
+            piece = ready(early.pop_front()), if !early.is_empty() => piece,
+            piece = daemon.line() => piece.or_fail("logs")?,
         };
         let Some(piece) = piece else { break };
         let text: Option<String> = serde_json::from_str(&piece)
@@ -164,10 +291,27 @@ async fn follow(
             print_lines(text.split('\n'), prefix)?
         }
     }
-    // The daemon has ended, lost its connection to tmux, or disconnected a reader that was too far behind.
+    Err(stopped())
+}
+
+/// Whether a task has written nothing since its output was read.
+async fn is_unchanged(session: &TaskSession, window: &str, log: &TaskLog) -> bool {
+    let request = LogRequest {
+        task: window.to_owned(),
+        raw: false,
+        since: log.cursor.clone(),
+        lines: None,
+        history_rows: None,
+    };
+    let later = ops::further_log(session, request).await;
+    log.cursor.is_some() && later.is_ok_and(|later| later.lines.is_empty())
+}
+
+/// The daemon has ended, lost its connection to tmux, or disconnected a reader that was too far behind.
+fn stopped() -> Failure {
     let why = "the daemon stopped sending the task's output; the rest is not shown";
-    Err(Failure::new(Kind::Failed, "logs", why)
-        .with_hint("`tmux-task logs` prints what the task's pane holds now"))
+    Failure::new(Kind::Failed, "logs", why)
+        .with_hint("`tmux-task logs` prints what the task's pane holds now")
 }
 
 /// Prints lines, each behind the prefix.
@@ -183,4 +327,17 @@ fn print_lines<'a>(
         .map(|line| format!("{prefix}{line}"))
         .collect();
     output::lines(lines.iter().map(String::as_str))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_below_each_other_each_in_its_colour() {
+        let names = ["web", "worker"].map(str::to_owned);
+        assert_eq!(prefix(&names, "web", false), "web    | ");
+        assert_eq!(prefix(&names, "web", true), "\x1b[36mweb    |\x1b[m ");
+        assert_eq!(prefix(&names, "worker", true), "\x1b[33mworker |\x1b[m ");
+    }
 }

@@ -90,6 +90,7 @@ pub(super) async fn stats(context: &Context, args: &Stats) -> Result<(), Failure
 fn run_json(run: &RunInfo) -> Value {
     let mut value = json!(run);
     if let Value::Object(fields) = &mut value {
+        fields.remove("record");
         fields.insert("durationMs".to_owned(), json!(run.duration()));
     }
     value

@@ -1,10 +1,11 @@
 //! The names of tasks and hosts, for completion.
 
 use std::borrow::Cow;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
-use clap_complete::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::engine::ValueCompleter as _;
+use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter};
 
 use crate::config;
 use crate::ops::{self, SessionChoice, TaskSession, lookup};
@@ -27,6 +28,19 @@ pub(super) fn host_candidates() -> ArgValueCandidates {
         let hosts = config::load(&lookup).map(|config| config.hosts);
         let names = hosts.unwrap_or_default().into_keys();
         names.map(CompletionCandidate::new).collect()
+    })
+}
+
+/// Completes to the names of the tasks of the project's file, and to files.
+pub(super) fn candidates_of_file() -> ArgValueCompleter {
+    ArgValueCompleter::new(|given: &OsStr| {
+        let begins = |name: &String| name.starts_with(given.to_string_lossy().as_ref());
+        let session = TaskSession::named(&SessionChoice::default());
+        let names = session.map(|session| ops::names_in_file(&session));
+        let names = names.unwrap_or_default().into_iter().filter(begins);
+        let mut candidates: Vec<_> = names.map(CompletionCandidate::new).collect();
+        candidates.extend(PathCompleter::file().complete(given));
+        candidates
     })
 }
 

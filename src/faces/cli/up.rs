@@ -12,7 +12,7 @@ use super::{after, kill, output, undelivered};
 use crate::model::StopChoice;
 use crate::ops::{
     self, BringUpFailure, BringUpNews, BringUpOptions, BringUpResult, Caller, EarlierRun, EndWatch,
-    FileTaskRun, OpsError, Readiness, TaskRun, WindowsDown,
+    FilePlan, FileTaskRun, OpsError, ReadFile, Readiness, TaskRun, WindowsDown,
 };
 
 /// The result for one task, in JSON.
@@ -39,7 +39,7 @@ struct TaskFields<'a> {
 enum UpState {
     /// It was started.
     Started,
-    /// It runs already with the same command.
+    /// It runs already.
     Running,
     /// It has ended with code 0, and was not run again.
     Finished,
@@ -49,18 +49,20 @@ enum UpState {
 impl<'a> From<&'a BringUpResult> for TaskFields<'a> {
     fn from(result: &'a BringUpResult) -> Self {
         let failure = failure(result);
-        let earlier = result.run.as_ref().and_then(|run| run.earlier.as_ref());
         let is_ready = result.is_ready.as_ref().map(Result::is_ok);
         Self {
             window_name: &result.name,
-            window_id: result.run.as_ref().map(|run| run.window.as_str()),
+            window_id: result.run.as_ref().and_then(TaskRun::window),
             state: match result.run {
                 None => UpState::NotStarted,
-                Some(TaskRun { earlier: None, .. }) => UpState::Started,
-                Some(_) if earlier.is_some_and(|run| run.has_finished) => UpState::Finished,
-                Some(_) => UpState::Running,
+                Some(TaskRun::Started(_)) => UpState::Started,
+                Some(TaskRun::Finished(_)) => UpState::Finished,
+                Some(TaskRun::Running(_)) => UpState::Running,
             },
-            outdated: earlier.map_or(&[], |run| &run.outdated),
+            outdated: match &result.run {
+                Some(TaskRun::Running(earlier)) => &earlier.outdated,
+                Some(TaskRun::Started(_) | TaskRun::Finished(_)) | None => &[],
+            },
             ready: is_ready.filter(|_| result.run.is_some()),
             why: failure.map(|failure| failure.why.as_str()),
             tail: failure.map_or(&[], |failure| &failure.tail),
@@ -76,7 +78,8 @@ fn failure(result: &BringUpResult) -> Option<&BringUpFailure> {
 pub(super) async fn up(context: &Context, args: Up) -> Result<(), Failure> {
     let what = "up";
     let mut session = context.session(what).await?;
-    let plans = ops::plan_tasks(&session, args.what).await.or_fail(what)?;
+    let FilePlan { file, tasks } = ops::plan_tasks(&session, args.what).await.or_fail(what)?;
+    say_procfile(what, &file);
     let view = ops::list(&mut session).await.or_fail(what)?;
     context.limit.wait(args.timeout);
     let options = BringUpOptions {
@@ -85,20 +88,18 @@ pub(super) async fn up(context: &Context, args: Up) -> Result<(), Failure> {
         tail: args.tail,
     };
     let report =
-        |name: &str, news: BringUpNews<'_>| print_news(context, args.json.json, name, news);
+        |name: &str, news: BringUpNews<'_>| print_news(context, args.json.json, &file, name, news);
     let mut interrupts = context::interrupts(what)?;
     let results = tokio::select! {
-        results = ops::bring_up(&session, &plans, &view, options, &report) => results?,
+        results = ops::bring_up(&session, &tasks, &view, options, &report) => results?,
         _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
     };
     if args.json.json {
         let tasks: Vec<TaskFields<'_>> = results.iter().map(TaskFields::from).collect();
-        output::json(&json!({ "sessionName": session.name, "tasks": tasks }))?;
+        let file = file.path.to_string_lossy();
+        output::json(&json!({ "sessionName": session.name, "file": file, "tasks": tasks }))?;
     }
-    let started = |result: &&BringUpResult| {
-        let run = result.run.as_ref();
-        run.is_some_and(|run| run.earlier.is_none())
-    };
+    let started = |result: &&BringUpResult| matches!(result.run, Some(TaskRun::Started(_)));
     let started = results.iter().filter(started);
     let started: Vec<&str> = started.map(|result| result.name.as_str()).collect();
     undelivered::say_to_caller(&session, what, &started).await;
@@ -110,10 +111,19 @@ pub(super) async fn up(context: &Context, args: Up) -> Result<(), Failure> {
     }
 }
 
+/// Says which file a command has read, where the user may not know.
+fn say_procfile(what: &str, file: &ReadFile) {
+    if file.is_found_procfile() {
+        let path = file.path.display();
+        output::note(&format!("tmux-task: {what}: the tasks are those of {path}"));
+    }
+}
+
 /// Prints what happens to a task; with `--json` only failures, on stderr.
 fn print_news(
     context: &Context,
     is_json: bool,
+    file: &ReadFile,
     name: &str,
     news: BringUpNews<'_>,
 ) -> Result<(), Failure> {
@@ -126,13 +136,16 @@ fn print_news(
         BringUpNews::Runs { run } => {
             let done = match run {
                 FileTaskRun::Now(_) => "started",
-                FileTaskRun::Before(earlier) if earlier.has_finished => "finished already:",
+                FileTaskRun::Finished(_) => "finished already:",
                 FileTaskRun::Before(earlier) => {
-                    note_outdated(context, name, earlier);
+                    note_outdated(context, file, name, earlier);
                     "runs already:"
                 }
             };
-            format!("{done} {} ({name})", run.window())
+            match run.window() {
+                Some(window) => format!("{done} {window} ({name})"),
+                None => format!("{done} {name}"),
+            }
         }
         BringUpNews::Ready { window, readiness } => match readiness {
             Readiness::Printed => format!("ready {window} ({name})"),
@@ -160,7 +173,7 @@ fn print_news(
 }
 
 /// Says what in the file is not in effect for a task that runs already.
-fn note_outdated(context: &Context, name: &str, earlier: &EarlierRun) {
+fn note_outdated(context: &Context, file: &ReadFile, name: &str, earlier: &EarlierRun) {
     if earlier.outdated.is_empty() {
         return;
     }
@@ -173,14 +186,24 @@ fn note_outdated(context: &Context, name: &str, earlier: &EarlierRun) {
         "{name} runs with another {} than in the file",
         keys.join(" and ")
     );
-    let hint = format!("`tmux-task restart {name}` applies it");
+    let hint = if file.is_named {
+        let file = file.path.display();
+        format!("`tmux-task down {file} {name}`, then `tmux-task up {file} {name}` applies it")
+    } else {
+        format!("`tmux-task restart {name}` applies it")
+    };
     context.complain(Failure::new(Kind::Failed, "up", why).with_hint(hint));
 }
 
 pub(super) async fn down(context: &Context, args: Down) -> Result<(), Failure> {
     let mut session = context.session("down").await?;
     let down = ops::windows_down(&mut session, args.what).await;
-    let WindowsDown { groups, ambiguous } = down.or_fail("down")?;
+    let WindowsDown {
+        file,
+        groups,
+        ambiguous,
+    } = down.or_fail("down")?;
+    say_procfile("down", &file);
     let asking = session.for_request();
     let (choice, watch) = (StopChoice::default(), EndWatch::default());
     let mut ended = Vec::new();

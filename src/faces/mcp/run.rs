@@ -90,6 +90,7 @@ pub(super) async fn start(
             ignore_case,
         }),
         slot,
+        inputs: None,
     };
     let is_again = arguments.command.is_none();
     let work = async {

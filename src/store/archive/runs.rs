@@ -38,6 +38,9 @@ pub(crate) struct RunInfo {
     /// itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// How it was launched, where it has ended with code 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<String>,
 }
 
 impl RunInfo {
@@ -182,6 +185,7 @@ mod tests {
             exit_code: Some(0),
             exit_signal: None,
             reason: None,
+            record: None,
         }
     }
 

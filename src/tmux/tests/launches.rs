@@ -121,20 +121,6 @@ async fn a_client_that_is_attached_launches_too() {
     assert!(matches!(refused, Err(LaunchError::Running { .. })));
     let found = find_launched(&mut private.connection(), prepared.request()).await;
     assert_eq!(found.unwrap(), None);
-    // A live run is replaced if it is the one that is meant, and kept otherwise.
-    let pid = private.asks(&["display-message", "-p", "-t", "api", "#{pane_pid}"]);
-    let pid: u32 = pid.parse().unwrap();
-    for (meant, expected) in [(pid + 1, None), (pid, Some(3)), (pid, None)] {
-        let mut task = private.task("keep", "api", &["exec sleep 1000"]);
-        task.replaces = Replaces::EndedOr(meant);
-        let prepared = task.prepare().unwrap();
-        let done = launch_in(&mut connection, session, prepared.request()).await;
-        match expected {
-            Some(run) => assert_eq!(done.unwrap().unwrap().run, run),
-            None => assert!(matches!(done, Err(LaunchError::Running { .. })), "{done:?}"),
-        }
-        prepared.hand_over("%9");
-    }
     let gone = launch_in(&mut connection, SessionId(7), prepared.request()).await;
     assert_eq!(gone.unwrap(), None);
     let mut forged = prepared.request().clone();

@@ -166,18 +166,20 @@ pub(crate) struct Restart {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The file is TOML: a table [tasks.NAME] for each task, with `command` (a shell line, or \
-                        a list of a program and its arguments), and if needed `cwd`, `env`, `restart`, \
-                        `backoff`, `after` (a list of tasks) and `ready` (a text of its output). A task \
-                        starts when those in `after` are ready: have printed that text, or have ended \
-                        with code 0 if they have none. A task that runs already with the same command \
-                        is left alone, and so is one without `ready` that has ended with code 0, \
-                        unless it is named."
+    after_help = "The file is TOML: a table [tasks.NAME] for each task, with `command` (a shell line, or a \
+                        list of a program and its arguments), and if needed `cwd`, `env`, `env-file`, \
+                        `restart`, `backoff`, `after` (a list of tasks) and `ready` (a text of its \
+                        output). A task starts when those in `after` are ready: have printed that \
+                        text, or have ended with code 0 if they have none. A task that runs already is \
+                        left alone, and what has changed in the file since is said; one without \
+                        `ready` that has ended with code 0 is not run again, unless it is named. With \
+                        `once = true` it has finished also when its window is gone, until its `inputs` \
+                        (files, like \"src/**\") change. Without the file, a Procfile is taken."
 )]
 pub(crate) struct Up {
-    /// The file [default: tmux-task.toml in the project's folder], and the tasks to start with those that
-    /// they need [default: all]
-    #[arg(value_names = ["FILE", "NAME"], num_args = 0..)]
+    /// The file [default: tmux-task.toml in the project's folder, else Procfile], and the tasks to start
+    /// with those that they need [default: all]
+    #[arg(value_names = ["FILE", "NAME"], num_args = 0.., add = task_names::candidates_of_file())]
     pub(crate) what: Vec<PathBuf>,
     /// Wait also until each task with `ready` is ready or has failed
     #[arg(long)]
@@ -194,8 +196,9 @@ pub(crate) struct Up {
 
 #[derive(Debug, Args)]
 pub(crate) struct Down {
-    /// The file [default: tmux-task.toml in the project's folder], and the tasks to end [default: all]
-    #[arg(value_names = ["FILE", "NAME"], num_args = 0..)]
+    /// The file [default: tmux-task.toml in the project's folder, else Procfile], and the tasks to end
+    /// [default: all]
+    #[arg(value_names = ["FILE", "NAME"], num_args = 0.., add = task_names::candidates_of_file())]
     pub(crate) what: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) json: Json,

@@ -56,11 +56,19 @@ pub(crate) struct Panel {
 }
 
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
 pub(crate) struct Logs {
     /// The tasks, by name or window id
-    #[arg(required = true, value_name = "NAME", add = task_names::candidates())]
+    #[arg(required_unless_present = "all", value_name = "NAME", add = task_names::candidates())]
     pub(crate) names: Vec<String>,
-    /// Only the last N lines
+    /// The end of the output of all tasks; with --follow also of those that are started later, until the
+    /// session ends
+    #[arg(long, conflicts_with_all = ["names", "since", "run"])]
+    pub(crate) all: bool,
+    /// Only the last N lines [default with --all: 10]
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_lines)]
     pub(crate) lines: Option<usize>,
     /// Follow new output until the run ends
