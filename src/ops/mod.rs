@@ -33,6 +33,7 @@ mod lost_daemons;
 mod messages;
 mod patient_wait;
 #[cfg(feature = "panel")]
+mod port_readiness;
 mod preview;
 mod readiness;
 mod run;
@@ -73,7 +74,7 @@ pub(crate) use given_up::{give_up_messages, withdraw_given_up};
 pub(crate) use history::{RunInfo, TaskStats, last_of_each, stats, stored_runs};
 pub(crate) use init::{MarkedBlockError, UserProgram, replace_user_file, setup_of};
 pub(crate) use kill::{KilledSession, kill, kill_all, prune};
-pub(crate) use list::{count, find, list};
+pub(crate) use list::{add_ports, count, find, list, ports};
 pub(crate) use logs::{earlier_log, follow_log, further_log, present_log, search};
 #[cfg(feature = "panel")]
 pub(crate) use messages::messages;
@@ -93,8 +94,8 @@ pub(crate) use task_stream::{task_stream, task_stream_at};
 pub(crate) use undelivered::{Adapter, Undelivered, undelivered, undelivered_to};
 pub(crate) use up::{EarlierRun, FileTaskRun, WindowsDown, plan_tasks, windows_down};
 pub(crate) use wait::{
-    CHANNEL, check_texts, find_to_wait, signal_channel, wait, wait_for_channel, wait_for_task,
-    wait_of_launch,
+    CHANNEL, check_texts, find_to_wait, holders, signal_channel, wait, wait_for_channel,
+    wait_for_task, wait_of_launch,
 };
 pub(crate) use without_daemon::session_to_kill;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::config::TaskEntry;
+use crate::config::{Ready, TaskEntry};
 
 use super::again::find_record;
 use super::error::OpsError;
@@ -22,8 +22,8 @@ pub(crate) struct TaskPlan {
     pub(crate) name: String,
     /// The tasks that it starts after.
     pub(crate) after: Vec<String>,
-    /// The text of its output that says that it is ready.
-    pub(crate) ready: Option<String>,
+    /// What says that it is ready.
+    pub(crate) ready: Option<Ready>,
     /// Whether the user has named it: then it runs again although it has finished.
     is_named: bool,
     options: RunOptions,
@@ -164,7 +164,7 @@ impl TaskPlan {
         let Some(task) = find(view, &self.name)? else {
             return Ok(Start::Needed(Replaces::Ended));
         };
-        // Where it has a text that says that it is ready, it is to run.
+        // Where something says that it is ready, it is to run.
         let has_finished = task.dead && task.exit_code == Some(0) && self.ready.is_none();
         if task.dead && (!has_finished || self.is_named) {
             return Ok(Start::Needed(Replaces::Ended));
@@ -300,7 +300,7 @@ pub(crate) async fn start_one(
         let options = RunOptions {
             replaces,
             wait: match plan.ready {
-                Some(_) if will_wait => LaunchWait::Text,
+                Some(Ready::Text(_)) if will_wait => LaunchWait::Text,
                 Some(_) | None => LaunchWait::No,
             },
             ..plan.options.clone()

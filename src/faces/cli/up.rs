@@ -135,7 +135,7 @@ fn print_news(
             format!("{done} {} ({name})", run.window())
         }
         BringUpNews::Ready { window, readiness } => match readiness {
-            Readiness::Printed => format!("ready {window} ({name})"),
+            Readiness::Printed | Readiness::Listens => format!("ready {window} ({name})"),
             Readiness::Succeeded => format!("succeeded {window} ({name})"),
             Readiness::OutOfSight => {
                 format!("taken as ready: {window} ({name}): the beginning of its output is gone")
