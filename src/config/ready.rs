@@ -1,5 +1,7 @@
 //! What a task of the file is ready by.
 
+use std::net::IpAddr;
+
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
@@ -37,25 +39,26 @@ struct Table {
 
 /// Reads a text, `{ port = 3000 }` or `{ http = "http://127.0.0.1:3000/health" }`.
 pub(super) fn ready<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Ready>, D::Error> {
-    let ready = match toml::Value::deserialize(from)? {
-        toml::Value::String(text) => parse_text(text),
-        table @ toml::Value::Table(_) => {
-            let table: Table = table.try_into().map_err(D::Error::custom)?;
-            match (table.port, table.http) {
-                (Some(0), _) => Err("must not have port 0".to_owned()),
-                (Some(port), None) => Ok(Ready::Port(port)),
-                (None, Some(url)) => HttpUrl::parse(&url).map(Ready::Http),
-                (Some(_), Some(_)) | (None, None) => {
-                    Err("must have either `port` or `http`".to_owned())
-                }
+    let given = toml::Value::deserialize(from)?;
+    let ready = if let Some(text) = given.as_str() {
+        parse_text(text)
+    } else if given.is_table() {
+        let table: Table = given.try_into().map_err(D::Error::custom)?;
+        match (table.port, table.http) {
+            (Some(0), _) => Err("must not have port 0".to_owned()),
+            (Some(port), None) => Ok(Ready::Port(port)),
+            (None, Some(url)) => HttpUrl::parse(&url).map(Ready::Http),
+            (Some(_), Some(_)) | (None, None) => {
+                Err("must have either `port` or `http`".to_owned())
             }
         }
-        _ => Err("must be a string, or a table with `port` or `http`".to_owned()),
+    } else {
+        Err("must be a string, or a table with `port` or `http`".to_owned())
     };
     ready.map(Some).map_err(D::Error::custom)
 }
 
-fn parse_text(text: String) -> Result<Ready, String> {
+fn parse_text(text: &str) -> Result<Ready, String> {
     if text.is_empty() {
         return Err("must not be empty: an empty text matches everything".to_owned());
     }
@@ -66,10 +69,16 @@ fn parse_text(text: String) -> Result<Ready, String> {
                 .to_owned(),
         );
     }
-    Ok(Ready::Text(text))
+    Ok(Ready::Text(text.to_owned()))
 }
 
 impl HttpUrl {
+    /// Whether it is an address of this machine alone.
+    pub(crate) fn is_of_this_machine(&self) -> bool {
+        let ip = self.host.parse::<IpAddr>();
+        self.host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
+    }
+
     fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("`{}` {why}", quotable(text));
         if text.starts_with("https://") {

@@ -74,7 +74,9 @@ pub(crate) use given_up::{give_up_messages, withdraw_given_up};
 pub(crate) use history::{RunInfo, TaskStats, last_of_each, stats, stored_runs};
 pub(crate) use init::{MarkedBlockError, UserProgram, replace_user_file, setup_of};
 pub(crate) use kill::{KilledSession, kill, kill_all, prune};
-pub(crate) use list::{add_ports, count, find, list, ports};
+#[cfg(feature = "panel")]
+pub(crate) use list::ports;
+pub(crate) use list::{add_ports, count, find, list};
 pub(crate) use logs::{earlier_log, follow_log, further_log, present_log, search};
 #[cfg(feature = "panel")]
 pub(crate) use messages::messages;

@@ -13,6 +13,7 @@ use super::list::find_listed;
 use super::patient_wait::PatientWait;
 use super::session::TaskSession;
 use super::wait::find_to_wait;
+use crate::client::ClientError;
 use crate::config::HttpUrl;
 use crate::model::{Condition, WaitOutcome};
 use crate::process;
@@ -41,7 +42,8 @@ pub(super) async fn wait_for_port(
     // What another machine answers is not asked of this one's kernel.
     let is_here = url.is_none_or(HttpUrl::is_of_this_machine);
     let mut pause = FIRST_PAUSE;
-    let mut tail = Vec::new();
+    // The run that a wait was refused for.
+    let mut refused = None;
     loop {
         let listed = find_listed(session, name).await?;
         if let Some(restart) = listed.next_restart {
@@ -50,31 +52,38 @@ pub(super) async fn wait_for_port(
             }
             continue;
         }
-        if listed.task.dead {
-            let why = ended_as(&listed.task);
-            return Ok(Success::No(RunFailure { why, tail }));
-        }
-        if is_here {
+        let is_dead = listed.task.dead;
+        if is_here || is_dead {
             let (mut daemon, window) = find_to_wait(session, name).await?;
+            let listens = Condition::Listen { port: Some(port) };
             let request = WaitRequest {
                 task: window,
-                conditions: vec![Condition::Listen { port: Some(port) }],
+                run: listed.task.run,
+                // Of an ended run, the last lines.
+                conditions: (!is_dead).then_some(listens).into_iter().collect(),
                 ..WaitRequest::default()
             };
             let result = match patience.wait(&mut daemon, request, || {}).await {
                 Ok(result) => result,
                 Err(error) if patience.goes_on_after(&error) => continue,
-                Err(error) => return Err(error),
-            };
-            *trouble = result.holder_words().or(trouble.take());
-            match result.outcome {
-                WaitOutcome::Timeout => return Ok(Success::TimedOut(patience.asks)),
-                WaitOutcome::Listening => {}
-                // What has become of it, the next look shows.
-                _ => {
-                    tail = result.tail;
+                // It is at another run by now.
+                Err(OpsError::Client(ClientError::Refused(_))) if refused != listed.task.run => {
+                    refused = listed.task.run;
                     continue;
                 }
+                Err(error) => return Err(error),
+            };
+            if is_dead {
+                let (why, tail) = (ended_as(&listed.task), result.tail);
+                return Ok(Success::No(RunFailure { why, tail }));
+            }
+            *trouble = result.holder_words().or(trouble.take());
+            if result.outcome == WaitOutcome::Timeout {
+                return Ok(Success::TimedOut(patience.asks));
+            }
+            if result.outcome != WaitOutcome::Listening {
+                // What has become of it, the next look shows.
+                continue;
             }
         }
         let Some(url) = url else {
@@ -93,29 +102,21 @@ pub(super) async fn wait_for_port(
     }
 }
 
-impl HttpUrl {
-    fn is_of_this_machine(&self) -> bool {
-        let ip = self.host.parse::<IpAddr>();
-        self.host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
+async fn addresses_of(url: &HttpUrl) -> Result<Vec<SocketAddr>, String> {
+    if url.host == "localhost" {
+        let both = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        return Ok(both.map(|ip: IpAddr| SocketAddr::new(ip, url.port)).into());
     }
-
-    async fn addresses(&self) -> Result<Vec<SocketAddr>, String> {
-        if self.host == "localhost" {
-            let both = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-            return Ok(both.map(|ip: IpAddr| SocketAddr::new(ip, self.port)).into());
-        }
-        let found = lookup_host((self.host.as_str(), self.port)).await;
-        found
-            .map(Iterator::collect)
-            .map_err(|error| error.to_string())
-    }
+    let found = lookup_host((url.host.as_str(), url.port)).await;
+    let found = found.map(Iterator::collect);
+    found.map_err(|error| error.to_string())
 }
 
 /// Asks once. On this machine, the run with this first process has to answer itself.
 async fn get(url: &HttpUrl, leader: Option<u32>, limit: Duration) -> Result<(), String> {
     let asked = async {
         let mut why = "has no address".to_owned();
-        for address in url.addresses().await? {
+        for address in addresses_of(url).await? {
             why = match get_at(url, address).await {
                 Ok(200..=399) => {
                     let is_own = |leader| process::answers_at(leader, address);

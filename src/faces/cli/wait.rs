@@ -335,10 +335,12 @@ fn kind(result: &WaitResult) -> Option<Kind> {
 fn good(result: &WaitResult) -> String {
     let name = serde_json::to_value(result.outcome).unwrap_or_default();
     let name = name.as_str().unwrap_or_default().to_owned();
-    let detail = match result.outcome {
-        WaitOutcome::Exited => Some(result.run_end().cause()),
-        WaitOutcome::Listening => Some(port_words(&result.ports)),
-        _ => result.line.clone(),
+    let detail = if result.outcome == WaitOutcome::Exited {
+        Some(result.run_end().cause())
+    } else if result.outcome == WaitOutcome::Listening {
+        Some(port_words(&result.ports))
+    } else {
+        result.line.clone()
     };
     detail.map_or(name.clone(), |detail| format!("{name}: {detail}"))
 }
