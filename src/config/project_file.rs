@@ -18,6 +18,7 @@ use super::file::{MAX_BYTES, not_utf8};
 use super::inputs::{self, Inputs};
 use super::named_path::NamedPath;
 use super::parse::{line_of, parse_as};
+use super::ready::{Ready, ready};
 use super::settings::parse_signal;
 use super::value::{OneOrMany, duration, one_or_many, text, wrong};
 use super::{ConfigError, parse_duration, procfile};
@@ -57,9 +58,8 @@ pub(crate) struct TaskEntry {
     pub(crate) stop: StopSettings,
     /// The tasks that it starts after.
     pub(crate) after: Vec<String>,
-    /// The text of its output that says that it is ready. Without one, it is ready when it has ended
-    /// with code 0.
-    pub(crate) ready: Option<String>,
+    /// What says that it is ready. Without it, it is ready when it has ended with code 0.
+    pub(crate) ready: Option<Ready>,
     /// The lines that its owner is notified of.
     pub(crate) notify_on: Option<NotifyOn>,
     /// The slot in which it runs.
@@ -392,7 +392,7 @@ struct Fields {
     #[serde(default, deserialize_with = "after")]
     after: Vec<Spanned<String>>,
     #[serde(default, deserialize_with = "ready")]
-    ready: Option<String>,
+    ready: Option<Ready>,
     #[serde(default, deserialize_with = "stop_signal")]
     stop_signal: Option<Signal>,
     #[serde(default, deserialize_with = "grace")]
@@ -520,22 +520,6 @@ fn command<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> 
         return Err(D::Error::custom("must not contain a NUL"));
     }
     Ok(words)
-}
-
-fn ready<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    text(from, "a string", |text| {
-        if text.is_empty() {
-            return Err("must not be empty: an empty text matches everything".to_owned());
-        }
-        if text.contains(char::is_control) {
-            return Err(
-                "must not contain a line break or another control character: it is searched \
-                        in single lines of the output"
-                    .to_owned(),
-            );
-        }
-        Ok(Some(text.to_owned()))
-    })
 }
 
 /// The texts of `notify-on`, with how they are read.

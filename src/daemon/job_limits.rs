@@ -50,7 +50,8 @@ pub(super) fn time_limit(job: &Job) -> Duration {
         // A look at the prompt, and the keys.
         | Job::Type(..)
         // Files only.
-        | Job::ForgetEnvironments(..) => ANSWER,
+        | Job::ForgetEnvironments(..)
+        | Job::FindPorts(_) => ANSWER,
         // It may have to attach the client that follows output.
         Job::Read { .. }
         | Job::Launch(_)

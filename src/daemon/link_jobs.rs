@@ -1,6 +1,6 @@
 //! The link's jobs: what each does with tmux.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,9 @@ use super::stale_sessions::{Project, SessionCleaner};
 use super::task_output::{read_task_log, search_task};
 use super::{launches, typing};
 use crate::model::{PaneId, StatusCounts, Task, WindowId, with_causes};
+use crate::process;
 use crate::session::{
-    Change, Entry, Job, JobOutcome, LookOrder, RowsToRead, WatchEntry, judge_entries,
+    Change, Entry, Job, JobOutcome, LookOrder, PortQuery, RowsToRead, WatchEntry, judge_entries,
     search_entries,
 };
 use crate::terminal::PaneOutput;
@@ -94,6 +95,7 @@ impl LinkJobs {
             Job::ReadEnd(..) => "read-end",
             Job::ReadLog(..) => "read-log",
             Job::ReadRecord(_) => "read-record",
+            Job::FindPorts(_) => "find-ports",
             Job::Search(..) => "search",
             Job::Drain => "drain",
             Job::MarkEndings(_) => "mark-endings",
@@ -151,6 +153,7 @@ impl LinkJobs {
             Job::ReadRecord(task) => {
                 boxed(move || async move { Done::of(self.read_record(&task).await.map_err(text)) })
             }
+            Job::FindPorts(queries) => boxed(move || async move { Done::of(find_ports(&queries)) }),
             Job::Search(task, pattern) => boxed(move || async move {
                 let mut connection = self.link.connection();
                 let found = search_task(&mut connection, &task, &pattern).await;
@@ -413,6 +416,25 @@ impl LinkJobs {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Finds out on which ports these runs listen, and no other process does.
+fn find_ports(queries: &[PortQuery]) -> Result<JobOutcome, String> {
+    let began = Instant::now();
+    let mut leaders: BTreeMap<Option<u16>, Vec<u32>> = BTreeMap::new();
+    for query in queries {
+        leaders.entry(query.port).or_default().push(query.leader);
+    }
+    let mut ports: BTreeMap<u32, BTreeSet<u16>> = BTreeMap::new();
+    for (port, leaders) in leaders {
+        let found = process::listening(&leaders, port)
+            .ok_or("this system does not show who listens on a port")?;
+        for (leader, listening) in found {
+            let found = listening.exclusive_ports();
+            ports.entry(leader).or_default().extend(found);
+        }
+    }
+    Ok(JobOutcome::Ports(ports, began.elapsed()))
 }
 
 /// Whether no more output comes from the ended run of this pane.

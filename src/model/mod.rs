@@ -19,6 +19,7 @@ mod now;
 mod open_question;
 mod ordered;
 mod owner;
+mod port_holder;
 pub mod programs;
 mod record;
 mod replaces;
@@ -53,6 +54,7 @@ pub use now::{AgeClock, BootTime, Millis, Now, age, limit_words, took, whole_mil
 pub use open_question::{OpenQuestion, are_same_rows, has_same_words};
 pub(crate) use ordered::Ordered;
 pub use owner::{machine_of_environment, owner_of_environment};
+pub use port_holder::{PortHolder, port_words};
 pub use record::{Body, DeliveredEvent, Delivery, Record, Seq, ShellDelivery};
 pub use replaces::{ReplacedRun, Replaces};
 pub use restarts::{RestartPolicy, TaskRestarts};

@@ -27,6 +27,12 @@ pub enum Condition<T = String> {
         #[serde(rename = "ms", with = "millis")]
         limit: Duration,
     },
+    /// The run's own processes listen on a TCP port.
+    Listen {
+        /// On this one; `None` for any.
+        #[serde(default)]
+        port: Option<u16>,
+    },
 }
 
 /// How a wait ended.
@@ -47,6 +53,8 @@ pub enum WaitOutcome {
     Input,
     /// Nothing was written for the requested time.
     Idle,
+    /// The run's own processes listen on the port.
+    Listening,
     /// The channel was signalled.
     Signalled,
     /// The time limit was reached.
@@ -74,6 +82,21 @@ impl<T> Condition<T> {
             Self::Bell => "bell",
             Self::Input => "input",
             Self::Idle { .. } => "idle",
+            Self::Listen { .. } => "listen",
+        }
+    }
+
+    /// Returns the port that is waited for, if it is a certain one.
+    #[must_use]
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Self::Listen { port } => *port,
+            Self::Exit
+            | Self::Text(_)
+            | Self::Change
+            | Self::Bell
+            | Self::Input
+            | Self::Idle { .. } => None,
         }
     }
 
@@ -82,7 +105,7 @@ impl<T> Condition<T> {
     pub fn needs_output(&self) -> bool {
         match self {
             Self::Text(_) | Self::Change | Self::Idle { .. } => true,
-            Self::Exit | Self::Bell | Self::Input => false,
+            Self::Exit | Self::Bell | Self::Input | Self::Listen { .. } => false,
         }
     }
 }

@@ -39,8 +39,12 @@ pub(crate) async fn wait_across_daemons(
 
 /// Whether a wait that begins again misses nothing that was written meanwhile.
 fn misses_nothing(request: &WaitRequest) -> bool {
-    let needs_no_output =
-        |condition: &Condition| matches!(condition, Condition::Exit | Condition::Input);
+    let needs_no_output = |condition: &Condition| {
+        matches!(
+            condition,
+            Condition::Exit | Condition::Input | Condition::Listen { .. }
+        )
+    };
     let needs_output = !request.stops.is_empty() || !request.conditions.iter().all(needs_no_output);
     request.since.is_some() || !needs_output
 }
@@ -68,6 +72,7 @@ mod tests {
         };
         check(&[], &[], true);
         check(&[Condition::Exit, Condition::Input], &[], true);
+        check(&[Condition::Listen { port: None }], &[], true);
         check(&[Condition::Exit], &["error"], false);
         check(&[Condition::Exit, Condition::Bell], &[], false);
         check(&[Condition::Text("ready".to_owned())], &[], false);

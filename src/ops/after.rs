@@ -89,6 +89,7 @@ pub(crate) async fn wait_for_success(
             | WaitOutcome::Bell
             | WaitOutcome::Input
             | WaitOutcome::Idle
+            | WaitOutcome::Listening
             | WaitOutcome::Signalled
             | WaitOutcome::Died
             | WaitOutcome::Stopped

@@ -1,11 +1,14 @@
 //! The tasks, and their number by state.
 
+use std::collections::BTreeMap;
+
 use super::error::OpsError;
 use super::messages::messages;
 use super::session::TaskSession;
 use crate::client::ClientError;
 use crate::clock;
-use crate::model::StatusCounts;
+use crate::model::{Ordered as _, StatusCounts};
+use crate::process;
 use crate::wire::{LsTask, LsView, Messages, Request, Response, TaskFields};
 
 /// Returns the tasks as the daemon sees them; without a daemon, those of a look. A missing session
@@ -21,6 +24,27 @@ pub(crate) async fn list(session: &mut TaskSession) -> Result<LsView, OpsError> 
         add_delivery(&mut view, &messages);
     }
     Ok(view)
+}
+
+/// Adds the ports that the tasks listen on. The kernel is asked for them now.
+pub(crate) fn add_ports(view: &mut LsView) {
+    let leader = |listed: &LsTask| listed.task.pane_pid.filter(|_| !listed.task.dead);
+    let leaders: Vec<u32> = view.tasks.iter().filter_map(leader).collect();
+    let Some(mut found) = ports(&leaders) else {
+        return;
+    };
+    for listed in &mut view.tasks {
+        let found = leader(listed).and_then(|leader| found.remove(&leader));
+        listed.task.ports = Some(found.unwrap_or_default());
+    }
+}
+
+/// Returns the ports that the runs with these first processes listen on; `None` where the system does
+/// not show it.
+pub(crate) fn ports(leaders: &[u32]) -> Option<BTreeMap<u32, Vec<u16>>> {
+    let found = process::listening(leaders, None)?.into_iter();
+    let found = found.map(|(leader, listening)| (leader, listening.ports().into_iter().collect()));
+    Some(found.into_map())
 }
 
 /// Adds whether the messages about each task were delivered.

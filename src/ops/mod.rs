@@ -36,6 +36,7 @@ mod messages;
 mod notes;
 mod patient_wait;
 #[cfg(feature = "panel")]
+mod port_readiness;
 mod preview;
 mod readiness;
 mod remote_conversation;
@@ -79,7 +80,9 @@ pub(crate) use history::{RunInfo, TaskStats, last_of_each, stats, stored_runs};
 pub(crate) use host_follower::{HostNews, HostNotes, follow_host, note_host, owners_with_hosts};
 pub(crate) use init::{MarkedBlockError, UserProgram, replace_user_file, setup_of};
 pub(crate) use kill::{KilledSession, kill, kill_all, prune};
-pub(crate) use list::{count, find, list};
+#[cfg(feature = "panel")]
+pub(crate) use list::ports;
+pub(crate) use list::{add_ports, count, find, list};
 pub(crate) use logs::{earlier_log, follow_log, further_log, present_log, search};
 #[cfg(feature = "panel")]
 pub(crate) use messages::messages;
@@ -101,8 +104,8 @@ pub(crate) use task_stream::task_stream_at;
 pub(crate) use undelivered::{Adapter, Undelivered, undelivered, undelivered_to};
 pub(crate) use up::{EarlierRun, FilePlan, FileTaskRun, WindowsDown, plan_tasks, windows_down};
 pub(crate) use wait::{
-    CHANNEL, check_texts, find_to_wait, signal_channel, wait, wait_for_channel, wait_for_task,
-    wait_of_launch,
+    CHANNEL, check_texts, find_to_wait, holders, signal_channel, wait, wait_for_channel,
+    wait_for_task, wait_of_launch,
 };
 pub(crate) use without_daemon::session_to_kill;
 

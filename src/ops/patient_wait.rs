@@ -104,6 +104,7 @@ impl<'a> PatientWait<'a> {
                 | WaitOutcome::Exited
                 | WaitOutcome::Bell
                 | WaitOutcome::Idle
+                | WaitOutcome::Listening
                 | WaitOutcome::Signalled
                 | WaitOutcome::Died
                 | WaitOutcome::Respawned
@@ -141,7 +142,8 @@ impl<'a> PatientWait<'a> {
         true
     }
 
-    fn left(&self) -> Option<Duration> {
+    /// Returns how much time is left, if there is a limit.
+    pub(super) fn left(&self) -> Option<Duration> {
         let deadline = self.deadline?;
         Some(deadline.saturating_duration_since(Instant::now()))
     }

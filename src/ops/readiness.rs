@@ -10,10 +10,12 @@ use super::error::OpsError;
 use super::list::find_listed;
 use super::logs::present_log;
 use super::patient_wait::{PatientWait, WaitNews};
+use super::port_readiness::wait_for_port;
 use super::session::TaskSession;
 use super::up::{FileTaskRun, TaskPlan};
 use super::wait::{find_to_wait, wait_of_launch};
 use crate::client::{ClientError, DaemonClient};
+use crate::config::Ready;
 use crate::model::{Condition, WaitOutcome, limit_words, with_causes};
 use crate::tmux::Gate;
 use crate::wire::{
@@ -46,6 +48,14 @@ impl NotReady {
         }
     }
 
+    fn with_trouble(self, trouble: Option<String>) -> Self {
+        let why = match trouble {
+            Some(trouble) => format!("{}; {trouble}", self.why),
+            None => self.why,
+        };
+        Self { why, ..self }
+    }
+
     fn in_time(limit: Duration, asks: Option<String>) -> Self {
         let mut why = format!("was not ready after {}", limit_words(limit));
         if let Some(question) = &asks {
@@ -76,6 +86,8 @@ impl NotReady {
 pub(crate) enum Readiness {
     /// It has printed the text.
     Printed,
+    /// It listens on its port or answers.
+    Listens,
     /// It has no such text, and has ended with code 0.
     Succeeded,
     /// It ran before, and what it printed first is no longer in its history.
@@ -95,15 +107,25 @@ pub(crate) async fn wait_until_ready(
     tail: usize,
     report: &dyn Fn(WaitNews<'_>),
 ) -> Result<Readiness, NotReady> {
+    let patience = PatientWait::new(deadline, tail, report);
+    let window = started.window().unwrap_or_default().to_owned();
+    let mut trouble = None;
     let (found, ready) = match &plan.ready {
-        Some(text) => {
-            let patience = PatientWait::new(deadline, tail, report);
+        Some(Ready::Text(text)) => {
             let found = wait_for_text(session, text, started, tail, patience).await;
             (found, Readiness::Printed)
         }
+        Some(Ready::Port(port)) => {
+            let found = wait_for_port(session, &window, *port, None, patience, &mut trouble).await;
+            (found.map(Some), Readiness::Listens)
+        }
+        Some(Ready::Http(url)) => {
+            let (port, url) = (url.port, Some(url));
+            let found = wait_for_port(session, &window, port, url, patience, &mut trouble).await;
+            (found.map(Some), Readiness::Listens)
+        }
         None => {
-            let window = started.window().unwrap_or_default();
-            let found = wait_for_success(session, window, deadline, tail, report).await;
+            let found = wait_for_success(session, &window, deadline, tail, report).await;
             (found.map(Some), Readiness::Succeeded)
         }
     };
@@ -112,9 +134,11 @@ pub(crate) async fn wait_until_ready(
         Ok(Some(Success::Yes)) => Ok(ready),
         Ok(Some(Success::No(RunFailure { why, tail }))) => Err(NotReady {
             tail,
-            ..NotReady::because(why)
+            ..NotReady::because(why).with_trouble(trouble)
         }),
-        Ok(Some(Success::TimedOut(asks))) => Err(NotReady::in_time(limit, asks)),
+        Ok(Some(Success::TimedOut(asks))) => {
+            Err(NotReady::in_time(limit, asks).with_trouble(trouble))
+        }
         Err(error) if has_disappeared(&error) => {
             Err(NotReady::because("has disappeared".to_owned()))
         }
@@ -253,7 +277,7 @@ enum NextStep {
 
 fn next_step(outcome: WaitOutcome) -> NextStep {
     match outcome {
-        WaitOutcome::Matched => NextStep::Return(Success::Yes),
+        WaitOutcome::Matched | WaitOutcome::Listening => NextStep::Return(Success::Yes),
         WaitOutcome::Timeout => NextStep::ReturnTimeout,
         WaitOutcome::Disappeared => {
             let gone = RunFailure::without_output("has disappeared");
@@ -281,7 +305,12 @@ async fn wait_from_start(
     patience: &mut PatientWait<'_>,
 ) -> Result<WaitResult, OpsError> {
     let owner = Caller::of_environment().owner;
-    let request = wait_of_launch(run, vec![text.to_owned()], owner, gate.is_some());
+    let request = wait_of_launch(
+        run,
+        vec![Condition::Text(text.to_owned())],
+        owner,
+        gate.is_some(),
+    );
     patience.wait(&mut daemon, request, || drop(gate)).await
 }
 

@@ -10,7 +10,7 @@ use super::list::list;
 use super::run::{LaunchWait, RunOptions, StartedRun, run, with_stop_defaults};
 use super::session::TaskSession;
 use crate::client::DaemonClient;
-use crate::config::{Inputs, TaskEntry};
+use crate::config::{Inputs, Ready, TaskEntry};
 use crate::daemon::stored_run_numbers;
 use crate::store::archive;
 use crate::tmux::{CommandWords, Gate, LaunchError, RecordedCommand, digest_of};
@@ -30,8 +30,8 @@ pub(crate) struct TaskPlan {
     pub(crate) name: String,
     /// The tasks that it starts after.
     pub(crate) after: Vec<String>,
-    /// The text of its output that says that it is ready.
-    pub(crate) ready: Option<String>,
+    /// What says that it is ready.
+    pub(crate) ready: Option<Ready>,
     /// Whether the user has named it: then it runs again although it has finished.
     is_named: bool,
     /// For a task that has finished also when its window is gone: what makes it run again.
@@ -181,7 +181,7 @@ impl TaskPlan {
             return Ok(Start::Gone);
         };
         let window = task.window_id.clone();
-        // Where it has a text that says that it is ready, it is to run.
+        // Where something says that it is ready, it is to run.
         let has_finished = task.exit_code == Some(0) && self.ready.is_none();
         if task.dead && (!has_finished || self.is_named) {
             return Ok(Start::Needed);
@@ -364,7 +364,7 @@ pub(crate) async fn start_one(
         }
         let options = RunOptions {
             wait: match plan.ready {
-                Some(_) if will_wait => LaunchWait::Text,
+                Some(Ready::Text(_)) if will_wait => LaunchWait::Text,
                 Some(_) | None => LaunchWait::No,
             },
             inputs,

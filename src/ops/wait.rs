@@ -6,7 +6,8 @@ use super::error::OpsError;
 use super::list::find;
 use super::session::TaskSession;
 use crate::client::{ClientError, DaemonClient};
-use crate::model::{Condition, WaitOutcome, whole_millis};
+use crate::model::{Condition, PortHolder, WaitOutcome, whole_millis};
+use crate::process;
 use crate::terminal::Pattern;
 use crate::tmux;
 use crate::wire::{LaunchedRun, Request, Response, WaitRequest, WaitResult};
@@ -38,19 +39,19 @@ pub(crate) fn check_texts<'a>(
     Ok(())
 }
 
-/// Returns the request to wait for a run that was launched, from its start on: for one of these texts,
-/// or its end if there are none. `is_held` says that the command waits until the wait has begun.
+/// Returns the request to wait for a run that was launched, from its start on: for one of these
+/// conditions, or its end if there are none. `is_held` says that the command waits until the wait has begun.
 pub(crate) fn wait_of_launch(
     run: &LaunchedRun,
-    texts: Vec<String>,
+    conditions: Vec<Condition>,
     owner: Option<String>,
     is_held: bool,
 ) -> WaitRequest {
     WaitRequest {
         task: run.window_id.clone(),
         run: Some(run.run),
-        since: (!texts.is_empty()).then(|| run.cursor.clone()),
-        conditions: texts.into_iter().map(Condition::Text).collect(),
+        since: (conditions.iter().any(Condition::needs_output)).then(|| run.cursor.clone()),
+        conditions,
         owner,
         says_when_it_begins: is_held,
         ..WaitRequest::default()
@@ -77,7 +78,7 @@ pub(crate) async fn wait_for_task(
         ));
     }
     match answer? {
-        Some(Response::Waited(result)) => return Ok(result),
+        Some(Response::Waited(result)) => return Ok(with_holders(result, &request)),
         Some(_) => return Err(ClientError::Unexpected.into()),
         None => {}
     }
@@ -96,7 +97,7 @@ pub(crate) async fn wait(
     request: WaitRequest,
     begun: impl FnOnce(),
 ) -> Result<WaitResult, OpsError> {
-    let answer = match daemon.ask(&Request::Wait(request)).await {
+    let answer = match daemon.ask(&Request::Wait(request.clone())).await {
         Ok(Response::Waiting) => {
             begun();
             daemon.answer().await
@@ -104,10 +105,25 @@ pub(crate) async fn wait(
         answer => answer,
     };
     match answer {
-        Ok(Response::Waited(result)) => Ok(result),
+        Ok(Response::Waited(result)) => Ok(with_holders(result, &request)),
         Ok(_) => Err(ClientError::Unexpected.into()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Adds who has the ports that were waited for and that the task does not listen on.
+fn with_holders(mut result: WaitResult, request: &WaitRequest) -> WaitResult {
+    if result.outcome != WaitOutcome::Listening {
+        result.port_holders = holders(&request.conditions, result.pane_pid);
+    }
+    result
+}
+
+/// Returns who has the ports that are waited for, besides the run with this first process.
+pub(crate) fn holders(conditions: &[Condition], leader: Option<u32>) -> Vec<PortHolder> {
+    let ports = conditions.iter().filter_map(Condition::port);
+    let holders = ports.map(|port| process::port_holders(port, leader));
+    holders.flatten().collect()
 }
 
 /// Runs tmux's own `wait-for` with a time limit: one process waits, however long it takes. Dropping

@@ -19,6 +19,7 @@ mod facts;
 #[cfg(target_os = "linux")]
 mod idle;
 mod input_watch;
+mod ports;
 mod resources;
 mod run_time;
 mod running;
@@ -38,6 +39,7 @@ pub(crate) use ending::{EndReport, RunEnder};
 pub(crate) use evidence::{TtyExamination, examine, has_unread_input, terminal};
 pub(crate) use exit_watch::{ExitWatch, ProcessExit};
 pub(crate) use input_watch::InputWatch;
+pub(crate) use ports::{answers_at, listening, port_holders};
 pub(crate) use resources::{control_group_of, descriptors_of};
 pub(crate) use run_time::{RunTime, run_time};
 pub(crate) use running::{Process, exists, wait_for_any};

@@ -147,6 +147,7 @@ impl Session {
                 | Command::ForgetEnvironments(..),
                 _,
             ) => {}
+            (Command::FindPorts(queries), outcome) => self.ports_found(&queries, outcome, now),
             (Command::Restart(due), outcome) => self.restarted(&due.task, outcome, now),
             (Command::Mark(marks), done) => {
                 if let Err(error) = done {

@@ -35,6 +35,7 @@ impl Session {
             self.nudges.map(|(next, _)| next),
             self.unreported_at,
             self.listeners.next_deadline(),
+            self.next_port_look(),
             self.restarts.next_deadline(),
             self.endings.next_deadline(),
         ]
@@ -57,6 +58,7 @@ impl Session {
         let ended = self.listeners.tick(now);
         self.finish(ended, now);
         self.report_matches(now);
+        self.look_at_ports(now);
         self.restart_due(now);
         self.end_overdue(now);
         if self.jobs.slice_at().is_some_and(|at| at <= now.mono) {

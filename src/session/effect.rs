@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::input::RequestId;
 use super::log_entry::LogEntry;
+use super::port_looks::PortQuery;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
 use super::watch_entry::WatchEntry;
 use crate::model::{
@@ -95,6 +96,8 @@ pub(crate) enum Job {
     ReadLog(Arc<Task>, LogRequest),
     /// Read how a task was last launched.
     ReadRecord(Arc<Task>),
+    /// Find out on which ports these runs listen.
+    FindPorts(Vec<PortQuery>),
     /// Search the output of a task's present run.
     Search(Arc<Task>, Arc<Pattern>),
     /// Wait until all output of followed panes has arrived.

@@ -1,6 +1,7 @@
 //! The inputs of a session.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::model::{
     Bookmark, LeftProcess, Level, Millis, Now, PaneId, Seq, SessionLife, Snapshot, WindowId,
@@ -128,6 +129,8 @@ pub(crate) enum JobOutcome {
     Name(NameOwner),
     /// The answer to a command, and the window that it has changed.
     Answered(Box<Response>, Option<WindowId>),
+    /// The ports that runs listen on, by their first processes, and how long it took to find that out.
+    Ports(BTreeMap<u32, BTreeSet<u16>>, Duration),
     /// How a restart went.
     Restarted(RestartEnd),
     /// The lines of a task's output that match.

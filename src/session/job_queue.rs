@@ -399,6 +399,7 @@ fn next_command(command: Command) -> Next {
         Command::Resolve(_, name, _) => Job::FindName(name.clone()),
         Command::ReadLog(_, task, request) => Job::ReadLog(Arc::clone(task), request.clone()),
         Command::ReadRecord(_, task) => Job::ReadRecord(Arc::clone(task)),
+        Command::FindPorts(queries) => Job::FindPorts(queries.clone()),
         Command::Search(search) => {
             Job::Search(Arc::clone(&search.task), Arc::clone(&search.pattern))
         }

@@ -121,6 +121,28 @@ impl Listeners {
         self.waits.iter().map(|active| active.wait.spec())
     }
 
+    /// Returns the waits for ports, each with its request and one of the ports.
+    pub(super) fn waits_for_ports(&self) -> impl Iterator<Item = (RequestId, &Wait, Option<u16>)> {
+        self.waits.iter().flat_map(|active| {
+            let ports = active.wait.spec().ports();
+            ports.map(|port| (active.request_id, &active.wait, port))
+        })
+    }
+
+    /// Processes the ports that runs listen on, by the first processes of these runs of windows.
+    pub(super) fn listens(
+        &mut self,
+        runs: &BTreeMap<(WindowId, Option<u32>), u32>,
+        ports: &BTreeMap<u32, BTreeSet<u16>>,
+    ) -> Vec<EndedWait> {
+        let ended = self.take_ended(|active| {
+            let run = (active.wait.window(), active.wait.entry().run);
+            active.wait.listens(ports.get(runs.get(&run)?)?)
+        });
+        self.forget_idle_streams();
+        ended
+    }
+
     /// Takes what is to be sent on the output streams.
     pub(super) fn take_pieces(&mut self) -> Vec<Piece> {
         std::mem::take(&mut self.pieces)

@@ -221,6 +221,8 @@ impl Session {
             ended.extend(self.listeners.lose_all());
         }
         self.finish(ended, now);
+        // A server that begins to listen usually says so.
+        self.port_looks.hurry(now.mono);
         if std::mem::take(&mut self.doubts.are_sizes_unknown) {
             self.read_sizes();
         }

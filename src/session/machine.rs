@@ -15,6 +15,7 @@ use super::listeners::{Listeners, Piece};
 use super::log_entry::LogEntry;
 use super::look_schedule::LookSchedule;
 use super::pending_restarts::PendingRestarts;
+use super::port_looks::PortLooks;
 use super::queue_items::{AfterLook, Chore, Next, Purpose, QueuedLook};
 use super::usual_durations::UsualDurations;
 use crate::engine::{self, Engine};
@@ -77,6 +78,8 @@ pub(crate) struct Session {
     pub(super) stops: BTreeMap<WindowId, StopPlan>,
     /// How runs are ended whose launch says nothing.
     pub(super) stop_defaults: StopPlan,
+    /// When the ports of runs that are waited for are looked at.
+    pub(super) port_looks: PortLooks,
     /// How long runs usually take, by their windows.
     pub(super) usual: UsualDurations,
     /// The effects of the present input.
@@ -172,6 +175,7 @@ impl Session {
             endings: Endings::default(),
             stops: BTreeMap::new(),
             stop_defaults: stop,
+            port_looks: PortLooks::default(),
             usual: UsualDurations::default(),
             effects: Vec::new(),
         }

@@ -30,6 +30,7 @@ mod output_watches;
 mod pane_reads;
 mod pane_stream;
 mod pending_restarts;
+mod port_looks;
 mod queue_items;
 mod requests;
 mod restart_job;
@@ -52,6 +53,7 @@ pub(crate) use input::{
 };
 pub(crate) use log_entry::LogEntry;
 pub(crate) use machine::{Session, Setup};
+pub(crate) use port_looks::PortQuery;
 pub(crate) use restart_job::{DueRestart, RestartEnd};
 pub(crate) use wait_entry::{Entry, judge_entries};
 pub(crate) use watch_entry::{WatchEntry, search_entries};

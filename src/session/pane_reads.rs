@@ -241,7 +241,10 @@ impl Session {
         };
         match verdict {
             Some(verdict) => self.finish(vec![EndedWait { active, verdict }], now),
-            None => self.listeners.add_wait(active),
+            None => {
+                self.port_looks.begin(now.mono);
+                self.listeners.add_wait(active);
+            }
         }
     }
 

@@ -8,6 +8,7 @@ use super::ended_by::Killer;
 use super::input::{Look, RequestId};
 use super::listeners::EndedWait;
 use super::look_schedule::Due;
+use super::port_looks::PortQuery;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
 use super::wait_entry::Entry;
 use super::watch_entry::WatchEntry;
@@ -92,6 +93,8 @@ pub(super) enum Command {
     ReadLog(RequestId, Arc<Task>, LogRequest),
     /// Read how a task was last launched.
     ReadRecord(RequestId, Arc<Task>),
+    /// Find out on which ports the runs listen that are waited for.
+    FindPorts(Vec<PortQuery>),
     Search(Box<Search>),
     /// Run a task again that has failed.
     Restart(Arc<DueRestart>),
@@ -127,6 +130,7 @@ impl Command {
             | Self::Mark(_)
             | Self::Unmark(_)
             | Self::Close(_)
+            | Self::FindPorts(_)
             | Self::Restart(_)
             | Self::ForgetEnvironments(..)
             | Self::Archive(..) => None,

@@ -2,6 +2,7 @@ mod endings;
 mod looks;
 mod output;
 mod output_watches;
+mod port_looks;
 mod requests;
 mod restarts;
 
@@ -400,6 +401,7 @@ fn describe(job: &Job) -> String {
         Job::Restart(due) => format!("restart {} {}", due.task.window, due.number),
         Job::ReadRecord(task) => format!("read record of {}", task.window),
         Job::ReadLog(task, _) => format!("read log of {}", task.window),
+        Job::FindPorts(queries) => format!("ports {queries:?}"),
         Job::Search(task, _) => format!("search {}", task.window),
         Job::KillSession(_)
         | Job::Prune(_)

@@ -136,6 +136,7 @@ pub(super) fn spec(request: &WaitRequest, under_way: PatternLoad) -> Result<Spec
             model::Condition::Bell => Condition::Bell,
             model::Condition::Input => Condition::Input,
             model::Condition::Idle { limit } => Condition::Idle { limit: *limit },
+            model::Condition::Listen { port } => Condition::Listen { port: *port },
         })
     };
     let mut conditions = request

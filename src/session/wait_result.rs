@@ -40,6 +40,8 @@ pub(super) fn result(
     let line = verdict.line.as_deref();
     result.line = line.map(|line| text::one_line(line.as_bytes(), LINE_CHARS));
     result.matched_index = verdict.index;
+    result.ports = verdict.ports.iter().copied().collect();
+    result.pane_pid = active.wait.entry().pid;
     if let Some(prompt) = &verdict.prompt {
         result.prompt_kind = Some(prompt.kind);
         result.secret = Some(prompt.secret);
@@ -67,6 +69,7 @@ pub(super) fn wait_return(ended: &EndedWait) -> Option<WaitReturn> {
         WaitOutcome::Matched
         | WaitOutcome::Changed
         | WaitOutcome::Idle
+        | WaitOutcome::Listening
         | WaitOutcome::Timeout
         | WaitOutcome::Respawned
         | WaitOutcome::Signalled

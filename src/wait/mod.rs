@@ -6,6 +6,7 @@
 mod cursor;
 mod output_watch;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,22 @@ impl Spec {
                 | Condition::Change
                 | Condition::Bell
                 | Condition::Input
+                | Condition::Idle { .. }
+                | Condition::Listen { .. } => None,
+            })
+    }
+
+    /// Returns the ports that end the wait, `None` for any.
+    pub(crate) fn ports(&self) -> impl Iterator<Item = Option<u16>> {
+        self.conditions
+            .iter()
+            .filter_map(|condition| match condition {
+                Condition::Listen { port } => Some(*port),
+                Condition::Exit
+                | Condition::Text(_)
+                | Condition::Change
+                | Condition::Bell
+                | Condition::Input
                 | Condition::Idle { .. } => None,
             })
     }
@@ -75,6 +92,8 @@ pub(crate) struct Verdict {
     pub condition: Option<&'static str>,
     /// The line that matched, or the prompt.
     pub line: Option<String>,
+    /// `Listening`: the ports that the run listens on.
+    pub ports: BTreeSet<u16>,
     /// The index of the text, or of the stop text, that matched, from 0.
     pub index: Option<usize>,
     /// What the task asks for.
@@ -92,6 +111,7 @@ impl Verdict {
             pids: [None; 2],
             condition: None,
             line: None,
+            ports: BTreeSet::new(),
             index: None,
             prompt: None,
             is_stopped_in_background: false,
@@ -310,7 +330,8 @@ impl Wait {
                 | Condition::Exit
                 | Condition::Text(_)
                 | Condition::Change
-                | Condition::Idle { .. } => {}
+                | Condition::Idle { .. }
+                | Condition::Listen { .. } => {}
             }
         }
         if let Some(exit) = task.exit() {
@@ -320,6 +341,20 @@ impl Wait {
         prompt
             .filter(|_| self.waits_for_exit() && !self.spec.through_prompts)
             .map(|prompt| Verdict::of(WaitOutcome::Input).asked(prompt, task))
+    }
+
+    /// Returns the verdict on the ports that the run listens on.
+    #[must_use]
+    pub(crate) fn listens(&self, ports: &BTreeSet<u16>) -> Option<Verdict> {
+        let mut wanted = self.spec.ports();
+        let is_met = |port: Option<u16>| match port {
+            Some(port) => ports.contains(&port),
+            None => !ports.is_empty(),
+        };
+        wanted.any(is_met).then(|| Verdict {
+            ports: ports.clone(),
+            ..Verdict::by(WaitOutcome::Listening, "listen")
+        })
     }
 
     /// Returns the verdict when a time limit is reached.
@@ -349,7 +384,8 @@ impl Wait {
                 | Condition::Text(_)
                 | Condition::Change
                 | Condition::Bell
-                | Condition::Input => None,
+                | Condition::Input
+                | Condition::Listen { .. } => None,
             });
         idle.min().map(|quiet| self.last_output + quiet)
     }

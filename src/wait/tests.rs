@@ -333,6 +333,26 @@ fn idle_counts_from_entry_and_again_from_every_output() {
 }
 
 #[test]
+fn a_port_that_the_run_listens_on_ends_the_wait() {
+    let listens = |port, ports: &[u16]| {
+        let spec = Spec {
+            conditions: vec![Condition::Exit, Condition::Listen { port }],
+            stops: Vec::new(),
+            timeout: None,
+            through_prompts: false,
+        };
+        let wait = Wait::begin(spec, task(Life::Alive, 1), 0, now());
+        let verdict = wait.listens(&ports.iter().copied().collect())?;
+        assert_eq!(verdict.outcome, WaitOutcome::Listening);
+        Some(verdict.ports.into_iter().collect::<Vec<u16>>())
+    };
+    assert_eq!(listens(Some(80), &[80, 443]), Some(vec![80, 443]));
+    assert_eq!(listens(Some(80), &[443]), None);
+    assert_eq!(listens(None, &[443]), Some(vec![443]));
+    assert_eq!(listens(None, &[]), None);
+}
+
+#[test]
 fn time_is_over_when_it_is() {
     let start = now();
     let timeout = Some(Duration::from_secs(1));

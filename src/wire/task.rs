@@ -99,6 +99,10 @@ pub struct TaskFields {
     /// where that is not known.
     #[serde(deserialize_with = "known")]
     pub stopped: bool,
+    /// The TCP ports that its processes listen on. Absent: they were not looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<u16>")]
+    pub ports: Option<Vec<u16>>,
     /// The last rows of history and screen, wrapped as on the screen; untrusted text without
     /// control characters.
     pub output_preview: String,
@@ -167,6 +171,7 @@ impl From<&Task> for TaskFields {
             queued: task.queued,
             ending: task.ending.map(Reason::from),
             stopped: task.stopped.is_some(),
+            ports: None,
             output_preview: screen.rows.join("\n"),
             cursor_x: screen.cursor.map(|cursor| cursor.x),
             cursor_y: screen.cursor.map(|cursor| cursor.y),

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::reason::Reason;
-use crate::model::{AnswerBy, Condition, PromptKind, RunEnd, WaitOutcome};
+use crate::model::{AnswerBy, Condition, PortHolder, PromptKind, RunEnd, WaitOutcome};
 
 /// A wait, as requested from the daemon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,13 +46,22 @@ pub struct WaitRequest {
 pub struct WaitResult {
     /// How it ended.
     pub outcome: WaitOutcome,
-    /// The condition that held: `exit`, `text`, `change`, `bell`, `input`, `idle`, `channel`, or
-    /// `stop`.
+    /// The condition that held: `exit`, `text`, `change`, `bell`, `input`, `idle`, `listen`, `channel`,
+    /// or `stop`.
     pub condition: Option<String>,
     /// The line that matched, or the prompt.
     pub line: Option<String>,
     /// The index of the text, or of the stop text, that matched, from 0.
     pub matched_index: Option<usize>,
+    /// `listening`: the ports that the task listens on, without those that another process shares.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<u16>,
+    /// Who has the port that was waited for, where it is not the task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub port_holders: Vec<PortHolder>,
+    /// The first process of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pane_pid: Option<u32>,
     /// Whether one of the texts was on the screen already when the wait began.
     pub matched_at_entry: bool,
     /// Whether anything was written since the wait began.
@@ -100,6 +109,9 @@ impl WaitResult {
             condition: None,
             line: None,
             matched_index: None,
+            ports: Vec::new(),
+            port_holders: Vec::new(),
+            pane_pid: None,
             matched_at_entry: false,
             saw_new_output: false,
             tail: Vec::new(),
@@ -131,6 +143,13 @@ impl WaitResult {
     #[must_use]
     pub fn run_end(&self) -> RunEnd<'_> {
         RunEnd::of(self.exit_signal.as_deref(), self.exit_code)
+    }
+
+    /// Returns who has the ports that were waited for, in words; `None` where nobody else has.
+    #[must_use]
+    pub fn holder_words(&self) -> Option<String> {
+        let words: Vec<String> = self.port_holders.iter().map(PortHolder::words).collect();
+        (!words.is_empty()).then(|| words.join("; "))
     }
 
     /// Returns what has become of the run, where the outcome is `disappeared`, in words that follow the

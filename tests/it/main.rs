@@ -58,6 +58,7 @@ mod ownership;
 #[cfg(feature = "panel")]
 mod panel;
 mod panes;
+mod ports;
 mod project_file;
 mod prompts;
 #[cfg(target_os = "linux")]

@@ -212,7 +212,7 @@ fn every_key_is_read() {
             slot: None,
             once: None,
             after: vec!["db".to_owned()],
-            ready: Some("listening".to_owned()),
+            ready: Some(Ready::Text("listening".to_owned())),
         }
     );
 }

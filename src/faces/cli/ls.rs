@@ -9,7 +9,7 @@ use super::output;
 use super::table::{self, NARROW, NARROW_NAME, Narrowing};
 use crate::clock;
 pub(super) use crate::model::age;
-use crate::model::{Millis, RunEnd, text, took};
+use crate::model::{Millis, RunEnd, port_words, text, took};
 use crate::ops::{self, Everywhere};
 use crate::terminal::fitted;
 use crate::wire::{LsTask, LsView, TaskStateName};
@@ -26,17 +26,20 @@ const RUN: usize = 4;
 const AGE: usize = 5;
 const USUALLY: usize = 6;
 const MESSAGES: usize = 7;
-const COMMAND: usize = 8;
-const LAST_LINE: usize = 9;
+const PORTS: usize = 8;
+const COMMAND: usize = 9;
+const LAST_LINE: usize = 10;
 
 /// How many columns there are.
-const COLUMNS: usize = 10;
+const COLUMNS: usize = 11;
 
 /// From this width of a terminal on usual durations are shown, if any are known.
 const WITH_USUALLY: usize = 80;
 
 /// The columns that are left out on a narrow terminal, the first one first.
-const DISPENSABLE: [usize; 8] = [USUALLY, RUN, ID, COMMAND, AGE, LAST_LINE, MESSAGES, CODE];
+const DISPENSABLE: [usize; 9] = [
+    USUALLY, RUN, ID, COMMAND, AGE, LAST_LINE, MESSAGES, PORTS, CODE,
+];
 
 pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
     if args.all {
@@ -54,6 +57,7 @@ pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
         ));
     }
     view.tasks.retain(|task| is_selected(task, &args));
+    ops::add_ports(&mut view);
     if args.json.json {
         return output::json(&view);
     }
@@ -79,6 +83,9 @@ async fn all(context: &Context, args: &Ls) -> Result<(), Failure> {
             listed.view.tasks.retain(|task| is_selected(task, args));
         }
         sessions.retain(|listed| !listed.view.tasks.is_empty());
+    }
+    for listed in &mut sessions {
+        ops::add_ports(&mut listed.view);
     }
     if args.json.json {
         let sessions: Vec<Value> = sessions
@@ -177,6 +184,7 @@ fn table_of(view: &LsView, now: Millis, style: Style) -> Vec<String> {
             "AGE",
             "USUALLY",
             "MESSAGES",
+            "PORTS",
             "COMMAND",
             "LAST LINE",
         ]
@@ -193,6 +201,15 @@ fn table_of(view: &LsView, now: Millis, style: Style) -> Vec<String> {
     let is_undelivered = |task: &LsTask| task.delivery.is_some_and(|one| !one.is_delivered());
     if !view.tasks.iter().any(is_undelivered) {
         widths[MESSAGES] = 0;
+    }
+    let listens = |task: &LsTask| {
+        task.task
+            .ports
+            .as_ref()
+            .is_some_and(|ports| !ports.is_empty())
+    };
+    if !view.tasks.iter().any(listens) {
+        widths[PORTS] = 0;
     }
     for column in [COMMAND, LAST_LINE] {
         widths[column] = widths[column].min(style.longest);
@@ -264,6 +281,10 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
         listed
             .delivery
             .map_or_else(|| "-".to_owned(), |delivery| delivery.words(now)),
+        match task.ports.as_deref() {
+            None | Some([]) => "-".to_owned(),
+            Some(ports) => port_words(ports),
+        },
         trimmed(task.current_command.as_deref().unwrap_or("-")),
         trimmed(last.unwrap_or_default()),
     ]
@@ -471,6 +492,32 @@ mod tests {
                 "@1  build  running  -     3    3m   delivered   make",
                 "@1  serve  running  -     3    3m   pending 3m  make",
                 "@1  watch  running  -     3    3m   -           make",
+            ]
+        );
+    }
+
+    #[test]
+    fn ports_have_a_column_where_a_task_listens() {
+        let listed = |name: &str, ports: &[u16]| {
+            let task = TaskFields {
+                ports: Some(ports.to_vec()),
+                ..making(name)
+            };
+            LsTask::new(task, None, None)
+        };
+        let view = LsView {
+            session_name: "s".into(),
+            exists: true,
+            supervised: true,
+            captured_at: 0,
+            tasks: vec![listed("api", &[3000, 9229]), listed("build", &[])],
+        };
+        assert_eq!(
+            table_of(&view, 30_000, style(None)),
+            [
+                "ID  NAME   STATE    CODE  RUN  AGE  PORTS       COMMAND  LAST LINE",
+                "@1  api    running  -     3    30s  3000, 9229  make",
+                "@1  build  running  -     3    30s  -           make",
             ]
         );
     }

@@ -13,7 +13,7 @@ use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use super::undelivered;
 use super::until::Until;
-use crate::model::{NotifyOn, ReplacedRun, Replaces, RestartPolicy, WindowId, text};
+use crate::model::{NotifyOn, PortHolder, ReplacedRun, Replaces, RestartPolicy, WindowId, text};
 use crate::ops::{
     self, Caller, EndWatch, LaunchWait, OlderDaemon, RunOptions, StartedRun, TaskSession,
 };
@@ -118,6 +118,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     } else {
         LaunchReport::Lines
     };
+    say_holders(&session, "run", &options.name, &follow);
     let started = if is_unnamed && !if_absent {
         launch_in_free_slot(context, session, options).await?
     } else {
@@ -165,7 +166,7 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
     check(&follow, what)?;
     let wait = wait_of(&follow);
     if names.len() > 1 && wait != LaunchWait::No {
-        let why = "--wait and --until are for one task";
+        let why = "--wait, --until and --listen are for one task";
         let hint = format!("`tmux-task wait {}` waits for all of them", names.join(" "));
         return Err(Failure::new(Kind::Usage, what, why).with_hint(hint));
     }
@@ -180,6 +181,7 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
     if let [_] = all.as_slice()
         && let Some(options) = all.pop()
     {
+        say_holders(&session, what, &options.name, &follow);
         let started = launch(session, what, options).await?;
         return follow_up(context, started, what, follow, report).await;
     }
@@ -195,10 +197,29 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
 }
 
 fn wait_of(follow: &FollowRun) -> LaunchWait {
-    match (follow.wait, follow.until.as_slice()) {
+    match (
+        follow.wait || follow.listen.is_some(),
+        follow.until.as_slice(),
+    ) {
         (_, [_, ..]) => LaunchWait::Text,
         (true, []) => LaunchWait::End,
         (false, []) => LaunchWait::No,
+    }
+}
+
+/// Says who has the port that the task is to listen on, before it is started. The run that it replaces
+/// gives it back.
+fn say_holders(session: &TaskSession, what: &str, name: &str, follow: &FollowRun) {
+    let of_replaced = |holder: &PortHolder| {
+        holder.task.as_deref() == Some(name) && holder.session.as_ref() == Some(&session.name)
+    };
+    for holder in ops::holders(&follow.conditions(), None) {
+        if !of_replaced(&holder) {
+            let words = holder.words();
+            output::note(&format!(
+                "tmux-task: {what}: {words}: not ready before `{name}` has it"
+            ));
+        }
     }
 }
 
@@ -250,7 +271,7 @@ async fn follow_up(
     } = started;
     let until = Until {
         what: format!("{what} {name}"),
-        texts: follow.until,
+        conditions: follow.conditions(),
         stops: follow.stop,
         regex: follow.regex,
         ignore_case: follow.ignore_case,

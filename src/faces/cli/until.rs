@@ -1,11 +1,11 @@
-//! What follows a launch: `run --wait` and `run --until`.
+//! What follows a launch: `run --wait`, `run --until` and `run --listen`.
 
 use std::time::Duration;
 
 use super::failure::{Failure, Kind};
 use super::{output, wait};
 use crate::client::DaemonClient;
-use crate::model::{Signal, WaitOutcome, whole_millis};
+use crate::model::{Condition, Signal, WaitOutcome, whole_millis};
 use crate::ops::{self, Caller};
 use crate::tmux::Gate;
 use crate::wire::{LaunchedRun, Reason, WaitRequest, WaitResult};
@@ -18,8 +18,8 @@ use crate::wire::{LaunchedRun, Reason, WaitRequest, WaitResult};
 pub(super) struct Until {
     /// The command and the task, for errors.
     pub(super) what: String,
-    /// The texts of `--until`; if empty, the end of the run.
-    pub(super) texts: Vec<String>,
+    /// The texts of `--until` and the port of `--listen`; if empty, the end of the run.
+    pub(super) conditions: Vec<Condition>,
     pub(super) stops: Vec<String>,
     pub(super) regex: bool,
     pub(super) ignore_case: bool,
@@ -40,7 +40,7 @@ impl Until {
         launched: &LaunchedRun,
         gate: Option<Gate>,
     ) -> Result<(), Failure> {
-        let is_for_exit = self.texts.is_empty();
+        let is_for_exit = self.conditions.is_empty();
         let (what, tail, json) = (self.what, self.tail, self.json);
         let timeout = self.timeout;
         let owner = Caller::of_environment().owner;
@@ -51,7 +51,7 @@ impl Until {
             timeout_ms: timeout.map(whole_millis),
             through_prompts: self.through_prompts,
             tail: Some(tail),
-            ..ops::wait_of_launch(launched, self.texts, owner, gate.is_some())
+            ..ops::wait_of_launch(launched, self.conditions, owner, gate.is_some())
         };
         let command = what.split(' ').next().unwrap_or_default();
         let wait = ops::wait(daemon, request, || drop(gate));
@@ -94,6 +94,7 @@ impl Until {
             | WaitOutcome::Changed
             | WaitOutcome::Bell
             | WaitOutcome::Idle
+            | WaitOutcome::Listening
             | WaitOutcome::Signalled
             | WaitOutcome::Died
             | WaitOutcome::Respawned

@@ -148,7 +148,7 @@ fn print_news(
             }
         }
         BringUpNews::Ready { window, readiness } => match readiness {
-            Readiness::Printed => format!("ready {window} ({name})"),
+            Readiness::Printed | Readiness::Listens => format!("ready {window} ({name})"),
             Readiness::Succeeded => format!("succeeded {window} ({name})"),
             Readiness::OutOfSight => {
                 format!("taken as ready: {window} ({name}): the beginning of its output is gone")

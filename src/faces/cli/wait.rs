@@ -12,7 +12,7 @@ use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use crate::client::DaemonClient;
-use crate::model::{AnswerBy, Condition, Stop, WaitOutcome, limit_words, whole_millis};
+use crate::model::{AnswerBy, Condition, Stop, WaitOutcome, limit_words, port_words, whole_millis};
 use crate::ops::{self, Caller, OpsError, TaskSession};
 use crate::wire::{WaitRequest, WaitResult};
 
@@ -190,6 +190,7 @@ fn conditions(args: &Wait) -> Vec<Condition> {
         conditions.push(Condition::Input);
     }
     conditions.extend(args.idle.map(|idle| Condition::Idle { limit: idle }));
+    conditions.extend(args.listen.map(|port| Condition::Listen { port }));
     conditions
 }
 
@@ -320,6 +321,7 @@ fn kind(result: &WaitResult) -> Option<Kind> {
         | WaitOutcome::Bell
         | WaitOutcome::Input
         | WaitOutcome::Idle
+        | WaitOutcome::Listening
         | WaitOutcome::Signalled => None,
         WaitOutcome::Timeout => Some(Kind::TimedOut),
         WaitOutcome::Died
@@ -335,14 +337,24 @@ fn good(result: &WaitResult) -> String {
     let name = name.as_str().unwrap_or_default().to_owned();
     let detail = if result.outcome == WaitOutcome::Exited {
         Some(result.run_end().cause())
+    } else if result.outcome == WaitOutcome::Listening {
+        Some(port_words(&result.ports))
     } else {
         result.line.clone()
     };
     detail.map_or(name.clone(), |detail| format!("{name}: {detail}"))
 }
 
-/// Returns why the condition did not hold within this time limit.
+/// Returns why the condition did not hold within this time limit, and who has the port.
 pub(super) fn bad(result: &WaitResult, limit: Option<Duration>) -> String {
+    let why = why(result, limit);
+    match result.holder_words() {
+        Some(holders) => format!("{why}; {holders}"),
+        None => why,
+    }
+}
+
+fn why(result: &WaitResult, limit: Option<Duration>) -> String {
     let line = result.line.as_deref().unwrap_or_default();
     match result.outcome {
         WaitOutcome::Timeout => {
@@ -366,6 +378,7 @@ pub(super) fn bad(result: &WaitResult, limit: Option<Duration>) -> String {
         | WaitOutcome::Bell
         | WaitOutcome::Input
         | WaitOutcome::Idle
+        | WaitOutcome::Listening
         | WaitOutcome::Signalled => line.to_owned(),
     }
 }

@@ -130,6 +130,8 @@ pub(super) struct WaitFor {
     pub(super) input: bool,
     /// Until nothing was written for this long
     pub(super) idle_seconds: Option<Seconds>,
+    /// Until its own processes listen on this TCP port; 0: on any
+    pub(super) listen: Option<u16>,
     /// Give up when one of these texts is written
     #[serde(deserialize_with = "one_or_more")]
     pub(super) stop: Vec<String>,

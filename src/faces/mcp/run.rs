@@ -7,7 +7,7 @@ use super::answer::{ToolAnswer, short};
 use super::arguments::RunTask;
 use super::call::{Call, Limit, within};
 use super::wait::Wait;
-use crate::model::{NotifyOn, ReplacedRun, Replaces, Slot, StopSettings};
+use crate::model::{Condition, NotifyOn, ReplacedRun, Replaces, Slot, StopSettings};
 use crate::ops::{self, LaunchWait, OpsError, RunOptions, SessionChoice, StartedRun, TaskSession};
 use crate::wire::WaitRequest;
 
@@ -67,7 +67,8 @@ pub(super) async fn start(
         Follow::AsAsked => Limit::of_call(arguments.timeout_seconds),
         Follow::ByHandle => Limit::of_handle(arguments.timeout_seconds),
     };
-    let (until, stop) = (arguments.until, arguments.stop);
+    let until = arguments.until.into_iter().map(Condition::Text).collect();
+    let stop = arguments.stop;
     let (regex, ignore_case) = (arguments.regex, arguments.ignore_case);
     let options = RunOptions {
         name: arguments.name,

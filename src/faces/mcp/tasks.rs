@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use super::answer::{ToolAnswer, short};
 use super::call::{Call, within_time};
 use crate::clock;
-use crate::model::{Millis, StopChoice};
+use crate::model::{Millis, StopChoice, port_words};
 use crate::ops::{self, EndWatch, TaskSession};
 use crate::wire::{EndedTask, LsTask, LsView, TaskStateName};
 
@@ -27,7 +27,8 @@ const LAST_CHARS: usize = 200;
 const ENDS_WITHIN: Duration = Duration::from_secs(45);
 
 pub(super) async fn list(session: &mut TaskSession) -> Result<ToolAnswer, ToolAnswer> {
-    let view = within_time(async { Ok(ops::list(session).await?) }).await?;
+    let mut view = within_time(async { Ok(ops::list(session).await?) }).await?;
+    ops::add_ports(&mut view);
     Ok(ToolAnswer::new(table(&view, clock::now().wall)))
 }
 
@@ -124,6 +125,10 @@ fn row(listed: &LsTask, now: Millis) -> String {
         Some(run) if run > 1 => format!(", run {run}"),
         Some(_) | None => String::new(),
     };
+    let ports = match task.ports.as_deref() {
+        None | Some([]) => String::new(),
+        Some(ports) => format!(", listens on {}", port_words(ports)),
+    };
     let shell = if task.shell { ", a shell" } else { "" };
     let command = task.current_command.as_deref().unwrap_or_default();
     let command = match short(command, COMMAND_CHARS) {
@@ -139,7 +144,7 @@ fn row(listed: &LsTask, now: Millis) -> String {
         last => format!(": {last}"),
     };
     format!(
-        "{} {}{command} {state}{since}{age}{run}{shell}{last}",
+        "{} {}{command} {state}{since}{age}{run}{ports}{shell}{last}",
         task.window_id,
         short(&task.window_name, NAME_CHARS),
     )
@@ -178,6 +183,7 @@ mod tests {
             dead,
             exit_code: code,
             run: Some(run),
+            ports: Some(if run == 2 { vec![80, 3000] } else { Vec::new() }),
             current_command: Some("make test".into()),
             started_at: Some(0),
             ended_at: dead.then_some(60_000),
@@ -207,7 +213,7 @@ mod tests {
             table(&view, 65_000),
             [
                 "@1 api `make test` running, started 1 min ago: last line",
-                "@12 migrate `make test` asks for input, started 1 min ago, run 2: Proceed? [y/N]",
+                "@12 migrate `make test` asks for input, started 1 min ago, run 2, listens on 80, 3000: Proceed? [y/N]",
                 "@3 lint `make test` exited with code 2, 5 s ago: last line",
                 "@5 bash running, started 1 min ago, a shell: last line",
                 "@6 b `make test` was killed by SIGKILL, 5 s ago: last line",

@@ -557,6 +557,7 @@ mod tests {
                 "  idle_seconds number: Until nothing was written for this long",
                 "  ignore_case boolean: The texts match in any case",
                 "  input boolean: Until it asks for input",
+                "  listen integer: Until its own processes listen on this TCP port; 0: on any",
                 "  regex boolean: The texts are regular expressions",
                 "  stop array: Give up when one of these texts is written",
                 "  task array: The names or window ids of the tasks. Required, except with channel",

@@ -9,7 +9,7 @@ use super::answer::{ToolAnswer, line, short};
 use super::arguments::WaitFor;
 use super::call::{Call, Limit, within_time};
 use crate::client::DaemonClient;
-use crate::model::{AnswerBy, Condition, Millis, Stop, WaitOutcome, whole_millis};
+use crate::model::{AnswerBy, Condition, Millis, Stop, WaitOutcome, port_words, whole_millis};
 use crate::ops::{self, OpsError, SessionChoice, TaskSession};
 use crate::wire::{WaitRequest, WaitResult};
 
@@ -272,6 +272,10 @@ fn conditions(arguments: &WaitFor) -> Vec<Condition> {
         limit: idle.to_duration(),
     });
     conditions.extend(idle);
+    let listen = arguments.listen.map(|port| Condition::Listen {
+        port: Some(port).filter(|port| *port > 0),
+    });
+    conditions.extend(listen);
     conditions
 }
 
@@ -286,6 +290,7 @@ fn describe(name: &str, limit: Limit, result: &WaitResult) -> Vec<String> {
         lines
             .push("the text was on the screen before the wait began: see search_output".to_owned());
     }
+    lines.extend(result.holder_words());
     let n_tail = match result.outcome {
         WaitOutcome::Exited if result.exit_code == Some(0) => TAIL_OF_SUCCESS,
         WaitOutcome::Exited
@@ -298,6 +303,7 @@ fn describe(name: &str, limit: Limit, result: &WaitResult) -> Vec<String> {
         | WaitOutcome::Changed
         | WaitOutcome::Input => TAIL,
         WaitOutcome::Matched
+        | WaitOutcome::Listening
         | WaitOutcome::Signalled
         | WaitOutcome::Respawned
         | WaitOutcome::Disappeared => 0,
@@ -330,6 +336,7 @@ fn sentence(name: &str, limit: Limit, result: &WaitResult) -> String {
         WaitOutcome::Input if text.is_empty() => result.asking_words().to_owned(),
         WaitOutcome::Input => format!("{}: {text}", result.asking_words()),
         WaitOutcome::Idle => "has written nothing for that long".to_owned(),
+        WaitOutcome::Listening => format!("listens on port {}", port_words(&result.ports)),
         WaitOutcome::Signalled => "was signalled".to_owned(),
         WaitOutcome::Respawned => "was replaced by another run".to_owned(),
         WaitOutcome::Disappeared => result.gone_words().to_owned(),

@@ -277,6 +277,7 @@ impl Panel {
         if let Some(order) = self.state.on_second(Instant::now().into_std()) {
             let pids: Vec<u32> = order.tasks.iter().map(|(_, pid)| *pid).collect();
             self.state.on_sample(order, ops::usage(&pids));
+            self.state.ports = ops::ports(&pids).unwrap_or_default();
         }
         if self.messages_at <= Instant::now() && self.n_asked == 0 {
             self.messages_at = Instant::now() + MESSAGES;

@@ -65,6 +65,8 @@ pub(super) struct PanelState {
     /// Why the tasks are not up to date; `None` while they are.
     pub(super) trouble: Option<String>,
     pub(super) usage: BTreeMap<TaskKey, Usage>,
+    /// The ports that the shown tasks listen on, by their first processes.
+    pub(super) ports: BTreeMap<u32, Vec<u16>>,
     /// What is known of the messages of each session.
     messages: BTreeMap<SessionKey, Messages>,
     /// The end of the output of a task.
@@ -105,6 +107,7 @@ impl PanelState {
             message: None,
             trouble: Some(trouble.to_owned()),
             usage: BTreeMap::new(),
+            ports: BTreeMap::new(),
             messages: BTreeMap::new(),
             preview: None,
             size,

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A process in the system's table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ProcessRow {
-    pub(super) pid: u32,
-    pub(super) parent: u32,
+pub(in crate::process) struct ProcessRow {
+    pub(in crate::process) pid: u32,
+    pub(in crate::process) parent: u32,
     /// The terminal session that it is in: the pid of its first process.
-    pub(super) session: u32,
+    pub(in crate::process) session: u32,
     /// When it started, in ticks since boot.
-    pub(super) started: u64,
-    pub(super) is_stopped: bool,
-    pub(super) name: String,
+    pub(in crate::process) started: u64,
+    pub(in crate::process) is_stopped: bool,
+    pub(in crate::process) name: String,
 }
 
 /// What a process does with signals, as masks: bit N-1 is signal N.
@@ -58,9 +58,9 @@ impl SignalMasks {
 
 /// The processes of a run that are known so far.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(in crate::process) struct Known {
     /// Sessions that belong to the run: the pane's, and those that its processes have begun.
-    pub(super) sessions: BTreeSet<u32>,
+    pub(in crate::process) sessions: BTreeSet<u32>,
     /// By pid, when they started: a pid can be given to another process.
     pub(super) started: BTreeMap<u32, u64>,
 }
@@ -68,7 +68,11 @@ pub(super) struct Known {
 impl Known {
     /// Returns the processes of the table that belong to the run, and remembers them. `us` is never one
     /// of them.
-    pub(super) fn find<'a>(&mut self, table: &'a [ProcessRow], us: u32) -> Vec<&'a ProcessRow> {
+    pub(in crate::process) fn find<'a>(
+        &mut self,
+        table: &'a [ProcessRow],
+        us: u32,
+    ) -> Vec<&'a ProcessRow> {
         let mut found: BTreeMap<u32, &ProcessRow> = BTreeMap::new();
         loop {
             let n_found = found.len();

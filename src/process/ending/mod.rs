@@ -8,9 +8,9 @@
 //! One thread ends all runs. It exists only while there is something to end, and sleeps in `poll` on
 //! pidfds.
 
-mod members;
+pub(super) mod members;
 #[cfg(target_os = "linux")]
-mod table;
+pub(super) mod table;
 #[cfg(target_os = "linux")]
 mod worker;
 

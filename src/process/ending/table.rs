@@ -12,7 +12,7 @@ use super::members::{ProcessRow, SignalMasks};
 const NAME_CHARS: usize = 64;
 
 /// Returns all processes.
-pub(super) fn read() -> Vec<ProcessRow> {
+pub(in crate::process) fn read() -> Vec<ProcessRow> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };

@@ -9,14 +9,15 @@ use clap::{ArgGroup, Args};
 use super::super::task_names;
 use super::Json;
 use super::values::{
-    parse_any_duration, parse_backoff, parse_duration, parse_lines, parse_signal, parse_variable,
+    parse_any_duration, parse_backoff, parse_duration, parse_lines, parse_port, parse_signal,
+    parse_variable,
 };
-use crate::model::{Signal, Slot, StopSettings};
+use crate::model::{Condition, Signal, Slot, StopSettings};
 use crate::restarts;
 
 #[derive(Debug, Args)]
 #[command(
-    group(ArgGroup::new("limited").args(["wait", "until", "after"]).multiple(true)),
+    group(ArgGroup::new("limited").args(["wait", "until", "listen", "after"]).multiple(true)),
     group(ArgGroup::new("texts").args(["until", "notify_on"]).multiple(true)),
 )]
 #[command(
@@ -123,13 +124,16 @@ pub(crate) struct FollowRun {
     /// With --wait: continue to wait while the task asks for input
     #[arg(long, requires = "wait")]
     pub(crate) through_prompts: bool,
-    /// With --wait or --until, or run's --after: how many of the last lines of a failed run to print
+    /// With --wait, --until or --listen, or run's --after: how many of the last lines of a failed run to print
     /// on stderr
     #[arg(long, value_name = "N", default_value = "10", value_parser = parse_lines, requires = "limited")]
     pub(crate) tail: usize,
     /// Wait until this text is written, as `wait --text` does
     #[arg(long, value_name = "PATTERN", group = "waits")]
     pub(crate) until: Vec<String>,
+    /// Wait until the task's own processes listen on this TCP port, or on any, as `wait --listen` does
+    #[arg(long, value_name = "PORT", value_parser = parse_port, num_args = 0..=1, conflicts_with = "wait")]
+    pub(crate) listen: Option<Option<u16>>,
     /// With --until: give up when this text is written; may be given more than once
     #[arg(long, value_name = "PATTERN", requires = "until")]
     pub(crate) stop: Vec<String>,
@@ -139,14 +143,23 @@ pub(crate) struct FollowRun {
     /// The texts of --until, --stop and run's --notify-on match in upper and lower case
     #[arg(long, requires = "texts")]
     pub(crate) ignore_case: bool,
-    /// With --wait or --until, or run's --after: the longest time to wait, like 500ms, 30s or 5m
+    /// With --wait, --until or --listen, or run's --after: the longest time to wait, like 500ms, 30s or 5m
     #[arg(long, value_name = "D", value_parser = parse_duration, requires = "limited")]
     pub(crate) timeout: Option<Duration>,
 }
 
+impl FollowRun {
+    /// Returns what ends the wait besides the end of the run.
+    pub(crate) fn conditions(&self) -> Vec<Condition> {
+        let texts = self.until.iter().cloned().map(Condition::Text);
+        let ports = self.listen.map(|port| Condition::Listen { port });
+        texts.chain(ports).collect()
+    }
+}
+
 #[derive(Debug, Args)]
 #[command(
-    group(ArgGroup::new("limited").args(["wait", "until"]).multiple(true)),
+    group(ArgGroup::new("limited").args(["wait", "until", "listen"]).multiple(true)),
     group(ArgGroup::new("texts").args(["until"]).multiple(true)),
     after_help = "A live run is replaced. A task of the project's file runs as the file has it now. \
                         Each task gets the environment that this command has now \
@@ -169,8 +182,9 @@ pub(crate) struct Restart {
     after_help = "The file is TOML: a table [tasks.NAME] for each task, with `command` (a shell line, or a \
                         list of a program and its arguments), and if needed `cwd`, `env`, `env-file`, \
                         `restart`, `backoff`, `after` (a list of tasks) and `ready` (a text of its \
-                        output). A task starts when those in `after` are ready: have printed that \
-                        text, or have ended with code 0 if they have none. A task that runs already is \
+                        output, { port = 3000 } or { http = \"http://127.0.0.1:3000/health\" }). A task starts \
+                        when those in `after` are ready: have printed that text, listen on that port, answer \
+                        there, or have ended with code 0 if they have none of these. A task that runs already is \
                         left alone, and what has changed in the file since is said; one without \
                         `ready` that has ended with code 0 is not run again, unless it is named. With \
                         `once = true` it has finished also when its window is gone, until its `inputs` \

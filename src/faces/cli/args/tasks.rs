@@ -7,7 +7,7 @@ use clap::Args;
 use super::super::task_names;
 use super::Json;
 use super::values::{
-    parse_any_duration, parse_duration, parse_key, parse_lines, parse_run, parse_signal,
+    parse_any_duration, parse_duration, parse_key, parse_lines, parse_port, parse_run, parse_signal,
 };
 use crate::model;
 
@@ -171,12 +171,15 @@ pub(crate) struct Wait {
     /// Until nothing was written for this long
     #[arg(long, value_name = "D", value_parser = parse_duration)]
     pub(crate) idle: Option<Duration>,
+    /// Until the task's own processes listen on this TCP port, or on any; who else has it is said
+    #[arg(long, value_name = "PORT", value_parser = parse_port, num_args = 0..=1)]
+    pub(crate) listen: Option<Option<u16>>,
     /// Wait for the end of the run even while the task asks for input
     #[arg(long)]
     pub(crate) through_prompts: bool,
     /// Until `tmux-task signal NAME` or `tmux wait-for -S NAME`
     #[arg(long, value_name = "NAME",
-          conflicts_with_all = ["names", "exit", "text", "change", "bell", "input", "idle", "through_prompts", "stop", "since"])]
+          conflicts_with_all = ["names", "exit", "text", "change", "bell", "input", "idle", "listen", "through_prompts", "stop", "since"])]
     pub(crate) channel: Option<String>,
     /// Give up when this text is written; may be given more than once
     #[arg(long, value_name = "PATTERN")]

@@ -29,6 +29,11 @@ pub(super) fn parse_run(text: &str) -> Result<u32, String> {
         .map_err(|_| format!("`{text}` is not the number of a run, like 3"))
 }
 
+pub(super) fn parse_port(text: &str) -> Result<u16, String> {
+    let port = text.parse().ok().filter(|port| *port > 0);
+    port.ok_or_else(|| format!("`{text}` is not a port, like 3000"))
+}
+
 pub(super) fn parse_variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),

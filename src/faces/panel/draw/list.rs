@@ -1,5 +1,7 @@
 //! Draws the list of tasks.
 
+use std::borrow::Cow;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -9,6 +11,7 @@ use crate::faces::panel::board::{Group, ListRow, SessionKey, TaskKey, age_of, pr
 use crate::faces::panel::layout::Layout;
 use crate::faces::panel::state::{PanelState, Scope};
 use crate::faces::panel::usage::Usage;
+use crate::model::port_words;
 use crate::terminal::columns_of;
 use crate::wire::LsTask;
 
@@ -306,6 +309,12 @@ fn task(
     let cpu = cpu.map_or_else(String::new, |cpu| format!("{cpu}%"));
     let memory = usage.map_or_else(String::new, memory);
     let command = task.current_command.as_deref().unwrap_or_default();
+    let ports = task.pane_pid.filter(|_| !task.dead);
+    let ports = ports.and_then(|pid| state.ports.get(&pid));
+    let command = match ports.filter(|ports| !ports.is_empty()) {
+        Some(ports) => Cow::Owned(format!(":{} {command}", port_words(ports))),
+        None => Cow::Borrowed(command),
+    };
     let progress = progress_of(listed, state.now);
     let progress_style = match progress {
         Some(LATE..) => style.fg(Color::Yellow),
@@ -332,7 +341,7 @@ fn task(
             (&progress.map_or_else(String::new, percent), progress_style),
             (&cpu, style),
             (&memory, style),
-            (command, FAINT),
+            (&command, FAINT),
             (&state.last_line(key, listed), last_style),
         ],
     );

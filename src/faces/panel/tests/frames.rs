@@ -127,6 +127,14 @@ fn without_a_session_it_says_how_to_start_one() {
 }
 
 #[test]
+fn the_ports_of_a_task_are_in_front_of_its_command() {
+    let mut state = with_usage((200, 50));
+    state.ports = [(1005, vec![80, 3000]), (1001, Vec::new())].into();
+    let shown = frame(&state);
+    assert!(shown.contains(":80, 3000 make server"), "{shown}");
+}
+
+#[test]
 fn groups_and_the_preview_have_their_colours() {
     let backend = terminal(&with_usage((80, 24)));
     let buffer = backend.buffer();

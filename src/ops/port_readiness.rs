@@ -1,0 +1,185 @@
+//! Waits until a task of a file listens on its port, or answers over HTTP.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::{sleep, timeout};
+
+use super::after::{RunFailure, Success, ended_as};
+use super::error::OpsError;
+use super::list::find_listed;
+use super::patient_wait::PatientWait;
+use super::session::TaskSession;
+use super::wait::find_to_wait;
+use crate::client::ClientError;
+use crate::config::HttpUrl;
+use crate::model::{Condition, WaitOutcome};
+use crate::process;
+use crate::wire::WaitRequest;
+
+/// The pause after the first request that has failed, and the longest one.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long an answer may take.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+
+/// The longest first line of an answer, in bytes.
+const STATUS_LINE: u64 = 4096;
+
+/// Waits until the task's own processes listen on the port and, with an address, answer there; or until
+/// it has failed and no restart follows. `trouble` gets what is in the way.
+pub(super) async fn wait_for_port(
+    session: &mut TaskSession,
+    name: &str,
+    port: u16,
+    url: Option<&HttpUrl>,
+    mut patience: PatientWait<'_>,
+    trouble: &mut Option<String>,
+) -> Result<Success, OpsError> {
+    // What another machine answers is not asked of this one's kernel.
+    let is_here = url.is_none_or(HttpUrl::is_of_this_machine);
+    let mut pause = FIRST_PAUSE;
+    // The run that a wait was refused for.
+    let mut refused = None;
+    loop {
+        let listed = find_listed(session, name).await?;
+        if let Some(restart) = listed.next_restart {
+            if !patience.sleep_until(restart).await {
+                return Ok(Success::TimedOut(None));
+            }
+            continue;
+        }
+        let is_dead = listed.task.dead;
+        if is_here || is_dead {
+            let (mut daemon, window) = find_to_wait(session, name).await?;
+            let listens = Condition::Listen { port: Some(port) };
+            let request = WaitRequest {
+                task: window,
+                run: listed.task.run,
+                // Of an ended run, the last lines.
+                conditions: (!is_dead).then_some(listens).into_iter().collect(),
+                ..WaitRequest::default()
+            };
+            let result = match patience.wait(&mut daemon, request, || {}).await {
+                Ok(result) => result,
+                Err(error) if patience.goes_on_after(&error) => continue,
+                // It is at another run by now.
+                Err(OpsError::Client(ClientError::Refused(_))) if refused != listed.task.run => {
+                    refused = listed.task.run;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if is_dead {
+                let (why, tail) = (ended_as(&listed.task), result.tail);
+                return Ok(Success::No(RunFailure { why, tail }));
+            }
+            *trouble = result.holder_words().or(trouble.take());
+            if result.outcome == WaitOutcome::Timeout {
+                return Ok(Success::TimedOut(patience.asks));
+            }
+            if result.outcome != WaitOutcome::Listening {
+                // What has become of it, the next look shows.
+                continue;
+            }
+        }
+        let Some(url) = url else {
+            return Ok(Success::Yes);
+        };
+        let left = patience.left().unwrap_or(ANSWERS_WITHIN);
+        if left.is_zero() {
+            return Ok(Success::TimedOut(None));
+        }
+        match get(url, listed.task.pane_pid, left.min(ANSWERS_WITHIN)).await {
+            Ok(()) => return Ok(Success::Yes),
+            Err(why) => *trouble = Some(format!("{}: {why}", url.text)),
+        }
+        sleep(pause.min(left)).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+async fn addresses_of(url: &HttpUrl) -> Result<Vec<SocketAddr>, String> {
+    if url.host == "localhost" {
+        let both = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        return Ok(both.map(|ip: IpAddr| SocketAddr::new(ip, url.port)).into());
+    }
+    let found = lookup_host((url.host.as_str(), url.port)).await;
+    let found = found.map(Iterator::collect);
+    found.map_err(|error| error.to_string())
+}
+
+/// Asks once. On this machine, the run with this first process has to answer itself.
+async fn get(url: &HttpUrl, leader: Option<u32>, limit: Duration) -> Result<(), String> {
+    let asked = async {
+        let mut why = "has no address".to_owned();
+        for address in addresses_of(url).await? {
+            why = match get_at(url, address).await {
+                Ok(200..=399) => {
+                    let is_own = |leader| process::answers_at(leader, address);
+                    if !address.ip().is_loopback() || leader.is_some_and(is_own) {
+                        return Ok(());
+                    }
+                    "another process answers".to_owned()
+                }
+                Ok(status) => format!("answered {status}"),
+                Err(error) => error.to_string(),
+            };
+        }
+        Err(why)
+    };
+    let late = |_| Err("no answer in time".to_owned());
+    timeout(limit, asked).await.unwrap_or_else(late)
+}
+
+/// Returns the status of the answer.
+async fn get_at(url: &HttpUrl, address: SocketAddr) -> std::io::Result<u16> {
+    let mut stream = TcpStream::connect(address).await?;
+    let HttpUrl {
+        host, port, path, ..
+    } = url;
+    let host = match host.contains(':') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
+    };
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: tmux-task\r\nAccept: */*\r\n\
+         Connection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await?;
+    let mut line = Vec::new();
+    let mut answer = BufReader::new(stream.take(STATUS_LINE));
+    answer.read_until(b'\n', &mut line).await?;
+    let status = parse_status(&line);
+    status.ok_or_else(|| std::io::Error::other("answered something else than HTTP"))
+}
+
+/// Returns the status in the first line of an answer.
+fn parse_status(line: &[u8]) -> Option<u16> {
+    let rest = line.strip_prefix(b"HTTP/1.")?;
+    let digits = rest.get(2..5).filter(|_| rest.get(1) == Some(&b' '))?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_is_in_the_first_line() {
+        for (line, expected) in [
+            ("HTTP/1.1 200 OK\r\n", Some(200)),
+            ("HTTP/1.0 503 \n", Some(503)),
+            ("HTTP/1.1 404", Some(404)),
+            ("HTTP/1.1 20", None),
+            ("HTTP/2 200\r\n", None),
+            ("SSH-2.0-OpenSSH\r\n", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_status(line.as_bytes()), expected, "{line}");
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! Who listens on which TCP port: sockets from `/proc/net`, and their processes by their open files.
+//!
+//! All of it is read when somebody asks, and nothing is kept. The sockets are read first, because they
+//! are cheap and usually answer already: nobody listens on the port.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::model::Ordered as _;
+
+/// The state of a socket that listens, in `/proc/net/tcp`.
+const LISTENS: &str = "0A";
+
+/// A socket that listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Socket {
+    address: SocketAddr,
+    inode: u64,
+    /// The user that has opened it.
+    uid: u32,
+}
+
+/// Where a run listens, and where others do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Listening {
+    own: BTreeSet<SocketAddr>,
+    others: BTreeSet<SocketAddr>,
+}
+
+impl Listening {
+    /// Returns the ports that the run listens on.
+    pub(crate) fn ports(&self) -> BTreeSet<u16> {
+        self.own.iter().map(SocketAddr::port).into_set()
+    }
+
+    /// Returns the ports that the run listens on at an address that no other process shares with it:
+    /// with `SO_REUSEPORT` the kernel gives some of the connections to the other one.
+    pub(crate) fn exclusive_ports(&self) -> BTreeSet<u16> {
+        let own = self.own.difference(&self.others);
+        own.map(SocketAddr::port).into_set()
+    }
+
+    /// Whether the run gets all connections to this address: the socket with exactly this address has
+    /// precedence over one for all addresses.
+    fn answers_at(&self, address: SocketAddr) -> bool {
+        let any = |ip: IpAddr| SocketAddr::new(ip, address.port());
+        let candidates = [
+            Some(address),
+            address.is_ipv4().then(|| any(Ipv4Addr::UNSPECIFIED.into())),
+            Some(any(Ipv6Addr::UNSPECIFIED.into())),
+        ];
+        let mut candidates = candidates.into_iter().flatten();
+        let first = candidates.find(|at| self.own.contains(at) || self.others.contains(at));
+        first.is_some_and(|at| !self.others.contains(&at))
+    }
+}
+
+/// Whether the run with this first process gets all connections to this address.
+#[must_use]
+pub(crate) fn answers_at(leader: u32, address: SocketAddr) -> bool {
+    let found = listening(&[leader], Some(address.port())).unwrap_or_default();
+    let of_run = found.get(&leader);
+    of_run.is_some_and(|listening| listening.answers_at(address))
+}
+
+/// Returns the listening sockets in a table of `/proc/net`. Rows that are not understood are skipped.
+fn parse(table: &str) -> Vec<Socket> {
+    let socket = |row: &str| {
+        let fields: Vec<&str> = row.split_ascii_whitespace().collect();
+        let [_, local, _, LISTENS, _, _, _, uid, _, inode, ..] = fields[..] else {
+            return None;
+        };
+        let (ip, port) = local.split_once(':')?;
+        Some(Socket {
+            address: SocketAddr::new(parse_ip(ip)?, u16::from_str_radix(port, 16).ok()?),
+            inode: inode.parse().ok()?,
+            uid: uid.parse().ok()?,
+        })
+    };
+    table.lines().filter_map(socket).collect()
+}
+
+/// Parses an address: words of four bytes, each as a number of this machine.
+fn parse_ip(hex: &str) -> Option<IpAddr> {
+    let word = |at: usize| {
+        Some(
+            u32::from_str_radix(hex.get(at..at + 8)?, 16)
+                .ok()?
+                .to_ne_bytes(),
+        )
+    };
+    match hex.len() {
+        8 => Some(Ipv4Addr::from(word(0)?).into()),
+        32 => {
+            let words = [word(0)?, word(8)?, word(16)?, word(24)?];
+            let bytes: [u8; 16] = words.concat().try_into().ok()?;
+            Some(Ipv6Addr::from(bytes).into())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) use system::{listening, port_holders};
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::fs;
+
+    use super::super::ending::members::{Known, ProcessRow};
+    use super::super::ending::table;
+    use super::{BTreeMap, BTreeSet, Listening, Socket, parse};
+    use crate::model::{Ordered as _, PortHolder, text};
+
+    /// The maximum length of a name, in characters.
+    const NAME_CHARS: usize = 64;
+
+    /// Returns where the runs with these first processes listen, on any port or on this one; `None`
+    /// where the system does not show it.
+    pub(crate) fn listening(
+        leaders: &[u32],
+        port: Option<u16>,
+    ) -> Option<BTreeMap<u32, Listening>> {
+        let sockets = sockets(port)?;
+        if sockets.is_empty() {
+            let none = leaders.iter().map(|leader| (*leader, Listening::default()));
+            return Some(none.into_map());
+        }
+        let table = table::read();
+        let of = |leader: &u32| (*leader, listening_of(*leader, &sockets, &table).0);
+        Some(leaders.iter().map(of).into_map())
+    }
+
+    /// Returns who listens on a port, without the run with this first process.
+    #[must_use]
+    pub(crate) fn port_holders(port: u16, leader: Option<u32>) -> Vec<PortHolder> {
+        let mut sockets = sockets(Some(port)).unwrap_or_default();
+        if sockets.is_empty() {
+            return Vec::new();
+        }
+        let table = table::read();
+        if let Some(leader) = leader {
+            let (_, own) = listening_of(leader, &sockets, &table);
+            sockets.retain(|socket| !own.contains(&socket.inode));
+        }
+        let mut holders: Vec<PortHolder> = Vec::new();
+        for socket in &sockets {
+            // The first one has most likely opened it, and the others have it from there.
+            let mut rows = table.iter();
+            let row = rows.find(|row| sockets_of(row.pid).contains(&socket.inode));
+            let holder = match row {
+                Some(row) => holder(row, socket, &table),
+                None => PortHolder {
+                    port,
+                    uid: socket.uid,
+                    ..PortHolder::default()
+                },
+            };
+            if !holders.contains(&holder) {
+                holders.push(holder);
+            }
+        }
+        holders
+    }
+
+    fn holder(row: &ProcessRow, socket: &Socket, table: &[ProcessRow]) -> PortHolder {
+        // A program may have overwritten its environment.
+        let parent = |row: &&ProcessRow| {
+            let parent = row.parent;
+            table.iter().find(|row| row.pid == parent)
+        };
+        let mut line = std::iter::successors(Some(row), parent).take(table.len());
+        let variable =
+            |pid, name| Some(text::one_line(variable(pid, name)?.as_bytes(), NAME_CHARS));
+        let task = line.find_map(|row| Some((row.pid, variable(row.pid, "TMUX_TASK_NAME")?)));
+        PortHolder {
+            port: socket.address.port(),
+            pid: Some(row.pid),
+            program: Some(row.name.clone()),
+            uid: socket.uid,
+            session: task
+                .as_ref()
+                .and_then(|(pid, _)| variable(*pid, "TMUX_TASK_SESSION")),
+            task: task.map(|(_, name)| name),
+        }
+    }
+
+    /// Returns where a run listens, and the inodes of its sockets.
+    fn listening_of(
+        leader: u32,
+        sockets: &[Socket],
+        table: &[ProcessRow],
+    ) -> (Listening, BTreeSet<u64>) {
+        let mut known = Known::default();
+        known.sessions.insert(leader);
+        let members = known.find(table, std::process::id());
+        let mut own: BTreeSet<u64> = members
+            .iter()
+            .flat_map(|row| sockets_of(row.pid))
+            .into_set();
+        // A server that was put into the background has left the session, and its parents have ended.
+        let members: BTreeSet<u32> = members.iter().map(|row| row.pid).into_set();
+        let began = table.iter().find(|row| row.pid == leader);
+        if let Some((began, pane)) = began.zip(pane_of(leader))
+            && sockets.iter().any(|socket| !own.contains(&socket.inode))
+        {
+            let later = table.iter().filter(|row| {
+                row.started >= began.started && row.pid > 1 && !members.contains(&row.pid)
+            });
+            for row in later {
+                let of_row = sockets_of(row.pid);
+                let holds_one = sockets.iter().any(|socket| of_row.contains(&socket.inode));
+                if holds_one && pane_of(row.pid).as_ref() == Some(&pane) {
+                    own.extend(of_row);
+                }
+            }
+        }
+        let mut listening = Listening::default();
+        for socket in sockets {
+            let side = if own.contains(&socket.inode) {
+                &mut listening.own
+            } else {
+                &mut listening.others
+            };
+            side.insert(socket.address);
+        }
+        (listening, own)
+    }
+
+    /// Returns the sockets that listen, on any port or on this one.
+    fn sockets(port: Option<u16>) -> Option<Vec<Socket>> {
+        let mut sockets = parse(&fs::read_to_string("/proc/net/tcp").ok()?);
+        // A kernel may be without IPv6.
+        sockets.extend(parse(
+            &fs::read_to_string("/proc/net/tcp6").unwrap_or_default(),
+        ));
+        sockets.retain(|socket| port.is_none_or(|port| port == socket.address.port()));
+        Some(sockets)
+    }
+
+    /// Returns the inodes of the sockets that a process has open; none where that is hidden.
+    fn sockets_of(pid: u32) -> BTreeSet<u64> {
+        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+            return BTreeSet::new();
+        };
+        let inode = |entry: fs::DirEntry| {
+            let target = fs::read_link(entry.path()).ok()?;
+            let number = target.to_str()?.strip_prefix("socket:[")?;
+            number.strip_suffix(']')?.parse().ok()
+        };
+        entries.flatten().filter_map(inode).into_set()
+    }
+
+    /// Returns the tmux server and the pane that a process was started in.
+    fn pane_of(pid: u32) -> Option<(String, String)> {
+        variable(pid, "TMUX").zip(variable(pid, "TMUX_PANE"))
+    }
+
+    /// Returns a variable that a process was started with.
+    fn variable(pid: u32, name: &str) -> Option<String> {
+        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let mut variables = environment.split(|byte| *byte == 0);
+        let value = variables.find_map(|variable| {
+            let value = variable.strip_prefix(name.as_bytes())?;
+            value.strip_prefix(b"=")
+        });
+        Some(String::from_utf8_lossy(value?).into_owned())
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn listening(_: &[u32], _: Option<u16>) -> Option<BTreeMap<u32, Listening>> {
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn port_holders(_: u16, _: Option<u32>) -> Vec<crate::model::PortHolder> {
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V4: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:0BB8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4242 1 0000000000000000 100 0 0 10 0
+   1: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 17 1 0000000000000000 100 0 0 10 0
+   2: 0100007F:0BB8 0100007F:C001 01 00000000:00000000 00:00000000 00000000  1000        0 4243 1 0000000000000000 20 4 30 10 -1
+   3: 0100007F:C001 0100007F:0BB8 06 00000000:00000000 03:00000f00 00000000     0        0 0 3 0000000000000000
+";
+
+    const V6: &str = "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000000000000000000001000000:0BB8 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 99 1 0000000000000000 100 0 0 10 0
+   1: 00000000000000000000000000000000:2407 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 98 1 0000000000000000 100 0 0 10 0
+";
+
+    fn at(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn sockets_that_listen_are_in_the_tables_of_the_kernel() {
+        let shown = |table| {
+            let sockets = parse(table).into_iter();
+            sockets
+                .map(|socket| (socket.address.to_string(), socket.inode, socket.uid))
+                .collect::<Vec<_>>()
+        };
+        let v4 = [("127.0.0.1:3000", 4242, 1000), ("0.0.0.0:22", 17, 0)];
+        assert_eq!(
+            shown(V4),
+            v4.map(|(at, inode, uid)| (at.to_owned(), inode, uid))
+        );
+        let v6 = [("[::1]:3000", 99, 1000), ("[::]:9223", 98, 0)];
+        assert_eq!(
+            shown(V6),
+            v6.map(|(at, inode, uid)| (at.to_owned(), inode, uid))
+        );
+    }
+
+    #[test]
+    fn rows_that_are_not_understood_are_skipped() {
+        for end in 0..V4.len() {
+            assert!(parse(&V4[..end]).len() <= 2);
+        }
+        for row in [
+            "0: 0100007F:0BB8 00000000:0000 0A a b c 1000 0 x",
+            "0: 0100007F:10000 00000000:0000 0A a b c 1000 0 7",
+            "0: 0100007F 00000000:0000 0A a b c 1000 0 7",
+            "0: 0100é07F:0BB8 00000000:0000 0A a b c 1000 0 7",
+            "0: 0100007F01:0BB8 00000000:0000 0A a b c 1000 0 7",
+        ] {
+            assert_eq!(parse(row), [], "{row}");
+        }
+    }
+
+    #[test]
+    fn a_port_that_is_shared_at_its_address_is_not_the_runs_alone() {
+        let set = |all: &[&str]| all.iter().map(|text| at(text)).collect();
+        let listening = Listening {
+            own: set(&["127.0.0.1:3000", "0.0.0.0:4000", "[::]:5000", "[::1]:6000"]),
+            others: set(&[
+                "0.0.0.0:3000",
+                "0.0.0.0:4000",
+                "127.0.0.1:5000",
+                "127.0.0.1:6000",
+            ]),
+        };
+        assert_eq!(listening.ports(), BTreeSet::from([3000, 4000, 5000, 6000]));
+        assert_eq!(
+            listening.exclusive_ports(),
+            BTreeSet::from([3000, 5000, 6000])
+        );
+        for (address, expected) in [
+            ("127.0.0.1:3000", true),
+            ("127.0.0.2:3000", false),
+            ("127.0.0.1:4000", false),
+            ("127.0.0.1:5000", false),
+            ("127.0.0.2:5000", true),
+            ("[::1]:5000", true),
+            ("[::1]:6000", true),
+            ("127.0.0.1:6000", false),
+            ("127.0.0.1:7000", false),
+        ] {
+            assert_eq!(listening.answers_at(at(address)), expected, "{address}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn our_own_port_is_found_by_our_pid() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let holders = port_holders(port, None);
+        let pids: Vec<_> = holders.iter().map(|holder| holder.pid).collect();
+        assert_eq!(pids, [Some(std::process::id())]);
+        drop(listener);
+        assert_eq!(port_holders(port, None), []);
+    }
+}
