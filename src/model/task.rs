@@ -148,9 +148,13 @@ impl Task {
     /// Returns how the run ended, for words; unknown also while it continues.
     #[must_use]
     pub fn run_end(&self) -> RunEnd<'_> {
-        self.exit().map_or(RunEnd::Unknown, |exit| {
-            RunEnd::of(exit.signal.as_ref().map(Signal::name), exit.code)
-        })
+        self.exit().map_or(RunEnd::Unknown, Exit::end)
+    }
+
+    /// Returns [`Exit::hint`] of a run that has ended.
+    #[must_use]
+    pub fn exit_hint(&self) -> Option<&'static str> {
+        self.exit().and_then(Exit::hint)
     }
 
     /// Whether a program of it is stopped because it wants the terminal from the background.
@@ -190,6 +194,8 @@ pub struct Exit {
     pub code: Option<i32>,
     /// The signal that ended the process.
     pub signal: Option<Signal>,
+    /// Whether the run was killed while a command of ours was ending it. Only the session knows.
+    pub by_us: bool,
 }
 
 impl Exit {
@@ -198,8 +204,29 @@ impl Exit {
     pub fn with_code(code: i32) -> Self {
         Self {
             code: Some(code),
-            signal: None,
+            ..Self::default()
         }
+    }
+
+    /// Returns the exit of a process that this signal has ended.
+    #[must_use]
+    pub fn with_signal(signal: Option<Signal>) -> Self {
+        Self {
+            signal,
+            ..Self::default()
+        }
+    }
+
+    /// Returns it for words.
+    #[must_use]
+    pub fn end(&self) -> RunEnd<'_> {
+        RunEnd::of(self.signal.as_ref().map(Signal::name), self.code)
+    }
+
+    /// Returns what may have killed the run; `None` if it was not killed, or by us.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        self.end().kill_hint().filter(|_| !self.by_us)
     }
 
     /// Whether anything is known of how the run ended.

@@ -692,10 +692,7 @@ impl WindowLook<'_> {
         let pid = task.pid;
         let by_kernel = pid.and_then(|pid| self.evidence.exits.get(&pid)).cloned();
         let is_hung_up = pid.is_some_and(|pid| self.evidence.hung_up.contains(&pid));
-        let hang_up = || Exit {
-            code: None,
-            signal: Signal::parse("HUP").filter(|_| is_hung_up),
-        };
+        let hang_up = || Exit::with_signal(Signal::parse("HUP").filter(|_| is_hung_up));
         task.life = Life::Dead(by_kernel.unwrap_or_else(hang_up));
         task.ended_at = Some(self.now.wall);
         (0, task)

@@ -89,7 +89,7 @@ fn report(snapshot: &Snapshot) -> Vec<String> {
         let life = match &task.life {
             Life::Unknown => "unknown".to_owned(),
             Life::Alive => "alive".to_owned(),
-            Life::Dead(Exit { code, signal }) => match (code, signal) {
+            Life::Dead(Exit { code, signal, .. }) => match (code, signal) {
                 (Some(code), _) => format!("exit {code}"),
                 (None, Some(signal)) => signal.to_string(),
                 (None, None) => "dead".to_owned(),

@@ -194,6 +194,7 @@ impl Death {
             exit: Exit {
                 code: next()?.parse().ok(),
                 signal: next().and_then(Signal::parse),
+                by_us: false,
             },
             time: next().and_then(|time| time.parse().ok()),
             number: next().and_then(|number| number.parse().ok()),

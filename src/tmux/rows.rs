@@ -500,6 +500,7 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
         exit: Exit {
             code: fields.maybe()?,
             signal: Signal::parse(&fields.raw()?),
+            by_us: false,
         },
         time: fields.maybe()?,
     };

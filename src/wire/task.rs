@@ -54,6 +54,10 @@ pub struct TaskFields {
     pub exit_code: Option<i32>,
     /// The signal that ended the run, `SIGKILL`.
     pub exit_signal: Option<String>,
+    /// What may have killed the run, for a user. Absent: it was not killed, or by tmux-task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub exit_hint: Option<String>,
     /// tmux's bell flag of the window.
     pub bell: bool,
     /// How many times the window rang since counting began.
@@ -148,6 +152,7 @@ impl From<&Task> for TaskFields {
             task_cwd: task.cwd.as_ref().map(|text| bounded(text, CWD_CHARS)),
             dead: !task.is_alive(),
             exit_code: exit.code,
+            exit_hint: exit.hint().map(str::to_owned),
             exit_signal: exit.signal.map(|signal| signal.to_string()),
             bell: task.bell,
             bell_count: task.bell_count,
@@ -233,6 +238,12 @@ impl TaskFields {
         RunEnd::of(self.exit_signal.as_deref(), self.exit_code)
     }
 
+    /// Returns how the run ended in words that follow the task's name, with the hint if there is one.
+    #[must_use]
+    pub fn end_words(&self) -> String {
+        self.run_end().words_with(self.exit_hint.as_deref())
+    }
+
     /// Returns the task with every text sanitised; an error names the field that cannot be read.
     pub fn to_task(&self) -> Result<Task, String> {
         let window: WindowId = self
@@ -257,6 +268,8 @@ impl TaskFields {
             (true, true) => Life::Dead(Exit {
                 code: self.exit_code,
                 signal,
+                // Who has killed a run of an older version is not known.
+                by_us: self.exit_hint.is_none() && self.run_end().kill_hint().is_some(),
             }),
         };
         let proven = |text: &String, max| text::one_line(text.as_bytes(), max);

@@ -15,7 +15,7 @@ use crate::terminal::fitted;
 use crate::wire::{LsTask, LsView, TaskStateName};
 
 /// The maximum width of the command and of the last line in the table, in columns.
-const COLUMN: usize = 48;
+const COLUMN: usize = 52;
 
 /// The columns.
 const ID: usize = 0;
@@ -244,6 +244,7 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
     let prevented = listed.cannot_restart.as_deref();
     let restart = restart.or_else(|| prevented.map(ops::cannot_restart_words));
     let last = restart.as_deref().or(listed.waiting_for.as_deref());
+    let last = last.or(task.exit_hint.as_deref());
     let last = last.or_else(|| {
         task.output_preview
             .lines()

@@ -97,7 +97,7 @@ fn table(view: &LsView, now: Millis) -> Vec<String> {
 fn row(listed: &LsTask, now: Millis) -> String {
     let task = &listed.task;
     let state = match listed.state {
-        TaskStateName::Exited | TaskStateName::Killed => short(&task.run_end().words(), NAME_CHARS),
+        TaskStateName::Exited | TaskStateName::Killed => short(&task.end_words(), NAME_CHARS),
         TaskStateName::Queued => "queued".to_owned(),
         TaskStateName::Waiting if task.stopped => "stopped, asks for input".to_owned(),
         TaskStateName::Waiting => "asks for input".to_owned(),
