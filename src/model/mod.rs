@@ -20,6 +20,7 @@ mod open_question;
 mod ordered;
 mod owner;
 pub mod programs;
+mod progress;
 mod record;
 mod replaces;
 mod restarts;
@@ -53,6 +54,7 @@ pub use now::{AgeClock, BootTime, Millis, Now, age, limit_words, took, whole_mil
 pub use open_question::{OpenQuestion, are_same_rows, has_same_words};
 pub(crate) use ordered::Ordered;
 pub use owner::owner_of_environment;
+pub use progress::{Progress, ProgressState};
 pub use record::{Body, DeliveredEvent, Delivery, Record, Seq, ShellDelivery};
 pub use replaces::{ReplacedRun, Replaces};
 pub use restarts::{RestartPolicy, TaskRestarts};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    GoneReason, Millis, NotifyOn, PaneId, RunEnd, Signal, Slot, Stop, StopSettings, TaskRestarts,
-    WindowId,
+    GoneReason, Millis, NotifyOn, PaneId, Progress, RunEnd, Signal, Slot, Stop, StopSettings,
+    TaskRestarts, WindowId,
 };
 
 /// What was observed of one task at one instant.
@@ -62,6 +62,8 @@ pub struct Task {
     pub ending: Option<GoneReason>,
     /// Why a program of it is stopped while none takes input; `None` also where that is not known.
     pub stopped: Option<Stop>,
+    /// How far its program is, where that says it and it lives.
+    pub progress: Option<Progress>,
     /// The last rows of the pane.
     pub screen: Screen,
 }
@@ -94,6 +96,7 @@ impl Task {
             queued,
             ending,
             stopped,
+            progress: _,
             screen: _,
         } = self;
         let is_same = (window, name, pane, pid, life, command, cwd)

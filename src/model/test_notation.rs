@@ -114,6 +114,7 @@ pub(crate) fn task(notation: &str) -> Task {
         queued: false,
         ending: None,
         stopped: None,
+        progress: None,
         screen: Screen::default(),
     };
     if !rows.is_empty() {

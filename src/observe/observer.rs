@@ -593,6 +593,7 @@ impl<'a> WindowLook<'a> {
                 Some(time_of_death(seconds, known_start, self.now))
             }),
         };
+        let is_alive = !matches!(life, Life::Dead(_));
         let started_at = match same {
             Some(_) => known_start,
             // It began before it was seen, and before it ended.
@@ -624,6 +625,7 @@ impl<'a> WindowLook<'a> {
             queued: false,
             ending: self.row.ending,
             stopped: None,
+            progress: pane.filter(|_| is_alive).and_then(|pane| pane.progress),
             screen: pane.map(|pane| pane.screen.clone()).unwrap_or_default(),
         }
     }
@@ -789,6 +791,7 @@ fn ends_of_unknown(
             queued: false,
             ending: None,
             stopped: None,
+            progress: None,
             screen: Screen::default(),
         };
         ended.push((place, end(task, death, now)));

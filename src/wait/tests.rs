@@ -35,6 +35,7 @@ fn task(life: Life, run: u32) -> Task {
         queued: false,
         ending: None,
         stopped: None,
+        progress: None,
         screen: Screen::default(),
     }
 }

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    CursorPosition, Exit, Life, Millis, NotifyOn, PaneId, RunEnd, Screen, Signal, Slot, Stop,
-    StopSettings, Task, TaskRestarts, WindowId, text,
+    CursorPosition, Exit, Life, Millis, NotifyOn, PaneId, Progress, RunEnd, Screen, Signal, Slot,
+    Stop, StopSettings, Task, TaskRestarts, WindowId, text,
 };
 
 use super::reason::Reason;
@@ -103,6 +103,11 @@ pub struct TaskFields {
     /// where that is not known.
     #[serde(deserialize_with = "known")]
     pub stopped: bool,
+    /// How far its program says it is (OSC 9;4), while it lives and where tmux keeps that (3.7 and newer).
+    /// Absent: it says nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Progress")]
+    pub progress: Option<Progress>,
     /// The last rows of history and screen, wrapped as on the screen; untrusted text without
     /// control characters.
     pub output_preview: String,
@@ -172,6 +177,7 @@ impl From<&Task> for TaskFields {
             queued: task.queued,
             ending: task.ending.map(Reason::from),
             stopped: task.stopped.is_some(),
+            progress: task.progress,
             output_preview: screen.rows.join("\n"),
             cursor_x: screen.cursor.map(|cursor| cursor.x),
             cursor_y: screen.cursor.map(|cursor| cursor.y),
@@ -314,6 +320,7 @@ impl TaskFields {
             ending: self.ending.and_then(|reason| reason.gone(None)),
             // Only such a task is told to wait for input.
             stopped: self.stopped.then_some(Stop::BackgroundRead),
+            progress: self.progress,
             screen: Screen {
                 rows: rows.into(),
                 cursor: self

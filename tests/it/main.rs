@@ -54,6 +54,7 @@ mod ownership;
 #[cfg(feature = "panel")]
 mod panel;
 mod panes;
+mod progress;
 mod prompts;
 #[cfg(target_os = "linux")]
 mod prompts_live;

@@ -124,6 +124,13 @@ fn row(listed: &LsTask, now: Millis) -> String {
         Some(run) if run > 1 => format!(", run {run}"),
         Some(_) | None => String::new(),
     };
+    let progress = task
+        .progress
+        .map(|progress| [progress.percentage(), progress.note().to_owned()].join(" "));
+    let progress = match progress.as_deref().map(str::trim) {
+        None | Some("") => String::new(),
+        Some(progress) => format!(", {progress}"),
+    };
     let shell = if task.shell { ", a shell" } else { "" };
     let command = task.current_command.as_deref().unwrap_or_default();
     let command = match short(command, COMMAND_CHARS) {
@@ -139,7 +146,7 @@ fn row(listed: &LsTask, now: Millis) -> String {
         last => format!(": {last}"),
     };
     format!(
-        "{} {}{command} {state}{since}{age}{run}{shell}{last}",
+        "{} {}{command} {state}{since}{age}{progress}{run}{shell}{last}",
         task.window_id,
         short(&task.window_name, NAME_CHARS),
     )
