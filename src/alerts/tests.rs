@@ -126,7 +126,9 @@ fn what_needs_a_person_is_displayed_with_what_to_do() {
     check(
         RUNNING,
         "@1 build dead SIGKILL",
-        &["@1! build was killed by SIGKILL; See: tmux-task logs build -s work"],
+        &[
+            "@1! build was killed by SIGKILL (not by tmux-task; out of memory?); See: tmux-task logs build -s work",
+        ],
     );
     check(
         RUNNING,

@@ -117,8 +117,11 @@ fn happening(event: &Event, kind: AlertEvent) -> String {
 
 fn failure(task: &Task) -> String {
     match task.run_end() {
-        RunEnd::Code(code) => format!("failed with code {code}"),
-        end @ (RunEnd::Signal(_) | RunEnd::Unknown) => end.words(),
+        RunEnd::Code(code) => match task.exit_hint() {
+            Some(hint) => format!("failed with code {code}: {hint}"),
+            None => format!("failed with code {code}"),
+        },
+        end @ (RunEnd::Signal(_) | RunEnd::Unknown) => end.words_with(task.exit_hint()),
     }
 }
 

@@ -581,6 +581,7 @@ fn run_of(window: u32, run: u32, life: Life, bells: Option<u64>, bell: bool) -> 
         queued: false,
         ending: None,
         stopped: None,
+        progress: None,
         screen: Screen::default(),
     }
 }

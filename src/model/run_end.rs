@@ -1,5 +1,11 @@
 //! How a run ended, and the words for it that texts for users and agents share.
 
+/// What a user is told of a run that was killed and that nothing of ours has killed.
+const KILLED: &str = "killed by SIGKILL (not by tmux-task; out of memory?)";
+
+/// The code of a shell whose program was killed by `SIGKILL`, and of a container.
+const KILLED_CODE: i32 = 128 + 9;
+
 /// How a run ended, as far as it is known. A signal counts before a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunEnd<'a> {
@@ -31,6 +37,26 @@ impl<'a> RunEnd<'a> {
         }
     }
 
+    /// Returns the hint for it if it is the end of a run that was killed; see
+    /// [`Exit::hint`](super::Exit::hint).
+    #[must_use]
+    pub fn kill_hint(self) -> Option<&'static str> {
+        match self {
+            Self::Signal("SIGKILL") | Self::Code(KILLED_CODE) => Some(KILLED),
+            Self::Signal(_) | Self::Code(_) | Self::Unknown => None,
+        }
+    }
+
+    /// Returns [`RunEnd::words`] with the hint, if there is one.
+    #[must_use]
+    pub fn words_with(self, hint: Option<&str>) -> String {
+        match (self, hint) {
+            (Self::Signal(_), Some(hint)) => format!("was {hint}"),
+            (Self::Code(_) | Self::Unknown, Some(hint)) => format!("{}: {hint}", self.words()),
+            (_, None) => self.words(),
+        }
+    }
+
     /// Returns what it ended with: the signal's name or the code.
     #[must_use]
     pub fn cause(self) -> String {
@@ -58,5 +84,21 @@ mod tests {
         check(None, Some(0), "exited with code 0", "code 0");
         check(None, Some(3), "exited with code 3", "code 3");
         check(None, None, "exited with unknown code", "unknown code");
+    }
+
+    #[test]
+    fn a_hint_follows_the_words_of_a_run_that_was_killed() {
+        let words = |signal, code| {
+            let end = RunEnd::of(signal, code);
+            end.words_with(end.kill_hint())
+        };
+        let hint = "killed by SIGKILL (not by tmux-task; out of memory?)";
+        assert_eq!(words(Some("SIGKILL"), None), format!("was {hint}"));
+        assert_eq!(
+            words(None, Some(137)),
+            format!("exited with code 137: {hint}")
+        );
+        assert_eq!(words(Some("SIGTERM"), None), "was killed by SIGTERM");
+        assert_eq!(words(None, Some(9)), "exited with code 9");
     }
 }

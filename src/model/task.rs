@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    GoneReason, Millis, NotifyOn, PaneId, RunEnd, Signal, Slot, Stop, StopSettings, TaskRestarts,
-    WindowId,
+    GoneReason, Millis, NotifyOn, PaneId, Progress, RunEnd, Signal, Slot, Stop, StopSettings,
+    TaskRestarts, WindowId,
 };
 
 /// What was observed of one task at one instant.
@@ -62,6 +62,8 @@ pub struct Task {
     pub ending: Option<GoneReason>,
     /// Why a program of it is stopped while none takes input; `None` also where that is not known.
     pub stopped: Option<Stop>,
+    /// How far its program is, where that says it and it lives.
+    pub progress: Option<Progress>,
     /// The last rows of the pane.
     pub screen: Screen,
 }
@@ -94,6 +96,7 @@ impl Task {
             queued,
             ending,
             stopped,
+            progress: _,
             screen: _,
         } = self;
         let is_same = (window, name, pane, pid, life, command, cwd)
@@ -148,9 +151,13 @@ impl Task {
     /// Returns how the run ended, for words; unknown also while it continues.
     #[must_use]
     pub fn run_end(&self) -> RunEnd<'_> {
-        self.exit().map_or(RunEnd::Unknown, |exit| {
-            RunEnd::of(exit.signal.as_ref().map(Signal::name), exit.code)
-        })
+        self.exit().map_or(RunEnd::Unknown, Exit::end)
+    }
+
+    /// Returns [`Exit::hint`] of a run that has ended.
+    #[must_use]
+    pub fn exit_hint(&self) -> Option<&'static str> {
+        self.exit().and_then(Exit::hint)
     }
 
     /// Whether a program of it is stopped because it wants the terminal from the background.
@@ -190,6 +197,8 @@ pub struct Exit {
     pub code: Option<i32>,
     /// The signal that ended the process.
     pub signal: Option<Signal>,
+    /// Whether the run was killed while a command of ours was ending it. Only the session knows.
+    pub by_us: bool,
 }
 
 impl Exit {
@@ -198,8 +207,29 @@ impl Exit {
     pub fn with_code(code: i32) -> Self {
         Self {
             code: Some(code),
-            signal: None,
+            ..Self::default()
         }
+    }
+
+    /// Returns the exit of a process that this signal has ended.
+    #[must_use]
+    pub fn with_signal(signal: Option<Signal>) -> Self {
+        Self {
+            signal,
+            ..Self::default()
+        }
+    }
+
+    /// Returns it for words.
+    #[must_use]
+    pub fn end(&self) -> RunEnd<'_> {
+        RunEnd::of(self.signal.as_ref().map(Signal::name), self.code)
+    }
+
+    /// Returns what may have killed the run; `None` if it was not killed, or by us.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        self.end().kill_hint().filter(|_| !self.by_us)
     }
 
     /// Whether anything is known of how the run ended.

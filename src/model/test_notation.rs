@@ -114,6 +114,7 @@ pub(crate) fn task(notation: &str) -> Task {
         queued: false,
         ending: None,
         stopped: None,
+        progress: None,
         screen: Screen::default(),
     };
     if !rows.is_empty() {
@@ -124,6 +125,10 @@ pub(crate) fn task(notation: &str) -> Task {
             None if word == "bell" => task.bell = true,
             None if word == "nopane" => task.pane = None,
             None if word == "alt" => task.screen.alternate = Some(true),
+            None if word == "ours" => match &mut task.life {
+                Life::Dead(exit) => exit.by_us = true,
+                Life::Alive | Life::Unknown => panic!("not ended: `{notation}`"),
+            },
             None if word == "shell" => task.shell = true,
             None if word == "stopped" => task.stopped = Some(Stop::BySignal),
             None if word == "background" => task.stopped = Some(Stop::BackgroundRead),
@@ -172,10 +177,7 @@ fn restarts(numbers: &str) -> TaskRestarts {
 fn exit(how: &str) -> Exit {
     match how.parse() {
         Ok(code) => Exit::with_code(code),
-        Err(_) => Exit {
-            code: None,
-            signal: (how != "?").then(|| Signal::parse(how).unwrap()),
-        },
+        Err(_) => Exit::with_signal((how != "?").then(|| Signal::parse(how).unwrap())),
     }
 }
 

@@ -593,6 +593,7 @@ impl<'a> WindowLook<'a> {
                 Some(time_of_death(seconds, known_start, self.now))
             }),
         };
+        let is_alive = !matches!(life, Life::Dead(_));
         let started_at = match same {
             Some(_) => known_start,
             // It began before it was seen, and before it ended.
@@ -624,6 +625,7 @@ impl<'a> WindowLook<'a> {
             queued: false,
             ending: self.row.ending,
             stopped: None,
+            progress: pane.filter(|_| is_alive).and_then(|pane| pane.progress),
             screen: pane.map(|pane| pane.screen.clone()).unwrap_or_default(),
         }
     }
@@ -692,10 +694,7 @@ impl WindowLook<'_> {
         let pid = task.pid;
         let by_kernel = pid.and_then(|pid| self.evidence.exits.get(&pid)).cloned();
         let is_hung_up = pid.is_some_and(|pid| self.evidence.hung_up.contains(&pid));
-        let hang_up = || Exit {
-            code: None,
-            signal: Signal::parse("HUP").filter(|_| is_hung_up),
-        };
+        let hang_up = || Exit::with_signal(Signal::parse("HUP").filter(|_| is_hung_up));
         task.life = Life::Dead(by_kernel.unwrap_or_else(hang_up));
         task.ended_at = Some(self.now.wall);
         (0, task)
@@ -792,6 +791,7 @@ fn ends_of_unknown(
             queued: false,
             ending: None,
             stopped: None,
+            progress: None,
             screen: Screen::default(),
         };
         ended.push((place, end(task, death, now)));

@@ -89,7 +89,7 @@ fn report(snapshot: &Snapshot) -> Vec<String> {
         let life = match &task.life {
             Life::Unknown => "unknown".to_owned(),
             Life::Alive => "alive".to_owned(),
-            Life::Dead(Exit { code, signal }) => match (code, signal) {
+            Life::Dead(Exit { code, signal, .. }) => match (code, signal) {
                 (Some(code), _) => format!("exit {code}"),
                 (None, Some(signal)) => signal.to_string(),
                 (None, None) => "dead".to_owned(),
@@ -141,6 +141,7 @@ fn row(text: &str) -> WindowRow {
         current_command: None,
         in_mode: false,
         tty: None,
+        progress: None,
         screen: Screen::default(),
     });
     let mut row = WindowRow {

@@ -117,7 +117,7 @@ async fn wait_for_end(
 
 /// Returns how a task's run ended, in words that follow its name.
 pub(super) fn ended_as(task: &TaskFields) -> String {
-    let how = task.run_end().words();
+    let how = task.end_words();
     match task.to_task().ok().as_ref().and_then(after_end) {
         Some(AfterEnd::GaveUp(used)) => format!("{how}; {}", gave_up(used)),
         // One that is prevented is not announced.

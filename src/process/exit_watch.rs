@@ -270,10 +270,7 @@ mod tests {
         );
         killed.kill().unwrap();
         let second = runtime.block_on(ends.next());
-        let by_kill = Exit {
-            code: None,
-            signal: Signal::parse("KILL"),
-        };
+        let by_kill = Exit::with_signal(Signal::parse("KILL"));
         assert_eq!(
             second,
             ProcessExit {

@@ -106,10 +106,7 @@ pub(crate) fn exit_of_zombie(pid: u32) -> Option<Exit> {
     Some(if signal == 0 {
         Exit::with_code(i32::try_from(status >> 8 & 0xff).ok()?)
     } else {
-        Exit {
-            code: None,
-            signal: Some(Signal::from_number(signal)),
-        }
+        Exit::with_signal(Some(Signal::from_number(signal)))
     })
 }
 

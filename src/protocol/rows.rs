@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Exit, GoneReason, Millis, NotifyOn, PaneId, Screen, SessionLife, Signal, Slot, StopSettings,
-    TaskRestarts, WindowId,
+    Exit, GoneReason, Millis, NotifyOn, PaneId, Progress, Screen, SessionLife, Signal, Slot,
+    StopSettings, TaskRestarts, WindowId,
 };
 
 /// Everything that one atomic look returned of a session.
@@ -129,6 +129,8 @@ pub struct PaneRow {
     pub current_command: Option<String>,
     /// Whether it is in copy mode or another mode of tmux.
     pub in_mode: bool,
+    /// What its program says of its progress; `None` for nothing, and before tmux 3.7.
+    pub progress: Option<Progress>,
     /// Its last rows.
     pub screen: Screen,
 }
@@ -194,6 +196,7 @@ impl Death {
             exit: Exit {
                 code: next()?.parse().ok(),
                 signal: next().and_then(Signal::parse),
+                by_us: false,
             },
             time: next().and_then(|time| time.parse().ok()),
             number: next().and_then(|number| number.parse().ok()),

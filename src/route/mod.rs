@@ -141,7 +141,7 @@ fn texts(events: &[&Event]) -> Vec<String> {
             (false, _) if rang_before && is_plain_end(event) => {}
             (true, Some(end)) => {
                 let what = format!("sent a terminal notification, then {}", ending(&end.task));
-                texts.push(with_output(&what, &end.task));
+                texts.push(with_hint(&what, &end.task));
             }
             (true, None) | (false, _) => texts.push(text_of(event)),
         }
@@ -168,7 +168,7 @@ pub(crate) fn text_of(event: &Event) -> String {
     let task = &event.task;
     match &event.kind {
         EventKind::Started { .. } => line(task, "started"),
-        EventKind::Exited { replaced: None } => with_output(&ending(task), task),
+        EventKind::Exited { replaced: None } => with_hint(&ending(task), task),
         EventKind::Exited {
             replaced: Some(ReplacedBy::Launcher | ReplacedBy::Other),
         } => with_output("was replaced by a new run", task),
@@ -269,6 +269,15 @@ fn with_output(what: &str, task: &Task) -> String {
         }
     }
     text
+}
+
+/// The hint of a run that was killed has a line of its own, which no output can be taken for.
+fn with_hint(what: &str, task: &Task) -> String {
+    let text = with_output(what, task);
+    match task.exit_hint() {
+        Some(hint) => format!("{text}\n{hint}"),
+        None => text,
+    }
 }
 
 #[cfg(test)]

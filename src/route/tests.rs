@@ -79,8 +79,21 @@ fn every_message_exactly() {
         "followUp! tmux task @12 (api) exited with unknown code",
     );
     check(
-        &["@12 api running", "@12 api dead SIGKILL"],
+        &["@12 api running", "@12 api dead SIGKILL ours"],
         "followUp! tmux task @12 (api) was killed by SIGKILL",
+    );
+    let hint = "killed by SIGKILL (not by tmux-task; out of memory?)";
+    check(
+        &["@12 api running", "@12 api dead SIGKILL : one|two"],
+        &format!(
+            "followUp! tmux task @12 (api) was killed by SIGKILL\nrecent output:\n  one\n  two\n{hint}"
+        ),
+    );
+    check(
+        &["@12 api running", "@12 api dead 137 bell"],
+        &format!(
+            "followUp! tmux task @12 (api) sent a terminal notification, then exited with code 137\n{hint}"
+        ),
     );
     check(
         &["@12 api running", "@12 api running bell"],

@@ -469,6 +469,7 @@ fn unseen_task(launch: DirectLaunch) -> Option<Task> {
         queued: false,
         ending: None,
         stopped: None,
+        progress: None,
         screen: Screen::default(),
     })
 }

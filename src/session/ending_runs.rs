@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::ended_by::Killer;
 use super::input::RequestId;
-use crate::model::{GoneReason, LeftProcess, RunRequest, Snapshot, Task, WindowId};
+use crate::model::{GoneReason, LeftProcess, Life, RunRequest, Snapshot, Task, WindowId};
 
 /// What is done when runs have ended.
 #[derive(Debug)]
@@ -46,6 +46,8 @@ impl Then {
 #[derive(Debug, Default)]
 pub(super) struct Endings {
     pub(super) runs: BTreeMap<WindowId, Ending>,
+    /// The runs that were being ended, also those that could not be, until a look shows them no more.
+    ours: BTreeSet<(WindowId, Option<u32>)>,
     pub(super) orders: Vec<WaitingCommand>,
     /// The names whose slots are being launched into, and for which request.
     pub(super) launching: BTreeMap<String, RequestId>,
@@ -103,6 +105,13 @@ pub(super) struct WaitingCommand {
 }
 
 impl Endings {
+    /// Notes that a run is being ended.
+    pub(super) fn begin(&mut self, ending: Ending) {
+        let window = ending.task.window;
+        self.ours.insert((window, ending.task.run));
+        self.runs.insert(window, ending);
+    }
+
     /// Whether the run in this window is being ended.
     pub(super) fn contain(&self, window: WindowId) -> bool {
         self.runs.contains_key(&window)
@@ -130,6 +139,7 @@ impl Endings {
     /// Takes out of a look what is not reported yet of runs that are being ended: they count as alive
     /// until their window is gone or has another run. `last` is the last look.
     pub(super) fn hold(&mut self, look: &mut Snapshot, last: Option<&Snapshot>) {
+        self.note_ours(look, last);
         let mut over = Vec::new();
         for (window, ending) in &mut self.runs {
             match look.tasks.get_mut(window) {
@@ -189,6 +199,34 @@ impl Endings {
                 self.settle(window, ending.ended, None);
             }
         }
+    }
+
+    /// Notes in a look which killed runs were being ended by us.
+    fn note_ours(&mut self, look: &mut Snapshot, last: Option<&Snapshot>) {
+        let is_known = |task: &Task| {
+            let before = last.and_then(|last| last.tasks.get(&task.window));
+            let before = before.filter(|before| before.run == task.run);
+            before
+                .and_then(|before| before.exit())
+                .is_some_and(|exit| exit.by_us)
+        };
+        let is_ours = |task: &Task| {
+            let is_killed = task.exit_hint().is_some();
+            is_killed && (self.ours.contains(&(task.window, task.run)) || is_known(task))
+        };
+        let note = |task: &mut Task| {
+            if let Life::Dead(exit) = &mut task.life {
+                exit.by_us = true;
+            }
+        };
+        look.ended
+            .iter_mut()
+            .filter(|task| is_ours(task))
+            .for_each(note);
+        let tasks = look.tasks.values_mut().filter(|task| is_ours(task));
+        tasks.for_each(|task| note(Arc::make_mut(task)));
+        self.ours
+            .retain(|(window, run)| look.tasks.get(window).is_some_and(|task| task.run == *run));
     }
 
     /// Notes that the run in this window has ended, or why it cannot be.

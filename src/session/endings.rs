@@ -60,16 +60,13 @@ impl Session {
                 // tmux has forgotten the process of an ended run.
                 (Some(_) | None, None) => stage = Stage::Ended(now.mono),
             }
-            self.endings.runs.insert(
-                task.window,
-                Ending {
-                    task: Arc::clone(task),
-                    reason,
-                    stage,
-                    ended: None,
-                    waits_for: Vec::new(),
-                },
-            );
+            self.endings.begin(Ending {
+                task: Arc::clone(task),
+                reason,
+                stage,
+                ended: None,
+                waits_for: Vec::new(),
+            });
             if stage == Stage::Marking {
                 self.stops.insert(task.window, plan);
             }
@@ -378,16 +375,13 @@ impl Session {
                 None => Stage::Closing,
             };
             let window = task.window;
-            self.endings.runs.insert(
-                window,
-                Ending {
-                    task: before,
-                    reason: Some(reason),
-                    stage,
-                    ended: None,
-                    waits_for: Vec::new(),
-                },
-            );
+            self.endings.begin(Ending {
+                task: before,
+                reason: Some(reason),
+                stage,
+                ended: None,
+                waits_for: Vec::new(),
+            });
             if stage == Stage::Closing {
                 self.jobs.push_command(Command::Close(vec![window]));
             }

@@ -32,6 +32,7 @@ pub(super) fn result(
     let mut result = WaitResult::new(verdict.outcome);
     if let Some(exit) = &verdict.exit {
         result.exit_code = exit.code;
+        result.exit_hint = exit.hint().map(str::to_owned);
         result.exit_signal = exit.signal.as_ref().map(ToString::to_string);
     }
     result.reason = verdict.reason.map(Reason::from);

@@ -20,7 +20,7 @@ use super::restart_option::{RESTART, decode_restarts};
 use super::slot_option::{SLOT, decode_slot};
 use super::stop_option::{STOP, decode_ending, decode_stop};
 use super::task_file::PREFIX;
-use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, WindowId};
+use crate::model::{Exit, Millis, PaneId, Progress, Screen, SessionLife, Signal, WindowId};
 use crate::protocol::Command;
 use crate::protocol::rows::{DeadPane, PaneRow, SessionRow, WindowRow};
 
@@ -405,6 +405,11 @@ pub(super) fn read_options(fields: &mut Fields) -> Option<WindowOptions> {
     })
 }
 
+/// What a program shows of its progress. Before tmux 3.7 there are no such formats, and the names are those
+/// of variables that anybody can set in tmux's environment.
+const PROGRESS: &str =
+    "#{?#{m:[neip]*,#{pane_pb_state}},#{q:pane_pb_state} #{q:pane_pb_progress},}";
+
 /// What a row has in place of [`IS_BARE`] for such a pane.
 const OTHER_PANE: &str = "other";
 
@@ -435,6 +440,7 @@ static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
         "#{cursor_y}",
         "#{alternate_on}",
         "#{pane_in_mode}",
+        PROGRESS,
         "#{pane_tty}",
         &quoted("pane_title"),
         // Queried only where no command is recorded: it makes the server read in /proc.
@@ -500,6 +506,7 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
         exit: Exit {
             code: fields.maybe()?,
             signal: Signal::parse(&fields.raw()?),
+            by_us: false,
         },
         time: fields.maybe()?,
     };
@@ -519,6 +526,7 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
         pid,
         dead: is_dead.then_some(dead),
         in_mode: fields.flag()?,
+        progress: Progress::parse(&fields.raw()?),
         tty: fields.some_text()?,
         title: fields.text()?,
         current_command: fields.some_text()?,
@@ -579,7 +587,7 @@ mod tests {
             name,
         ];
         let of_pane = [
-            "41", "0", "", "", "", "80", "24", "0", "0", "0", "0", "0", "", "", "sh", "",
+            "41", "0", "", "", "", "80", "24", "0", "0", "0", "0", "0", "", "", "", "sh", "",
         ];
         row_format(&[&ids[..], &of_window, &of_pane].concat())
     }

@@ -35,6 +35,7 @@ fn task(life: Life, run: u32) -> Task {
         queued: false,
         ending: None,
         stopped: None,
+        progress: None,
         screen: Screen::default(),
     }
 }
@@ -169,10 +170,7 @@ fn the_end_of_the_run_is_waited_for_or_ends_the_wait() {
         None,
         None,
     );
-    let killed = Exit {
-        code: None,
-        signal: Signal::parse("KILL"),
-    };
+    let killed = Exit::with_signal(Signal::parse("KILL"));
     let killed_look = look(vec![task(Life::Dead(killed.clone()), 1)], vec![]);
     check_end(Condition::Bell, &killed_look, WaitOutcome::Died, killed);
 }

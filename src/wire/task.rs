@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    CursorPosition, Exit, Life, Millis, NotifyOn, PaneId, RunEnd, Screen, Signal, Slot, Stop,
-    StopSettings, Task, TaskRestarts, WindowId, text,
+    CursorPosition, Exit, Life, Millis, NotifyOn, PaneId, Progress, RunEnd, Screen, Signal, Slot,
+    Stop, StopSettings, Task, TaskRestarts, WindowId, text,
 };
 
 use super::reason::Reason;
@@ -54,6 +54,10 @@ pub struct TaskFields {
     pub exit_code: Option<i32>,
     /// The signal that ended the run, `SIGKILL`.
     pub exit_signal: Option<String>,
+    /// What may have killed the run, for a user. Absent: it was not killed, or by tmux-task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub exit_hint: Option<String>,
     /// tmux's bell flag of the window.
     pub bell: bool,
     /// How many times the window rang since counting began.
@@ -103,6 +107,11 @@ pub struct TaskFields {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<u16>")]
     pub ports: Option<Vec<u16>>,
+    /// How far its program says it is (OSC 9;4), while it lives and where tmux keeps that (3.7 and newer).
+    /// Absent: it says nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Progress")]
+    pub progress: Option<Progress>,
     /// The last rows of history and screen, wrapped as on the screen; untrusted text without
     /// control characters.
     pub output_preview: String,
@@ -152,6 +161,7 @@ impl From<&Task> for TaskFields {
             task_cwd: task.cwd.as_ref().map(|text| bounded(text, CWD_CHARS)),
             dead: !task.is_alive(),
             exit_code: exit.code,
+            exit_hint: exit.hint().map(str::to_owned),
             exit_signal: exit.signal.map(|signal| signal.to_string()),
             bell: task.bell,
             bell_count: task.bell_count,
@@ -172,6 +182,7 @@ impl From<&Task> for TaskFields {
             ending: task.ending.map(Reason::from),
             stopped: task.stopped.is_some(),
             ports: None,
+            progress: task.progress,
             output_preview: screen.rows.join("\n"),
             cursor_x: screen.cursor.map(|cursor| cursor.x),
             cursor_y: screen.cursor.map(|cursor| cursor.y),
@@ -238,6 +249,12 @@ impl TaskFields {
         RunEnd::of(self.exit_signal.as_deref(), self.exit_code)
     }
 
+    /// Returns how the run ended in words that follow the task's name, with the hint if there is one.
+    #[must_use]
+    pub fn end_words(&self) -> String {
+        self.run_end().words_with(self.exit_hint.as_deref())
+    }
+
     /// Returns the task with every text sanitised; an error names the field that cannot be read.
     pub fn to_task(&self) -> Result<Task, String> {
         let window: WindowId = self
@@ -262,6 +279,8 @@ impl TaskFields {
             (true, true) => Life::Dead(Exit {
                 code: self.exit_code,
                 signal,
+                // Who has killed a run of an older version is not known.
+                by_us: self.exit_hint.is_none() && self.run_end().kill_hint().is_some(),
             }),
         };
         let proven = |text: &String, max| text::one_line(text.as_bytes(), max);
@@ -306,6 +325,7 @@ impl TaskFields {
             ending: self.ending.and_then(|reason| reason.gone(None)),
             // Only such a task is told to wait for input.
             stopped: self.stopped.then_some(Stop::BackgroundRead),
+            progress: self.progress,
             screen: Screen {
                 rows: rows.into(),
                 cursor: self

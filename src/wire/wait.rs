@@ -79,6 +79,9 @@ pub struct WaitResult {
     pub exit_code: Option<i32>,
     /// The signal that ended the run.
     pub exit_signal: Option<String>,
+    /// What may have killed the run, for a user. Absent: it was not killed, or by tmux-task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_hint: Option<String>,
     /// `respawned`: the pid of the run that was waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old_pid: Option<u32>,
@@ -120,6 +123,7 @@ impl WaitResult {
             reason: None,
             exit_code: None,
             exit_signal: None,
+            exit_hint: None,
             old_pid: None,
             new_pid: None,
             alternate_on: None,
@@ -150,6 +154,12 @@ impl WaitResult {
     pub fn holder_words(&self) -> Option<String> {
         let words: Vec<String> = self.port_holders.iter().map(PortHolder::words).collect();
         (!words.is_empty()).then(|| words.join("; "))
+    }
+
+    /// Returns how the run ended in words that follow the task's name, with the hint if there is one.
+    #[must_use]
+    pub fn end_words(&self) -> String {
+        self.run_end().words_with(self.exit_hint.as_deref())
     }
 
     /// Returns what has become of the run, where the outcome is `disappeared`, in words that follow the

@@ -236,6 +236,62 @@ fn what_does_not_stop_is_killed() {
 }
 
 #[test]
+fn who_has_killed_a_run_is_said_unless_we_have() {
+    const HINT: &str = "killed by SIGKILL (not by tmux-task; out of memory?)";
+    let world = World::new();
+    for (line, code, words) in [
+        ("kill -KILL $$", 137, format!("was {HINT}")),
+        (
+            "sh -c 'kill -KILL $$'",
+            137,
+            format!("exited with code 137: {HINT}"),
+        ),
+        ("kill -TERM $$", 143, "was killed by SIGTERM".to_owned()),
+    ] {
+        let run = world.task(["run", "job", "--wait", "--", line]);
+        let why = format!("tmux-task: run job: the task {words}");
+        let said = run.err.lines().last();
+        assert_eq!((run.code, said), (code, Some(&*why)), "{run}");
+        let wait = world.task(["wait", "job"]);
+        let said = wait.err.contains(&format!("tmux-task: wait job: {HINT}"));
+        assert_eq!(said, words.contains(HINT), "{wait}");
+        let listed = world.look()["tasks"][0].clone();
+        assert_eq!(
+            listed.get("exitHint").is_some(),
+            words.contains(HINT),
+            "{listed}"
+        );
+        let table = world.task(["ls"]);
+        assert_eq!(table.ok().contains(HINT), words.contains(HINT), "{table}");
+    }
+    // Nobody waits: the message is for the agent.
+    let gate = world.gate("told");
+    let window = world.run("told", &format!("{}; echo one; kill -KILL $$", gate.wait()));
+    gate.open();
+    let records = world.until_delivered("exited", "told");
+    let told = content(deliveries(&records).pop().unwrap()).to_owned();
+    let told = told.split_once("(told) ").unwrap().1.to_owned();
+    let expected = format!("was killed by SIGKILL\nrecent output:\n  one\n{HINT}");
+    assert_eq!(told, expected, "{window}");
+    // What we kill because it does not stop, for another run or for good, is ours.
+    let line = python(&world, "stubborn.py", STUBBORN);
+    run_until_ready(&world, &["--grace", "10ms"], "stub", &line);
+    run_until_ready(&world, &["--grace", "10ms"], "stub", &line);
+    assert_eq!(killed(&world, &["stub"])[0]["exitSignal"], "SIGKILL");
+    let records = world.until_delivered("disappeared", "stub");
+    let ends = events(&records)
+        .into_iter()
+        .filter(|event| event["task"]["windowName"] == "stub");
+    let ends: Vec<_> = ends.filter(|event| event["task"]["dead"] == true).collect();
+    assert_eq!(ends.len(), 2, "{ends:?}");
+    assert!(
+        ends.iter()
+            .all(|event| event["task"].get("exitHint").is_none()),
+        "{ends:?}"
+    );
+}
+
+#[test]
 fn the_signal_is_the_tasks_or_the_commands() {
     let world = World::new();
     let line = python(&world, "telling.py", TELLING);
@@ -430,6 +486,7 @@ fn another_users_process_is_named_and_its_window_stays() {
     let listed = Output::of(as_nobody(&world, World::program(), ["ls", "--json"]));
     let listed: Value = serde_json::from_str(listed.ok()).unwrap();
     assert_eq!(listed["tasks"][0]["windowId"], *window, "{listed}");
+    assert!(listed["tasks"][0].get("exitHint").is_none(), "{listed}");
     let show = ["show-options", "-wqv", "-t", &window, "@tmux_task_stop"];
     let options = Output::of(as_nobody(&world, "tmux", show));
     let options = options.ok();

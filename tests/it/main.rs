@@ -59,6 +59,7 @@ mod ownership;
 mod panel;
 mod panes;
 mod ports;
+mod progress;
 mod project_file;
 mod prompts;
 #[cfg(target_os = "linux")]

@@ -147,6 +147,33 @@ fn tasks_of_compose_start_and_end_in_order() {
 }
 
 #[test]
+fn what_needs_too_much_memory_is_killed_by_the_kernel_or_gets_none() {
+    const HINT: &str = "killed by SIGKILL (not by tmux-task; out of memory?)";
+    let mut world = world_with(&[("make", "ulimit -v 1000000 2>/dev/null; exec tail /dev/zero")]);
+    let scope = recipe("sh", "systemd-run").replace("MemoryMax=2G", "MemoryMax=64M");
+    let mut real = world.command("systemd-run");
+    real.args(["--user", "--scope", "--quiet", "true"]);
+    if !real.output().is_ok_and(|output| output.status.success()) {
+        eprintln!("not tested: the limit of a scope, as no systemd of this user runs");
+        fs::create_dir(world.path("scope")).unwrap();
+        let path = world.script(
+            "scope/systemd-run",
+            "#!/bin/sh\n\
+             test \"$*\" = '--user --scope -p MemoryMax=64M -p MemorySwapMax=0 -- make -j8' || exit\n\
+             kill -KILL $$\n",
+        );
+        world.prepend_path(path.parent().unwrap());
+    }
+    let build = run(&world, &scope);
+    assert_eq!(build.code, 137, "{build}");
+    assert!(build.err.contains(HINT), "{build}");
+    let limit = recipe("sh", "ulimit").replace("-v 4000000", "-v 100000");
+    let build = run(&world, &limit);
+    assert_eq!(build.code, 1, "{build}");
+    assert!(build.err.contains("memory exhausted"), "{build}");
+}
+
+#[test]
 fn a_remote_job_is_asked_until_it_has_ended() {
     let world = world_with(&[(
         "ssh",

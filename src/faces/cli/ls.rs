@@ -9,13 +9,13 @@ use super::output;
 use super::table::{self, NARROW, NARROW_NAME, Narrowing};
 use crate::clock;
 pub(super) use crate::model::age;
-use crate::model::{Millis, RunEnd, port_words, text, took};
+use crate::model::{Millis, Progress, RunEnd, port_words, text, took};
 use crate::ops::{self, Everywhere};
 use crate::terminal::fitted;
 use crate::wire::{LsTask, LsView, TaskStateName};
 
 /// The maximum width of the command and of the last line in the table, in columns.
-const COLUMN: usize = 48;
+const COLUMN: usize = 52;
 
 /// The columns.
 const ID: usize = 0;
@@ -25,20 +25,24 @@ const CODE: usize = 3;
 const RUN: usize = 4;
 const AGE: usize = 5;
 const USUALLY: usize = 6;
-const MESSAGES: usize = 7;
-const PORTS: usize = 8;
-const COMMAND: usize = 9;
-const LAST_LINE: usize = 10;
+const PROGRESS: usize = 7;
+const MESSAGES: usize = 8;
+const PORTS: usize = 9;
+const COMMAND: usize = 10;
+const LAST_LINE: usize = 11;
 
 /// How many columns there are.
-const COLUMNS: usize = 11;
+const COLUMNS: usize = 12;
+
+/// The width of a bar of progress.
+const BAR: usize = 8;
 
 /// From this width of a terminal on usual durations are shown, if any are known.
 const WITH_USUALLY: usize = 80;
 
 /// The columns that are left out on a narrow terminal, the first one first.
-const DISPENSABLE: [usize; 9] = [
-    USUALLY, RUN, ID, COMMAND, AGE, LAST_LINE, MESSAGES, PORTS, CODE,
+const DISPENSABLE: [usize; 10] = [
+    USUALLY, RUN, ID, COMMAND, PROGRESS, AGE, LAST_LINE, MESSAGES, PORTS, CODE,
 ];
 
 pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
@@ -183,6 +187,7 @@ fn table_of(view: &LsView, now: Millis, style: Style) -> Vec<String> {
             "RUN",
             "AGE",
             "USUALLY",
+            "PROGRESS",
             "MESSAGES",
             "PORTS",
             "COMMAND",
@@ -196,6 +201,9 @@ fn table_of(view: &LsView, now: Millis, style: Style) -> Vec<String> {
     let has_room = style.columns.is_none_or(|columns| columns >= WITH_USUALLY);
     if !(is_usual_known && has_room) {
         widths[USUALLY] = 0;
+    }
+    if view.tasks.iter().all(|task| task.task.progress.is_none()) {
+        widths[PROGRESS] = 0;
     }
     // Whoever gets all messages needs no column that says so.
     let is_undelivered = |task: &LsTask| task.delivery.is_some_and(|one| !one.is_delivered());
@@ -261,6 +269,7 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
     let prevented = listed.cannot_restart.as_deref();
     let restart = restart.or_else(|| prevented.map(ops::cannot_restart_words));
     let last = restart.as_deref().or(listed.waiting_for.as_deref());
+    let last = last.or(task.exit_hint.as_deref());
     let last = last.or_else(|| {
         task.output_preview
             .lines()
@@ -278,6 +287,7 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
         task.started_at
             .map_or_else(|| "-".to_owned(), |at| age(now - at)),
         listed.usual_ms.map_or_else(|| "-".to_owned(), took),
+        task.progress.map_or_else(|| "-".to_owned(), shown),
         listed
             .delivery
             .map_or_else(|| "-".to_owned(), |delivery| delivery.words(now)),
@@ -288,6 +298,11 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
         trimmed(task.current_command.as_deref().unwrap_or("-")),
         trimmed(last.unwrap_or_default()),
     ]
+}
+
+fn shown(progress: Progress) -> String {
+    let words = [&progress.bar(BAR), &progress.percentage(), progress.note()];
+    words.join(" ").trim_end().to_owned()
 }
 
 /// Returns the number of running tasks, and how many of them are stalled.

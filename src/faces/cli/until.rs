@@ -124,6 +124,6 @@ fn ended(what: &str, result: &WaitResult, json: bool) -> Result<(), Failure> {
         return Err(Failure::silent(kind));
     }
     output::tail(&result.tail, None);
-    let why = format!("the task {}", result.run_end().words());
+    let why = format!("the task {}", result.end_words());
     Err(Failure::new(kind, what, why))
 }

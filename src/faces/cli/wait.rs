@@ -131,7 +131,7 @@ fn print_one(
             result,
         })?;
     } else {
-        print_tail(result, Some(name));
+        print_end(result, &format!("wait {name}"), Some(name));
         if let Some(line) = line {
             output::line(&format!("{name}: {line}"))?;
         }
@@ -237,18 +237,22 @@ pub(super) fn print_result(
             Some(failure) => Err(Failure::silent(failure.kind)),
         };
     }
-    print_tail(result, None);
+    print_end(result, what, None);
     if let Some(line) = line {
         output::line(&line)?;
     }
     failure.map_or(Ok(()), Err)
 }
 
-/// Prints the last lines of a run that has failed, behind the task's name if that is given.
-fn print_tail(result: &WaitResult, name: Option<&str>) {
+/// Prints the last lines of a run that has failed, behind the task's name if that is given, and what may
+/// have killed it.
+fn print_end(result: &WaitResult, what: &str, name: Option<&str>) {
     let has_exited = result.outcome == WaitOutcome::Exited;
     if result.outcome == WaitOutcome::Died || has_exited && kind(result).is_some() {
         output::tail(&result.tail, name);
+        if let Some(hint) = &result.exit_hint {
+            output::note(&format!("tmux-task: {what}: {hint}"));
+        }
     }
 }
 

@@ -98,7 +98,7 @@ fn table(view: &LsView, now: Millis) -> Vec<String> {
 fn row(listed: &LsTask, now: Millis) -> String {
     let task = &listed.task;
     let state = match listed.state {
-        TaskStateName::Exited | TaskStateName::Killed => short(&task.run_end().words(), NAME_CHARS),
+        TaskStateName::Exited | TaskStateName::Killed => short(&task.end_words(), NAME_CHARS),
         TaskStateName::Queued => "queued".to_owned(),
         TaskStateName::Waiting if task.stopped => "stopped, asks for input".to_owned(),
         TaskStateName::Waiting => "asks for input".to_owned(),
@@ -129,6 +129,13 @@ fn row(listed: &LsTask, now: Millis) -> String {
         None | Some([]) => String::new(),
         Some(ports) => format!(", listens on {}", port_words(ports)),
     };
+    let progress = task
+        .progress
+        .map(|progress| [progress.percentage(), progress.note().to_owned()].join(" "));
+    let progress = match progress.as_deref().map(str::trim) {
+        None | Some("") => String::new(),
+        Some(progress) => format!(", {progress}"),
+    };
     let shell = if task.shell { ", a shell" } else { "" };
     let command = task.current_command.as_deref().unwrap_or_default();
     let command = match short(command, COMMAND_CHARS) {
@@ -144,7 +151,7 @@ fn row(listed: &LsTask, now: Millis) -> String {
         last => format!(": {last}"),
     };
     format!(
-        "{} {}{command} {state}{since}{age}{run}{ports}{shell}{last}",
+        "{} {}{command} {state}{since}{age}{progress}{run}{ports}{shell}{last}",
         task.window_id,
         short(&task.window_name, NAME_CHARS),
     )

@@ -349,7 +349,7 @@ fn sentence(name: &str, limit: Limit, result: &WaitResult) -> String {
 }
 
 fn ending(result: &WaitResult) -> String {
-    short(&result.run_end().words(), NAME_CHARS)
+    short(&result.end_words(), NAME_CHARS)
 }
 
 /// Returns what can be done about a result that is not the end, or does not show all of the output.

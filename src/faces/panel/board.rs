@@ -397,10 +397,11 @@ pub(super) fn last_line(listed: &LsTask) -> String {
     if Group::of(listed) != Group::Failed {
         return last.to_owned();
     }
-    let end = match task.run_end() {
-        RunEnd::Signal(signal) => signal.to_owned(),
-        RunEnd::Code(code) => format!("exit {code}"),
-        RunEnd::Unknown => "exit code unknown".to_owned(),
+    let end = match (task.run_end(), &task.exit_hint) {
+        (_, Some(hint)) => hint.clone(),
+        (RunEnd::Signal(signal), None) => signal.to_owned(),
+        (RunEnd::Code(code), None) => format!("exit {code}"),
+        (RunEnd::Unknown, None) => "exit code unknown".to_owned(),
     };
     if let Some(why) = &listed.cannot_restart {
         format!("{end}: {}", ops::cannot_restart_words(why))

@@ -126,6 +126,41 @@ fn what_cannot_be_ended_is_named_and_its_end_is_told_like_any_other() {
 }
 
 #[test]
+fn what_was_killed_while_we_were_ending_it_was_killed_by_us_also_for_the_next_daemon() {
+    const KILLED: &str = "life 1; @1#1 a dead SIGKILL pid=7 ended=5";
+    let hint = |driver: &Driver| driver.session.task(window("@1")).unwrap().exit_hint();
+    let mut driver = Driver::new(RUNS);
+    driver.ask(kill(&["a"]));
+    driver.look(RUNS);
+    driver.marked();
+    driver.input(Input::RunEnded(
+        window("@1"),
+        vec![LeftProcess {
+            pid: 9,
+            name: "sudo".to_owned(),
+            is_anothers: true,
+        }],
+    ));
+    while let Some(job) = &driver.job {
+        if matches!(job, Job::Look(_)) {
+            driver.look(KILLED);
+        } else {
+            driver.outcome(JobOutcome::Finished);
+        }
+    }
+    assert_eq!(driver.told, ["exited @1#1 SIGKILL"]);
+    assert_eq!(hint(&driver), None);
+    let mut next = Driver::new(&format!("{KILLED} ours"));
+    next.input(Input::Changed(Change::Windows));
+    next.look(KILLED);
+    assert_eq!(hint(&next), None);
+    // Nothing of ours has ended the next run.
+    next.input(Input::Changed(Change::Windows));
+    next.look("life 1; @1#2 a dead SIGKILL pid=8 ended=9");
+    assert!(hint(&next).is_some());
+}
+
+#[test]
 fn a_live_run_ends_before_the_next_one_starts_in_its_slot() {
     let mut driver = Driver::new(RUNS);
     driver.ask(super::requests::launch_of("a", false));

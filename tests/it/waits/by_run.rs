@@ -107,7 +107,7 @@ fn a_wait_by_the_run_itself_ends_with_its_code() {
         (
             "kill -KILL $$",
             137,
-            "tmux-task: run api: the task was killed by SIGKILL\n",
+            "tmux-task: run api: the task was killed by SIGKILL (not by tmux-task; out of memory?)\n",
         ),
     ] {
         let output = world.task(["run", "api", "--wait", "--", line]);

@@ -11,7 +11,7 @@ use crate::faces::panel::board::{Group, ListRow, SessionKey, TaskKey, age_of, pr
 use crate::faces::panel::layout::Layout;
 use crate::faces::panel::state::{PanelState, Scope};
 use crate::faces::panel::usage::Usage;
-use crate::model::port_words;
+use crate::model::{ProgressState, port_words};
 use crate::terminal::columns_of;
 use crate::wire::LsTask;
 
@@ -36,6 +36,10 @@ const COMMAND: &str = "COMMAND";
 /// From this percentage of its usual duration on a run is late.
 const LATE: u64 = 150;
 
+/// The widths of a percentage, and of a bar with one behind it.
+const PERCENTAGE: usize = 4;
+const WITH_BAR: usize = 2 * PERCENTAGE + 1;
+
 /// The space between two columns.
 const GAP: usize = 1;
 
@@ -56,13 +60,13 @@ struct Columns {
 impl Columns {
     /// Divides the width among the columns. `longest_session` is the width of the widest session, 0
     /// where there is only one, `longest_name` that of the widest name and `longest_command` that of
-    /// the widest command. `has_progress` says whether a usual duration is known.
+    /// the widest command, `progress` that of the progress where there is room for a bar.
     fn of(
         width: usize,
         longest_session: usize,
         longest_name: usize,
         longest_command: usize,
-        has_progress: bool,
+        progress: usize,
     ) -> Self {
         let is_medium = width >= MEDIUM;
         let most = match width {
@@ -85,7 +89,10 @@ impl Columns {
             name: longest_name.clamp(4, most),
             run: if_medium(3),
             age: 3,
-            progress: if is_medium && has_progress { 4 } else { 0 },
+            progress: match width {
+                WITH_COMMAND.. => progress,
+                _ => if_medium(progress.min(PERCENTAGE)),
+            },
             cpu: if_medium(4),
             memory: if_medium(4),
             command: 0,
@@ -163,14 +170,17 @@ pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &PanelState) {
         }
     };
     let width = usize::from(layout.list.width);
-    let mut tasks = visible.iter().filter_map(listed);
-    let has_progress = tasks.any(|task| task.usual_ms.is_some());
+    let progress = longest(|task| match (task.task.progress, task.usual_ms) {
+        (Some(_), _) => WITH_BAR,
+        (None, Some(_)) => PERCENTAGE,
+        (None, None) => 0,
+    });
     let columns = Columns::of(
         width,
         longest_session,
         longest(|task| columns_of(&task.task.window_name)),
         longest(|task| task.task.current_command.as_deref().map_or(0, columns_of)),
-        has_progress,
+        progress,
     );
     if state.trouble.is_none() {
         let names = [
@@ -315,11 +325,8 @@ fn task(
         Some(ports) => Cow::Owned(format!(":{} {command}", port_words(ports))),
         None => Cow::Borrowed(command),
     };
-    let progress = progress_of(listed, state.now);
-    let progress_style = match progress {
-        Some(LATE..) => style.fg(Color::Yellow),
-        Some(_) | None => style,
-    };
+    let (progress, progress_colour) = progress(listed, state, columns.progress);
+    let progress_style = progress_colour.map_or(style, |colour| style.fg(colour));
     let last_style = match group {
         Group::Ask => style_of(group),
         Group::Failed
@@ -338,13 +345,37 @@ fn task(
             (&task.window_name, style),
             (&run, FAINT),
             (&age_of(listed, state.now), style),
-            (&progress.map_or_else(String::new, percent), progress_style),
+            (&progress, progress_style),
             (&cpu, style),
             (&memory, style),
             (&command, FAINT),
             (&state.last_line(key, listed), last_style),
         ],
     );
+}
+
+/// Returns what the program says of its progress, else how much of its usual duration has passed, and its
+/// colour.
+fn progress(listed: &LsTask, state: &PanelState, columns: usize) -> (String, Option<Color>) {
+    let Some(progress) = listed.task.progress else {
+        let passed = progress_of(listed, state.now);
+        let colour = passed
+            .filter(|passed| *passed >= LATE)
+            .map(|_| Color::Yellow);
+        return (passed.map_or_else(String::new, percent), colour);
+    };
+    let colour = match progress.state {
+        ProgressState::Normal | ProgressState::Indeterminate => None,
+        ProgressState::Error => Some(Color::Red),
+        ProgressState::Paused => Some(Color::Yellow),
+    };
+    let (bar, percentage) = (progress.bar(PERCENTAGE), progress.percentage());
+    let text = match (columns < WITH_BAR, percentage.is_empty()) {
+        (true, false) => percentage,
+        (true, true) => bar,
+        (false, _) => format!("{bar} {percentage:>PERCENTAGE$}"),
+    };
+    (text, colour)
 }
 
 /// Returns a percentage in at most four columns.

@@ -6,6 +6,7 @@ use super::*;
 use crate::faces::panel::draw::draw;
 use crate::faces::panel::effect::ActionReport;
 use crate::faces::panel::usage::Usage;
+use crate::model::Progress;
 
 fn terminal(state: &PanelState) -> TestBackend {
     let (width, height) = state.size;
@@ -213,6 +214,43 @@ fn a_run_shows_how_much_of_its_usual_duration_has_passed() {
     let mut narrow = state;
     narrow.on_size((40, 10));
     assert!(!frame(&narrow).contains('%'));
+}
+
+#[test]
+fn what_a_program_says_of_its_progress_takes_the_place_of_the_duration() {
+    let says = |id, name, text| TaskFields {
+        progress: Progress::parse(text),
+        ..running(id, name)
+    };
+    let half = listed(says(12, "build", "normal 50"));
+    let tasks = vec![
+        half.with_usual(Some(40_000)),
+        listed(says(13, "deploy", "error 100")),
+        listed(says(14, "fetch", "indeterminate 0")),
+        LsTask::new(running(15, "test"), None, None).with_usual(Some(50_000)),
+    ];
+    let shown = |size| frame(&state_with(size, tasks.clone()));
+    let cells = |text: &str, from, n| {
+        let rows = text.lines().skip(1).take(5);
+        let row = |row: &str| row.chars().skip(from).take(n).collect::<String>();
+        rows.map(row).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        cells(&shown((80, 24)), 24, 9),
+        [
+            "     PROG",
+            "██░░  50%",
+            "████ 100%",
+            "▒▒▒▒     ",
+            "      30%"
+        ]
+    );
+    assert_eq!(
+        cells(&shown((60, 24)), 24, 4),
+        ["PROG", " 50%", "100%", "▒▒▒▒", " 30%"]
+    );
+    let backend = terminal(&state_with((80, 24), tasks));
+    assert_eq!(backend.buffer()[(25, 3)].fg, Color::Red);
 }
 
 #[test]
