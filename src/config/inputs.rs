@@ -54,8 +54,10 @@ impl Inputs {
             let is_plain = |part: &&&str| !part.contains(['*', '?']);
             let n_plain = parts.iter().take_while(is_plain).count();
             let (plain, wild) = parts.split_at(n_plain);
-            // An absolute one takes the place of the folder.
-            let path = self.folder.join(plain.join("/") + "/");
+            let path = match pattern.starts_with('/') {
+                true => PathBuf::from(plain.join("/") + "/"),
+                false => self.folder.join(plain.join("/")),
+            };
             match wild {
                 [] if !path.is_dir() => add(self.folder.join(pattern), &mut files)?,
                 [] => walk(&path, "", &regex_of(&["**"])?, usize::MAX, &mut files)?,

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-/// Returns the processes by name: where each stands in the text, and its command, a shell line.
+/// The processes by name: where each is in the text, and its command, a shell line.
+pub(super) type Processes<'a> = BTreeMap<&'a str, (usize, &'a str)>;
+
+/// Returns the processes of a text.
 ///
 /// # Errors
 ///
 /// Where something is wrong, and what.
-pub(super) fn parse(text: &str) -> Result<BTreeMap<&str, (usize, &str)>, (usize, String)> {
+pub(super) fn parse(text: &str) -> Result<Processes<'_>, (usize, String)> {
     let mut processes = BTreeMap::new();
     let mut start = 0;
     for whole in text.split_inclusive('\n') {

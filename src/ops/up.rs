@@ -253,7 +253,7 @@ impl TaskPlan {
                 Start::Running(earlier)
             }
             Start::Finished(_) if is_other || !is_done => Start::Needed,
-            start => start,
+            Start::Finished(_) | Start::Gone | Start::Needed => start,
         })
     }
 

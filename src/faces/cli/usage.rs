@@ -354,7 +354,7 @@ mod tests {
             (
                 "logs x --tail 3",
                 "unexpected argument '--tail' found",
-                "see `tmux-task logs --help`",
+                "a similar argument exists: '--all'",
             ),
             (
                 "send x --force",
