@@ -46,14 +46,13 @@ mod watch_entry;
 mod tests;
 
 pub(crate) use departures::{Departures, replaced_panes};
-pub(crate) use effect::{Effect, Job, LookOrder, RowsToRead};
+pub(crate) use effect::{Effect, Job, LookOrder, PortQuery, RowsToRead};
 pub(crate) use ended_by::Killer;
 pub(crate) use input::{
     Change, Input, JobOutcome, LinkState, Look, NameOwner, RequestId, StoreState,
 };
 pub(crate) use log_entry::LogEntry;
 pub(crate) use machine::{Session, Setup};
-pub(crate) use port_looks::PortQuery;
 pub(crate) use restart_job::{DueRestart, RestartEnd};
 pub(crate) use wait_entry::{Entry, judge_entries};
 pub(crate) use watch_entry::{WatchEntry, search_entries};

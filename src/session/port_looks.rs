@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use super::effect::PortQuery;
 use super::input::{JobOutcome, RequestId};
 use super::log_entry::WRONG_OUTCOME;
 use super::machine::Session;
 use super::queue_items::Command;
-use crate::model::{Now, WindowId};
+use crate::model::Now;
 use crate::wire::RefusalKind;
 
 /// The first pause between two looks, and the longest.
@@ -18,17 +19,6 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(320);
 /// How many times as long as a look the pause after it is at least: with many processes, a look takes
 /// longer.
 const PAUSE_PER_LOOK: u32 = 20;
-
-/// The run whose ports are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PortQuery {
-    window: WindowId,
-    run: Option<u32>,
-    /// Its first process.
-    pub(crate) leader: u32,
-    /// The port that is waited for; `None` for any.
-    pub(crate) port: Option<u16>,
-}
 
 /// When ports are looked at.
 #[derive(Debug, Default)]

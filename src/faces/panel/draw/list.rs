@@ -151,7 +151,7 @@ pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &PanelState) {
         ListRow::Task(task) => state.board.get(task),
         ListRow::Session(_) => None,
     };
-    let longest = |of: fn(&LsTask) -> usize| {
+    let longest = |of: &dyn Fn(&LsTask) -> usize| {
         let columns = visible.iter().filter_map(listed).map(of);
         columns.max().unwrap_or_default()
     };
@@ -168,8 +168,8 @@ pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &PanelState) {
     let columns = Columns::of(
         width,
         longest_session,
-        longest(|task| columns_of(&task.task.window_name)),
-        longest(|task| task.task.current_command.as_deref().map_or(0, columns_of)),
+        longest(&|task| columns_of(&task.task.window_name)),
+        longest(&|task| columns_of(&command_of(task, state))),
         has_progress,
     );
     if state.trouble.is_none() {
@@ -308,13 +308,6 @@ fn task(
     let cpu = usage.and_then(|usage| usage.cpu);
     let cpu = cpu.map_or_else(String::new, |cpu| format!("{cpu}%"));
     let memory = usage.map_or_else(String::new, memory);
-    let command = task.current_command.as_deref().unwrap_or_default();
-    let ports = task.pane_pid.filter(|_| !task.dead);
-    let ports = ports.and_then(|pid| state.ports.get(&pid));
-    let command = match ports.filter(|ports| !ports.is_empty()) {
-        Some(ports) => Cow::Owned(format!(":{} {command}", port_words(ports))),
-        None => Cow::Borrowed(command),
-    };
     let progress = progress_of(listed, state.now);
     let progress_style = match progress {
         Some(LATE..) => style.fg(Color::Yellow),
@@ -341,10 +334,22 @@ fn task(
             (&progress.map_or_else(String::new, percent), progress_style),
             (&cpu, style),
             (&memory, style),
-            (&command, FAINT),
+            (&command_of(listed, state), FAINT),
             (&state.last_line(key, listed), last_style),
         ],
     );
+}
+
+/// Returns a task's command, behind the ports that it listens on.
+fn command_of<'a>(listed: &'a LsTask, state: &PanelState) -> Cow<'a, str> {
+    let task = &listed.task;
+    let command = task.current_command.as_deref().unwrap_or_default();
+    let ports = task.pane_pid.filter(|_| !task.dead);
+    let ports = ports.and_then(|pid| state.ports.get(&pid));
+    match ports.filter(|ports| !ports.is_empty()) {
+        Some(ports) => format!(":{} {command}", port_words(ports)).into(),
+        None => command.into(),
+    }
 }
 
 /// Returns a percentage in at most four columns.
