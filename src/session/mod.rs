@@ -31,6 +31,7 @@ mod pane_reads;
 mod pane_stream;
 mod pending_restarts;
 mod port_looks;
+mod port_waits;
 mod queue_items;
 mod requests;
 mod restart_job;

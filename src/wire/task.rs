@@ -101,7 +101,7 @@ pub struct TaskFields {
     pub stopped: bool,
     /// The TCP ports that its processes listen on. Absent: they were not looked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<u16>")]
+    #[schemars(with = "Vec<u32>")]
     pub ports: Option<Vec<u16>>,
     /// The last rows of history and screen, wrapped as on the screen; untrusted text without
     /// control characters.

@@ -13,7 +13,6 @@ const NOTES: [&str; 5] = ["$schema", "title", "description", "default", "$defs"]
 fn largest(format: &str) -> u64 {
     match format {
         "int32" => 0x7fff_ffff,
-        "uint16" => u64::from(u16::MAX),
         "uint32" => u64::from(u32::MAX),
         "int64" => 0x7fff_ffff_ffff_ffff,
         "uint" | "uint64" => u64::MAX,
