@@ -789,7 +789,7 @@ fn every_tool_works_on_another_machine() {
 
     // What is wrong is said by the machine, or about it.
     let wrong = client.fails("read_output", there(json!({"task": "nothing"})));
-    check(&wrong, "no task `nothing`");
+    check(&wrong, "no session `work`");
     let lost = client.fails("list_tasks", json!({"host": "no.such.invalid"}));
     check(&lost, "could not reach no.such.invalid: ");
     check(
