@@ -1,6 +1,8 @@
 //! A separate world for each test: folders, a tmux server, the program, and nothing of the
 //! developer's environment.
 
+#[cfg(feature = "fleet")]
+mod broker;
 mod feed;
 mod run;
 
@@ -17,6 +19,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+#[cfg(feature = "fleet")]
+pub(crate) use broker::Broker;
 pub(crate) use feed::{all_told, check_feed, content, deliveries, event, events, show, story};
 pub(crate) use run::{Output, Running};
 
