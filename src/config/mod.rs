@@ -9,6 +9,7 @@
 mod duration;
 mod error;
 mod file;
+mod fleet;
 mod notices;
 mod parse;
 mod pending;
@@ -22,6 +23,7 @@ mod value;
 pub(crate) use duration::parse_duration;
 pub(crate) use error::ConfigError;
 pub(crate) use file::{ConfigFile, find, load};
+pub(crate) use fleet::{FleetConfig, TlsConfig, Verb};
 pub(crate) use pending::{PendingSetting, is_of_daemon, pending_settings};
 pub(crate) use project_file::{TASK_FILE, TaskEntry, read_tasks};
 pub(crate) use settings::{Config, InputConfig, LogsConfig, StopConfig, parse_signal};

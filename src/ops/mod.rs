@@ -22,6 +22,8 @@ mod everywhere;
 mod explain;
 mod feed_usage;
 mod file_tasks;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod given_up;
 mod history;
 mod init;
@@ -68,6 +70,8 @@ pub(crate) use everywhere::{Everywhere, list_everywhere};
 #[cfg(feature = "panel")]
 pub(crate) use everywhere::{FoundSession, Server, daemon_sockets, sessions_of};
 pub(crate) use explain::{cannot_restart_words, explain, explanation_lines, restart_words};
+#[cfg(feature = "fleet")]
+pub(crate) use fleet::{Fleet, FleetStatus};
 pub(crate) use given_up::{give_up_messages, withdraw_given_up};
 pub(crate) use history::{RunInfo, TaskStats, last_of_each, stats, stored_runs};
 pub(crate) use init::{MarkedBlockError, UserProgram, replace_user_file, setup_of};

@@ -56,7 +56,7 @@ pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
     if args.json.json {
         return output::json(&view);
     }
-    let table = table_of(&view, clock::now().wall, Style::of(args));
+    let table = table_of(&view, clock::now().wall, Style::of(args.wide));
     output::lines(table.iter().map(String::as_str))
 }
 
@@ -83,7 +83,7 @@ async fn all(context: &Context, args: Ls) -> Result<(), Failure> {
             .collect();
         return output::json(&json!({ "sessions": sessions }));
     }
-    let (now, style) = (clock::now().wall, Style::of(args));
+    let (now, style) = (clock::now().wall, Style::of(args.wide));
     let mut lines = Vec::new();
     for listed in &sessions {
         let view = &listed.view;
@@ -108,9 +108,9 @@ async fn all(context: &Context, args: Ls) -> Result<(), Failure> {
 
 /// How the table is shown.
 #[derive(Debug, Clone, Copy)]
-struct Style {
+pub(super) struct Style {
     /// The width of the terminal, if the lines are to fit it.
-    columns: Option<usize>,
+    pub(super) columns: Option<usize>,
     /// The maximum width of the command and of the last line.
     longest: usize,
     /// Whether states have colours.
@@ -118,16 +118,16 @@ struct Style {
 }
 
 impl Style {
-    fn of(args: Ls) -> Self {
+    pub(super) fn of(is_wide: bool) -> Self {
         Self {
-            columns: output::terminal_columns().filter(|_| !args.wide),
-            longest: if args.wide { usize::MAX } else { COLUMN },
+            columns: output::terminal_columns().filter(|_| !is_wide),
+            longest: if is_wide { usize::MAX } else { COLUMN },
             is_coloured: output::is_coloured(),
         }
     }
 }
 
-fn table_of(view: &LsView, now: Millis, style: Style) -> Vec<String> {
+pub(super) fn table_of(view: &LsView, now: Millis, style: Style) -> Vec<String> {
     let mut rows = vec![
         [
             "ID",

@@ -1,0 +1,177 @@
+//! `fleet`: the machines of a fleet, by its broker.
+
+use super::args::{Fleet as FleetArgs, FleetCommand, FleetLs, Json};
+use super::context::Context;
+use super::failure::{Failure, OrFail};
+use super::ls::{Style, age, table_of};
+use super::{fleet_feed, output};
+use crate::clock;
+use crate::fleet::{FleetBoard, FleetHost, FleetSession, Presence, StreamUse};
+use crate::model::{Millis, text};
+use crate::ops::Fleet;
+use crate::terminal::fitted;
+use crate::wire::{LsView, rfc3339};
+use serde_json::{Value, json};
+
+/// What follows for a broker that syncs rarely.
+const SINGLE: &str = "a stream with less than three replicas can lose its last seconds in a power cut, unless \
+                      the server has `sync_interval: always`; the hosts publish again what is missing";
+
+pub(super) async fn run(context: &Context, args: FleetArgs) -> Result<(), Failure> {
+    // The broker has time limits of its own.
+    context.limit.lift();
+    match args.command {
+        FleetCommand::Ls(args) => ls(args).await,
+        FleetCommand::Feed(args) => fleet_feed::run(args).await,
+        FleetCommand::Status(args) => status(args).await,
+    }
+}
+
+async fn ls(args: FleetLs) -> Result<(), Failure> {
+    let fleet = Fleet::connect().await.or_fail("fleet ls")?;
+    let board = fleet.board().await.or_fail("fleet ls")?;
+    if args.json.json {
+        let hosts: Vec<Value> = board.hosts.iter().map(host_json).collect();
+        return output::json(&json!({ "hosts": hosts }));
+    }
+    let lines = table_of_hosts(&board, clock::now().wall, Style::of(args.wide));
+    output::lines(lines.iter().map(String::as_str))
+}
+
+fn host_json((name, host): (&String, &FleetHost)) -> Value {
+    let sessions: Vec<Value> = host
+        .sessions
+        .iter()
+        .filter_map(|(key, session)| {
+            Some(json!({
+                "key": key,
+                "sessionName": session.name()?,
+                "exists": session.exists(),
+                "tasks": session.tasks(),
+            }))
+        })
+        .collect();
+    let mut value = json!({ "host": name, "sessions": sessions });
+    match &host.presence {
+        Presence::Here(state) => {
+            value["version"] = json!(state.version);
+            value["allow"] = json!(state.allow);
+        }
+        Presence::Gone(since) => value["goneSince"] = json!(since),
+        Presence::Unknown => {}
+    }
+    value
+}
+
+/// Returns the tasks of each session below its host and name.
+fn table_of_hosts(board: &FleetBoard, now: Millis, style: Style) -> Vec<String> {
+    let mut lines = Vec::new();
+    let columns = style.columns.unwrap_or(usize::MAX);
+    for (name, host) in &board.hosts {
+        let presence = match &host.presence {
+            Presence::Here(_) => String::new(),
+            Presence::Gone(since) => format!(", {}", gone_since(*since, now)),
+            Presence::Unknown => ", not known to be there".to_owned(),
+        };
+        let existing = host.sessions.values().filter(|session| session.exists());
+        let existing: Vec<&FleetSession> = existing.collect();
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        if existing.is_empty() {
+            lines.push(fitted(&format!("{name} (no session{presence})"), columns));
+        }
+        for (n, session) in existing.into_iter().enumerate() {
+            let view = view_of(session, now);
+            let tasks = text::counted(view.tasks.len(), "task");
+            if n > 0 {
+                lines.push(String::new());
+            }
+            let heading = format!("{name}: {} ({tasks}{presence})", view.session_name);
+            lines.push(fitted(&heading, columns));
+            if !view.tasks.is_empty() {
+                lines.extend(table_of(&view, now, style));
+            }
+        }
+    }
+    lines
+}
+
+/// Says since when a host is gone.
+fn gone_since(since: Millis, now: Millis) -> String {
+    format!("gone since {}, {} ago", rfc3339(since), age(now - since))
+}
+
+fn view_of(session: &FleetSession, now: Millis) -> LsView {
+    LsView {
+        session_name: session.name().unwrap_or_default().to_owned(),
+        exists: session.exists(),
+        supervised: true,
+        captured_at: now,
+        tasks: session.tasks().into_iter().cloned().collect(),
+    }
+}
+
+async fn status(args: Json) -> Result<(), Failure> {
+    let fleet = Fleet::connect().await.or_fail("fleet status")?;
+    let status = fleet.status().await.or_fail("fleet status")?;
+    let gone: Vec<(&String, Millis)> = status
+        .board
+        .hosts
+        .iter()
+        .filter_map(|(name, host)| Some((name, host.gone_since()?)))
+        .collect();
+    let is_single = status.streams.iter().any(StreamUse::is_single);
+    if args.json {
+        let streams: Vec<Value> = status.streams.iter().map(stream_json).collect();
+        let gone: Vec<Value> = gone
+            .iter()
+            .map(|(host, since)| json!({ "host": host, "goneSince": since }))
+            .collect();
+        return output::json(&json!({
+            "broker": fleet.config.url,
+            "serverVersion": status.version,
+            "host": fleet.host,
+            "streams": streams,
+            "hosts": status.board.hosts.len(),
+            "gone": gone,
+        }));
+    }
+    let now = clock::now().wall;
+    let n_here = status.board.hosts.len() - gone.len();
+    let mut lines = vec![
+        format!("broker:  {}, nats-server {}", fleet.config.url.join(", "), status.version),
+        format!("host:    {} (this machine)", fleet.host),
+        format!("hosts:   {n_here} here, {} gone", gone.len()),
+    ];
+    for (name, since) in &gone {
+        lines.push(format!("         {name} is {}", gone_since(*since, now)));
+    }
+    lines.extend(status.streams.iter().map(|stream| stream_line(stream, now)));
+    if is_single {
+        lines.push(format!("note:    {SINGLE}"));
+    }
+    output::lines(lines.iter().map(String::as_str))
+}
+
+fn stream_json(stream: &StreamUse) -> Value {
+    json!({
+        "name": stream.name,
+        "messages": stream.messages,
+        "bytes": stream.bytes,
+        "replicas": stream.replicas,
+        "consumers": stream.consumers,
+    })
+}
+
+fn stream_line(stream: &StreamUse, now: Millis) -> String {
+    let since = stream.since.map(|since| format!(", the first {} ago", age(now - since)));
+    let replicas = text::counted(stream.replicas, "replica");
+    format!(
+        "{:<8} {} messages, {}{}; {replicas}",
+        format!("{}:", stream.name),
+        stream.messages,
+        text::size(stream.bytes),
+        since.unwrap_or_default()
+    )
+}

@@ -1,0 +1,102 @@
+//! The streams and buckets on the broker. They are created where they are missing and the credentials
+//! permit it: `docs/fleet.md` has the same settings for whoever creates them beforehand.
+
+use std::time::Duration;
+
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::context::CreateStreamErrorKind;
+use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
+
+use super::connection::{Connection, FleetError};
+use super::layout::{
+    FEED_STREAM, FEED_SUBJECTS, HOSTS_BUCKET, STATE_BUCKET, WAKE_STREAM, WAKE_SUBJECTS,
+};
+use crate::model::{text, with_causes};
+
+/// How long records and wakes are kept, and the state of a session that nobody updates.
+pub(crate) const KEPT: Duration = Duration::from_secs(72 * 3600);
+
+/// For how long a host counts as there after its last beat.
+pub(crate) const PRESENT: Duration = Duration::from_secs(60);
+
+/// Within which time a record that is published twice is stored once. What was published longer ago
+/// is recognised by the last record of its session.
+const SAME_WITHIN: Duration = Duration::from_secs(120);
+
+/// The size of a stream, in bytes.
+const FEED_BYTES: i64 = 1 << 30;
+const WAKE_BYTES: i64 = 256 << 20;
+
+/// The maximum length of what the broker says, in characters.
+const MAX_SAID: usize = 300;
+
+/// Creates what is missing. What exists is left as it is.
+///
+/// # Errors
+///
+/// When something is missing that cannot be created.
+pub(crate) async fn create_missing(connection: &Connection) -> Result<(), FleetError> {
+    let all = [
+        (FEED_STREAM, stream(FEED_STREAM, FEED_SUBJECTS, FEED_BYTES)),
+        (WAKE_STREAM, stream(WAKE_STREAM, WAKE_SUBJECTS, WAKE_BYTES)),
+        (STATE_BUCKET, bucket(STATE_BUCKET, None)),
+        (HOSTS_BUCKET, bucket(HOSTS_BUCKET, Some(KEPT))),
+    ];
+    for (name, config) in all {
+        let Err(error) = connection.jetstream.create_stream(config).await else {
+            continue;
+        };
+        let exists = matches!(
+            error.kind(),
+            CreateStreamErrorKind::JetStream(why) if why.error_code() == ErrorCode::STREAM_NAME_EXIST
+        );
+        if !exists {
+            let why = with_causes(&error);
+            let why = connection.refusal().unwrap_or(why);
+            let why = text::one_line(why.as_bytes(), MAX_SAID);
+            return Err(FleetError::NoStream { name, why });
+        }
+    }
+    Ok(())
+}
+
+/// Returns the name of the stream that is a bucket.
+#[must_use]
+pub(crate) fn bucket_stream(name: &str) -> String {
+    format!("KV_{name}")
+}
+
+fn stream(name: &str, subjects: &str, max_bytes: i64) -> Config {
+    Config {
+        name: name.to_owned(),
+        subjects: vec![subjects.to_owned()],
+        max_bytes,
+        max_age: KEPT,
+        discard: DiscardPolicy::Old,
+        storage: StorageType::File,
+        duplicate_window: SAME_WITHIN,
+        allow_direct: true,
+        num_replicas: 1,
+        ..Config::default()
+    }
+}
+
+/// Returns the stream that is a bucket of this name, as clients of such buckets expect it. A broker
+/// before 2.11 ignores what it does not know: the lifetime of single values, and the marks (`marked`:
+/// for how long) in place of values whose lifetime has ended.
+fn bucket(name: &str, marked: Option<Duration>) -> Config {
+    Config {
+        name: bucket_stream(name),
+        subjects: vec![format!("$KV.{name}.>")],
+        max_messages_per_subject: 1,
+        discard: DiscardPolicy::New,
+        storage: StorageType::File,
+        allow_rollup: true,
+        deny_delete: true,
+        allow_direct: true,
+        num_replicas: 1,
+        allow_message_ttl: true,
+        subject_delete_marker_ttl: marked,
+        ..Config::default()
+    }
+}
