@@ -214,7 +214,9 @@ fn note(event: Event, has_ended: &watch::Sender<bool>, refusal: &Mutex<Option<St
         | Event::LameDuckMode
         | Event::Draining
         | Event::SlowConsumer(_)
-        | Event::ServerError(ServerError::AuthorizationViolation | ServerError::SlowConsumer(_))
+        | Event::ServerError(
+            ServerError::AuthorizationViolation | ServerError::SlowConsumer(_),
+        )
         | Event::ClientError(_)) => {
             tracing::debug!(%event, "broker");
         }
