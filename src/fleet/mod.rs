@@ -1,16 +1,22 @@
 //! The broker of many machines: NATS with JetStream.
 
 mod board;
+mod bucket;
 mod bucket_watch;
 mod connection;
 mod feed_reader;
 pub(crate) mod layout;
+mod membership;
+mod presence;
 mod stream_use;
 mod streams;
+mod task_states;
 mod untrusted;
+mod uplink;
 
 pub(crate) use board::{BucketEntry, FleetBoard, FleetChange, FleetHost, FleetSession, Presence};
 pub(crate) use bucket_watch::{BucketNews, BucketWatch};
 pub(crate) use connection::{Connection, FleetError, connect, host_name};
 pub(crate) use feed_reader::{FeedReader, FeedRequest, FeedStart, FleetRecord};
+pub(crate) use membership::Membership;
 pub(crate) use stream_use::{StreamUse, stream_uses};

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use async_nats::jetstream::ErrorCode;
-use async_nats::jetstream::context::CreateStreamErrorKind;
+use async_nats::jetstream::context::{CreateStreamErrorKind, PublishErrorKind};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
 
 use super::connection::{Connection, FleetError};
@@ -99,4 +99,16 @@ fn bucket(name: &str, marked: Option<Duration>) -> Config {
         subject_delete_marker_ttl: marked,
         ..Config::default()
     }
+}
+
+/// Returns the error of a message that was not stored. Creates what it would be stored in, if that is
+/// missing: the next connection finds it.
+pub(super) async fn explain(connection: &Connection, kind: PublishErrorKind) -> FleetError {
+    if kind == PublishErrorKind::StreamNotFound
+        && let Err(error) = create_missing(connection).await
+    {
+        return error;
+    }
+    let why = connection.refusal().unwrap_or_else(|| kind.to_string());
+    FleetError::NotConfirmed(why)
 }

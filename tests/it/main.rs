@@ -29,6 +29,8 @@ mod events;
 #[cfg(target_os = "linux")]
 mod faults;
 mod feed;
+#[cfg(feature = "fleet")]
+mod fleet;
 #[cfg(target_os = "linux")]
 mod full_disk;
 mod fuzz;
