@@ -21,6 +21,7 @@ pub mod faces;
 pub(crate) mod files;
 #[cfg(feature = "fleet")]
 pub(crate) mod fleet;
+pub(crate) mod hosts;
 pub(crate) mod input_episodes;
 pub mod model;
 pub mod notice;

@@ -52,6 +52,8 @@ need python3 python3
 python3 -c 'import ensurepip' 2>/dev/null || need 'no such program' python3-venv
 # Programs that ask, for the tests of prompts.
 need ssh-keygen openssh-client
+# The other machine of tests/it/hosts.rs.
+need /usr/sbin/sshd openssh-server
 need less less
 need vim vim-tiny
 need whiptail whiptail

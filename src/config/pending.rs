@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// The beginning of the keys that adapters read when they start, and the daemon does not use.
-const NOT_OF_DAEMON: &str = "agents.";
+/// The beginnings of the keys that adapters and commands read, and the daemon does not use.
+const NOT_OF_DAEMON: [&str; 2] = ["agents.", "hosts."];
 
 /// A setting that differs between the file and the daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) struct PendingSetting {
 
 /// Whether the daemon uses the setting with this key.
 pub(crate) fn is_of_daemon(key: &str) -> bool {
-    !key.starts_with(NOT_OF_DAEMON)
+    !NOT_OF_DAEMON.iter().any(|of| key.starts_with(of))
 }
 
 /// Returns the settings that differ between the present configuration and that of the daemon, by key.

@@ -1,12 +1,13 @@
 //! The settings and their defaults.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
 use super::fleet::{FleetConfig, fleet};
+use super::hosts::{HostConfig, hosts as read_hosts};
 use super::notices::{NoticesConfig, notices};
 use super::parse_duration;
 use super::quantity::parse_size;
@@ -43,6 +44,9 @@ pub(crate) struct Config {
     /// What gets the feed's records: tables `sink`.
     #[serde(rename = "sink", deserialize_with = "read_sinks")]
     pub sinks: Vec<SinkConfig>,
+    /// Other machines, by their names: table `hosts`.
+    #[serde(deserialize_with = "read_hosts")]
+    pub hosts: BTreeMap<String, HostConfig>,
     /// How the events of shells are delivered: key `shells`.
     #[serde(deserialize_with = "shells")]
     pub shells: ShellDelivery,
@@ -223,6 +227,7 @@ impl Default for Config {
             feed: FeedConfig::default(),
             fleet: None,
             sinks: Vec::new(),
+            hosts: BTreeMap::new(),
             shells: ShellDelivery::Notice,
             clean_after: Duration::from_secs(3600),
         }

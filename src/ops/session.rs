@@ -113,6 +113,16 @@ impl TaskSession {
         })
     }
 
+    /// Returns the name of the session that the environment or this directory means, on any machine.
+    pub(crate) fn name_from_here() -> Result<String, OpsError> {
+        if let Some(name) = session_name::named(None, &lookup).map_err(OpsError::Usage)? {
+            return Ok(name);
+        }
+        let dir = env::current_dir()
+            .map_err(|error| OpsError::no_directory(&error, Some("--session names a session")))?;
+        Ok(session_name::of_project(session_name::project_of(&dir)))
+    }
+
     /// Returns the same session for a request beside others.
     pub(crate) fn for_request(&self) -> Self {
         Self {

@@ -13,7 +13,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-pub(crate) use file_lock::FileLock;
+pub(crate) use file_lock::{FileLock, lock_link};
 pub(crate) use hash::hex;
 pub(crate) use names::{NAMES, Names, is_key, next_key};
 
@@ -309,18 +309,40 @@ impl Paths {
             .into_iter()
             .flatten()
         {
-            // A folder of the system, which root may have configured, may be readable by others.
-            let is_of_system = folder.parent().is_none_or(|above| above.parent().is_none());
-            let open = if is_of_system {
-                WRITABLE_BY_OTHERS
-            } else {
-                OPEN_TO_OTHERS
-            };
-            files::make_folder(folder, open)
-                .map_err(|error| place_error(folder, RUNTIME_DIR, error))?;
+            make_runtime_folder(folder)?;
         }
         Ok(())
     }
+}
+
+fn make_runtime_folder(folder: &Path) -> Result<(), PathsError> {
+    // A folder of the system, which root may have configured, may be readable by others.
+    let is_of_system = folder.parent().is_none_or(|above| above.parent().is_none());
+    let open = if is_of_system {
+        WRITABLE_BY_OTHERS
+    } else {
+        OPEN_TO_OTHERS
+    };
+    files::make_folder(folder, open).map_err(|error| place_error(folder, RUNTIME_DIR, error))
+}
+
+/// The longest path of the folder of links: ssh adds 58 bytes to it for its own sockets.
+const MAX_LINKS_PATH: usize = MAX_SOCKET_PATH - 58;
+
+/// Creates the folder of the sockets that lead to other machines, for the user alone, and returns it.
+///
+/// # Errors
+///
+/// As [`Paths::create_runtime`].
+pub(crate) fn create_links_folder(env: Env<'_>) -> Result<PathBuf, PathsError> {
+    let mut root = runtime_root(env)?;
+    if root.as_os_str().len() + "/hosts".len() > MAX_LINKS_PATH {
+        root = tmp_root();
+    }
+    make_runtime_folder(&root)?;
+    let folder = root.join("hosts");
+    make_runtime_folder(&folder)?;
+    Ok(folder)
 }
 
 /// Checks the folder that contains the state of all sessions, which may not exist yet. Changes

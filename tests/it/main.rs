@@ -40,6 +40,8 @@ mod helper;
 mod history;
 mod hooks;
 mod hostile;
+#[cfg(target_os = "linux")]
+mod hosts;
 mod inherited;
 mod launching;
 mod logs;

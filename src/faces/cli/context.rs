@@ -35,6 +35,11 @@ impl Context {
         }
     }
 
+    /// Returns the machine that the command is passed on to; `None` if it is executed here.
+    pub(super) fn forwards_to(&self) -> Option<&str> {
+        self.global.forwards_to()
+    }
+
     /// Resolves when the daemon or tmux does not answer, with the failure.
     pub(super) async fn silence(&self) -> Failure {
         loop {

@@ -172,15 +172,20 @@ pub(super) fn leave_terminal() -> Result<(), Failure> {
 
 /// A long-lived daemon must not keep a file system from being unmounted, or a folder from being
 /// removed.
-fn leave_folder() -> Result<(), Failure> {
+pub(super) fn leave_folder() -> Result<(), Failure> {
     std::env::set_current_dir("/").map_err(|error| Failure::of(Kind::Failed, "daemon", &error))
 }
 
 /// Reports that the daemon is ready, and closes the streams that its starter waits for.
 pub(super) fn go_quiet() {
+    end_output(READY);
+}
+
+/// Prints the last line that the starter waits for, and closes the streams.
+pub(super) fn end_output(last: &str) {
     let mut stdout = std::io::stdout();
     // The starter may have exited; then nothing waits.
-    drop(writeln!(stdout, "{READY}").and_then(|()| stdout.flush()));
+    drop(writeln!(stdout, "{last}").and_then(|()| stdout.flush()));
     let quiet = File::options()
         .read(true)
         .write(true)

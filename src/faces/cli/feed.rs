@@ -1,7 +1,6 @@
 //! `feed`: prints stored and live records.
 
 use std::collections::VecDeque;
-use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
     let session = context.session("feed").await?;
     // A consumer is a program, also if its output is shown.
     let is_for_user =
-        args.format.is_none() && args.consume.consumer.is_none() && io::stdout().is_terminal();
+        args.format.is_none() && args.consume.consumer.is_none() && output::is_stdout_terminal();
     let format = args.format.unwrap_or(if is_for_user {
         FeedFormat::Text
     } else {

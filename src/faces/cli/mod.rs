@@ -22,6 +22,7 @@ mod feed_text;
 mod fleet;
 #[cfg(feature = "fleet")]
 mod fleet_feed;
+mod forward;
 mod guide;
 mod init;
 mod kill;
@@ -42,6 +43,7 @@ mod run;
 mod runs;
 mod search;
 mod send;
+mod serve;
 mod status;
 mod table;
 mod task_names;
@@ -90,13 +92,20 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage_error(&error, &args),
     };
-    let options = cli.global.words();
+    if let Some(caller) = &cli.global.far_caller {
+        output::for_caller(caller.clone());
+    }
+    let options = match cli.global.forwards_to() {
+        // The far side's hints have them already.
+        Some(_) => String::new(),
+        None => cli.global.words(),
+    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let outcome = match runtime {
         Ok(runtime) => {
-            let outcome = runtime.block_on(command(cli));
+            let outcome = runtime.block_on(command(cli, &args));
             // A blocked read of standard input must not keep the process alive.
             runtime.shutdown_background();
             outcome
@@ -113,15 +122,19 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-async fn command(cli: Cli) -> Result<(), Failure> {
+async fn command(cli: Cli, args: &[OsString]) -> Result<(), Failure> {
     let context = Context::new(cli.global);
     let passes_code_through = matches!(
         &cli.command,
         CliCommand::Run(Run { follow, .. }) | CliCommand::Restart(Restart { follow, .. }) if follow.wait
     );
-    let outcome = tokio::select! {
-        outcome = dispatch(&context, cli.command) => outcome,
-        failure = context.silence() => Err(failure),
+    let outcome = match context.forwards_to() {
+        Some(host) => Box::pin(forward::run(host, &context.choice(), args, &cli.command)).await,
+        // Losing an arm is safe: the command ends with the other.
+        None => tokio::select! {
+            outcome = dispatch(&context, cli.command) => outcome,
+            failure = context.silence() => Err(failure),
+        },
     };
     if passes_code_through {
         outcome.map_err(Failure::of_run)
@@ -167,6 +180,7 @@ fn dispatch(context: &Context, command: CliCommand) -> Execution<'_> {
         CliCommand::Man(args) => Box::pin(ready(man::run(&args))),
         CliCommand::Init(args) => boxed(move || async move { init::run(context, &args).await }),
         CliCommand::Agent(args) => boxed(move || agent::run(context, args)),
+        CliCommand::Serve(args) => boxed(move || serve::run(context, args)),
         #[cfg(feature = "mcp")]
         CliCommand::Mcp(args) => boxed(move || async move { mcp::run(context, &args).await }),
         CliCommand::Replay(args) => {

@@ -3,8 +3,19 @@
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use super::failure::{Failure, Kind};
+use crate::hosts::FarCaller;
+
+/// Who sees the results, if they are on another machine.
+static CALLER: OnceLock<FarCaller> = OnceLock::new();
+
+/// From here on, results are for the terminal of this caller, to whom the streams are passed on.
+pub(super) fn for_caller(caller: FarCaller) {
+    // Called once.
+    drop(CALLER.set(caller));
+}
 
 /// Prints one line of results.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
@@ -59,12 +70,30 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
 
 /// Returns the width of the terminal that results are shown on; `None` if stdout is no terminal.
 pub(crate) fn terminal_columns() -> Option<usize> {
+    if let Some(caller) = CALLER.get() {
+        return caller.stdout_columns;
+    }
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
+/// Whether results are shown on a terminal.
+pub(crate) fn is_stdout_terminal() -> bool {
+    let caller = CALLER.get().map(|caller| caller.is_stdout_terminal);
+    caller.unwrap_or_else(|| io::stdout().is_terminal())
+}
+
+/// Whether messages are shown on a terminal.
+pub(crate) fn is_stderr_terminal() -> bool {
+    let caller = CALLER.get().map(|caller| caller.is_stderr_terminal);
+    caller.unwrap_or_else(|| io::stderr().is_terminal())
+}
+
 /// Whether results may have colours: on a terminal, unless `NO_COLOR` is set (<https://no-color.org>).
 pub(crate) fn is_coloured() -> bool {
+    if let Some(caller) = CALLER.get() {
+        return caller.is_coloured;
+    }
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     io::stdout().is_terminal() && !is_dumb && !is_set("NO_COLOR")

@@ -1,7 +1,6 @@
 //! `run` and `restart`: start a task in its slot.
 
 use std::borrow::Cow;
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -274,7 +273,7 @@ fn print(started: &StartedRun, what: &str, report: LaunchReport) -> Result<(), F
     }
     if report != LaunchReport::Restarted
         && run.replaced == Some(ReplacedRun::Live)
-        && std::io::stderr().is_terminal()
+        && output::is_stderr_terminal()
     {
         output::note(&format!(
             "tmux-task: run: replaced the live run of task `{name}`"

@@ -71,6 +71,12 @@ impl Output {
         &self.out
     }
 
+    /// Checks that it failed with this code.
+    #[track_caller]
+    pub(crate) fn fails_with(&self, code: i32) {
+        assert_eq!(self.code, code, "{self}");
+    }
+
     /// Checks that it failed with this code and message, and printed no results.
     #[track_caller]
     pub(crate) fn fails(&self, code: i32, err: &str) {

@@ -89,3 +89,17 @@ pub(crate) struct AgentServe {
     #[arg(long)]
     pub(crate) adopt: bool,
 }
+
+#[derive(Debug, Args)]
+#[group(required = true)]
+pub(crate) struct Serve {
+    /// Execute what comes on standard input: JSON lines
+    #[arg(long, conflicts_with = "link")]
+    pub(crate) stdio: bool,
+    /// Hold the link to this host
+    #[arg(long, value_name = "HOST")]
+    pub(crate) link: Option<String>,
+    /// Execute this, in this terminal
+    #[arg(long, value_name = "WORD", conflicts_with_all = ["stdio", "link"])]
+    pub(crate) call: Option<String>,
+}

@@ -14,11 +14,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::forward;
+use crate::hosts::FarCaller;
 use crate::tmux::CommandWords;
 
 #[cfg(feature = "mcp")]
 pub(crate) use agents::Mcp;
-pub(crate) use agents::{Agent, AgentCommand, AgentServe, Init, InitClient};
+pub(crate) use agents::{Agent, AgentCommand, AgentServe, Init, InitClient, Serve};
 pub(crate) use daemon::{ChildOf, Daemon, DaemonCommand, Supervise};
 pub(crate) use feed::{Consume, Consumer, ConsumerCommand, Feed, FeedFormat, Replay};
 pub(crate) use fleet::Fleet;
@@ -73,14 +75,27 @@ pub(crate) struct Global {
     /// The tmux program [default: $TMUX_TASK_TMUX, else tmux]
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) tmux: Option<PathBuf>,
+    /// The machine to do it on: a name under `[hosts]` in the configuration, or a destination for ssh
+    #[arg(long, global = true, value_name = "HOST", add = forward::candidates())]
+    pub(crate) host: Option<String>,
+    /// Used by the program itself: it is that machine, and this is who asks.
+    #[arg(long, global = true, hide = true)]
+    pub(crate) far_caller: Option<FarCaller>,
 }
 
 impl Global {
+    /// Returns the machine that the command is passed on to; `None` if it is executed here.
+    pub(crate) fn forwards_to(&self) -> Option<&str> {
+        let host = self.host.as_deref();
+        host.filter(|_| self.far_caller.is_none())
+    }
+
     /// Returns the options that were given, as words of a command; empty without any.
     pub(crate) fn words(&self) -> String {
         let path = |path: &Option<PathBuf>| path.clone().map(PathBuf::into_os_string);
         let name = |name: &Option<String>| name.clone().map(OsString::from);
         let options = [
+            ("--host", name(&self.host)),
             ("-L", name(&self.socket_name)),
             ("-S", path(&self.socket_path)),
             ("--tmux", path(&self.tmux)),
@@ -170,6 +185,9 @@ pub(crate) enum CliCommand {
     /// Deliver follow-ups to the conversations of a client. Its adapter runs this.
     #[command(hide = true)]
     Agent(Agent),
+    /// Used by the program itself, for other machines.
+    #[command(hide = true)]
+    Serve(Serve),
 }
 
 /// `--json` on its own.

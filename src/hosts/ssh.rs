@@ -1,0 +1,178 @@
+//! OpenSSH's client: its configuration file and command lines.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::error::HostError;
+use super::far_call::FarCall;
+use super::host::Host;
+use crate::files;
+use crate::paths::{Env, PathsError, create_links_folder};
+
+/// What the shell there prints in front of its system and machine if it finds no program.
+pub(super) const MISSING: &str = "tmux-task: missing ";
+
+/// Whether ssh may ask for host keys, passphrases and second factors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Questions {
+    /// At the terminal.
+    AtTerminal,
+    /// It fails at once instead.
+    Never,
+}
+
+/// ssh with a configuration file in which the user's own comes first.
+#[derive(Debug, Clone)]
+pub(crate) struct Ssh {
+    /// The folder of the file and of all sockets.
+    pub(super) folder: PathBuf,
+}
+
+impl Ssh {
+    /// Creates the folder, and the file if it is not there as it should be.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be used.
+    pub(crate) fn prepare(env: Env<'_>) -> Result<Self, HostError> {
+        let ssh = Self {
+            folder: create_links_folder(env)?,
+        };
+        let (path, text) = (ssh.config(), config(&ssh.folder));
+        if fs::read(&path).ok().as_deref() != Some(text.as_bytes()) {
+            let fresh = path.with_extension(std::process::id().to_string());
+            files::replace(&path, &fresh, text.as_bytes())
+                .map_err(|source| PathsError::Io { path, source })?;
+        }
+        Ok(ssh)
+    }
+
+    /// Returns what executes a call in this terminal.
+    pub(crate) fn in_terminal(&self, host: &Host, call: &FarCall) -> Command {
+        let words = format!("serve --call {}", call.to_word());
+        let line = far_line(host.program.as_deref(), &words);
+        // Without ssh's own words at the end.
+        let options = ["-t", "-oLogLevel=ERROR"];
+        self.command(host, Questions::AtTerminal, &options, &line)
+    }
+
+    fn config(&self) -> PathBuf {
+        self.folder.join("ssh_config")
+    }
+
+    /// Returns ssh with its options, the destination, and a command line for the login shell there.
+    pub(crate) fn command(
+        &self,
+        host: &Host,
+        questions: Questions,
+        options: &[&str],
+        line: &str,
+    ) -> Command {
+        let mut command = Command::new("ssh");
+        command.arg("-F").arg(self.config());
+        if questions == Questions::Never {
+            command.arg("-oBatchMode=yes");
+        }
+        command.args(options).args(["--", &host.destination, line]);
+        command
+    }
+}
+
+/// Returns the configuration. ssh takes the first value that it finds.
+fn config(folder: &Path) -> String {
+    // In a path, `%` begins what ssh fills in.
+    let folder = folder.display().to_string().replace('%', "%%");
+    format!(
+        "# Made by tmux-task. Your own configuration comes first.\n\
+         Include ~/.ssh/config\n\
+         Match all\n\
+         ControlMaster auto\n\
+         ControlPath \"{folder}/%C\"\n\
+         ControlPersist 10m\n\
+         ServerAliveInterval 15\n\
+         ServerAliveCountMax 3\n\
+         ConnectTimeout 10\n\
+         Include /etc/ssh/ssh_config\n"
+    )
+}
+
+/// Returns a command line that executes our program there with these words, whatever the login shell is:
+/// without quotes in quotes, backslashes, and signs that a shell could read in single quotes.
+pub(crate) fn far_line(program: Option<&str>, words: &str) -> String {
+    let find = match program {
+        Some(path) => {
+            let path = match path.strip_prefix("~/") {
+                Some(rest) => format!("$HOME/{rest}"),
+                None => path.to_owned(),
+            };
+            format!("p=\"{path}\"")
+        }
+        None => "p=$(command -v tmux-task) || p=$HOME/.local/bin/tmux-task; \
+                 test -x \"$p\" || p=$HOME/.cargo/bin/tmux-task"
+            .to_owned(),
+    };
+    format!(
+        "exec sh -c '{find}; test -x \"$p\" || {{ echo \"{MISSING}$(uname -sm)\"; exit 127; }}; \
+         exec \"$p\" {words}'"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_configuration_comes_first_and_the_systems_last() {
+        let text = config(Path::new("/run/50%/a b"));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1], "Include ~/.ssh/config");
+        assert_eq!(*lines.last().unwrap(), "Include /etc/ssh/ssh_config");
+        assert!(
+            lines.contains(&"ControlPath \"/run/50%%/a b/%C\""),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn no_shell_reads_anything_in_the_line() {
+        for program in [None, Some("~/bin/tmux task"), Some("/opt/tmux-task")] {
+            let line = far_line(program, "serve --stdio");
+            let inner = line.strip_prefix("exec sh -c '").unwrap();
+            let inner = inner.strip_suffix('\'').unwrap();
+            assert!(!inner.contains(['\'', '\\', '!', '\n']), "{line}");
+        }
+        let line = far_line(Some("~/bin/x"), "serve");
+        assert!(line.contains("p=\"$HOME/bin/x\""), "{line}");
+    }
+
+    #[test]
+    fn options_of_ssh_cannot_be_smuggled_in() {
+        let ssh = Ssh {
+            folder: "/f".into(),
+        };
+        let host = Host {
+            name: "a".to_owned(),
+            destination: "me@a".to_owned(),
+            program: None,
+            cwd: None,
+        };
+        let command = ssh.command(&host, Questions::Never, &["-n"], "line");
+        let args: Vec<&str> = command
+            .get_args()
+            .map(|arg| arg.to_str().unwrap())
+            .collect();
+        assert_eq!(
+            args,
+            [
+                "-F",
+                "/f/ssh_config",
+                "-oBatchMode=yes",
+                "-n",
+                "--",
+                "me@a",
+                "line"
+            ]
+        );
+    }
+}

@@ -1,0 +1,489 @@
+//! `--host`: commands on another machine, by a real ssh. The other machine is a world of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::{Signal, kill_process};
+
+use crate::support::{Output, Running, SESSION, World, has_ended, pid};
+
+/// What the near side calls it.
+const HOST: &str = "gpu1";
+
+/// Two machines. The near one knows the far one as [`HOST`].
+struct Machines {
+    near: World,
+    far: World,
+}
+
+impl Machines {
+    fn new() -> Self {
+        Self::with_login_shell("/bin/sh")
+    }
+
+    /// Each connection is an sshd of its own, which ssh starts.
+    fn with_login_shell(shell: &str) -> Self {
+        let (near, far) = (World::new(), World::new());
+        let ssh = near.path("home/.ssh");
+        fs::create_dir(&ssh).unwrap();
+        // sshd wants it if root starts it.
+        drop(fs::create_dir_all("/run/sshd"));
+        for key in [far.path("hostkey"), ssh.join("id")] {
+            let mut keygen = Command::new("ssh-keygen");
+            keygen
+                .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+                .arg(key);
+            Output::of(keygen).ok();
+        }
+        fs::copy(ssh.join("id.pub"), far.path("authorized")).unwrap();
+        let host_key = fs::read_to_string(far.path("hostkey.pub")).unwrap();
+        fs::write(ssh.join("known"), format!("{HOST} {host_key}")).unwrap();
+        let bin = far.path("bin");
+        fs::create_dir(&bin).unwrap();
+        let environment = Output::of(far.command("env")).ok().to_owned();
+        let exports: String = environment
+            .lines()
+            .filter(|line| !line.starts_with("TERM="))
+            .map(|line| format!("export '{line}'\n"))
+            .collect();
+        let login = far.script(
+            "login",
+            &format!(
+                "#!/bin/sh\n{exports}PATH={}:$PATH\ncd\nexec {shell} -c \"$SSH_ORIGINAL_COMMAND\"\n",
+                bin.display()
+            ),
+        );
+        let folder = far.path("").display().to_string();
+        let folder = folder.trim_end_matches('/');
+        let config = format!(
+            "HostKey {folder}/hostkey\nAuthorizedKeysFile {folder}/authorized\nStrictModes no\n\
+             UsePAM no\nPasswordAuthentication no\nForceCommand {}\nMaxSessions 100\n",
+            login.display()
+        );
+        fs::write(far.path("sshd_config"), config).unwrap();
+        let connect = far.script(
+            "connect",
+            &format!(
+                "#!/bin/sh\necho $$ >>{folder}/connections\n\
+                 exec /usr/sbin/sshd -i -f {folder}/sshd_config -E {folder}/sshd.log\n"
+            ),
+        );
+        let config = format!(
+            "Host {HOST}\nProxyCommand {}\nIdentityFile {}\nIdentitiesOnly yes\n\
+             UserKnownHostsFile {}\n",
+            connect.display(),
+            ssh.join("id").display(),
+            ssh.join("known").display()
+        );
+        fs::write(ssh.join("config"), config).unwrap();
+        let machines = Self { near, far };
+        machines.install(&[("tmux-task", None)]);
+        machines
+    }
+
+    /// Installs programs there: links to ours, or scripts.
+    fn install(&self, programs: &[(&str, Option<&str>)]) {
+        for (name, script) in programs {
+            let path = self.program(name);
+            drop(fs::remove_file(&path));
+            match script {
+                Some(text) => drop(self.far.script(&format!("bin/{name}"), text)),
+                None => std::os::unix::fs::symlink(World::program(), path).unwrap(),
+            }
+        }
+    }
+
+    fn program(&self, name: &str) -> PathBuf {
+        self.far.path("bin").join(name)
+    }
+
+    #[track_caller]
+    fn task(&self, args: &[&str]) -> Output {
+        self.near.task([&["--host", HOST], args].concat())
+    }
+
+    /// The processes of all connections so far.
+    fn connections(&self) -> Vec<rustix::process::Pid> {
+        let pids = fs::read_to_string(self.far.path("connections")).unwrap_or_default();
+        pids.lines()
+            .map(|line| pid(line.parse().unwrap()))
+            .collect()
+    }
+
+    /// Cuts the connection, as when a machine is switched off.
+    fn cut(&self) {
+        for sshd in self.connections() {
+            // It may have ended.
+            kill_process(sshd, Signal::KILL).unwrap_or_default();
+        }
+    }
+
+    /// Cuts the connection, and waits until the link is gone.
+    #[track_caller]
+    fn disconnect(&self) {
+        self.cut();
+        self.near
+            .until_true("the link is gone", || self.link().is_none());
+    }
+
+    /// Ends the connections that no link uses any more.
+    #[track_caller]
+    fn end_masters(&self) {
+        self.near.until_true("the connections have ended", || {
+            self.connections().iter().all(|sshd| has_ended(*sshd))
+        });
+    }
+
+    /// The socket of the link.
+    fn link(&self) -> Option<PathBuf> {
+        let files = fs::read_dir(self.near.path("run/hosts")).ok()?;
+        let mut paths = files.map(|entry| entry.unwrap().path());
+        paths.find(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "sock")
+        })
+    }
+}
+
+impl Drop for Machines {
+    fn drop(&mut self) {
+        self.cut();
+    }
+}
+
+#[test]
+fn words_answers_and_exit_codes_are_those_of_the_other_machine_over_one_connection() {
+    let machines = Machines::new();
+    let ran = machines.task(&["run", "a", "--", "echo hi; exit 3"]);
+    assert!(ran.ok().contains(&format!("session={SESSION}\n")), "{ran}");
+    machines.task(&["wait", "a"]).fails_with(1);
+    let ls = |output: Output| output.ok().lines().map(str::to_owned).collect::<Vec<_>>();
+    let names = |lines: Vec<String>| {
+        lines
+            .iter()
+            .map(|line| line[..12].to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        names(ls(machines.task(&["ls"]))),
+        names(ls(machines.far.task(["ls"])))
+    );
+    assert_eq!(machines.task(&["logs", "a"]).ok(), "hi\n");
+    let waited = machines.task(&["run", "b", "--wait", "--", "echo no; exit 7"]);
+    assert_eq!(waited.code, 7, "{waited}");
+    assert_eq!(
+        waited.err,
+        "no\ntmux-task: run b: the task exited with code 7\n"
+    );
+    machines.task(&["kill", "nope"]).fails(
+        3,
+        &format!(
+            "tmux-task: kill: no task `nope` in session `{SESSION}`\n\
+             hint: `tmux-task --host {HOST} ls` lists them"
+        ),
+    );
+    assert_eq!(machines.connections().len(), 1);
+    // Nothing of it is here.
+    machines.near.task(["ls"]).fails_with(3);
+    assert!(
+        fs::read_dir(machines.near.path("state"))
+            .unwrap()
+            .next()
+            .is_none()
+    );
+}
+
+#[test]
+fn standard_input_and_large_outputs_arrive_whole() {
+    let machines = Machines::new();
+    machines
+        .task(&[
+            "run",
+            "asks",
+            "--",
+            "stty -echo; read -r a; echo \"got <$a>\"",
+        ])
+        .ok();
+    machines.task(&["wait", "asks", "--input"]).ok();
+    let mut send = machines.near.command(World::program());
+    send.args(["--host", HOST, "send", "asks", "--secret"]);
+    Output::with_input(send, "it's $x \u{e9}\n").ok();
+    machines.task(&["wait", "asks"]).ok();
+    assert_eq!(
+        machines.task(&["logs", "asks"]).ok().lines().last(),
+        Some("got <it's $x \u{e9}>")
+    );
+    let snapshot = r#"{"sessionName":"s","exists":true,"capturedAt":1000,"tasks":[]}"#;
+    let snapshots = format!("{snapshot}\n").repeat(20_000);
+    let mut replay = machines.near.command(World::program());
+    replay.args(["--host", HOST, "replay"]);
+    assert_eq!(Output::with_input(replay, &snapshots).ok(), "");
+    machines
+        .task(&["run", "big", "--wait", "--", "seq 1 40000"])
+        .ok();
+    let expected: String = (1..=40_000).map(|n| format!("{n}\n")).collect();
+    assert_eq!(
+        machines.task(&["logs", "big", "-n", "50000"]).ok(),
+        expected
+    );
+    assert_eq!(machines.connections().len(), 1);
+}
+
+#[test]
+fn a_consumer_acknowledges_from_here() {
+    let machines = Machines::new();
+    machines.task(&["run", "a", "--wait", "--", "true"]).ok();
+    let mut feed = machines.near.command(World::program());
+    feed.args([
+        "--host",
+        HOST,
+        "feed",
+        "-f",
+        "--consumer",
+        "c",
+        "--type",
+        "exited",
+    ]);
+    feed.stdin(std::process::Stdio::piped());
+    let mut feed = Running::start(feed);
+    let records = feed.records_until(|record| record["type"] == "exited");
+    let seq = &records.last().unwrap()["seq"];
+    feed.write(&format!("{{\"ack\":{seq}}}\n"));
+    feed.records_until(|record| record["acked"] == *seq);
+}
+
+#[test]
+fn each_thing_that_is_wrong_is_one_line() {
+    let machines = Machines::new();
+    let there = World::program().display();
+    let version = Output::of({
+        let mut command = machines.near.command(World::program());
+        command.arg("--version");
+        command
+    });
+    let version = version.ok().trim_end().replace("tmux-task ", "");
+    #[track_caller]
+    fn check(output: &Output, code: i32, why: &str) {
+        let lines: Vec<&str> = output.err.lines().collect();
+        assert_eq!(output.code, code, "{output}");
+        assert!(lines[0].starts_with(why), "{output}");
+        assert!(
+            lines[1..].iter().all(|line| line.starts_with("hint: ")),
+            "{output}"
+        );
+        assert!(lines.len() <= 2, "{output}");
+    }
+    fs::remove_file(machines.program("tmux-task")).unwrap();
+    check(
+        &machines.task(&["ls"]),
+        1,
+        &format!("tmux-task: ls: there is no tmux-task on {HOST} ("),
+    );
+    let other = "#!/bin/sh\necho '{\"c\":0,\"hello\":{\"frames\":1,\"version\":\"9.9\"}}'\n";
+    machines.install(&[("tmux-task", Some(other))]);
+    let why = format!("tmux-task: ls: {HOST} has tmux-task 9.9, this is {version}");
+    check(&machines.task(&["ls"]), 1, &why);
+    machines.install(&[("tmux-task", Some("#!/bin/sh\necho no >&2\nexit 5\n"))]);
+    let why = format!("tmux-task: ls: tmux-task on {HOST} did not start (code 5): no");
+    check(&machines.task(&["ls"]), 1, &why);
+    // A login shell may print something first.
+    let noisy = format!("#!/bin/sh\necho welcome\nexec {there} \"$@\"\n");
+    machines.install(&[("tmux-task", Some(&noisy))]);
+    machines.task(&["signal", "x"]).fails_with(3);
+    machines.disconnect();
+    let known = machines.near.path("home/.ssh/known");
+    fs::remove_file(known).unwrap();
+    machines.end_masters();
+    let why = format!("tmux-task: ls: could not reach {HOST}: ");
+    let output = machines.task(&["ls"]);
+    check(&output, 1, &why);
+    assert!(
+        output.err.contains("Host key verification failed"),
+        "{output}"
+    );
+    let output = machines
+        .near
+        .task(["--host", "no.such.invalid", "run", "a", "--wait", "--", "x"]);
+    check(
+        &output,
+        125,
+        "tmux-task: run: could not reach no.such.invalid: ",
+    );
+    let output = machines.near.task(["--host=-oProxyCommand=x", "ls"]);
+    check(
+        &output,
+        2,
+        "tmux-task: ls: `-oProxyCommand=x` is not a destination for ssh",
+    );
+    for command in [
+        &["man"][..],
+        &["config", "show"],
+        &["completions", "bash"],
+        &["init", "bash"],
+    ] {
+        let why = format!("tmux-task: {}: it is about this machine", command[0]);
+        check(&machines.task(command), 2, &why);
+    }
+}
+
+#[test]
+fn a_cut_link_ends_a_command_with_one_line_and_the_next_one_connects_again() {
+    let machines = Machines::new();
+    let gate = machines.far.gate("gate");
+    machines.task(&["run", "a", "--", &gate.wait()]).ok();
+    let mut waiting = machines.near.start(["--host", HOST, "wait", "a"]);
+    machines
+        .far
+        .until_true("it waits", || machines.far.daemon_status()["waits"] == 1);
+    machines.cut();
+    assert_eq!(
+        waiting.complaint(),
+        format!("tmux-task: wait: the connection to {HOST} was lost")
+    );
+    assert_eq!(waiting.wait(), 1);
+    machines.far.until_true("nothing waits", || {
+        machines.far.daemon_status()["waits"] == 0
+    });
+    machines.disconnect();
+    gate.open();
+    machines.task(&["wait", "a"]).ok();
+    assert_eq!(machines.connections().len(), 2);
+}
+
+#[test]
+fn an_interrupt_ends_the_command_there() {
+    let machines = Machines::new();
+    machines.task(&["run", "a", "--", "sleep 1000"]).ok();
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut waiting = machines.near.start(["--host", HOST, "wait", "a"]);
+        machines
+            .far
+            .until_true("it waits", || machines.far.daemon_status()["waits"] == 1);
+        waiting.signal(signal);
+        assert_eq!(waiting.wait(), 128 + signal.as_raw());
+        machines.far.until_true("nothing waits", || {
+            machines.far.daemon_status()["waits"] == 0
+        });
+    }
+    // Also without a word.
+    let waiting = machines.near.start(["--host", HOST, "wait", "a"]);
+    machines
+        .far
+        .until_true("it waits", || machines.far.daemon_status()["waits"] == 1);
+    kill_process(waiting.pid(), Signal::KILL).unwrap();
+    machines.far.until_true("nothing waits", || {
+        machines.far.daemon_status()["waits"] == 0
+    });
+    assert_eq!(machines.connections().len(), 1);
+}
+
+#[test]
+fn every_login_shell_starts_it() {
+    let shells = [
+        "/bin/sh",
+        "/bin/bash",
+        "/bin/dash",
+        "/usr/bin/zsh",
+        "/usr/bin/fish",
+        "/bin/tcsh",
+    ];
+    for shell in shells.into_iter().filter(|shell| Path::new(shell).exists()) {
+        let machines = Machines::with_login_shell(shell);
+        machines.task(&["ls"]).fails_with(3);
+        fs::remove_file(machines.program("tmux-task")).unwrap();
+        machines.disconnect();
+        machines.end_masters();
+        let output = machines.task(&["ls"]);
+        assert!(
+            output.err.contains("there is no tmux-task on"),
+            "{shell}: {output}"
+        );
+    }
+}
+
+#[test]
+fn names_and_words_arrive_as_they_are() {
+    let machines = Machines::new();
+    let session = "it's $(touch x) `y` \"z\" \u{e9} #{pid}";
+    let word = "a'b\"c $HOME \\ ! * \u{1f980}\nsecond";
+    let run = [
+        "-s", session, "run", "a", "--wait", "--", "printf", "%s", word,
+    ];
+    machines.task(&run).ok();
+    let logs = machines.task(&["-s", session, "logs", "a"]);
+    assert_eq!(logs.ok().trim_end(), word);
+    let listed = machines.task(&["-s", session, "ls", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(listed.ok()).unwrap();
+    assert_eq!(listed["sessionName"], session);
+    assert!(!machines.far.path("home/x").exists() && !machines.near.project().join("x").exists());
+}
+
+#[test]
+fn the_directory_is_the_same_one_or_the_configured_one_or_the_home_directory() {
+    let machines = Machines::new();
+    let cwd = |output: &Output| {
+        let line = output
+            .out
+            .lines()
+            .find_map(|line| line.strip_prefix("cwd="));
+        PathBuf::from(line.unwrap())
+    };
+    let ran = machines.task(&["run", "a", "--", "true"]);
+    assert_eq!((cwd(&ran), ran.err.as_str()), (machines.near.project(), ""));
+    let folder = machines.near.path("conf/tmux-task");
+    fs::create_dir_all(&folder).unwrap();
+    let program = World::program().display();
+    let configure = |cwd: &str| {
+        let text = format!("hosts.{HOST} = {{ program = '{program}', cwd = '{cwd}' }}\n");
+        fs::write(folder.join("config.toml"), text).unwrap();
+    };
+    fs::create_dir(machines.far.path("home/src")).unwrap();
+    fs::remove_file(machines.program("tmux-task")).unwrap();
+    configure("~/src");
+    let ran = machines.task(&["run", "a", "--", "true"]);
+    assert_eq!(
+        (cwd(&ran), ran.err.as_str()),
+        (machines.far.path("home/src"), "")
+    );
+    configure("/no/such");
+    let ran = machines.task(&["run", "a", "--", "true"]);
+    assert_eq!(cwd(&ran), machines.far.path("home"));
+    assert_eq!(
+        ran.err,
+        format!(
+            "tmux-task: run: there is no directory /no/such on {HOST}: this runs in the home directory\n"
+        )
+    );
+    assert_eq!(machines.task(&["ls"]).err, "");
+}
+
+#[test]
+fn a_question_is_asked_at_the_terminal_here() {
+    let machines = Machines::new();
+    machines.task(&["run", "a", "--", "sleep 1000"]).ok();
+    let line = format!(
+        "{} --host {HOST} kill-all; echo code=$?; read -r _",
+        World::program().display()
+    );
+    machines
+        .near
+        .tmux(["new-session", "-d", "-s", "terminal", "-x", "100", &line]);
+    machines.near.until_shows(
+        "terminal",
+        &format!("End session {SESSION} with 1 task (1 active)? [y/N]"),
+    );
+    machines
+        .near
+        .tmux(["send-keys", "-t", "terminal", "y", "Enter"]);
+    machines.near.until_shows("terminal", "code=0");
+    let shown = machines.near.tmux(["capture-pane", "-p", "-t", "terminal"]);
+    assert!(
+        shown.contains("ended @") && !shown.contains("closed"),
+        "{shown}"
+    );
+    machines.far.task(["ls"]).fails_with(3);
+    // Without a terminal it is not asked.
+    let output = machines.task(&["kill-all"]);
+    assert_eq!(output.code, 3, "{output}");
+}
