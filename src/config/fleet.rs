@@ -201,7 +201,9 @@ fn tls<'de, D: Deserializer<'de>>(from: D) -> Result<Option<TlsConfig>, D::Error
         fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
             let tls = TlsConfig::deserialize(MapAccessDeserializer::new(map))?;
             if tls.cert_file.is_some() != tls.key_file.is_some() {
-                return Err(A::Error::custom("`cert-file` and `key-file` belong together"));
+                return Err(A::Error::custom(
+                    "`cert-file` and `key-file` belong together",
+                ));
             }
             Ok(Some(tls))
         }

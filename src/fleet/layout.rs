@@ -122,7 +122,9 @@ pub(crate) fn feed_subjects_of(host: &str, session_key: &str) -> Vec<String> {
 #[must_use]
 pub(crate) fn feed_filters(kinds: &[Kind], types: &[EventType]) -> Vec<String> {
     let of = |kind: Kind, event_type: &str| format!("{FEED}.*.*.{}.{event_type}", kind_name(kind));
-    let kinds = kinds.iter().filter(|kind| types.is_empty() || **kind != Kind::Event);
+    let kinds = kinds
+        .iter()
+        .filter(|kind| types.is_empty() || **kind != Kind::Event);
     let kinds = kinds.map(|kind| of(*kind, "*"));
     let types = types.iter().map(|known| of(Kind::Event, known.name()));
     let mut filters: Vec<String> = kinds.chain(types).collect();
@@ -175,7 +177,12 @@ pub(crate) fn source_of_wake(subject: &str) -> Option<String> {
 /// Returns the id by which the broker recognises a record that is published again.
 #[must_use]
 pub(crate) fn message_id(host: &str, session_key: &str, epoch: &str, seq: Seq) -> String {
-    format!("{}.{}.{}:{seq}", token(host), token(session_key), token(epoch))
+    format!(
+        "{}.{}.{}:{seq}",
+        token(host),
+        token(session_key),
+        token(epoch)
+    )
 }
 
 /// Returns the epoch and the sequence number of the record with this id.
@@ -374,11 +381,20 @@ mod tests {
         assert_eq!(wake_subject("me", "gpu1"), "tt.v1.wake.me.=.gpu1");
         assert_eq!(task_key("gpu1", "api-0a", "@12"), "gpu1.api-0a.w12");
         assert_eq!(session_key("gpu1", "api-0a"), "gpu1.api-0a.session");
-        assert_eq!(command_subject("gpu1", "api", "ls"), "tt.v1.cmd.gpu1.api.ls");
+        assert_eq!(
+            command_subject("gpu1", "api", "ls"),
+            "tt.v1.cmd.gpu1.api.ls"
+        );
         assert_eq!(message_id("gpu1", "api-0a", "e1", 7), "gpu1.api-0a.e1:7");
         assert_eq!(inbox_prefix("gpu1"), "_INBOX.gpu1");
         let subjects = feed_subjects_of("gpu1", "api-0a");
-        assert_eq!(subjects.first().unwrap(), "tt.v1.feed.gpu1.api-0a.event.started");
-        assert_eq!(subjects.last().unwrap(), "tt.v1.feed.gpu1.api-0a.followUp.all");
+        assert_eq!(
+            subjects.first().unwrap(),
+            "tt.v1.feed.gpu1.api-0a.event.started"
+        );
+        assert_eq!(
+            subjects.last().unwrap(),
+            "tt.v1.feed.gpu1.api-0a.followUp.all"
+        );
     }
 }

@@ -9,7 +9,7 @@ mod stream_use;
 mod streams;
 mod untrusted;
 
-pub(crate) use board::{BucketEntry, FleetBoard, FleetChange, FleetHost, FleetSession, Presence};
+pub(crate) use board::{FleetBoard, FleetChange, FleetHost, FleetSession, Presence};
 pub(crate) use bucket_watch::{BucketNews, BucketWatch};
 pub(crate) use connection::{Connection, FleetError, connect, host_name};
 pub(crate) use feed_reader::{FeedReader, FeedRequest, FeedStart, FleetRecord};

@@ -29,6 +29,8 @@ mod events;
 #[cfg(target_os = "linux")]
 mod faults;
 mod feed;
+#[cfg(feature = "fleet")]
+mod fleet_faces;
 #[cfg(target_os = "linux")]
 mod full_disk;
 mod fuzz;
