@@ -143,7 +143,12 @@ impl FleetHost {
 impl FleetSession {
     /// Returns its name; `None` while it is not known.
     pub(crate) fn name(&self) -> Option<&str> {
-        let of_task = || self.tasks.values().next().map(|task| task.session_name.as_str());
+        let of_task = || {
+            self.tasks
+                .values()
+                .next()
+                .map(|task| task.session_name.as_str())
+        };
         let state = self.state.as_ref().map(|state| state.session_name.as_str());
         state.or_else(of_task)
     }
@@ -208,7 +213,10 @@ mod tests {
         assert_eq!(beat(Some(here("gpu1")), 0), back);
         assert_eq!(beat(Some(here("gpu1")), 20_000), None);
         let since = 20_000;
-        let gone = Some(FleetChange::HostGone { host: host(), since });
+        let gone = Some(FleetChange::HostGone {
+            host: host(),
+            since,
+        });
         assert_eq!(beat(None, 80_000), gone);
         assert_eq!(beat(None, 90_000), None);
         // Whatever the value says, it is the key's host.
@@ -225,7 +233,10 @@ mod tests {
         }
         let names = |board: &FleetBoard| -> Vec<String> {
             let tasks = board.hosts["gpu1"].sessions["k"].tasks();
-            tasks.iter().map(|listed| listed.task.window_name.clone()).collect()
+            tasks
+                .iter()
+                .map(|listed| listed.task.window_name.clone())
+                .collect()
         };
         assert!(names(&board).is_empty());
         let state = |exists: bool| {

@@ -45,7 +45,10 @@ impl BucketWatch {
     /// # Errors
     ///
     /// When a bucket cannot be read.
-    pub(crate) async fn begin(connection: &Connection, hosts_only: bool) -> Result<Self, FleetError> {
+    pub(crate) async fn begin(
+        connection: &Connection,
+        hosts_only: bool,
+    ) -> Result<Self, FleetError> {
         let mut streams = vec![read(connection, Bucket::Hosts).await?];
         if !hosts_only {
             streams.push(read(connection, Bucket::State).await?);
@@ -106,12 +109,12 @@ async fn read(
     let consumer: Consumer<OrderedConfig> = jetstream
         .create_consumer_on_stream(config, bucket_stream(name))
         .await
-        .map_err(|error| connection.not_confirmed(&error))?;
+        .map_err(|error| connection.unreadable(name, &error))?;
     let is_empty = consumer.cached_info().num_pending == 0;
     let messages: Ordered = consumer
         .messages()
         .await
-        .map_err(|error| connection.not_confirmed(&error))?;
+        .map_err(|error| connection.unreadable(name, &error))?;
     let mut is_complete = is_empty;
     let entries = messages.flat_map(move |message| {
         let mut reads = Vec::new();

@@ -61,6 +61,9 @@ pub(crate) enum FleetError {
     /// It did not confirm what was published.
     #[error("the broker did not confirm: {0}")]
     NotConfirmed(String),
+    /// What it has cannot be read.
+    #[error("could not read {name} of the broker: {why}")]
+    Unreadable { name: String, why: String },
     /// Another process reads as this consumer.
     #[error("another process reads as consumer `{0}`")]
     Taken(String),
@@ -99,6 +102,14 @@ impl Connection {
     /// that nothing came.
     pub(crate) fn not_confirmed(&self, why: &dyn std::error::Error) -> FleetError {
         FleetError::NotConfirmed(self.refusal().unwrap_or_else(|| said(&with_causes(why))))
+    }
+
+    /// Returns the error of a stream or bucket that cannot be read.
+    pub(super) fn unreadable(&self, name: &str, why: &dyn std::error::Error) -> FleetError {
+        FleetError::Unreadable {
+            name: name.to_owned(),
+            why: self.refusal().unwrap_or_else(|| said(&with_causes(why))),
+        }
     }
 }
 

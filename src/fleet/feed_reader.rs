@@ -101,7 +101,7 @@ impl FeedReader {
         request: &FeedRequest,
         known: Option<&Self>,
     ) -> Result<Self, FleetError> {
-        let refused = |error: &dyn std::error::Error| connection.not_confirmed(error);
+        let refused = |error: &dyn std::error::Error| connection.unreadable(FEED_STREAM, error);
         let jetstream = &connection.jetstream;
         let stream = jetstream.get_stream(FEED_STREAM).await;
         let stream = stream.map_err(|error| refused(&error))?;
@@ -142,17 +142,24 @@ impl FeedReader {
             },
             ..pull::Config::default()
         };
-        let mut consumer = open(connection, config, name.as_deref()).await?;
+        let (mut consumer, is_new) = open(connection, config, name.as_deref()).await?;
         if is_consumer {
             // What was delivered and not acknowledged comes again at once. A broker before 2.14 does
             // that only when the time for the acknowledgement is over.
             drop(consumer.reset(None).await);
         }
+        // The broker moves it over what it removes: that is not known as a gap then.
         let floor = consumer.cached_info().ack_floor.stream_sequence;
-        let after = match (&request.start, is_consumer) {
+        let after = match (&request.start, is_new) {
             (FeedStart::Now, _) => info.state.last_sequence,
             (FeedStart::First, _) => info.state.first_sequence.saturating_sub(1),
             (FeedStart::After(place), _) => *place,
+            (
+                FeedStart::Consumer {
+                    from_now: false, ..
+                },
+                true,
+            ) => 0,
             (FeedStart::Consumer { .. }, _) => floor,
         };
         let messages = consumer.stream().max_messages_per_batch(500).messages();
@@ -225,7 +232,9 @@ impl FeedReader {
         let Some(Ok(message)) = message else {
             return Err(FleetError::Broken);
         };
-        let Ok((place, pending)) = message.info().map(|info| (info.stream_sequence, info.pending))
+        let Ok((place, pending)) = message
+            .info()
+            .map(|info| (info.stream_sequence, info.pending))
         else {
             return Ok(None);
         };
@@ -264,12 +273,13 @@ fn by_place(place: Seq) -> DeliverPolicy {
     }
 }
 
-/// Returns the consumer. One that exists stays where it is, with the filter of this request.
+/// Returns the consumer, and whether it is new. One that exists stays where it is, with the filter of
+/// this request.
 async fn open(
     connection: &Connection,
     config: pull::Config,
     name: Option<&str>,
-) -> Result<Consumer<pull::Config>, FleetError> {
+) -> Result<(Consumer<pull::Config>, bool), FleetError> {
     let jetstream = &connection.jetstream;
     let known = match name {
         Some(name) => jetstream
@@ -291,8 +301,11 @@ async fn open(
         }
         None => config,
     };
-    let opened = jetstream.create_consumer_on_stream(config, FEED_STREAM);
-    opened.await.map_err(|error| connection.not_confirmed(&error))
+    let opened = jetstream
+        .create_consumer_on_stream(config, FEED_STREAM)
+        .await;
+    let opened = opened.map_err(|error| connection.unreadable(FEED_STREAM, &error))?;
+    Ok((opened, known.is_none()))
 }
 
 /// Returns a record as it is passed on. The subject says which host it is of: what the host says of

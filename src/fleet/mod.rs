@@ -14,7 +14,7 @@ mod task_states;
 mod untrusted;
 mod uplink;
 
-pub(crate) use board::{BucketEntry, FleetBoard, FleetChange, FleetHost, FleetSession, Presence};
+pub(crate) use board::{FleetBoard, FleetChange, FleetHost, FleetSession, Presence};
 pub(crate) use bucket_watch::{BucketNews, BucketWatch};
 pub(crate) use connection::{Connection, FleetError, connect, host_name};
 pub(crate) use feed_reader::{FeedReader, FeedRequest, FeedStart, FleetRecord};

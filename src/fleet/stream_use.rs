@@ -40,7 +40,7 @@ pub(crate) async fn stream_uses(connection: &Connection) -> Result<Vec<StreamUse
     let mut uses = Vec::new();
     for (name, stream) in all {
         let found = connection.jetstream.get_stream(stream).await;
-        let found = found.map_err(|error| connection.not_confirmed(&error))?;
+        let found = found.map_err(|error| connection.unreadable(name, &error))?;
         let info = found.cached_info();
         let first = info.state.first_timestamp.unix_timestamp_nanos() / 1_000_000;
         uses.push(StreamUse {

@@ -52,7 +52,12 @@ mod tests {
         let long = serde_json::to_vec(&"x".repeat(10_000)).unwrap();
         assert_eq!(parse::<String>(&long).unwrap().chars().count(), LINE_CHARS);
         assert_eq!(parse::<Value>(b"{"), None);
-        for (name, is_legal) in [("gpu1.lab", true), ("", false), ("a\nb", false), ("\u{1b}[0m", false)] {
+        for (name, is_legal) in [
+            ("gpu1.lab", true),
+            ("", false),
+            ("a\nb", false),
+            ("\u{1b}[0m", false),
+        ] {
             assert_eq!(is_host_name(name), is_legal, "{name:?}");
         }
     }

@@ -93,11 +93,14 @@ impl From<FleetError> for OpsError {
             FleetError::Refused(_) | FleetError::Credentials { .. } => {
                 "`[fleet] creds-file` in the configuration names the credentials; see docs/fleet.md"
             }
-            FleetError::NotConfirmed(_) | FleetError::NoStream { .. } => {
+            FleetError::Unreadable { .. } | FleetError::NoStream { .. } => {
                 "the first daemon with `[fleet]` creates what is missing, if its credentials permit that; \
                  see docs/fleet.md"
             }
-            FleetError::Taken(_) | FleetError::Address(_) | FleetError::Broken => {
+            FleetError::Taken(_)
+            | FleetError::Address(_)
+            | FleetError::Broken
+            | FleetError::NotConfirmed(_) => {
                 return Self::failed(crate::model::with_causes(&error), None);
             }
         };

@@ -71,7 +71,7 @@ pub(crate) use everywhere::{Everywhere, list_everywhere};
 pub(crate) use everywhere::{FoundSession, Server, daemon_sockets, sessions_of};
 pub(crate) use explain::{cannot_restart_words, explain, explanation_lines, restart_words};
 #[cfg(feature = "fleet")]
-pub(crate) use fleet::{Fleet, FleetStatus};
+pub(crate) use fleet::Fleet;
 pub(crate) use given_up::{give_up_messages, withdraw_given_up};
 pub(crate) use history::{RunInfo, TaskStats, last_of_each, stats, stored_runs};
 pub(crate) use init::{MarkedBlockError, UserProgram, replace_user_file, setup_of};

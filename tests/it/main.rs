@@ -31,6 +31,8 @@ mod faults;
 mod feed;
 #[cfg(feature = "fleet")]
 mod fleet;
+#[cfg(feature = "fleet")]
+mod fleet_faces;
 #[cfg(target_os = "linux")]
 mod full_disk;
 mod fuzz;

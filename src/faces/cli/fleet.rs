@@ -140,7 +140,11 @@ async fn status(args: Json) -> Result<(), Failure> {
     let now = clock::now().wall;
     let n_here = status.board.hosts.len() - gone.len();
     let mut lines = vec![
-        format!("broker:  {}, nats-server {}", fleet.config.url.join(", "), status.version),
+        format!(
+            "broker:  {}, nats-server {}",
+            fleet.config.url.join(", "),
+            status.version
+        ),
         format!("host:    {} (this machine)", fleet.host),
         format!("hosts:   {n_here} here, {} gone", gone.len()),
     ];
@@ -165,7 +169,9 @@ fn stream_json(stream: &StreamUse) -> Value {
 }
 
 fn stream_line(stream: &StreamUse, now: Millis) -> String {
-    let since = stream.since.map(|since| format!(", the first {} ago", age(now - since)));
+    let since = stream
+        .since
+        .map(|since| format!(", the first {} ago", age(now - since)));
     let replicas = text::counted(stream.replicas, "replica");
     format!(
         "{:<8} {} messages, {}{}; {replicas}",

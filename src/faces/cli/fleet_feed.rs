@@ -96,7 +96,12 @@ impl Printer {
         let mut reader = self.begin(None).await.or_fail(WHAT)?;
         self.print_gap(&reader)?;
         let mut out = output::Results::new();
-        while let Some(record) = reader.next_kept().await.map_err(OpsError::from).or_fail(WHAT)? {
+        while let Some(record) = reader
+            .next_kept()
+            .await
+            .map_err(OpsError::from)
+            .or_fail(WHAT)?
+        {
             if let Some(line) = self.line(&record) {
                 out.line(&line)?;
             }
@@ -269,7 +274,10 @@ impl Printer {
             FleetFormat::Text => {
                 let host = record.fields["host"].as_str()?;
                 let record = serde_json::from_value::<DurableRecord>(record.fields.clone()).ok()?;
-                Some(format!("{host} {}", feed_text::durable(&record, FeedFormat::Text)))
+                Some(format!(
+                    "{host} {}",
+                    feed_text::durable(&record, FeedFormat::Text)
+                ))
             }
         }
     }

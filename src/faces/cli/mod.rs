@@ -193,7 +193,8 @@ fn dispatch(context: &Context, command: CliCommand) -> Execution<'_> {
 #[cfg(not(feature = "fleet"))]
 fn without_fleet() -> Failure {
     let why = "this program was built without the client of the fleet's broker";
-    Failure::new(Kind::Failed, "fleet", why).with_hint("`cargo install tmux-task` builds it with it")
+    Failure::new(Kind::Failed, "fleet", why)
+        .with_hint("`cargo install tmux-task` builds it with it")
 }
 
 /// A command that is executed when this is awaited.

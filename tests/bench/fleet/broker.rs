@@ -56,7 +56,12 @@ impl Server {
     pub(crate) fn memory_mb(&self) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kb: f64 = line.unwrap().trim().trim_end_matches(" kB").parse().unwrap();
+        let kb: f64 = line
+            .unwrap()
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .unwrap();
         kb / 1024.0
     }
 
@@ -77,8 +82,12 @@ impl Server {
     pub(crate) fn connections(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.process.id()))
             .map(|entries| {
-                let links = entries.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
-                links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
+                let links = entries
+                    .flatten()
+                    .filter_map(|entry| fs::read_link(entry.path()).ok());
+                links
+                    .filter(|link| link.to_string_lossy().starts_with("socket:"))
+                    .count()
             })
             .unwrap_or_default()
     }
@@ -101,7 +110,9 @@ fn size_of(path: &Path) -> u64 {
 fn program() -> PathBuf {
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/nats/bin/nats-server");
     let named = std::env::var_os("NATS_SERVER").map(PathBuf::from);
-    named.or_else(|| installed.exists().then_some(installed)).unwrap_or_else(|| "nats-server".into())
+    named
+        .or_else(|| installed.exists().then_some(installed))
+        .unwrap_or_else(|| "nats-server".into())
 }
 
 /// Starts the server; it listens when this returns.
@@ -116,7 +127,10 @@ fn launch(folder: &Path, port: u16) -> Child {
         .unwrap();
     let from = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(from.elapsed() < Duration::from_secs(60), "the broker does not start");
+        assert!(
+            from.elapsed() < Duration::from_secs(60),
+            "the broker does not start"
+        );
         thread::sleep(Duration::from_millis(10));
     }
     process
@@ -139,7 +153,10 @@ pub(crate) fn create_streams(url: &str) {
             ..stream::Config::default()
         };
         context.create_stream(feed).await.unwrap();
-        for (bucket, markers) in [("TT_STATE", None), ("TT_HOSTS", Some(Duration::from_secs(60)))] {
+        for (bucket, markers) in [
+            ("TT_STATE", None),
+            ("TT_HOSTS", Some(Duration::from_secs(60))),
+        ] {
             let config = kv::Config {
                 bucket: bucket.to_owned(),
                 history: 1,

@@ -158,7 +158,9 @@ impl Host {
             let mut confirmations = Vec::with_capacity(n);
             for at in 0..n {
                 let (subject, headers, line) = self.message(&self.waiting[at]);
-                let sent = self.context.publish_with_headers(subject, headers, line.into());
+                let sent = self
+                    .context
+                    .publish_with_headers(subject, headers, line.into());
                 confirmations.push(sent.await.ok()?);
             }
             for confirmation in confirmations {
@@ -211,7 +213,9 @@ impl Host {
         let mut headers = HeaderMap::new();
         headers.insert("Nats-TTL", "60");
         let subject = format!("$KV.TT_HOSTS.h{}", self.n);
-        let sent = self.context.publish_with_headers(subject, headers, r#"{"since":0}"#.into());
+        let sent = self
+            .context
+            .publish_with_headers(subject, headers, r#"{"since":0}"#.into());
         if let Ok(sent) = sent.await {
             drop(sent.await);
         }

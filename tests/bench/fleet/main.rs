@@ -159,7 +159,10 @@ fn away(server: &mut Server, shared: &Shared, received: &Received) {
         if made - received.count() <= shared.size.rate / 5 {
             break;
         }
-        assert!(from.elapsed() < outage * 2 + Duration::from_secs(120), "it never catches up");
+        assert!(
+            from.elapsed() < outage * 2 + Duration::from_secs(120),
+            "it never catches up"
+        );
     }
     println!("  new connections a second: {most} at most");
     println!("  all caught up after:    {:.1?}", from.elapsed());
@@ -172,7 +175,10 @@ fn away(server: &mut Server, shared: &Shared, received: &Received) {
 fn until(what: &str, is_true: impl Fn() -> bool) {
     let from = Instant::now();
     while !is_true() {
-        assert!(from.elapsed() < Duration::from_secs(300), "never came: {what}");
+        assert!(
+            from.elapsed() < Duration::from_secs(300),
+            "never came: {what}"
+        );
         thread::sleep(Duration::from_millis(20));
     }
 }

@@ -31,7 +31,10 @@ impl Received {
     }
 
     pub(crate) fn take(&self) -> Latency {
-        let mut latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latencies = self
+            .latencies
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let mut all = std::mem::take(&mut *latencies);
         all.sort_unstable();
         Latency(all)
@@ -110,9 +113,14 @@ pub(crate) fn read(url: &str, shared: &Shared, received: &Received) {
                 assert_eq!(seq, *before + 1, "lost or doubled: {host}");
                 *before = seq;
                 let at: u64 = headers.get("Made-At").unwrap().as_str().parse().unwrap();
-                let latency = shared.began.elapsed().saturating_sub(Duration::from_nanos(at));
+                let latency = shared
+                    .began
+                    .elapsed()
+                    .saturating_sub(Duration::from_nanos(at));
                 let latencies = received.latencies.lock();
-                latencies.unwrap_or_else(PoisonError::into_inner).push(latency);
+                latencies
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(latency);
                 if seq.is_multiple_of(8) {
                     drop(message.ack().await);
                 }

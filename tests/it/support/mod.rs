@@ -4,6 +4,8 @@
 #[cfg(feature = "fleet")]
 mod broker;
 mod feed;
+#[cfg(feature = "fleet")]
+mod fleet_host;
 mod run;
 
 use std::collections::BTreeMap;
@@ -22,6 +24,8 @@ use tempfile::TempDir;
 #[cfg(feature = "fleet")]
 pub(crate) use broker::Broker;
 pub(crate) use feed::{all_told, check_feed, content, deliveries, event, events, show, story};
+#[cfg(feature = "fleet")]
+pub(crate) use fleet_host::{FleetHosts, exited};
 pub(crate) use run::{Output, Running};
 
 /// Far longer than anything here takes on a busy machine: reaching it means a failure or a hang.

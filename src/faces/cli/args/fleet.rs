@@ -2,8 +2,8 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::feed::StartOfConsumer;
 use super::Json;
+use super::feed::StartOfConsumer;
 use crate::model::Seq;
 use crate::wire::{EventType, Kind};
 
