@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::error::{HostError, HostFailure};
 use super::far_call::FarCall;
-use super::frame::{CHUNK, Chunk, Frame, Hello, LineReader, WINDOW};
+use super::frame::{CHUNK, Chunk, Frame, Hello, LineReader, MAX_LINE, WINDOW};
 use super::host::Host;
 use super::ssh::{Questions, Ssh};
 use crate::files;
@@ -252,7 +252,15 @@ impl Channel {
                 return Ok(Some(line));
             }
             match self.next().await? {
-                ChannelOutput::Stdout(bytes) => self.line.extend_from_slice(&bytes),
+                ChannelOutput::Stdout(bytes) if self.line.len() < MAX_LINE => {
+                    self.line.extend_from_slice(&bytes);
+                }
+                ChannelOutput::Stdout(_) => {
+                    return Err(self.failed(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "a line is too long",
+                    )));
+                }
                 ChannelOutput::Stderr(_) => {}
                 ChannelOutput::Exit(_) => return Ok(None),
             }

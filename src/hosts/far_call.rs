@@ -96,12 +96,13 @@ impl FarCall {
         let mut env: Vec<(OsString, OsString)> =
             env::vars_os().filter(|(name, _)| !is_ours(name)).collect();
         let set = [
-            ("TMUX_TASK_OWNER", &self.owner),
-            ("TMUX_TASK_SESSION", &self.session),
+            ("TMUX_TASK_OWNER", self.owner.as_ref()),
+            ("TMUX_TASK_SESSION", self.session.as_ref()),
+            ("TMUX_TASK_MACHINE", Some(&self.caller.machine)),
         ];
         env.extend(
             set.into_iter()
-                .filter_map(|(name, value)| Some((name.into(), OsString::from(value.as_ref()?)))),
+                .filter_map(|(name, value)| Some((name.into(), OsString::from(value?)))),
         );
         let (cwd, note) = self.directory();
         Ok(Start {
@@ -216,6 +217,7 @@ mod tests {
         };
         assert_eq!(value("TMUX_TASK_OWNER").as_deref(), Some("claude:1"));
         assert_eq!(value("TMUX_TASK_SESSION").as_deref(), Some("work"));
+        assert_eq!(value("TMUX_TASK_MACHINE").as_deref(), Some("laptop"));
         assert_eq!(value("TMUX"), None);
         assert!(
             start

@@ -17,7 +17,7 @@ use super::far_call::FarCall;
 pub(super) const FRAMES: u32 = 1;
 
 /// The most bytes of a line: the arguments of a command can be as long as the kernel takes.
-const MAX_LINE: usize = 16 << 20;
+pub(super) const MAX_LINE: usize = 16 << 20;
 
 /// The most bytes of one chunk.
 pub(super) const CHUNK: usize = 32 << 10;

@@ -13,7 +13,7 @@ const OF_TERMINAL: [&str; 8] = [
 ];
 
 /// Variables that name or open an agent's conversation. A `*` at the end matches any rest.
-const OF_CONVERSATION: [&str; 15] = [
+const OF_CONVERSATION: [&str; 16] = [
     "PI_SESSION_ID",
     "PI_SESSION_FILE",
     "PI_TMUX_ROOT_CWD",
@@ -28,6 +28,7 @@ const OF_CONVERSATION: [&str; 15] = [
     "OPENCODE_PID",
     "AI_AGENT",
     "AGENT",
+    "TMUX_TASK_MACHINE",
     "TMUX_TASK_OWNER",
 ];
 

@@ -49,7 +49,7 @@ pub use id::{PaneId, ParseIdError, SessionId, WindowId};
 pub use now::{AgeClock, BootTime, Millis, Now, age, limit_words, took, whole_millis, written};
 pub use open_question::{OpenQuestion, are_same_rows, has_same_words};
 pub(crate) use ordered::Ordered;
-pub use owner::owner_of_environment;
+pub use owner::{machine_of_environment, owner_of_environment};
 pub use record::{Body, DeliveredEvent, Delivery, Record, Seq, ShellDelivery};
 pub use replaces::{ReplacedRun, Replaces};
 pub use restarts::{RestartPolicy, TaskRestarts};

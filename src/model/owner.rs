@@ -31,6 +31,13 @@ pub fn owner_of_environment(env: &dyn Fn(&str) -> Option<OsString>) -> Option<St
     })
 }
 
+/// Returns the name of the machine that a command comes from; `None` if it is this one.
+#[must_use]
+pub fn machine_of_environment(env: &dyn Fn(&str) -> Option<OsString>) -> Option<String> {
+    let machine = text::one_line(env("TMUX_TASK_MACHINE")?.as_encoded_bytes(), MAX_CHARS);
+    (!machine.is_empty()).then_some(machine)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

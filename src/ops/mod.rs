@@ -24,8 +24,10 @@ mod feed_usage;
 mod file_tasks;
 #[cfg(feature = "fleet")]
 mod fleet;
+mod follow_server;
 mod given_up;
 mod history;
+mod host_follower;
 mod init;
 mod kill;
 mod launch;
@@ -33,10 +35,12 @@ mod list;
 mod logs;
 mod lost_daemons;
 mod messages;
+mod notes;
 mod patient_wait;
 #[cfg(feature = "panel")]
 mod preview;
 mod readiness;
+mod remote_conversation;
 mod run;
 mod send;
 mod session;
@@ -72,8 +76,10 @@ pub(crate) use everywhere::{FoundSession, Server, daemon_sockets, sessions_of};
 pub(crate) use explain::{cannot_restart_words, explain, explanation_lines, restart_words};
 #[cfg(feature = "fleet")]
 pub(crate) use fleet::Fleet;
+pub(crate) use follow_server::serve_follow;
 pub(crate) use given_up::{give_up_messages, withdraw_given_up};
 pub(crate) use history::{RunInfo, TaskStats, last_of_each, stats, stored_runs};
+pub(crate) use host_follower::{HostNews, HostNotes, follow_host, note_host, owners_with_hosts};
 pub(crate) use init::{MarkedBlockError, UserProgram, replace_user_file, setup_of};
 pub(crate) use kill::{KilledSession, kill, kill_all, prune};
 pub(crate) use list::{count, find, list};
@@ -81,6 +87,7 @@ pub(crate) use logs::{earlier_log, follow_log, further_log, present_log, search}
 #[cfg(feature = "panel")]
 pub(crate) use messages::messages;
 pub(crate) use messages::owners_with_pending_follow_ups;
+pub(crate) use notes::NoteWatch;
 pub(crate) use patient_wait::WaitNews;
 #[cfg(feature = "panel")]
 pub(crate) use preview::{TreeUsage, preview, usage, whole_log};

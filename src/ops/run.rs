@@ -8,6 +8,7 @@ use super::codex_follower::start_codex_follower;
 use super::error::{OpsError, STOP_OLDER_DAEMON};
 use super::launch::{LaunchedTask, check_daemon, launch, launch_at_once};
 use super::lookup;
+use super::remote_conversation::note_launch;
 use super::session::TaskSession;
 use super::succession::{OlderDaemon, replace_older};
 use crate::client::DaemonClient;
@@ -105,6 +106,7 @@ pub(crate) async fn run(
     options.check()?;
     let cwd = directory(options.cwd)?;
     session.paths.create_runtime()?;
+    let noted = note_launch(&mut session, options.owner.as_deref()).await?;
     // The output is followed before the command starts, to find texts that it overwrites at once.
     let waits = options.wait == LaunchWait::Text;
     let no_program = || OpsError::Program(std::io::ErrorKind::NotFound.into());
@@ -157,7 +159,11 @@ pub(crate) async fn run(
         run,
         gate,
     } = task;
-    let unreachable = start_codex_follower(&session, options.owner.as_deref()).await;
+    // A conversation of another machine is followed from there.
+    let unreachable = match noted {
+        Some(_) => None,
+        None => start_codex_follower(&session, options.owner.as_deref()).await,
+    };
     Ok(StartedRun {
         session_name: session.name,
         paths: session.paths,
@@ -212,7 +218,7 @@ async fn launch_step_by_step(
 }
 
 /// Starts a daemon, unless that is forbidden.
-async fn start_daemon(session: &TaskSession) -> Result<Option<DaemonClient>, OpsError> {
+pub(super) async fn start_daemon(session: &TaskSession) -> Result<Option<DaemonClient>, OpsError> {
     session.server.check_version().await?;
     // Before a daemon is started for a server that cannot exist.
     session.server.create_socket_folder()?;

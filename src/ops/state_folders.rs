@@ -10,7 +10,7 @@ use super::session::TaskSession;
 use crate::config;
 use crate::daemon::{has, is_held, list_sessions};
 use crate::model::{Millis, SessionLife, with_causes};
-use crate::paths::{NAMES, Paths};
+use crate::paths::{HOSTS, NAMES, Paths};
 use crate::store::feed::{ReadProgress, Retention, load_saved};
 use crate::tmux::{self, MarkedSession};
 use crate::{clock, files, process};
@@ -70,8 +70,9 @@ pub(crate) async fn state_folders(session: &TaskSession) -> Result<Vec<StateFold
     let mut folders = Vec::new();
     for entry in entries {
         let entry = entry.map_err(failed)?;
+        let is_of_session = ![NAMES, HOSTS].iter().any(|name| entry.file_name() == *name);
         // Links are not followed.
-        if entry.file_type().map_err(failed)?.is_dir() && entry.file_name() != NAMES {
+        if entry.file_type().map_err(failed)?.is_dir() && is_of_session {
             folders.push(examine(session, entry.path(), &present, &retention));
         }
     }

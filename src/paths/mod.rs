@@ -22,6 +22,10 @@ use crate::files::{self, Fault, OPEN_TO_OTHERS, RefusedFile, WRITABLE_BY_OTHERS,
 /// Looks up an environment variable. Passed in, so that nothing below reads the environment.
 pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
+/// The folder beside those of the sessions that has the notes of which conversations have tasks on
+/// other machines.
+pub(crate) const HOSTS: &str = "hosts";
+
 const STATE_DIR: &str = "TMUX_TASK_STATE_DIR";
 
 const RUNTIME_DIR: &str = "TMUX_TASK_RUNTIME_DIR";

@@ -17,6 +17,13 @@ const QUOTED_LINES: usize = 3;
 /// The maximum length of a quoted line, in characters.
 const QUOTED_CHARS: usize = 500;
 
+/// The beginning of every text about a task.
+const TASK: &str = "tmux task ";
+
+/// The maximum length of a line from another machine, in characters: what a prompt, a task's name and
+/// a quoted line have, with room.
+const LINE_CHARS: usize = 2000;
+
 /// How far an event is delivered. In ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
@@ -86,6 +93,21 @@ pub(crate) fn route(events: &[(&Event, Reach)]) -> Option<Delivery> {
             content: format!("{HEADER}\n{text}"),
         }),
     }
+}
+
+/// Returns a message from another machine as it reads on this one: its tasks are named with the host.
+/// Whatever that machine has sent, it is sanitised text, and only a line that begins with a task's
+/// name is changed: quoted output is indented.
+#[must_use]
+pub(crate) fn from_host(content: &str, host: &str) -> String {
+    let named = |line: &str| {
+        let line = text::bounded(&text::row(line.as_bytes()), LINE_CHARS);
+        match line.strip_prefix(TASK) {
+            Some(task) => format!("{TASK}{host}:{task}"),
+            None => line,
+        }
+    };
+    content.lines().map(named).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns one text per event. The bells of a run are one text, joined with its exit where both
@@ -212,7 +234,7 @@ fn ending(task: &Task) -> String {
 }
 
 fn line(task: &Task, what: &str) -> String {
-    format!("tmux task {} ({}) {what}", task.window, task.name)
+    format!("{TASK}{} ({}) {what}", task.window, task.name)
 }
 
 fn with_output(what: &str, task: &Task) -> String {

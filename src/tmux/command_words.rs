@@ -56,7 +56,8 @@ fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-fn quote_where_needed(word: &str) -> String {
+/// Quotes for a POSIX shell, unless nothing in the word has a meaning there.
+pub(crate) fn quote_where_needed(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

@@ -54,7 +54,7 @@ mod version;
 mod viewers;
 
 pub(crate) use client::{Client, Connection, ReceivedItem, Traffic};
-pub(crate) use command_words::CommandWords;
+pub(crate) use command_words::{CommandWords, quote_where_needed};
 pub(crate) use commands::{
     ListedSession, ListedTask, existing_panes, keep_window, kill_session, kill_window,
     list_sessions, list_tasks, set_session_option, shared_windows, signal_channel, wait_for,

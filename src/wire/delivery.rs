@@ -89,4 +89,7 @@ pub struct ConsumerAudience {
     /// For these owners, of which one may end in `*`; for all of them if there is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owners: Vec<String>,
+    /// Whether it leaves out those for everybody.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_own: bool,
 }

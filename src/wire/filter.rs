@@ -20,6 +20,9 @@ pub struct Filter {
     /// Only deliveries for this owner and for everybody. Events are not filtered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    /// Whether deliveries for everybody do not pass either, where an owner is given.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub only_own: bool,
     /// The sequence numbers of the latest events that matched: notices refer to their events by
     /// number.
     #[serde(skip)]
@@ -65,6 +68,7 @@ impl Filter {
             types,
             tasks,
             owner: None,
+            only_own: false,
             wanted: BTreeSet::new(),
         }
     }
@@ -76,6 +80,16 @@ impl Filter {
         self
     }
 
+    /// Passes only follow-ups for this owner, and none for everybody.
+    #[must_use]
+    pub fn own_follow_ups(owner: &str) -> Self {
+        Self {
+            owner: Some(owner.to_owned()),
+            only_own: true,
+            ..Self::new(vec![Kind::FollowUp], Vec::new(), Vec::new())
+        }
+    }
+
     /// Returns for whom follow-ups pass.
     #[must_use]
     pub fn audience(&self) -> ConsumerAudience {
@@ -84,6 +98,7 @@ impl Filter {
             follow_ups: !is_partial
                 && (self.kinds.is_empty() || self.kinds.contains(&Kind::FollowUp)),
             owners: self.owner.clone().into_iter().collect(),
+            only_own: self.only_own,
         }
     }
 
@@ -116,7 +131,9 @@ impl Filter {
             (
                 Some(wanted),
                 RecordBody::Notice { owner, .. } | RecordBody::FollowUp { owner, .. },
-            ) => owner.as_ref().is_none_or(|owner| owner == wanted),
+            ) => owner
+                .as_ref()
+                .map_or(!self.only_own, |owner| owner == wanted),
             (Some(_), RecordBody::Event(_)) | (None, _) => true,
         };
         kind_wanted && wanted && is_theirs

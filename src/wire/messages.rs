@@ -89,6 +89,21 @@ fn scope_of(consumer: &ConsumerStatus, owner: &str) -> Option<Scope> {
     }
 }
 
+/// Whether a consumer reads the messages that are for everybody.
+fn reads_for_everybody(consumer: &ConsumerStatus) -> bool {
+    consumer.audience.follow_ups && !consumer.audience.only_own
+}
+
+/// Whether the name is that of a conversation of another machine, `MACHINE.CLIENT:ID`. Its adapter is
+/// installed there.
+fn is_of_other_machine(consumer: &str) -> bool {
+    let client = consumer.split(':').next().unwrap_or_default();
+    let machine = client
+        .rsplit_once('.')
+        .map_or(0, |(machine, _)| machine.len() + 1);
+    machine > 0 && client_of(&consumer[machine..]).is_some()
+}
+
 impl Messages {
     /// Whether something will deliver a message for this owner that is recorded now.
     #[must_use]
@@ -142,7 +157,7 @@ impl Messages {
     pub fn of_consumer(&self, consumer: &ConsumerStatus, now: Millis) -> Option<DeliveryStatus> {
         let owners = self.follow_ups.owners().filter(|one| match &one.owner {
             Some(owner) => scope_of(consumer, owner).is_some(),
-            None => consumer.audience.follow_ups,
+            None => reads_for_everybody(consumer),
         });
         let (mut has_any, mut first) = (false, None);
         for of_owner in owners {
@@ -173,7 +188,7 @@ impl Messages {
             let scope = match owner {
                 Some(owner) => scope_of(consumer, owner)?,
                 // What has no owner is everybody's.
-                None => consumer.audience.follow_ups.then_some(Scope::All)?,
+                None => reads_for_everybody(consumer).then_some(Scope::All)?,
             };
             Some((scope, consumer))
         });
@@ -217,8 +232,9 @@ impl Messages {
     /// Whether a consumer is read, or will be.
     fn is_there(&self, consumer: &ConsumerStatus, now: Millis) -> bool {
         let unused = now.saturating_sub(consumer.used_at);
-        let is_resumed = client_of(&consumer.name).is_some_and(|client| self.has_adapter(client))
-            && unused < RESUMED_WITHIN;
+        let has_adapter = client_of(&consumer.name).is_some_and(|client| self.has_adapter(client))
+            || is_of_other_machine(&consumer.name);
+        let is_resumed = has_adapter && unused < RESUMED_WITHIN;
         // A daemon that has seen no reader of it: programs connect again.
         let is_connecting = match self.daemon_started_at {
             Some(started) => {
@@ -404,6 +420,29 @@ mod tests {
         );
         let notices = json!({"reader": 7, "audience": {"followUps": false}});
         check(vec![consumer("notices", 9, 0, notices)], expected);
+    }
+
+    #[test]
+    fn a_conversation_of_another_machine_reads_when_it_is_connected_again() {
+        let read = |age| {
+            let mut audience = left(&["claude:a"]);
+            audience["audience"]["onlyOwn"] = json!(true);
+            messages(vec![consumer("laptop.lan.claude:a", 4, age, audience)])
+        };
+        assert_eq!(own(&read(HOUR)).unwrap(), "pending 1m");
+        assert_eq!(own(&read(DAY)).unwrap(), "not deliverable 1m");
+        assert!(read(HOUR).can_deliver("claude:a", NOW));
+        assert!(!read(HOUR).can_deliver("claude:b", NOW));
+        assert_eq!(everybodys(&read(HOUR)), None);
+        for name in [
+            "claude:a",
+            "laptop.gemini:a",
+            "laptop:claude:a",
+            "claude.a",
+            ".",
+        ] {
+            assert!(!is_of_other_machine(name), "{name}");
+        }
     }
 
     #[test]

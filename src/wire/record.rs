@@ -39,6 +39,10 @@ pub struct DurableRecord {
     pub time: String,
     /// The task session.
     pub session_name: String,
+    /// The machine, as the reader calls it; absent: the reader's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub host: Option<String>,
     /// How many records of the same write follow this one; absent when none does.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: u32,
@@ -252,6 +256,10 @@ pub struct Details {
     pub session_id: String,
     /// The task session.
     pub session_name: String,
+    /// The machine that the tasks are on, as the conversation's own machine calls it; absent: that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub host: Option<String>,
     /// The level.
     pub level: Level,
     /// The events, in the order of their sequence numbers.
@@ -379,6 +387,7 @@ impl DurableRecord {
             epoch: context.epoch.clone(),
             time: rfc3339(record.time),
             session_name: text::one_line(context.session_name.as_bytes(), SESSION_CHARS),
+            host: None,
             more,
             checkpoint: context.checkpoint.clone().filter(|_| is_last_event),
             body: body(&record.body, context),
@@ -472,6 +481,7 @@ fn body(body: &Body, context: &Context) -> RecordBody {
                     not_user_input: true,
                     session_id: text::one_line(context.session_id.as_bytes(), SESSION_CHARS),
                     session_name: text::one_line(context.session_name.as_bytes(), SESSION_CHARS),
+                    host: None,
                     level: *level,
                     events: events
                         .iter()

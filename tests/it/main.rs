@@ -27,12 +27,14 @@ mod endpoint;
 mod environment;
 mod events;
 #[cfg(target_os = "linux")]
+mod far_conversations;
 mod faults;
 mod feed;
 #[cfg(feature = "fleet")]
 mod fleet;
 #[cfg(feature = "fleet")]
 mod fleet_faces;
+mod following;
 #[cfg(target_os = "linux")]
 mod full_disk;
 mod fuzz;

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::conversation::{AgentClient, Conversation};
 use super::follower::{Follower, Incoming};
-use super::ledger::{Ledger, NextInLine, SentMessage};
+use super::ledger::{Ledger, NextInLine, SentMessage, SettledRecords};
 use super::outbox::{Batch, FollowUp, Next, PendingFollowUps};
 use super::transcript::Place;
 use super::until;
@@ -276,12 +276,17 @@ impl Waiter<'_> {
                 biased;
                 incoming = self.follower.next() => match incoming? {
                     Incoming::FollowUp(follow_up) => self.receive(*follow_up),
-                    Incoming::Began { is_other_feed, epoch, cursor } => {
-                        is_caught_up = false;
-                        if is_other_feed {
-                            self.outbox.clear();
+                    Incoming::Began { host, replaced, epoch, cursor } => {
+                        is_caught_up &= host.is_some();
+                        if let Some(replaced) = replaced {
+                            self.outbox.forget(&replaced);
                         }
-                        let forgotten = self.ledger.forget_acknowledged(&epoch, cursor);
+                        let host = host.as_deref();
+                        let forgotten = self.ledger.forget_acknowledged(host, &epoch, cursor);
+                        forgotten.map_err(|source| self.error(source))?;
+                    }
+                    Incoming::Forgotten(host) => {
+                        let forgotten = self.ledger.forget_host(&host);
                         forgotten.map_err(|source| self.error(source))?;
                     }
                     Incoming::CaughtUp => is_caught_up = true,
@@ -315,7 +320,7 @@ impl Waiter<'_> {
     fn receive(&mut self, follow_up: FollowUp) {
         let FollowUp { epoch, seq, .. } = &follow_up;
         if self.ledger.is_settled(epoch, *seq) {
-            self.follower.settle(&[*seq]);
+            self.follower.settle(epoch, &[*seq]);
         } else if !self.ledger.has(epoch, *seq) {
             self.outbox.push(follow_up);
         }
@@ -329,7 +334,8 @@ impl Waiter<'_> {
         let settled = self.ledger.settle_answered();
         let (answered, late) = settled.map_err(|source| self.error(source))?;
         // Those that the stream has not sent yet are settled when it does.
-        self.follower.settle(&answered);
+        self.settle(&answered);
+        let late = local(&late);
         if !late.is_empty() {
             ops::withdraw_given_up(&self.paths, &self.consumer, &late)?;
         }
@@ -341,15 +347,21 @@ impl Waiter<'_> {
         let is_due = self.is_due(now);
         let is_hopeless = |one: &&SentMessage| one.attempts >= MAX_ATTEMPTS && is_due(one);
         let hopeless = self.ledger.handed_over().iter().filter(is_hopeless);
-        let seqs: Vec<Seq> = hopeless.flat_map(|one| one.seqs.clone()).collect();
-        if seqs.is_empty() {
+        let hopeless: Vec<_> = hopeless.cloned().map(SettledRecords::of).collect();
+        if hopeless.is_empty() {
             return Ok(());
         }
-        ops::give_up_messages(&self.paths, &self.consumer, &seqs)?;
-        let given_up = self.ledger.give_up(&seqs);
+        ops::give_up_messages(&self.paths, &self.consumer, &local(&hopeless))?;
+        let given_up = self.ledger.give_up(&hopeless);
         given_up.map_err(|source| self.error(source))?;
-        self.follower.settle(&seqs);
+        self.settle(&hopeless);
         Ok(())
+    }
+
+    fn settle(&mut self, settled: &[SettledRecords]) {
+        for SettledRecords { epoch, seqs, .. } in settled {
+            self.follower.settle(epoch, seqs);
+        }
     }
 
     /// Whether the client has a message that it has not given to its model yet. Until it has, new ones
@@ -390,6 +402,7 @@ impl Waiter<'_> {
                 text: format!("{}\n{mark}\n", batch.message.content),
                 epoch: batch.epoch,
                 seqs: batch.seqs,
+                host: batch.host,
                 mark,
                 client: self.client,
                 at: now,
@@ -415,6 +428,12 @@ impl Waiter<'_> {
     fn error(&self, source: io::Error) -> OpsError {
         folder_error(&self.paths, source)
     }
+}
+
+/// Returns the records of this machine's feed.
+fn local(settled: &[SettledRecords]) -> Vec<Seq> {
+    let local = settled.iter().filter(|one| one.host.is_none());
+    local.flat_map(|one| one.seqs.clone()).collect()
 }
 
 /// Whether a message of a client that is alive is to be handed over again. `age` is how long ago that

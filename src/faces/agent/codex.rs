@@ -94,7 +94,7 @@ pub(crate) async fn follow(
             .without_earlier_of_everybody(),
         outbox,
         thread,
-        earlier: Some(Vec::new()),
+        earlier: Vec::new(),
         under_way: None,
         presence: Presence {
             path,
@@ -192,9 +192,9 @@ struct Deliveries {
     follower: Follower,
     outbox: PendingFollowUps,
     thread: CodexThread,
-    /// What was recorded before this process followed the thread, until it is known how much of that
-    /// an earlier process has delivered.
-    earlier: Option<Vec<FollowUp>>,
+    /// What was recorded before this process followed the thread, and what came after it, until it is
+    /// known how much of that an earlier process has delivered.
+    earlier: Vec<FollowUp>,
     under_way: Option<UnderWay>,
     presence: Presence,
 }
@@ -205,8 +205,9 @@ impl Deliveries {
         let mut look_at = Instant::now();
         loop {
             let is_free = self.under_way.is_none();
-            let is_empty = self.outbox.is_empty() && self.earlier.is_none();
-            let is_idle = is_caught_up && is_free && is_empty && n_active == Some(0);
+            let is_empty = self.outbox.is_empty() && self.earlier.is_empty();
+            let has_none = n_active == Some(0) && !self.follower.has_hosts();
+            let is_idle = is_caught_up && is_free && is_empty && has_none;
             let leave_at = self.presence.note(is_idle);
             self.follower.leave_with_daemon(leave_at.is_some());
             let may_hand_over = is_caught_up && is_free && !self.outbox.is_empty();
@@ -216,26 +217,31 @@ impl Deliveries {
                 // What is there already belongs into the same message.
                 biased;
                 incoming = self.follower.next() => match incoming? {
-                    Incoming::FollowUp(follow_up) => match &mut self.earlier {
-                        Some(earlier) => earlier.push(*follow_up),
-                        None => self.outbox.push(*follow_up),
-                    },
-                    Incoming::Began { is_other_feed, .. } => {
-                        (is_caught_up, n_active) = (false, None);
-                        if is_other_feed {
-                            self.forget();
+                    Incoming::FollowUp(follow_up) => {
+                        if follow_up.is_new && self.earlier.is_empty() {
+                            self.outbox.push(*follow_up);
+                        } else {
+                            self.earlier.push(*follow_up);
+                        }
+                    }
+                    Incoming::Began { host, replaced, .. } => {
+                        if host.is_none() {
+                            (is_caught_up, n_active) = (false, None);
+                        }
+                        if let Some(replaced) = replaced {
+                            self.forget(&replaced);
                         }
                     }
                     Incoming::Status { active, .. } => n_active = Some(active),
                     Incoming::CaughtUp => is_caught_up = true,
-                    Incoming::Notice { .. } => {}
+                    Incoming::Notice { .. } | Incoming::Forgotten(_) => {}
                     Incoming::Replaced => return Ok(()),
                     Incoming::Left => {
                         self.presence.leave();
                         return Ok(());
                     }
                 },
-                () = sleep_until(look_at), if is_caught_up && self.earlier.is_some() => {
+                () = sleep_until(look_at), if is_caught_up && !self.earlier.is_empty() => {
                     if !self.sort_out_earlier().await {
                         look_at = Instant::now() + LONGEST_RETRY;
                     }
@@ -267,35 +273,28 @@ impl Deliveries {
     }
 
     /// Forgets what belongs to a feed that was replaced.
-    fn forget(&mut self) {
-        self.outbox.clear();
-        self.earlier = None;
-        self.under_way = None;
+    fn forget(&mut self, epoch: &str) {
+        self.outbox.forget(epoch);
+        self.earlier.retain(|one| one.epoch != epoch);
+        self.under_way.take_if(|one| one.id.epoch() == epoch);
     }
 
     /// Leaves out what an earlier process has delivered. Returns `false` if that cannot be found out
     /// now.
     async fn sort_out_earlier(&mut self) -> bool {
-        let Some(earlier) = &self.earlier else {
-            return true;
-        };
-        let delivered = if earlier.is_empty() {
-            Vec::new()
-        } else {
-            match self.thread.delivered().await {
-                Ok(delivered) => delivered,
-                // It cannot be found out, and may be so for good.
-                Err(DeliveryError::Server(AppServerError::Missing { .. })) => Vec::new(),
-                Err(error) => {
-                    tracing::debug!(%error, "could not read the thread");
-                    return false;
-                }
+        let delivered = match self.thread.delivered().await {
+            Ok(delivered) => delivered,
+            // It cannot be found out, and may be so for good.
+            Err(DeliveryError::Server(AppServerError::Missing { .. })) => Vec::new(),
+            Err(error) => {
+                tracing::debug!(%error, "could not read the thread");
+                return false;
             }
         };
-        for follow_up in self.earlier.take().unwrap_or_default() {
+        for follow_up in std::mem::take(&mut self.earlier) {
             let FollowUp { epoch, seq, .. } = &follow_up;
             if delivered.iter().any(|id| id.covers(epoch, *seq)) {
-                self.follower.settle(&[*seq]);
+                self.follower.settle(epoch, &[*seq]);
             } else {
                 self.outbox.push(follow_up);
             }
@@ -311,8 +310,9 @@ impl Deliveries {
         match one.advance(&mut self.thread).await {
             Ok(true) => {
                 let seqs = std::mem::take(&mut one.seqs);
+                let epoch = one.id.epoch().to_owned();
                 self.under_way = None;
-                self.follower.settle(&seqs);
+                self.follower.settle(&epoch, &seqs);
                 self.follower.send_acknowledgement().await;
             }
             Ok(false) => one.at = Instant::now() + one.check.next_pause(),

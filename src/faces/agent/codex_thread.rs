@@ -96,6 +96,11 @@ impl MessageId {
         }
     }
 
+    /// Returns the epoch of the feed of its follow-ups.
+    pub(super) fn epoch(&self) -> &str {
+        &self.epoch
+    }
+
     fn parse(text: &str) -> Option<Self> {
         let (epoch, range) = text.strip_prefix("tmux-task:")?.rsplit_once(':')?;
         let (first, last) = range.split_once('-')?;

@@ -1,4 +1,5 @@
-//! Reads the feed as the consumer of one conversation, across restarts of the daemon.
+//! Reads the feed as the consumer of one conversation, across restarts of the daemon, and the feeds of
+//! its tasks on other machines.
 
 use std::time::Duration;
 
@@ -6,15 +7,15 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep_until};
 
 use super::conversation::Conversation;
+use super::feed_reading::{FeedReading, StreamStart};
+use super::host_streams::HostStreams;
 use super::outbox::FollowUp;
-use super::progress::Progress;
 use crate::client::{ClientError, DaemonClient};
 use crate::clock;
 use crate::model::{Backoff, Level, Millis, Seq};
 use crate::ops::{OpsError, TaskSession};
 use crate::wire::{
-    ConsumeRequest, DurableRecord, Filter, Kind, LiveRecord, RecordBody, RefusalKind, Request,
-    Response, StreamRecord, parse_rfc3339,
+    ConsumeRequest, Filter, Kind, LiveRecord, RefusalKind, Request, Response, StreamRecord,
 };
 
 /// How long to wait before connecting again.
@@ -33,9 +34,11 @@ const EARLIER: Millis = 3_600_000;
 pub(crate) enum Incoming {
     /// A stream has begun; what tasks do from here on is received.
     Began {
-        /// Whether it is another feed than before: what was received earlier can no longer be
+        /// The machine that the feed is on; `None` for this one.
+        host: Option<String>,
+        /// The feed that it takes the place of: what was received of that can no longer be
         /// acknowledged.
-        is_other_feed: bool,
+        replaced: Option<String>,
         /// The feed.
         epoch: String,
         /// What was acknowledged before: records up to this one do not come again.
@@ -52,43 +55,39 @@ pub(crate) enum Incoming {
         /// How many tasks are alive.
         active: usize,
     },
-    /// Everything that was recorded before the stream began has been received.
+    /// Everything that was recorded on this machine before the stream began has been received.
     CaughtUp,
+    /// This machine has no task and no undelivered message of the conversation any more.
+    Forgotten(String),
     /// Another process follows the conversation now.
     Replaced,
     /// The daemon has left, and [`Follower::leave_with_daemon`] allows to leave too.
     Left,
 }
 
-/// The consumer of a conversation.
+/// The consumer of a conversation, and its tasks on other machines.
 pub(crate) struct Follower {
+    local: LocalFollower,
+    hosts: Option<HostStreams>,
+}
+
+/// The consumer of a conversation on this machine.
+struct LocalFollower {
     session: TaskSession,
     owner: String,
     name: String,
     kinds: Vec<Kind>,
-    stream: Option<Stream>,
-    progress: Progress,
-    /// What is to be acknowledged on the present stream.
-    unsent: Option<Seq>,
+    stream: Option<DaemonClient>,
+    reading: FeedReading,
+    /// The feed's epoch, once a stream has begun.
+    epoch: Option<String>,
     retry: Backoff,
     retry_at: Option<Instant>,
-    has_begun: bool,
     /// Whether to end with the daemon.
     leaves_with_daemon: bool,
     /// When the last stream ended; `None` while there is one.
     lost_at: Option<Instant>,
     /// Whether the first stream leaves out what was recorded before it for everybody.
-    skips_everybody: bool,
-}
-
-struct Stream {
-    client: DaemonClient,
-    /// The feed's last record when the stream began.
-    last_before: Seq,
-    /// Set for a consumer that did not exist before: follow-ups of others up to `last_before` are
-    /// left out, and own ones that are older than this.
-    own_since: Option<Millis>,
-    /// Whether follow-ups for everybody up to `last_before` are left out.
     skips_everybody: bool,
 }
 
@@ -101,36 +100,47 @@ enum Unavailable {
 }
 
 impl Follower {
-    /// Returns the follower of this conversation's tasks in this session. It has read nothing yet.
+    /// Returns the follower of this conversation's tasks in this session and on other machines. It has
+    /// read nothing yet.
     pub(crate) fn new(session: TaskSession, conversation: &Conversation, kinds: Vec<Kind>) -> Self {
+        let owner = conversation.owner();
         Self {
-            session,
-            owner: conversation.owner(),
-            name: conversation.consumer(),
-            kinds,
-            stream: None,
-            progress: Progress::default(),
-            unsent: None,
-            retry: RETRY,
-            retry_at: None,
-            has_begun: false,
-            leaves_with_daemon: false,
-            lost_at: None,
-            skips_everybody: false,
+            hosts: HostStreams::of(&owner),
+            local: LocalFollower {
+                session,
+                owner,
+                name: conversation.consumer(),
+                kinds,
+                stream: None,
+                reading: FeedReading::default(),
+                epoch: None,
+                retry: RETRY,
+                retry_at: None,
+                leaves_with_daemon: false,
+                lost_at: None,
+                skips_everybody: false,
+            },
         }
     }
 
     /// Leaves out what was recorded for everybody before the first stream: a conversation that is not
     /// followed all the time gets only what it has missed of its own tasks.
     pub(crate) fn without_earlier_of_everybody(mut self) -> Self {
-        self.skips_everybody = true;
+        self.local.skips_everybody = true;
         self
     }
 
     /// Sets whether the end of the daemon is the follower's end too, unless another one is there soon.
     /// Otherwise the follower starts one.
     pub(crate) fn leave_with_daemon(&mut self, leaves: bool) {
-        self.leaves_with_daemon = leaves;
+        self.local.leaves_with_daemon = leaves;
+    }
+
+    /// Whether tasks on other machines are followed.
+    pub(crate) fn has_hosts(&self) -> bool {
+        self.hosts
+            .as_ref()
+            .is_some_and(HostStreams::is_any_followed)
     }
 
     /// Returns what comes next. Starts a daemon if none runs, and connects again when it ends.
@@ -143,6 +153,38 @@ impl Follower {
     ///
     /// When the first stream cannot begin, or no later one ever can.
     pub(crate) async fn next(&mut self) -> Result<Incoming, OpsError> {
+        let hosts = &mut self.hosts;
+        let from_hosts = async {
+            match hosts {
+                Some(hosts) => hosts.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            incoming = self.local.next() => incoming,
+            incoming = from_hosts => Ok(incoming),
+        }
+    }
+
+    /// Marks these records of the feed with this epoch as dealt with. The acknowledgement is sent by the
+    /// next call of [`Follower::next`] or [`Follower::send_acknowledgement`].
+    pub(crate) fn settle(&mut self, epoch: &str, seqs: &[Seq]) {
+        if self.local.epoch.as_deref() == Some(epoch) {
+            self.local.reading.settle(seqs);
+        } else if let Some(hosts) = &mut self.hosts {
+            hosts.settle(epoch, seqs);
+        }
+    }
+
+    /// Sends what [`Follower::settle`] found to be acknowledged. If that fails, the records come
+    /// again on the next stream.
+    pub(crate) async fn send_acknowledgement(&mut self) {
+        self.local.send_acknowledgement().await;
+    }
+}
+
+impl LocalFollower {
+    async fn next(&mut self) -> Result<Incoming, OpsError> {
         loop {
             self.send_acknowledgement().await;
             let Some(stream) = &mut self.stream else {
@@ -151,7 +193,7 @@ impl Follower {
                 }
                 continue;
             };
-            match stream.client.line().await {
+            match stream.line().await {
                 Ok(Some(line)) => {
                     if let Some(incoming) = self.receive(&line) {
                         return Ok(incoming);
@@ -163,21 +205,10 @@ impl Follower {
         }
     }
 
-    /// Marks these records as dealt with. The acknowledgement is sent by the next call of
-    /// [`Follower::next`] or [`Follower::send_acknowledgement`].
-    pub(crate) fn settle(&mut self, seqs: &[Seq]) {
-        for seq in seqs {
-            self.progress.settle(*seq);
-        }
-        self.unsent = self.progress.take_settled().or(self.unsent);
-    }
-
-    /// Sends what [`Follower::settle`] found to be acknowledged. If that fails, the records come
-    /// again on the next stream.
-    pub(crate) async fn send_acknowledgement(&mut self) {
-        if let (Some(seq), Some(stream)) = (self.unsent, &mut self.stream) {
-            drop(stream.client.acknowledge(seq).await);
-            self.unsent = None;
+    async fn send_acknowledgement(&mut self) {
+        if let (Some(seq), Some(stream)) = (self.reading.unsent(), &mut self.stream) {
+            drop(stream.acknowledge(seq).await);
+            self.reading.take_unsent();
         }
     }
 
@@ -190,10 +221,9 @@ impl Follower {
                 self.retry = RETRY;
                 self.retry_at = None;
                 self.lost_at = None;
-                self.has_begun = true;
                 Ok(Some(began))
             }
-            Err(Unavailable::Now(error)) if self.has_begun => {
+            Err(Unavailable::Now(error)) if self.epoch.is_some() => {
                 tracing::debug!(%error, "cannot read the feed now");
                 let is_over = |lost_at: Instant| lost_at.elapsed() >= LEAVES_AFTER;
                 if self.leaves_with_daemon && self.lost_at.is_some_and(is_over) {
@@ -243,18 +273,17 @@ impl Follower {
         else {
             return Err(unavailable(ClientError::Unexpected));
         };
-        let is_other_feed = !self.progress.begin(&epoch) && self.has_begun;
-        if is_other_feed {
-            self.unsent = None;
-        }
-        self.stream = Some(Stream {
-            client,
+        let start = StreamStart {
             last_before: last_seq,
             own_since: is_new.then(|| clock::now().wall.saturating_sub(EARLIER)),
-            skips_everybody: self.skips_everybody && !self.has_begun,
-        });
+            skips_everybody: self.skips_everybody && self.epoch.is_none(),
+        };
+        self.reading.begin(&epoch, start);
+        self.stream = Some(client);
+        let before = self.epoch.replace(epoch.clone());
         Ok(Incoming::Began {
-            is_other_feed,
+            host: None,
+            replaced: before.filter(|before| *before != epoch),
             epoch,
             cursor,
         })
@@ -267,13 +296,13 @@ impl Follower {
             Err(_) => {
                 // A kind of a later version, or the daemon's refusal.
                 if let Some(seq) = serde_json::from_str::<UnknownSeq>(line).ok()?.seq {
-                    self.pass_over(seq);
+                    self.reading.pass_over(seq);
                 }
                 return None;
             }
         };
         match record {
-            StreamRecord::Durable(record) => self.receive_record(*record),
+            StreamRecord::Durable(record) => self.reading.receive(*record),
             StreamRecord::Live(LiveRecord::Status {
                 text,
                 running,
@@ -287,69 +316,12 @@ impl Follower {
             StreamRecord::Live(LiveRecord::Sync) => Some(Incoming::CaughtUp),
             StreamRecord::Live(LiveRecord::Replaced) => Some(Incoming::Replaced),
             StreamRecord::Live(LiveRecord::Gap { to, .. }) => {
-                self.pass_over(to);
+                self.reading.pass_over(to);
                 None
             }
             StreamRecord::Live(
                 LiveRecord::Hello { .. } | LiveRecord::Tasks { .. } | LiveRecord::Acked { .. },
             ) => None,
-        }
-    }
-
-    fn receive_record(&mut self, record: DurableRecord) -> Option<Incoming> {
-        if !self.progress.receive(record.seq) {
-            self.settle_again(record.seq);
-            return None;
-        }
-        let stream = self.stream.as_ref()?;
-        let is_earlier = record.seq <= stream.last_before;
-        let time = parse_rfc3339(&record.time).unwrap_or_default();
-        let incoming = match record.body {
-            RecordBody::FollowUp {
-                owner,
-                message,
-                options,
-                ..
-            } => {
-                let is_own = owner.is_some();
-                let is_wanted = !is_earlier
-                    || (stream.own_since.is_none_or(|since| is_own && time >= since)
-                        && (is_own || !stream.skips_everybody));
-                let follow_up = FollowUp {
-                    epoch: record.epoch,
-                    seq: record.seq,
-                    time,
-                    is_new: !is_earlier,
-                    message,
-                    options,
-                };
-                is_wanted.then(|| Incoming::FollowUp(Box::new(follow_up)))
-            }
-            RecordBody::Notice { level, text, .. } => {
-                (!is_earlier).then_some(Incoming::Notice { level, text })
-            }
-            RecordBody::Event(_) => None,
-        };
-        // The others only inform: they need not survive a crash of the client.
-        if !matches!(incoming, Some(Incoming::FollowUp(_))) {
-            self.settle(&[record.seq]);
-        }
-        incoming
-    }
-
-    /// Settles a record that is of no use, and all of a gap by its last number.
-    fn pass_over(&mut self, seq: Seq) {
-        if self.progress.receive(seq) {
-            self.settle(&[seq]);
-        } else {
-            self.settle_again(seq);
-        }
-    }
-
-    /// The acknowledgement of a record that comes again was lost.
-    fn settle_again(&mut self, seq: Seq) {
-        if self.progress.is_settled(seq) {
-            self.unsent = self.unsent.max(Some(seq));
         }
     }
 }

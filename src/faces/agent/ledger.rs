@@ -36,6 +36,9 @@ const MAX_GIVEN_UP: usize = 20;
 pub(super) struct SentMessage {
     pub(super) epoch: String,
     pub(super) seqs: Vec<Seq>,
+    /// The machine that it comes from; `None` for this one.
+    #[serde(default)]
+    pub(super) host: Option<String>,
     /// The line of the message that no other message has.
     pub(super) mark: String,
     /// What is printed to hand it over again, the mark included.
@@ -54,9 +57,12 @@ pub(super) struct SentMessage {
 /// them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct SettledRecords {
-    epoch: String,
-    seqs: Vec<Seq>,
+pub(super) struct SettledRecords {
+    pub(super) epoch: String,
+    pub(super) seqs: Vec<Seq>,
+    /// The machine that they come from; `None` for this one.
+    #[serde(default)]
+    pub(super) host: Option<String>,
 }
 
 /// The file's contents.
@@ -222,25 +228,30 @@ impl Ledger {
 
     /// Moves what the model has answered to the settled records. Returns these, and those of them that
     /// had been given up.
-    pub(super) fn settle_answered(&mut self) -> io::Result<(Vec<Seq>, Vec<Seq>)> {
+    pub(super) fn settle_answered(
+        &mut self,
+    ) -> io::Result<(Vec<SettledRecords>, Vec<SettledRecords>)> {
         let is_answered = |one: &mut SentMessage| one.place == Place::Answered;
-        let late = self.contents.given_up.extract_if(.., is_answered);
-        let late: Vec<Seq> = late.flat_map(|one| one.seqs).collect();
-        let answered = self.contents.handed_over.extract_if(.., is_answered);
-        let answered: Vec<_> = answered.collect();
-        let seqs = answered.iter().flat_map(|one| one.seqs.clone()).collect();
+        let settled = |list: &mut Vec<SentMessage>| -> Vec<_> {
+            let answered = list.extract_if(.., is_answered);
+            answered.map(SettledRecords::of).collect()
+        };
+        let late = settled(&mut self.contents.given_up);
+        let answered = settled(&mut self.contents.handed_over);
         if !answered.is_empty() || !late.is_empty() {
-            let settled = answered.into_iter().map(SettledRecords::of);
-            self.contents.settled.extend(settled);
+            self.contents.settled.extend(answered.iter().cloned());
             self.save()?;
         }
-        Ok((seqs, late))
+        Ok((answered, late))
     }
 
-    /// Gives up the messages with these records, which count as settled from now on.
-    pub(super) fn give_up(&mut self, seqs: &[Seq]) -> io::Result<()> {
-        let has_some = |one: &mut SentMessage| one.seqs.iter().any(|seq| seqs.contains(seq));
-        let hopeless = self.contents.handed_over.extract_if(.., has_some);
+    /// Gives up these messages, which count as settled from now on.
+    pub(super) fn give_up(&mut self, messages: &[SettledRecords]) -> io::Result<()> {
+        let is_in = |one: &mut SentMessage| {
+            let is_it = |other: &SettledRecords| one.epoch == other.epoch && one.seqs == other.seqs;
+            messages.iter().any(is_it)
+        };
+        let hopeless = self.contents.handed_over.extract_if(.., is_in);
         for mut one in hopeless {
             self.contents.settled.push(SettledRecords::of(one.clone()));
             one.text.clear();
@@ -254,8 +265,34 @@ impl Ledger {
     }
 
     /// Forgets settled records of which the feed knows that they were acknowledged, and what belongs
-    /// to another feed.
-    pub(super) fn forget_acknowledged(&mut self, epoch: &str, cursor: Seq) -> io::Result<()> {
+    /// to another feed of this machine, if it is this machine's.
+    pub(super) fn forget_acknowledged(
+        &mut self,
+        host: Option<&str>,
+        epoch: &str,
+        cursor: Seq,
+    ) -> io::Result<()> {
+        let is_stale =
+            |of: &Option<String>, other: &str| host.is_none() && of.is_none() && other != epoch;
+        let is_acknowledged =
+            |one: &SettledRecords| one.epoch == epoch && one.seqs.iter().all(|seq| *seq <= cursor);
+        self.forget(
+            |one| is_stale(&one.host, &one.epoch),
+            |one| is_stale(&one.host, &one.epoch) || is_acknowledged(one),
+        )
+    }
+
+    /// Forgets what was settled of another machine, which has forgotten the conversation.
+    pub(super) fn forget_host(&mut self, host: &str) -> io::Result<()> {
+        let is_of_host = |of: &Option<String>| of.as_deref() == Some(host);
+        self.forget(|_| false, |one| is_of_host(&one.host))
+    }
+
+    fn forget(
+        &mut self,
+        is_old: impl Fn(&SentMessage) -> bool,
+        is_done: impl Fn(&SettledRecords) -> bool,
+    ) -> io::Result<()> {
         let Contents {
             handed_over,
             given_up,
@@ -263,9 +300,9 @@ impl Ledger {
             ..
         } = &mut self.contents;
         let before = (handed_over.len(), given_up.len(), settled.len());
-        handed_over.retain(|one| one.epoch == epoch);
-        given_up.retain(|one| one.epoch == epoch);
-        settled.retain(|one| one.epoch == epoch && one.seqs.iter().any(|seq| *seq > cursor));
+        handed_over.retain(|one| !is_old(one));
+        given_up.retain(|one| !is_old(one));
+        settled.retain(|one| !is_done(one));
         if (handed_over.len(), given_up.len(), settled.len()) != before {
             self.save()?;
         }
@@ -314,9 +351,11 @@ impl Ledger {
 }
 
 impl SettledRecords {
-    fn of(message: SentMessage) -> Self {
-        let SentMessage { epoch, seqs, .. } = message;
-        Self { epoch, seqs }
+    pub(super) fn of(message: SentMessage) -> Self {
+        let SentMessage {
+            epoch, seqs, host, ..
+        } = message;
+        Self { epoch, seqs, host }
     }
 }
 
@@ -359,6 +398,7 @@ mod tests {
         SentMessage {
             epoch: "e".to_owned(),
             seqs: vec![seq],
+            host: None,
             mark: format!("(tmux-task e:{seq})"),
             text: format!("{seq}\n"),
             client: Some((1, 2)),
@@ -366,6 +406,11 @@ mod tests {
             attempts: 1,
             place: Place::Nowhere,
         }
+    }
+
+    fn settled(seqs: &[Seq]) -> Vec<SettledRecords> {
+        let of = |seq: &Seq| SettledRecords::of(sent(*seq));
+        seqs.iter().map(of).collect()
     }
 
     struct Folder {
@@ -445,15 +490,15 @@ mod tests {
         assert!(!ledger.has("e", 10) && !ledger.has("f", 7));
         let transcript = folder.write("t", &[("user", 7), ("assistant", 0), ("user", 9)]);
         ledger.read(&transcript).unwrap();
-        assert_eq!(ledger.settle_answered().unwrap(), (vec![7], vec![]));
+        assert_eq!(ledger.settle_answered().unwrap(), (settled(&[7]), vec![]));
         drop(ledger);
         // What is settled is not forgotten before the feed knows of it.
         let mut ledger = folder.open().unwrap();
         assert_eq!(ledger.handed_over().len(), 1);
         assert!(ledger.is_settled("e", 7) && !ledger.is_settled("e", 9));
-        ledger.forget_acknowledged("e", 6).unwrap();
+        ledger.forget_acknowledged(None, "e", 6).unwrap();
         assert!(ledger.is_settled("e", 7));
-        ledger.forget_acknowledged("e", 7).unwrap();
+        ledger.forget_acknowledged(None, "e", 7).unwrap();
         // It is where it was before, and is handed over with a new one.
         assert_eq!(hand_over(&mut ledger, Some(11)), "9\n11\n");
         let [again, new] = ledger.handed_over() else {
@@ -468,12 +513,49 @@ mod tests {
         let mut ledger = folder.open().unwrap();
         assert!(!ledger.is_settled("e", 7) && ledger.has("e", 9));
         // Another feed.
-        ledger.forget_acknowledged("f", 0).unwrap();
+        ledger.forget_acknowledged(None, "f", 0).unwrap();
         assert_eq!(ledger.handed_over(), []);
         drop(ledger);
         // A damaged file loses no message.
         fs::write(folder.paths.state.join("agents/claude:c1.json"), "{").unwrap();
         assert_eq!(folder.open().unwrap().handed_over(), []);
+    }
+
+    #[test]
+    fn what_comes_from_another_machine_is_forgotten_with_that() {
+        let folder = Folder::new();
+        let mut ledger = folder.open().unwrap();
+        hand_over(&mut ledger, Some(7));
+        for (epoch, host) in [("f", "gpu1"), ("g", "gpu2")] {
+            let message = SentMessage {
+                epoch: epoch.to_owned(),
+                host: Some(host.to_owned()),
+                place: Place::Answered,
+                ..sent(7)
+            };
+            ledger.contents.handed_over.push(message.clone());
+            ledger.contents.handed_over.push(SentMessage {
+                place: Place::Queued,
+                ..message
+            });
+        }
+        ledger.settle_answered().unwrap();
+        let is_settled = |ledger: &Ledger| ["f", "g"].map(|epoch| ledger.is_settled(epoch, 7));
+        // A feed of this machine, or another one of that machine, says nothing of them.
+        ledger.forget_acknowledged(None, "e", 9).unwrap();
+        ledger.forget_acknowledged(Some("gpu1"), "x", 9).unwrap();
+        ledger.forget_acknowledged(Some("gpu1"), "f", 6).unwrap();
+        assert_eq!(is_settled(&ledger), [true, true]);
+        ledger.forget_acknowledged(Some("gpu1"), "f", 7).unwrap();
+        assert_eq!(is_settled(&ledger), [false, true]);
+        ledger.forget_host("gpu2").unwrap();
+        assert_eq!(is_settled(&ledger), [false, false]);
+        assert_eq!(ledger.handed_over().len(), 3);
+        // What was written before other machines were known.
+        let old = r#"{"settled":[{"epoch":"e","seqs":[7]}]}"#;
+        drop(ledger);
+        fs::write(folder.paths.state.join("agents/claude:c1.json"), old).unwrap();
+        assert!(folder.open().unwrap().is_settled("e", 7));
     }
 
     #[test]
@@ -484,14 +566,14 @@ mod tests {
         hand_over(&mut ledger, Some(9));
         let transcript = folder.write("t", &[("user", 7)]);
         ledger.read(&transcript).unwrap();
-        ledger.give_up(&[7]).unwrap();
+        ledger.give_up(&settled(&[7])).unwrap();
         assert!(ledger.is_settled("e", 7) && !ledger.has("e", 7) && ledger.has("e", 9));
         assert_eq!(ledger.settle_answered().unwrap(), (vec![], vec![]));
         drop(ledger);
         let mut ledger = folder.open().unwrap();
         folder.write("t", &[("assistant", 0)]);
         ledger.read(&transcript).unwrap();
-        assert_eq!(ledger.settle_answered().unwrap(), (vec![], vec![7]));
+        assert_eq!(ledger.settle_answered().unwrap(), (vec![], settled(&[7])));
         assert_eq!(ledger.settle_answered().unwrap(), (vec![], vec![]));
     }
 

@@ -12,7 +12,9 @@ mod client_command;
 pub(crate) mod codex;
 mod codex_thread;
 mod conversation;
+mod feed_reading;
 mod follower;
+mod host_streams;
 mod ledger;
 mod outbox;
 mod progress;
@@ -28,7 +30,7 @@ pub(crate) use client_command::CommandError;
 pub(crate) use codex_thread::Reachable;
 pub(crate) use conversation::AgentClient;
 pub(crate) use setup::{Setup, SetupError};
-pub(crate) use stdio::{ServeError, ServeOptions, serve};
+pub(crate) use stdio::{ServeError, ServeOptions, read_lines, serve};
 
 use crate::clock;
 use crate::model::Millis;

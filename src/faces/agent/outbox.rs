@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Level, Millis, Seq};
+use crate::tmux::quote_where_needed;
 use crate::wire::{EventType, FollowUpOptions, Message};
 
 /// The first line of every message.
@@ -26,11 +27,13 @@ pub(crate) struct FollowUp {
     pub(crate) time: Millis,
     /// Whether it was recorded after this process began to follow: it was never handed over.
     pub(crate) is_new: bool,
+    /// The machine that it comes from; `None` for this one.
+    pub(crate) host: Option<String>,
     pub(crate) message: Message,
     pub(crate) options: FollowUpOptions,
 }
 
-/// What is handed over as one message.
+/// What is handed over as one message. Its follow-ups are of one feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Batch {
     pub(crate) epoch: String,
@@ -38,11 +41,44 @@ pub(crate) struct Batch {
     pub(crate) seqs: Vec<Seq>,
     /// Whether its last follow-up, which names it, was never handed over.
     pub(crate) is_new: bool,
+    /// The machine that they come from; `None` for this one.
+    pub(crate) host: Option<String>,
     pub(crate) message: Message,
     pub(crate) options: FollowUpOptions,
 }
 
 impl Batch {
+    fn of(follow_up: FollowUp) -> Self {
+        let FollowUp {
+            epoch,
+            seq,
+            time: _,
+            is_new,
+            host,
+            message,
+            options,
+        } = follow_up;
+        Self {
+            epoch,
+            seqs: vec![seq],
+            is_new,
+            host,
+            message,
+            options,
+        }
+    }
+
+    /// Adds the events of another follow-up. The level is the highest of both.
+    fn absorb(&mut self, other: FollowUp) {
+        let (details, others) = (&mut self.message.details, other.message.details);
+        if others.level == Level::Warning {
+            details.level = Level::Warning;
+        }
+        details.events.extend(others.events);
+        self.is_new = other.is_new;
+        self.seqs.push(other.seq);
+    }
+
     /// Returns `EPOCH:SEQ` of its last follow-up. A batch that is made again of the same follow-ups
     /// has the same id.
     pub(crate) fn id(&self) -> String {
@@ -77,8 +113,8 @@ pub(crate) struct PendingFollowUps {
     pending: VecDeque<FollowUp>,
     max_per_minute: u32,
     pub(crate) budget: Budget,
-    /// How to read the feed's records after `EPOCH:SEQ`, without that number.
-    read_command: String,
+    /// The task session of this machine.
+    session_name: String,
 }
 
 impl PendingFollowUps {
@@ -88,9 +124,7 @@ impl PendingFollowUps {
             pending: VecDeque::new(),
             max_per_minute,
             budget,
-            read_command: format!(
-                "tmux-task -s {session_name} feed --kind followUp --format text --after"
-            ),
+            session_name: session_name.to_owned(),
         }
     }
 
@@ -99,9 +133,9 @@ impl PendingFollowUps {
         self.pending.push_back(follow_up);
     }
 
-    /// Forgets what is pending: it belongs to a feed that was replaced.
-    pub(crate) fn clear(&mut self) {
-        self.pending.clear();
+    /// Forgets what is pending of this feed, which was replaced.
+    pub(crate) fn forget(&mut self, epoch: &str) {
+        self.pending.retain(|one| one.epoch != epoch);
     }
 
     /// Whether nothing is pending.
@@ -138,73 +172,63 @@ impl PendingFollowUps {
         batch.map_or(Next::Nothing, |batch| Next::Hand(Box::new(batch)))
     }
 
-    /// Takes as many follow-ups as one message holds.
-    fn merge(&mut self) -> Option<Batch> {
-        let FollowUp {
-            epoch,
-            seq,
-            mut is_new,
-            mut message,
-            options,
-            ..
-        } = self.pending.pop_front()?;
-        let mut seqs = vec![seq];
-        while let Some(next) = self.pending.front() {
-            let text = without_header(&next.message.content);
-            if message.content.len() + 1 + text.len() > MAX_BYTES {
-                break;
-            }
-            message.content.push('\n');
-            message.content.push_str(text);
-            let Some(next) = self.pending.pop_front() else {
-                break;
-            };
-            is_new = next.is_new;
-            absorb(&mut message, next.message);
-            seqs.push(next.seq);
-        }
-        Some(Batch {
-            epoch,
-            seqs,
-            is_new,
-            message,
-            options,
-        })
+    /// Takes the follow-ups of the feed that the first one is of.
+    fn take_feed(&mut self) -> Option<(FollowUp, VecDeque<FollowUp>)> {
+        let first = self.pending.pop_front()?;
+        let (of_feed, others) = std::mem::take(&mut self.pending)
+            .into_iter()
+            .partition(|one| one.epoch == first.epoch);
+        self.pending = others;
+        Some((first, of_feed))
     }
 
-    /// Takes all follow-ups and says how many events they have and how to read them.
-    fn summary(&mut self) -> Option<Batch> {
-        let FollowUp {
-            epoch,
-            seq,
-            mut is_new,
-            mut message,
-            options,
-            ..
-        } = self.pending.pop_front()?;
-        let mut seqs = vec![seq];
-        for next in std::mem::take(&mut self.pending) {
-            is_new = next.is_new;
-            absorb(&mut message, next.message);
-            seqs.push(next.seq);
+    /// Takes as many follow-ups as one message holds.
+    fn merge(&mut self) -> Option<Batch> {
+        let (first, mut of_feed) = self.take_feed()?;
+        let mut batch = Batch::of(first);
+        while let Some(next) = of_feed.pop_front() {
+            let content = &mut batch.message.content;
+            let text = without_header(&next.message.content);
+            if content.len() + 1 + text.len() > MAX_BYTES {
+                of_feed.push_front(next);
+                break;
+            }
+            content.push('\n');
+            content.push_str(text);
+            batch.absorb(next);
         }
-        let events = &message.details.events;
+        of_feed.append(&mut self.pending);
+        self.pending = of_feed;
+        Some(batch)
+    }
+
+    /// Takes all follow-ups of a feed and says how many events they have and how to read them.
+    fn summary(&mut self) -> Option<Batch> {
+        let (first, of_feed) = self.take_feed()?;
+        let before = first.seq.saturating_sub(1);
+        let mut batch = Batch::of(first);
+        for next in of_feed {
+            batch.absorb(next);
+        }
+        let details = &batch.message.details;
+        let events = details.events.iter();
         let n = events
-            .iter()
             .filter(|event| event.event_type != EventType::Started)
             .count();
-        message.content = format!(
-            "{HEADER}\n{n} more events within a minute, see `{} {epoch}:{}`",
-            self.read_command,
-            seq.saturating_sub(1)
+        let session = match &batch.host {
+            None => format!("-s {}", self.session_name),
+            Some(host) => format!(
+                "--host {} -s {}",
+                quote_where_needed(host),
+                quote_where_needed(&details.session_name)
+            ),
+        };
+        batch.message.content = format!(
+            "{HEADER}\n{n} more events within a minute, see `tmux-task {session} feed --kind followUp \
+             --format text --after {}:{before}`",
+            batch.epoch
         );
-        Some(Batch {
-            epoch,
-            seqs,
-            is_new,
-            message,
-            options,
-        })
+        Some(batch)
     }
 }
 
@@ -212,14 +236,6 @@ fn without_header(content: &str) -> &str {
     content
         .strip_prefix(HEADER)
         .map_or(content, |rest| rest.trim_start_matches('\n'))
-}
-
-/// Adds the events of another message. The level is the highest of both.
-fn absorb(message: &mut Message, other: Message) {
-    if other.details.level == Level::Warning {
-        message.details.level = Level::Warning;
-    }
-    message.details.events.extend(other.details.events);
 }
 
 #[cfg(test)]
@@ -244,6 +260,7 @@ mod tests {
             seq,
             time,
             is_new: true,
+            host: None,
             message: serde_json::from_value(message).unwrap(),
             options: serde_json::from_value(options).unwrap(),
         }
@@ -290,6 +307,40 @@ mod tests {
         // A single one is never cut.
         outbox.push(follow_up(5, 0, &"x".repeat(2 * MAX_BYTES)));
         assert!(hand(&mut outbox, 0).message.content.len() > 2 * MAX_BYTES);
+    }
+
+    #[test]
+    fn a_message_is_of_one_feed_and_each_feed_keeps_its_order() {
+        let mut outbox = outbox(3);
+        let of_host = |seq, text| FollowUp {
+            epoch: "f".to_owned(),
+            host: Some("gpu 1".to_owned()),
+            ..follow_up(seq, DAY, text)
+        };
+        outbox.push(of_host(7, "c"));
+        outbox.push(follow_up(3, DAY, "a"));
+        outbox.push(of_host(8, "d"));
+        outbox.push(follow_up(4, DAY, "b"));
+        let batch = hand(&mut outbox, DAY);
+        assert_eq!((batch.id().as_str(), &*batch.seqs), ("f:8", &[7, 8][..]));
+        assert_eq!(batch.message.content, format!("{HEADER}\nc\nd"));
+        assert_eq!(hand(&mut outbox, DAY).id(), "e:4");
+        outbox.push(follow_up(5, DAY, "e"));
+        hand(&mut outbox, DAY);
+        for seq in 9..=10 {
+            outbox.push(of_host(seq, "g"));
+            outbox.push(follow_up(seq, DAY, "h"));
+        }
+        outbox.forget("e");
+        let batch = hand(&mut outbox, DAY + 60_000);
+        assert_eq!(
+            batch.message.content,
+            format!(
+                "{HEADER}\n2 more events within a minute, see `tmux-task --host 'gpu 1' -s s feed \
+                 --kind followUp --format text --after f:8`"
+            )
+        );
+        assert!(outbox.is_empty());
     }
 
     #[test]

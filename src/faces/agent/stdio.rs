@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::sync::mpsc;
@@ -132,7 +133,7 @@ pub(crate) async fn serve<E>(
             lanes.follow(&id);
         }
     }
-    let mut requests = read_requests();
+    let mut requests = read_lines();
     loop {
         tokio::select! {
             request = requests.recv() => match request {
@@ -214,24 +215,28 @@ impl Lanes {
         }
     }
 
-    /// Returns the client's conversations for which the feed has a followUp that was not acknowledged
-    /// and that no process reads.
+    /// Returns the client's conversations that no process reads, and for which the feed has a followUp
+    /// that was not acknowledged, or that have tasks on other machines.
     async fn pending_conversations(&self) -> Result<Vec<String>, OpsError> {
         let mut session = TaskSession::named(&self.choice)?;
         session.resolve_name().await?;
         let prefix = format!("{}:", self.client.name());
         let mut cursors = BTreeMap::new();
-        let listed = match ops::list_consumers(&session).await {
-            // No daemon has run yet: nothing is pending.
-            Err(OpsError::NoFeed(_)) => return Ok(Vec::new()),
-            listed => listed?,
+        let consumers = match ops::list_consumers(&session).await {
+            // No daemon has run yet: nothing is pending here.
+            Err(OpsError::NoFeed(_)) => Vec::new(),
+            listed => listed?.consumers,
         };
-        for consumer in listed.consumers {
-            if consumer.lag > 0 && consumer.reader.is_none() && consumer.name.starts_with(&prefix) {
+        let mut elsewhere = ops::owners_with_hosts()?;
+        for consumer in consumers {
+            if consumer.reader.is_some() {
+                elsewhere.remove(&consumer.name);
+            } else if consumer.lag > 0 && consumer.name.starts_with(&prefix) {
                 cursors.insert(consumer.name, consumer.cursor);
             }
         }
-        let owners = ops::owners_with_pending_follow_ups(&session, &cursors)?;
+        let mut owners = ops::owners_with_pending_follow_ups(&session, &cursors)?;
+        owners.append(&mut elsewhere);
         let ids = owners
             .iter()
             .filter_map(|owner| owner.strip_prefix(&prefix));
@@ -244,8 +249,15 @@ struct Lane {
     to: String,
     replies: mpsc::Sender<Reply>,
     received: mpsc::Receiver<String>,
-    /// The id of the message whose receipt is awaited, and its records.
-    under_way: Option<(String, Vec<Seq>)>,
+    under_way: Option<UnderWay>,
+}
+
+/// A message whose receipt is awaited.
+struct UnderWay {
+    id: String,
+    /// The feed of its records.
+    epoch: String,
+    seqs: Vec<Seq>,
 }
 
 impl Lane {
@@ -274,15 +286,17 @@ impl Lane {
                         outbox.push(*follow_up);
                         None
                     }
-                    Incoming::Began { is_other_feed, .. } => {
-                        is_caught_up = false;
-                        if is_other_feed {
-                            outbox.clear();
-                            self.under_way = None;
+                    Incoming::Began { host, replaced, .. } => {
+                        if let Some(replaced) = replaced {
+                            outbox.forget(&replaced);
+                            self.under_way.take_if(|one| one.epoch == replaced);
                         }
+                        let is_local = host.is_none();
+                        is_caught_up &= !is_local;
                         let session_name = session_name.clone();
-                        Some(Reply::Following { to: self.to.clone(), session_name })
+                        is_local.then(|| Reply::Following { to: self.to.clone(), session_name })
                     }
+                    Incoming::Forgotten(_) => None,
                     Incoming::CaughtUp => {
                         is_caught_up = true;
                         None
@@ -298,8 +312,8 @@ impl Lane {
                 },
                 received = self.received.recv() => {
                     let Some(received) = received else { return Ok(()) };
-                    if let Some((_, seqs)) = self.under_way.take_if(|(id, _)| *id == received) {
-                        follower.settle(&seqs);
+                    if let Some(one) = self.under_way.take_if(|one| one.id == received) {
+                        follower.settle(&one.epoch, &one.seqs);
                     }
                     None
                 }
@@ -323,7 +337,11 @@ impl Lane {
 
     fn under_way(&mut self, batch: Batch) -> Reply {
         let id = batch.id();
-        self.under_way = Some((id.clone(), batch.seqs));
+        self.under_way = Some(UnderWay {
+            id: id.clone(),
+            epoch: batch.epoch,
+            seqs: batch.seqs,
+        });
         Reply::Message {
             to: self.to.clone(),
             id,
@@ -334,9 +352,12 @@ impl Lane {
     }
 }
 
-/// Reads what the adapter says. The channel closes with standard input. Lines that cannot be read
-/// are passed over: they may come from a later version's adapter.
-fn read_requests() -> mpsc::Receiver<Request> {
+/// Reads what the other side says. The channel closes with standard input. Lines that cannot be read
+/// are passed over: they may come from a later version.
+pub(crate) fn read_lines<T>() -> mpsc::Receiver<T>
+where
+    T: DeserializeOwned + Serialize + Send + 'static,
+{
     let (sender, receiver) = mpsc::channel(QUEUE);
     tokio::spawn(async move {
         let mut stdin = BufReader::new(tokio::io::stdin());

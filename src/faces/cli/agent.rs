@@ -4,6 +4,8 @@ use std::env;
 use std::io::Read;
 use std::path::PathBuf;
 
+use tokio::sync::mpsc;
+
 use super::args::{Agent, AgentCommand, AgentServe};
 use super::context::{self, Context};
 use super::failure::{Failure, Kind, OrFail};
@@ -11,8 +13,8 @@ use super::{daemon, output};
 use crate::config;
 use crate::faces::agent::claude::{self, HookInput, WaiterEnd};
 use crate::faces::agent::codex::{self, FollowOptions};
-use crate::faces::agent::{AgentClient, Reachable, ServeError, ServeOptions, serve};
-use crate::ops::lookup;
+use crate::faces::agent::{AgentClient, Reachable, ServeError, ServeOptions, read_lines, serve};
+use crate::ops::{self, lookup};
 
 const WHAT: &str = "agent";
 
@@ -29,6 +31,7 @@ pub(super) async fn run(context: &Context, args: Agent) -> Result<(), Failure> {
             program,
             background,
         } => follow_codex(context, &id, program, background).await,
+        AgentCommand::Follow => follow_for_other_machine().await,
         AgentCommand::Claude { wait } => claude_hook(context, wait).await,
     }
 }
@@ -85,6 +88,23 @@ async fn follow_codex(
         Some(why) if in_background => output::line(&why),
         Some(why) => Err(Failure::new(Kind::Failed, WHAT, why)),
         None => Ok(()),
+    }
+}
+
+async fn follow_for_other_machine() -> Result<(), Failure> {
+    let orders = read_lines();
+    let (replies, mut to_print) = mpsc::channel(1);
+    let print = async {
+        while let Some(reply) = to_print.recv().await {
+            let line = serde_json::to_string(&reply);
+            output::line(&line.map_err(|error| Failure::of(Kind::Failed, WHAT, &error))?)?;
+        }
+        Ok(())
+    };
+    tokio::select! {
+        served = ops::serve_follow(orders, replies) => served.or_fail(WHAT),
+        printed = print => printed,
+        () = output::stdout_closed() => Ok(()),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::hosts::{
     Channel, ChannelInput, ChannelOutput, FarCall, FarCaller, Host, HostError, HostFailure,
     Questions, Ssh, connect, this_machine,
 };
-use crate::ops::{Caller, SessionChoice, TaskSession, lookup};
+use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host};
 
 /// The failure of ssh itself.
 const SSH_FAILED: i32 = 255;
@@ -32,6 +32,8 @@ struct Needs {
     terminal: bool,
     /// It depends on the directory it runs in.
     cwd: bool,
+    /// It may start tasks, of which a conversation wants to hear.
+    launches: bool,
     /// It ends when its output is closed, also while it prints nothing.
     ends_with_output: bool,
 }
@@ -45,10 +47,12 @@ fn needs_of(command: &CliCommand) -> Result<Needs, &'static str> {
     let is_here = |path: &Option<PathBuf>| path.as_ref().is_none_or(|path| path.is_relative());
     Ok(match command {
         CliCommand::Run(Run { cwd, .. }) => Needs {
+            launches: true,
             cwd: is_here(cwd),
             ..of("run")
         },
         CliCommand::Up(_) => Needs {
+            launches: true,
             cwd: true,
             ..of("up")
         },
@@ -56,7 +60,10 @@ fn needs_of(command: &CliCommand) -> Result<Needs, &'static str> {
             cwd: true,
             ..of("down")
         },
-        CliCommand::Restart(_) => of("restart"),
+        CliCommand::Restart(_) => Needs {
+            launches: true,
+            ..of("restart")
+        },
         CliCommand::Daemon(_) => of("daemon"),
         CliCommand::Feed(Feed {
             follow, consume, ..
@@ -100,6 +107,7 @@ fn needs_of(command: &CliCommand) -> Result<Needs, &'static str> {
         },
         #[cfg(feature = "mcp")]
         CliCommand::Mcp(_) => Needs {
+            launches: true,
             stdin: true,
             ..of("mcp")
         },
@@ -108,6 +116,7 @@ fn needs_of(command: &CliCommand) -> Result<Needs, &'static str> {
             cwd: true,
             ..of("replay")
         },
+        CliCommand::Fleet(_) => return Err("fleet"),
         CliCommand::Config(_) => return Err("config"),
         CliCommand::Init(_) => return Err("init"),
         CliCommand::Guide => return Err("guide"),
@@ -141,6 +150,12 @@ pub(super) async fn run(
     let config = config::load(&lookup).map_err(|error| failed(error.into()))?;
     let host = Host::named(name, &config).map_err(failed)?;
     let call = call(&host, needs, choice, args)?;
+    // The host is not forgotten before the launch there is done.
+    let owner = call.owner.as_deref().filter(|_| needs.launches);
+    let _held = match owner {
+        Some(owner) => note_host(owner, &host.name).await.or_fail(what)?,
+        None => None,
+    };
     // From here on, a signal is for the execution there.
     let signals = ExitWatch::listen(what)?;
     let ssh = Ssh::prepare(&lookup).map_err(failed)?;

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "fleet")]
 mod broker;
+mod far;
 mod feed;
 #[cfg(feature = "fleet")]
 mod fleet_host;
@@ -23,6 +24,7 @@ use tempfile::TempDir;
 
 #[cfg(feature = "fleet")]
 pub(crate) use broker::Broker;
+pub(crate) use far::{Far, machines};
 pub(crate) use feed::{all_told, check_feed, content, deliveries, event, events, show, story};
 #[cfg(feature = "fleet")]
 pub(crate) use fleet_host::{FleetHosts, exited};

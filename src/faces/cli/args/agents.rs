@@ -72,6 +72,8 @@ pub(crate) enum AgentCommand {
         #[arg(long)]
         background: bool,
     },
+    /// Serve a conversation of another machine: JSON lines on standard input and output
+    Follow,
     /// A hook of Claude Code, whose input is read from standard input
     Claude {
         /// Wait for the next follow-ups, print them on stderr and exit 2

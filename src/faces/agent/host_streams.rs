@@ -1,0 +1,250 @@
+//! The follow-ups of a conversation's tasks on other machines.
+//!
+//! One stream for each machine that a launch has noted; it ends when that machine has no task and no
+//! undelivered message of the conversation any more. Lost connections are made again.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::mpsc;
+
+use super::feed_reading::{FeedReading, StreamStart};
+use super::follower::Incoming;
+use crate::model::Seq;
+use crate::ops::{HostNews, HostNotes, NoteWatch, follow_host};
+use crate::route;
+use crate::wire::{DurableRecord, FollowOrder, FollowReply, RecordBody};
+
+/// How many reports of machines may wait.
+const QUEUE: usize = 16;
+
+/// How many feeds of a machine are read.
+const MAX_FEEDS: usize = 1000;
+
+/// The longest name of a feed or an epoch, in bytes.
+const MAX_NAME: usize = 200;
+
+/// The streams of a conversation.
+pub(super) struct HostStreams {
+    owner: String,
+    notes: HostNotes,
+    watch: NoteWatch,
+    /// Where what is to be said to each machine goes. It stays when another process has taken its
+    /// stream over.
+    orders: BTreeMap<String, mpsc::UnboundedSender<FollowOrder>>,
+    streams: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>,
+    reporter: mpsc::Sender<(String, HostNews)>,
+    reports: mpsc::Receiver<(String, HostNews)>,
+    /// The present epoch of each feed, by machine and feed.
+    epochs: BTreeMap<(String, String), String>,
+    /// What was received of each feed, by epoch, which no other feed of any machine has.
+    readings: BTreeMap<String, FeedReading>,
+}
+
+impl HostStreams {
+    /// Returns the streams of this conversation; none when notes cannot be read.
+    pub(super) fn of(owner: &str) -> Option<Self> {
+        let notes = HostNotes::of(owner);
+        let opened = notes.and_then(|notes| Ok((notes.watch()?, notes)));
+        let (watch, notes) = opened
+            .inspect_err(|error| tracing::warn!(%error, "tasks on other machines are not followed"))
+            .ok()?;
+        let (reporter, reports) = mpsc::channel(QUEUE);
+        let mut streams = Self {
+            owner: owner.to_owned(),
+            notes,
+            watch,
+            orders: BTreeMap::new(),
+            streams: FuturesUnordered::new(),
+            reporter,
+            reports,
+            epochs: BTreeMap::new(),
+            readings: BTreeMap::new(),
+        };
+        streams.find_hosts();
+        Some(streams)
+    }
+
+    /// Whether the conversation has, or may have, tasks on other machines.
+    pub(super) fn is_any_followed(&self) -> bool {
+        !self.streams.is_empty()
+    }
+
+    /// Returns what comes next.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub(super) async fn next(&mut self) -> Incoming {
+        loop {
+            tokio::select! {
+                // What a stream has reported is received before it is gone.
+                biased;
+                Some((host, news)) = self.reports.recv() => {
+                    if let Some(incoming) = self.receive(&host, news) {
+                        return incoming;
+                    }
+                }
+                Some(()) = self.streams.next(), if !self.streams.is_empty() => {}
+                () = self.watch.changed() => self.find_hosts(),
+            }
+        }
+    }
+
+    /// Marks records of the feed with this epoch as dealt with.
+    pub(super) fn settle(&mut self, epoch: &str, seqs: &[Seq]) {
+        if let Some(reading) = self.readings.get_mut(epoch) {
+            reading.settle(seqs);
+            self.acknowledge(epoch);
+        }
+    }
+
+    /// Follows machines that were noted since the last time.
+    fn find_hosts(&mut self) {
+        for host in self.notes.hosts() {
+            if self.orders.contains_key(&host) {
+                continue;
+            }
+            let (orders, to_send) = mpsc::unbounded_channel();
+            self.orders.insert(host.clone(), orders);
+            let followed = follow_host(self.notes.clone(), host, to_send, self.reporter.clone());
+            self.streams.push(Box::pin(followed));
+        }
+    }
+
+    fn receive(&mut self, host: &str, news: HostNews) -> Option<Incoming> {
+        let reply = match news {
+            HostNews::Reply(reply) => reply,
+            HostNews::Forgotten => {
+                self.orders.remove(host);
+                let is_of_host = |(of, _): &(String, String)| of == host;
+                for (_, epoch) in self.epochs.extract_if(.., |key, _| is_of_host(key)) {
+                    self.readings.remove(&epoch);
+                }
+                return Some(Incoming::Forgotten(host.to_owned()));
+            }
+        };
+        match reply {
+            FollowReply::Began {
+                feed,
+                epoch,
+                cursor,
+                last_seq,
+                own_since,
+            } => {
+                let start = StreamStart {
+                    last_before: last_seq,
+                    own_since,
+                    skips_everybody: true,
+                };
+                self.begin(host, feed, epoch, cursor, start)
+            }
+            FollowReply::Record { feed, record } => {
+                let epoch = self.epoch(host, &feed)?.to_owned();
+                let reading = self.readings.get_mut(&epoch)?;
+                let seq = record.seq;
+                let incoming = match from_host(*record, host, &self.owner, &epoch) {
+                    Some(record) => reading.receive(record),
+                    None => {
+                        reading.pass_over(seq);
+                        None
+                    }
+                };
+                self.acknowledge(&epoch);
+                incoming
+            }
+            FollowReply::Gap { feed, to } => {
+                let epoch = self.epoch(host, &feed)?.to_owned();
+                self.readings.get_mut(&epoch)?.pass_over(to);
+                self.acknowledge(&epoch);
+                None
+            }
+            FollowReply::Replaced { .. }
+            | FollowReply::Acked { .. }
+            | FollowReply::Idle
+            | FollowReply::Forgotten { .. } => None,
+        }
+    }
+
+    /// A feed's stream has begun.
+    fn begin(
+        &mut self,
+        host: &str,
+        feed: String,
+        epoch: String,
+        cursor: Seq,
+        start: StreamStart,
+    ) -> Option<Incoming> {
+        let is_named = |name: &str| !name.is_empty() && name.len() <= MAX_NAME;
+        let key = (host.to_owned(), feed);
+        let is_known = self.epochs.contains_key(&key);
+        if !is_named(&key.1) || !is_named(&epoch) || !is_known && self.epochs.len() >= MAX_FEEDS {
+            return None;
+        }
+        let before = self.epochs.insert(key, epoch.clone());
+        let replaced = before.filter(|before| *before != epoch);
+        if let Some(replaced) = &replaced {
+            self.readings.remove(replaced);
+        }
+        let reading = self.readings.entry(epoch.clone());
+        let reading = reading.or_insert_with(|| FeedReading::of_host(host));
+        reading.begin(&epoch, start);
+        Some(Incoming::Began {
+            host: Some(host.to_owned()),
+            replaced,
+            epoch,
+            cursor,
+        })
+    }
+
+    fn epoch(&self, host: &str, feed: &str) -> Option<&str> {
+        let key = (host.to_owned(), feed.to_owned());
+        self.epochs.get(&key).map(String::as_str)
+    }
+
+    /// Sends what is to be acknowledged. If that is lost, the records come again.
+    fn acknowledge(&mut self, epoch: &str) {
+        let Some(seq) = self
+            .readings
+            .get_mut(epoch)
+            .and_then(FeedReading::take_unsent)
+        else {
+            return;
+        };
+        // The machine that has this feed; it may be known by two names.
+        for ((host, _), of) in &self.epochs {
+            if of == epoch
+                && let Some(orders) = self.orders.get(host)
+            {
+                let epoch = epoch.to_owned();
+                drop(orders.send(FollowOrder::Ack { epoch, seq }));
+            }
+        }
+    }
+}
+
+/// Returns a follow-up of another machine as the conversation gets it; `None` if it is not for this
+/// conversation. Nothing that the machine says is trusted.
+fn from_host(
+    mut record: DurableRecord,
+    host: &str,
+    owner: &str,
+    epoch: &str,
+) -> Option<DurableRecord> {
+    let RecordBody::FollowUp {
+        owner: of, message, ..
+    } = &mut record.body
+    else {
+        return None;
+    };
+    if of.as_deref() != Some(owner) || record.epoch != epoch {
+        return None;
+    }
+    message.content = route::from_host(&message.content, host);
+    message.details.host = Some(host.to_owned());
+    record.host = Some(host.to_owned());
+    Some(record)
+}

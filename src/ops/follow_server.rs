@@ -1,0 +1,466 @@
+//! Serves a conversation of another machine: the follow-ups of its tasks in all sessions here, for as
+//! long as it has tasks or undelivered messages in one of them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::error::OpsError;
+use super::lookup;
+use super::notes::Notes;
+use super::remote_conversation::{
+    Conversation, SessionNote, calling_conversation, consume_request, consumer_of, find_consumer,
+};
+use super::session::{SessionChoice, TaskSession, is_autostart_forbidden};
+use crate::client::{ClientError, DaemonClient, Start, connect_or_start};
+use crate::model::{Backoff, Seq};
+use crate::paths::Paths;
+use crate::tmux::ServerChoice;
+use crate::wire::{
+    FollowOrder, FollowReply, LiveRecord, RefusalKind, Request, Response, StreamRecord,
+};
+
+/// How long to wait before connecting to a daemon again.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
+
+/// After how long without a change it is asked whether the conversation has tasks, twice before it has
+/// none: events are recorded and delivered in far less time.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// How often it is asked while nothing changes.
+const ASK_EVERY: Duration = Duration::from_secs(600);
+
+/// How long a daemon may take to answer that.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+
+/// How many reports of sessions may wait until they are sent.
+const QUEUE: usize = 16;
+
+/// How often a consumer whose reader leaves is tried to be removed, and the pause before each.
+const REMOVALS: u32 = 50;
+const REMOVED_EVERY: Duration = Duration::from_millis(10);
+
+/// What a session's stream reports, with the session's key.
+type Report = (String, Change);
+
+enum Change {
+    Reply(FollowReply),
+    /// Whether the conversation has neither a task nor an undelivered message in the session.
+    Idle(bool),
+}
+
+/// Follows all sessions in which the calling conversation has launched tasks, until `orders` is closed.
+///
+/// # Errors
+///
+/// When the caller is no conversation of another machine, or the notes of the sessions cannot be found.
+pub(crate) async fn serve_follow(
+    mut orders: mpsc::Receiver<FollowOrder>,
+    replies: mpsc::Sender<FollowReply>,
+) -> Result<(), OpsError> {
+    let by = calling_conversation()
+        .ok_or_else(|| OpsError::Usage("no conversation of another machine calls".to_owned()))?;
+    let notes = Notes::of_sessions(&lookup)?;
+    let watched = notes.watch().map_err(|source| OpsError::Folder {
+        folder: notes.folder().to_owned(),
+        source,
+    });
+    let mut watch = watched?;
+    let (reporter, mut reports) = mpsc::channel(QUEUE);
+    let mut served = Served {
+        by,
+        notes,
+        sessions: BTreeMap::new(),
+        reporter,
+    };
+    served.find_sessions();
+    let mut is_idle = false;
+    loop {
+        let is_now_idle = served.sessions.values().all(|session| session.is_idle);
+        let reply = if is_now_idle && !is_idle {
+            Some(FollowReply::Idle)
+        } else {
+            tokio::select! {
+                order = orders.recv() => match order {
+                    None => return Ok(()),
+                    Some(FollowOrder::Ack { epoch, seq }) => {
+                        served.acknowledge(&epoch, seq);
+                        None
+                    }
+                    Some(FollowOrder::Forget) => Some(FollowReply::Forgotten { done: served.forget().await }),
+                },
+                Some((key, change)) = reports.recv() => served.note(&key, change),
+                () = watch.changed() => {
+                    served.find_sessions();
+                    None
+                }
+            }
+        };
+        is_idle = is_now_idle;
+        if let Some(reply) = reply
+            && replies.send(reply).await.is_err()
+        {
+            return Ok(());
+        }
+    }
+}
+
+struct Served {
+    by: Conversation,
+    notes: Notes,
+    sessions: BTreeMap<String, ServedSession>,
+    reporter: mpsc::Sender<Report>,
+}
+
+/// A session, and the task that follows it.
+struct ServedSession {
+    note: SessionNote,
+    /// The epoch of the present stream.
+    epoch: String,
+    /// What was acknowledged last: epoch and sequence number.
+    acknowledged: watch::Sender<(String, Seq)>,
+    is_idle: bool,
+    /// Ends with this.
+    _stream: JoinSet<()>,
+}
+
+impl Served {
+    /// Follows the sessions that were noted since the last time.
+    fn find_sessions(&mut self) {
+        for note in self.notes.list::<SessionNote>() {
+            if note.by == self.by && !self.sessions.contains_key(&note.key) {
+                self.follow(note);
+            }
+        }
+    }
+
+    fn follow(&mut self, note: SessionNote) {
+        let (acknowledged, received) = watch::channel((String::new(), 0));
+        let stream = SessionStream {
+            note: note.clone(),
+            reporter: self.reporter.clone(),
+            acknowledged: received,
+            last: 0,
+            acked: 0,
+            quiet: QuietCheck::new(),
+        };
+        let mut streams = JoinSet::new();
+        streams.spawn(stream.run());
+        let session = ServedSession {
+            epoch: String::new(),
+            acknowledged,
+            is_idle: false,
+            _stream: streams,
+            note: note.clone(),
+        };
+        self.sessions.insert(note.key, session);
+    }
+
+    /// Notes what a session reports. Returns what is to be sent.
+    fn note(&mut self, key: &str, change: Change) -> Option<FollowReply> {
+        let session = self.sessions.get_mut(key)?;
+        match change {
+            Change::Idle(is_idle) => {
+                session.is_idle = is_idle;
+                None
+            }
+            Change::Reply(reply) => {
+                if let FollowReply::Began { epoch, .. } = &reply {
+                    session.epoch.clone_from(epoch);
+                }
+                Some(reply)
+            }
+        }
+    }
+
+    fn acknowledge(&mut self, epoch: &str, seq: Seq) {
+        for session in self.sessions.values() {
+            if session.epoch == epoch {
+                session.acknowledged.send_replace((epoch.to_owned(), seq));
+            }
+        }
+    }
+
+    /// Forgets the conversation, unless it has tasks or undelivered messages, or a launch is under way.
+    /// Returns whether it did.
+    async fn forget(&mut self) -> bool {
+        self.find_sessions();
+        if self.sessions.values().any(|session| !session.is_idle) {
+            return false;
+        }
+        let consumer = consumer_of(&self.by);
+        while let Some((key, session)) = self.sessions.pop_first() {
+            let ServedSession {
+                note,
+                _stream: stream,
+                ..
+            } = session;
+            let Ok(Some(taken)) = self.notes.take(&consumer, &key) else {
+                self.follow(note);
+                return false;
+            };
+            drop(stream);
+            if !remove_consumer(&note, &consumer).await {
+                drop(taken);
+                self.follow(note);
+                return false;
+            }
+            if let Err(error) = taken.remove() {
+                tracing::warn!(%error, "a note cannot be removed");
+            }
+        }
+        true
+    }
+}
+
+/// Returns the files of a noted session, and how to start its daemon.
+fn locate(note: &SessionNote) -> Result<(Paths, Start), OpsError> {
+    let choice = SessionChoice {
+        session: Some(note.session.clone()),
+        server: ServerChoice {
+            socket_path: Some(note.server.clone()),
+            ..ServerChoice::default()
+        },
+    };
+    let mut session = TaskSession::named(&choice)?;
+    session.use_files(session.paths.with_key(&note.key));
+    // It is gone after a reboot.
+    session.server.create_socket_folder()?;
+    session.paths.create_runtime()?;
+    let start = session.start_of_daemon("autostart", &[])?;
+    Ok((session.paths, start))
+}
+
+/// Connects to the session's daemon, and starts it if that is allowed.
+async fn connect(paths: &Paths, start: &Start) -> Result<DaemonClient, OpsError> {
+    if is_autostart_forbidden() {
+        return Ok(DaemonClient::connect(&start.socket).await?);
+    }
+    // Of many processes at once, one starts it, and the others find it.
+    let _starting = paths.lock_start().await;
+    Ok(connect_or_start(start).await?)
+}
+
+/// Removes the consumer, whose reader leaves. Returns whether there is none any more.
+async fn remove_consumer(note: &SessionNote, consumer: &str) -> bool {
+    let Ok((paths, _)) = locate(note) else {
+        return false;
+    };
+    for _ in 0..REMOVALS {
+        let Ok(mut daemon) = DaemonClient::connect(&paths.socket()).await else {
+            return false;
+        };
+        let request = Request::RemoveConsumer {
+            name: consumer.to_owned(),
+        };
+        match daemon.ask(&request).await {
+            Ok(_) => return true,
+            Err(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::Missing => {
+                return true;
+            }
+            Err(_) => sleep(REMOVED_EVERY).await,
+        }
+    }
+    false
+}
+
+/// The stream of one session's follow-ups.
+struct SessionStream {
+    note: SessionNote,
+    reporter: mpsc::Sender<Report>,
+    acknowledged: watch::Receiver<(String, Seq)>,
+    /// The last record that was sent, and the last one that is acknowledged on the disk.
+    last: Seq,
+    acked: Seq,
+    quiet: QuietCheck,
+}
+
+impl SessionStream {
+    /// Follows the session, across restarts of its daemon, until another reader takes its place.
+    async fn run(mut self) {
+        let mut retry = RETRY;
+        loop {
+            match self.follow(&mut retry).await {
+                // The conversation's machine is no longer served.
+                Ok(Ended::Left) => return,
+                Ok(Ended::Daemon) => {}
+                Err(error) => {
+                    tracing::debug!(session = self.note.session, %error, "cannot read the feed now");
+                }
+            }
+            self.report_idle(false).await;
+            sleep(retry.next_pause()).await;
+        }
+    }
+
+    async fn follow(&mut self, retry: &mut Backoff) -> Result<Ended, OpsError> {
+        let (paths, start) = locate(&self.note)?;
+        let mut client = connect(&paths, &start).await?;
+        let by = &self.note.by;
+        let known = find_consumer(&mut client, by).await?;
+        let hello = client.consume(consume_request(by, false)).await?;
+        let hello =
+            serde_json::from_str(&hello).map_err(|source| ClientError::Answer { source })?;
+        let LiveRecord::Hello {
+            epoch, last_seq, ..
+        } = hello
+        else {
+            return Err(ClientError::Unexpected.into());
+        };
+        *retry = RETRY;
+        self.quiet = QuietCheck::new();
+        let cursor = known.as_ref().map_or(0, |consumer| consumer.cursor);
+        (self.last, self.acked) = (cursor, cursor);
+        // What was acknowledged before this stream began is sent again, and acknowledged again.
+        self.acknowledged.mark_unchanged();
+        let began = FollowReply::Began {
+            feed: self.note.key.clone(),
+            epoch: epoch.clone(),
+            cursor,
+            last_seq,
+            own_since: known.is_none().then_some(self.note.since),
+        };
+        if !self.reply(began).await {
+            return Ok(Ended::Left);
+        }
+        loop {
+            let ask_at = self.quiet.at;
+            // Losing any of them is safe: nothing is taken before it is done.
+            tokio::select! {
+                line = client.line() => {
+                    let Some(line) = line? else { return Ok(Ended::Daemon) };
+                    self.quiet.restart();
+                    self.report_idle(false).await;
+                    if let Some(reply) = self.reply_to(&line) {
+                        let is_last = matches!(reply, FollowReply::Replaced { .. });
+                        if !self.reply(reply).await || is_last {
+                            return Ok(Ended::Left);
+                        }
+                    }
+                }
+                changed = self.acknowledged.changed() => {
+                    if changed.is_err() {
+                        return Ok(Ended::Left);
+                    }
+                    let (of, seq) = self.acknowledged.borrow_and_update().clone();
+                    if of == epoch && seq <= self.last {
+                        client.acknowledge(seq).await?;
+                    }
+                }
+                () = sleep_until(ask_at) => {
+                    let has_none = self.acked >= self.last && self.has_no_task(&start).await;
+                    if self.quiet.asked(has_none) {
+                        self.report_idle(true).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns what is to be sent of a line of the stream, if anything.
+    fn reply_to(&mut self, line: &str) -> Option<FollowReply> {
+        let feed = self.note.key.clone();
+        match serde_json::from_str::<StreamRecord>(line).ok()? {
+            StreamRecord::Durable(record) => {
+                self.last = record.seq;
+                Some(FollowReply::Record { feed, record })
+            }
+            StreamRecord::Live(LiveRecord::Gap { to, .. }) => {
+                self.last = to;
+                Some(FollowReply::Gap { feed, to })
+            }
+            StreamRecord::Live(LiveRecord::Acked { acked }) => {
+                self.acked = acked;
+                Some(FollowReply::Acked { feed, seq: acked })
+            }
+            StreamRecord::Live(LiveRecord::Replaced) => Some(FollowReply::Replaced { feed }),
+            StreamRecord::Live(
+                LiveRecord::Hello { .. }
+                | LiveRecord::Status { .. }
+                | LiveRecord::Sync
+                | LiveRecord::Tasks { .. },
+            ) => None,
+        }
+    }
+
+    /// Whether it is known that no task of the conversation is alive or will be restarted.
+    async fn has_no_task(&self, start: &Start) -> bool {
+        let ask = async {
+            let mut daemon = DaemonClient::connect(&start.socket).await.ok()?;
+            match daemon.ask(&Request::List).await.ok()? {
+                Response::List(view) => Some(view.tasks),
+                _ => None,
+            }
+        };
+        let Ok(Some(tasks)) = timeout(ANSWERS_WITHIN, ask).await else {
+            return false;
+        };
+        let is_own = |owner: &Option<String>| owner.as_deref() == Some(&*self.note.by.owner);
+        !tasks
+            .iter()
+            .filter(|one| is_own(&one.task.owner))
+            .any(|one| !one.task.dead || one.next_restart.is_some())
+    }
+
+    async fn reply(&self, reply: FollowReply) -> bool {
+        let report = (self.note.key.clone(), Change::Reply(reply));
+        self.reporter.send(report).await.is_ok()
+    }
+
+    async fn report_idle(&mut self, is_idle: bool) {
+        if self.quiet.is_idle != is_idle {
+            self.quiet.is_idle = is_idle;
+            let report = (self.note.key.clone(), Change::Idle(is_idle));
+            drop(self.reporter.send(report).await);
+        }
+    }
+}
+
+/// Why a stream ended.
+enum Ended {
+    /// The daemon has ended.
+    Daemon,
+    /// Nobody needs it any more.
+    Left,
+}
+
+/// When to ask whether the conversation has tasks.
+struct QuietCheck {
+    at: Instant,
+    /// Whether it had none when it was asked last, and nothing has changed since.
+    had_none: bool,
+    /// What was reported.
+    is_idle: bool,
+}
+
+impl QuietCheck {
+    fn new() -> Self {
+        Self {
+            at: Instant::now() + QUIET,
+            had_none: false,
+            is_idle: false,
+        }
+    }
+
+    /// Something has changed.
+    fn restart(&mut self) {
+        self.at = Instant::now() + QUIET;
+        self.had_none = false;
+    }
+
+    /// Notes the answer. Returns whether it is certain now that there is none.
+    fn asked(&mut self, has_none: bool) -> bool {
+        let is_certain = has_none && self.had_none;
+        let pause = if has_none && !is_certain {
+            QUIET
+        } else {
+            ASK_EVERY
+        };
+        self.at = Instant::now() + pause;
+        self.had_none = has_none;
+        is_certain
+    }
+}

@@ -1,0 +1,156 @@
+//! A conversation hears of its tasks on other machines, behind a real sshd: of each end once and in
+//! order, whatever is killed.
+
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Far, Output, Running, World, machines};
+
+fn adapter(near: &World, id: &str) -> Running {
+    let mut command = near.command(World::program());
+    command
+        .args(["agent", "opencode", "--id", id])
+        .stdin(Stdio::piped());
+    let adapter = Running::start(command);
+    adapter.records_until(|line| line["kind"] == "following");
+    adapter
+}
+
+fn run(near: &World, id: &str, host: &str, name: &str, line: &str) {
+    let mut command = near.command(World::program());
+    command
+        .args(["--host", host, "run", name, "--", line])
+        .env("TMUX_TASK_OWNER", format!("opencode:{id}"));
+    Output::of(command).ok();
+}
+
+#[track_caller]
+fn message(adapter: &Running) -> Value {
+    let lines = adapter.records_until(|line| line["kind"] == "message");
+    lines.last().unwrap().clone()
+}
+
+/// Reads the next message, which must say this, and confirms it.
+#[track_caller]
+fn hear(adapter: &mut Running, host: &str, text: &str) {
+    let told = message(adapter);
+    let content = told["message"]["content"].as_str().unwrap();
+    assert!(content.contains(text), "{text}: {told}");
+    assert!(content.contains(&format!("{host}:@")), "{told}");
+    assert_eq!(told["message"]["details"]["host"], host, "{told}");
+    confirm(adapter, &told);
+}
+
+fn confirm(adapter: &mut Running, told: &Value) {
+    let receipt = json!({"received": {"to": told["to"], "id": told["id"]}});
+    adapter.write(&format!("{receipt}\n"));
+}
+
+fn notes(world: &World, folder: &str) -> usize {
+    std::fs::read_dir(world.path(&format!("state/hosts/{folder}"))).map_or(0, Iterator::count)
+}
+
+#[track_caller]
+fn until_forgotten(near: &World, far: &Far) {
+    near.until_true("nothing is noted any more", || {
+        notes(near, "to") == 0 && notes(&far.world, "from") == 0
+    });
+}
+
+#[test]
+fn an_end_on_another_machine_reaches_its_conversation() {
+    let mut near = World::new();
+    let [far] = machines(&mut near, ["gpu1"]);
+    let mut adapter = adapter(&near, "one");
+    run(&near, "one", "gpu1", "a", "exit 3");
+    hear(&mut adapter, "gpu1", "(a) exited with code 3");
+    until_forgotten(&near, &far);
+    let consumers = far.world.daemon_status();
+    assert!(
+        !consumers["consumers"].to_string().contains("opencode"),
+        "{consumers}"
+    );
+    // The next one is followed again.
+    run(&near, "one", "gpu1", "b", "exit 4");
+    hear(&mut adapter, "gpu1", "(b) exited with code 4");
+}
+
+#[test]
+fn each_end_is_told_once_whatever_is_killed() {
+    let mut near = World::new();
+    let [far] = machines(&mut near, ["gpu1"]);
+    let mut adapter = adapter(&near, "one");
+    let held = far.world.gate("held");
+    run(&near, "one", "gpu1", "held", &held.wait());
+    let kills: [&dyn Fn(); 4] = [
+        &|| far.kill_ssh(),
+        &|| far.kill_link(),
+        &|| far.kill_serve(),
+        &|| far.world.kill_daemon(),
+    ];
+    for (n, kill) in kills.into_iter().enumerate() {
+        let gate = far.world.gate(&format!("gate{n}"));
+        run(&near, "one", "gpu1", &format!("a{n}"), &gate.wait());
+        kill();
+        gate.open();
+        hear(&mut adapter, "gpu1", &format!("(a{n}) exited with code 0"));
+    }
+    held.open();
+    hear(&mut adapter, "gpu1", "(held) exited with code 0");
+    until_forgotten(&near, &far);
+}
+
+#[test]
+fn a_client_that_restarts_gets_what_it_has_not_confirmed() {
+    let mut near = World::new();
+    let [far] = machines(&mut near, ["gpu1"]);
+    let mut first = adapter(&near, "one");
+    run(&near, "one", "gpu1", "a", "exit 3");
+    hear(&mut first, "gpu1", "(a) exited");
+    run(&near, "one", "gpu1", "b", "exit 4");
+    let told = message(&first);
+    first.signal(Signal::KILL);
+    first.wait();
+    let mut second = adapter(&near, "one");
+    let again = message(&second);
+    assert_eq!(again["id"], told["id"]);
+    confirm(&mut second, &again);
+    // The receipt may be all that is left of it.
+    second.signal(Signal::KILL);
+    second.wait();
+    let mut third = adapter(&near, "one");
+    run(&near, "one", "gpu1", "c", "exit 5");
+    loop {
+        let told = message(&third);
+        confirm(&mut third, &told);
+        let content = told["message"]["content"].as_str().unwrap();
+        assert!(!content.contains("(a)"), "{told}");
+        if content.contains("(c) exited with code 5") {
+            break;
+        }
+        // A receipt that was not read before the kill.
+        assert_eq!(told["id"], again["id"], "{told}");
+    }
+    until_forgotten(&near, &far);
+}
+
+#[test]
+fn two_conversations_and_two_machines_are_kept_apart() {
+    let mut near = World::new();
+    let [gpu, cpu] = machines(&mut near, ["gpu1", "cpu1"]);
+    let (mut one, mut two) = (adapter(&near, "one"), adapter(&near, "two"));
+    run(&near, "one", "gpu1", "a", "exit 3");
+    run(&near, "two", "gpu1", "b", "exit 4");
+    hear(&mut one, "gpu1", "(a) exited with code 3");
+    hear(&mut two, "gpu1", "(b) exited with code 4");
+    run(&near, "one", "cpu1", "c", "exit 5");
+    hear(&mut one, "cpu1", "(c) exited with code 5");
+    run(&near, "one", "gpu1", "d", "exit 6");
+    hear(&mut one, "gpu1", "(d) exited with code 6");
+    run(&near, "two", "cpu1", "e", "exit 7");
+    hear(&mut two, "cpu1", "(e) exited with code 7");
+    until_forgotten(&near, &gpu);
+    until_forgotten(&near, &cpu);
+}
