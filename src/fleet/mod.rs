@@ -13,6 +13,7 @@ mod streams;
 mod task_states;
 mod untrusted;
 mod uplink;
+mod wake_reader;
 
 pub(crate) use board::{FleetBoard, FleetChange, FleetHost, FleetSession, Presence};
 pub(crate) use bucket_watch::{BucketNews, BucketWatch};
@@ -20,3 +21,4 @@ pub(crate) use connection::{Connection, FleetError, connect, host_name};
 pub(crate) use feed_reader::{FeedReader, FeedRequest, FeedStart, FleetRecord};
 pub(crate) use membership::Membership;
 pub(crate) use stream_use::{StreamUse, stream_uses};
+pub(crate) use wake_reader::{Wake, WakeReader};

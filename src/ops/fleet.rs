@@ -46,6 +46,15 @@ impl Fleet {
         })
     }
 
+    /// Whether the configuration names a broker.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub(crate) fn is_configured() -> Result<bool, OpsError> {
+        Ok(config::load(&lookup)?.fleet.is_some())
+    }
+
     /// Connects again.
     ///
     /// # Errors

@@ -52,6 +52,8 @@ mod task_stream;
 mod undelivered;
 mod up;
 mod wait;
+#[cfg(feature = "fleet")]
+mod wakes;
 mod without_daemon;
 
 #[cfg(feature = "mcp")]
@@ -105,6 +107,8 @@ pub(crate) use wait::{
     CHANNEL, check_texts, find_to_wait, signal_channel, wait, wait_for_channel, wait_for_task,
     wait_of_launch,
 };
+#[cfg(feature = "fleet")]
+pub(crate) use wakes::follow_wakes;
 pub(crate) use without_daemon::session_to_kill;
 
 use std::ffi::OsString;

@@ -34,6 +34,8 @@ mod feed;
 mod fleet;
 #[cfg(feature = "fleet")]
 mod fleet_faces;
+#[cfg(feature = "fleet")]
+mod fleet_wakes;
 mod following;
 #[cfg(target_os = "linux")]
 mod full_disk;
