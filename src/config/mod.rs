@@ -24,7 +24,7 @@ mod value;
 pub(crate) use duration::parse_duration;
 pub(crate) use error::ConfigError;
 pub(crate) use file::{ConfigFile, find, load};
-pub(crate) use fleet::{FleetConfig, TlsConfig, Verb};
+pub(crate) use fleet::{FleetConfig, Verb};
 pub(crate) use hosts::{HostConfig, check_destination, is_host_name};
 pub(crate) use pending::{PendingSetting, is_of_daemon, pending_settings};
 pub(crate) use project_file::{TASK_FILE, TaskEntry, read_tasks};

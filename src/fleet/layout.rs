@@ -38,6 +38,12 @@ pub(crate) const SERVICE: &str = "tmux-task";
 /// the same value belongs together.
 pub(crate) const LOOK_HEADER: &str = "Tt-Look";
 
+/// The header of a request with its key: a request that comes twice is executed once.
+pub(crate) const KEY_HEADER: &str = "Tt-Key";
+
+/// The header of an answer with its number, from 0.
+pub(crate) const ORDER_HEADER: &str = "Tt-Order";
+
 /// The version of the values in buckets, and of requests.
 pub(crate) const VERSION: u32 = 1;
 
@@ -248,6 +254,7 @@ pub(crate) fn bucket_subject(bucket: &str, key: &str) -> String {
 }
 
 /// Returns the subject of a command to a session of a host.
+#[allow(dead_code, reason = "requesters are other programs")]
 #[must_use]
 pub(crate) fn command_subject(host: &str, session_name: &str, verb: &str) -> String {
     let (host, session) = (token(host), token(session_name));

@@ -3,6 +3,7 @@
 //! is left when it ends.
 
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -16,11 +17,14 @@ use tokio::time::{sleep, timeout};
 
 use super::bucket::Buckets;
 use super::connection::{FleetError, connect, host_name};
+use super::execution_keys::ExecutionKeys;
+use super::service::Service;
 use super::uplink::Uplink;
 use super::{presence, task_states};
 use crate::clock;
 use crate::config::FleetConfig;
 use crate::model::{Backoff, Millis, Seq, with_causes};
+use crate::paths::Paths;
 use crate::store::Live;
 use crate::wire::{ConsumeRequest, ConsumerStatus, Filter, SINK_PREFIX, SinkStatus};
 
@@ -72,20 +76,22 @@ impl Problem {
 struct Member {
     config: FleetConfig,
     uplink: Arc<Uplink>,
+    service: Service,
     problem: Arc<Problem>,
     stopping: watch::Receiver<bool>,
 }
 
 impl Membership {
-    /// Joins the fleet with the session whose files have this key. A session that is new in it gets its
-    /// records after `last_seq` published.
+    /// Joins the fleet with the session that has these files, on this tmux server. A session that is
+    /// new in it gets its records after `last_seq` published.
     ///
     /// # Errors
     ///
     /// When the thread cannot be created, or the position in the feed.
     pub(crate) async fn start(
         config: &FleetConfig,
-        session_key: &str,
+        paths: &Paths,
+        server_socket: &Path,
         live: &Arc<Live>,
         last_seq: Seq,
         tasks: &mut JoinSet<()>,
@@ -102,7 +108,7 @@ impl Membership {
         let (_, lease) = leased.map_err(|refusal| io::Error::other(refusal.message))?;
         let uplink = Arc::new(Uplink {
             host: host_name(config),
-            key: session_key.to_owned(),
+            key: paths.key.clone(),
             live: Arc::clone(live),
             confirmed: AtomicU64::new(lease.cursor()),
             n_confirmed: AtomicU64::new(0),
@@ -110,7 +116,14 @@ impl Membership {
         });
         let problem = Arc::new(Problem::default());
         let (stopping, is_stopping) = watch::channel(false);
+        let service = Service {
+            host: uplink.host.clone(),
+            allow: config.allow.clone(),
+            server_socket: server_socket.to_owned(),
+            keys: ExecutionKeys(paths.runtime.join("fleet")),
+        };
         let member = Member {
+            service,
             config: config.clone(),
             uplink: Arc::clone(&uplink),
             problem: Arc::clone(&problem),
@@ -196,6 +209,7 @@ impl Member {
             // Whether the broker has what it needs shows here.
             tokio::try_join!(
                 self.uplink.publish(&connection),
+                self.service.serve(&connection.client),
                 task_states::publish(&buckets, host, &self.uplink.key, &self.uplink.live),
                 presence::beat(&buckets, host, &self.config, || self.problem.set(None)),
             )

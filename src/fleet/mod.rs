@@ -4,15 +4,18 @@ mod board;
 mod bucket;
 mod bucket_watch;
 mod connection;
+mod execution_keys;
 mod feed_reader;
 pub(crate) mod layout;
 mod membership;
 mod presence;
+mod service;
 mod stream_use;
 mod streams;
 mod task_states;
 mod untrusted;
 mod uplink;
+mod verbs;
 mod wake_reader;
 
 pub(crate) use board::{FleetBoard, FleetChange, FleetHost, FleetSession, Presence};

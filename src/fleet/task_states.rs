@@ -119,9 +119,9 @@ mod tests {
 
     #[test]
     fn a_session_names_its_windows_and_a_task_is_short() {
-        let mut task = task("@1 running");
+        let mut task = task("@1 api running");
         task.command = Some("x".repeat(5000));
-        task.screen.rows = vec!["y".repeat(900), "last".to_owned(), String::new()];
+        task.screen.rows = ["y".repeat(900), "last".to_owned(), String::new()].into();
         let window = task.window;
         let board_task = BoardTask {
             task: Arc::new(task),

@@ -2,6 +2,7 @@
 //! fleet's broker is one more, on a thread of its own.
 
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use crate::config::Config;
 #[cfg(feature = "fleet")]
 use crate::fleet::Membership;
 use crate::model::Seq;
+use crate::paths::Paths;
 use crate::store::{Live, ReaderThread};
 use crate::wire::{ConsumerStatus, SinkStatus};
 
@@ -35,15 +37,16 @@ pub(crate) struct Sinks {
 }
 
 impl Sinks {
-    /// Starts the sinks of the session whose files have this key; `None` when there are none. A sink
-    /// that is new gets what is recorded after `last_seq`.
+    /// Starts the sinks of the session that has these files, on this tmux server; `None` when there are
+    /// none. A sink that is new gets what is recorded after `last_seq`.
     ///
     /// # Errors
     ///
     /// When their thread cannot be created.
     pub(crate) async fn start(
         config: &Config,
-        session_key: &str,
+        paths: &Paths,
+        server_socket: &Path,
         live: &Arc<Live>,
         last_seq: Seq,
         tasks: &mut JoinSet<()>,
@@ -55,7 +58,7 @@ impl Sinks {
         #[cfg(feature = "fleet")]
         let membership = match &config.fleet {
             Some(fleet) => {
-                Some(Membership::start(fleet, session_key, live, last_seq, tasks).await?)
+                Some(Membership::start(fleet, paths, server_socket, live, last_seq, tasks).await?)
             }
             None => None,
         };
