@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use async_nats::jetstream::{self, Context};
+use futures_util::StreamExt as _;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -86,7 +87,7 @@ fn each_record_is_published_once_whatever_ends_meanwhile() {
     let records = stored.of("TT_FEED");
     let (subject, first) = &records[0];
     assert!(subject.starts_with("tt.v1.feed.gpu1."), "{subject}");
-    assert!(subject.ends_with(".event.started"), "{subject}");
+    assert!(subject.contains(".event."), "{subject}");
     assert_eq!(first["host"], "gpu1");
     assert_eq!(first["checkpoint"], Value::Null);
     // A killed daemon, and the one after it.
@@ -150,8 +151,180 @@ fn tasks_and_presence_are_in_buckets_and_wakes_in_their_stream() {
     );
 }
 
-/// Keys of users of a broker, made for these tests.
-const GPU1_SEED: &str = "SUAAQEAYEASDAOABRKD5ZJBLOHKG3CMLTLXB6KXQ7N2BAYLJX3L2Q2XOJQ";
+/// Seed and public key of a machine and of an administrator, made for these tests.
+const GPU1: (&str, &str) = (
+    "SUAP4SDR2INSDNHA7KH2C6YF54YX32ULXU2P7AC2ESTY4LYNJGFMKH5H2I",
+    "UDAUC4XRXKEMNE64YOVRXU7EE2YHYWMIIW5OL7GCGV57BZ5UUXEPYVB6",
+);
+const ADMIN: (&str, &str) = (
+    "SUAM5ZD3OH7FI76ZOFHIYR2EZUWOMQRVNP4TLR77NUMQAQ6B7BPB2CPXPU",
+    "UAUFD6HYOFEINEQERQZVUFHW5R6M6IWBDFPA4V4RAISYKRQUROLB6EKN",
+);
+
+/// The users of a broker: a machine with the permissions of `docs/fleet.md`, and an administrator.
+fn users() -> String {
+    let users = crate::support::blocks("fleet.md", "text");
+    let users = users
+        .iter()
+        .find(|block| block.starts_with("authorization"));
+    let admin = format!("  users = [\n    {{ nkey: {} }}\n", ADMIN.1);
+    users.unwrap().replace("  users = [\n", &admin)
+}
+
+#[test]
+fn credentials_of_a_machine_write_below_its_name_only() {
+    let world = World::new();
+    let broker = Broker::with_config(&world, &users());
+    assert!(users().contains(GPU1.1));
+    let stored = Stored::with(
+        &broker,
+        async_nats::ConnectOptions::with_nkey(ADMIN.0.to_owned()),
+    );
+    stored.create();
+    let creds = world.path("creds");
+    fs::write(&creds, GPU1.0).unwrap();
+    fs::set_permissions(&creds, fs::Permissions::from_mode(0o600)).unwrap();
+    let creds = format!("creds-file = '{}'\n", creds.display());
+    join(&world, &broker, &creds);
+    world.run("one", "exit 0");
+    world.until_delivered("exited", "one");
+    world.until_true("it may publish as itself", || {
+        stored.seqs() == seqs_of(&world)
+    });
+    let n_published = stored.seqs().len();
+    world.task(["daemon", "stop"]).ok();
+    let config = world.path("conf/tmux-task/config.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, text.replace("host = 'gpu1'", "host = 'other'")).unwrap();
+    world.run("two", "exit 0");
+    world.until_true("it may not as another", || {
+        let status = world.task(["daemon", "status"]);
+        status.ok().contains("Permissions Violation for Publish to")
+    });
+    assert_eq!(stored.seqs().len(), n_published);
+    assert!(!world.logs().contains(GPU1.0));
+}
+
+/// What a request was answered.
+#[derive(Debug, PartialEq, Eq)]
+enum Answer {
+    NotThere,
+    Failed(String),
+    /// The exit code, and what was printed.
+    Exited(u64, String),
+}
+
+impl Stored {
+    /// Creates what is missing for a machine that may not.
+    fn create(&self) {
+        self.runtime.block_on(async {
+            for (name, subject) in [
+                ("TT_FEED", "tt.v1.feed.>"),
+                ("TT_WAKE", "tt.v1.wake.>"),
+                ("KV_TT_STATE", "$KV.TT_STATE.>"),
+                ("KV_TT_HOSTS", "$KV.TT_HOSTS.>"),
+            ] {
+                let config = jetstream::stream::Config {
+                    name: name.to_owned(),
+                    subjects: vec![subject.to_owned()],
+                    allow_direct: true,
+                    allow_message_ttl: true,
+                    ..Default::default()
+                };
+                self.context.create_stream(config).await.unwrap();
+            }
+        });
+    }
+
+    fn ask(&self, host: &str, verb: &str, args: &[&str], key: Option<&str>) -> Answer {
+        let call = serde_json::json!({
+            "args": args, "caller": {"host": host, "machine": "laptop"}, "owner": "claude:far",
+            "hasStdin": false,
+        });
+        self.runtime.block_on(async {
+            let client = self.context.client();
+            let inbox = client.new_inbox();
+            let mut answers = client.subscribe(inbox.clone()).await.unwrap();
+            let mut headers = async_nats::HeaderMap::new();
+            if let Some(key) = key {
+                headers.insert("Tt-Key", key);
+            }
+            let subject = format!("tt.v1.cmd.{host}.work.{verb}");
+            let payload = call.to_string().into();
+            let sent = client.publish_with_reply_and_headers(subject, inbox, headers, payload);
+            sent.await.unwrap();
+            let mut printed = String::new();
+            loop {
+                let message = answers.next().await.unwrap();
+                if message.status == Some(async_nats::StatusCode::NO_RESPONDERS) {
+                    return Answer::NotThere;
+                }
+                let frame: Value = serde_json::from_slice(&message.payload).unwrap();
+                if let Some(failed) = frame.get("failed") {
+                    return Answer::Failed(failed["why"].as_str().unwrap().to_owned());
+                }
+                if let Some(code) = frame.get("exit") {
+                    return Answer::Exited(code.as_u64().unwrap(), printed);
+                }
+                printed += frame["stdout"].as_str().unwrap_or_default();
+            }
+        })
+    }
+}
+
+#[test]
+fn commands_from_elsewhere_are_executed_if_they_are_allowed() {
+    let world = World::new();
+    let broker = Broker::start(&world);
+    let stored = Stored::on(&broker);
+    assert_eq!(stored.ask("gpu1", "ls", &["ls"], None), Answer::NotThere);
+    join(&world, &broker, "allow = ['ls', 'run', 'send']\n");
+    world.run("one", "read -rp 'Go? ' x; echo got-$x; sleep 1000");
+    world.until("it asks", |records| {
+        records.iter().any(|record| record["type"] == "input")
+    });
+    world.until_true("it answers", || {
+        stored.ask("gpu1", "ls", &["ls"], None) != Answer::NotThere
+    });
+    let Answer::Exited(0, tasks) = stored.ask("gpu1", "ls", &["ls", "--json"], None) else {
+        panic!("it did not list");
+    };
+    let tasks: Value = serde_json::from_str(&tasks).unwrap();
+    assert_eq!(tasks["tasks"][0]["windowName"], "one");
+    let refused = |verb: &str, args: &[&str], why: &str| {
+        let answer = stored.ask("gpu1", verb, args, Some("refused"));
+        assert_eq!(answer, Answer::Failed(why.to_owned()), "{args:?}");
+    };
+    refused(
+        "kill",
+        &["kill", "one"],
+        "`kill` is not allowed through the broker",
+    );
+    refused("ls", &["kill-all", "--yes"], "`kill-all` is not `ls`");
+    refused(
+        "send",
+        &["send", "one", "y"],
+        "`send` through the broker needs `--if-prompt`",
+    );
+    // Twice is once.
+    let send = ["send", "one", "yes", "--if-prompt", "Go?"];
+    for _ in 0..2 {
+        let sent = stored.ask("gpu1", "send", &send, Some("k1"));
+        assert!(matches!(sent, Answer::Exited(0, _)), "{sent:?}");
+    }
+    world.until_shows("one", "got-yes");
+    let run = ["run", "far", "--", "exit 3"];
+    let Answer::Exited(0, _) = stored.ask("gpu1", "run", &run, Some("k2")) else {
+        panic!("it did not run");
+    };
+    let records = world.until_delivered("exited", "far");
+    let exited = crate::support::event(&records, "exited", "far");
+    assert_eq!(exited["task"]["owner"], "claude:far");
+    world.kill_daemon();
+    world.until_true("nobody is there any more", || {
+        stored.ask("gpu1", "ls", &["ls"], None) == Answer::NotThere
+    });
+}
 
 #[test]
 fn without_the_table_nothing_connects() {
@@ -171,7 +344,7 @@ fn credentials_that_others_can_read_are_not_used_and_never_shown() {
     let world = World::new();
     let broker = Broker::start(&world);
     let creds = world.path("creds");
-    fs::write(&creds, GPU1_SEED).unwrap();
+    fs::write(&creds, GPU1.0).unwrap();
     fs::set_permissions(&creds, fs::Permissions::from_mode(0o644)).unwrap();
     join(
         &world,
@@ -183,5 +356,5 @@ fn credentials_that_others_can_read_are_not_used_and_never_shown() {
         let status = world.task(["daemon", "status"]);
         status.ok().contains("other users can read it (mode 0644)")
     });
-    assert!(!world.logs().contains(GPU1_SEED));
+    assert!(!world.logs().contains(GPU1.0));
 }
