@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crate::diff::{diff, is_another_life};
 use crate::input_episodes::Episodes;
 use crate::model::{
-    Body, DeliveredEvent, Event, EventKind, Level, Now, OpenQuestion, Prompt, Record, Seq,
-    ShellDelivery, Snapshot, StatusCounts, Task, WindowId,
+    Body, DeliveredEvent, Event, EventKind, Level, Now, OpenQuestion, OutputMatches, Prompt,
+    Record, Seq, ShellDelivery, Snapshot, StatusCounts, Task, WindowId,
 };
 use crate::prompt::{Judgement, UserRules};
 use crate::route::{Reach, reach};
@@ -83,6 +83,8 @@ pub struct Engine {
     /// The last look; `None` until the baseline.
     last_look: Option<Snapshot>,
     episodes: Episodes,
+    /// Lines that match, with their windows and runs, for the events of the next look.
+    matches: Vec<(WindowId, Option<u32>, OutputMatches)>,
     /// Events to be delivered, oldest first. All gatherings but the last are closed.
     gatherings: VecDeque<Gathering>,
     /// The sequence number of the last record that the disk has accepted or refused; `None` where
@@ -111,6 +113,7 @@ impl Engine {
             settings,
             last_look: memory.last_look,
             episodes,
+            matches: Vec::new(),
             gatherings: undelivered.into_iter().collect(),
             tried: None,
             expected_waits: Vec::new(),
@@ -127,6 +130,16 @@ impl Engine {
         self
     }
 
+    /// Notes that a run has printed lines that match. The next look reports it.
+    pub(crate) fn note_matches(
+        &mut self,
+        window: WindowId,
+        run: Option<u32>,
+        matches: OutputMatches,
+    ) {
+        self.matches.push((window, run, matches));
+    }
+
     /// Processes one look. Gatherings that were due before it are delivered first, without its
     /// events.
     pub fn look(&mut self, look: Snapshot, now: Now) -> Vec<EngineEffect> {
@@ -137,6 +150,23 @@ impl Engine {
                 events.extend(self.episodes.end_all());
             }
             events.extend(diff(before, &look));
+        }
+        for (window, run, matches) in std::mem::take(&mut self.matches) {
+            let is_it = |task: &&Task| task.window == window && task.run == run;
+            let before = self
+                .last_look
+                .iter()
+                .flat_map(|before| before.tasks.values());
+            let shown = look.tasks.values().chain(before).map(|task| &**task);
+            if let Some(task) = look.ended.iter().chain(shown).find(is_it) {
+                let end = |event: &Event| {
+                    is_end(event) && event.task.window == window && event.task.run == run
+                };
+                let at = events.iter().position(end).unwrap_or(events.len());
+                let kind = EventKind::Output(matches);
+                let task = task.clone();
+                events.insert(at, Event { kind, task });
+            }
         }
         events.extend(self.episodes.admit(&look, self.settings.quiet, now));
         events.sort_by_key(place);
@@ -446,15 +476,21 @@ fn is_present_end(event: &Event, look: &Snapshot) -> bool {
     replaced.is_none() && present.is_some_and(|task| !task.is_alive() && task.run == event.task.run)
 }
 
+/// Whether this is the end of a run.
+fn is_end(event: &Event) -> bool {
+    matches!(event.kind, EventKind::Exited { .. })
+}
+
 /// The position of an event among those of one look. The sort is stable: `diff` has ordered the
 /// runs of a window, which their numbers cannot where runs are not counted. `inputResolved` belongs
 /// to the earliest of them, `input` to the last.
 fn place(event: &Event) -> (bool, WindowId, u8) {
     let (last, rank) = match event.kind {
         EventKind::InputResolved { .. } => (false, 0),
-        EventKind::Started { .. } | EventKind::Notify { .. } | EventKind::Exited { .. } => {
-            (false, 1)
-        }
+        EventKind::Started { .. }
+        | EventKind::Notify { .. }
+        | EventKind::Output(_)
+        | EventKind::Exited { .. } => (false, 1),
         EventKind::Input { .. } => (false, 2),
         EventKind::Disappeared { .. } => (true, 0),
     };

@@ -219,6 +219,7 @@ impl TaskAlerts {
     fn add(&mut self, kind: AlertEvent, is_wanted: bool, event: &Event) {
         let n = match event.kind {
             EventKind::Notify { bells } => bells.max(1),
+            EventKind::Output(ref found) => found.matches.max(1),
             EventKind::InputResolved { .. }
             | EventKind::Started { .. }
             | EventKind::Exited { .. }

@@ -15,6 +15,8 @@ pub(crate) enum AlertEvent {
     Exited,
     /// The bell rang.
     Notify,
+    /// It printed a line that its launch asked to be notified of.
+    Output,
     /// The window of a running task is gone, and nobody ended the task with our commands.
     Disappeared,
     /// A run ended with another code, by a signal, or in an unknown way.
@@ -27,10 +29,11 @@ pub(crate) enum AlertEvent {
 
 impl AlertEvent {
     /// Every kind, with the word for it.
-    pub(crate) const NAMES: [(&str, Self); 7] = [
+    pub(crate) const NAMES: [(&str, Self); 8] = [
         ("failed", Self::Failed),
         ("input", Self::Input),
         ("notify", Self::Notify),
+        ("output", Self::Output),
         ("disappeared", Self::Disappeared),
         ("exited", Self::Exited),
         ("started", Self::Started),
@@ -38,8 +41,13 @@ impl AlertEvent {
     ];
 
     /// What is displayed unless the user asks for something else.
-    pub(crate) const DEFAULT: [Self; 4] =
-        [Self::Failed, Self::Input, Self::Notify, Self::Disappeared];
+    pub(crate) const DEFAULT: [Self; 5] = [
+        Self::Failed,
+        Self::Input,
+        Self::Notify,
+        Self::Output,
+        Self::Disappeared,
+    ];
 
     /// Returns the kind of an event; `None` if it needs no display: the user or an agent has caused
     /// it on purpose, or it is the end of a shell.
@@ -48,6 +56,7 @@ impl AlertEvent {
         match &event.kind {
             EventKind::Started { .. } => Some(Self::Started),
             EventKind::Notify { .. } => Some(Self::Notify),
+            EventKind::Output(_) => Some(Self::Output),
             EventKind::Input { .. } => Some(Self::Input),
             // It is run again by itself.
             EventKind::Exited { replaced: None } if restart_of(&event.task).is_some() => None,

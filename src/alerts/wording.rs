@@ -46,7 +46,7 @@ pub(super) fn describe(
                 details.push(format!("Its command: {command}"));
             }
         }
-        AlertEvent::Input | AlertEvent::Started | AlertEvent::Other => {}
+        AlertEvent::Input | AlertEvent::Output | AlertEvent::Started | AlertEvent::Other => {}
     }
     if !also.is_empty() {
         let also: Vec<String> = also.iter().map(|(kind, n)| counted(*kind, *n)).collect();
@@ -98,6 +98,11 @@ fn happening(event: &Event, kind: AlertEvent) -> String {
         (AlertEvent::Started, _) => "started".to_owned(),
         (AlertEvent::Exited, _) => "finished".to_owned(),
         (AlertEvent::Notify, _) => "rang the bell".to_owned(),
+        (AlertEvent::Output, EventKind::Output(found)) => match &found.line {
+            Some(line) => format!("printed: {}", text::bounded(line, QUOTED_CHARS)),
+            None => "printed too much to be searched".to_owned(),
+        },
+        (AlertEvent::Output, _) => "printed a line".to_owned(),
         (AlertEvent::Disappeared, _) => "disappeared".to_owned(),
         (AlertEvent::Failed, _) => failure(&event.task),
         (AlertEvent::Input, _) if event.task.is_stopped_in_background() => {
@@ -132,7 +137,7 @@ fn advice(event: &Event, kind: AlertEvent, session: &str) -> Option<String> {
             };
             command(&format!("Answer: tmux-task {answer}"), session)
         }
-        (AlertEvent::Failed | AlertEvent::Notify | AlertEvent::Exited, _) => {
+        (AlertEvent::Failed | AlertEvent::Notify | AlertEvent::Output | AlertEvent::Exited, _) => {
             command(&format!("See: tmux-task logs {name}"), session)
         }
         (AlertEvent::Started, _) => command(&format!("See: tmux-task attach {name}"), session),
@@ -178,6 +183,7 @@ fn counted(kind: AlertEvent, n: u64) -> String {
         AlertEvent::Started => "started",
         AlertEvent::Exited => "finished",
         AlertEvent::Notify => "rang the bell",
+        AlertEvent::Output => "printed a line",
         AlertEvent::Disappeared => "disappeared",
         AlertEvent::Failed => "failed",
         AlertEvent::Input => "asked",
@@ -196,6 +202,7 @@ fn plural(kind: AlertEvent) -> &'static str {
         AlertEvent::Started => "started",
         AlertEvent::Exited => "finished",
         AlertEvent::Notify => "rang the bell",
+        AlertEvent::Output => "printed a line",
         AlertEvent::Disappeared => "disappeared",
         AlertEvent::Failed => "failed",
         AlertEvent::Input => "wait for input",

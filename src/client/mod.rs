@@ -67,7 +67,7 @@ pub(crate) enum ClientError {
 #[derive(Debug)]
 pub(crate) enum NamedAnswer {
     /// The session's present name, if it exists, and the answer.
-    Answered(Option<String>, Response),
+    Answered(Option<String>, Box<Response>),
     /// The name belongs to another session. Nothing was done.
     OtherSession,
 }
@@ -169,7 +169,7 @@ impl DaemonClient {
             };
         }
         if let Response::From { session, response } = response {
-            return Ok(NamedAnswer::Answered(session, *response));
+            return Ok(NamedAnswer::Answered(session, response));
         }
         if response == Response::OtherSession {
             return Ok(NamedAnswer::OtherSession);

@@ -11,6 +11,11 @@ mod error;
 mod file;
 mod fleet;
 mod hosts;
+#[cfg_attr(
+    not(feature = "webhook"),
+    allow(dead_code, reason = "only webhooks send messages")
+)]
+mod message;
 mod notices;
 mod parse;
 mod pending;
@@ -26,6 +31,8 @@ pub(crate) use error::ConfigError;
 pub(crate) use file::{ConfigFile, find, load};
 pub(crate) use fleet::{FleetConfig, Verb};
 pub(crate) use hosts::{HostConfig, check_destination, is_host_name};
+#[cfg(feature = "webhook")]
+pub(crate) use message::{Format, MessageConfig};
 pub(crate) use pending::{PendingSetting, is_of_daemon, pending_settings};
 pub(crate) use project_file::{TASK_FILE, TaskEntry, read_tasks};
 pub(crate) use settings::{Config, InputConfig, LogsConfig, StopConfig, parse_signal};

@@ -135,8 +135,8 @@ mod tests {
     #[test]
     fn what_needs_a_person_is_displayed_by_default() {
         let default = read("").unwrap();
-        use AlertEvent::{Disappeared, Failed, Input, Notify};
-        let events = BTreeSet::from([Failed, Input, Notify, Disappeared]);
+        use AlertEvent::{Disappeared, Failed, Input, Notify, Output};
+        let events = BTreeSet::from([Failed, Input, Notify, Output, Disappeared]);
         assert_eq!((&default.desktop, &default.tmux), (&events, &events));
         assert_eq!(read("[notices]\n").unwrap(), default);
     }
@@ -188,12 +188,12 @@ mod tests {
         check_error(
             "[notices]\ndesktop = ['fail']",
             "c.toml:2: `notices.desktop` does not know \"fail\"; allowed are \"failed\", \
-             \"input\", \"notify\", \"disappeared\", \"exited\", \"started\" and \"other\"",
+             \"input\", \"notify\", \"output\", \"disappeared\", \"exited\", \"started\" and \"other\"",
         );
         check_error(
             "[notices.tasks]\n\nweb = ['all']",
             "c.toml:3: `notices.tasks.web` does not know \"all\"; allowed are \"failed\", \
-             \"input\", \"notify\", \"disappeared\", \"exited\", \"started\" and \"other\"",
+             \"input\", \"notify\", \"output\", \"disappeared\", \"exited\", \"started\" and \"other\"",
         );
         check_error(
             "[notices]\nquiet-hours = 'night'",
@@ -223,7 +223,7 @@ mod tests {
         check_found("notices = 3.5", 1, "a float");
         check_found("notices = true", 1, "a boolean");
         check_found("notices = \"tmux\"", 1, "a string");
-        let events = "a list of \"failed\", \"input\", \"notify\", \"disappeared\", \"exited\", \
+        let events = "a list of \"failed\", \"input\", \"notify\", \"output\", \"disappeared\", \"exited\", \
             \"started\" and \"other\"";
         check_error(
             "\n\n[notices]\ntmux = true",

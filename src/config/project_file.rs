@@ -18,7 +18,7 @@ use super::value::{OneOrMany, duration, one_or_many, text, wrong};
 use super::{ConfigError, parse_duration};
 use crate::files;
 use crate::model::{
-    RestartPolicy, Signal, StopSettings, TASK_NAME_RULE, is_task_name, with_causes,
+    NotifyOn, RestartPolicy, Signal, Slot, StopSettings, TASK_NAME_RULE, is_task_name, with_causes,
 };
 use crate::restarts;
 
@@ -47,6 +47,10 @@ pub(crate) struct TaskEntry {
     /// The text of its output that says that it is ready. Without one, it is ready when it has ended
     /// with code 0.
     pub(crate) ready: Option<String>,
+    /// The lines that its owner is notified of.
+    pub(crate) notify_on: Option<NotifyOn>,
+    /// The slot in which it runs.
+    pub(crate) slot: Option<Slot>,
 }
 
 /// Where a task of the file runs.
@@ -220,6 +224,8 @@ fn entry(name: &str, fields: &Fields, cwd: TaskFolder) -> TaskEntry {
             .map(|name| name.get_ref().clone())
             .collect(),
         ready: fields.ready.clone(),
+        notify_on: fields.notify_on.clone(),
+        slot: fields.slot.clone(),
     }
 }
 
@@ -316,6 +322,15 @@ struct Fields {
     parent_only: bool,
     #[serde(default, deserialize_with = "kill_after")]
     kill_after: Option<Duration>,
+    #[serde(default, deserialize_with = "notify_on")]
+    notify_on: Option<NotifyOn>,
+    #[serde(default, deserialize_with = "slot")]
+    slot: Option<Slot>,
+}
+
+fn slot<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Slot>, D::Error> {
+    let parse = |text: &str| Slot::parse(text).map_err(|why| wrong(text, &format!("is {why}")));
+    text(from, "a slot like \"build:2\"", parse).map(Some)
 }
 
 fn stop_signal<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Signal>, D::Error> {
@@ -418,6 +433,40 @@ fn ready<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error>
     })
 }
 
+/// The texts of `notify-on`, with how they are read.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", expecting = "a table")]
+struct NotifyOnTable {
+    #[serde(deserialize_with = "patterns")]
+    patterns: OneOrMany<String>,
+    #[serde(default)]
+    regex: bool,
+    #[serde(default)]
+    ignore_case: bool,
+}
+
+fn patterns<'de, D: Deserializer<'de>>(from: D) -> Result<OneOrMany<String>, D::Error> {
+    one_or_many(from, "a text, or a list of texts")
+}
+
+fn notify_on<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NotifyOn>, D::Error> {
+    let given = toml::Value::deserialize(from)?;
+    let table = if given.is_table() {
+        given
+    } else {
+        toml::Table::from_iter([("patterns".to_owned(), given)]).into()
+    };
+    let table: NotifyOnTable = table.try_into().map_err(D::Error::custom)?;
+    Ok(Some(NotifyOn {
+        patterns: match table.patterns {
+            OneOrMany::One(text) => vec![text],
+            OneOrMany::Many(texts) => texts,
+        },
+        regex: table.regex,
+        ignore_case: table.ignore_case,
+    }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -490,6 +539,8 @@ mod tests {
                 env: vec![("A".to_owned(), "1".to_owned())],
                 restart: None,
                 stop: StopSettings::default(),
+                notify_on: None,
+                slot: None,
                 after: Vec::new(),
                 ready: None,
             }
@@ -506,6 +557,8 @@ mod tests {
                     backoff: Duration::from_millis(500),
                 }),
                 stop: StopSettings::default(),
+                notify_on: None,
+                slot: None,
                 after: vec!["db".to_owned()],
                 ready: Some("listening".to_owned()),
             }

@@ -358,8 +358,8 @@ mod tests {
                 "env-withhold = [] default",
                 "shells = \"notice\" default",
                 "clean-after = \"1h\" default",
-                "notices.desktop = [\"failed\", \"input\", \"notify\", \"disappeared\"] default",
-                "notices.tmux = [\"failed\", \"input\", \"notify\", \"disappeared\"] default",
+                "notices.desktop = [\"failed\", \"input\", \"notify\", \"output\", \"disappeared\"] default",
+                "notices.tmux = [\"failed\", \"input\", \"notify\", \"output\", \"disappeared\"] default",
             ]
         );
         assert_eq!(default.last().unwrap(), "sink = - default");

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 
 use super::error::quotable;
+use super::message::{Format, Header, MessageConfig, Template, format, headers, template};
 use super::parse_duration;
 use super::value::{duration, list, text, wrong};
 use crate::model::Level;
@@ -46,6 +47,8 @@ pub(crate) enum SinkTarget {
         /// The file with the certificates that the peer's must be signed by, instead of the usual
         /// ones: key `ca-file`.
         ca_file: Option<PathBuf>,
+        /// What is sent.
+        message: MessageConfig,
     },
 }
 
@@ -69,10 +72,11 @@ const WITHOUT_WEBHOOKS: &str = "this program was built without webhooks";
 
 const KINDS: [&str; 3] = ["event", "notice", "followUp"];
 
-const TYPES: [&str; 6] = [
+const TYPES: [&str; 7] = [
     "started",
     "exited",
     "notify",
+    "output",
     "input",
     "inputResolved",
     "disappeared",
@@ -94,6 +98,14 @@ struct Table {
     secret_file: Option<PathBuf>,
     #[serde(default, deserialize_with = "file")]
     ca_file: Option<PathBuf>,
+    #[serde(default, deserialize_with = "format")]
+    format: Option<Format>,
+    #[serde(default, deserialize_with = "template")]
+    title: Option<Template>,
+    #[serde(default, deserialize_with = "headers")]
+    headers: Vec<Header>,
+    #[serde(default, deserialize_with = "template")]
+    body: Option<Template>,
     #[serde(default = "usual_timeout", deserialize_with = "timeout")]
     timeout: Duration,
     #[serde(default, deserialize_with = "kinds")]
@@ -115,11 +127,34 @@ impl TryFrom<Table> for SinkConfig {
         let Some(name) = table.name else {
             return Err("a sink needs a `name`".to_owned());
         };
-        let has_file = table.secret_file.is_some() || table.ca_file.is_some();
-        if has_file && table.webhook.is_none() {
-            return Err(format!(
-                "sink `{name}`: only a `webhook` has a `secret-file` or a `ca-file`"
-            ));
+        let of_webhooks = [
+            ("secret-file", table.secret_file.is_some()),
+            ("ca-file", table.ca_file.is_some()),
+            ("format", table.format.is_some()),
+            ("title", table.title.is_some()),
+            ("headers", !table.headers.is_empty()),
+            ("body", table.body.is_some()),
+        ];
+        let found = of_webhooks.into_iter().find(|(_, is_set)| *is_set);
+        if let Some((key, _)) = found
+            && table.webhook.is_none()
+        {
+            return Err(format!("sink `{name}`: only a `webhook` has `{key}`"));
+        }
+        let message = MessageConfig {
+            format: table.format.unwrap_or_default(),
+            title: table.title,
+            headers: table.headers,
+            body: table.body,
+        };
+        // A person reads it: what is written for them are the messages.
+        let is_for_people = message.format == Format::Text || message.body.is_some();
+        let mut kinds = table.kinds;
+        if is_for_people && kinds.is_empty() && table.types.is_empty() {
+            kinds.push("followUp");
+        }
+        if let Some(problem) = message.problem() {
+            return Err(format!("sink `{name}`: {problem}"));
         }
         let target = match (table.exec, table.shell, table.webhook) {
             (Some(words), None, None) => SinkTarget::Exec(words),
@@ -133,6 +168,7 @@ impl TryFrom<Table> for SinkConfig {
                 url,
                 secret_file: table.secret_file,
                 ca_file: table.ca_file,
+                message,
             },
             (None, None, None) | (Some(_), _, _) | (_, Some(_), _) => {
                 return Err(format!(
@@ -144,7 +180,7 @@ impl TryFrom<Table> for SinkConfig {
             name,
             target,
             filter: SinkFilter {
-                kinds: table.kinds,
+                kinds,
                 types: table.types,
                 tasks: table.tasks,
                 owners: table.owners,
@@ -345,6 +381,7 @@ mod tests {
             url,
             secret_file,
             ca_file: None,
+            message: MessageConfig::default(),
         };
         assert_eq!(sinks[0].target, target);
         for url in ["ftp://x", "https://", "http:// x", "x"] {
@@ -358,6 +395,69 @@ mod tests {
         check_error(
             "[[sink]]\nname = 'w'\nwebhook = 'https://x'\nsecret-file = 'k'\n",
             "c.toml:4: `sink.secret-file`: `k` is not an absolute path",
+        );
+    }
+
+    #[cfg(feature = "webhook")]
+    #[test]
+    fn a_message_is_checked_and_its_headers_are_not_shown() {
+        let with = |keys: &str| format!("[[sink]]\nname = 'w'\nwebhook = 'https://x'\n{keys}\n");
+        let kinds = |keys: &str| of(&with(keys))[0].filter.kinds.clone();
+        assert_eq!(kinds("format = 'text'"), ["followUp"]);
+        assert_eq!(kinds("body = '{\"a\": \"{text}\"}'"), ["followUp"]);
+        assert_eq!(kinds("format = 'text'\nkinds = ['notice']"), ["notice"]);
+        assert_eq!(kinds("format = 'text'\ntypes = ['input']"), [""; 0]);
+        assert_eq!(kinds("format = 'json'"), [""; 0]);
+        let shown = format!(
+            "{:?}",
+            of(&with("headers = { Authorization = 'Bearer TOKEN' }"))
+        );
+        assert!(
+            shown.contains("\"authorization\"") && !shown.contains("TOKEN"),
+            "{shown}"
+        );
+        let check = |keys: &str, expected: &str| check_error(&with(keys), expected);
+        check(
+            "format = 'xml'",
+            "c.toml:4: `sink.format`: `xml` is not `json` or `text`",
+        );
+        check(
+            "title = 'a'",
+            "c.toml:1: `sink`: sink `w`: a `title` needs `format = \"text\"` or a `body`",
+        );
+        for body in [
+            "{text}",
+            "{\"a\": {text}}",
+            "{\"a\": \"\\{text}\"}",
+            "{\"a\": \"{text}\"",
+        ] {
+            check(
+                &format!("body = '{body}'"),
+                "c.toml:1: `sink`: sink `w`: the `body` is not JSON with values inside its strings; \
+                 plain text needs `format = \"text\"`",
+            );
+        }
+        check(
+            "title = '{task}'",
+            "c.toml:4: `sink.title` does not know {task}; allowed are text, title, tasks, types, kind, \
+             level, session, owner, record, sink, each also with `:html`",
+        );
+        let line = "a value is one line of at most 4096 bytes without control characters";
+        check(
+            "headers = { a = \"TOKEN\\r\\nb\" }",
+            &format!("c.toml:4: `sink.headers.a`: {line}"),
+        );
+        check(
+            "headers = { Host = 'x' }",
+            "c.toml:4: `sink.headers`: `Host` cannot be set here; the title is key `title`",
+        );
+        check(
+            "headers = { 'a b' = 'x' }",
+            "c.toml:4: `sink.headers`: `a b` is not the name of a header",
+        );
+        check_error(
+            "[[sink]]\nname = 'a'\nexec = ['x']\nbody = '{}'\n",
+            "c.toml:1: `sink`: sink `a`: only a `webhook` has `body`",
         );
     }
 

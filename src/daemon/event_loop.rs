@@ -713,6 +713,7 @@ fn kind(body: &Body) -> &'static str {
             EventKind::Started { .. } => "started",
             EventKind::Exited { .. } => "exited",
             EventKind::Notify { .. } => "notify",
+            EventKind::Output(_) => "output",
             EventKind::Input { .. } => "input",
             EventKind::InputResolved { .. } => "inputResolved",
             EventKind::Disappeared { .. } => "disappeared",

@@ -84,6 +84,8 @@ pub(crate) fn task_record(task: &Task, found: LaunchRecord) -> TaskRecord {
         record,
         restarts: restart.map(|(_, restarts)| restarts),
         stop: task.stop.clone(),
+        notify_on: task.notify_on.clone(),
+        slot: task.slot.clone(),
     }
 }
 

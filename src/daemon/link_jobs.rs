@@ -17,7 +17,10 @@ use super::stale_sessions::{Project, SessionCleaner};
 use super::task_output::{read_task_log, search_task};
 use super::{launches, typing};
 use crate::model::{PaneId, StatusCounts, Task, WindowId, with_causes};
-use crate::session::{Change, Entry, Job, JobOutcome, LookOrder, RowsToRead, judge_entries};
+use crate::session::{
+    Change, Entry, Job, JobOutcome, LookOrder, RowsToRead, WatchEntry, judge_entries,
+    search_entries,
+};
 use crate::terminal::PaneOutput;
 use crate::tmux::{self, Connection, LookKind, TmuxError, Unless};
 use crate::wire::{LogRequest, Response};
@@ -129,7 +132,11 @@ impl LinkJobs {
                 is_over,
                 last_of,
                 entries,
-            } => boxed(move || self.read(pane, rows, is_over, last_of, entries)),
+                watches,
+            } => boxed(move || async move {
+                let order = (pane, rows, is_over);
+                self.read(order, last_of, entries, watches).await
+            }),
             Job::ReadEnd(pane, rows) => boxed(move || async move {
                 let output = self.link.read_end(pane, rows).await;
                 Done::of(
@@ -320,11 +327,10 @@ impl LinkJobs {
 
     async fn read(
         &mut self,
-        pane: PaneId,
-        rows: RowsToRead,
-        is_over: bool,
+        (pane, rows, is_over): (PaneId, RowsToRead, bool),
         last_of: Option<Arc<Task>>,
         mut entries: Vec<Entry>,
+        mut watches: Vec<WatchEntry>,
     ) -> Done {
         let began = Instant::now();
         let mut before = Vec::new();
@@ -358,10 +364,11 @@ impl LinkJobs {
                 continue;
             }
             judge_entries(&mut entries, &output);
+            search_entries(&mut watches, &output);
             return Done {
                 before,
                 after,
-                ..Done::of(Ok(JobOutcome::Read(Box::new(output), entries)))
+                ..Done::of(Ok(JobOutcome::Read(Box::new(output), entries, watches)))
             };
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::diff::apply;
 use crate::engine::RestoredState;
-use crate::model::{Bookmark, EventKind, RunNumbers, Seq, Snapshot};
+use crate::model::{Bookmark, EventKind, OutputMatches, RunNumbers, Seq, Snapshot};
 use crate::paths::{Paths, hex};
 use crate::store::archive;
 use crate::store::feed::{
@@ -198,6 +198,14 @@ fn carry_on(snapshot: &mut Snapshot, bookmark: &mut Bookmark, look: &RecordedLoo
     for event in &look.events {
         let run = event.task.run.unwrap_or(0);
         bookmark.run_numbers.note(&event.task.name, run);
+        if let EventKind::Output(OutputMatches {
+            cursor: Some(cursor),
+            ..
+        }) = &event.kind
+        {
+            let window = event.task.window;
+            bookmark.searched.insert(window, cursor.clone());
+        }
         match event.kind {
             // All tasks of the previous life are gone already.
             EventKind::Disappeared { .. } if is_other_life => {}
@@ -205,6 +213,7 @@ fn carry_on(snapshot: &mut Snapshot, bookmark: &mut Bookmark, look: &RecordedLoo
             | EventKind::Started { .. }
             | EventKind::Exited { .. }
             | EventKind::Notify { .. }
+            | EventKind::Output(_)
             | EventKind::Input { .. }
             | EventKind::InputResolved { .. } => apply(snapshot, event),
         }

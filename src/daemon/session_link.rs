@@ -22,7 +22,9 @@ use super::output_follower::PaneReading;
 use super::processes::Processes;
 use super::server_idle::ServerIdle;
 use super::tty_poller::TtyPoller;
-use crate::model::{Backoff, Bookmark, PaneId, SessionId, SessionLife, Snapshot, Task, WindowId};
+use crate::model::{
+    Backoff, Bookmark, Millis, PaneId, SessionId, SessionLife, Snapshot, Task, WindowId,
+};
 use crate::observe::Observer;
 use crate::paths::Paths;
 use crate::process::{self, Process, RunTime};
@@ -53,6 +55,8 @@ pub(super) struct SessionLink {
     idle: ServerIdle,
     /// Which options of windows are set.
     options: WindowOptions,
+    /// When the present runs that have a slot began, by window.
+    began: BTreeMap<WindowId, (Option<u32>, Millis)>,
     /// The tmux server of that life; `None` while there is none, or where its process could not be
     /// opened.
     server_process: Option<Process>,
@@ -129,6 +133,7 @@ impl SessionLink {
             is_unsettled: false,
             idle: ServerIdle::default(),
             options: WindowOptions::default(),
+            began: BTreeMap::new(),
             watched_windows: before.map(watched_windows).unwrap_or_default(),
             primary: before.map(primary).unwrap_or_default(),
             processes: Processes::new(),

@@ -26,6 +26,7 @@ pub fn apply(snapshot: &mut Snapshot, event: &Event) {
         EventKind::InputResolved { .. }
         | EventKind::Started { .. }
         | EventKind::Notify { .. }
+        | EventKind::Output(_)
         | EventKind::Exited { .. }
         | EventKind::Input { .. } => {
             if !in_place.is_some_and(|in_place| is_older_run(task, in_place)) {

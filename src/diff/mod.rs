@@ -178,7 +178,7 @@ fn is_new_run(last: RunInSnapshot<'_>, run: RunInSnapshot<'_>) -> bool {
 /// Adds the events of a window that the previous look did not have.
 fn newcomer(run: RunInSnapshot<'_>, launch: Option<Launch<'_>>, events: &mut Vec<Event>) {
     let task = run.task;
-    if task.is_alive() {
+    if task.is_alive() && !task.queued {
         events.push(event(EventKind::Started { rerun: false }, task));
     }
     // The flag may be set before the counter has counted.
@@ -198,11 +198,13 @@ fn successor(
 ) {
     let (before, task) = (last.task, run.task);
     let new_run = is_new_run(last, run);
-    if new_run && before.is_alive() {
+    // One that was queued has not begun.
+    if new_run && before.is_alive() && !before.queued {
         events.push(replaced(before, task, launch));
     }
-    if new_run && task.is_alive() {
-        events.push(event(EventKind::Started { rerun: true }, task));
+    if (new_run || before.queued) && task.is_alive() && !task.queued {
+        let rerun = new_run || task.run.is_some_and(|run| run > 1);
+        events.push(event(EventKind::Started { rerun }, task));
     }
     rang(bells_between(before, task), task, events);
     if !task.is_alive() && (new_run || before.is_alive()) {

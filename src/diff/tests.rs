@@ -576,6 +576,9 @@ fn run_of(window: u32, run: u32, life: Life, bells: Option<u64>, bell: bool) -> 
         ended_at: None,
         restarts: None,
         stop: StopSettings::default(),
+        notify_on: None,
+        slot: None,
+        queued: false,
         ending: None,
         stopped: None,
         screen: Screen::default(),
@@ -706,7 +709,7 @@ proptest! {
             let (last, rank) = match event.kind {
                 EventKind::InputResolved { .. } => (false, 0),
                 EventKind::Started { .. } => (false, 1),
-                EventKind::Notify { .. } => (false, 2),
+                EventKind::Notify { .. } | EventKind::Output(_) => (false, 2),
                 EventKind::Exited { .. } => (false, 3),
                 EventKind::Input { .. } => (false, 4),
                 EventKind::Disappeared { .. } => (true, 0),
@@ -756,6 +759,7 @@ proptest! {
                     EventKind::Started { .. }
                     | EventKind::InputResolved { .. }
                     | EventKind::Notify { .. }
+                    | EventKind::Output(_)
                     | EventKind::Input { .. } => false,
                 };
                 is_end

@@ -40,7 +40,10 @@ impl WaitReturn {
         let task = &event.task;
         let is_what = match (&event.kind, self.what) {
             (
-                EventKind::Exited { .. } | EventKind::Notify { .. } | EventKind::Input { .. },
+                EventKind::Exited { .. }
+                | EventKind::Notify { .. }
+                | EventKind::Output(_)
+                | EventKind::Input { .. },
                 ReturnCause::End,
             )
             | (EventKind::Input { .. }, ReturnCause::Input)
@@ -51,6 +54,7 @@ impl WaitReturn {
                 | EventKind::InputResolved { .. }
                 | EventKind::Exited { .. }
                 | EventKind::Notify { .. }
+                | EventKind::Output(_)
                 | EventKind::Input { .. }
                 | EventKind::Disappeared { .. },
                 ReturnCause::End
@@ -265,6 +269,7 @@ pub(super) fn is_muted(event: &Event, user_rules: &UserRules) -> bool {
         EventKind::InputResolved { .. }
         | EventKind::Started { .. }
         | EventKind::Notify { .. }
+        | EventKind::Output(_)
         | EventKind::Exited { .. }
         | EventKind::Disappeared { .. } => false,
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::answer_echo::AnswerPlace;
 use super::episode::{Episode, Phase, is_known};
 use super::ongoing_read::{self, OngoingRead};
-use super::question::StillRows;
+use super::still_rows::StillRows;
 use crate::model::{Now, ReadCall, Screen, Task, TtyEvidence};
 use crate::prompt::{self, Judgement, UserRules};
 

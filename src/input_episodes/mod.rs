@@ -18,13 +18,13 @@ mod answer_echo;
 mod episode;
 mod last_look;
 mod ongoing_read;
-mod question;
 mod reprompt;
+mod still_rows;
 mod task_look;
 
 use episode::{Episode, Phase, is_known, resolve};
 use last_look::{LastLook, see};
-use question::StillRows;
+use still_rows::StillRows;
 use task_look::TaskLook;
 
 /// The episodes of all tasks, across looks.

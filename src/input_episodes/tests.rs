@@ -518,6 +518,7 @@ proptest! {
                     }
                     EventKind::Started { .. }
                     | EventKind::Notify { .. }
+                    | EventKind::Output(_)
                     | EventKind::Exited { .. }
                     | EventKind::Disappeared { .. } => {
                         prop_assert!(false, "not of this floor: {:?}", event.kind);

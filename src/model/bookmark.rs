@@ -20,6 +20,9 @@ pub struct Bookmark {
     pub launched_at: BTreeMap<WindowId, Millis>,
     /// The last numbers of runs.
     pub run_numbers: RunNumbers,
+    /// Up to where the output of each run with `--notify-on` was searched and reported: a cursor.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub searched: BTreeMap<WindowId, String>,
     /// The names to which the numbers of present runs belong, where their windows have been renamed
     /// since.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{GoneReason, Task};
+use super::{GoneReason, OutputMatches, Task};
 
 /// A change that is reported, with the task as it was at that moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub enum EventKind {
         /// How many times since the previous look.
         bells: u64,
     },
+    /// Lines of the output match what the launch asked to be notified of.
+    Output(OutputMatches),
     /// A run ended.
     Exited {
         /// Set when a later run ended this one.
@@ -177,11 +179,13 @@ pub enum Level {
 }
 
 impl Event {
-    /// Returns the level: `Warning` for input, disappearances and any exit other than code 0.
+    /// Returns the level: `Warning` for input, output, disappearances and any exit other than code 0.
     #[must_use]
     pub fn level(&self) -> Level {
         match self.kind {
-            EventKind::Input { .. } | EventKind::Disappeared { .. } => Level::Warning,
+            EventKind::Input { .. } | EventKind::Output(_) | EventKind::Disappeared { .. } => {
+                Level::Warning
+            }
             EventKind::Exited { .. } => match self.task.exit().and_then(|exit| exit.code) {
                 Some(0) => Level::Info,
                 Some(_) | None => Level::Warning,

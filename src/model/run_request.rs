@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Millis, Replaces, StopSettings, TaskRestarts};
+use super::{Millis, NotifyOn, Replaces, Slot, StopSettings, TaskRestarts};
 
 /// A request to start a task, or to run it again in its slot: everything that tmux needs for it. None of
 /// it is secret: the environment is in the task's file.
@@ -38,6 +38,12 @@ pub struct RunRequest {
     /// How it is ended.
     #[serde(default, skip_serializing_if = "StopSettings::is_unset")]
     pub stop: StopSettings,
+    /// The lines that its owner is notified of; `None` for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify_on: Option<NotifyOn>,
+    /// The slot in which it runs; `None` for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<Slot>,
     /// Whether the command will wait for the run and return with its events.
     pub will_wait: bool,
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    GoneReason, Millis, PaneId, RunEnd, Signal, Stop, StopSettings, TaskRestarts, WindowId,
+    GoneReason, Millis, NotifyOn, PaneId, RunEnd, Signal, Slot, Stop, StopSettings, TaskRestarts,
+    WindowId,
 };
 
 /// What was observed of one task at one instant.
@@ -51,6 +52,12 @@ pub struct Task {
     pub restarts: Option<TaskRestarts>,
     /// How it is ended, as far as its launch has said.
     pub stop: StopSettings,
+    /// The lines that its owner is notified of; `None` for none.
+    pub notify_on: Option<NotifyOn>,
+    /// The slot in which it runs; `None` for none.
+    pub slot: Option<Slot>,
+    /// Whether it waits for a place in its slot: its run has not begun.
+    pub queued: bool,
     /// Why its run is being ended, since a command of ours has begun with that.
     pub ending: Option<GoneReason>,
     /// Why a program of it is stopped while none takes input; `None` also where that is not known.
@@ -82,6 +89,9 @@ impl Task {
             ended_at,
             restarts,
             stop,
+            notify_on,
+            slot,
+            queued,
             ending,
             stopped,
             screen: _,
@@ -99,6 +109,7 @@ impl Task {
             && (run, started_at, ended_at) == (&other.run, &other.started_at, &other.ended_at)
             && (owner, shell, restarts) == (&other.owner, &other.shell, &other.restarts)
             && (stop, ending, stopped) == (&other.stop, &other.ending, &other.stopped)
+            && (notify_on, slot, queued) == (&other.notify_on, &other.slot, &other.queued)
             && (is_named_by_tmux, is_linked) == (&other.is_named_by_tmux, &other.is_linked);
         if !is_same {
             Difference::Otherwise

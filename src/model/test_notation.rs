@@ -6,6 +6,7 @@
 //! @1 api running                 a task; also `unknown`, `dead 2`, `dead SIGKILL`, `dead ?`
 //! @1#2 api running pid=7 pane=9 bells=3 bell nopane alt cursor=0,1 : row|row
 //! @1 api running owner=pi:7 shell
+//! @1 api running notifies=ERROR                  notifies of lines with this text
 //! @1 api dead 1 ended=5000 restarts=5,1000,0   run again 5 times, after 1000 ms, 0 used
 //! ended @1#2 api dead 0          a run that ended and is not the window's present one
 //! gone @4 userKilled             why a window is not there
@@ -17,8 +18,8 @@
 use std::time::Duration;
 
 use super::{
-    Body, CursorPosition, Event, EventKind, Exit, GoneReason, Level, Life, PaneId, Record,
-    ReplacedBy, RestartPolicy, Screen, Seq, SessionId, SessionLife, Signal, Snapshot, Stop,
+    Body, CursorPosition, Event, EventKind, Exit, GoneReason, Level, Life, NotifyOn, PaneId,
+    Record, ReplacedBy, RestartPolicy, Screen, Seq, SessionId, SessionLife, Signal, Snapshot, Stop,
     StopSettings, Task, TaskRestarts, WindowId,
 };
 
@@ -108,6 +109,9 @@ pub(crate) fn task(notation: &str) -> Task {
         ended_at: None,
         restarts: None,
         stop: StopSettings::default(),
+        notify_on: None,
+        slot: None,
+        queued: false,
         ending: None,
         stopped: None,
         screen: Screen::default(),
@@ -130,6 +134,12 @@ pub(crate) fn task(notation: &str) -> Task {
                 task.stop.kill_after = Some(Duration::from_millis(ms.parse().unwrap()));
             }
             Some(("ending", reason)) => task.ending = GoneReason::of_word(reason),
+            Some(("notifies", text)) => {
+                task.notify_on = Some(NotifyOn {
+                    patterns: vec![text.to_owned()],
+                    ..NotifyOn::default()
+                });
+            }
             Some(("restarts", numbers)) => task.restarts = Some(restarts(numbers)),
             Some(("pane", pane)) => task.pane = Some(PaneId(pane.parse().unwrap())),
             Some(("pid", pid)) => task.pid = Some(pid.parse().unwrap()),
@@ -184,6 +194,11 @@ pub(crate) fn describe(event: &Event) -> String {
         EventKind::Started { rerun: false } => format!("started {window}"),
         EventKind::Started { rerun: true } => format!("rerun {window}"),
         EventKind::Notify { bells } => format!("notify {window} x{bells}"),
+        EventKind::Output(found) => {
+            let gap = if found.has_gap { " gap" } else { "" };
+            let line = found.line.as_deref().unwrap_or("?");
+            format!("output {window} x{}{gap}: {line}", found.matches)
+        }
         EventKind::Exited { replaced } => {
             let exit = task.exit().expect("a run that ended is dead");
             let how = match (&exit.signal, exit.code) {

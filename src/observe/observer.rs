@@ -135,6 +135,8 @@ impl Observer {
             deaths_read: self.deaths,
             launched_at: self.windows.iter().filter_map(launched).into_map(),
             run_numbers: self.numbers.clone(),
+            // The session knows it.
+            searched: BTreeMap::new(),
             run_names: self
                 .windows
                 .iter()
@@ -616,8 +618,11 @@ impl<'a> WindowLook<'a> {
             ended_at,
             restarts: self.row.restarts.clone(),
             stop: self.row.stop.clone(),
-            ending: self.row.ending,
+            notify_on: self.row.notify_on.clone(),
+            slot: self.row.slot.clone(),
             // What the kernel shows of its processes is added to the snapshot.
+            queued: false,
+            ending: self.row.ending,
             stopped: None,
             screen: pane.map(|pane| pane.screen.clone()).unwrap_or_default(),
         }
@@ -782,6 +787,9 @@ fn ends_of_unknown(
             ended_at: None,
             restarts: None,
             stop: StopSettings::default(),
+            notify_on: None,
+            slot: None,
+            queued: false,
             ending: None,
             stopped: None,
             screen: Screen::default(),

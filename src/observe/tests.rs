@@ -155,6 +155,8 @@ fn row(text: &str) -> WindowRow {
         owner: None,
         restarts: None,
         stop: StopSettings::default(),
+        notify_on: None,
+        slot: None,
         ending: None,
         is_bare: false,
         is_named_by_tmux: false,

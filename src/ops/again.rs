@@ -29,6 +29,8 @@ fn with_record(options: RunOptions, found: TaskRecord) -> Result<RunOptions, Ops
         record,
         restarts,
         stop,
+        notify_on,
+        slot,
     } = found;
     let Some(record) = record.as_deref().and_then(RecordedCommand::decode) else {
         return Err(OpsError::NotRecorded(window_name));
@@ -43,6 +45,8 @@ fn with_record(options: RunOptions, found: TaskRecord) -> Result<RunOptions, Ops
         command: record.words,
         restart: options.restart.or(restarts.map(|restarts| restarts.policy)),
         stop: options.stop.or(stop),
+        notify_on: options.notify_on.or(notify_on),
+        slot: options.slot.or(slot),
         ..options
     })
 }
@@ -71,6 +75,8 @@ pub(crate) async fn plan_restarts(
             wait,
             restart: None,
             stop: StopSettings::default(),
+            notify_on: None,
+            slot: None,
         };
         let found = find_record(session, &options.name).await?;
         let record = found.record.as_deref().and_then(RecordedCommand::decode);

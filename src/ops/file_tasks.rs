@@ -94,6 +94,8 @@ pub(super) fn options_of(task: TaskEntry) -> Result<RunOptions, OpsError> {
         wait: LaunchWait::No,
         restart: task.restart,
         stop: task.stop,
+        notify_on: task.notify_on,
+        slot: task.slot,
     })
 }
 

@@ -9,7 +9,7 @@ use super::session::TaskSession;
 use crate::client::{ClientError, DaemonClient};
 use crate::daemon::{launched_run, stored_run_numbers};
 use crate::model::{ReplacedRun, RunRequest, StopChoice};
-use crate::tmux::{self, Gate, Launch, LaunchRestarts, NewRun, PreparedLaunch};
+use crate::tmux::{self, Gate, Launch, NewRun, PreparedLaunch};
 use crate::wire::{DirectLaunch, LaunchedRun, Request, Response};
 
 /// A task that was launched.
@@ -121,20 +121,19 @@ async fn after_loss(
 }
 
 /// Refuses a launch without a daemon whose caller will wait for the run, or that is to be run again by
-/// itself.
+/// itself or to be searched.
 pub(super) fn check_daemon(
     has_daemon: bool,
     will_wait: bool,
-    restarts: Option<&LaunchRestarts>,
+    launch: &Launch,
 ) -> Result<(), OpsError> {
-    match restarts {
+    let missing = |why: &str| Err(OpsError::missing(why, START_DAEMON));
+    match (&launch.restarts, &launch.notify_on) {
         _ if has_daemon => Ok(()),
         _ if will_wait => Err(OpsError::no_daemon_to_wait()),
-        Some(_) => Err(OpsError::missing(
-            "no daemon runs that could restart the task",
-            START_DAEMON,
-        )),
-        None => Ok(()),
+        (Some(_), _) => missing("no daemon runs that could restart the task"),
+        (None, Some(_)) => missing("no daemon runs that could search the task's output"),
+        (None, None) => Ok(()),
     }
 }
 
@@ -164,7 +163,7 @@ async fn start_directly(
     }
     let last_run = last_run?;
     // The one that was there when the launch began may be gone, and starting one forbidden.
-    check_daemon(daemon.is_some(), will_wait, launch.restarts.as_ref())?;
+    check_daemon(daemon.is_some(), will_wait, &launch)?;
     // After its look it knows every rename.
     if let Some(daemon) = &mut daemon {
         session.ask_status(daemon).await;

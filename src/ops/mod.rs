@@ -45,6 +45,7 @@ mod run;
 mod send;
 mod session;
 mod session_name;
+mod slot_name;
 mod state_folders;
 mod succession;
 #[cfg(feature = "panel")]
@@ -94,9 +95,10 @@ pub(crate) use patient_wait::WaitNews;
 #[cfg(feature = "panel")]
 pub(crate) use preview::{TreeUsage, preview, usage, whole_log};
 pub(crate) use readiness::Readiness;
-pub(crate) use run::{LaunchWait, RunOptions, StartedRun, run};
+pub(crate) use run::{LaunchWait, RunOptions, StartedRun, run, wait_for_place};
 pub(crate) use send::send;
 pub(crate) use session::{SessionChoice, TaskSession};
+pub(crate) use slot_name::{free_name, name_of_command};
 pub(crate) use state_folders::{FolderUse, StateFolder, remove_state, state_folders};
 pub(crate) use succession::OlderDaemon;
 #[cfg(feature = "panel")]

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::codex_follower::start_codex_follower;
 use super::error::{OpsError, STOP_OLDER_DAEMON};
@@ -11,12 +11,14 @@ use super::lookup;
 use super::remote_conversation::note_launch;
 use super::session::TaskSession;
 use super::succession::{OlderDaemon, replace_older};
+use super::wait::check_texts;
 use crate::client::DaemonClient;
 use crate::clock;
 use crate::config::{self, StopConfig};
 use crate::model::environment::{WithheldVariables, is_shell_name};
-use crate::model::{Replaces, RestartPolicy, StopPlan, StopSettings, with_causes};
+use crate::model::{NotifyOn, Replaces, RestartPolicy, Slot, StopPlan, StopSettings, with_causes};
 use crate::paths::Paths;
+use crate::process;
 use crate::tmux::{self, CommandWords, Gate, Launch, LaunchRestarts, TaskEnvironment};
 use crate::wire::LaunchedRun;
 
@@ -43,6 +45,10 @@ pub(crate) struct RunOptions {
     pub(crate) restart: Option<RestartPolicy>,
     /// How it is ended.
     pub(crate) stop: StopSettings,
+    /// The lines that its owner is notified of; `None` for none.
+    pub(crate) notify_on: Option<NotifyOn>,
+    /// The slot in which it runs; `None` for none.
+    pub(crate) slot: Option<Slot>,
 }
 
 /// What the caller of a launch will wait for.
@@ -94,8 +100,31 @@ impl RunOptions {
             let why = format!("no command given for task `{}`", self.name);
             return Err(OpsError::Usage(why));
         }
-        Ok(())
+        match &self.notify_on {
+            Some(notify_on) => check_notify_on(notify_on),
+            None => Ok(()),
+        }
     }
+}
+
+/// Refuses texts that no line can contain, and too many of them.
+pub(crate) fn check_notify_on(notify_on: &NotifyOn) -> Result<(), OpsError> {
+    if !notify_on.is_small() {
+        let (most, bytes) = (NotifyOn::MOST, NotifyOn::MOST_BYTES);
+        return Err(OpsError::Usage(format!(
+            "a run notifies of at most {most} texts, with {bytes} bytes in total; one regular \
+             expression can hold several"
+        )));
+    }
+    if let Some(text) = notify_on
+        .patterns
+        .iter()
+        .find(|text| text.contains(char::is_control))
+    {
+        let why = format!("{text:?} can never match: a line has no control characters");
+        return Err(OpsError::Usage(why));
+    }
+    check_texts(&notify_on.patterns, notify_on.regex, notify_on.ignore_case)
 }
 
 /// Starts a task in its slot, replacing a live run.
@@ -108,7 +137,7 @@ pub(crate) async fn run(
     session.paths.create_runtime()?;
     let noted = note_launch(&mut session, options.owner.as_deref()).await?;
     // The output is followed before the command starts, to find texts that it overwrites at once.
-    let waits = options.wait == LaunchWait::Text;
+    let waits_for_text = options.wait == LaunchWait::Text;
     let no_program = || OpsError::Program(std::io::ErrorKind::NotFound.into());
     let order = Launch {
         session: session.name.clone(),
@@ -119,7 +148,7 @@ pub(crate) async fn run(
         owner: options.owner.clone(),
         command: CommandWords::from_words(options.command),
         program: tmux::program().ok_or_else(no_program)?,
-        waits,
+        waits: waits_for_text || options.notify_on.is_some(),
         root: session.project.clone(),
         started: clock::now().wall,
         last_run: 0,
@@ -129,11 +158,13 @@ pub(crate) async fn run(
             kept: session.paths.kept_environments(),
         }),
         stop: with_stop_defaults(options.stop)?,
+        notify_on: options.notify_on,
+        slot: options.slot,
     };
     let will_wait = options.wait != LaunchWait::No;
     // The environment of a task that may be restarted is kept among the session's files: its name is
-    // resolved first.
-    let launched = if order.restarts.is_some() {
+    // resolved first. A daemon that does not know `notify_on` must not get it.
+    let launched = if order.needs_daemon() {
         session.resolve_name().await?;
         None
     } else {
@@ -141,13 +172,12 @@ pub(crate) async fn run(
     };
     let (task, older_daemon) = match launched {
         Some((run, gate)) => {
-            let gate = Some(gate).filter(|_| waits);
             let daemon = session.daemon_or_start().await.ok().flatten();
             let task = LaunchedTask {
                 session,
                 daemon,
                 run,
-                gate,
+                gate: Some(gate),
             };
             (task, None)
         }
@@ -159,6 +189,8 @@ pub(crate) async fn run(
         run,
         gate,
     } = task;
+    // What else is followed is followed by now.
+    let gate = gate.filter(|_| waits_for_text);
     // A conversation of another machine is followed from there.
     let unreachable = match noted {
         Some(_) => None,
@@ -196,15 +228,19 @@ async fn launch_step_by_step(
         None => start_daemon(&session).await?,
     };
     // Before a live run is replaced.
-    check_daemon(daemon.is_some(), will_wait, order.restarts.as_ref())?;
+    check_daemon(daemon.is_some(), will_wait, &order)?;
+    let needs_daemon = order.needs_daemon();
     let restarts = order.restarts.map(|restarts| LaunchRestarts {
         kept: session.paths.kept_environments(),
         ..restarts
     });
-    if let (Some(_), Some(older)) = (&restarts, &older_daemon) {
+    if let (true, Some(older)) = (needs_daemon, &older_daemon) {
         let version = &older.version;
         return Err(OpsError::failed(
-            format!("the daemon is version {version}, which cannot restart tasks"),
+            format!(
+                "the daemon is version {version}, which knows no restarts, notices of \
+                 output or slots"
+            ),
             STOP_OLDER_DAEMON.to_owned(),
         ));
     }
@@ -268,4 +304,19 @@ fn directory(given: Option<PathBuf>) -> Result<PathBuf, OpsError> {
             OpsError::failed(format!("cannot run in {dir}: {why}"), None)
         }),
     }
+}
+
+/// Waits in a task's pane, which has this file, for a place in the task's slot. `on_wait` is called if it
+/// has to wait.
+///
+/// # Errors
+///
+/// When the folder of the slots cannot be used.
+pub(crate) fn wait_for_place(
+    file: &Path,
+    slot: &Slot,
+    on_wait: impl FnOnce(),
+) -> std::io::Result<()> {
+    let runtime = file.parent().unwrap_or(Path::new(""));
+    process::wait_for_place(runtime, slot, || clock::now().wall, on_wait)
 }

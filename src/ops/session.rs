@@ -331,7 +331,7 @@ impl TaskSession {
             match daemon.ask_session(name, request).await {
                 Ok(NamedAnswer::Answered(name, response)) => {
                     self.answered_by(name, daemon);
-                    return Ok(Some(response));
+                    return Ok(Some(*response));
                 }
                 Ok(NamedAnswer::OtherSession) => self.ask_tmux().await?,
                 // An older daemon does not know such requests, and has done nothing.

@@ -186,6 +186,8 @@ impl TaskPlan {
                 ("grace", stop.grace != wanted.grace),
                 ("parent-only", stop.parent_only != wanted.parent_only),
                 ("kill-after", stop.kill_after != wanted.kill_after),
+                ("notify-on", task.notify_on != self.options.notify_on),
+                ("slot", task.slot != self.options.slot),
             ];
             let outdated = outdated.into_iter().filter(|(_, is_other)| *is_other);
             return Ok(Start::Before(EarlierRun {

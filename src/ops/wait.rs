@@ -26,9 +26,14 @@ pub(crate) async fn find_to_wait(
 }
 
 /// Refuses texts that no line of a run can match or that every line matches, before the run is started.
-pub(crate) fn check_texts<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<(), OpsError> {
+pub(crate) fn check_texts<'a>(
+    texts: impl IntoIterator<Item = &'a String>,
+    regex: bool,
+    ignore_case: bool,
+) -> Result<(), OpsError> {
     for text in texts {
-        Pattern::parse(text, false, false).map_err(|error| OpsError::Usage(error.to_string()))?;
+        Pattern::parse(text, regex, ignore_case)
+            .map_err(|error| OpsError::Usage(error.to_string()))?;
     }
     Ok(())
 }

@@ -22,6 +22,7 @@ mod input_watch;
 mod resources;
 mod run_time;
 mod running;
+mod slots;
 #[cfg(target_os = "linux")]
 mod tree;
 #[cfg(feature = "panel")]
@@ -39,7 +40,8 @@ pub(crate) use exit_watch::{ExitWatch, ProcessExit};
 pub(crate) use input_watch::InputWatch;
 pub(crate) use resources::{control_group_of, descriptors_of};
 pub(crate) use run_time::{RunTime, run_time};
-pub(crate) use running::{Process, exists};
+pub(crate) use running::{Process, exists, wait_for_any};
+pub(crate) use slots::{began_at, wait_for_place, waits_to_run};
 #[cfg(feature = "panel")]
 pub(crate) use usage::{TreeUsage, tree_usage};
 

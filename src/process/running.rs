@@ -33,6 +33,12 @@ impl Process {
     }
 }
 
+/// Waits until one of these processes has ended.
+pub(crate) fn wait_for_any(processes: &[Process]) {
+    let handles: Vec<&system::Handle> = processes.iter().map(|process| &process.handle).collect();
+    system::wait_for_any(&handles);
+}
+
 #[cfg(target_os = "linux")]
 mod system {
     use std::os::fd::OwnedFd;
@@ -42,6 +48,16 @@ mod system {
 
     #[derive(Debug)]
     pub(super) struct Handle(OwnedFd);
+
+    pub(super) fn wait_for_any(handles: &[&Handle]) {
+        let files = handles.iter();
+        let mut files: Vec<PollFd<'_>> = files
+            .map(|handle| PollFd::new(&handle.0, PollFlags::IN))
+            .collect();
+        // Interrupted or not: the caller looks again.
+        let ended = poll(&mut files, None);
+        tracing::trace!(?ended, "waited for processes");
+    }
 
     impl Handle {
         pub(super) fn open(pid: u32) -> Option<Self> {
@@ -71,6 +87,13 @@ mod system {
 mod system {
     #[derive(Debug)]
     pub(super) struct Handle(u32);
+
+    /// How long to wait before processes are looked for again: nothing reports their ends here.
+    const PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
+
+    pub(super) fn wait_for_any(_: &[&Handle]) {
+        std::thread::sleep(PAUSE);
+    }
 
     impl Handle {
         pub(super) fn open(pid: u32) -> Option<Self> {

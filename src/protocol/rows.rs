@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Exit, GoneReason, Millis, PaneId, Screen, SessionLife, Signal, StopSettings, TaskRestarts,
-    WindowId,
+    Exit, GoneReason, Millis, NotifyOn, PaneId, Screen, SessionLife, Signal, Slot, StopSettings,
+    TaskRestarts, WindowId,
 };
 
 /// Everything that one atomic look returned of a session.
@@ -89,6 +89,10 @@ pub struct WindowRow {
     pub restarts: Option<TaskRestarts>,
     /// `@tmux_task_stop`, as far as it is of the last launch.
     pub stop: StopSettings,
+    /// The lines that its owner is notified of; `None` for none.
+    pub notify_on: Option<NotifyOn>,
+    /// The slot in which it runs; `None` for none.
+    pub slot: Option<Slot>,
     /// Why the pane's run is being ended, as the same option says.
     pub ending: Option<GoneReason>,
     /// Whether the pane is a user's: it was opened without a command, so that a shell runs in it, or is

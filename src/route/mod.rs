@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Delivery, Event, EventKind, GoneReason, Level, ReplacedBy, Stop, Task, text, written,
+    Delivery, Event, EventKind, GoneReason, Level, OutputMatches, ReplacedBy, Stop, Task, text,
+    written,
 };
 use crate::restarts::{AfterEnd, after_end, gave_up, restart_of};
 
@@ -53,6 +54,7 @@ pub(crate) fn reach(event: &Event) -> Reach {
             replaced: None | Some(ReplacedBy::OtherAgent | ReplacedBy::Other),
         }
         | EventKind::Notify { .. }
+        | EventKind::Output(_)
         | EventKind::Input { .. }
         | EventKind::Disappeared {
             reason:
@@ -174,6 +176,7 @@ pub(crate) fn text_of(event: &Event) -> String {
             replaced: Some(ReplacedBy::OtherAgent),
         } => with_output("was replaced by a new run of another agent", task),
         EventKind::Notify { .. } => with_output("sent a terminal notification", task),
+        EventKind::Output(found) => line(task, &printed(found)),
         EventKind::Input { prompt } => {
             let what = if task.is_stopped_in_background() {
                 "is stopped, waiting for input in the background"
@@ -214,6 +217,24 @@ pub(crate) fn text_of(event: &Event) -> String {
             reason: Some(GoneReason::TimedOut),
         } => line(task, &timed_out(task)),
     }
+}
+
+/// Says which line was printed, and how many more.
+fn printed(found: &OutputMatches) -> String {
+    const GAP: &str = "some of its output could not be searched for what --notify-on names";
+    let Some(line) = &found.line else {
+        return format!("printed too much: {GAP}");
+    };
+    let more = match found.matches.saturating_sub(1) {
+        0 => String::new(),
+        1 => " (and 1 more match)".to_owned(),
+        more => format!(" (and {more} more matches)"),
+    };
+    let gap = match found.has_gap {
+        true => format!("; {GAP}"),
+        false => String::new(),
+    };
+    format!("printed: {}{more}{gap}", text::bounded(line, QUOTED_CHARS))
 }
 
 /// Says that a run was ended because it took too long.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::effect::{Effect, LookOrder};
+use super::ended_by::Killer;
 use super::ending_runs::Then;
 use super::endings::{fields_of, label, list_of_tasks, plural};
 use super::input::{JobOutcome, NameOwner, RequestId};
-use super::killer::Killer;
 use super::log_entry::{LogEntry, WRONG_OUTCOME};
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command, Search};
@@ -371,6 +371,7 @@ impl Session {
             AfterLook::TakeUp(pane, tries) => self.take_up(pane, tries),
             AfterLook::Launched(request_id, request, response) => {
                 let name = request.name.clone();
+                let mut window = None;
                 if let Response::Launched(run) = &response {
                     let launch = DirectLaunch {
                         name: request.name,
@@ -380,9 +381,10 @@ impl Session {
                         started: request.started,
                         run: run.clone(),
                     };
+                    window = launch.run.window_id.parse().ok();
                     self.report_unseen(launch, now);
                 }
-                self.answer_when_stored(request_id, response);
+                self.answer_when_followed(window, request_id, response);
                 self.launch_over(&name, now);
             }
             AfterLook::Superseded(window) => self.superseded(window, now),
@@ -461,6 +463,9 @@ fn unseen_task(launch: DirectLaunch) -> Option<Task> {
         ended_at: None,
         restarts: None,
         stop: StopSettings::default(),
+        notify_on: None,
+        slot: None,
+        queued: false,
         ending: None,
         stopped: None,
         screen: Screen::default(),

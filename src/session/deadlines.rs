@@ -7,7 +7,7 @@ use super::log_entry::LogEntry;
 use super::look_schedule::Due;
 use super::machine::Session;
 use super::wait_result;
-use crate::model::{Now, WindowId};
+use crate::model::{Bookmark, Now, WindowId};
 
 /// How often tmux is nudged after a run has ended, and for how long. A window that is respawned at
 /// once needs this: only the end of the next run is reported, and tmux can lose the signal for that
@@ -56,6 +56,7 @@ impl Session {
         }
         let ended = self.listeners.tick(now);
         self.finish(ended, now);
+        self.report_matches(now);
         self.restart_due(now);
         self.end_overdue(now);
         if self.jobs.slice_at().is_some_and(|at| at <= now.mono) {
@@ -119,7 +120,11 @@ impl Session {
             return;
         };
         self.save_at = None;
-        let (look, bookmark) = (Box::new(look.clone()), self.link.bookmark.clone());
+        let look = Box::new(look.clone());
+        let bookmark = Bookmark {
+            searched: self.listeners.searched(look.life.as_ref()),
+            ..self.link.bookmark.clone()
+        };
         let first_undelivered = self.engine.first_undelivered();
         self.effects
             .push(Effect::Save(look, bookmark, first_undelivered));

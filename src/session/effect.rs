@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::input::RequestId;
 use super::log_entry::LogEntry;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
+use super::watch_entry::WatchEntry;
 use crate::model::{
     Bookmark, EndOrder, GoneReason, OpenQuestion, PaneId, Record, RunRequest, Seq, SessionLife,
     Snapshot, StatusCounts, Task, TaskBoard, WindowId,
@@ -85,6 +86,8 @@ pub(crate) enum Job {
         last_of: Option<Arc<Task>>,
         /// Waits that begin with it. They are judged by the link, because that can take long.
         entries: Vec<Entry>,
+        /// Runs whose search begins with it: the link searches what it reads.
+        watches: Vec<WatchEntry>,
     },
     /// Read the screen of a pane and this many rows above it, without following it.
     ReadEnd(PaneId, usize),

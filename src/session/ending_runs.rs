@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::ended_by::Killer;
 use super::input::RequestId;
-use super::killer::Killer;
 use crate::model::{GoneReason, LeftProcess, RunRequest, Snapshot, Task, WindowId};
 
 /// What is done when runs have ended.

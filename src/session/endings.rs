@@ -401,7 +401,7 @@ impl Session {
             let (Some(limit), Some(started_at)) = (task.stop.kill_after, task.started_at) else {
                 continue;
             };
-            if !task.is_alive() || self.endings.contain(task.window) {
+            if !task.is_alive() || task.queued || self.endings.contain(task.window) {
                 continue;
             }
             let known = limits

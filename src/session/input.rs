@@ -10,6 +10,7 @@ use crate::wire::{Checkpoint, Request, Response, SearchMatch};
 
 use super::restart_job::RestartEnd;
 use super::wait_entry::Entry;
+use super::watch_entry::WatchEntry;
 
 /// Identifies a request until it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,8 +111,9 @@ pub(crate) enum JobOutcome {
     NotNeeded,
     /// A slice of all windows shows nothing new, and there are further slices.
     NothingNew,
-    /// A pane was read and is followed from there on. Contains the job's wait entries, judged.
-    Read(Box<PaneOutput>, Vec<Entry>),
+    /// A pane was read and is followed from there on. Contains the job's wait entries, judged, and the runs
+    /// to search, of which what was read is searched.
+    Read(Box<PaneOutput>, Vec<Entry>, Vec<WatchEntry>),
     /// The last rows of a pane.
     End(Box<PaneOutput>),
     /// All output that tmux had for followed panes has arrived.

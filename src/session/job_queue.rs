@@ -15,6 +15,7 @@ use super::queue_items::{
     AfterLook, Chore, Command, EndRead, Next, PaneRead, Purpose, QueuedLook, ReadReason, Urgent,
 };
 use super::wait_entry::Entry;
+use super::watch_entry::WatchEntry;
 use crate::model::{PaneId, Task, WindowId};
 use crate::wait::Spec;
 use crate::wire::Request;
@@ -68,9 +69,28 @@ impl JobQueue {
                         is_over: true,
                         last_of: Some(Arc::clone(&task)),
                         entries: Vec::new(),
+                        watches: Vec::new(),
                     };
                     Next::Run(job, Purpose::LastOutput(pane, task, rows))
                 }
+                Urgent::Search(pane, task, entry) => {
+                    let job = Job::Read {
+                        pane,
+                        rows: RowsToRead::All,
+                        is_over: true,
+                        last_of: Some(task),
+                        entries: Vec::new(),
+                        watches: vec![*entry],
+                    };
+                    let why = ReadReason::Begin {
+                        entries: Vec::new(),
+                        output_streams: Vec::new(),
+                        watches: Vec::new(),
+                    };
+                    let rows = RowsToRead::All;
+                    Next::Run(job, Purpose::Read(PaneRead { pane, rows, why }))
+                }
+                Urgent::TakeLook(held) => Next::TakeLook(held),
             });
         }
         if !self.ends.is_empty() {
@@ -96,6 +116,7 @@ impl JobQueue {
                 is_over: is_over(read.pane),
                 last_of: None,
                 entries: take_entries(&mut read.why),
+                watches: take_watches(&mut read.why),
             };
             return Some(Next::Run(job, Purpose::Read(read)));
         }
@@ -222,8 +243,13 @@ impl JobQueue {
             end.waits
                 .retain(|ended| ended.active.request_id != request_id);
         }
-        for look in self.look.iter_mut().chain(look) {
-            look.then.retain(|then| match then {
+        let held = self.urgent.iter_mut().filter_map(|urgent| match urgent {
+            Urgent::TakeLook(held) => Some(&mut held.then),
+            Urgent::Drain | Urgent::LastOutput(..) | Urgent::Search(..) | Urgent::Judge => None,
+        });
+        let looks = self.look.iter_mut().chain(look);
+        for then in looks.map(|look| &mut look.then).chain(held) {
+            then.retain(|then| match then {
                 // It carries nothing out, and may say what was launched.
                 AfterLook::Answer(_, Request::Look { .. }) => true,
                 AfterLook::Answer(of, _) => *of != request_id,
@@ -254,6 +280,7 @@ impl JobQueue {
                 why: ReadReason::Begin {
                     entries: Vec::new(),
                     output_streams: Vec::new(),
+                    watches: Vec::new(),
                 },
             });
             self.reads.len() - 1
@@ -395,6 +422,14 @@ fn take_entries(why: &mut ReadReason) -> Vec<Entry> {
             .iter_mut()
             .filter_map(|begin| begin.entry.take())
             .collect(),
+        ReadReason::TakeUp(..) | ReadReason::Resize => Vec::new(),
+    }
+}
+
+/// Takes out the runs to search for the link, which searches what it reads.
+fn take_watches(why: &mut ReadReason) -> Vec<WatchEntry> {
+    match why {
+        ReadReason::Begin { watches, .. } => std::mem::take(watches),
         ReadReason::TakeUp(..) | ReadReason::Resize => Vec::new(),
     }
 }

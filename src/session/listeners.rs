@@ -1,20 +1,26 @@
-//! Listeners of tasks: waits in progress, output streams, and the panes that they follow.
+//! Listeners of tasks: waits in progress, output streams, runs that are searched, and the panes that they
+//! follow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use super::input::RequestId;
+use super::output_watches::OutputWatches;
 use super::pane_stream::PaneStream;
-use super::wait_entry::{OutputSinceAnchor, give_since};
-use crate::model::{Now, PaneId, Prompt, Snapshot, Task, WindowId, text};
+use super::wait_entry::{OutputSinceAnchor, give_wait_since};
+use crate::model::{
+    Now, OutputMatches, PaneId, Prompt, SessionLife, Snapshot, Task, WindowId, text,
+};
 use crate::terminal::{PaneOutput, Stamp, Utf8Splitter};
 use crate::wait::{AnchorPosition, Spec, Verdict, Wait, locate};
 
-/// Waits in progress, output streams, and the panes that they follow.
+/// Waits in progress, output streams, runs that are searched, and the panes that they follow.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     waits: Vec<ActiveWait>,
     output_streams: Vec<OutputStream>,
+    /// The runs whose output is searched for patterns of their launches.
+    pub(super) watches: OutputWatches,
     /// The output of the followed panes. A pane is dropped with its last listener.
     pane_streams: BTreeMap<PaneId, PaneStream>,
     /// What is to be sent on the output streams, in order.
@@ -86,6 +92,15 @@ impl OutputStream {
 }
 
 impl Listeners {
+    /// Returns the listeners of a daemon whose predecessor has searched the output of runs up to these
+    /// cursors.
+    pub(super) fn new(searched: BTreeMap<WindowId, String>) -> Self {
+        Self {
+            watches: OutputWatches::restored(searched),
+            ..Self::default()
+        }
+    }
+
     /// Returns the followed panes.
     pub(super) fn panes(&self) -> BTreeSet<PaneId> {
         self.pane_streams.keys().copied().collect()
@@ -157,6 +172,7 @@ impl Listeners {
         self.waits.retain(|active| active.request_id != request_id);
         self.output_streams
             .retain(|stream| stream.request_id != request_id);
+        self.watches.leave(request_id);
         self.forget_idle_streams();
     }
 
@@ -169,6 +185,7 @@ impl Listeners {
             return Vec::new();
         }
         let waits = &mut self.waits;
+        let mut watch = self.watches.in_pane(pane);
         let mut lines = Vec::new();
         let is_read = self
             .output_streams
@@ -178,6 +195,9 @@ impl Listeners {
         stream.write(bytes, now, &mut |line| {
             for active in waits.iter_mut().filter(|active| active.pane == Some(pane)) {
                 active.wait.line(line);
+            }
+            if let Some(watch) = &mut watch {
+                watch.line(line);
             }
             if is_read {
                 let text = text::row(line.text().as_bytes());
@@ -190,6 +210,10 @@ impl Listeners {
             }
         });
         stream.unfinished = unfinished;
+        if let Some(watch) = watch {
+            watch.count_from(stream.stamp());
+            watch.on_output(now.mono);
+        }
         let output_streams = self.output_streams.iter_mut();
         let pieces = output_streams
             .filter(|stream| stream.pane == pane)
@@ -237,6 +261,7 @@ impl Listeners {
             Some((AnchorPosition::Lost, _)) | None => None,
         };
         stream.unfinished = None;
+        self.watches.search_rest(pane, anchor.as_ref(), output, now);
         let pieces = &mut self.pieces;
         self.output_streams.retain_mut(|stream| {
             if stream.pane != pane || stream.run != run {
@@ -258,7 +283,7 @@ impl Listeners {
             if !is_of_it || !active.wait.spec().needs_text() {
                 return None;
             }
-            let since = give_since(&mut active.wait, anchor.as_ref(), output);
+            let since = give_wait_since(&mut active.wait, anchor.as_ref(), output);
             verdict_since(&mut active.wait, since, now)
         })
     }
@@ -327,11 +352,15 @@ impl Listeners {
             if active.pane != Some(pane) {
                 return None;
             }
-            let since = give_since(&mut active.wait, anchor.as_ref(), output);
+            let since = give_wait_since(&mut active.wait, anchor.as_ref(), output);
             verdict_since(&mut active.wait, since, now)
         });
+        self.watches.search_rest(pane, anchor.as_ref(), output, now);
         if let Some(stream) = self.pane_streams.get_mut(&pane) {
             stream.resume(output);
+            if let Some(watch) = self.watches.in_pane(pane) {
+                watch.count_from(stream.stamp());
+            }
         }
         self.forget_idle_streams();
         ended
@@ -339,6 +368,7 @@ impl Listeners {
 
     /// Handles the loss of the connection for output, and of some of the output.
     pub(super) fn lose_all(&mut self) -> Vec<EndedWait> {
+        self.watches.lose(&self.pane_streams, |_| true);
         self.pane_streams.clear();
         self.cut_output_streams(|_| true);
         self.take_ended(|active| active.pane.map(|_| Verdict::anchor_lost()))
@@ -346,15 +376,31 @@ impl Listeners {
 
     /// Handles a pane that could not be read, so that some of its output is missing.
     pub(super) fn lose(&mut self, pane: PaneId) -> Vec<EndedWait> {
+        self.watches.lose(&self.pane_streams, |lost| lost == pane);
         self.pane_streams.remove(&pane);
         self.cut_output_streams(|stream| stream.pane == pane);
         self.take_ended(|active| (active.pane == Some(pane)).then(Verdict::anchor_lost))
     }
 
+    /// Takes what was found in runs that are searched, for this look.
+    pub(super) fn take_matches(
+        &mut self,
+        look: &Snapshot,
+        now: Now,
+    ) -> Vec<(WindowId, Option<u32>, OutputMatches)> {
+        self.watches.take_matches(&self.pane_streams, look, now)
+    }
+
+    /// Returns up to where each run was searched and reported.
+    pub(super) fn searched(&mut self, life: Option<&SessionLife>) -> BTreeMap<WindowId, String> {
+        self.watches.searched(&self.pane_streams, life)
+    }
+
     /// Returns when [`Listeners::tick`] has something to do.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let waits = self.waits.iter();
-        waits.filter_map(|active| active.wait.next_deadline()).min()
+        let of_waits = waits.filter_map(|active| active.wait.next_deadline());
+        of_waits.chain(self.watches.next_deadline()).min()
     }
 
     /// Takes out the waits that have a verdict.
@@ -388,9 +434,11 @@ impl Listeners {
     /// Drops the output of panes without listeners.
     pub(super) fn forget_idle_streams(&mut self) {
         let (waits, output_streams) = (&self.waits, &self.output_streams);
+        let watches = &self.watches;
         self.pane_streams.retain(|pane, _| {
             waits.iter().any(|active| active.pane == Some(*pane))
                 || output_streams.iter().any(|stream| stream.pane == *pane)
+                || watches.follow(*pane)
         });
     }
 }

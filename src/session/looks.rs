@@ -35,7 +35,9 @@ impl Session {
             Due::Triggered
         };
         match outcome {
-            Ok(JobOutcome::Looked(look)) => self.take_look(*look, why, now),
+            Ok(JobOutcome::Looked(look)) => {
+                return self.search_then_take(look, why, queued.then, now);
+            }
             Ok(JobOutcome::NotNeeded) => {
                 self.counts.skipped_looks += 1;
                 self.schedule.skipped();
@@ -55,7 +57,7 @@ impl Session {
                 if !look.is_whole {
                     self.jobs.order_slice_at(now.mono + SLICE_PAUSE);
                 }
-                self.take_look(*look, Due::Sweep, now);
+                self.search_then_take(look, Due::Sweep, Vec::new(), now);
             }
             Ok(JobOutcome::NothingNew) => {
                 self.counts.looks += 1;
@@ -81,7 +83,7 @@ impl Session {
         self.schedule.failed(now.mono);
     }
 
-    fn take_look(&mut self, look: Look, why: Due, now: Now) {
+    pub(super) fn take_look(&mut self, look: Look, why: Due, now: Now) {
         let Look {
             at,
             mut snapshot,
@@ -118,6 +120,7 @@ impl Session {
         let difference =
             before.map_or(Difference::Otherwise, |before| before.difference(&snapshot));
         let dead = self.dead_windows();
+        self.note_matches(&snapshot, now);
         let effects = self.engine.look(snapshot, at);
         if is_safety && !has_trigger && should_have_been_reported(&effects, &dead) {
             self.unreported_at.get_or_insert(now.mono + REPORT_WITHIN);
@@ -170,6 +173,7 @@ impl Session {
             let ended = self.listeners.lose_all();
             self.finish(ended, now);
         }
+        self.watch_runs();
         self.prepare_judgement(now);
     }
 
@@ -220,6 +224,7 @@ impl Session {
         if std::mem::take(&mut self.doubts.are_sizes_unknown) {
             self.read_sizes();
         }
+        self.watch_runs();
     }
 
     /// Returns the windows whose run had ended in the last look.
@@ -275,6 +280,7 @@ fn ended_runs(effects: &[EngineEffect]) -> Vec<(WindowId, Option<u32>)> {
             EventKind::Exited { replaced: Some(_) }
             | EventKind::Started { .. }
             | EventKind::Notify { .. }
+            | EventKind::Output(_)
             | EventKind::Input { .. }
             | EventKind::InputResolved { .. }
             | EventKind::Disappeared { .. } => None,
@@ -289,8 +295,10 @@ fn ended_runs(effects: &[EngineEffect]) -> Vec<(WindowId, Option<u32>)> {
 fn should_have_been_reported(effects: &[EngineEffect], dead: &BTreeSet<WindowId>) -> bool {
     records(effects).any(|record| match &record.body {
         Body::Event(event) => match event.kind {
-            // A program can begin or stop waiting without output.
-            EventKind::Input { .. } | EventKind::InputResolved { .. } => false,
+            // A program can begin or stop waiting without output. What it prints is reported otherwise.
+            EventKind::Input { .. } | EventKind::InputResolved { .. } | EventKind::Output(_) => {
+                false
+            }
             EventKind::Started { .. }
             | EventKind::Notify { .. }
             | EventKind::Exited { .. }

@@ -135,7 +135,7 @@ impl Session {
             mut engine,
             session_name,
             longest_pause,
-            bookmark,
+            mut bookmark,
             stop,
             announced,
             store,
@@ -144,7 +144,7 @@ impl Session {
         engine.tried(store.tried);
         Self {
             engine,
-            listeners: Listeners::default(),
+            listeners: Listeners::new(std::mem::take(&mut bookmark.searched)),
             schedule: LookSchedule::new(longest_pause, now.mono),
             jobs: JobQueue::default(),
             ended_runs: EndedRuns::default(),
@@ -287,6 +287,7 @@ impl Session {
 
     /// Does everything that has become possible, and returns the effects.
     fn go_on(&mut self, now: Now) -> Vec<Effect> {
+        self.release_followed();
         self.release_held();
         self.forget_deaths();
         // A later look finds the changes.
@@ -298,12 +299,14 @@ impl Session {
                     self.effects.push(Effect::Run(job));
                 }
                 Next::Judge => self.judge_waits(now),
+                Next::TakeLook(held) => self.take_held(held, now),
                 Next::KeepReplaced(name, replaces_live) => {
                     self.keep_replaced(&name, replaces_live);
                 }
                 Next::Answer(request_id, response) => self.answer_when_stored(request_id, response),
             }
         }
+        self.release_followed();
         // Answers that need no record, or whose records are stored already.
         self.release_held();
         self.follow_only_listened();
@@ -336,6 +339,7 @@ impl Session {
                     self.order(LookOrder::of(window));
                 }
                 self.finish(ended, now);
+                self.report_matches(now);
             }
             Change::Unfollowed => self.followed = None,
             Change::Paused(pane) => {

@@ -14,18 +14,19 @@ mod commands;
 mod deadlines;
 mod departures;
 mod effect;
+mod ended_by;
 mod ended_runs;
 mod ending_runs;
 mod endings;
 mod held_answers;
 mod input;
 mod job_queue;
-mod killer;
 mod listeners;
 mod log_entry;
 mod look_schedule;
 mod looks;
 mod machine;
+mod output_watches;
 mod pane_reads;
 mod pane_stream;
 mod pending_restarts;
@@ -33,21 +34,24 @@ mod queue_items;
 mod requests;
 mod restart_job;
 mod restarts;
+mod searches;
 mod task_views;
 mod usual_durations;
 mod wait_entry;
 mod wait_result;
+mod watch_entry;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use departures::{Departures, replaced_panes};
 pub(crate) use effect::{Effect, Job, LookOrder, RowsToRead};
+pub(crate) use ended_by::Killer;
 pub(crate) use input::{
     Change, Input, JobOutcome, LinkState, Look, NameOwner, RequestId, StoreState,
 };
-pub(crate) use killer::Killer;
 pub(crate) use log_entry::LogEntry;
 pub(crate) use machine::{Session, Setup};
 pub(crate) use restart_job::{DueRestart, RestartEnd};
 pub(crate) use wait_entry::{Entry, judge_entries};
+pub(crate) use watch_entry::{WatchEntry, search_entries};

@@ -11,6 +11,7 @@ use super::machine::Session;
 use super::queue_items::{Begin, OutputStreamEntry, PaneRead, ReadReason, Urgent};
 use super::wait_entry::{self, Entry, EntryRead, PatternLoad};
 use super::wait_result;
+use super::watch_entry::WatchEntry;
 use crate::model::{Now, PaneId, Task};
 use crate::terminal::PaneOutput;
 use crate::wait::{Anchor, Cursor, Spec, Wait};
@@ -96,7 +97,7 @@ impl Session {
     ) {
         let PaneRead { pane, why, .. } = read;
         let outcome = match outcome {
-            Ok(JobOutcome::Read(output, entries)) => Ok((output, entries)),
+            Ok(JobOutcome::Read(output, entries, watches)) => Ok((output, entries, watches)),
             Ok(_) => {
                 self.log(LogEntry::WrongOutcome { job: "read" });
                 Err(WRONG_OUTCOME.to_owned())
@@ -108,18 +109,22 @@ impl Session {
                 ReadReason::Begin {
                     entries,
                     output_streams,
+                    watches: _,
                 },
-                Ok((output, judged)),
+                Ok((output, judged, searched)),
             ) => {
-                self.begin_all(pane, entries, output_streams, &output, judged, now);
+                let waits = entries.into_iter().zip(judged).collect();
+                self.begin_all(pane, waits, output_streams, &output, searched, now);
             }
             (
                 ReadReason::Begin {
                     entries,
                     output_streams,
+                    watches: _,
                 },
                 Err(error),
             ) => {
+                self.listeners.watches.not_begun(pane);
                 let message = format!("cannot read the task's output: {error}");
                 // The link has the entries; their requests are those that are still beginning.
                 let asks = entries.iter().map(|begin| begin.request_id);
@@ -132,7 +137,7 @@ impl Session {
                     }
                 }
             }
-            (ReadReason::TakeUp(tries, task), Ok((output, _))) => {
+            (ReadReason::TakeUp(tries, task), Ok((output, ..))) => {
                 if task.is_none_or(|task| !is_other_run(&output, &task)) {
                     let ended = self.listeners.resume(pane, &output, now);
                     self.finish(ended, now);
@@ -151,7 +156,7 @@ impl Session {
                 });
                 self.lose_pane(pane, now);
             }
-            (ReadReason::Resize, Ok((output, _))) => self.listeners.resize(pane, &output),
+            (ReadReason::Resize, Ok((output, ..))) => self.listeners.resize(pane, &output),
             (ReadReason::Resize, Err(error)) => {
                 let purpose = "new size";
                 self.log(LogEntry::PaneNotRead {
@@ -166,14 +171,14 @@ impl Session {
     fn begin_all(
         &mut self,
         pane: PaneId,
-        begins: Vec<Begin>,
+        waits: Vec<(Begin, Entry)>,
         output_streams: Vec<OutputStreamEntry>,
         output: &PaneOutput,
-        judged: Vec<Entry>,
+        searched: Vec<WatchEntry>,
         now: Now,
     ) {
         let since = self.listeners.follow(pane, output);
-        for (mut begin, mut entry) in begins.into_iter().zip(judged) {
+        for (mut begin, mut entry) in waits {
             entry.wait.count_from(since);
             begin.entry = Some(entry);
             self.start_wait(begin, Some(pane), now);
@@ -197,6 +202,7 @@ impl Session {
                 }
             }
         }
+        self.watches_begun(searched, since, now);
         self.listeners.forget_idle_streams();
     }
 
@@ -314,7 +320,7 @@ impl Session {
         now: Now,
     ) {
         let output = match outcome {
-            Ok(JobOutcome::Read(output, _)) => output,
+            Ok(JobOutcome::Read(output, ..)) => output,
             Ok(_) => return,
             Err(error) => {
                 let purpose = "last output of a run";
@@ -362,6 +368,7 @@ impl Session {
     fn lose_pane(&mut self, pane: PaneId, now: Now) {
         let ended = self.listeners.lose(pane);
         self.finish(ended, now);
+        self.watch_runs();
     }
 }
 

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::effect::{Job, LookOrder, RowsToRead};
-use super::input::RequestId;
-use super::killer::Killer;
+use super::ended_by::Killer;
+use super::input::{Look, RequestId};
 use super::listeners::EndedWait;
+use super::look_schedule::Due;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
 use super::wait_entry::Entry;
+use super::watch_entry::WatchEntry;
 use crate::model::{GoneReason, PaneId, RunRequest, StopChoice, Task, WindowId};
 use crate::terminal::Pattern;
 use crate::wire::{Explanation, LogRequest, Request, Response, SearchMatch, SendRequest};
@@ -20,8 +22,20 @@ pub(super) enum Urgent {
     Drain,
     /// Read the last output of the ended run of this pane.
     LastOutput(PaneId, Arc<Task>, RowsToRead),
+    /// Search the output of an ended run, which was not followed.
+    Search(PaneId, Arc<Task>, Box<WatchEntry>),
+    /// All output before this look has been searched: take it.
+    TakeLook(HeldLook),
     /// All output before the last look has been processed: judge waits by it.
     Judge,
+}
+
+/// A look that is taken when all output before it has been searched.
+#[derive(Debug)]
+pub(super) struct HeldLook {
+    pub(super) look: Box<Look>,
+    pub(super) why: Due,
+    pub(super) then: Vec<AfterLook>,
 }
 
 /// A look at windows to take, and what to do after it.
@@ -142,10 +156,12 @@ pub(super) struct PaneRead {
 
 #[derive(Debug)]
 pub(super) enum ReadReason {
-    /// Waits and output streams begin with it.
+    /// Waits, output streams and searches begin with it.
     Begin {
         entries: Vec<Begin>,
         output_streams: Vec<OutputStreamEntry>,
+        /// Runs that are searched from then on. The link has them while it reads.
+        watches: Vec<WatchEntry>,
     },
     /// It was paused; with the number of attempts so far, and its task.
     TakeUp(usize, Option<Arc<Task>>),
@@ -232,6 +248,8 @@ pub(super) enum Next {
     Run(Job, Purpose),
     /// Judge waits by the last look.
     Judge,
+    /// Take a look: all output before it has been searched.
+    TakeLook(HeldLook),
     /// Archive the output of the runs of this name that the next command may replace: the ended ones, or
     /// also live ones.
     KeepReplaced(String, bool),

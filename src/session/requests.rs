@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::effect::{Effect, LookOrder};
+use super::ended_by::Killer;
 use super::input::RequestId;
-use super::killer::Killer;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command};
 use crate::model::{NameError, Now, Snapshot, Task, WindowId};
@@ -160,10 +160,12 @@ impl Session {
                     }
                     self.prepare_launch(request_id, name, will_wait, owner, now);
                 }
-                if let Some(launched) = launched {
-                    self.report_unseen(*launched, now);
-                }
                 let response = last_run.map_or(Response::Done, |run| Response::LastRun { run });
+                if let Some(launched) = launched {
+                    let window = launched.run.window_id.parse().ok();
+                    self.report_unseen(*launched, now);
+                    return self.answer_when_followed(window, request_id, response);
+                }
                 // After its output is archived.
                 self.jobs
                     .push_command(Command::Answer(request_id, response));

@@ -1,6 +1,7 @@
 mod endings;
 mod looks;
 mod output;
+mod output_watches;
 mod requests;
 mod restarts;
 
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::engine::{Engine, RestoredState, Settings};
 use crate::model::{
-    Body, Condition, DeliveredEvent, Event, EventKind, Now, PaneId, Replaces, StopChoice,
+    Body, Bookmark, Condition, DeliveredEvent, Event, EventKind, Now, PaneId, Replaces, StopChoice,
 };
 use crate::model::{
     StopPlan,
@@ -76,6 +77,15 @@ impl Driver {
     }
 
     fn of(memory: RestoredState, announced: Vec<DeliveredEvent>, notation: &str) -> Self {
+        Self::with_bookmark(memory, announced, Bookmark::default(), notation)
+    }
+
+    fn with_bookmark(
+        memory: RestoredState,
+        announced: Vec<DeliveredEvent>,
+        bookmark: Bookmark,
+        notation: &str,
+    ) -> Self {
         let now = Now {
             mono: Instant::now(),
             wall: 1_000_000,
@@ -89,7 +99,7 @@ impl Driver {
             engine: Engine::new(Settings::LIVE, memory, now),
             session_name: "work".to_owned(),
             longest_pause: Duration::from_secs(60),
-            bookmark: crate::model::Bookmark::default(),
+            bookmark,
             stop: StopPlan::default(),
             announced,
             store: on_disk,
@@ -273,10 +283,13 @@ impl Driver {
     fn read(&mut self, rows: &[&str]) {
         let output = output(rows);
         match self.job.as_mut() {
-            Some(Job::Read { entries, .. }) => {
-                let mut entries = std::mem::take(entries);
+            Some(Job::Read {
+                entries, watches, ..
+            }) => {
+                let (mut entries, mut watches) = (std::mem::take(entries), std::mem::take(watches));
                 judge_entries(&mut entries, &output);
-                self.outcome(JobOutcome::Read(Box::new(output), entries));
+                search_entries(&mut watches, &output);
+                self.outcome(JobOutcome::Read(Box::new(output), entries, watches));
             }
             Some(Job::ReadEnd(..)) => self.outcome(JobOutcome::End(Box::new(output))),
             job => panic!("no reading runs: {job:?}"),

@@ -97,7 +97,7 @@ pub(crate) fn judge_entries(entries: &mut [Entry], output: &PaneOutput) {
         let since = anchor.as_ref();
         *reading = EntryRead {
             is_text_there,
-            since: since.map(|anchor| give_since(wait, Some(anchor), output)),
+            since: since.map(|anchor| give_wait_since(wait, Some(anchor), output)),
         };
     }
 }
@@ -175,19 +175,33 @@ pub(super) fn spec(request: &WaitRequest, under_way: PatternLoad) -> Result<Spec
 }
 
 /// Passes the output behind the anchor to a wait; `None` for an anchor that is not known.
-pub(super) fn give_since(
+pub(super) fn give_wait_since(
     wait: &mut Wait,
     anchor: Option<&Anchor>,
     output: &PaneOutput,
+) -> OutputSinceAnchor {
+    let is_of_whole_run = wait.is_of_whole_run();
+    give_since(anchor, output, is_of_whole_run, &mut |line| {
+        wait.line_since(line);
+    })
+}
+
+/// Passes the output behind the anchor to `give`. If the anchor is not found, it is all that there is
+/// where that counts too.
+pub(super) fn give_since(
+    anchor: Option<&Anchor>,
+    output: &PaneOutput,
+    counts_without_anchor: bool,
+    give: &mut dyn FnMut(&Line<'_>),
 ) -> OutputSinceAnchor {
     let located = anchor.map(|anchor| {
         let position = locate(anchor, &output.rows, output.history, output.limit);
         (position, anchor.column)
     });
     let Some((AnchorPosition::At(row), column)) = located else {
-        if wait.is_of_whole_run() {
+        if counts_without_anchor {
             for row in unwrapped(&output.rows, output.width, 0) {
-                wait.line_since(&row.line());
+                give(&row.line());
             }
         }
         return OutputSinceAnchor::Lost;
@@ -198,7 +212,7 @@ pub(super) fn give_since(
         if row.is_fresh() {
             since = OutputSinceAnchor::Output;
         }
-        wait.line_since(&row.line());
+        give(&row.line());
     }
     since
 }
@@ -314,7 +328,7 @@ mod tests {
             for anchor in [Some(&Anchor::START), None] {
                 let mut wait = wait.clone();
                 assert_eq!(
-                    give_since(&mut wait, anchor, &output),
+                    give_wait_since(&mut wait, anchor, &output),
                     OutputSinceAnchor::Lost
                 );
                 assert_eq!(wait.on_loss().outcome, expected);

@@ -74,6 +74,13 @@ impl Delivery {
             variables,
         }
     }
+
+    /// Returns the value of a variable.
+    #[cfg(feature = "webhook")]
+    pub(super) fn value(&self, name: &str) -> &str {
+        let found = self.variables.iter().find(|(known, _)| *known == name);
+        found.map_or("", |(_, value)| value)
+    }
 }
 
 /// Returns the different words of these events, in their order, with blanks between them.

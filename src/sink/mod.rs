@@ -3,6 +3,8 @@
 mod delivery;
 mod error;
 mod exec;
+#[cfg(feature = "webhook")]
+mod message;
 mod retry;
 mod selection;
 #[cfg(feature = "webhook")]

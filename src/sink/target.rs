@@ -31,10 +31,12 @@ impl Sink {
                 url,
                 secret_file,
                 ca_file,
+                message,
             } => Self::Webhook(Webhook {
                 url: url.clone(),
                 secret_file: secret_file.clone(),
                 ca_file: ca_file.clone(),
+                message: message.clone(),
                 timeout: config.timeout,
             }),
         }

@@ -11,7 +11,9 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use super::delivery::Delivery;
 use super::error::SinkError;
+use super::message::Message;
 use super::signature::Key;
+use crate::config::MessageConfig;
 use crate::files;
 use crate::model::Millis;
 
@@ -33,6 +35,8 @@ pub(crate) struct Webhook {
     /// The file with the certificates that the peer's must be signed by, instead of those that the
     /// program has.
     pub(crate) ca_file: Option<PathBuf>,
+    /// What is sent.
+    pub(crate) message: MessageConfig,
     /// How long a delivery may take.
     pub(crate) timeout: Duration,
 }
@@ -41,13 +45,15 @@ impl Webhook {
     /// Posts the record. The peer has it if its answer is a success.
     pub(super) async fn deliver(&self, delivery: &Delivery, now: Millis) -> Result<(), SinkError> {
         let seconds = now / 1000;
-        let body = delivery.line.clone();
+        let Message { headers, body } = Message::of(&self.message, delivery);
         let mut request = self
             .agent()?
             .post(&self.url)
-            .header("content-type", "application/json")
             .header("webhook-id", &delivery.id)
             .header("webhook-timestamp", seconds.to_string());
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
         if let Some(path) = &self.secret_file {
             let key = read_key(path).map_err(|why| SinkError::File {
                 path: path.clone(),

@@ -101,6 +101,7 @@ impl Retainer {
                 | EventKind::Exited { .. }
                 | EventKind::Disappeared { .. } => &mut self.ages.last_run,
                 EventKind::Notify { .. }
+                | EventKind::Output(_)
                 | EventKind::Input { .. }
                 | EventKind::InputResolved { .. } => return,
             },

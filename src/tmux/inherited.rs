@@ -86,6 +86,8 @@ mod tests {
             owner: Some(owner.to_owned()),
             restarts: None,
             stop: StopSettings::default(),
+            notify_on: None,
+            slot: None,
             ending: None,
             is_bare: false,
             is_named_by_tmux: false,
@@ -99,7 +101,7 @@ mod tests {
 
     #[test]
     fn what_is_inherited_is_not_the_windows_own() {
-        let inherited = InheritedOptions::parse("<7 | | |pi:1|make|||>").unwrap();
+        let inherited = InheritedOptions::parse("<7 | | |pi:1|make|||||>").unwrap();
         let mut own = row("pi:2", "make test");
         inherited.remove_from(&mut own);
         assert_eq!(own, row("pi:2", "make test"));

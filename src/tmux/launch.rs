@@ -15,7 +15,8 @@ use super::server::Server;
 use super::task_environment::TaskEnvironment;
 use super::task_file::{Gate, TaskFile, TaskOrder};
 use crate::model::{
-    Millis, Replaces, RestartPolicy, RunRequest, SessionId, StopSettings, TaskRestarts,
+    Millis, NotifyOn, Replaces, RestartPolicy, RunRequest, SessionId, Slot, StopSettings,
+    TaskRestarts,
 };
 
 /// How often to wait for a server that others may be starting, and how long each time: nothing
@@ -54,6 +55,10 @@ pub(crate) struct Launch {
     pub restarts: Option<LaunchRestarts>,
     /// How it is ended.
     pub stop: StopSettings,
+    /// The lines that its owner is notified of; `None` for none.
+    pub notify_on: Option<NotifyOn>,
+    /// The slot in which it runs; `None` for none.
+    pub slot: Option<Slot>,
 }
 
 /// When to run a task again by itself.
@@ -75,6 +80,12 @@ pub(crate) struct PreparedLaunch {
 }
 
 impl Launch {
+    /// Whether only a daemon of this version can do what it asks for.
+    #[must_use]
+    pub(crate) fn needs_daemon(&self) -> bool {
+        self.restarts.is_some() || self.notify_on.is_some() || self.slot.is_some()
+    }
+
     /// Checks everything that can be checked without tmux, and writes the task's file.
     ///
     /// # Errors
@@ -141,6 +152,8 @@ impl Launch {
             replaces: self.replaces,
             restarts,
             stop: self.stop.clone(),
+            notify_on: self.notify_on.clone(),
+            slot: self.slot.clone(),
             will_wait: false,
         };
         Ok(PreparedLaunch {
@@ -162,6 +175,7 @@ impl Launch {
             command: self.command.clone(),
         };
         order.name_task(&self.session, &self.name);
+        order.set_slot(self.slot.as_ref());
         Ok(order)
     }
 }

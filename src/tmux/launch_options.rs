@@ -1,8 +1,10 @@
 //! The options by which a launch describes the task on its window.
 
+use super::notify_option::{NOTIFY_ON, encode_notify_on};
 use super::recorded::RECORD;
 use super::restart_option::{RESTART, encode_restarts};
 use super::rows::{MARK, NOT_THE_TASK, TASK_PANE};
+use super::slot_option::{SLOT, encode_slot};
 use super::stop_option::{STOP, encode_stop};
 use crate::model::RunRequest;
 use crate::protocol::Command;
@@ -36,7 +38,17 @@ pub(super) fn option_commands(
     let restarts = request.restarts.as_ref();
     let encoded = restarts.map(|restarts| encode_restarts(restarts, request.started));
     let stop = encode_stop(&request.stop, request.started);
-    let values = [(RESTART, &encoded), (STOP, &stop), (OWNER, &request.owner)];
+    let notify_on = request.notify_on.as_ref();
+    let notify_on = notify_on.map(|notify_on| encode_notify_on(notify_on, request.started));
+    let slot = request.slot.as_ref();
+    let slot = slot.map(|slot| encode_slot(slot, request.started));
+    let values = [
+        (RESTART, &encoded),
+        (STOP, &stop),
+        (NOTIFY_ON, &notify_on),
+        (SLOT, &slot),
+        (OWNER, &request.owner),
+    ];
     let optional = values.into_iter().filter_map(|(name, value)| match value {
         Some(value) => Some(set("-w", name, value)),
         None if number == RunNumber::Next => {

@@ -150,7 +150,7 @@ pub(crate) async fn read_record(
     })
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     let mut digits = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
         for half in [byte >> 4, byte & 0xf] {
@@ -160,7 +160,7 @@ fn hex(bytes: &[u8]) -> String {
     digits
 }
 
-fn bytes(digits: &str) -> Option<Vec<u8>> {
+pub(super) fn bytes(digits: &str) -> Option<Vec<u8>> {
     let pairs = digits.as_bytes().chunks(2);
     let byte = |pair: &[u8]| {
         let [high, low] = pair else { return None };

@@ -221,6 +221,8 @@ fn request(
             ..restarts.clone()
         }),
         stop: task.stop.clone(),
+        notify_on: task.notify_on.clone(),
+        slot: task.slot.clone(),
         will_wait: false,
     })
 }

@@ -11,11 +11,13 @@ use std::sync::LazyLock;
 
 use super::banner::BANNER;
 use super::capture::Shape;
+use super::notify_option::{NOTIFY_ON, decode_notify_on};
 use super::quoted::{
     Fields, Print, bounded, counter, expanded, join_fields, quoted, read_rows, row_format,
     unless_plain,
 };
 use super::restart_option::{RESTART, decode_restarts};
+use super::slot_option::{SLOT, decode_slot};
 use super::stop_option::{STOP, decode_ending, decode_stop};
 use super::task_file::PREFIX;
 use crate::model::{Exit, Millis, PaneId, Screen, SessionLife, Signal, WindowId};
@@ -284,15 +286,15 @@ pub(super) const TASK_PANE: &str = "@tmux_task_pane";
 /// Its value in the window.
 pub(super) const NOT_THE_TASK: &str = "other";
 
-/// Whether the pane is in a launcher's window and no launcher has started it: the window's own pane was
-/// closed or moved, or this one was moved into the window.
-static IS_OTHER_PANE: LazyLock<String> =
-    LazyLock::new(|| format!("#{{==:#{{{TASK_PANE}}},{NOT_THE_TASK}}}"));
-
 /// Whether a launcher may run the window's task again in the pane: it is not one of another window.
 pub(super) static IS_OWN_PANE: LazyLock<String> = LazyLock::new(|| {
     format!("#{{||:#{{==:#{{{TASK_PANE}}},}},#{{==:#{{{TASK_PANE}}},#{{window_id}}}}}}")
 });
+
+/// Whether the pane is in a launcher's window and is not what was started there: the window's own pane was
+/// closed or moved, or this one was moved into the window, whoever has started it.
+static IS_OTHER_PANE: LazyLock<String> =
+    LazyLock::new(|| format!("#{{?{IS_MARKED},#{{?{},0,1}},0}}", *IS_OWN_PANE));
 
 /// Whether tmux names the window after what runs in it. A name that somebody gives turns this off.
 pub(super) const IS_NAMED_BY_TMUX: &str = "#{?automatic-rename,1,0}";
@@ -312,7 +314,7 @@ static IS_LAUNCHING: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// The options that describe a task.
-pub(super) const OPTION_NAMES: [&str; 10] = [
+pub(super) const OPTION_NAMES: [&str; 12] = [
     "@tmux_task_run",
     "@tmux_task_started",
     "@tmux_task_replaced",
@@ -323,6 +325,8 @@ pub(super) const OPTION_NAMES: [&str; 10] = [
     "@pi_task_cwd",
     RESTART,
     STOP,
+    NOTIFY_ON,
+    SLOT,
 ];
 
 static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
@@ -337,6 +341,8 @@ static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
         cwd_of_pi,
         restart,
         stop,
+        notify_on,
+        slot,
     ] = OPTION_NAMES;
     let fields = |print: Print| {
         join_fields(&[
@@ -345,9 +351,13 @@ static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
             &print.first_of(cwd, cwd_of_pi),
             &print.bounded(restart),
             &print.bounded(stop),
+            &print.bounded(notify_on),
+            &print.bounded(slot),
         ])
     };
-    let texts = [owner, command, of_pi, cwd, cwd_of_pi, restart, stop];
+    let texts = [
+        owner, command, of_pi, cwd, cwd_of_pi, restart, stop, notify_on, slot,
+    ];
     let texts = texts.map(|option| format!("#{{{option}}}")).concat();
     join_fields(&[
         &counter(run),
@@ -374,6 +384,10 @@ pub(super) struct WindowOptions {
     pub(super) restart: Option<String>,
     /// As [`decode_stop`] and [`decode_ending`] read it.
     pub(super) stop: Option<String>,
+    /// As [`decode_notify_on`] reads it.
+    pub(super) notify_on: Option<String>,
+    /// As [`decode_slot`] reads it.
+    pub(super) slot: Option<String>,
 }
 
 pub(super) fn read_options(fields: &mut Fields) -> Option<WindowOptions> {
@@ -386,6 +400,8 @@ pub(super) fn read_options(fields: &mut Fields) -> Option<WindowOptions> {
         cwd: fields.some_text()?,
         restart: fields.some_text()?,
         stop: fields.some_text()?,
+        notify_on: fields.some_text()?,
+        slot: fields.some_text()?,
     })
 }
 
@@ -452,6 +468,8 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
     }
     let restarts = decode_restarts(options.restart.as_deref(), options.started);
     let stop = decode_stop(options.stop.as_deref(), options.started);
+    let notify_on = decode_notify_on(options.notify_on.as_deref(), options.started);
+    let slot = decode_slot(options.slot.as_deref(), options.started);
     let mut window = WindowRow {
         window,
         bell,
@@ -463,6 +481,8 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
         owner: options.owner,
         restarts,
         stop,
+        notify_on,
+        slot,
         ending: None,
         is_bare: is_other_pane || opened == "1",
         is_named_by_tmux: fields.flag()?,
@@ -555,7 +575,8 @@ mod tests {
     fn full(window: &str, pane: &str, name: &str) -> String {
         let ids = [window, pane, "41 0 5 0   0"];
         let of_window = [
-            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "", "", "", "", "1", "0", "0", "0", name,
+            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "", "", "", "", "", "", "1", "0", "0", "0",
+            name,
         ];
         let of_pane = [
             "41", "0", "", "", "", "80", "24", "0", "0", "0", "0", "0", "", "", "sh", "",

@@ -11,8 +11,8 @@ use super::launch::find_bash;
 use super::recorded::{RECORD, RecordedCommand};
 use super::script::{BASH_ENV, WITH_PROFILE, script};
 use super::task_file::{TaskOrder, take};
-use crate::model::StopSettings;
 use crate::model::environment::{WithheldVariables, covers_name};
+use crate::model::{Slot, StopSettings};
 
 /// What tmux sets for the terminal of a pane.
 const OF_PANE: [&str; 7] = [
@@ -43,9 +43,9 @@ pub(crate) enum ExecError {
     },
 }
 
-/// Replaces this process with the shell that runs the task of this file. The process stays the same one
-/// throughout. Returns only if that fails.
-pub(crate) fn exec_task(path: &Path) -> ExecError {
+/// Replaces this process with the shell that runs the task of this file, after `before` has waited for a
+/// place in its slot if it has one. The process stays the same one throughout. Returns only if that fails.
+pub(crate) fn exec_task(path: &Path, before: impl FnOnce(&Slot)) -> ExecError {
     let pane = env::var("TMUX_PANE").unwrap_or_default();
     let taken = take(path, &pane).or_else(|error| {
         let is_gone = error.kind() == io::ErrorKind::NotFound;
@@ -63,6 +63,9 @@ pub(crate) fn exec_task(path: &Path) -> ExecError {
             };
         }
     };
+    if let Some(slot) = order.slot() {
+        before(&slot);
+    }
     let mut shell = Command::new(&order.shell);
     shell
         .args(["--noprofile", "-lc", &script(&order), "bash", WITH_PROFILE])

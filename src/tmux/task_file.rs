@@ -16,6 +16,7 @@ use super::command_words::CommandWords;
 use super::launch_result::LaunchError;
 use super::task_environment::set;
 use crate::files::{self, WRITABLE_BY_OTHERS};
+use crate::model::Slot;
 
 /// The prefix of the files' names.
 pub(super) const PREFIX: &str = "exec-task-";
@@ -35,6 +36,9 @@ const STALE: Duration = Duration::from_secs(600);
 /// How long a pane whose launcher is gone waits for whoever finds out what that has launched.
 const ORPHANED: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// The variable with the slot of a task.
+const SLOT_VARIABLE: &str = "TMUX_TASK_SLOT";
 
 /// What a task's pane runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +72,21 @@ impl TaskOrder {
         ] {
             set(&mut self.variables, variable, value);
         }
+    }
+
+    /// Notes its slot in its environment, and that it has none: its launcher may run in one.
+    pub(super) fn set_slot(&mut self, slot: Option<&Slot>) {
+        self.variables.retain(|(known, _)| known != SLOT_VARIABLE);
+        if let Some(slot) = slot {
+            set(&mut self.variables, SLOT_VARIABLE, &slot.to_string());
+        }
+    }
+
+    /// Returns its slot.
+    pub(super) fn slot(&self) -> Option<Slot> {
+        let mut variables = self.variables.iter();
+        let (_, slot) = variables.find(|(name, _)| name == SLOT_VARIABLE)?;
+        Slot::parse(slot.to_str()?).ok()
     }
 
     /// Refuses what the kernel cannot start.

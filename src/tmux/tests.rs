@@ -107,6 +107,8 @@ impl Private {
             replaces: Replaces::Any,
             restarts: None,
             stop: StopSettings::default(),
+            notify_on: None,
+            slot: None,
         }
     }
 

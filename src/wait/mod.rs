@@ -4,11 +4,13 @@
 //! ends at once.
 
 mod cursor;
+mod output_watch;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) use cursor::{Anchor, AnchorPosition, Cursor, CursorError, locate};
+pub(crate) use output_watch::OutputWatch;
 
 use crate::model::{self, Exit, GoneReason, Now, Prompt, Snapshot, Task, WaitOutcome, WindowId};
 use crate::terminal::{Line, Pattern, Stamp};

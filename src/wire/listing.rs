@@ -71,6 +71,7 @@ impl LsTask {
         let state = match (task.dead, &task.exit_signal) {
             (true, Some(_)) => TaskStateName::Killed,
             (true, None) => TaskStateName::Exited,
+            (false, _) if task.queued => TaskStateName::Queued,
             (false, _) if waiting_for.is_some() => TaskStateName::Waiting,
             (false, _) if task.shell => TaskStateName::Shell,
             (false, _) if stalled_ms.is_some() => TaskStateName::Stalled,
@@ -131,6 +132,8 @@ impl LsTask {
 pub enum TaskStateName {
     /// It runs.
     Running,
+    /// It waits for a place in its slot, and has not begun.
+    Queued,
     /// It asks for input.
     Waiting,
     /// It has ended by itself, with or without a known code.
@@ -149,6 +152,7 @@ impl TaskStateName {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
+            Self::Queued => "queued",
             Self::Waiting => "waiting",
             Self::Exited => "exited",
             Self::Killed => "killed",

@@ -8,9 +8,12 @@ use super::{
     Checkpoint, LsTask, OWNER_CHARS, SESSION_CHARS, TaskFields, VERSION, parse_rfc3339, rfc3339,
 };
 use crate::model::{
-    Body, DeliveredEvent, Event, EventKind, GoneReason, Level, Prompt, PromptKind, Record,
-    ReplacedBy, Seq, StatusCounts, WindowId, text,
+    Body, DeliveredEvent, Event, EventKind, GoneReason, Level, OutputMatches, Prompt, PromptKind,
+    Record, ReplacedBy, Seq, StatusCounts, WindowId, text,
 };
+
+/// The maximum length of a line or a text of an event, in characters.
+const LINE_CHARS: usize = 4096;
 
 /// Values shared by all records of one feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,6 +141,9 @@ pub enum EventType {
     Exited,
     /// The bell rang.
     Notify,
+    /// Lines of the output match what the launch asked to be notified of.
+    #[value(help = "A task printed a line that `run --notify-on` asked for")]
+    Output,
     /// The task waits for a user's input.
     #[value(help = "A task waits for input")]
     Input,
@@ -151,10 +157,11 @@ pub enum EventType {
 
 impl EventType {
     /// All types.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Started,
         Self::Exited,
         Self::Notify,
+        Self::Output,
         Self::Input,
         Self::InputResolved,
         Self::Disappeared,
@@ -167,6 +174,7 @@ impl EventType {
             Self::Started => "started",
             Self::Exited => "exited",
             Self::Notify => "notify",
+            Self::Output => "output",
             Self::Input => "input",
             Self::InputResolved => "inputResolved",
             Self::Disappeared => "disappeared",
@@ -201,6 +209,27 @@ pub struct EventFields {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
     pub bells: Option<u64>,
+    /// `output`: the first line that matches since the last such event. Absent when output was missed
+    /// and no line is known to match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub line: Option<String>,
+    /// `output`: the text that it contains, as `--notify-on` has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub pattern: Option<String>,
+    /// `output`: how many lines match since the last such event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
+    pub matches: Option<u64>,
+    /// `output`: true when some of the output could not be searched, so that lines may be missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
+    pub gap: Option<bool>,
+    /// `output`: the position in the output up to which it was searched, for `logs --since`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub cursor: Option<String>,
     /// `exited`: `replaced` when a later run ended this one. `disappeared`: `userKilled`,
     /// `agentKilled` or `moved`, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -511,6 +540,11 @@ impl From<&Event> for EventFields {
             secret: None,
             prompt_kind: None,
             bells: None,
+            line: None,
+            pattern: None,
+            matches: None,
+            gap: None,
+            cursor: None,
             reason: None,
             replaced_by: None,
             ended_by: None,
@@ -533,6 +567,15 @@ impl From<&Event> for EventFields {
             EventKind::Notify { bells } => {
                 fields.event_type = EventType::Notify;
                 fields.bells = Some(*bells);
+            }
+            EventKind::Output(found) => {
+                let bounded = |text: &String| text::one_line(text.as_bytes(), LINE_CHARS);
+                fields.event_type = EventType::Output;
+                fields.line = found.line.as_ref().map(bounded);
+                fields.pattern = found.pattern.as_ref().map(bounded);
+                fields.matches = Some(found.matches);
+                fields.gap = found.has_gap.then_some(true);
+                fields.cursor.clone_from(&found.cursor);
             }
             EventKind::Input { prompt } => {
                 fields.event_type = EventType::Input;
@@ -586,6 +629,13 @@ impl EventFields {
             EventType::Notify => EventKind::Notify {
                 bells: self.bells.unwrap_or(1),
             },
+            EventType::Output => EventKind::Output(OutputMatches {
+                line: self.line.clone(),
+                pattern: self.pattern.clone(),
+                matches: self.matches.unwrap_or_default(),
+                has_gap: self.gap.unwrap_or_default(),
+                cursor: self.cursor.clone(),
+            }),
             EventType::Input => EventKind::Input { prompt: prompt() },
             EventType::InputResolved => EventKind::InputResolved { prompt: prompt() },
             EventType::Disappeared => EventKind::Disappeared {

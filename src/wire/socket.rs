@@ -10,7 +10,9 @@ use super::{
     LogRequest, LsTask, LsView, Messages, SearchMatch, SearchRequest, SendRequest, TaskLog,
     WaitRequest, WaitResult,
 };
-use crate::model::{Millis, RunRequest, Seq, StatusCounts, StopChoice, StopSettings, TaskRestarts};
+use crate::model::{
+    Millis, NotifyOn, RunRequest, Seq, Slot, StatusCounts, StopChoice, StopSettings, TaskRestarts,
+};
 
 /// A request: the first line on a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -346,6 +348,12 @@ pub struct TaskRecord {
     /// How it is ended. Absent: nothing was said.
     #[serde(default, skip_serializing_if = "StopSettings::is_unset")]
     pub stop: StopSettings,
+    /// The lines that its owner is notified of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify_on: Option<NotifyOn>,
+    /// The slot in which it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<Slot>,
 }
 
 /// A task that a command ended or removed.

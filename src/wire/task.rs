@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    CursorPosition, Exit, Life, Millis, PaneId, RunEnd, Screen, Signal, Stop, StopSettings, Task,
-    TaskRestarts, WindowId, text,
+    CursorPosition, Exit, Life, Millis, NotifyOn, PaneId, RunEnd, Screen, Signal, Slot, Stop,
+    StopSettings, Task, TaskRestarts, WindowId, text,
 };
 
 use super::reason::Reason;
@@ -78,6 +78,18 @@ pub struct TaskFields {
     /// How it is ended, as far as its launch has said. Absent: nothing was said.
     #[serde(skip_serializing_if = "StopSettings::is_unset")]
     pub stop: StopSettings,
+    /// The texts that its owner is notified of when a line of the output contains one. Absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "NotifyOn")]
+    pub notify_on: Option<NotifyOn>,
+    /// The slot in which it runs. Absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Slot")]
+    pub slot: Option<Slot>,
+    /// Whether it waits for a place in its slot, and has not begun. Absent: it does not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(with = "bool")]
+    pub queued: bool,
     /// Why its run is being ended, from the stop signal until the window is gone. Absent: it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Reason")]
@@ -150,6 +162,9 @@ impl From<&Task> for TaskFields {
                 .map(|(from, to)| to.saturating_sub(from).max(0)),
             restarts: task.restarts.clone(),
             stop: task.stop.clone(),
+            notify_on: task.notify_on.clone(),
+            slot: task.slot.clone(),
+            queued: task.queued,
             ending: task.ending.map(Reason::from),
             stopped: task.stopped.is_some(),
             output_preview: screen.rows.join("\n"),
@@ -280,6 +295,9 @@ impl TaskFields {
             ended_at: self.ended_at,
             restarts: self.restarts.clone(),
             stop: self.stop.clone(),
+            notify_on: self.notify_on.clone(),
+            slot: self.slot.clone(),
+            queued: self.queued,
             ending: self.ending.and_then(|reason| reason.gone(None)),
             // Only such a task is told to wait for input.
             stopped: self.stopped.then_some(Stop::BackgroundRead),

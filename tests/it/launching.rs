@@ -587,3 +587,52 @@ fn a_command_that_cleans_up_in_a_trap_does_so_when_its_pane_is_closed() {
     world.tmux(["kill-window", "-t", "=work:api"]);
     world.until_true("the trap runs", || project.join("cleaned").exists());
 }
+
+#[test]
+fn a_task_without_a_name_is_named_after_its_program() {
+    let world = World::new();
+    let name = |args: &[&str]| launch(&world, args)["windowName"].clone();
+    let first = launch(&world, &["--", "sleep", "1000"]);
+    assert_eq!(first["windowName"], "sleep");
+    let window = first["windowId"].as_str().unwrap();
+    assert_eq!(name(&["--", "X=1 exec sleep 1001"]), "sleep-2");
+    assert_eq!(name(&["--", "sleep", "1002"]), "sleep-3");
+    // The first one that does not live.
+    world.task(["kill", "sleep-2", "--grace", "0"]).ok();
+    assert_eq!(name(&["--", "sleep", "1003"]), "sleep-2");
+    let first = world.task(["run", "--wait", "--", "true"]);
+    assert!(first.ok().contains("task=true\n"), "{first}");
+    let again = launch(&world, &["--", "true"]);
+    assert_eq!(
+        (&again["windowName"], &again["run"]),
+        (&"true".into(), &2.into())
+    );
+    world
+        .task(["run", "--if-absent", "--", "sleep", "1"])
+        .fails(
+            1,
+            &format!(
+                "tmux-task: run: task `sleep` is running in {}\n\
+                 hint: without --if-absent, the live run is replaced",
+                window
+            ),
+        );
+    for words in [&["run"][..], &["run", "--"]] {
+        assert_eq!(world.task(words).code, 2);
+    }
+}
+
+#[test]
+fn many_at_once_without_a_name_get_one_each() {
+    for world in [World::new(), without_daemon()] {
+        let started: Vec<_> = (0..5)
+            .map(|_| world.start(["run", "--json", "--", "sleep", "1000"]))
+            .collect();
+        let mut names: Vec<String> = started
+            .iter()
+            .map(|run| run.record()["windowName"].as_str().unwrap().to_owned())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["sleep", "sleep-2", "sleep-3", "sleep-4", "sleep-5"]);
+    }
+}

@@ -57,6 +57,7 @@ mod lost_daemon;
 mod mcp;
 #[cfg(feature = "notice")]
 mod notices;
+mod notify_on;
 mod order;
 mod owners;
 mod ownership;
@@ -88,6 +89,7 @@ mod shell_setup;
 mod shells;
 mod silence;
 mod sinks;
+mod slots;
 #[cfg(target_os = "linux")]
 mod slow_disk;
 mod socket;

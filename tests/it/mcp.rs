@@ -189,7 +189,7 @@ fn tools_are_described() {
     assert_eq!(
         described,
         [
-            "run_task(command, cwd, env, name, only_if_absent, stop, timeout_seconds, until, wait) read false destroy true",
+            "run_task(command, cwd, env, ignore_case, name, notify_on, only_if_absent, regex, slot, stop, timeout_seconds, until, wait) read false destroy true",
             "list_tasks() read true destroy null",
             "read_output(cursor, lines, run, task) read true destroy null",
             "wait_for(any, bell, change, channel, cursor, exit, idle_seconds, ignore_case, input, regex, stop, task, text, through_prompts, timeout_seconds) read true destroy null",

@@ -163,7 +163,7 @@ fn a_run_leaves_another_tasks_pane_alone_that_was_moved_into_its_window() {
             "-p",
             "-t",
             target,
-            "#{pane_id} #{pane_pid}",
+            "#{pane_id} #{pane_pid} #{pane_dead}",
         ])
     };
     let before = process(&first);

@@ -4,8 +4,11 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+#[cfg(feature = "webhook")]
 use serde_json::Value;
 
+#[cfg(feature = "webhook")]
+use crate::support::HttpServer;
 use crate::support::{Output, World, blocks};
 
 /// A world that has the program and these shell scripts on `PATH`.
@@ -76,33 +79,46 @@ fn settings_in_the_documentation_are_valid() {
     assert!(n_blocks >= pages.len(), "{n_blocks}");
 }
 
+#[cfg(feature = "webhook")]
 #[test]
-fn a_phone_and_a_chat_get_what_failed() {
-    let world = world_with(&[("curl", "{ echo \"$*\"; cat; } >>~/\"$TMUX_TASK_SINK\"")]);
-    let sinks = [recipe("toml", "ntfy"), recipe("toml", "slack")];
-    configure(&world, &format!("notices = []\n{}", sinks.concat()));
-    world.task(["run", "fine", "--", "true"]).ok();
-    world
-        .task(["run", "tests", "--", "echo '<!channel> & co'; exit 3"])
-        .ok();
-    let sent = |sink: &str| fs::read_to_string(world.path("home").join(sink)).unwrap_or_default();
-    world.until_true("both were sent", || {
-        ["ntfy", "slack"]
-            .iter()
-            .all(|sink| sent(sink).contains("channel"))
-    });
-    let ntfy = sent("ntfy");
-    assert!(ntfy.contains("ntfy.curl -H Title: tests"), "{ntfy}");
-    assert!(
-        ntfy.contains("(tests) exited with code 3\nrecent output:\n  <!channel> & co\n"),
-        "{ntfy}"
-    );
-    assert!(!ntfy.contains("fine"), "{ntfy}");
-    let slack = sent("slack");
-    let (_, body) = slack.split_once('\n').unwrap();
-    let body: Value = serde_json::from_str(body).unwrap();
-    let text = body["text"].as_str().unwrap();
-    assert!(text.ends_with("  &lt;!channel&gt; &amp; co"), "{text}");
+fn a_phone_and_chats_get_what_failed() {
+    for (word, address) in [
+        ("ntfy", "https://ntfy.sh"),
+        ("slack", "https://hooks.slack.com"),
+        ("discord", "https://discord.com"),
+    ] {
+        let world = World::new();
+        let server = HttpServer::start([]);
+        let sink = recipe("toml", word).replace(address, &server.address());
+        assert!(sink.contains("http://127."), "{sink}");
+        configure(&world, &format!("notices = []\n{sink}"));
+        world.task(["run", "fine", "--wait", "--", "true"]).ok();
+        world
+            .task([
+                "run",
+                "tests",
+                "--",
+                "echo '<!channel> & \"@everyone\"'; exit 3",
+            ])
+            .ok();
+        let sent = server.next();
+        let exit = "tmux task @2 (tests) exited with code 3\nrecent output:\n  ";
+        let output = "<!channel> & \"@everyone\"";
+        if word == "ntfy" {
+            assert_eq!(sent.headers["title"], "tests (work)");
+            assert_eq!(sent.body, format!("{exit}{output}"));
+            continue;
+        }
+        let body: Value = serde_json::from_str(&sent.body).unwrap();
+        if word == "slack" {
+            let output = "&lt;!channel&gt; &amp; \"@everyone\"";
+            assert_eq!(body["text"], format!("*tests (work)*\n{exit}{output}"));
+        } else {
+            assert_eq!(body["content"], format!("{exit}{output}"));
+            assert_eq!(body["username"], "tests (work)");
+            assert_eq!(body["allowed_mentions"]["parse"], serde_json::json!([]));
+        }
+    }
 }
 
 #[test]

@@ -158,56 +158,17 @@ fn doctor_says_which_sink_is_stuck_and_why() {
 
 #[cfg(feature = "webhook")]
 mod webhook {
-    use std::collections::BTreeMap;
     use std::fs::Permissions;
-    use std::io::{BufRead, BufReader, Read, Write};
-    use std::net::{TcpListener, TcpStream};
     use std::os::unix::fs::PermissionsExt;
-    use std::sync::mpsc;
-    use std::thread;
 
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     use ring::hmac;
 
     use super::*;
-    use crate::support::{DEADLINE, blocks};
+    use crate::support::{HttpServer, blocks};
 
     const KEY: &str = "a key that only this test has";
-
-    struct Request {
-        line: String,
-        headers: BTreeMap<String, String>,
-        body: String,
-    }
-
-    /// Reads a request and answers it with this status.
-    fn answer(stream: TcpStream, status: u16) -> Option<Request> {
-        let mut reader = BufReader::new(stream);
-        let mut line = String::new();
-        reader.read_line(&mut line).ok().filter(|n| *n > 0)?;
-        let mut headers = BTreeMap::new();
-        loop {
-            let mut header = String::new();
-            reader.read_line(&mut header).unwrap();
-            let Some((name, value)) = header.trim().split_once(": ") else {
-                break;
-            };
-            headers.insert(name.to_lowercase(), value.to_owned());
-        }
-        let mut body = vec![0; headers["content-length"].parse().unwrap()];
-        reader.read_exact(&mut body).unwrap();
-        let answer = format!(
-            "HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close\r\nlocation: /other\r\n\r\n"
-        );
-        reader.get_mut().write_all(answer.as_bytes()).unwrap();
-        let body = String::from_utf8(body).unwrap();
-        Some(Request {
-            line,
-            headers,
-            body,
-        })
-    }
 
     /// The sinks in the examples of these pages of the documentation.
     fn examples(pages: &[&str]) -> String {
@@ -220,13 +181,7 @@ mod webhook {
     #[test]
     fn the_examples_of_the_documentation_take_what_they_get() {
         let mut world = World::new();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                answer(stream.unwrap(), 204);
-            }
-        });
+        let server = HttpServer::start([]);
         let home = world.path("home");
         for folder in [".config/tmux-task", "src/api"] {
             fs::create_dir_all(home.join(folder)).unwrap();
@@ -247,7 +202,7 @@ mod webhook {
         world.prepend_path(&bin);
         let sinks = examples(&["sinks.md", "agents.md"])
             .replace("/home/you", home.to_str().unwrap())
-            .replace("https://ci.example.org", &format!("http://{address}"));
+            .replace("https://ci.example.org", &server.address());
         configure(&world, &format!("notices = []\n{sinks}"));
         let names = ["log", "phone", "ci", "gemini-api", "acp-api"];
         assert_eq!(sinks.matches("[[sink]]").count(), names.len(), "{sinks}");
@@ -286,37 +241,27 @@ mod webhook {
     #[test]
     fn an_address_gets_signed_records_until_it_takes_them() {
         let world = World::new();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let (requests, got) = mpsc::channel();
-        thread::spawn(move || {
-            // What is no success is no receipt, and a redirect is not followed.
-            let mut statuses = [302, 204].into_iter();
-            for stream in listener.incoming() {
-                let status = statuses.next().unwrap_or(200);
-                if let Some(request) = answer(stream.unwrap(), status) {
-                    requests.send(request).unwrap_or_default();
-                }
-            }
-        });
+        // What is no success is no receipt, and a redirect is not followed.
+        let server = HttpServer::start([302, 204]);
         let key = world.path("key");
         fs::write(&key, format!("{KEY}\n")).unwrap();
         fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
         configure(
             &world,
             &format!(
-                "notices = []\n[[sink]]\nname = 'w'\nwebhook = 'http://{address}/hook?a=1'\n\
+                "notices = []\n[[sink]]\nname = 'w'\nwebhook = '{}/hook?a=1'\n\
                  secret-file = '{}'\nkinds = ['followUp']\nlevel = 'warning'\n",
+                server.address(),
                 key.display()
             ),
         );
         world.task(["run", "fine", "--wait", "--", "true"]).ok();
         world.task(["run", "one", "--", "exit 3"]).ok();
-        let refused = got.recv_timeout(DEADLINE).unwrap();
+        let refused = server.next();
         world.until_true("the sink knows", || {
             sink(&world, "w")["error"] == "the answer was 302"
         });
-        let request = got.recv_timeout(DEADLINE).unwrap();
+        let request = server.next();
         world.until_true("the sink has delivered", || {
             sink(&world, "w")["delivered"] == 1
         });
@@ -348,6 +293,54 @@ mod webhook {
         assert!(shown.contains("the answer was 302"), "{shown}");
         for secret in [KEY, "/hook"] {
             assert!(!shown.contains(secret), "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_message_is_sent_as_its_settings_say_and_its_secrets_are_not_shown() {
+        let mut world = World::new();
+        world.set("TMUX_TASK_LOG", "trace");
+        let server = HttpServer::start([500]);
+        configure(
+            &world,
+            &format!(
+                "notices = []\n[[sink]]\nname = 'chat'\nwebhook = '{}/topic-4711'\n\
+                 title = 'failed: {{tasks}}'\nlevel = 'warning'\n\
+                 headers = {{ Authorization = 'Bearer tk_4711', Tags = '{{tasks}},{{level}}' }}\n\
+                 body = '{{\"t\":\"{{title}}\",\"m\":\"{{text}}\"}}'\n",
+                server.address()
+            ),
+        );
+        let hostile =
+            "printf '\"}\\\\\\r\\nX-Evil: 1\\033]0;t\\007 {text} gr\\303\\274n\\n'; exit 3";
+        world.task(["run", "tests", "--", hostile]).ok();
+        let (refused, request) = (server.next(), server.next());
+        assert_eq!(refused.body, request.body);
+        let header = |name: &str| request.headers[name].as_str();
+        assert_eq!(header("authorization"), "Bearer tk_4711");
+        assert_eq!(header("tags"), "tests,warning");
+        assert_eq!(header("content-type"), "application/json");
+        assert!(!request.headers.contains_key("x-evil"));
+        let body: Value = serde_json::from_str(&request.body).unwrap();
+        assert_eq!(body["t"], "failed: tests");
+        let text = body["m"].as_str().unwrap();
+        assert!(
+            text.starts_with("tmux task @1 (tests) exited with code 3\n"),
+            "{text}"
+        );
+        assert!(text.contains("X-Evil: 1 {text} grün"), "{text}");
+        world.until_true("the sink has delivered", || {
+            sink(&world, "chat")["delivered"] == 1
+        });
+        let log = fs::read_to_string(world.state("work").join("daemon.log")).unwrap();
+        let show = ["show", "example"].map(|what| world.task(["config", what]).ok().to_owned());
+        let status = world.task(["daemon", "status", "--json"]).ok().to_owned();
+        let doctor = world.task(["doctor"]).to_string();
+        let shown = [log, show.concat(), status, doctor].concat();
+        assert!(shown.contains("the answer was 500"), "{shown}");
+        for secret in ["tk_4711", "topic-4711"] {
+            let line = shown.lines().find(|line| line.contains(secret));
+            assert_eq!(line, None);
         }
     }
 }

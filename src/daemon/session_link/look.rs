@@ -1,6 +1,7 @@
 //! Looks at the session, with everything else that is known of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -9,8 +10,9 @@ use super::super::control_clients::ControlClients;
 use super::last_look::{primary, watched_windows};
 use super::{Attachment, SessionInfo, SessionLink};
 use crate::clock::now;
-use crate::model::{SessionId, WindowId};
+use crate::model::{SessionId, Snapshot, WindowId};
 use crate::observe::Evidence;
+use crate::process;
 use crate::protocol::rows::LookRows;
 use crate::session::{self, JobOutcome, LinkState, LookOrder};
 use crate::tmux::{self, Connection, LookKind, Target, TmuxError};
@@ -127,6 +129,7 @@ impl SessionLink {
             .await;
         let observed = self.observer.observe(look.as_ref(), &evidence, now);
         let mut snapshot = observed.snapshot;
+        self.add_queued(&mut snapshot);
         self.terminals
             .add_to(&mut snapshot, look.as_ref(), quiet, now);
         self.watched_windows = watched_windows(&snapshot);
@@ -156,6 +159,29 @@ impl SessionLink {
             self.idle.note_sweep(now.mono, reading);
         }
         Ok(JobOutcome::Looked(Box::new(look)))
+    }
+
+    /// Adds which tasks wait for a place in their slots, and when the others began.
+    fn add_queued(&mut self, snapshot: &mut Snapshot) {
+        let tasks = &snapshot.tasks;
+        self.began.retain(|window, (run, _)| {
+            let task = tasks.get(window);
+            task.is_some_and(|task| task.run == *run)
+        });
+        for (window, task) in &mut snapshot.tasks {
+            let Some(slot) = &task.slot else { continue };
+            let pid = task.pid.filter(|_| task.is_alive());
+            if pid.is_some_and(process::waits_to_run) {
+                Arc::make_mut(task).queued = true;
+                continue;
+            }
+            let read = || process::began_at(&self.paths.runtime, slot, pid?);
+            let known = self.began.get(window).map(|(_, at)| *at);
+            if let Some(at) = known.or_else(read) {
+                self.began.insert(*window, (task.run, at));
+                Arc::make_mut(task).started_at = Some(at);
+            }
+        }
     }
 
     /// Looks through the control client. The look of an order that is a barrier includes everything

@@ -12,7 +12,7 @@ pub(super) use crate::model::age;
 use crate::model::{Millis, RunEnd, text, took};
 use crate::ops::{self, Everywhere};
 use crate::terminal::fitted;
-use crate::wire::{LsTask, LsView};
+use crate::wire::{LsTask, LsView, TaskStateName};
 
 /// The maximum width of the command and of the last line in the table, in columns.
 const COLUMN: usize = 48;
@@ -40,10 +40,10 @@ const DISPENSABLE: [usize; 8] = [USUALLY, RUN, ID, COMMAND, AGE, LAST_LINE, MESS
 
 pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
     if args.all {
-        return all(context, args).await;
+        return all(context, &args).await;
     }
     let mut session = context.given("ls")?;
-    let view = ops::list(&mut session).await.or_fail("ls")?;
+    let mut view = ops::list(&mut session).await.or_fail("ls")?;
     if !view.exists {
         return Err(session.missing()).or_fail("ls");
     }
@@ -53,6 +53,7 @@ pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
             session.name
         ));
     }
+    view.tasks.retain(|task| is_selected(task, &args));
     if args.json.json {
         return output::json(&view);
     }
@@ -61,14 +62,23 @@ pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
 }
 
 /// Lists all task sessions, each below its name.
-async fn all(context: &Context, args: Ls) -> Result<(), Failure> {
+async fn all(context: &Context, args: &Ls) -> Result<(), Failure> {
     let choice = context.all_sessions("ls")?;
-    let Everywhere { sessions, silent } = ops::list_everywhere(&choice).await.or_fail("ls")?;
+    let Everywhere {
+        mut sessions,
+        silent,
+    } = ops::list_everywhere(&choice).await.or_fail("ls")?;
     for socket in silent {
         output::note(&format!(
             "tmux-task: ls: a daemon does not answer, its session is left out: {}",
             socket.display()
         ));
+    }
+    if is_filtered(args) {
+        for listed in &mut sessions {
+            listed.view.tasks.retain(|task| is_selected(task, args));
+        }
+        sessions.retain(|listed| !listed.view.tasks.is_empty());
     }
     if args.json.json {
         let sessions: Vec<Value> = sessions
@@ -104,6 +114,35 @@ async fn all(context: &Context, args: Ls) -> Result<(), Failure> {
         }
     }
     output::lines(lines.iter().map(String::as_str))
+}
+
+fn is_filtered(args: &Ls) -> bool {
+    args.filter.is_some() || args.failed || args.waiting || args.running
+}
+
+/// Whether the options select this task.
+fn is_selected(listed: &LsTask, args: &Ls) -> bool {
+    let has_state = match listed.state {
+        TaskStateName::Exited | TaskStateName::Killed => args.failed && has_failed(listed),
+        TaskStateName::Waiting => args.waiting,
+        TaskStateName::Running | TaskStateName::Stalled => args.running,
+        TaskStateName::Queued | TaskStateName::Shell => false,
+    };
+    let is_any_state = !(args.failed || args.waiting || args.running);
+    let is_named = args.filter.as_deref().is_none_or(|filter| {
+        let task = &listed.task;
+        let filter = filter.to_lowercase();
+        let contains = |text: &str| text.to_lowercase().contains(&filter);
+        task.window_id == filter
+            || contains(&task.window_name)
+            || task.current_command.as_deref().is_some_and(contains)
+    });
+    (is_any_state || has_state) && is_named
+}
+
+fn has_failed(listed: &LsTask) -> bool {
+    let task = &listed.task;
+    task.dead && (task.exit_signal.is_some() || task.exit_code != Some(0))
 }
 
 /// How the table is shown.
@@ -182,11 +221,10 @@ pub(super) fn table_of(view: &LsView, now: Millis, style: Style) -> Vec<String> 
 /// Returns the colour of a task's state, as a parameter of the escape sequence.
 fn colour(listed: &LsTask) -> Option<&'static str> {
     let task = &listed.task;
-    let has_failed = task.dead && (task.exit_signal.is_some() || task.exit_code != Some(0));
     match listed.state.as_str() {
         "shell" => Some("2"),
         "waiting" => Some("1;33"),
-        _ if has_failed => Some("31"),
+        _ if has_failed(listed) => Some("31"),
         "stalled" => Some("33"),
         "running" if task.stopped => Some("33"),
         "running" => Some("32"),

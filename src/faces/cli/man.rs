@@ -100,7 +100,7 @@ mod tests {
         assert!(synopsis.starts_with("tmux-task run ["), "{synopsis}");
         assert!(synopsis.contains(" [--cwd <DIR>] "), "{synopsis}");
         assert!(synopsis.contains(" [--if-absent] "), "{synopsis}");
-        assert!(synopsis.contains(" <NAME> "), "{synopsis}");
+        assert!(synopsis.contains(" [NAME] "), "{synopsis}");
         assert!(!synopsis.contains("OPTIONS"), "{synopsis}");
         let page = page(run).unwrap();
         assert!(page.contains(r"[\-\-cwd <DIR>]"), "{page}");

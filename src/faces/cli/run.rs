@@ -13,7 +13,7 @@ use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use super::undelivered;
 use super::until::Until;
-use crate::model::{ReplacedRun, Replaces, RestartPolicy, WindowId, text};
+use crate::model::{NotifyOn, ReplacedRun, Replaces, RestartPolicy, WindowId, text};
 use crate::ops::{
     self, Caller, EndWatch, LaunchWait, OlderDaemon, RunOptions, StartedRun, TaskSession,
 };
@@ -42,12 +42,16 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         restart,
         backoff,
         ending,
+        notify_on,
+        slot,
         after,
         mut follow,
         json,
         command,
     } = args;
     let is_again = command.is_empty();
+    let is_unnamed = name.is_none();
+    let name = name.unwrap_or_else(|| ops::name_of_command(&command));
     // `run NAME -- $COMMAND` with a variable that is empty.
     if is_again
         && std::env::args_os()
@@ -75,6 +79,12 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
             backoff: backoff.unwrap_or(DEFAULT_BACKOFF),
         }),
         stop: ending.settings(),
+        notify_on: (!notify_on.is_empty()).then_some(NotifyOn {
+            patterns: notify_on,
+            regex: follow.regex,
+            ignore_case: follow.ignore_case,
+        }),
+        slot,
     };
     if !is_again {
         options.check().or_fail("run")?;
@@ -107,7 +117,40 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     } else {
         LaunchReport::Lines
     };
-    start(context, session, "run", options, follow, report).await
+    let started = if is_unnamed && !if_absent {
+        launch_in_free_slot(context, session, options).await?
+    } else {
+        launch(session, "run", options).await?
+    };
+    follow_up(context, started, "run", follow, report).await
+}
+
+/// Starts a run in the first slot of its name, then with `-2`, `-3` and so on behind it, that no task
+/// runs in. Another command may take a slot meanwhile: the next one is tried then.
+async fn launch_in_free_slot(
+    context: &Context,
+    mut session: TaskSession,
+    options: RunOptions,
+) -> Result<StartedRun, Failure> {
+    let mut name = ops::free_name(&mut session, &options.name)
+        .await
+        .or_fail("run")?;
+    loop {
+        let attempt = RunOptions {
+            name: name.clone(),
+            replaces: Replaces::Ended,
+            ..options.clone()
+        };
+        let failure = match launch(session, "run", attempt).await {
+            Ok(started) => return Ok(started),
+            Err(failure) => failure,
+        };
+        session = context.given("run")?;
+        match ops::free_name(&mut session, &options.name).await {
+            Ok(next) if next != name => name = next,
+            Ok(_) | Err(_) => return Err(failure),
+        }
+    }
 }
 
 /// Runs tasks again; none of them if one cannot be.
@@ -136,7 +179,8 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
     if let [_] = all.as_slice()
         && let Some(options) = all.pop()
     {
-        return start(context, session, what, options, follow, report).await;
+        let started = launch(session, what, options).await?;
+        return follow_up(context, started, what, follow, report).await;
     }
     for options in all {
         let session = context.given(what)?;
@@ -159,7 +203,8 @@ fn wait_of(follow: &FollowRun) -> LaunchWait {
 
 /// Refuses invalid texts before anything is started.
 fn check(follow: &FollowRun, what: &str) -> Result<(), Failure> {
-    ops::check_texts(follow.until.iter().chain(&follow.stop)).or_fail(what)
+    let texts = follow.until.iter().chain(&follow.stop);
+    ops::check_texts(texts, follow.regex, follow.ignore_case).or_fail(what)
 }
 
 /// Starts a run. A live run of its slot ends first, which may take a while.
@@ -175,17 +220,15 @@ async fn launch(
     started.or_fail(what)
 }
 
-/// Starts a run, and follows it as requested.
-async fn start(
+/// Prints what was started, and follows it as requested.
+async fn follow_up(
     context: &Context,
-    session: TaskSession,
+    mut started: StartedRun,
     what: &str,
-    options: RunOptions,
     follow: FollowRun,
     report: LaunchReport,
 ) -> Result<(), Failure> {
-    let will_wait = options.wait != LaunchWait::No;
-    let mut started = launch(session, what, options).await?;
+    let will_wait = wait_of(&follow) != LaunchWait::No;
     print(&started, what, report)?;
     if !will_wait && started.unreachable.is_none() {
         undelivered::say(&mut started, what).await;
@@ -208,6 +251,8 @@ async fn start(
         what: format!("{what} {name}"),
         texts: follow.until,
         stops: follow.stop,
+        regex: follow.regex,
+        ignore_case: follow.ignore_case,
         timeout: follow.timeout,
         through_prompts: follow.through_prompts,
         tail: follow.tail,

@@ -11,12 +11,18 @@ use crate::tmux::Gate;
 use crate::wire::{LaunchedRun, Reason, WaitRequest, WaitResult};
 
 /// What to wait for once the run has begun.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
 pub(super) struct Until {
     /// The command and the task, for errors.
     pub(super) what: String,
     /// The texts of `--until`; if empty, the end of the run.
     pub(super) texts: Vec<String>,
     pub(super) stops: Vec<String>,
+    pub(super) regex: bool,
+    pub(super) ignore_case: bool,
     pub(super) timeout: Option<Duration>,
     pub(super) through_prompts: bool,
     /// How many of the last lines of a failed run are printed.
@@ -40,6 +46,8 @@ impl Until {
         let owner = Caller::of_environment().owner;
         let request = WaitRequest {
             stops: self.stops,
+            regex: self.regex,
+            ignore_case: self.ignore_case,
             timeout_ms: timeout.map(whole_millis),
             through_prompts: self.through_prompts,
             tail: Some(tail),

@@ -49,6 +49,10 @@ impl TryFrom<f64> for Seconds {
 /// The arguments of `run_task`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an argument of its own"
+)]
 pub(super) struct RunTask {
     /// The task's name: 1 to 40 of A-Z a-z 0-9 . _ -
     pub(super) name: String,
@@ -68,6 +72,15 @@ pub(super) struct RunTask {
     /// With until: give up when one of these texts is written
     #[serde(deserialize_with = "one_or_more")]
     pub(super) stop: Vec<String>,
+    /// Send a message when a line contains one of these texts, at most one in ten seconds
+    #[serde(deserialize_with = "one_or_more")]
+    pub(super) notify_on: Vec<String>,
+    /// The texts are regular expressions
+    pub(super) regex: bool,
+    /// The texts match in any case
+    pub(super) ignore_case: bool,
+    /// Run at most so many at once of all runs with this name, like build:2; the others wait
+    pub(super) slot: Option<String>,
     /// With wait or until: the longest time to wait (50, at most 600)
     pub(super) timeout_seconds: Option<Seconds>,
 }

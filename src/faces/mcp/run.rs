@@ -7,7 +7,7 @@ use super::answer::{ToolAnswer, short};
 use super::arguments::RunTask;
 use super::call::{Call, Limit, within};
 use super::wait::Wait;
-use crate::model::{ReplacedRun, Replaces, StopSettings};
+use crate::model::{NotifyOn, ReplacedRun, Replaces, Slot, StopSettings};
 use crate::ops::{self, LaunchWait, OpsError, RunOptions, SessionChoice, StartedRun, TaskSession};
 use crate::wire::WaitRequest;
 
@@ -50,8 +50,11 @@ pub(super) async fn start(
     arguments: RunTask,
     follow: Follow,
 ) -> Result<StartedTask, ToolAnswer> {
-    ops::check_texts(arguments.until.iter().chain(&arguments.stop))?;
+    let texts = arguments.until.iter().chain(&arguments.stop);
+    ops::check_texts(texts, arguments.regex, arguments.ignore_case)?;
     check_variables(&arguments)?;
+    let slot = arguments.slot.as_deref().map(Slot::parse).transpose();
+    let slot = slot.map_err(|why| ToolAnswer::refused(&format!("slot: {why}"), None))?;
     let wait = match follow {
         _ if !arguments.until.is_empty() => LaunchWait::Text,
         Follow::AsAsked if !arguments.wait => LaunchWait::No,
@@ -65,6 +68,7 @@ pub(super) async fn start(
         Follow::ByHandle => Limit::of_handle(arguments.timeout_seconds),
     };
     let (until, stop) = (arguments.until, arguments.stop);
+    let (regex, ignore_case) = (arguments.regex, arguments.ignore_case);
     let options = RunOptions {
         name: arguments.name,
         cwd: arguments.cwd.map(Into::into),
@@ -80,6 +84,12 @@ pub(super) async fn start(
         wait,
         restart: None,
         stop: StopSettings::default(),
+        notify_on: (!arguments.notify_on.is_empty()).then_some(NotifyOn {
+            patterns: arguments.notify_on,
+            regex,
+            ignore_case,
+        }),
+        slot,
     };
     let is_again = arguments.command.is_none();
     let work = async {
@@ -116,6 +126,8 @@ pub(super) async fn start(
             let owner = call.caller.owner.clone();
             let request = WaitRequest {
                 stops: stop,
+                regex,
+                ignore_case,
                 ..ops::wait_of_launch(&run, until, owner, gate.is_some())
             };
             Some(Wait::new(&name, choice, limit, daemon, request, || {

@@ -98,6 +98,7 @@ fn row(listed: &LsTask, now: Millis) -> String {
     let task = &listed.task;
     let state = match listed.state {
         TaskStateName::Exited | TaskStateName::Killed => short(&task.run_end().words(), NAME_CHARS),
+        TaskStateName::Queued => "queued".to_owned(),
         TaskStateName::Waiting if task.stopped => "stopped, asks for input".to_owned(),
         TaskStateName::Waiting => "asks for input".to_owned(),
         TaskStateName::Running | TaskStateName::Stalled if task.stopped => "stopped".to_owned(),

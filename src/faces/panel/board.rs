@@ -18,6 +18,8 @@ pub(super) enum Group {
     Stalled,
     /// It runs.
     Running,
+    /// It waits for a place in its slot.
+    Queued,
     /// It ended with code 0.
     Done,
     /// A shell that runs: a window that was opened without a command.
@@ -25,11 +27,12 @@ pub(super) enum Group {
 }
 
 impl Group {
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::Ask,
         Self::Failed,
         Self::Stalled,
         Self::Running,
+        Self::Queued,
         Self::Done,
         Self::Shell,
     ];
@@ -43,6 +46,7 @@ impl Group {
             TaskStateName::Shell => Self::Shell,
             TaskStateName::Stalled => Self::Stalled,
             TaskStateName::Running => Self::Running,
+            TaskStateName::Queued => Self::Queued,
         }
     }
 
@@ -54,6 +58,7 @@ impl Group {
             Self::Stalled => "STALLED",
             Self::Done => "DONE",
             Self::Running => "RUNNING",
+            Self::Queued => "QUEUED",
             Self::Shell => "SHELL",
         }
     }
@@ -66,6 +71,7 @@ impl Group {
             Self::Stalled => "STAL",
             Self::Done => "DONE",
             Self::Running => "RUN",
+            Self::Queued => "QUEU",
             Self::Shell => "SH",
         }
     }
@@ -79,6 +85,7 @@ impl Group {
             Self::Stalled => "stalled",
             Self::Done => "done",
             Self::Running => "running",
+            Self::Queued => "queued",
             Self::Shell if n == 1 => "shell",
             Self::Shell => "shells",
         }

@@ -38,6 +38,8 @@ pub(super) fn launch_of(name: &str, will_wait: bool) -> Request {
         replaces: Replaces::Any,
         restarts: None,
         stop: StopSettings::default(),
+        notify_on: None,
+        slot: None,
         last_run: 0,
         will_wait,
     }))

@@ -86,7 +86,7 @@ impl PendingEvents {
             | EventKind::Disappeared { .. } => {
                 self.restarting.remove(&window);
             }
-            EventKind::Notify { .. } => {}
+            EventKind::Notify { .. } | EventKind::Output(_) => {}
         }
         if reach(event) > Reach::FeedOnly {
             self.undelivered.insert(seq, event.clone());
@@ -157,6 +157,7 @@ impl PendingEvents {
             | EventKind::Started { .. }
             | EventKind::Exited { .. }
             | EventKind::Notify { .. }
+            | EventKind::Output(_)
             | EventKind::Disappeared { .. } => None,
         });
         inputs.collect()

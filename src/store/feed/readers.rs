@@ -114,7 +114,10 @@ impl Holdings {
                 EventType::Started | EventType::Exited | EventType::Disappeared => {
                     self.last_run = self.last_run.or(parse_rfc3339(&record.time));
                 }
-                EventType::Notify | EventType::Input | EventType::InputResolved => {}
+                EventType::Notify
+                | EventType::Output
+                | EventType::Input
+                | EventType::InputResolved => {}
             },
             RecordBody::Notice { .. } => {}
         }

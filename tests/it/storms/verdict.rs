@@ -195,15 +195,20 @@ fn is_replaced(event: &Value) -> bool {
 }
 
 /// Whether a run's command never began, because its launcher and the daemon were killed before that: it
-/// has a code that no task of the storm has otherwise.
-fn never_began(event: &Value) -> bool {
-    event["type"] == "exited" && event["task"]["exitCode"] == 126
+/// has a code that no task of the storm has otherwise, and its command has noted nothing. (A launch that
+/// has not failed waits until its command begins.)
+fn never_began(event: &Value, journal: &[String]) -> bool {
+    let command = &event["task"]["currentCommand"];
+    let mut tokens = journal.iter().filter_map(|line| line.split(' ').next());
+    event["type"] == "exited"
+        && event["task"]["exitCode"] == 126
+        && !tokens.any(|token| has_token(command, token))
 }
 
-fn ends_in_feed(events: &[&Value]) -> Vec<String> {
-    let ended = events
-        .iter()
-        .filter(|event| event["type"] == "exited" && !is_replaced(event) && !never_began(event));
+fn ends_in_feed(events: &[&Value], journal: &[String]) -> Vec<String> {
+    let ended = events.iter().filter(|event| {
+        event["type"] == "exited" && !is_replaced(event) && !never_began(event, journal)
+    });
     let end = |event: &&&Value| {
         let task = &event["task"];
         match task["exitSignal"].as_str() {
@@ -217,7 +222,7 @@ fn ends_in_feed(events: &[&Value]) -> Vec<String> {
 /// Returns how the feed of a task differs from its journal.
 fn compare(journal: &[String], events: &[&Value]) -> Vec<String> {
     let mut faults = Vec::new();
-    let (noted, told) = (ends_in_journal(journal), ends_in_feed(events));
+    let (noted, told) = (ends_in_journal(journal), ends_in_feed(events, journal));
     if noted != told {
         faults.push(format!("ended {noted:?}, in the feed {told:?}"));
     }

@@ -7,6 +7,8 @@ mod far;
 mod feed;
 #[cfg(feature = "fleet")]
 mod fleet_host;
+#[cfg(feature = "webhook")]
+mod http_server;
 mod run;
 
 use std::collections::BTreeMap;
@@ -28,6 +30,8 @@ pub(crate) use far::{Far, machines};
 pub(crate) use feed::{all_told, check_feed, content, deliveries, event, events, show, story};
 #[cfg(feature = "fleet")]
 pub(crate) use fleet_host::{FleetHosts, exited};
+#[cfg(feature = "webhook")]
+pub(crate) use http_server::HttpServer;
 pub(crate) use run::{Output, Running};
 
 /// Far longer than anything here takes on a busy machine: reaching it means a failure or a hang.

@@ -11,19 +11,23 @@ use super::Json;
 use super::values::{
     parse_any_duration, parse_backoff, parse_duration, parse_lines, parse_signal, parse_variable,
 };
-use crate::model::{Signal, StopSettings};
+use crate::model::{Signal, Slot, StopSettings};
 use crate::restarts;
 
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("limited").args(["wait", "until", "after"]).multiple(true)))]
+#[command(
+    group(ArgGroup::new("limited").args(["wait", "until", "after"]).multiple(true)),
+    group(ArgGroup::new("texts").args(["until", "notify_on"]).multiple(true)),
+)]
 #[command(
     after_help = "Without a command, the task runs again: the command of its last launch, in the \
                         directory of that launch, with the environment that this command has now."
 )]
 pub(crate) struct Run {
-    /// The task's name: 1 to 40 of A-Z a-z 0-9 . _ -, the first a letter or digit
-    #[arg(add = task_names::candidates())]
-    pub(crate) name: String,
+    /// The task's name: 1 to 40 of A-Z a-z 0-9 . _ -, the first a letter or digit [default: made of
+    /// the command, like cargo-test; cargo-test-2 while that task runs]
+    #[arg(required_unless_present = "command", add = task_names::candidates())]
+    pub(crate) name: Option<String>,
     /// Where to run it [default: this directory; without a command, that of its last launch]
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
@@ -51,6 +55,14 @@ pub(crate) struct Run {
     pub(crate) backoff: Option<Duration>,
     #[command(flatten)]
     pub(crate) ending: EndingOfRun,
+    /// Notify the owner when a line contains this text: at once, and then at most once in ten seconds;
+    /// may be given more than once
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) notify_on: Vec<String>,
+    /// Run at most so many at once of all runs with this name, in all sessions, like build:2; the others
+    /// wait, in the order in which they came
+    #[arg(long, value_name = "NAME:N", value_parser = Slot::parse)]
+    pub(crate) slot: Option<Slot>,
     /// Wait until the present run of this task has ended with code 0, and start then; may be given
     /// more than once. If it fails, nothing is started
     #[arg(long, value_name = "TASK", add = task_names::candidates())]
@@ -99,6 +111,10 @@ impl EndingOfRun {
 
 /// How `run` waits for what it has started.
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
 pub(crate) struct FollowRun {
     /// Wait until the run ends, and exit with its code (128+N for signal N); 123: the task asks for
     /// input, 124: timed out, 125: run itself failed
@@ -117,6 +133,12 @@ pub(crate) struct FollowRun {
     /// With --until: give up when this text is written; may be given more than once
     #[arg(long, value_name = "PATTERN", requires = "until")]
     pub(crate) stop: Vec<String>,
+    /// The texts of --until, --stop and run's --notify-on are regular expressions
+    #[arg(long, requires = "texts")]
+    pub(crate) regex: bool,
+    /// The texts of --until, --stop and run's --notify-on match in upper and lower case
+    #[arg(long, requires = "texts")]
+    pub(crate) ignore_case: bool,
     /// With --wait or --until, or run's --after: the longest time to wait, like 500ms, 30s or 5m
     #[arg(long, value_name = "D", value_parser = parse_duration, requires = "limited")]
     pub(crate) timeout: Option<Duration>,
@@ -125,6 +147,7 @@ pub(crate) struct FollowRun {
 #[derive(Debug, Args)]
 #[command(
     group(ArgGroup::new("limited").args(["wait", "until"]).multiple(true)),
+    group(ArgGroup::new("texts").args(["until"]).multiple(true)),
     after_help = "A live run is replaced. A task of the project's file runs as the file has it now. \
                         Each task gets the environment that this command has now \
                         (tmux's if it was started with --clean-env); values of --env are not \

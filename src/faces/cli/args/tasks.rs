@@ -11,8 +11,25 @@ use super::values::{
 };
 use crate::model;
 
-#[derive(Debug, Clone, Copy, Args)]
+#[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
 pub(crate) struct Ls {
+    /// Only tasks whose name or command contains this text, in upper or lower case; or of this window id
+    #[arg(add = task_names::candidates())]
+    pub(crate) filter: Option<String>,
+    /// Only tasks that have ended with another code than 0 or by a signal; --failed, --waiting and
+    /// --running together select tasks of each of these states
+    #[arg(long)]
+    pub(crate) failed: bool,
+    /// Only tasks that ask for input
+    #[arg(long)]
+    pub(crate) waiting: bool,
+    /// Only tasks that run and do not ask for input
+    #[arg(long)]
+    pub(crate) running: bool,
     /// All task sessions: those of this tmux server, and those of others that have a daemon
     #[arg(short, long)]
     pub(crate) all: bool,

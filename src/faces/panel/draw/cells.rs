@@ -40,7 +40,7 @@ pub(super) fn style_of(group: Group) -> Style {
         Group::Ask => Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD),
         Group::Failed => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
         Group::Stalled => Style::new().fg(Color::Yellow),
-        Group::Done | Group::Shell => FAINT,
+        Group::Queued | Group::Done | Group::Shell => FAINT,
         Group::Running => Style::new().fg(Color::Green),
     }
 }

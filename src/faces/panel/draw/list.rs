@@ -313,7 +313,12 @@ fn task(
     };
     let last_style = match group {
         Group::Ask => style_of(group),
-        Group::Failed | Group::Stalled | Group::Done | Group::Running | Group::Shell => style,
+        Group::Failed
+        | Group::Stalled
+        | Group::Done
+        | Group::Running
+        | Group::Queued
+        | Group::Shell => style,
     };
     columns.draw(
         buffer,

@@ -1,0 +1,193 @@
+//! Places for runs of which only some may run at once, in all sessions of the user.
+//!
+//! A run draws a ticket, a file whose number says who came first, and begins when fewer runs with an
+//! earlier ticket are alive than there are places. Whether they are, the kernel says, so whoever is
+//! killed gives its place back: nothing has to be removed. Only the kernel wakes who waits.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::{Process, identity, may_run, wait_for_any};
+use crate::files::{self, WRITABLE_BY_OTHERS};
+use crate::model::{Millis, Slot};
+
+/// The folder of all slots, in the runtime folder.
+const FOLDER: &str = "slots";
+
+/// A ticket: `NUMBER-PID`. It contains the identity of the process and, from the beginning of its run on,
+/// the time of that.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Ticket {
+    number: u64,
+    pid: u32,
+    path: PathBuf,
+}
+
+/// Waits until this process may run in the slot, whose tickets are below this folder. `on_wait` is called
+/// if it has to wait.
+///
+/// # Errors
+///
+/// When the folder cannot be used.
+pub(crate) fn wait_for_place(
+    runtime: &Path,
+    slot: &Slot,
+    now: impl Fn() -> Millis,
+    on_wait: impl FnOnce(),
+) -> io::Result<()> {
+    let folder = folder_of(runtime, &slot.name);
+    let (ticket, mut file) = draw(runtime, &folder)?;
+    let places = usize::try_from(slot.places).unwrap_or(usize::MAX);
+    let mut on_wait = Some(on_wait);
+    loop {
+        let mut tickets = tickets(&folder)?;
+        tickets.retain(|other| other.number < ticket.number);
+        // If as many of the first ones are alive as there are places, the others do not matter.
+        let alive = tickets.iter().filter_map(Ticket::process).take(places);
+        let alive: Vec<Process> = alive.collect();
+        if alive.len() < places {
+            break;
+        }
+        if let Some(on_wait) = on_wait.take() {
+            on_wait();
+        }
+        wait_for_any(&alive);
+    }
+    writeln!(file, "{}", now())
+}
+
+/// Returns when the run of this process began in its slot; `None` where it has not, or that is not
+/// known.
+#[must_use]
+pub(crate) fn began_at(runtime: &Path, slot: &Slot, pid: u32) -> Option<Millis> {
+    let tickets = tickets(&folder_of(runtime, &slot.name)).ok()?;
+    let ticket = tickets.iter().rev().find(|ticket| ticket.pid == pid)?;
+    let text = fs::read_to_string(&ticket.path).ok()?;
+    let (identity, began) = text.split_once('\n')?;
+    may_run(pid, identity).then(|| began.trim_end().parse().ok())?
+}
+
+/// Whether this process still waits to run its task: for a place, or for its launcher.
+#[must_use]
+pub(crate) fn waits_to_run(pid: u32) -> bool {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut words = line.split(|byte| *byte == 0).skip(1);
+    words.next() == Some(b"exec")
+        && words.next().is_some_and(|file| {
+            let name = Path::new(std::str::from_utf8(file).unwrap_or_default()).file_name();
+            name.is_some_and(|name| name.to_string_lossy().starts_with("exec-task-"))
+        })
+}
+
+fn folder_of(runtime: &Path, slot: &str) -> PathBuf {
+    runtime.join(FOLDER).join(slot)
+}
+
+/// Draws the next ticket, and removes those of processes that are gone.
+fn draw(runtime: &Path, folder: &Path) -> io::Result<(Ticket, fs::File)> {
+    files::make_folder(&runtime.join(FOLDER), WRITABLE_BY_OTHERS)?;
+    files::make_folder(folder, WRITABLE_BY_OTHERS)?;
+    let lock = files::open_to_write(&folder.join("lock"))?;
+    lock.lock()?;
+    let before = tickets(folder)?;
+    let number = before.last().map_or(1, |last| last.number + 1);
+    for ticket in before {
+        if ticket.process().is_none() {
+            fs::remove_file(&ticket.path)?;
+        }
+    }
+    let pid = std::process::id();
+    let path = folder.join(format!("{number:020}-{pid}"));
+    let mut file = files::create_new(&path)?;
+    writeln!(file, "{}", identity(pid).unwrap_or_default())?;
+    Ok((Ticket { number, pid, path }, file))
+}
+
+/// Returns the tickets in a folder, in the order in which they were drawn.
+fn tickets(folder: &Path) -> io::Result<Vec<Ticket>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        let parts = name.and_then(|name| name.split_once('-'));
+        if let Some((number, pid)) = parts
+            && let (Ok(number), Ok(pid)) = (number.parse(), pid.parse())
+        {
+            found.push(Ticket { number, pid, path });
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+impl Ticket {
+    /// Returns its process, if that is alive.
+    fn process(&self) -> Option<Process> {
+        // Opened before it is identified: it is the one that is identified, or has ended.
+        let process = Process::open(self.pid)?;
+        let text = fs::read_to_string(&self.path).ok()?;
+        let identity = text.lines().next()?;
+        (may_run(self.pid, identity) && process.is_running()).then_some(process)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    fn ticket_of(folder: &Path, number: u64, child: &Child) {
+        let pid = child.id();
+        let path = folder.join(format!("{number:020}-{pid}"));
+        fs::write(path, format!("{}\n", identity(pid).unwrap_or_default())).unwrap();
+    }
+
+    #[test]
+    fn a_place_is_free_when_an_earlier_run_is_gone_however_it_ended() {
+        let runtime = tempfile::tempdir().unwrap();
+        let slot = Slot::parse("build:2").unwrap();
+        let folder = folder_of(runtime.path(), "build");
+        files::make_folder(&runtime.path().join(FOLDER), WRITABLE_BY_OTHERS).unwrap();
+        files::make_folder(&folder, WRITABLE_BY_OTHERS).unwrap();
+        let sleep = || Command::new("sleep").arg("1000").spawn().unwrap();
+        let mut first = sleep();
+        let mut second = sleep();
+        ticket_of(&folder, 7, &first);
+        ticket_of(&folder, 8, &second);
+        // Of a process that had the pid before.
+        let pid = std::process::id();
+        let old = identity(pid).unwrap().split_once(' ').unwrap().1.to_owned();
+        fs::write(
+            folder.join(format!("{:020}-{pid}", 3)),
+            format!("1 {old}\n"),
+        )
+        .unwrap();
+        fs::write(folder.join("other"), "").unwrap();
+        let mut has_waited = false;
+        let wait = || {
+            has_waited = true;
+            first.kill().unwrap();
+        };
+        wait_for_place(runtime.path(), &slot, || 42, wait).unwrap();
+        assert!(has_waited);
+        let numbers: Vec<u64> = tickets(&folder)
+            .unwrap()
+            .iter()
+            .map(|ticket| ticket.number)
+            .collect();
+        assert_eq!(numbers, [7, 8, 9]);
+        assert_eq!(began_at(runtime.path(), &slot, pid), Some(42));
+        assert_eq!(began_at(runtime.path(), &slot, second.id()), None);
+        first.wait().unwrap();
+        second.kill().unwrap();
+        second.wait().unwrap();
+    }
+
+    #[test]
+    fn only_who_waits_to_run_a_task_looks_like_it() {
+        assert!(!waits_to_run(std::process::id()));
+        assert!(!waits_to_run(0));
+    }
+}

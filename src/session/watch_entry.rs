@@ -1,0 +1,38 @@
+//! A run whose search begins with a read of its pane.
+
+use super::wait_entry::{OutputSinceAnchor, give_since};
+use crate::model::WindowId;
+use crate::terminal::PaneOutput;
+use crate::wait::{Anchor, OutputWatch};
+
+/// A run whose search begins with a read of its pane.
+#[derive(Debug)]
+pub(crate) struct WatchEntry {
+    pub(super) window: WindowId,
+    pub(super) run: Option<u32>,
+    /// The process of the run.
+    pub(super) pid: Option<u32>,
+    pub(super) watch: OutputWatch,
+    pub(super) anchor: Anchor,
+}
+
+/// Searches a read for all runs whose search begins with it. Like waits, the link does this.
+pub(crate) fn search_entries(entries: &mut [WatchEntry], output: &PaneOutput) {
+    for entry in entries {
+        if output.pid.is_some() && output.pid != entry.pid {
+            // The pane runs something else.
+            entry.watch.on_loss();
+        } else {
+            search_since(&mut entry.watch, Some(&entry.anchor), output);
+        }
+    }
+}
+
+/// Searches the output behind an anchor. If that is not found, everything that is left is searched:
+/// better twice than never.
+pub(super) fn search_since(watch: &mut OutputWatch, anchor: Option<&Anchor>, output: &PaneOutput) {
+    let since = give_since(anchor, output, true, &mut |line| watch.line_since(line));
+    if since == OutputSinceAnchor::Lost {
+        watch.on_loss();
+    }
+}
