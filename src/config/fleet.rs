@@ -15,7 +15,7 @@ use super::value::{text, words, wrong};
 const HOST_CHARS: usize = 63;
 
 /// The answer to the table in a program without it.
-const WITHOUT_FLEET: &str =
+pub(super) const WITHOUT_FLEET: &str =
     "this program was built without the fleet's broker; `cargo install` builds it with it";
 
 /// The broker, and what it may ask of this machine.
@@ -32,6 +32,28 @@ pub(crate) struct FleetConfig {
     pub host: Option<String>,
     /// What others may do here through the broker: key `allow`.
     pub allow: BTreeSet<Verb>,
+}
+
+impl FleetConfig {
+    /// Returns the broker of a sink.
+    #[cfg(feature = "fleet")]
+    pub(super) fn of_sink(
+        url: String,
+        creds_file: Option<PathBuf>,
+        ca_file: Option<PathBuf>,
+    ) -> Self {
+        let tls = ca_file.map(|file| TlsConfig {
+            ca_file: Some(file),
+            ..TlsConfig::default()
+        });
+        Self {
+            url: vec![url],
+            creds_file,
+            tls,
+            host: None,
+            allow: BTreeSet::new(),
+        }
+    }
 }
 
 /// The files of TLS. The system's own certificates are trusted where no others are named.
@@ -153,7 +175,7 @@ fn urls<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
 }
 
 /// The address is displayed and logged, so it has no credentials.
-fn address(url: &str) -> Result<String, String> {
+pub(super) fn address(url: &str) -> Result<String, String> {
     let rest = url
         .strip_prefix("nats://")
         .or_else(|| url.strip_prefix("tls://"));

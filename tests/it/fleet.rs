@@ -134,6 +134,18 @@ fn tasks_and_presence_are_in_buckets_and_wakes_in_their_stream() {
         };
         tasks.iter().any(is_there)
     });
+    // The broker removes it if the daemon does not renew it.
+    let lifetime = stored.runtime.block_on(async {
+        let hosts = stored.context.get_stream("KV_TT_HOSTS").await.unwrap();
+        let last = hosts.get_last_raw_message_by_subject("$KV.TT_HOSTS.gpu1");
+        last.await
+            .unwrap()
+            .headers
+            .get("Nats-TTL")
+            .unwrap()
+            .to_string()
+    });
+    assert_eq!(lifetime, "60s");
     let hosts = stored.of("KV_TT_HOSTS");
     let (subject, host) = hosts.last().unwrap();
     assert_eq!(subject, "$KV.TT_HOSTS.gpu1");
@@ -323,6 +335,37 @@ fn commands_from_elsewhere_are_executed_if_they_are_allowed() {
     world.kill_daemon();
     world.until_true("nobody is there any more", || {
         stored.ask("gpu1", "ls", &["ls"], None) == Answer::NotThere
+    });
+}
+
+#[test]
+fn a_sink_publishes_where_a_stream_stores() {
+    let world = World::new();
+    let broker = Broker::start(&world);
+    let folder = world.path("conf/tmux-task");
+    fs::create_dir_all(&folder).unwrap();
+    let url = broker.url();
+    let sink = format!(
+        "[[sink]]\nname = 'n'\nnats = '{url}'\nsubject = 'tasks.a'\nkinds = ['event']\ntypes = ['exited']\n"
+    );
+    fs::write(folder.join("config.toml"), sink).unwrap();
+    world.run("one", "exit 3");
+    world.until_true("it says that nothing stores it", || {
+        let status = world.task(["daemon", "status"]);
+        status.ok().contains("sink n (nats): ") && status.ok().contains("no stream found")
+    });
+    let stored = Stored::on(&broker);
+    stored.runtime.block_on(async {
+        let config = jetstream::stream::Config {
+            name: "TASKS".to_owned(),
+            subjects: vec!["tasks.>".to_owned()],
+            ..Default::default()
+        };
+        stored.context.create_stream(config).await.unwrap();
+    });
+    world.until_true("it is stored", || {
+        let records = stored.of("TASKS");
+        records.len() == 1 && records[0].1["task"]["exitCode"] == 3
     });
 }
 
