@@ -95,6 +95,7 @@ impl Verb {
     ];
 
     /// Returns its name.
+    #[cfg(feature = "fleet")]
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ls => "ls",
@@ -107,6 +108,7 @@ impl Verb {
     }
 
     /// Returns the verb of this name.
+    #[cfg(feature = "fleet")]
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let known = Self::NAMES.iter().find(|(known, _)| *known == name);
         known.map(|(_, verb)| *verb)

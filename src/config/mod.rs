@@ -29,6 +29,7 @@ mod value;
 pub(crate) use duration::parse_duration;
 pub(crate) use error::ConfigError;
 pub(crate) use file::{ConfigFile, find, load};
+#[cfg(feature = "fleet")]
 pub(crate) use fleet::{FleetConfig, Verb};
 pub(crate) use hosts::{HostConfig, check_destination, is_host_name};
 #[cfg(feature = "webhook")]

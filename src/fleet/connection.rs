@@ -246,7 +246,10 @@ fn explain(url: String, error: &ConnectError) -> FleetError {
         | ConnectErrorKind::Io
         | ConnectErrorKind::MaxReconnects => FleetError::Unreachable {
             url,
-            why: said(&with_causes(error)),
+            // Its own words have those of its cause in them.
+            why: said(
+                &std::error::Error::source(error).map_or_else(|| error.to_string(), with_causes),
+            ),
         },
     }
 }

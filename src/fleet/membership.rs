@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -112,6 +112,7 @@ impl Membership {
             live: Arc::clone(live),
             confirmed: AtomicU64::new(lease.cursor()),
             n_confirmed: AtomicU64::new(0),
+            has_all: Notify::new(),
             lease,
         });
         let problem = Arc::new(Problem::default());
@@ -223,10 +224,10 @@ impl Member {
         }
     }
 
-    /// Resolves a moment after the daemon has begun to stop.
+    /// Resolves when the daemon stops and all is published, at the latest after a moment.
     async fn farewell(&self) {
         self.stopped().await;
-        sleep(FAREWELL).await;
+        drop(timeout(FAREWELL, self.uplink.has_all.notified()).await);
     }
 
     async fn stopped(&self) {

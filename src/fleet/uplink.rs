@@ -11,6 +11,7 @@ use futures_util::future::join_all;
 use futures_util::stream::{FuturesOrdered, StreamExt};
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt, BufReader, DuplexStream, duplex};
+use tokio::sync::Notify;
 
 use super::connection::{Connection, FleetError};
 use super::layout::{
@@ -45,6 +46,8 @@ pub(super) struct Uplink {
     pub(super) confirmed: AtomicU64,
     /// How many it has confirmed since the daemon started.
     pub(super) n_confirmed: AtomicU64,
+    /// Notified when the feed has ended and all of it is confirmed: the daemon is leaving.
+    pub(super) has_all: Notify,
 }
 
 /// A record as it is published.
@@ -148,7 +151,10 @@ impl Uplink {
                     let sent = if is_old { Vec::new() } else { self.send(connection, *record).await };
                     under_way.push_back(confirmed(seq, sent));
                 }
-                else => return std::future::pending().await,
+                else => {
+                    self.has_all.notify_one();
+                    return std::future::pending().await;
+                }
             }
         }
     }

@@ -29,6 +29,7 @@ mod ssh;
 
 pub(crate) use channel::{Channel, ChannelInput, ChannelOutput, LINK_READY, connect};
 pub(crate) use error::{HostError, HostFailure};
+#[cfg(feature = "fleet")]
 pub(crate) use execution::execute;
 pub(crate) use far_call::{FarCall, FarCaller};
 #[cfg(feature = "fleet")]

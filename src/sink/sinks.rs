@@ -43,6 +43,10 @@ impl Sinks {
     /// # Errors
     ///
     /// When their thread cannot be created.
+    #[cfg_attr(
+        not(feature = "fleet"),
+        expect(unused_variables, reason = "only the fleet names files and server")
+    )]
     pub(crate) async fn start(
         config: &Config,
         paths: &Paths,
