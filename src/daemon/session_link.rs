@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use self::last_look::{primary, watched_windows};
+use self::last_look::{begun, primary, watched_windows};
 use self::server_process::server_of;
 use self::window_options::WindowOptions;
 use super::control_clients::ControlClients;
@@ -55,8 +55,8 @@ pub(super) struct SessionLink {
     idle: ServerIdle,
     /// Which options of windows are set.
     options: WindowOptions,
-    /// When the present runs that have a slot began, by window.
-    began: BTreeMap<WindowId, (Option<u32>, Millis)>,
+    /// When the present runs that have a slot began, by window; `None` where that is not known.
+    began: BTreeMap<WindowId, (Option<u32>, Option<Millis>)>,
     /// The tmux server of that life; `None` while there is none, or where its process could not be
     /// opened.
     server_process: Option<Process>,
@@ -133,7 +133,7 @@ impl SessionLink {
             is_unsettled: false,
             idle: ServerIdle::default(),
             options: WindowOptions::default(),
-            began: BTreeMap::new(),
+            began: before.map(begun).unwrap_or_default(),
             watched_windows: before.map(watched_windows).unwrap_or_default(),
             primary: before.map(primary).unwrap_or_default(),
             processes: Processes::new(),

@@ -390,10 +390,10 @@ impl SessionStream {
     async fn has_no_task(&self, start: &Start) -> bool {
         let ask = async {
             let mut daemon = DaemonClient::connect(&start.socket).await.ok()?;
-            match daemon.ask(&Request::List).await.ok()? {
-                Response::List(view) => Some(view.tasks),
-                _ => None,
-            }
+            let Response::List(view) = daemon.ask(&Request::List).await.ok()? else {
+                return None;
+            };
+            Some(view.tasks)
         };
         let Ok(Some(tasks)) = timeout(ANSWERS_WITHIN, ask).await else {
             return false;

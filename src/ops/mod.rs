@@ -45,9 +45,9 @@ mod run;
 mod send;
 mod session;
 mod session_name;
-mod slot_name;
 mod state_folders;
 mod succession;
+mod task_name;
 #[cfg(feature = "panel")]
 mod task_stream;
 mod undelivered;
@@ -98,9 +98,9 @@ pub(crate) use readiness::Readiness;
 pub(crate) use run::{LaunchWait, RunOptions, StartedRun, run, wait_for_place};
 pub(crate) use send::send;
 pub(crate) use session::{SessionChoice, TaskSession};
-pub(crate) use slot_name::{free_name, name_of_command};
 pub(crate) use state_folders::{FolderUse, StateFolder, remove_state, state_folders};
 pub(crate) use succession::OlderDaemon;
+pub(crate) use task_name::{free_name, name_of_command};
 #[cfg(feature = "panel")]
 pub(crate) use task_stream::{task_stream, task_stream_at};
 pub(crate) use undelivered::{Adapter, Undelivered, undelivered, undelivered_to};

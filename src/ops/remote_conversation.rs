@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use super::error::OpsError;
 use super::lookup;
 use super::notes::{HeldNote, Notes};
-use super::run::start_daemon;
 use super::session::TaskSession;
 use crate::client::{ClientError, DaemonClient};
 use crate::clock;
@@ -83,7 +82,7 @@ pub(super) async fn note_launch(
         folder: session.paths.state.clone(),
         source,
     })?;
-    if let Some(mut daemon) = start_daemon(session).await? {
+    if let Some(mut daemon) = session.daemon_for_launch().await? {
         create_consumer(session, &mut daemon, &by).await?;
     }
     Ok(Some(held))

@@ -96,7 +96,7 @@ impl RunOptions {
     pub(crate) fn check(&self) -> Result<(), OpsError> {
         self.check_name()?;
         let is_blank = |word: &OsString| word.to_str().is_some_and(|word| word.trim().is_empty());
-        if self.command.iter().all(is_blank) {
+        if self.command.first().is_none_or(is_blank) {
             let why = format!("no command given for task `{}`", self.name);
             return Err(OpsError::Usage(why));
         }
@@ -225,7 +225,7 @@ async fn launch_step_by_step(
     };
     let daemon = match daemon {
         Some(daemon) => Some(daemon),
-        None => start_daemon(&session).await?,
+        None => session.daemon_for_launch().await?,
     };
     // Before a live run is replaced.
     check_daemon(daemon.is_some(), will_wait, &order)?;
@@ -251,14 +251,6 @@ async fn launch_step_by_step(
     };
     let task = launch(session, daemon, order, will_wait).await?;
     Ok((task, older_daemon))
-}
-
-/// Starts a daemon, unless that is forbidden.
-pub(super) async fn start_daemon(session: &TaskSession) -> Result<Option<DaemonClient>, OpsError> {
-    session.server.check_version().await?;
-    // Before a daemon is started for a server that cannot exist.
-    session.server.create_socket_folder()?;
-    session.daemon_or_start().await
 }
 
 /// Returns how a run is ended, with what its launch needs of the configuration: the time limit, and a

@@ -248,6 +248,14 @@ impl TaskSession {
         }
     }
 
+    /// Connects to the daemon for a launch, which also creates what the server needs.
+    pub(super) async fn daemon_for_launch(&self) -> Result<Option<DaemonClient>, OpsError> {
+        self.server.check_version().await?;
+        // Before a daemon is started for a server that cannot exist.
+        self.server.create_socket_folder()?;
+        self.daemon_or_start().await
+    }
+
     /// Connects to the daemon. Starts one if none runs, unless that is forbidden.
     pub(crate) async fn daemon_or_start(&self) -> Result<Option<DaemonClient>, OpsError> {
         if let Some(client) = self.client.take() {

@@ -8,12 +8,16 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use super::ancestors::parent;
 use super::{Process, identity, may_run, wait_for_any};
 use crate::files::{self, WRITABLE_BY_OTHERS};
 use crate::model::{Millis, Slot};
 
 /// The folder of all slots, in the runtime folder.
 const FOLDER: &str = "slots";
+
+/// How the names of tasks' files begin, which the launcher gives them.
+const TASK_FILE: &str = "exec-task-";
 
 /// A ticket: `NUMBER-PID`. It contains the identity of the process and, from the beginning of its run on,
 /// the time of that.
@@ -57,26 +61,37 @@ pub(crate) fn wait_for_place(
     writeln!(file, "{}", now())
 }
 
-/// Returns when the run of this process began in its slot; `None` where it has not, or that is not
-/// known.
+/// Returns when the run of this process, which was launched at this time, began in its slot; `None` where
+/// it has not, or that is not known. The run may have ended since: a ticket is there until the next one is
+/// drawn.
 #[must_use]
-pub(crate) fn began_at(runtime: &Path, slot: &Slot, pid: u32) -> Option<Millis> {
+pub(crate) fn began_at(runtime: &Path, slot: &Slot, pid: u32, launched: Millis) -> Option<Millis> {
     let tickets = tickets(&folder_of(runtime, &slot.name)).ok()?;
     let ticket = tickets.iter().rev().find(|ticket| ticket.pid == pid)?;
     let text = fs::read_to_string(&ticket.path).ok()?;
-    let (identity, began) = text.split_once('\n')?;
-    may_run(pid, identity).then(|| began.trim_end().parse().ok())?
+    let (_, began) = text.split_once('\n')?;
+    let began = began.trim_end().parse().ok()?;
+    // Another process had the pid before that.
+    (began >= launched).then_some(began)
 }
 
-/// Whether this process still waits to run its task: for a place, or for its launcher.
+/// Whether this process of a pane still waits to run its task, for a place or for its launcher, or has not
+/// even come to that: tmux has made it, and it is still a copy of tmux. False where that cannot be known.
 #[must_use]
 pub(crate) fn waits_to_run(pid: u32) -> bool {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line_of = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).ok();
+    let Some(line) = line_of(pid) else {
+        return false;
+    };
+    // It is empty while the process becomes another program.
+    if line.is_empty() || parent(pid).and_then(line_of).as_ref() == Some(&line) {
+        return true;
+    }
     let mut words = line.split(|byte| *byte == 0).skip(1);
     words.next() == Some(b"exec")
         && words.next().is_some_and(|file| {
             let name = Path::new(std::str::from_utf8(file).unwrap_or_default()).file_name();
-            name.is_some_and(|name| name.to_string_lossy().starts_with("exec-task-"))
+            name.is_some_and(|name| name.to_string_lossy().starts_with(TASK_FILE))
         })
 }
 
@@ -134,7 +149,8 @@ impl Ticket {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Child, Command};
+    use std::io::{BufRead, BufReader};
+    use std::process::{Child, Command, Stdio};
 
     use super::*;
 
@@ -178,8 +194,9 @@ mod tests {
             .map(|ticket| ticket.number)
             .collect();
         assert_eq!(numbers, [7, 8, 9]);
-        assert_eq!(began_at(runtime.path(), &slot, pid), Some(42));
-        assert_eq!(began_at(runtime.path(), &slot, second.id()), None);
+        assert_eq!(began_at(runtime.path(), &slot, pid, 42), Some(42));
+        assert_eq!(began_at(runtime.path(), &slot, pid, 43), None);
+        assert_eq!(began_at(runtime.path(), &slot, second.id(), 0), None);
         first.wait().unwrap();
         second.kill().unwrap();
         second.wait().unwrap();
@@ -189,5 +206,21 @@ mod tests {
     fn only_who_waits_to_run_a_task_looks_like_it() {
         assert!(!waits_to_run(std::process::id()));
         assert!(!waits_to_run(0));
+        let waits = |script: &str| {
+            let mut shell = Command::new("sh");
+            let shell = shell.args(["-c", script]).stdin(Stdio::piped());
+            let mut shell = shell.stdout(Stdio::piped()).spawn().unwrap();
+            let mut line = String::new();
+            let mut out = BufReader::new(shell.stdout.take().unwrap());
+            out.read_line(&mut line).unwrap();
+            let waits = waits_to_run(line.trim().parse().unwrap());
+            // At the end of its input it ends.
+            drop(shell.stdin.take());
+            shell.wait().unwrap();
+            waits
+        };
+        // One that its parent has made, and that runs no program yet.
+        assert!(waits("exec 3<&0; (read -r _ <&3) & echo $!; wait"));
+        assert!(!waits("echo $$; read -r _"));
     }
 }

@@ -11,9 +11,9 @@ use crate::config::{Format, MessageConfig};
 use crate::model::text;
 use crate::route;
 
-/// The longest text, in characters and bytes: ntfy takes 4,096 bytes, Discord 2,000 characters, and
-/// Slack 3,000.
-const TEXT_CHARS: usize = 1800;
+/// The longest text, in characters and bytes: ntfy takes 4,096 bytes, Discord 2,000 characters, of which
+/// a title may be a part, and Slack 3,000.
+const TEXT_CHARS: usize = 1750;
 const TEXT_BYTES: usize = 3800;
 
 /// The longest other value, in characters: Discord takes titles of 256.

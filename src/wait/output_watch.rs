@@ -339,7 +339,7 @@ mod tests {
         reader.print("ERROR now\rfine     \r\n");
         assert_eq!(reader.report(), "1: ERROR now");
         reader.after(20_000);
-        // What stands there and is not written again does not count.
+        // What is on the screen and is not written again does not count.
         reader.print("\x1b[1;40Hclock");
         assert_eq!(reader.report(), "");
     }

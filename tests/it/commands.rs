@@ -153,6 +153,10 @@ fn bad_task_names_are_refused_before_tmux_is_touched() {
             "{name:?} {output}"
         );
     }
+    for words in [&["--", "", "exit 0"][..], &["a", "--", " ", "x"]] {
+        let output = world.task([&["run"], words].concat());
+        assert_eq!((output.code, output.out.as_str()), (2, ""), "{output}");
+    }
     world
         .task(["run", "a", "--", " "])
         .fails(2, "tmux-task: run: no command given for task `a`");

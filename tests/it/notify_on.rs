@@ -1,4 +1,4 @@
-//! `run --notify-on`: its owner is told of the lines that match.
+//! `run --notify-on`: its owner is notified of the lines that match.
 
 use serde_json::Value;
 

@@ -1,6 +1,7 @@
 //! `run --slot NAME:N`: at most so many at once, in all sessions of a user.
 
 use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -31,7 +32,7 @@ fn n_tickets(world: &World) -> usize {
 #[test]
 fn a_task_that_is_queued_has_not_started_and_begins_when_a_place_is_free() {
     let world = World::new();
-    let on = world.gate("on");
+    let (on, ends) = (world.gate("on"), world.gate("ends"));
     let held = format!("{}; exit 3", on.wait());
     let run = |name: &str, line: &str| {
         world
@@ -42,19 +43,29 @@ fn a_task_that_is_queued_has_not_started_and_begins_when_a_place_is_free() {
     world.until("the first run", |records| {
         story(records).contains(&"started first".to_owned())
     });
-    run("second", "exit 4");
+    run("second", &format!("{}; exit 4", ends.wait()));
     world.until_true("the second task is queued", || {
         state(&world, "work", "second") == "queued"
     });
-    run("third", "exit 5");
-    world.until_true("the third task is queued", || {
-        state(&world, "work", "third") == "queued"
-    });
+    for name in ["third", "fourth"] {
+        run(name, "exit 5");
+        world.until_true("it is queued", || state(&world, "work", name) == "queued");
+    }
     // Ended while it is queued, it has never begun.
     world.task(["kill", "third"]).ok();
+    let now = || {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        u64::try_from(since.as_millis()).unwrap()
+    };
+    let first_ends = now();
     on.open();
-    world.until("the end of the second run", |records| {
-        story(records).contains(&"exited second 4".to_owned())
+    world.until("the second run", |records| {
+        story(records).contains(&"started second".to_owned())
+    });
+    let second_ends = now();
+    ends.open();
+    world.until("the end of the last run", |records| {
+        story(records).contains(&"exited fourth 5".to_owned())
     });
     let records = world.finish();
     let events: Vec<String> = story(&records)
@@ -68,6 +79,16 @@ fn a_task_that_is_queued_has_not_started_and_begins_when_a_place_is_free() {
     assert!(at("exited first 3") <= at("started second"), "{events:?}");
     assert!(at("started second") < at("exited second 4"), "{events:?}");
     assert!(!events.contains(&"started third".to_owned()), "{events:?}");
+    // Their durations do not include the queue, also where a run is over before it is looked at.
+    for event in crate::support::events(&records) {
+        let task = &event["task"];
+        let least = match task["windowName"].as_str().unwrap() {
+            "second" => first_ends,
+            "fourth" => second_ends,
+            _ => continue,
+        };
+        assert!(task["startedAt"].as_u64().unwrap() >= least, "{event}");
+    }
     // The text of the queue is not the task's.
     let archived = world.task(["logs", "second"]);
     assert_eq!(archived.ok().trim(), "");

@@ -170,16 +170,17 @@ impl SessionLink {
         });
         for (window, task) in &mut snapshot.tasks {
             let Some(slot) = &task.slot else { continue };
-            let pid = task.pid.filter(|_| task.is_alive());
-            if pid.is_some_and(process::waits_to_run) {
+            let read = || process::began_at(&self.paths.runtime, slot, task.pid?, task.started_at?);
+            let known = self.began.get(window).map(|(_, at)| *at);
+            let at = known.unwrap_or_else(read);
+            let has_begun = known.is_some() || at.is_some() || !task.is_alive();
+            if !has_begun && task.pid.is_some_and(process::waits_to_run) {
                 Arc::make_mut(task).queued = true;
                 continue;
             }
-            let read = || process::began_at(&self.paths.runtime, slot, pid?);
-            let known = self.began.get(window).map(|(_, at)| *at);
-            if let Some(at) = known.or_else(read) {
-                self.began.insert(*window, (task.run, at));
-                Arc::make_mut(task).started_at = Some(at);
+            self.began.insert(*window, (task.run, at));
+            if at.is_some() {
+                Arc::make_mut(task).started_at = at;
             }
         }
     }

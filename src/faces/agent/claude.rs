@@ -20,7 +20,8 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep_until};
 
 use super::conversation::{AgentClient, Conversation};
-use super::follower::{Follower, Incoming};
+use super::follower::Follower;
+use super::incoming::Incoming;
 use super::ledger::{Ledger, NextInLine, SentMessage, SettledRecords};
 use super::outbox::{Batch, FollowUp, Next, PendingFollowUps};
 use super::transcript::Place;

@@ -1,6 +1,6 @@
 //! What a conversation has received of one feed, and how far it is dealt with, across several streams.
 
-use super::follower::Incoming;
+use super::incoming::Incoming;
 use super::outbox::FollowUp;
 use super::progress::Progress;
 use crate::model::{Millis, Seq};

@@ -9,10 +9,10 @@ use tokio::time::{Instant, sleep_until};
 use super::conversation::Conversation;
 use super::feed_reading::{FeedReading, StreamStart};
 use super::host_streams::HostStreams;
-use super::outbox::FollowUp;
+use super::incoming::Incoming;
 use crate::client::{ClientError, DaemonClient};
 use crate::clock;
-use crate::model::{Backoff, Level, Millis, Seq};
+use crate::model::{Backoff, Millis, Seq};
 use crate::ops::{OpsError, TaskSession};
 use crate::wire::{
     ConsumeRequest, Filter, Kind, LiveRecord, RefusalKind, Request, Response, StreamRecord,
@@ -28,42 +28,6 @@ const LEAVES_AFTER: Duration = Duration::from_secs(3);
 /// A new consumer gets the follow-ups of its own tasks that were recorded within this time before
 /// it: a task may have been started before its conversation was followed.
 const EARLIER: Millis = 3_600_000;
-
-/// What a follower reports.
-#[derive(Debug)]
-pub(crate) enum Incoming {
-    /// A stream has begun; what tasks do from here on is received.
-    Began {
-        /// The machine that the feed is on; `None` for this one.
-        host: Option<String>,
-        /// The feed that it takes the place of: what was received of that can no longer be
-        /// acknowledged.
-        replaced: Option<String>,
-        /// The feed.
-        epoch: String,
-        /// What was acknowledged before: records up to this one do not come again.
-        cursor: Seq,
-    },
-    /// A message for the conversation.
-    FollowUp(Box<FollowUp>),
-    /// A text for the user. Those from before the stream began are left out.
-    Notice { level: Level, text: String },
-    /// The number of tasks has changed.
-    Status {
-        /// The status line; `None` when the session is missing.
-        text: Option<String>,
-        /// How many tasks are alive.
-        active: usize,
-    },
-    /// Everything that was recorded on this machine before the stream began has been received.
-    CaughtUp,
-    /// This machine has no task and no undelivered message of the conversation any more.
-    Forgotten(String),
-    /// Another process follows the conversation now.
-    Replaced,
-    /// The daemon has left, and [`Follower::leave_with_daemon`] allows to leave too.
-    Left,
-}
 
 /// The consumer of a conversation, and its tasks on other machines.
 pub(crate) struct Follower {

@@ -12,7 +12,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 
 use super::feed_reading::{FeedReading, StreamStart};
-use super::follower::Incoming;
+use super::incoming::Incoming;
 use crate::model::Seq;
 #[cfg(feature = "fleet")]
 use crate::ops::follow_wakes;

@@ -15,6 +15,7 @@ mod conversation;
 mod feed_reading;
 mod follower;
 mod host_streams;
+mod incoming;
 mod ledger;
 mod outbox;
 mod progress;

@@ -12,7 +12,8 @@ use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
 use super::conversation::{AgentClient, Conversation};
-use super::follower::{Follower, Incoming};
+use super::follower::Follower;
+use super::incoming::Incoming;
 use super::outbox::{Batch, Budget, Next, PendingFollowUps};
 use super::until;
 use crate::clock;
@@ -59,7 +60,7 @@ enum Reply {
         id: String,
         /// Whether no adapter had it before.
         is_new: bool,
-        message: Message,
+        message: Box<Message>,
         options: FollowUpOptions,
     },
     /// A text for the user.
@@ -346,7 +347,7 @@ impl Lane {
             to: self.to.clone(),
             id,
             is_new: batch.is_new,
-            message: batch.message,
+            message: Box::new(batch.message),
             options: batch.options,
         }
     }

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
-use clap_complete::{ArgValueCandidates, CompletionCandidate};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::args::{CliCommand, Feed, KillAll, Prune, Replay, Run, Send};
@@ -22,6 +21,10 @@ use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host};
 const SSH_FAILED: i32 = 255;
 
 /// What a command needs of this machine.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "independent facts, all but a few of them false"
+)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Needs {
     /// Its name.
@@ -142,7 +145,12 @@ pub(super) async fn run(
     let failed = |error: HostError| {
         let kind = match &error {
             HostError::Name(_) => Kind::Usage,
-            _ => Kind::Failed,
+            HostError::Config(_)
+            | HostError::Paths(_)
+            | HostError::Spawn { .. }
+            | HostError::Refused(_)
+            | HostError::Lost(_)
+            | HostError::Io { .. } => Kind::Failed,
         };
         let HostFailure { why, hint } = error.into();
         Failure::new(kind, what, why).with_optional_hint(hint)
@@ -313,15 +321,6 @@ async fn pass_on_stdin<T>(input: &ChannelInput, is_read: bool) -> T {
         input.close();
     }
     std::future::pending().await
-}
-
-/// Completes to the names of hosts in the configuration.
-pub(super) fn candidates() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| {
-        let hosts = config::load(&lookup).map(|config| config.hosts);
-        let names = hosts.unwrap_or_default().into_keys();
-        names.map(CompletionCandidate::new).collect()
-    })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The names of the tasks, for completion.
+//! The names of tasks and hosts, for completion.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap_complete::{ArgValueCandidates, CompletionCandidate};
 
-use crate::ops::{self, SessionChoice, TaskSession};
+use crate::config;
+use crate::ops::{self, SessionChoice, TaskSession, lookup};
 use crate::wire::LsTask;
 
 /// A shell's user does not wait longer than this for the names of tasks.
@@ -17,6 +18,15 @@ pub(super) fn candidates() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let words: Vec<OsString> = std::env::args_os().skip_while(|arg| arg != "--").collect();
         names(&choice(&words)).unwrap_or_default()
+    })
+}
+
+/// Completes to the names of hosts in the configuration.
+pub(super) fn host_candidates() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let hosts = config::load(&lookup).map(|config| config.hosts);
+        let names = hosts.unwrap_or_default().into_keys();
+        names.map(CompletionCandidate::new).collect()
     })
 }
 

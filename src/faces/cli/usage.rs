@@ -25,6 +25,14 @@ pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Failure {
     let (mut tip, mut usage) = (None, None);
     for line in lines {
         if let Some(line) = line.strip_prefix("tip: ") {
+            if names_hidden(line, &path) {
+                if let Some(ContextValue::String(arg)) = error.get(ContextKind::InvalidArg)
+                    && takes_text(&path)
+                {
+                    tip = Some(format!("to pass '{arg}' as a value, use '-- {arg}'"));
+                }
+                continue;
+            }
             if line.starts_with("to pass") && !takes_text(&path) {
                 // A name or a number does not begin with a hyphen, and the usage that follows has no
                 // options.
@@ -50,6 +58,29 @@ pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Failure {
         .or(tip)
         .or(usage);
     Failure::new(Kind::Usage, "usage", why).with_hint(hint.unwrap_or(help))
+}
+
+/// Whether a tip is about an option that only the program itself uses. clap does not leave them out.
+fn names_hidden(tip: &str, path: &[String]) -> bool {
+    let mut command = &Cli::command();
+    let names = |command: &Command| {
+        let mut hidden = command.get_arguments().filter(|arg| arg.is_hide_set());
+        hidden.any(|arg| {
+            let long = arg.get_long();
+            long.is_some_and(|long| tip.contains(&format!("'--{long}'")))
+        })
+    };
+    if names(command) {
+        return true;
+    }
+    for name in path.get(1..).unwrap_or_default() {
+        match command.find_subcommand(name) {
+            Some(below) if names(below) => return true,
+            Some(below) => command = below,
+            None => return false,
+        }
+    }
+    false
 }
 
 /// Returns the help of the command that these arguments name, if they end there and it needs another one
@@ -334,6 +365,16 @@ mod tests {
                 "run tests cargo test",
                 "unexpected argument 'cargo' found",
                 "the command follows `--`: `tmux-task run tests -- cargo test`",
+            ),
+            (
+                "ls --far-call x",
+                "unexpected argument '--far-call' found",
+                "usage: tmux-task ls [OPTIONS]",
+            ),
+            (
+                "daemon --as-chil x",
+                "unexpected argument '--as-chil' found",
+                "usage: tmux-task daemon [OPTIONS]",
             ),
             (
                 "run tests --env A=1 cargo test",

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::forward;
+use super::task_names;
 use crate::hosts::FarCaller;
 use crate::tmux::CommandWords;
 
@@ -76,7 +76,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) tmux: Option<PathBuf>,
     /// The machine to do it on: a name under `[hosts]` in the configuration, or a destination for ssh
-    #[arg(long, global = true, value_name = "HOST", add = forward::candidates())]
+    #[arg(long, global = true, value_name = "HOST", add = task_names::host_candidates())]
     pub(crate) host: Option<String>,
     /// Used by the program itself: it is that machine, and this is who asks.
     #[arg(long, global = true, hide = true)]
