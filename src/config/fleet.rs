@@ -1,59 +1,38 @@
 //! The table `fleet`: the broker of many machines.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::path::PathBuf;
 
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use super::error::quotable;
-use super::value::{text, words, wrong};
-
-/// The maximum length of a host's name.
-const HOST_CHARS: usize = 63;
+use super::hosts::{is_host_name, not_a_host_name};
+use super::value::{OneOrMany, absolute_file as file, one_or_many, text, words, wrong};
 
 /// The answer to the table in a program without it.
 pub(super) const WITHOUT_FLEET: &str =
     "this program was built without the fleet's broker; `cargo install` builds it with it";
 
 /// The broker, and what it may ask of this machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(expecting = "a table")]
 pub(crate) struct FleetConfig {
     /// The addresses of the broker's servers, one at least: key `url`.
+    #[serde(deserialize_with = "urls")]
     pub url: Vec<String>,
     /// The file with the credentials, a user's JWT and seed as `nsc` writes them, or the seed alone:
     /// key `creds-file`.
+    #[serde(deserialize_with = "file")]
     pub creds_file: Option<PathBuf>,
-    /// TLS, where it is required: key `tls`.
+    /// The files of TLS, which is required then: key `tls`.
     pub tls: Option<TlsConfig>,
     /// This machine's name in the fleet, unless it is the system's: key `host`.
+    #[serde(deserialize_with = "host")]
     pub host: Option<String>,
     /// What others may do here through the broker: key `allow`.
+    #[serde(deserialize_with = "verbs")]
     pub allow: BTreeSet<Verb>,
-}
-
-impl FleetConfig {
-    /// Returns the broker of a sink.
-    #[cfg(feature = "fleet")]
-    pub(super) fn of_sink(
-        url: String,
-        creds_file: Option<PathBuf>,
-        ca_file: Option<PathBuf>,
-    ) -> Self {
-        let tls = ca_file.map(|file| TlsConfig {
-            ca_file: Some(file),
-            ..TlsConfig::default()
-        });
-        Self {
-            url: vec![url],
-            creds_file,
-            tls,
-            host: None,
-            allow: BTreeSet::new(),
-        }
-    }
 }
 
 /// The files of TLS. The system's own certificates are trusted where no others are named.
@@ -97,87 +76,39 @@ impl Verb {
     /// Returns its name.
     #[cfg(feature = "fleet")]
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Ls => "ls",
-            Self::Logs => "logs",
-            Self::Wait => "wait",
-            Self::Run => "run",
-            Self::Send => "send",
-            Self::Kill => "kill",
-        }
+        Self::NAMES[self as usize].0
     }
-
-    /// Returns the verb of this name.
-    #[cfg(feature = "fleet")]
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        let known = Self::NAMES.iter().find(|(known, _)| *known == name);
-        known.map(|(_, verb)| *verb)
-    }
-}
-
-/// The table as it is written.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", expecting = "a table")]
-struct Table {
-    #[serde(default, deserialize_with = "urls")]
-    url: Vec<String>,
-    #[serde(default, deserialize_with = "file")]
-    creds_file: Option<PathBuf>,
-    #[serde(default, deserialize_with = "tls")]
-    tls: Option<TlsConfig>,
-    #[serde(default, deserialize_with = "host")]
-    host: Option<String>,
-    #[serde(default, deserialize_with = "verbs")]
-    allow: BTreeSet<Verb>,
 }
 
 /// Reads the table.
 pub(super) fn fleet<'de, D: Deserializer<'de>>(from: D) -> Result<Option<FleetConfig>, D::Error> {
-    let table = Table::deserialize(from)?;
+    let config = FleetConfig::deserialize(from)?;
     if cfg!(not(feature = "fleet")) {
         return Err(Error::custom(WITHOUT_FLEET));
     }
-    if table.url.is_empty() {
+    if config.url.is_empty() {
         return Err(Error::custom("the table needs a `url`"));
     }
-    Ok(Some(FleetConfig {
-        url: table.url,
-        creds_file: table.creds_file,
-        tls: table.tls,
-        host: table.host,
-        allow: table.allow,
-    }))
-}
-
-/// Reads one address or several of them.
-fn urls<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    struct Urls;
-
-    impl<'de> Visitor<'de> for Urls {
-        type Value = Vec<String>;
-
-        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-            formatter.write_str("an address, or a list of addresses")
-        }
-
-        fn visit_str<E: Error>(self, one: &str) -> Result<Vec<String>, E> {
-            let url = address(one).map_err(E::custom)?;
-            Ok(vec![url])
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<String>, A::Error> {
-            let mut urls = Vec::new();
-            while let Some(one) = list.next_element::<String>()? {
-                urls.push(address(&one).map_err(A::Error::custom)?);
-            }
-            Ok(urls)
-        }
+    let tls = config.tls.as_ref();
+    if tls.is_some_and(|tls| tls.cert_file.is_some() != tls.key_file.is_some()) {
+        return Err(Error::custom(
+            "`tls` needs both `cert-file` and `key-file`, or none",
+        ));
     }
-    from.deserialize_any(Urls)
+    Ok(Some(config))
 }
 
-/// The address is displayed and logged, so it has no credentials.
-pub(super) fn address(url: &str) -> Result<String, String> {
+fn urls<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let urls = match one_or_many(from, "an address, or a list of addresses")? {
+        OneOrMany::One(url) => vec![url],
+        OneOrMany::Many(urls) => urls,
+    };
+    let checked = urls.into_iter().map(|url| broker_address(&url));
+    checked.collect::<Result<_, _>>().map_err(Error::custom)
+}
+
+/// Checks an address, which is displayed and logged: it has no credentials.
+pub(super) fn broker_address(url: &str) -> Result<String, String> {
     let rest = url
         .strip_prefix("nats://")
         .or_else(|| url.strip_prefix("tls://"));
@@ -197,56 +128,10 @@ pub(super) fn address(url: &str) -> Result<String, String> {
     Ok(url.to_owned())
 }
 
-fn file<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
-    text(from, "a path", |path| {
-        let file = PathBuf::from(path);
-        if file.is_absolute() {
-            return Ok(Some(file));
-        }
-        Err(wrong(path, "is not an absolute path"))
-    })
-}
-
-/// Reads whether TLS is required, or its files.
-fn tls<'de, D: Deserializer<'de>>(from: D) -> Result<Option<TlsConfig>, D::Error> {
-    struct Tls;
-
-    impl<'de> Visitor<'de> for Tls {
-        type Value = Option<TlsConfig>;
-
-        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-            formatter.write_str("a boolean or a table")
-        }
-
-        fn visit_bool<E: Error>(self, is_required: bool) -> Result<Self::Value, E> {
-            Ok(is_required.then(TlsConfig::default))
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-            let tls = TlsConfig::deserialize(MapAccessDeserializer::new(map))?;
-            if tls.cert_file.is_some() != tls.key_file.is_some() {
-                return Err(A::Error::custom(
-                    "`cert-file` and `key-file` belong together",
-                ));
-            }
-            Ok(Some(tls))
-        }
-    }
-    from.deserialize_any(Tls)
-}
-
 fn host<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    text(from, "a name", |name| {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && name.len() <= HOST_CHARS
-            && name.chars().all(is_plain);
-        is_name.then(|| Some(name.to_owned())).ok_or_else(|| {
-            let name = quotable(name);
-            format!(
-                "`{name}` is not 1 to {HOST_CHARS} of `A-Z a-z 0-9 . _ -`, the first a letter or digit"
-            )
-        })
+    text(from, "a name", |name| match is_host_name(name) {
+        true => Ok(Some(name.to_owned())),
+        false => Err(not_a_host_name(name)),
     })
 }
 
@@ -276,10 +161,7 @@ mod tests {
     fn a_broker_has_addresses_credentials_tls_a_name_and_verbs() {
         let plain = FleetConfig {
             url: vec!["nats://b:4222".to_owned()],
-            creds_file: None,
-            tls: None,
-            host: None,
-            allow: BTreeSet::new(),
+            ..FleetConfig::default()
         };
         assert_eq!(of("url = 'nats://b:4222'\n").unwrap(), plain);
         let all = "url = ['tls://a', 'tls://b']\ncreds-file = '/c'\nhost = 'gpu1.lab'\n\
@@ -290,9 +172,8 @@ mod tests {
         assert_eq!(all.host.as_deref(), Some("gpu1.lab"));
         assert_eq!(all.allow, BTreeSet::from([Verb::Ls, Verb::Kill]));
         assert_eq!(all.tls.unwrap().ca_file, Some("/ca".into()));
-        let required = of("url = 'nats://b'\ntls = true\n").unwrap();
+        let required = of("url = 'nats://b'\ntls = {}\n").unwrap();
         assert_eq!(required.tls, Some(TlsConfig::default()));
-        assert_eq!(of("url = 'nats://b'\ntls = false\n").unwrap().tls, None);
     }
 
     #[test]
@@ -314,7 +195,7 @@ mod tests {
         );
         check_error(
             "url = 'nats://b'\nhost = '-x'",
-            "c.toml:3: `fleet.host`: `-x` is not 1 to 63 of `A-Z a-z 0-9 . _ -`, the first a letter or digit",
+            "c.toml:3: `fleet.host`: `-x` is not a name of a host: 1 to 64 of `A-Z a-z 0-9 . _ -`, the first a letter or digit",
         );
         check_error(
             "url = 'nats://b'\nallow = ['attach']",
@@ -322,11 +203,11 @@ mod tests {
         );
         check_error(
             "url = 'nats://b'\ntls = 'yes'",
-            "c.toml:3: `fleet.tls` must be a boolean or a table, found a string",
+            "c.toml:3: `fleet.tls` must be a table, found a string",
         );
         check_error(
             "url = 'nats://b'\n[fleet.tls]\ncert-file = '/c'",
-            "c.toml:3: `fleet.tls`: `cert-file` and `key-file` belong together",
+            "c.toml:1: `fleet`: `tls` needs both `cert-file` and `key-file`, or none",
         );
     }
 }

@@ -7,11 +7,11 @@ use serde::{Deserialize, Deserializer};
 
 use super::error::quotable;
 #[cfg(feature = "fleet")]
-use super::fleet::FleetConfig;
-use super::fleet::{WITHOUT_FLEET, address as broker_address};
+use super::fleet::{FleetConfig, TlsConfig};
+use super::fleet::{WITHOUT_FLEET, broker_address};
 use super::message::{Format, Header, MessageConfig, Template, format, headers, template};
 use super::parse_duration;
-use super::value::{duration, list, text, wrong};
+use super::value::{absolute_file as file, duration, list, text, wrong};
 use crate::model::Level;
 
 /// The maximum length of a sink's name.
@@ -197,7 +197,15 @@ impl TryFrom<Table> for SinkConfig {
             (None, None, None, Some(_)) => return Err(WITHOUT_FLEET.to_owned()),
             #[cfg(feature = "fleet")]
             (None, None, None, Some(url)) => SinkTarget::Nats {
-                broker: FleetConfig::of_sink(url, table.creds_file, table.ca_file),
+                broker: FleetConfig {
+                    url: vec![url],
+                    creds_file: table.creds_file,
+                    tls: table.ca_file.map(|file| TlsConfig {
+                        ca_file: Some(file),
+                        ..TlsConfig::default()
+                    }),
+                    ..FleetConfig::default()
+                },
                 subject: table
                     .subject
                     .ok_or_else(|| format!("sink `{name}` needs a `subject`"))?,
@@ -322,16 +330,6 @@ fn subject<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Erro
             return Ok(Some(subject.to_owned()));
         }
         Err(wrong(subject, "is not a subject like tasks.gpu1"))
-    })
-}
-
-fn file<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
-    text(from, "a path", |path| {
-        let file = PathBuf::from(path);
-        if file.is_absolute() {
-            return Ok(Some(file));
-        }
-        Err(wrong(path, "is not an absolute path"))
     })
 }
 
@@ -524,7 +522,11 @@ mod tests {
         let sinks = of(&with(
             "nats = 'nats://b'\nsubject = 'tasks.gpu1'\ncreds-file = '/c'",
         ));
-        let broker = FleetConfig::of_sink("nats://b".to_owned(), Some("/c".into()), None);
+        let broker = FleetConfig {
+            url: vec!["nats://b".to_owned()],
+            creds_file: Some("/c".into()),
+            ..FleetConfig::default()
+        };
         let subject = "tasks.gpu1".to_owned();
         assert_eq!(sinks[0].target, SinkTarget::Nats { broker, subject });
         check_error(

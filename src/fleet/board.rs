@@ -32,8 +32,6 @@ pub(crate) enum FleetChange {
     HostGone { host: String, since: Millis },
     /// It beats, for the first time or again.
     HostBack { host: String },
-    /// A session of it, or its tasks.
-    Session { host: String, key: String },
 }
 
 /// A host.
@@ -73,7 +71,10 @@ impl FleetBoard {
     pub(crate) fn apply(&mut self, entry: &BucketEntry) -> Option<FleetChange> {
         match entry.bucket {
             Bucket::Hosts => self.apply_presence(entry),
-            Bucket::State => self.apply_state(entry),
+            Bucket::State => {
+                self.apply_state(entry);
+                None
+            }
         }
     }
 
@@ -100,7 +101,8 @@ impl FleetBoard {
         }
     }
 
-    fn apply_state(&mut self, entry: &BucketEntry) -> Option<FleetChange> {
+    /// `None` for what cannot be read, which changes nothing.
+    fn apply_state(&mut self, entry: &BucketEntry) -> Option<()> {
         let key = parse_state_key(&entry.key).filter(|key| is_host_name(&key.host))?;
         let sessions = &mut self.hosts.entry(key.host.clone()).or_default().sessions;
         match (&entry.value, key.window) {
@@ -125,18 +127,7 @@ impl FleetBoard {
                 session.tasks.insert(window, state);
             }
         }
-        let (host, key) = (key.host, key.session);
-        Some(FleetChange::Session { host, key })
-    }
-}
-
-impl FleetHost {
-    /// Returns since when it is gone.
-    pub(crate) fn gone_since(&self) -> Option<Millis> {
-        match self.presence {
-            Presence::Gone(since) => Some(since),
-            Presence::Unknown | Presence::Here(_) => None,
-        }
+        Some(())
     }
 }
 
@@ -180,7 +171,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::fleet::layout::{host_key, session_key, task_key};
+    use crate::fleet::layout::{session_key, task_key, token};
 
     fn entry(bucket: Bucket, key: String, value: Option<Value>, at: Millis) -> BucketEntry {
         let value = value.map(|value| value.to_string().into_bytes());
@@ -205,9 +196,8 @@ mod tests {
     #[test]
     fn a_host_is_gone_and_back_once_each() {
         let mut board = FleetBoard::default();
-        let mut beat = |value: Option<Value>, at| {
-            board.apply(&entry(Bucket::Hosts, host_key("gpu1"), value, at))
-        };
+        let mut beat =
+            |value: Option<Value>, at| board.apply(&entry(Bucket::Hosts, token("gpu1"), value, at));
         let host = || "gpu1".to_owned();
         let back = Some(FleetChange::HostBack { host: host() });
         assert_eq!(beat(Some(here("gpu1")), 0), back);
@@ -222,7 +212,7 @@ mod tests {
         // Whatever the value says, it is the key's host.
         assert_eq!(beat(Some(here("other")), 95_000), back);
         assert_eq!(board.hosts.keys().collect::<Vec<_>>(), ["gpu1"]);
-        assert_eq!(board.hosts["gpu1"].gone_since(), None);
+        assert!(matches!(board.hosts["gpu1"].presence, Presence::Here(_)));
     }
 
     #[test]
@@ -252,9 +242,9 @@ mod tests {
         // A value that is another window's, and one that is none.
         let mut other = task("gpu1", "@9", "x");
         other.key = task_key("gpu1", "k", "@10");
-        assert_eq!(board.apply(&other), None);
+        assert_eq!(board.apply_state(&other), None);
         other.value = Some(b"{".to_vec());
-        assert_eq!(board.apply(&other), None);
+        assert_eq!(board.apply_state(&other), None);
         let removed = entry(Bucket::State, session_key("gpu1", "k"), None, 0);
         board.apply(&removed);
         assert!(board.hosts["gpu1"].sessions.is_empty());

@@ -24,27 +24,16 @@ pub(crate) enum BucketNews {
     Complete,
 }
 
-/// What comes of one bucket.
-enum Read {
-    Entry(BucketEntry),
-    /// What the bucket had at first has been read.
-    Complete,
-    Broken,
-}
-
 /// Reads the buckets until the connection breaks.
 pub(crate) struct BucketWatch {
-    streams: SelectAll<BoxStream<'static, Read>>,
+    /// What comes of each bucket; `None` when it broke.
+    streams: SelectAll<BoxStream<'static, Option<BucketNews>>>,
     n_incomplete: usize,
     connection: Connection,
 }
 
 impl BucketWatch {
     /// Begins to read. With `hosts_only` it is the hosts' presence alone.
-    ///
-    /// # Errors
-    ///
-    /// When a bucket cannot be read.
     pub(crate) async fn begin(
         connection: &Connection,
         hosts_only: bool,
@@ -65,26 +54,17 @@ impl BucketWatch {
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    ///
-    /// # Errors
-    ///
-    /// When the connection has broken.
     pub(crate) async fn next(&mut self) -> Result<BucketNews, FleetError> {
         loop {
-            let read = tokio::select! {
+            let news = tokio::select! {
                 biased;
-                read = self.streams.next() => read,
+                news = self.streams.next() => news.flatten(),
                 () = self.connection.ended() => None,
             };
-            match read {
-                Some(Read::Entry(entry)) => return Ok(BucketNews::Entry(entry)),
-                Some(Read::Complete) => {
-                    self.n_incomplete -= 1;
-                    if self.n_incomplete == 0 {
-                        return Ok(BucketNews::Complete);
-                    }
-                }
-                Some(Read::Broken) | None => return Err(FleetError::Broken),
+            match news {
+                Some(BucketNews::Complete) if self.n_incomplete > 1 => self.n_incomplete -= 1,
+                Some(news) => return Ok(news),
+                None => return Err(FleetError::Broken),
             }
         }
     }
@@ -94,7 +74,7 @@ impl BucketWatch {
 async fn read(
     connection: &Connection,
     bucket: Bucket,
-) -> Result<BoxStream<'static, Read>, FleetError> {
+) -> Result<BoxStream<'static, Option<BucketNews>>, FleetError> {
     let name = match bucket {
         Bucket::Hosts => HOSTS_BUCKET,
         Bucket::State => STATE_BUCKET,
@@ -121,18 +101,22 @@ async fn read(
         match message {
             Ok(message) => {
                 let pending = message.info().map_or(0, |info| info.pending);
-                reads.extend(entry(bucket, name, &message).map(Read::Entry));
+                reads.extend(
+                    entry(bucket, name, &message).map(|entry| Some(BucketNews::Entry(entry))),
+                );
                 if !is_complete && pending == 0 {
                     is_complete = true;
-                    reads.push(Read::Complete);
+                    reads.push(Some(BucketNews::Complete));
                 }
             }
-            Err(_) => reads.push(Read::Broken),
+            Err(_) => reads.push(None),
         }
         futures_util::stream::iter(reads)
     });
     if is_empty {
-        return Ok(once(async { Read::Complete }).chain(entries).boxed());
+        return Ok(once(async { Some(BucketNews::Complete) })
+            .chain(entries)
+            .boxed());
     }
     Ok(entries.boxed())
 }

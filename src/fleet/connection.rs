@@ -64,6 +64,9 @@ pub(crate) enum FleetError {
     /// What it has cannot be read.
     #[error("could not read {name} of the broker: {why}")]
     Unreadable { name: String, why: String },
+    /// A host answers that has another version of the program.
+    #[error("{host} has tmux-task {version}, and here is {}", env!("CARGO_PKG_VERSION"))]
+    OtherVersion { host: String, version: String },
     /// Another process reads as this consumer.
     #[error("another process reads as consumer `{0}`")]
     Taken(String),
@@ -101,23 +104,24 @@ impl Connection {
     /// Returns the error of something that the broker did not confirm. What it refused says more than
     /// that nothing came.
     pub(crate) fn not_confirmed(&self, why: &dyn std::error::Error) -> FleetError {
-        FleetError::NotConfirmed(self.refusal().unwrap_or_else(|| said(&with_causes(why))))
+        FleetError::NotConfirmed(self.why_not(why))
+    }
+
+    /// Returns what the broker refused, else what the library says.
+    pub(super) fn why_not(&self, why: &dyn std::error::Error) -> String {
+        self.refusal().unwrap_or_else(|| said(&with_causes(why)))
     }
 
     /// Returns the error of a stream or bucket that cannot be read.
     pub(super) fn unreadable(&self, name: &str, why: &dyn std::error::Error) -> FleetError {
         FleetError::Unreadable {
             name: name.to_owned(),
-            why: self.refusal().unwrap_or_else(|| said(&with_causes(why))),
+            why: self.why_not(why),
         }
     }
 }
 
 /// Connects to the broker as this host.
-///
-/// # Errors
-///
-/// When it is not reached or does not accept the credentials.
 pub(crate) async fn connect(config: &FleetConfig, host: &str) -> Result<Connection, FleetError> {
     let url = config.url.join(", ");
     let mut servers = Vec::new();
@@ -169,7 +173,6 @@ pub(crate) async fn connect(config: &FleetConfig, host: &str) -> Result<Connecti
 }
 
 /// Returns this machine's name in the fleet.
-#[must_use]
 pub(crate) fn host_name(config: &FleetConfig) -> String {
     config.host.clone().unwrap_or_else(|| {
         let system = rustix::system::uname();

@@ -32,9 +32,8 @@ pub(crate) enum FeedStart {
     First,
     /// Behind this place.
     After(Seq),
-    /// As this consumer, which is created if there is none: at the first record or, with `from_now`,
-    /// at the present end.
-    Consumer { name: String, from_now: bool },
+    /// As this consumer, which is created at the first record if there is none.
+    Consumer(String),
 }
 
 /// What is read.
@@ -83,8 +82,6 @@ pub(crate) struct FeedReader {
     /// What can be acknowledged, by place.
     open: BTreeMap<Seq, Message>,
     is_consumer: bool,
-    /// Whether it is another feed than the one that was read before.
-    has_begun_anew: bool,
     /// How many of the records that are kept are still to come.
     n_kept: u64,
 }
@@ -92,10 +89,6 @@ pub(crate) struct FeedReader {
 impl FeedReader {
     /// Begins to read. `known` is what was read before on another connection: its records do not come
     /// again.
-    ///
-    /// # Errors
-    ///
-    /// When the feed cannot be read.
     pub(crate) async fn begin(
         connection: &Connection,
         request: &FeedRequest,
@@ -109,26 +102,26 @@ impl FeedReader {
         let epoch = format!("{:x}", info.created.unix_timestamp_nanos());
         let last = known.filter(|known| known.bounds.epoch == epoch);
         let last = last.map(|known| known.last);
-        let (deliver_policy, name) = match &request.start {
-            FeedStart::Now => (DeliverPolicy::New, None),
-            FeedStart::First => (DeliverPolicy::All, None),
-            FeedStart::After(place) => (by_place(last.unwrap_or(*place)), None),
-            FeedStart::Consumer { name, from_now } => {
-                let policy = match from_now {
-                    true => DeliverPolicy::New,
-                    false => DeliverPolicy::All,
-                };
-                (policy, Some(token(name)))
+        let (policy, after) = match &request.start {
+            FeedStart::Now => (DeliverPolicy::New, info.state.last_sequence),
+            FeedStart::First => {
+                let before = info.state.first_sequence.saturating_sub(1);
+                (DeliverPolicy::All, before)
             }
+            FeedStart::After(place) => (by_place(*place), *place),
+            FeedStart::Consumer(_) => (DeliverPolicy::All, 0),
         };
-        let deliver_policy = match (&request.start, last) {
-            (FeedStart::Now, Some(last)) => by_place(last),
-            _ => deliver_policy,
+        let name = match &request.start {
+            FeedStart::Consumer(name) => Some(token(name)),
+            FeedStart::Now | FeedStart::First | FeedStart::After(_) => None,
         };
         let is_consumer = name.is_some();
         let config = pull::Config {
             durable_name: name.clone(),
-            deliver_policy,
+            deliver_policy: match (last, is_consumer) {
+                (Some(last), false) => by_place(last),
+                _ => policy,
+            },
             ack_policy: match is_consumer {
                 true => AckPolicy::All,
                 false => AckPolicy::None,
@@ -149,18 +142,9 @@ impl FeedReader {
             drop(consumer.reset(None).await);
         }
         // The broker moves it over what it removes: that is not known as a gap then.
-        let floor = consumer.cached_info().ack_floor.stream_sequence;
-        let after = match (&request.start, is_new) {
-            (FeedStart::Now, _) => info.state.last_sequence,
-            (FeedStart::First, _) => info.state.first_sequence.saturating_sub(1),
-            (FeedStart::After(place), _) => *place,
-            (
-                FeedStart::Consumer {
-                    from_now: false, ..
-                },
-                true,
-            ) => 0,
-            (FeedStart::Consumer { .. }, _) => floor,
+        let after = match is_new {
+            true => after,
+            false => consumer.cached_info().ack_floor.stream_sequence,
         };
         let messages = consumer.stream().max_messages_per_batch(500).messages();
         Ok(Self {
@@ -175,14 +159,8 @@ impl FeedReader {
             last: last.unwrap_or(after),
             open: BTreeMap::new(),
             is_consumer,
-            has_begun_anew: known.is_some() && last.is_none(),
             n_kept: consumer.cached_info().num_pending,
         })
-    }
-
-    /// Whether this is another feed than the one that was read before.
-    pub(crate) fn has_begun_anew(&self) -> bool {
-        self.has_begun_anew
     }
 
     /// Whether all records that there were when reading began have been returned.
@@ -192,10 +170,6 @@ impl FeedReader {
 
     /// Returns the next record of those that there were when reading began; `None` when there are no
     /// more.
-    ///
-    /// # Errors
-    ///
-    /// When the connection has broken.
     pub(crate) async fn next_kept(&mut self) -> Result<Option<FleetRecord>, FleetError> {
         while !self.is_live() {
             if let Some(record) = self.read().await? {
@@ -210,10 +184,6 @@ impl FeedReader {
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    ///
-    /// # Errors
-    ///
-    /// When the connection has broken.
     pub(crate) async fn next(&mut self) -> Result<FleetRecord, FleetError> {
         loop {
             if let Some(record) = self.read().await? {
@@ -250,10 +220,6 @@ impl FeedReader {
     }
 
     /// Acknowledges the record at this place and all before it. Returns when the broker has it.
-    ///
-    /// # Errors
-    ///
-    /// When the broker does not confirm.
     pub(crate) async fn acknowledge(&mut self, place: Seq) -> Result<(), FleetError> {
         let Some((last, message)) = self.open.range(..=place).next_back() else {
             return Ok(());

@@ -52,7 +52,6 @@ const EMPTY: &str = "=";
 
 /// Returns a text as a part of subjects and keys: what is not a letter, a digit, `_` or `-` is `=` with
 /// the two hexadecimal digits of each byte. Different texts have different tokens.
-#[must_use]
 pub(crate) fn token(text: &str) -> String {
     if text.is_empty() {
         return EMPTY.to_owned();
@@ -69,7 +68,6 @@ pub(crate) fn token(text: &str) -> String {
 }
 
 /// Returns the text of a token; `None` if [`token`] does not make it.
-#[must_use]
 pub(crate) fn text_of(token: &str) -> Option<String> {
     if token == EMPTY {
         return Some(String::new());
@@ -91,7 +89,6 @@ pub(crate) fn text_of(token: &str) -> Option<String> {
 }
 
 /// Returns the subject of a record.
-#[must_use]
 pub(crate) fn feed_subject(host: &str, session_key: &str, body: &RecordBody) -> String {
     let event_type = match body {
         RecordBody::Event(fields) => Some(fields.event_type),
@@ -115,7 +112,6 @@ fn subject_of(host: &str, key: &str, kind: Kind, event_type: Option<EventType>) 
 }
 
 /// Returns all subjects of a session's records.
-#[must_use]
 pub(crate) fn feed_subjects_of(host: &str, session_key: &str) -> Vec<String> {
     let types = EventType::ALL.map(|known| (Kind::Event, Some(known)));
     let others = [(Kind::Notice, None), (Kind::FollowUp, None)];
@@ -125,7 +121,6 @@ pub(crate) fn feed_subjects_of(host: &str, session_key: &str) -> Vec<String> {
 }
 
 /// Returns filters of the records of these kinds and types, of all hosts; none if all are meant.
-#[must_use]
 pub(crate) fn feed_filters(kinds: &[Kind], types: &[EventType]) -> Vec<String> {
     let of = |kind: Kind, event_type: &str| format!("{FEED}.*.*.{}.{event_type}", kind_name(kind));
     let kinds = kinds
@@ -140,7 +135,6 @@ pub(crate) fn feed_filters(kinds: &[Kind], types: &[EventType]) -> Vec<String> {
 }
 
 /// Returns the host and the session's key of a record's subject.
-#[must_use]
 pub(crate) fn source_of_record(subject: &str) -> Option<(String, String)> {
     let mut tokens = subject.strip_prefix(FEED)?.strip_prefix('.')?.split('.');
     let (host, key) = (tokens.next()?, tokens.next()?);
@@ -148,13 +142,11 @@ pub(crate) fn source_of_record(subject: &str) -> Option<(String, String)> {
 }
 
 /// Returns the subject of a wake: a follow-up of a conversation's tasks on a host.
-#[must_use]
 pub(crate) fn wake_subject(owner: &str, host: &str) -> String {
     format!("{}.{}", conversation(owner), token(host))
 }
 
 /// Returns the filter of a conversation's wakes, of all hosts.
-#[must_use]
 pub(crate) fn wake_filter(owner: &str) -> String {
     format!("{}.*", conversation(owner))
 }
@@ -166,7 +158,6 @@ fn conversation(owner: &str) -> String {
 
 /// Returns the name of the durable consumer of a conversation's wakes. An owner may be longer than a
 /// name.
-#[must_use]
 pub(crate) fn wake_consumer(owner: &str) -> String {
     let client = owner.split_once(':').map_or("", |(client, _)| client);
     let client: String = token(client).chars().take(40).collect();
@@ -174,14 +165,12 @@ pub(crate) fn wake_consumer(owner: &str) -> String {
 }
 
 /// Returns the host of a wake's subject.
-#[must_use]
 pub(crate) fn source_of_wake(subject: &str) -> Option<String> {
     let mut tokens = subject.strip_prefix(WAKE)?.strip_prefix('.')?.split('.');
     text_of(tokens.nth(2)?)
 }
 
 /// Returns the id by which the broker recognises a record that is published again.
-#[must_use]
 pub(crate) fn message_id(host: &str, session_key: &str, epoch: &str, seq: Seq) -> String {
     format!(
         "{}.{}.{}:{seq}",
@@ -192,7 +181,6 @@ pub(crate) fn message_id(host: &str, session_key: &str, epoch: &str, seq: Seq) -
 }
 
 /// Returns the epoch and the sequence number of the record with this id.
-#[must_use]
 pub(crate) fn parse_message_id(id: &str) -> Option<(String, Seq)> {
     let (_, record) = id.rsplit_once('.')?;
     let (epoch, seq) = record.split_once(':')?;
@@ -200,14 +188,12 @@ pub(crate) fn parse_message_id(id: &str) -> Option<(String, Seq)> {
 }
 
 /// Returns the key of a task in `TT_STATE`. `window` is tmux's id, `@12`.
-#[must_use]
 pub(crate) fn task_key(host: &str, session_key: &str, window: &str) -> String {
     let id = window.strip_prefix('@').unwrap_or(window);
     format!("{}.{}.w{}", token(host), token(session_key), token(id))
 }
 
 /// Returns the key in `TT_STATE` of what a session consists of.
-#[must_use]
 pub(crate) fn session_key(host: &str, session_key: &str) -> String {
     format!("{}.{}.session", token(host), token(session_key))
 }
@@ -223,7 +209,6 @@ pub(crate) struct StateKey {
 }
 
 /// Parses a key of `TT_STATE`.
-#[must_use]
 pub(crate) fn parse_state_key(key: &str) -> Option<StateKey> {
     let tokens: Vec<&str> = key.split('.').collect();
     let [host, session, last] = tokens[..] else {
@@ -241,34 +226,23 @@ pub(crate) fn parse_state_key(key: &str) -> Option<StateKey> {
     })
 }
 
-/// Returns the key of a host in `TT_HOSTS`.
-#[must_use]
-pub(crate) fn host_key(host: &str) -> String {
-    token(host)
-}
-
 /// Returns the subject by which a bucket's key is set.
-#[must_use]
 pub(crate) fn bucket_subject(bucket: &str, key: &str) -> String {
     format!("$KV.{bucket}.{key}")
 }
 
 /// Returns the subject of a command to a session of a host.
-#[allow(dead_code, reason = "requesters are other programs")]
-#[must_use]
 pub(crate) fn command_subject(host: &str, session_name: &str, verb: &str) -> String {
     let (host, session) = (token(host), token(session_name));
     format!("{COMMAND}.{host}.{session}.{verb}")
 }
 
 /// Returns the subject of all commands to a host.
-#[must_use]
 pub(crate) fn commands_of(host: &str) -> String {
     format!("{COMMAND}.{}.*.*", token(host))
 }
 
 /// Returns the session's name and the verb of a command's subject.
-#[must_use]
 pub(crate) fn parse_command(subject: &str) -> Option<(String, String)> {
     let mut tokens = subject.strip_prefix(COMMAND)?.strip_prefix('.')?.split('.');
     let (session, verb) = (tokens.nth(1)?, tokens.next()?);
@@ -276,7 +250,6 @@ pub(crate) fn parse_command(subject: &str) -> Option<(String, String)> {
 }
 
 /// Returns the beginning of the subjects by which a host gets answers. No other host's begin so.
-#[must_use]
 pub(crate) fn inbox_prefix(host: &str) -> String {
     format!("_INBOX.{}", token(host))
 }

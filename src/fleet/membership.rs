@@ -84,10 +84,6 @@ struct Member {
 impl Membership {
     /// Joins the fleet with the session that has these files, on this tmux server. A session that is
     /// new in it gets its records after `last_seq` published.
-    ///
-    /// # Errors
-    ///
-    /// When the thread cannot be created, or the position in the feed.
     pub(crate) async fn start(
         config: &FleetConfig,
         paths: &Paths,

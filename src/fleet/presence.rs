@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use super::bucket::Buckets;
 use super::connection::FleetError;
-use super::layout::{HOSTS_BUCKET, HostState, VERSION, host_key};
+use super::layout::{HOSTS_BUCKET, HostState, VERSION, token};
 use super::streams::PRESENT;
 use crate::config::FleetConfig;
 
@@ -33,7 +33,7 @@ pub(super) async fn beat(
     let value = serde_json::to_vec(&state).expect("it has text only");
     loop {
         buckets
-            .put(HOSTS_BUCKET, &host_key(host), &value, PRESENT)
+            .put(HOSTS_BUCKET, &token(host), &value, PRESENT)
             .await?;
         confirmed();
         sleep(BEAT).await;

@@ -42,10 +42,6 @@ pub(super) struct Service {
 
 impl Service {
     /// Executes what is requested, until the connection ends.
-    ///
-    /// # Errors
-    ///
-    /// When the broker does not take it.
     pub(super) async fn serve(&self, client: &Client) -> Result<(), FleetError> {
         if self.allow.is_empty() {
             return std::future::pending().await;

@@ -1,18 +1,26 @@
 //! What the broker stores.
 
+use serde::Serialize;
+
 use super::connection::{Connection, FleetError};
 use super::layout::{FEED_STREAM, HOSTS_BUCKET, STATE_BUCKET, WAKE_STREAM};
 use super::streams::bucket_stream;
 use crate::model::Millis;
 
+/// What follows for a broker that syncs rarely.
+pub(crate) const SINGLE: &str = "with less than three replicas the last seconds before a power cut can be \
+                                 lost, unless the server has `sync_interval: always`; the hosts publish \
+                                 again what is missing";
+
 /// A stream of the broker.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct StreamUse {
     /// Its name, as in the documentation.
     pub(crate) name: &'static str,
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
     /// When its first message came, in milliseconds since 1970; `None` for an empty one.
+    #[serde(skip)]
     pub(crate) since: Option<Millis>,
     pub(crate) replicas: usize,
     pub(crate) consumers: usize,
@@ -26,10 +34,6 @@ impl StreamUse {
 }
 
 /// Returns what the broker stores.
-///
-/// # Errors
-///
-/// When a stream is missing or cannot be read.
 pub(crate) async fn stream_uses(connection: &Connection) -> Result<Vec<StreamUse>, FleetError> {
     let all = [
         (FEED_STREAM, FEED_STREAM.to_owned()),

@@ -11,7 +11,6 @@ use super::connection::{Connection, FleetError};
 use super::layout::{
     FEED_STREAM, FEED_SUBJECTS, HOSTS_BUCKET, STATE_BUCKET, WAKE_STREAM, WAKE_SUBJECTS,
 };
-use crate::model::{text, with_causes};
 
 /// How long records and wakes are kept, and the state of a session that nobody updates.
 pub(crate) const KEPT: Duration = Duration::from_secs(72 * 3600);
@@ -27,14 +26,7 @@ const SAME_WITHIN: Duration = Duration::from_secs(120);
 const FEED_BYTES: i64 = 1 << 30;
 const WAKE_BYTES: i64 = 256 << 20;
 
-/// The maximum length of what the broker says, in characters.
-const MAX_SAID: usize = 300;
-
 /// Creates what is missing. What exists is left as it is.
-///
-/// # Errors
-///
-/// When something is missing that cannot be created.
 pub(crate) async fn create_missing(connection: &Connection) -> Result<(), FleetError> {
     let all = [
         (FEED_STREAM, stream(FEED_STREAM, FEED_SUBJECTS, FEED_BYTES)),
@@ -51,9 +43,7 @@ pub(crate) async fn create_missing(connection: &Connection) -> Result<(), FleetE
             CreateStreamErrorKind::JetStream(why) if why.error_code() == ErrorCode::STREAM_NAME_EXIST
         );
         if !exists {
-            let why = with_causes(&error);
-            let why = connection.refusal().unwrap_or(why);
-            let why = text::one_line(why.as_bytes(), MAX_SAID);
+            let why = connection.why_not(&error);
             return Err(FleetError::NoStream { name, why });
         }
     }
@@ -61,7 +51,6 @@ pub(crate) async fn create_missing(connection: &Connection) -> Result<(), FleetE
 }
 
 /// Returns the name of the stream that is a bucket.
-#[must_use]
 pub(crate) fn bucket_stream(name: &str) -> String {
     format!("KV_{name}")
 }

@@ -60,11 +60,6 @@ struct FromHost<'a> {
 
 impl Uplink {
     /// Publishes all records that the broker does not have, and those to come.
-    ///
-    /// # Errors
-    ///
-    /// When the broker does not confirm a record. Only a new connection can go on: what was lost must
-    /// not be followed by anything.
     pub(super) async fn publish(&self, connection: &Connection) -> Result<(), FleetError> {
         let after = self.find_start(connection).await?;
         let Ok(subscription) = self.live.subscribe_to_pass_on(after) else {

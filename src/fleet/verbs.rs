@@ -6,84 +6,41 @@ use std::collections::BTreeSet;
 use crate::config::Verb;
 
 /// The options of all commands: those with a value. `--host` names this machine.
-const OF_ALL: [&str; 4] = ["--host", "--session", "-s", "-L"];
+const OF_ALL: &str = "--host --session -s -L";
 
 /// Returns the options of a command that have a value, and those that have none.
-fn options_of(verb: Verb) -> (&'static [&'static str], &'static [&'static str]) {
+fn options_of(verb: Verb) -> (&'static str, &'static str) {
     match verb {
-        Verb::Ls => (&[], &["--wide", "-w"]),
-        Verb::Logs => (
-            &["-n", "--lines", "--since", "--run"],
-            &["-f", "--follow", "--runs", "--raw"],
-        ),
+        Verb::Ls => ("", "--wide -w"),
+        Verb::Logs => ("-n --lines --since --run", "-f --follow --runs --raw"),
         Verb::Wait => (
-            &[
-                "--text",
-                "--stop",
-                "--timeout",
-                "--since",
-                "--tail",
-                "--idle",
-            ],
-            &[
-                "--any",
-                "--all",
-                "--exit",
-                "--regex",
-                "--ignore-case",
-                "-i",
-                "--change",
-                "--bell",
-                "--input",
-                "--through-prompts",
-            ],
+            "--text --stop --timeout --since --tail --idle",
+            "--any --all --exit --regex --ignore-case -i --change --bell --input --through-prompts",
         ),
         Verb::Run => (
-            &[
-                "--cwd",
-                "--env",
-                "--restart",
-                "--backoff",
-                "--after",
-                "--kill-after",
-                "--stop-signal",
-                "--grace",
-                "--until",
-                "--stop",
-                "--tail",
-                "--timeout",
-                "--notify-on",
-            ],
-            &[
-                "--if-absent",
-                "--clean-env",
-                "--parent-only",
-                "--wait",
-                "--through-prompts",
-                "--regex",
-                "--ignore-case",
-                "-i",
-            ],
+            "--cwd --env --restart --backoff --after --kill-after --stop-signal --grace --until --stop \
+             --tail --timeout --notify-on",
+            "--if-absent --clean-env --parent-only --wait --through-prompts --regex --ignore-case -i",
         ),
-        Verb::Send => (&["--key", "--if-prompt"], &["--no-enter"]),
-        Verb::Kill => (&["--signal", "--grace"], &[]),
+        Verb::Send => ("--key --if-prompt", "--no-enter"),
+        Verb::Kill => ("--signal --grace", ""),
     }
+}
+
+fn has(options: &str, name: &str) -> bool {
+    options.split(' ').any(|known| known == name)
 }
 
 /// Returns the verb if these arguments may be executed here: `named` is the verb that the subject
 /// names, and `session` the session.
-///
-/// # Errors
-///
-/// With what is not allowed.
 pub(super) fn check(
     named: &str,
     session: &str,
     allow: &BTreeSet<Verb>,
     args: &[String],
 ) -> Result<Verb, String> {
-    let verb = Verb::parse(named).filter(|verb| allow.contains(verb));
-    let verb = verb.ok_or_else(|| format!("`{named}` is not allowed through the broker"))?;
+    let verb = allow.iter().find(|verb| verb.name() == named);
+    let verb = *verb.ok_or_else(|| format!("`{named}` is not allowed through the broker"))?;
     let (with_value, flags) = options_of(verb);
     let mut has_verb = false;
     let mut has_prompt = false;
@@ -101,11 +58,11 @@ pub(super) fn check(
             continue;
         }
         let (name, attached) = split(arg);
-        if name == "--json" || flags.contains(&name) {
+        if name == "--json" || has(flags, name) {
             if attached.is_none() {
                 continue;
             }
-        } else if OF_ALL.contains(&name) || with_value.contains(&name) {
+        } else if has(OF_ALL, name) || has(with_value, name) {
             let value = attached.or_else(|| args.next()).unwrap_or_default();
             if matches!(name, "-s" | "--session") && value != session {
                 return Err(format!("`{value}` is not the session `{session}`"));
@@ -143,10 +100,7 @@ fn split(arg: &str) -> (&str, Option<&str>) {
 
 /// Whether executing it twice is something else than once.
 pub(super) fn changes(verb: Verb) -> bool {
-    match verb {
-        Verb::Run | Verb::Send | Verb::Kill => true,
-        Verb::Ls | Verb::Logs | Verb::Wait => false,
-    }
+    matches!(verb, Verb::Run | Verb::Send | Verb::Kill)
 }
 
 #[cfg(test)]

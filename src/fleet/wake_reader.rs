@@ -35,10 +35,6 @@ pub(crate) struct WakeReader {
 
 impl WakeReader {
     /// Begins to read as the conversation's durable consumer: with what was not acknowledged.
-    ///
-    /// # Errors
-    ///
-    /// When the wakes cannot be read.
     pub(crate) async fn begin(connection: &Connection, owner: &str) -> Result<Self, FleetError> {
         let refused = |error: &dyn std::error::Error| connection.unreadable(WAKE_STREAM, error);
         let name = wake_consumer(owner);
@@ -75,10 +71,6 @@ impl WakeReader {
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    ///
-    /// # Errors
-    ///
-    /// When the connection has broken.
     pub(crate) async fn next(&mut self) -> Result<Wake, FleetError> {
         loop {
             let message = tokio::select! {
@@ -103,10 +95,6 @@ impl WakeReader {
     }
 
     /// Acknowledges the wakes of this feed up to this record.
-    ///
-    /// # Errors
-    ///
-    /// When the broker does not confirm: they come again.
     pub(crate) async fn acknowledge(&mut self, epoch: &str, seq: Seq) -> Result<(), FleetError> {
         let up_to = (epoch.to_owned(), 0)..=(epoch.to_owned(), seq);
         let keys: Vec<_> = self.open.range(up_to).map(|(key, _)| key.clone()).collect();

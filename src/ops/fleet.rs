@@ -4,8 +4,11 @@ use super::error::OpsError;
 use super::lookup;
 use crate::config::{self, FleetConfig};
 use crate::fleet::{
-    self, BucketNews, BucketWatch, Connection, FleetBoard, FleetError, StreamUse, host_name,
+    self, Absent, BucketNews, BucketWatch, Connection, FleetBoard, FleetError, HostAnswers,
+    host_name,
 };
+use crate::hosts::FarCall;
+use crate::model::with_causes;
 
 /// A connection to the broker.
 pub(crate) struct Fleet {
@@ -15,21 +18,8 @@ pub(crate) struct Fleet {
     pub(crate) config: FleetConfig,
 }
 
-/// How the broker is.
-pub(crate) struct FleetStatus {
-    /// The version of the server.
-    pub(crate) version: String,
-    /// What it stores.
-    pub(crate) streams: Vec<StreamUse>,
-    pub(crate) board: FleetBoard,
-}
-
 impl Fleet {
     /// Connects to the broker of the configuration.
-    ///
-    /// # Errors
-    ///
-    /// When there is none, or it is not reached.
     pub(crate) async fn connect() -> Result<Self, OpsError> {
         let Some(config) = config::load(&lookup)?.fleet else {
             return Err(OpsError::failed(
@@ -47,29 +37,17 @@ impl Fleet {
     }
 
     /// Whether the configuration names a broker.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be read.
     pub(crate) fn is_configured() -> Result<bool, OpsError> {
         Ok(config::load(&lookup)?.fleet.is_some())
     }
 
     /// Connects again.
-    ///
-    /// # Errors
-    ///
-    /// When the broker is not reached.
     pub(crate) async fn reconnect(&mut self) -> Result<(), OpsError> {
         self.connection = fleet::connect(&self.config, &self.host).await?;
         Ok(())
     }
 
     /// Returns what the hosts have published last.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be read.
     pub(crate) async fn board(&self) -> Result<FleetBoard, OpsError> {
         let mut watch = BucketWatch::begin(&self.connection, false).await?;
         let mut board = FleetBoard::default();
@@ -81,17 +59,25 @@ impl Fleet {
         }
     }
 
-    /// Returns how the broker is.
-    ///
-    /// # Errors
-    ///
-    /// When it does not answer.
-    pub(crate) async fn status(&self) -> Result<FleetStatus, OpsError> {
-        Ok(FleetStatus {
-            version: self.connection.client.server_info().version,
-            streams: fleet::stream_uses(&self.connection).await?,
-            board: self.board().await?,
-        })
+    /// Asks a host to execute a call in this session; `None` if it is no host of the fleet.
+    pub(crate) async fn ask(
+        &self,
+        host: &str,
+        session: &str,
+        verb: &str,
+        call: &FarCall,
+    ) -> Result<Option<HostAnswers>, OpsError> {
+        let asked = HostAnswers::ask(&self.connection, host, session, verb, call).await?;
+        if asked.is_some() {
+            return Ok(asked);
+        }
+        let why = match fleet::absence(&self.connection, host).await {
+            Absent::Unknown => return Ok(None),
+            Absent::AllowsNothing => "allows nothing through the broker",
+            Absent::Gone => "is not there",
+        };
+        let hint = "`[hosts]` in the configuration names hosts for ssh";
+        Err(OpsError::failed(format!("{host} {why}"), hint.to_owned()))
     }
 }
 
@@ -106,13 +92,13 @@ impl From<FleetError> for OpsError {
                 "the first daemon with `[fleet]` creates what is missing, if its credentials permit that; \
                  see docs/fleet.md"
             }
+            FleetError::OtherVersion { .. } => "install the same version on both machines",
             FleetError::Taken(_)
             | FleetError::Address(_)
             | FleetError::Broken
-            | FleetError::NotConfirmed(_) => {
-                return Self::failed(crate::model::with_causes(&error), None);
-            }
+            | FleetError::NotConfirmed(_) => "",
         };
-        Self::failed(crate::model::with_causes(&error), hint.to_owned())
+        let hint = (!hint.is_empty()).then(|| hint.to_owned());
+        Self::failed(with_causes(&error), hint)
     }
 }

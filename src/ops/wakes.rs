@@ -9,10 +9,10 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
+use super::error::OpsError;
 use super::fleet::Fleet;
 use super::host_follower::HostNews;
 use super::lookup;
@@ -30,55 +30,41 @@ const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_s
 /// published again.
 const KEPT: Millis = 30 * 24 * 3_600_000;
 
-/// How far a conversation is in the feeds of other hosts.
-#[derive(Debug, Default, Serialize, Deserialize)]
+/// How far a conversation is in the feeds of other hosts, and the file that keeps it.
 struct Positions {
-    /// By epoch, which no other feed has.
-    feeds: BTreeMap<String, Position>,
-}
-
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Position {
-    seq: Seq,
-    /// When it was moved, in milliseconds since 1970.
-    at: Millis,
-}
-
-/// Positions, and the file that keeps them.
-struct PositionFile {
     folder: PathBuf,
     path: PathBuf,
-    positions: Positions,
+    /// By epoch, which no other feed has: the sequence number, and when it was noted.
+    feeds: BTreeMap<String, (Seq, Millis)>,
 }
 
-impl PositionFile {
+impl Positions {
     /// A file that cannot be read counts as empty: then a wake may come twice, and none is lost.
     fn of(owner: &str) -> io::Result<Self> {
         let root = state_root(&lookup).map_err(io::Error::other)?;
         let folder = root.join(HOSTS).join("wakes");
         files::make_folder(&folder, OPEN_TO_OTHERS)?;
         let path = folder.join(format!("{}.json", hex(owner.as_bytes(), 32)));
-        let found = files::read(&path).ok();
-        let positions = found.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let found = files::read(&path).unwrap_or_default();
+        let feeds = serde_json::from_slice(&found).unwrap_or_default();
         Ok(Self {
             folder,
             path,
-            positions: positions.unwrap_or_default(),
+            feeds,
         })
     }
 
     fn of_feed(&self, epoch: &str) -> Seq {
-        let position = self.positions.feeds.get(epoch);
-        position.map_or(0, |position| position.seq)
+        self.feeds.get(epoch).map_or(0, |(seq, _)| *seq)
     }
 
     /// Moves a position. It is on the disk when this returns.
     fn note(&mut self, epoch: String, seq: Seq) -> io::Result<()> {
         let now = clock::now().wall;
-        let feeds = &mut self.positions.feeds;
-        feeds.retain(|_, position| now.saturating_sub(position.at) < KEPT);
-        feeds.insert(epoch, Position { seq, at: now });
-        let bytes = serde_json::to_vec(&self.positions).map_err(io::Error::from)?;
+        self.feeds
+            .retain(|_, (_, at)| now.saturating_sub(*at) < KEPT);
+        self.feeds.insert(epoch, (seq, now));
+        let bytes = serde_json::to_vec(&self.feeds).map_err(io::Error::from)?;
         files::replace_synced(&self.path, &self.path.with_extension("new"), &bytes)?;
         files::sync_folder(&self.folder)
     }
@@ -91,35 +77,29 @@ pub(crate) async fn follow_wakes(
     reports: mpsc::Sender<(String, HostNews)>,
 ) {
     let mut retry = RETRY;
-    let mut positions = match PositionFile::of(&owner) {
+    let mut positions = match Positions::of(&owner) {
         Ok(positions) => positions,
         Err(error) => {
             tracing::warn!(%error, "tasks on hosts of the fleet are not followed");
             return;
         }
     };
-    loop {
-        let Ok(true) = Fleet::is_configured() else {
-            return;
+    while let Ok(true) = Fleet::is_configured() {
+        let following = async {
+            let fleet = Fleet::connect().await?;
+            let reader = WakeReader::begin(&fleet.connection, &owner).await?;
+            retry = RETRY;
+            let mut stream = WakeStream {
+                reader,
+                here: fleet.host,
+                positions: &mut positions,
+                reports: &reports,
+            };
+            Ok::<_, OpsError>(stream.follow(&mut orders).await?)
         };
-        match Fleet::connect().await {
-            Ok(fleet) => match WakeReader::begin(&fleet.connection, &owner).await {
-                Ok(mut reader) => {
-                    retry = RETRY;
-                    let mut stream = WakeStream {
-                        reader: &mut reader,
-                        here: &fleet.host,
-                        positions: &mut positions,
-                        reports: &reports,
-                    };
-                    match stream.follow(&mut orders).await {
-                        Ok(()) => return,
-                        Err(error) => tracing::debug!(%error, "the connection was lost"),
-                    }
-                }
-                Err(error) => tracing::debug!(%error, "cannot read wakes now"),
-            },
-            Err(error) => tracing::debug!(%error, "cannot connect now"),
+        match following.await {
+            Ok(()) => return,
+            Err(error) => tracing::debug!(%error, "wakes cannot be read now"),
         }
         sleep(retry.next_pause()).await;
     }
@@ -127,10 +107,10 @@ pub(crate) async fn follow_wakes(
 
 /// Wakes on one connection.
 struct WakeStream<'a> {
-    reader: &'a mut WakeReader,
+    reader: WakeReader,
     /// This machine: its daemons deliver their follow-ups themselves.
-    here: &'a str,
-    positions: &'a mut PositionFile,
+    here: String,
+    positions: &'a mut Positions,
     reports: &'a mpsc::Sender<(String, HostNews)>,
 }
 

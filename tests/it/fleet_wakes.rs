@@ -73,7 +73,7 @@ fn until_noted(near: &World, seq: u64) {
         let texts = files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap_or_default());
         texts
             .into_iter()
-            .any(|text| text.contains(&format!("\"seq\":{seq},")))
+            .any(|text| text.contains(&format!(":[{seq},")))
     });
 }
 

@@ -35,6 +35,8 @@ mod fleet;
 #[cfg(feature = "fleet")]
 mod fleet_faces;
 #[cfg(feature = "fleet")]
+mod fleet_hosts;
+#[cfg(feature = "fleet")]
 mod fleet_wakes;
 mod following;
 #[cfg(target_os = "linux")]

@@ -6,16 +6,12 @@ use super::failure::{Failure, OrFail};
 use super::ls::{Style, age, table_of};
 use super::{fleet_feed, output};
 use crate::clock;
-use crate::fleet::{FleetBoard, FleetHost, FleetSession, Presence, StreamUse};
+use crate::fleet::{FleetBoard, FleetHost, FleetSession, Presence, SINGLE, StreamUse, stream_uses};
 use crate::model::{Millis, text};
 use crate::ops::Fleet;
 use crate::terminal::fitted;
 use crate::wire::{LsView, rfc3339};
 use serde_json::{Value, json};
-
-/// What follows for a broker that syncs rarely.
-const SINGLE: &str = "a stream with less than three replicas can lose its last seconds in a power cut, unless \
-                      the server has `sync_interval: always`; the hosts publish again what is missing";
 
 pub(super) async fn run(context: &Context, args: FleetArgs) -> Result<(), Failure> {
     // The broker has time limits of its own.
@@ -114,58 +110,43 @@ fn view_of(session: &FleetSession, now: Millis) -> LsView {
 
 async fn status(args: Json) -> Result<(), Failure> {
     let fleet = Fleet::connect().await.or_fail("fleet status")?;
-    let status = fleet.status().await.or_fail("fleet status")?;
-    let gone: Vec<(&String, Millis)> = status
-        .board
-        .hosts
-        .iter()
-        .filter_map(|(name, host)| Some((name, host.gone_since()?)))
-        .collect();
-    let is_single = status.streams.iter().any(StreamUse::is_single);
+    let version = fleet.connection.client.server_info().version;
+    let streams = stream_uses(&fleet.connection)
+        .await
+        .or_fail("fleet status")?;
+    let hosts = fleet.board().await.or_fail("fleet status")?.hosts;
+    let gone = hosts.iter().filter_map(|(name, host)| match host.presence {
+        Presence::Gone(since) => Some((name, since)),
+        Presence::Here(_) | Presence::Unknown => None,
+    });
+    let gone: Vec<(&String, Millis)> = gone.collect();
     if args.json {
-        let streams: Vec<Value> = status.streams.iter().map(stream_json).collect();
-        let gone: Vec<Value> = gone
-            .iter()
-            .map(|(host, since)| json!({ "host": host, "goneSince": since }))
-            .collect();
+        let since = |(host, since): &(&String, Millis)| json!({"host": host, "goneSince": since});
         return output::json(&json!({
             "broker": fleet.config.url,
-            "serverVersion": status.version,
+            "serverVersion": version,
             "host": fleet.host,
             "streams": streams,
-            "hosts": status.board.hosts.len(),
-            "gone": gone,
+            "hosts": hosts.len(),
+            "gone": gone.iter().map(since).collect::<Vec<_>>(),
         }));
     }
     let now = clock::now().wall;
-    let n_here = status.board.hosts.len() - gone.len();
+    let url = fleet.config.url.join(", ");
+    let n_here = hosts.len() - gone.len();
     let mut lines = vec![
-        format!(
-            "broker:  {}, nats-server {}",
-            fleet.config.url.join(", "),
-            status.version
-        ),
+        format!("broker:  {url}, nats-server {version}"),
         format!("host:    {} (this machine)", fleet.host),
         format!("hosts:   {n_here} here, {} gone", gone.len()),
     ];
     for (name, since) in &gone {
         lines.push(format!("         {name} is {}", gone_since(*since, now)));
     }
-    lines.extend(status.streams.iter().map(|stream| stream_line(stream, now)));
-    if is_single {
+    lines.extend(streams.iter().map(|stream| stream_line(stream, now)));
+    if streams.iter().any(StreamUse::is_single) {
         lines.push(format!("note:    {SINGLE}"));
     }
     output::lines(lines.iter().map(String::as_str))
-}
-
-fn stream_json(stream: &StreamUse) -> Value {
-    json!({
-        "name": stream.name,
-        "messages": stream.messages,
-        "bytes": stream.bytes,
-        "replicas": stream.replicas,
-        "consumers": stream.consumers,
-    })
 }
 
 fn stream_line(stream: &StreamUse, now: Millis) -> String {

@@ -3,15 +3,12 @@
 use tokio::time::timeout;
 
 use super::check::{LIMIT, fail, no_answer, ok, warn};
+use crate::config;
+use crate::fleet::{SINGLE, StreamUse, stream_uses};
 use crate::model::with_causes;
 use crate::ops::fleet::Fleet;
 use crate::ops::lookup;
 use crate::wire::DoctorCheck;
-use crate::{config, fleet};
-
-/// What follows for a broker that syncs rarely.
-const SINGLE: &str = "less than three replicas can lose the last seconds before a power cut, unless the \
-                      server has `sync_interval: always`; it is filled again from the feeds";
 
 /// Checks whether the broker is reached, and how it stores.
 pub(super) async fn examine() -> Vec<DoctorCheck> {
@@ -41,15 +38,9 @@ pub(super) async fn examine() -> Vec<DoctorCheck> {
             ));
         }
         // Credentials of a machine need not permit this.
-        if let Ok(uses) = fleet::stream_uses(&fleet.connection).await {
-            let single = uses
-                .iter()
-                .filter(|one| one.is_single())
-                .map(|one| one.name);
-            let single: Vec<&str> = single.collect();
-            if !single.is_empty() {
-                checks.push(ok("broker", format!("{}: {SINGLE}", single.join(", "))));
-            }
+        let uses = stream_uses(&fleet.connection).await.unwrap_or_default();
+        if uses.iter().any(StreamUse::is_single) {
+            checks.push(ok("broker", SINGLE.to_owned()));
         }
         checks
     });

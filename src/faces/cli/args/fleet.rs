@@ -1,9 +1,8 @@
 //! Arguments of the commands about the machines of a fleet.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
 use super::Json;
-use super::feed::StartOfConsumer;
 use crate::model::Seq;
 use crate::wire::{EventType, Kind};
 
@@ -19,7 +18,7 @@ pub(crate) enum FleetCommand {
     ///
     /// A host that has stopped publishing is shown with the time since which it is gone.
     Ls(FleetLs),
-    /// Print the records of all hosts
+    /// Print the records of all hosts as JSON lines
     ///
     /// Each has `host`, and `fleetSeq`, its place among the records of all hosts. With --follow, `hostGone`
     /// and `hostBack` say which hosts stop publishing and begin again.
@@ -55,27 +54,10 @@ pub(crate) struct FleetFeed {
         conflicts_with = "after"
     )]
     pub(crate) consumer: Option<String>,
-    /// Acknowledge each record after printing it; standard input is not read
-    #[arg(long, requires = "consumer")]
-    pub(crate) auto_ack: bool,
-    /// Where a new consumer starts, instead of at the first record
-    #[arg(long, value_name = "WHERE", requires = "consumer")]
-    pub(crate) from: Option<StartOfConsumer>,
     /// Only records of this kind; may be given more than once
     #[arg(long, value_name = "K")]
     pub(crate) kind: Vec<Kind>,
     /// Only events of this type; may be given more than once
     #[arg(long = "type", value_name = "T")]
     pub(crate) types: Vec<EventType>,
-    /// How to print a record [default: json; text on a terminal]
-    #[arg(long, value_enum)]
-    pub(crate) format: Option<FleetFormat>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FleetFormat {
-    /// JSON lines
-    Json,
-    /// For people
-    Text,
 }

@@ -25,7 +25,7 @@ pub(crate) use daemon::{ChildOf, Daemon, DaemonCommand, Supervise};
 pub(crate) use feed::{Consume, Consumer, ConsumerCommand, Feed, FeedFormat, Replay};
 pub(crate) use fleet::Fleet;
 #[cfg(feature = "fleet")]
-pub(crate) use fleet::{FleetCommand, FleetFeed, FleetFormat, FleetLs};
+pub(crate) use fleet::{FleetCommand, FleetFeed, FleetLs};
 pub(crate) use installation::{Completions, Config, ConfigCommand, Man};
 pub(crate) use launches::{Down, FollowRun, Restart, Run, Up};
 #[cfg(feature = "panel")]
