@@ -40,7 +40,7 @@ pub(super) async fn examine() -> Vec<DoctorCheck> {
         // Credentials of a machine need not permit this.
         let uses = stream_uses(&fleet.connection).await.unwrap_or_default();
         if uses.iter().any(StreamUse::is_single) {
-            checks.push(ok("broker", SINGLE.to_owned()));
+            checks.push(ok("broker", SINGLE));
         }
         checks
     });
