@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::layout::{HostState, SessionState, TaskState, parse_state_key, text_of};
 use super::streams::PRESENT;
-use super::untrusted::{is_host_name, parse};
+use super::untrusted::parse;
+use crate::config::is_host_name;
 use crate::model::Millis;
 use crate::wire::LsTask;
 
@@ -23,6 +24,14 @@ pub(crate) struct BucketEntry {
     pub(crate) value: Option<Vec<u8>>,
     /// When the broker got it, in milliseconds since 1970.
     pub(crate) at: Millis,
+}
+
+impl BucketEntry {
+    /// Returns the host that it is about.
+    #[cfg(feature = "panel")]
+    pub(crate) fn host(&self) -> Option<String> {
+        text_of(self.key.split('.').next()?)
+    }
 }
 
 /// What an entry changes.

@@ -1,14 +1,20 @@
-//! Values in the broker's buckets.
+//! Values in the broker's buckets, and this machine's presence: one with a short lifetime, which each
+//! daemon of the machine renews.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_nats::HeaderMap;
 use async_nats::jetstream::context::PublishErrorKind;
+use tokio::time::sleep;
 
 use super::connection::{Connection, FleetError};
-use super::layout::bucket_subject;
-use super::streams;
+use super::layout::{HOSTS_BUCKET, HostState, VERSION, bucket_subject, token};
+use super::streams::{self, PRESENT};
+use crate::config::FleetConfig;
+
+/// How often the presence is renewed.
+const BEAT: Duration = Duration::from_secs(20);
 
 /// Puts values into the buckets. Each is there when the broker has confirmed it.
 #[derive(Debug)]
@@ -78,5 +84,32 @@ impl<'a> Buckets<'a> {
 
     async fn explain(&self, kind: PublishErrorKind) -> FleetError {
         streams::explain(self.connection, kind).await
+    }
+}
+
+/// Renews the presence until the broker does not confirm it. `confirmed` is called each time it has.
+pub(super) async fn beat(
+    buckets: &Buckets<'_>,
+    host: &str,
+    config: &FleetConfig,
+    confirmed: impl Fn(),
+) -> Result<(), FleetError> {
+    let state = HostState {
+        v: VERSION,
+        host: host.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        allow: config
+            .allow
+            .iter()
+            .map(|verb| verb.name().to_owned())
+            .collect(),
+    };
+    let value = serde_json::to_vec(&state).expect("it has text only");
+    loop {
+        buckets
+            .put(HOSTS_BUCKET, &token(host), &value, PRESENT)
+            .await?;
+        confirmed();
+        sleep(BEAT).await;
     }
 }

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use super::layout;
 use crate::config::FleetConfig;
 use crate::files;
+use crate::hosts::this_machine;
 use crate::model::{text, with_causes};
 
 /// How long connecting to one server may take.
@@ -174,10 +175,7 @@ pub(crate) async fn connect(config: &FleetConfig, host: &str) -> Result<Connecti
 
 /// Returns this machine's name in the fleet.
 pub(crate) fn host_name(config: &FleetConfig) -> String {
-    config.host.clone().unwrap_or_else(|| {
-        let system = rustix::system::uname();
-        text::one_line(system.nodename().to_bytes(), MAX_SAID)
-    })
+    config.host.clone().unwrap_or_else(this_machine)
 }
 
 /// Returns the options that the configuration names.

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use super::connection::{ANSWER_LIMIT, Connection, FleetError};
 use super::layout::{FEED_STREAM, feed_filters, source_of_record, token};
-use super::untrusted::{is_host_name, parse};
+use super::untrusted::parse;
+use crate::config::is_host_name;
 use crate::model::Seq;
 use crate::wire::{EventType, Kind};
 

@@ -1,12 +1,6 @@
 //! What is where on the broker: streams, subjects, keys and headers. Everything here is pure.
 //!
-//! | what | where |
-//! |---|---|
-//! | records | stream `TT_FEED`, `tt.v1.feed.HOST.SESSION.KIND.TYPE` |
-//! | wakes for conversations | stream `TT_WAKE`, `tt.v1.wake.CLIENT.CONVERSATION.HOST` |
-//! | tasks | bucket `TT_STATE`, `HOST.SESSION.wID`, and `HOST.SESSION.session` for which there are |
-//! | presence | bucket `TT_HOSTS`, `HOST` |
-//! | commands | `tt.v1.cmd.HOST.SESSION.VERB` |
+//! `docs/fleet.md` has the table.
 //!
 //! Each part is a token, see [`token`]. The host is part of each subject, so that the broker's
 //! permissions decide who may write in its name. SESSION is the key of the session's files, which a

@@ -20,7 +20,7 @@ use super::connection::{FleetError, connect, host_name};
 use super::execution_keys::ExecutionKeys;
 use super::service::Service;
 use super::uplink::Uplink;
-use super::{presence, task_states};
+use super::{bucket, task_states};
 use crate::clock;
 use crate::config::FleetConfig;
 use crate::model::{Backoff, Millis, Seq, with_causes};
@@ -208,7 +208,7 @@ impl Member {
                 self.uplink.publish(&connection),
                 self.service.serve(&connection.client),
                 task_states::publish(&buckets, host, &self.uplink.key, &self.uplink.live),
-                presence::beat(&buckets, host, &self.config, || self.problem.set(None)),
+                bucket::beat(&buckets, host, &self.config, || self.problem.set(None)),
             )
         };
         tokio::select! {

@@ -157,6 +157,7 @@ impl Service {
         call.session = Some(session);
         call.has_stdin = false;
         self.host.clone_into(&mut call.caller.host);
+        call.caller.is_guarded = true;
         Ok((call, verb))
     }
 }

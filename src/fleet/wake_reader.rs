@@ -10,7 +10,8 @@ use futures_util::StreamExt;
 use super::connection::{Connection, FleetError};
 use super::layout::{WAKE_STREAM, source_of_wake, wake_consumer, wake_filter};
 use super::streams::KEPT;
-use super::untrusted::{is_host_name, parse};
+use super::untrusted::parse;
+use crate::config::is_host_name;
 use crate::model::Seq;
 use crate::wire::DurableRecord;
 

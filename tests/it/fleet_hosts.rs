@@ -60,6 +60,11 @@ fn a_host_of_the_fleet_does_what_its_configuration_allows() {
     // The exit code is the task's.
     let failing = ["run", "far", "--wait", "--", "sh", "-c", "exit 3"];
     assert_eq!(on_gpu1(&near, &failing).code, 3);
+    // What must not be seen does not go through the broker.
+    far.run("two", "read -rsp 'Password: ' x; sleep 1000");
+    on_gpu1(&near, &["wait", "two", "--input"]).ok();
+    let hidden = on_gpu1(&near, &["send", "two", "pw", "--if-prompt", "Password:"]);
+    assert_eq!(hidden.code, 1, "{hidden}");
     let refused = on_gpu1(&near, &["kill", "one"]);
     refused.fails(
         1,
@@ -192,4 +197,35 @@ fn the_permission_to_publish_a_verb_is_a_second_lock() {
     let output = on_gpu1(&near, &["kill", "one"]);
     assert_eq!(output.code, 1, "{output}");
     assert!(output.err.contains("Permissions Violation"), "{output}");
+}
+
+#[test]
+fn the_panel_shows_the_tasks_of_all_hosts_and_acts_on_them() {
+    let (near, far, broker) = fleet("'ls', 'logs', 'send', 'kill'");
+    until_answered(&near);
+    let hosts = FleetHosts::connect(&broker);
+    hosts.session("box", "api", &[("@1", "serve", "running")]);
+    hosts.beat("box", "1");
+    near.run("shell", "sleep 1000");
+    let panel = format!("{} panel --fleet", World::program().display());
+    near.new_window("panel", &panel);
+    near.until_shows("panel", "box is gone since 20");
+    let keys = |keys: &[&str]| {
+        let to = ["send-keys", "-t", "=work:panel"];
+        near.tmux([&to, keys].concat());
+    };
+    near.until_shows("panel", "Go?");
+    keys(&["a"]);
+    near.until_shows("panel", "asks: Go?");
+    keys(&["yes", "Enter"]);
+    far.until_shows("one", "got-yes");
+    near.until_shows("panel", "sent to work@gpu1/one");
+    keys(&["l"]);
+    near.until_shows("panel", "got-yes");
+    keys(&["q", "x", "y"]);
+    far.until("it is killed", |records| {
+        records
+            .iter()
+            .any(|record| record["reason"] == "userKilled")
+    });
 }

@@ -3,13 +3,12 @@
 use super::args::{Fleet as FleetArgs, FleetCommand, FleetLs, Json};
 use super::context::Context;
 use super::failure::{Failure, OrFail};
-use super::ls::{Style, age, table_of};
+use super::ls::{Style, age, push_section};
 use super::{fleet_feed, output};
 use crate::clock;
 use crate::fleet::{FleetBoard, FleetHost, FleetSession, Presence, SINGLE, StreamUse, stream_uses};
 use crate::model::{Millis, text};
 use crate::ops::Fleet;
-use crate::terminal::fitted;
 use crate::wire::{LsView, rfc3339};
 use serde_json::{Value, json};
 
@@ -62,32 +61,21 @@ fn host_json((name, host): (&String, &FleetHost)) -> Value {
 /// Returns the tasks of each session below its host and name.
 fn table_of_hosts(board: &FleetBoard, now: Millis, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
-    let columns = style.columns.unwrap_or(usize::MAX);
     for (name, host) in &board.hosts {
         let presence = match &host.presence {
             Presence::Here(_) => String::new(),
             Presence::Gone(since) => format!(", {}", gone_since(*since, now)),
             Presence::Unknown => ", not known to be there".to_owned(),
         };
-        let existing = host.sessions.values().filter(|session| session.exists());
-        let existing: Vec<&FleetSession> = existing.collect();
-        if !lines.is_empty() {
-            lines.push(String::new());
+        let existing = || host.sessions.values().filter(|session| session.exists());
+        if existing().next().is_none() {
+            let heading = format!("{name} (no session{presence})");
+            push_section(&mut lines, &heading, None, now, style);
         }
-        if existing.is_empty() {
-            lines.push(fitted(&format!("{name} (no session{presence})"), columns));
-        }
-        for (n, session) in existing.into_iter().enumerate() {
-            let view = view_of(session, now);
+        for view in existing().map(|session| view_of(session, now)) {
             let tasks = text::counted(view.tasks.len(), "task");
-            if n > 0 {
-                lines.push(String::new());
-            }
             let heading = format!("{name}: {} ({tasks}{presence})", view.session_name);
-            lines.push(fitted(&heading, columns));
-            if !view.tasks.is_empty() {
-                lines.extend(table_of(&view, now, style));
-            }
+            push_section(&mut lines, &heading, Some(&view), now, style);
         }
     }
     lines

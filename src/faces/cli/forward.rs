@@ -294,6 +294,7 @@ fn call(
             is_stdout_terminal: output::is_stdout_terminal(),
             is_stderr_terminal: output::is_stderr_terminal(),
             is_coloured: output::is_coloured(),
+            is_guarded: false,
         },
         owner: Caller::of_environment().owner,
         session,

@@ -104,16 +104,27 @@ async fn all(context: &Context, args: &Ls) -> Result<(), Failure> {
             format!(", server {}", listed.server)
         };
         let daemon = if view.supervised { "" } else { ", no daemon" };
-        if !lines.is_empty() {
-            lines.push(String::new());
-        }
         let heading = format!("{} ({tasks}{server}{daemon})", view.session_name);
-        lines.push(fitted(&heading, style.columns.unwrap_or(usize::MAX)));
-        if !view.tasks.is_empty() {
-            lines.extend(table_of(view, now, style));
-        }
+        push_section(&mut lines, &heading, Some(view), now, style);
     }
     output::lines(lines.iter().map(String::as_str))
+}
+
+/// Adds a heading, and the tasks below it.
+pub(super) fn push_section(
+    lines: &mut Vec<String>,
+    heading: &str,
+    view: Option<&LsView>,
+    now: Millis,
+    style: Style,
+) {
+    if !lines.is_empty() {
+        lines.push(String::new());
+    }
+    lines.push(fitted(heading, style.columns.unwrap_or(usize::MAX)));
+    if let Some(view) = view.filter(|view| !view.tasks.is_empty()) {
+        lines.extend(table_of(view, now, style));
+    }
 }
 
 fn is_filtered(args: &Ls) -> bool {
@@ -149,7 +160,7 @@ fn has_failed(listed: &LsTask) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Style {
     /// The width of the terminal, if the lines are to fit it.
-    pub(super) columns: Option<usize>,
+    columns: Option<usize>,
     /// The maximum width of the command and of the last line.
     longest: usize,
     /// Whether states have colours.
@@ -166,7 +177,7 @@ impl Style {
     }
 }
 
-pub(super) fn table_of(view: &LsView, now: Millis, style: Style) -> Vec<String> {
+fn table_of(view: &LsView, now: Millis, style: Style) -> Vec<String> {
     let mut rows = vec![
         [
             "ID",

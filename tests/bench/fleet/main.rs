@@ -2,6 +2,9 @@
 //!
 //! `cargo bench --bench fleet -- [hosts=1000] [tasks=50] [rate=500] [seconds=60] [outage=600]`
 //!
+//! First it measures how long after a record is on a real host's disk a consumer has it; with `hosts=0`
+//! that is all.
+//!
 //! It starts a private nats-server (`$NATS_SERVER`, else the one that tests/run.sh installs), and
 //! fails if a record is lost or doubled, never because of timing. `docs/fleet.md` has figures.
 #![allow(missing_docs, reason = "a bench has no users")]
@@ -13,6 +16,7 @@
 
 mod broker;
 mod host;
+mod latency;
 mod reader;
 
 use std::sync::Arc;
@@ -72,6 +76,10 @@ fn main() {
     println!("nats-server: {}", server.version());
     println!("{size:?}");
     broker::create_streams(&server.url());
+    latency::run(&server);
+    if size.hosts == 0 {
+        return;
+    }
     let shared = Arc::new(Shared {
         size,
         began: Instant::now(),

@@ -35,14 +35,19 @@ impl Received {
             .latencies
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let mut all = std::mem::take(&mut *latencies);
-        all.sort_unstable();
-        Latency(all)
+        Latency::of(std::mem::take(&mut *latencies))
     }
 }
 
 /// Latencies in order.
 pub(crate) struct Latency(Vec<Duration>);
+
+impl Latency {
+    pub(crate) fn of(mut all: Vec<Duration>) -> Self {
+        all.sort_unstable();
+        Self(all)
+    }
+}
 
 impl fmt::Display for Latency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
