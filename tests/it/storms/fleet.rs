@@ -75,6 +75,8 @@ struct Heard {
     /// The messages that told of a task, by its name.
     told: BTreeMap<String, BTreeSet<String>>,
     known: BTreeSet<String>,
+    /// How many events of other types were told.
+    others: BTreeMap<String, usize>,
     /// Messages that came as new ones twice.
     doubled: Vec<Value>,
     adapter: Option<i64>,
@@ -127,6 +129,12 @@ impl Client<'_> {
         }
         let events = message["message"]["details"]["events"].as_array();
         for event in events.into_iter().flatten() {
+            let what = event["type"].as_str().unwrap_or_default();
+            if what != "exited" {
+                // A window that was removed while no daemon ran is told as well.
+                *heard.others.entry(what.to_owned()).or_default() += 1;
+                continue;
+            }
             let name = event["task"]["windowName"].as_str().unwrap_or_default();
             heard
                 .told
@@ -277,6 +285,10 @@ fn each_end_on_three_hosts_is_told_once_whatever_is_killed_or_cut() {
         let twice = heard.told.iter().filter(|(_, by)| by.len() > 1);
         doubled.extend(twice.map(|(name, by)| format!("{name} {by:?}")));
         doubled.extend(heard.doubled.iter().map(ToString::to_string));
+        say(&format!(
+            "told {} besides ends: {:?}",
+            client.id, heard.others
+        ));
     }
     say(&format!(
         "lost: {}, doubled: {}, to another: {}",
