@@ -30,6 +30,14 @@ mod events;
 mod far_conversations;
 mod faults;
 mod feed;
+#[cfg(feature = "fleet")]
+mod fleet;
+#[cfg(feature = "fleet")]
+mod fleet_faces;
+#[cfg(feature = "fleet")]
+mod fleet_hosts;
+#[cfg(feature = "fleet")]
+mod fleet_wakes;
 mod following;
 #[cfg(target_os = "linux")]
 mod full_disk;

@@ -1,8 +1,12 @@
 //! A separate world for each test: folders, a tmux server, the program, and nothing of the
 //! developer's environment.
 
+#[cfg(feature = "fleet")]
+mod broker;
 mod far;
 mod feed;
+#[cfg(feature = "fleet")]
+mod fleet_host;
 #[cfg(feature = "webhook")]
 mod http_server;
 mod run;
@@ -20,8 +24,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+#[cfg(feature = "fleet")]
+pub(crate) use broker::Broker;
 pub(crate) use far::{Far, machines};
 pub(crate) use feed::{all_told, check_feed, content, deliveries, event, events, show, story};
+#[cfg(feature = "fleet")]
+pub(crate) use fleet_host::{FleetHosts, exited};
 #[cfg(feature = "webhook")]
 pub(crate) use http_server::HttpServer;
 pub(crate) use run::{Output, Running};

@@ -3,6 +3,7 @@
 mod agents;
 mod daemon;
 mod feed;
+mod fleet;
 mod installation;
 mod launches;
 mod tasks;
@@ -22,6 +23,9 @@ pub(crate) use agents::Mcp;
 pub(crate) use agents::{Agent, AgentCommand, AgentServe, Init, InitClient, Serve};
 pub(crate) use daemon::{ChildOf, Daemon, DaemonCommand, Supervise};
 pub(crate) use feed::{Consume, Consumer, ConsumerCommand, Feed, FeedFormat, Replay};
+pub(crate) use fleet::Fleet;
+#[cfg(feature = "fleet")]
+pub(crate) use fleet::{FleetCommand, FleetFeed, FleetLs};
 pub(crate) use installation::{Completions, Config, ConfigCommand, Man};
 pub(crate) use launches::{Down, FollowRun, Restart, Run, Up};
 #[cfg(feature = "panel")]
@@ -136,6 +140,8 @@ pub(crate) enum CliCommand {
     /// Show the tasks full-screen: what needs you on top, with keys to answer, read and kill
     #[cfg(feature = "panel")]
     Panel(Panel),
+    /// Show the tasks, records and state of all machines that share a broker
+    Fleet(Fleet),
     /// Print a task's output
     Logs(Logs),
     /// Show how often tasks ran, failed, and how long they usually take
