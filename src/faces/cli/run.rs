@@ -1,18 +1,23 @@
 //! `run` and `restart`: start a task in its slot.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
+use futures_util::future::{Either, select};
 use serde_json::json;
 
 use super::after;
 use super::args::{FollowRun, Restart, Run};
-use super::context::Context;
+use super::context::{self, Context};
 use super::ending::watched;
 use super::failure::{Failure, Kind, OrFail};
-use super::output;
 use super::undelivered;
 use super::until::Until;
+use super::{logs, output};
+use crate::client::DaemonClient;
 use crate::model::{NotifyOn, PortHolder, ReplacedRun, Replaces, RestartPolicy, WindowId, text};
 use crate::ops::{
     self, Caller, EndWatch, LaunchWait, OlderDaemon, RunOptions, StartedRun, TaskSession,
@@ -29,6 +34,8 @@ enum LaunchReport {
     Lines,
     /// One line.
     Restarted,
+    /// One line on stderr: stdout is for the task's output.
+    Followed,
     Json,
 }
 
@@ -115,6 +122,8 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     }
     let report = if json.json {
         LaunchReport::Json
+    } else if follow.follow {
+        LaunchReport::Followed
     } else {
         LaunchReport::Lines
     };
@@ -166,7 +175,7 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
     check(&follow, what)?;
     let wait = wait_of(&follow);
     if names.len() > 1 && wait != LaunchWait::No {
-        let why = "--wait, --until and --listen are for one task";
+        let why = "--wait, --follow, --until and --listen are for one task";
         let hint = format!("`tmux-task wait {}` waits for all of them", names.join(" "));
         return Err(Failure::new(Kind::Usage, what, why).with_hint(hint));
     }
@@ -175,6 +184,8 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
     let mut all = all.or_fail(what)?;
     let report = if json.json {
         LaunchReport::Json
+    } else if follow.follow {
+        LaunchReport::Followed
     } else {
         LaunchReport::Restarted
     };
@@ -197,13 +208,12 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
 }
 
 fn wait_of(follow: &FollowRun) -> LaunchWait {
-    match (
-        follow.wait || follow.listen.is_some(),
-        follow.until.as_slice(),
-    ) {
-        (_, [_, ..]) => LaunchWait::Text,
-        (true, []) => LaunchWait::End,
-        (false, []) => LaunchWait::No,
+    if follow.follow || !follow.until.is_empty() {
+        LaunchWait::Text
+    } else if follow.wait || follow.listen.is_some() {
+        LaunchWait::End
+    } else {
+        LaunchWait::No
     }
 }
 
@@ -262,6 +272,10 @@ async fn follow_up(
             started.name
         ));
     }
+    let shown = match follow.follow {
+        true => Some(ops::follow_launched(&started).await.or_fail(what)?),
+        false => None,
+    };
     let StartedRun {
         name,
         run,
@@ -277,17 +291,68 @@ async fn follow_up(
         ignore_case: follow.ignore_case,
         timeout: follow.timeout,
         through_prompts: follow.through_prompts,
-        tail: follow.tail,
+        // What is followed is shown already.
+        tail: if follow.follow { 0 } else { follow.tail },
         json: report == LaunchReport::Json,
     };
     match (will_wait, daemon) {
         (false, _) => Ok(()),
         (true, Some(mut daemon)) => {
             context.limit.wait(until.timeout);
-            until.follow(&mut daemon, &name, &run, gate).await
+            let ended = until.follow(&mut daemon, &name, &run, gate);
+            let Some(shown) = shown else {
+                return ended.await;
+            };
+            let mut interrupts = context::interrupts(what)?;
+            tokio::select! {
+                biased;
+                _ = interrupts.recv() => {
+                    let why = format!("{} ({name}) goes on", run.window_id);
+                    let hint = format!("`tmux-task logs -f {name}` shows its output");
+                    Err(Failure::new(Kind::Interrupted, what, why).with_hint(hint))
+                }
+                end = show(context, what, shown, ended) => end,
+            }
         }
         (true, None) => Err(ops::OpsError::no_daemon_to_wait()).or_fail(what),
     }
+}
+
+/// Prints the output of a run, all of it if the run has ended when `ended` has its outcome.
+async fn show(
+    context: &Context,
+    what: &str,
+    output: DaemonClient,
+    ended: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    let shown = pin!(logs::print_followed(
+        what,
+        output,
+        VecDeque::new(),
+        false,
+        None
+    ));
+    let ended = pin!(ended);
+    let (shown, outcome) = match select(shown, ended).await {
+        Either::Left((shown, ended)) => (shown, Either::Left(ended)),
+        Either::Right((outcome, shown)) => {
+            let goes_on = outcome
+                .as_ref()
+                .is_err_and(|failure| matches!(failure.kind, Kind::Asked | Kind::TimedOut));
+            let shown = match goes_on {
+                true => shown.now_or_never().unwrap_or(Ok(())),
+                false => shown.await,
+            };
+            (shown, Either::Right(std::future::ready(outcome)))
+        }
+    };
+    match shown {
+        Err(closed) if closed.kind == Kind::OutputClosed => return Err(closed),
+        // The wait goes on without it.
+        Err(failure) => context.complain(failure),
+        Ok(()) => {}
+    }
+    outcome.await
 }
 
 /// Returns a path as it can stand on a line: one with a line break in it would be read as two lines.
@@ -324,6 +389,10 @@ fn print(started: &StartedRun, what: &str, report: LaunchReport) -> Result<(), F
             &format!("task={name}"),
             &format!("cwd={}", as_one_line(cwd)),
         ])?,
+        LaunchReport::Followed => output::note(&format!(
+            "started {} ({name}) in {session_name}",
+            run.window_id
+        )),
         LaunchReport::Restarted => {
             output::lines([
                 format!("restarted {} ({name}), run {}", run.window_id, run.run).as_str(),
@@ -338,10 +407,7 @@ fn print(started: &StartedRun, what: &str, report: LaunchReport) -> Result<(), F
             ops::STOP_OLDER_DAEMON
         ));
     }
-    if report != LaunchReport::Restarted
-        && run.replaced == Some(ReplacedRun::Live)
-        && output::is_stderr_terminal()
-    {
+    if what == "run" && run.replaced == Some(ReplacedRun::Live) && output::is_stderr_terminal() {
         output::note(&format!(
             "tmux-task: run: replaced the live run of task `{name}`"
         ));
