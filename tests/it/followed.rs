@@ -68,6 +68,15 @@ fn what_ends_it_otherwise_is_said_as_with_wait() {
     assert_eq!(following.line(), "up");
     world.task(["kill", "ends"]).ok();
     assert_eq!(following.wait(), 125);
+    let limited = [
+        "--kill-after",
+        "300ms",
+        "--",
+        "trap 'echo bye; exit' TERM; sleep 1000 & wait",
+    ];
+    let output = world.task([&["run", "limited", "--follow"][..], &limited].concat());
+    output.fails_with(124);
+    assert_eq!(output.out, "bye\n");
     let refused = world.task(["run", "both", "--follow", "--json", "--", "true"]);
     refused.fails_with(2);
     let several = world.task(["restart", "asks", "ends", "--follow"]);

@@ -30,9 +30,11 @@ const LEAST: Duration = Duration::from_millis(1);
 /// What is printed of a run that was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LaunchReport {
-    /// The helper's four lines.
+    /// The helper's four lines, for programs.
     Lines,
-    /// One line.
+    /// One line, for people.
+    Line,
+    /// One line that says that it ran before.
     Restarted,
     /// One line on stderr: stdout is for the task's output.
     Followed,
@@ -124,6 +126,8 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         LaunchReport::Json
     } else if follow.follow {
         LaunchReport::Followed
+    } else if output::is_stdout_terminal() {
+        LaunchReport::Line
     } else {
         LaunchReport::Lines
     };
@@ -199,7 +203,7 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
     for options in all {
         let session = context.given(what)?;
         let mut started = launch(session, what, options).await?;
-        print(&started, what, report)?;
+        print(context, &started, what, report)?;
         if started.unreachable.is_none() {
             undelivered::say(&mut started, what).await;
         }
@@ -261,7 +265,7 @@ async fn follow_up(
     report: LaunchReport,
 ) -> Result<(), Failure> {
     let will_wait = wait_of(&follow) != LaunchWait::No;
-    print(&started, what, report)?;
+    print(context, &started, what, report)?;
     if !will_wait && started.unreachable.is_none() {
         undelivered::say(&mut started, what).await;
     }
@@ -273,7 +277,13 @@ async fn follow_up(
         ));
     }
     let shown = match follow.follow {
-        true => Some(ops::follow_launched(&started).await.or_fail(what)?),
+        true => {
+            let shown = ops::follow_launched(&started).await.or_fail(what);
+            let name = &started.name;
+            let goes_on =
+                || format!("the task was started and goes on; `tmux-task logs -f {name}` shows it");
+            Some(shown.map_err(|failure| failure.with_hint_if_none(goes_on))?)
+        }
         false => None,
     };
     let StartedRun {
@@ -299,6 +309,7 @@ async fn follow_up(
         (false, _) => Ok(()),
         (true, Some(mut daemon)) => {
             context.limit.wait(until.timeout);
+            let has_limit = until.timeout.is_some();
             let ended = until.follow(&mut daemon, &name, &run, gate);
             let Some(shown) = shown else {
                 return ended.await;
@@ -311,7 +322,7 @@ async fn follow_up(
                     let hint = format!("`tmux-task logs -f {name}` shows its output");
                     Err(Failure::new(Kind::Interrupted, what, why).with_hint(hint))
                 }
-                end = show(context, what, shown, ended) => end,
+                end = show(context, what, shown, ended, has_limit) => end,
             }
         }
         (true, None) => Err(ops::OpsError::no_daemon_to_wait()).or_fail(what),
@@ -324,6 +335,7 @@ async fn show(
     what: &str,
     output: DaemonClient,
     ended: impl Future<Output = Result<(), Failure>>,
+    has_limit: bool,
 ) -> Result<(), Failure> {
     let shown = pin!(logs::print_followed(
         what,
@@ -336,9 +348,10 @@ async fn show(
     let (shown, outcome) = match select(shown, ended).await {
         Either::Left((shown, ended)) => (shown, Either::Left(ended)),
         Either::Right((outcome, shown)) => {
-            let goes_on = outcome
-                .as_ref()
-                .is_err_and(|failure| matches!(failure.kind, Kind::Asked | Kind::TimedOut));
+            let goes_on = outcome.as_ref().is_err_and(|failure| {
+                // Without a limit of the wait, it was the run's own.
+                failure.kind == Kind::Asked || failure.kind == Kind::TimedOut && has_limit
+            });
             let shown = match goes_on {
                 true => shown.now_or_never().unwrap_or(Ok(())),
                 false => shown.await,
@@ -364,7 +377,12 @@ fn as_one_line(path: &str) -> Cow<'_, str> {
     }
 }
 
-fn print(started: &StartedRun, what: &str, report: LaunchReport) -> Result<(), Failure> {
+fn print(
+    context: &Context,
+    started: &StartedRun,
+    what: &str,
+    report: LaunchReport,
+) -> Result<(), Failure> {
     let StartedRun {
         session_name,
         name,
@@ -373,6 +391,7 @@ fn print(started: &StartedRun, what: &str, report: LaunchReport) -> Result<(), F
         older_daemon,
         ..
     } = started;
+    let line = format!("started {} ({name}) in {session_name}", run.window_id);
     match report {
         LaunchReport::Json => output::json(&json!({
             "sessionName": session_name,
@@ -389,10 +408,12 @@ fn print(started: &StartedRun, what: &str, report: LaunchReport) -> Result<(), F
             &format!("task={name}"),
             &format!("cwd={}", as_one_line(cwd)),
         ])?,
-        LaunchReport::Followed => output::note(&format!(
-            "started {} ({name}) in {session_name}",
-            run.window_id
-        )),
+        LaunchReport::Line => {
+            context.line(&format!(
+                "{line}; `tmux-task logs -f {name}` shows its output"
+            ))?;
+        }
+        LaunchReport::Followed => output::note(&line),
         LaunchReport::Restarted => {
             output::lines([
                 format!("restarted {} ({name}), run {}", run.window_id, run.run).as_str(),
