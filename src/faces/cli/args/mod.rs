@@ -44,8 +44,8 @@ pub(crate) use tasks::{
     after_help = "Exit codes: 0 success, 1 failure, 2 usage, 3 no such session, task or daemon, \
                         4 a wait timed out, 5 a wait can no longer succeed, 6 the task asks for \
                         input, 130 interrupted. `run --wait` and `run --follow` exit with the \
-                        task's own code, or with 123 if the task asks for input, 124 if it timed out, 125 if `run` \
-                        itself failed."
+                        task's own code, or with 123 if the task asks for input, 124 if it \
+                        timed out, 125 if `run` itself failed."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
