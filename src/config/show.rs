@@ -347,13 +347,14 @@ mod tests {
     fn each_setting_is_shown_once_with_its_place() {
         let default = shown("");
         assert_eq!(
-            default[..5],
+            default[..6],
             [
                 "env-withhold = [] default",
                 "shells = \"notice\" default",
                 "clean-after = \"1h\" default",
                 "notices.desktop = [\"failed\", \"input\", \"notify\", \"output\", \"disappeared\"] default",
                 "notices.tmux = [\"failed\", \"input\", \"notify\", \"output\", \"disappeared\"] default",
+                "notices.terminal = [] default",
             ]
         );
         assert_eq!(default.last().unwrap(), "sink = - default");

@@ -95,6 +95,7 @@ mod stopping;
 #[cfg(target_os = "linux")]
 mod storms;
 mod support;
+mod terminals;
 mod typing;
 mod undelivered;
 mod up;

@@ -85,9 +85,10 @@ impl Far {
             .unwrap()
             .port();
         fs::write(file("port"), port.to_string()).unwrap();
+        // bash reads ~/.bashrc under sshd, unless it is started by a shell.
         let config = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nPidFile none\nAuthorizedKeysFile {}\n\
-             StrictModes no\nUsePAM no\nPasswordAuthentication no\nForceCommand {}\n",
+             StrictModes no\nUsePAM no\nPasswordAuthentication no\nSetEnv SHLVL=2\nForceCommand {}\n",
             file("hostkey").display(),
             folder.join("key.pub").display(),
             login.display()
