@@ -30,6 +30,7 @@ mod events;
 mod far_conversations;
 mod faults;
 mod feed;
+mod followed;
 mod following;
 #[cfg(target_os = "linux")]
 mod full_disk;
