@@ -89,7 +89,7 @@ pub(crate) use kill::{KilledSession, kill, kill_all, prune};
 #[cfg(feature = "panel")]
 pub(crate) use list::ports;
 pub(crate) use list::{add_ports, count, find, list};
-pub(crate) use logs::{earlier_log, follow_log, further_log, present_log, search};
+pub(crate) use logs::{earlier_log, follow_launched, follow_log, further_log, present_log, search};
 #[cfg(feature = "panel")]
 pub(crate) use messages::messages;
 pub(crate) use messages::owners_with_pending_follow_ups;

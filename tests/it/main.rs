@@ -38,6 +38,7 @@ mod fleet_faces;
 mod fleet_hosts;
 #[cfg(feature = "fleet")]
 mod fleet_wakes;
+mod followed;
 mod following;
 #[cfg(target_os = "linux")]
 mod full_disk;

@@ -127,7 +127,7 @@ async fn command(cli: Cli, args: &[OsString]) -> Result<(), Failure> {
     let context = Context::new(cli.global);
     let passes_code_through = matches!(
         &cli.command,
-        CliCommand::Run(Run { follow, .. }) | CliCommand::Restart(Restart { follow, .. }) if follow.wait
+        CliCommand::Run(Run { follow, .. }) | CliCommand::Restart(Restart { follow, .. }) if follow.wait || follow.follow
     );
     let outcome = match context.forwards_to() {
         Some(host) => Box::pin(forward::run(host, &context.choice(), args, &cli.command)).await,

@@ -47,9 +47,9 @@ pub(crate) use tasks::{
 #[command(
     after_help = "Exit codes: 0 success, 1 failure, 2 usage, 3 no such session, task or daemon, \
                         4 a wait timed out, 5 a wait can no longer succeed, 6 the task asks for \
-                        input, 130 interrupted. `run --wait` exits with the task's own code, or \
-                        with 123 if the task asks for input, 124 if it timed out, 125 if `run` \
-                        itself failed."
+                        input, 130 interrupted. `run --wait` and `run --follow` exit with the \
+                        task's own code, or with 123 if the task asks for input, 124 if it \
+                        timed out, 125 if `run` itself failed."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub(crate) struct Cli {
 pub(crate) struct Global {
     /// The task session [default: $TMUX_TASK_SESSION, $PI_TMUX_SESSION, else a name made from
     /// this directory]
-    #[arg(short, long, global = true, value_name = "NAME")]
+    #[arg(short, long, global = true, value_name = "NAME", add = task_names::session_candidates())]
     pub(crate) session: Option<String>,
     /// The tmux server's socket name, as in tmux
     #[arg(short = 'L', global = true, value_name = "NAME")]
