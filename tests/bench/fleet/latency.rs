@@ -75,7 +75,7 @@ pub(crate) fn run(server: &Server) {
         }
         super::until("the consumer has all records", || {
             let times = times.lock().unwrap();
-            times.local.len() >= 2 * RUNS
+            times.local.len() >= RUNS
                 && times.local.keys().all(|seq| times.remote.contains_key(seq))
                 && times.plain.len() == times.local.len()
         });
