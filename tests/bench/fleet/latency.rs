@@ -46,6 +46,9 @@ pub(crate) fn run(server: &Server) {
     std::fs::write(dir.path().join("conf/tmux-task/config.toml"), config).unwrap();
     let times = Mutex::new(Times::default());
     let (publish, to_publish) = mpsc::unbounded_channel();
+    // The feed is there when it is followed.
+    let first = program(dir.path(), &["run", "first", "--wait", "--", "true"]).status();
+    assert!(first.unwrap().success());
     let mut follower = program(dir.path(), &["feed", "--follow", "--kind", "event"]);
     let mut follower = follower.stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(follower.stdout.take().unwrap()).lines();
@@ -72,7 +75,7 @@ pub(crate) fn run(server: &Server) {
         }
         super::until("the consumer has all records", || {
             let times = times.lock().unwrap();
-            times.local.len() >= 2 * RUNS
+            times.local.len() >= RUNS
                 && times.local.keys().all(|seq| times.remote.contains_key(seq))
                 && times.plain.len() == times.local.len()
         });
