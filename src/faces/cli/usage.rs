@@ -385,7 +385,7 @@ mod tests {
             (
                 "run tests --timeout 5s -- make",
                 "the following required arguments were not provided: \
-                 <--wait|--until <PATTERN>|--listen [<PORT>]|--after <TASK>>",
+                 <--wait|--follow|--until <PATTERN>|--listen [<PORT>]|--after <TASK>>",
                 "--timeout limits a wait, it does not end the task; add --wait, --until or --listen",
             ),
             (
