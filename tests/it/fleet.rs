@@ -224,7 +224,12 @@ enum Answer {
     Failed(String),
     /// The exit code, and what was printed.
     Exited(u64, String),
+    /// Nothing came: the broker had not noticed that nobody is there any more.
+    Silent,
 }
+
+/// How long an answer may take.
+const ANSWERS_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 
 impl Stored {
     /// Creates what is missing for a machine that may not.
@@ -267,7 +272,11 @@ impl Stored {
             sent.await.unwrap();
             let mut printed = String::new();
             loop {
-                let message = answers.next().await.unwrap();
+                let message = tokio::time::timeout(ANSWERS_WITHIN, answers.next()).await;
+                let Ok(message) = message else {
+                    return Answer::Silent;
+                };
+                let message = message.unwrap();
                 if message.status == Some(async_nats::StatusCode::NO_RESPONDERS) {
                     return Answer::NotThere;
                 }
