@@ -2,7 +2,6 @@
 //! order, whatever is killed.
 
 use std::fs;
-use std::process::Stdio;
 
 use regex::Regex;
 use rustix::process::Signal;
@@ -24,16 +23,6 @@ fn fleet() -> (World, World, Broker) {
     join(&near, &broker, "laptop");
     join(&far, &broker, "gpu1");
     (near, far, broker)
-}
-
-fn adapter(near: &World, id: &str) -> Running {
-    let mut command = near.command(World::program());
-    command
-        .args(["agent", "opencode", "--id", id])
-        .stdin(Stdio::piped());
-    let adapter = Running::start(command);
-    adapter.records_until(|line| line["kind"] == "following");
-    adapter
 }
 
 fn run(world: &mut World, id: &str, name: &str, line: &str) {
@@ -88,7 +77,7 @@ fn last_follow_up(far: &World) -> u64 {
 #[test]
 fn each_end_is_told_once_whatever_is_killed() {
     let (near, mut far, mut broker) = fleet();
-    let mut adapter = adapter(&near, "one");
+    let mut adapter = near.adapter("one");
     run(&mut far, "one", "a", "exit 3");
     hear(&mut adapter, "tmux task gpu1:@ (a) exited with code 3");
     until_noted(&near, last_follow_up(&far));
@@ -116,7 +105,7 @@ fn a_client_that_restarts_gets_what_it_has_not_confirmed() {
     // Nobody follows yet.
     run(&mut far, "one", "a", "exit 3");
     far.until_delivered("exited", "a");
-    let mut first = adapter(&near, "one");
+    let mut first = near.adapter("one");
     hear(&mut first, "tmux task gpu1:@ (a) exited with code 3");
     until_noted(&near, last_follow_up(&far));
     run(&mut far, "one", "b", "exit 4");
@@ -124,7 +113,7 @@ fn a_client_that_restarts_gets_what_it_has_not_confirmed() {
     assert_eq!(told["message"]["details"]["host"], "gpu1");
     first.signal(Signal::KILL);
     first.wait();
-    let mut second = adapter(&near, "one");
+    let mut second = near.adapter("one");
     let again = message(&second);
     assert_eq!(
         (&again["id"], &again["isNew"]),
@@ -134,7 +123,7 @@ fn a_client_that_restarts_gets_what_it_has_not_confirmed() {
     until_noted(&near, last_follow_up(&far));
     second.signal(Signal::KILL);
     second.wait();
-    let mut third = adapter(&near, "one");
+    let mut third = near.adapter("one");
     run(&mut far, "one", "c", "exit 5");
     hear(&mut third, "tmux task gpu1:@ (c) exited with code 5");
 }
@@ -142,7 +131,7 @@ fn a_client_that_restarts_gets_what_it_has_not_confirmed() {
 #[test]
 fn conversations_and_machines_are_kept_apart() {
     let (mut near, mut far, _broker) = fleet();
-    let (mut one, mut two) = (adapter(&near, "one"), adapter(&near, "two"));
+    let (mut one, mut two) = (near.adapter("one"), near.adapter("two"));
     run(&mut far, "one", "a", "exit 3");
     hear(&mut one, "tmux task gpu1:@ (a) exited with code 3");
     run(&mut far, "two", "b", "exit 4");

@@ -172,7 +172,7 @@ fn all_processes_of_a_run_count_also_one_in_the_background() {
     assert_eq!(ports(&world), [all, ("other".to_owned(), json!([]))]);
     let table = world.task(["ls"]);
     assert!(table.ok().contains(" PORTS "), "{table}");
-    // What has left the session is not ended with its task: that is what its name stands there for.
+    // What has left the session is not ended with its task: the test ends it, by its name.
     world.task(["kill", "all"]).ok();
     let waited = [
         "wait",

@@ -25,7 +25,7 @@ impl Received {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Begins to measure anew.
+    /// Begins to measure again.
     pub(crate) fn forget(&self) {
         self.take();
     }

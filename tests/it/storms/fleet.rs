@@ -72,7 +72,7 @@ struct Client<'a> {
 
 #[derive(Default)]
 struct Heard {
-    /// The messages that told of a task, by its name, each with the number of its adapter.
+    /// The messages about a task, by its name, each with the number of its adapter.
     told: BTreeMap<String, BTreeMap<String, usize>>,
     n_adapters: usize,
     known: BTreeSet<String>,

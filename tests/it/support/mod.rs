@@ -178,6 +178,18 @@ impl World {
         Running::start(command)
     }
 
+    /// Starts the adapter of a conversation of opencode, which follows when this returns.
+    #[track_caller]
+    pub(crate) fn adapter(&self, id: &str) -> Running {
+        let mut command = self.command(World::program());
+        command
+            .args(["agent", "opencode", "--id", id])
+            .stdin(Stdio::piped());
+        let adapter = Running::start(command);
+        adapter.records_until(|line| line["kind"] == "following");
+        adapter
+    }
+
     /// Runs tmux on the world's server and returns what it printed.
     #[track_caller]
     pub(crate) fn tmux<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
