@@ -24,4 +24,5 @@ pub(crate) use feed_reader::{FeedReader, FeedRequest, FeedStart};
 pub(crate) use membership::Membership;
 pub(crate) use request::{Absent, HostAnswers, absence};
 pub(crate) use streams::{SINGLE, StreamUse, stream_uses};
+pub(crate) use verbs::verb_of_tool;
 pub(crate) use wake_reader::{Wake, WakeReader};

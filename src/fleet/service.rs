@@ -149,13 +149,12 @@ impl Service {
         let (session, verb) = parse_command(&message.subject).ok_or("it is no command")?;
         let mut call: FarCall =
             serde_json::from_slice(&message.payload).map_err(|_| "it cannot be read".to_owned())?;
-        let verb = check(&verb, &session, &self.allow, &call.args)?;
+        let verb = check(&verb, &session, &self.allow, &call)?;
         let names_server = call.args.iter().any(|arg| arg.starts_with("-L"));
         if !names_server && let Some(socket) = self.server_socket.to_str() {
             call.args.splice(0..0, ["-S".to_owned(), socket.to_owned()]);
         }
         call.session = Some(session);
-        call.has_stdin = false;
         self.host.clone_into(&mut call.caller.host);
         call.caller.is_guarded = true;
         Ok((call, verb))

@@ -3,7 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
 use crate::config::Verb;
+use crate::hosts::{FarCall, FarStdin};
 
 /// The options of all commands: those with a value. `--host` names this machine.
 const OF_ALL: &str = "--host --session -s -L";
@@ -11,20 +15,59 @@ const OF_ALL: &str = "--host --session -s -L";
 /// Returns the options of a command that have a value, and those that have none.
 fn options_of(verb: Verb) -> (&'static str, &'static str) {
     match verb {
-        Verb::Ls => ("", "--wide -w"),
+        Verb::Ls => ("", "--wide -w --failed --waiting --running"),
         Verb::Logs => ("-n --lines --since --run", "-f --follow --runs --raw"),
         Verb::Wait => (
-            "--text --stop --timeout --since --tail --idle",
+            "--text --stop --timeout --since --tail --idle --listen",
             "--any --all --exit --regex --ignore-case -i --change --bell --input --through-prompts",
         ),
         Verb::Run => (
             "--cwd --env --restart --backoff --after --kill-after --stop-signal --grace --until --stop \
-             --tail --timeout --notify-on",
+             --tail --timeout --notify-on --slot --listen",
             "--if-absent --clean-env --parent-only --wait --through-prompts --regex --ignore-case -i",
         ),
         Verb::Send => ("--key --if-prompt", "--no-enter"),
         Verb::Kill => ("--signal --grace", ""),
     }
+}
+
+/// The tools of the MCP server, each with its verb and the arguments that pass.
+const TOOLS: [(&str, Verb, &str); 7] = [
+    ("list_tasks", Verb::Ls, ""),
+    ("read_output", Verb::Logs, "task lines cursor run"),
+    (
+        "search_output",
+        Verb::Logs,
+        "pattern task regex ignore_case limit",
+    ),
+    (
+        "wait_for",
+        Verb::Wait,
+        "task tasks any exit text change bell input idle_seconds listen stop regex ignore_case cursor \
+         through_prompts timeout_seconds",
+    ),
+    (
+        "run_task",
+        Verb::Run,
+        "task name command cwd env only_if_absent wait until stop notify_on regex ignore_case slot \
+         timeout_seconds",
+    ),
+    ("send_input", Verb::Send, "task text keys no_enter prompt"),
+    ("kill_task", Verb::Kill, "task tasks"),
+];
+
+/// Returns what a call of a tool is called in a subject: its verb, or the tool's name if it has none.
+pub(crate) fn verb_of_tool(tool: &str) -> &str {
+    let known = TOOLS.iter().find(|(name, ..)| *name == tool);
+    known.map_or(tool, |(_, verb, _)| verb.name())
+}
+
+/// A call of a tool.
+#[derive(Deserialize)]
+struct ToolCall {
+    name: String,
+    #[serde(default)]
+    arguments: Map<String, Value>,
 }
 
 fn has(options: &str, name: &str) -> bool {
@@ -37,10 +80,41 @@ pub(super) fn check(
     named: &str,
     session: &str,
     allow: &BTreeSet<Verb>,
-    args: &[String],
+    call: &FarCall,
 ) -> Result<Verb, String> {
     let verb = allow.iter().find(|verb| verb.name() == named);
     let verb = *verb.ok_or_else(|| format!("`{named}` is not allowed through the broker"))?;
+    match &call.stdin {
+        FarStdin::Text(request) if call.args == ["mcp", "--call"] => check_tool(verb, request),
+        FarStdin::Nothing => check_args(verb, session, &call.args),
+        FarStdin::Text(_) | FarStdin::Follows => {
+            Err("nothing through the broker reads standard input".to_owned())
+        }
+    }?;
+    Ok(verb)
+}
+
+fn check_tool(verb: Verb, request: &str) -> Result<(), String> {
+    let call: ToolCall =
+        serde_json::from_str(request).map_err(|_| "it is no call of a tool".to_owned())?;
+    let ToolCall { name, arguments } = call;
+    let known = TOOLS.iter().find(|(tool, ..)| *tool == name);
+    let Some((_, _, passing)) = known.filter(|(_, of_tool, _)| *of_tool == verb) else {
+        return Err(format!("`{name}` is not `{}`", verb.name()));
+    };
+    if let Some(other) = arguments.keys().find(|name| !has(passing, name)) {
+        return Err(format!(
+            "`{name}` does not take `{other}` through the broker"
+        ));
+    }
+    if verb == Verb::Send && !arguments.get("prompt").is_some_and(Value::is_string) {
+        return Err("`send_input` through the broker needs `prompt`".to_owned());
+    }
+    Ok(())
+}
+
+fn check_args(verb: Verb, session: &str, args: &[String]) -> Result<(), String> {
+    let named = verb.name();
     let (with_value, flags) = options_of(verb);
     let mut has_verb = false;
     let mut has_prompt = false;
@@ -80,7 +154,7 @@ pub(super) fn check(
     if verb == Verb::Send && !has_prompt {
         return Err("`send` through the broker needs `--if-prompt`".to_owned());
     }
-    Ok(verb)
+    Ok(())
 }
 
 /// Returns an option's name, and its value if that is attached to it.
@@ -105,12 +179,31 @@ pub(super) fn changes(verb: Verb) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn answer(named: &str, line: &str) -> Result<Verb, String> {
         let all = Verb::NAMES.map(|(_, verb)| verb);
-        let args: Vec<String> = line.split(' ').map(ToOwned::to_owned).collect();
-        check(named, "api", &BTreeSet::from(all), &args)
+        let call = FarCall {
+            args: line.split(' ').map(ToOwned::to_owned).collect(),
+            ..FarCall::default()
+        };
+        check(named, "api", &BTreeSet::from(all), &call)
+    }
+
+    fn tool(named: &str, request: &Value) -> Result<Verb, String> {
+        let call = FarCall {
+            args: vec!["mcp".to_owned(), "--call".to_owned()],
+            stdin: FarStdin::Text(request.to_string()),
+            ..FarCall::default()
+        };
+        check(
+            named,
+            "api",
+            &BTreeSet::from(Verb::NAMES.map(|(_, verb)| verb)),
+            &call,
+        )
     }
 
     #[track_caller]
@@ -138,7 +231,7 @@ mod tests {
 
     #[test]
     fn everything_else_is_refused() {
-        let nothing = check("ls", "api", &BTreeSet::new(), &["ls".to_owned()]);
+        let nothing = check("ls", "api", &BTreeSet::new(), &FarCall::default());
         assert_eq!(
             nothing.unwrap_err(),
             "`ls` is not allowed through the broker"
@@ -183,5 +276,62 @@ mod tests {
             "send train --if-prompt Go? --secret",
             "`send` does not take `--secret` through the broker",
         );
+    }
+
+    #[test]
+    fn calls_of_tools_pass_by_their_verbs() {
+        for (name, arguments) in [
+            ("list_tasks", json!({})),
+            ("read_output", json!({"task": "a", "lines": 5})),
+            ("search_output", json!({"pattern": "x"})),
+            ("wait_for", json!({"task": ["a"], "input": true})),
+            (
+                "run_task",
+                json!({"task": "a", "command": "make", "slot": "build"}),
+            ),
+            (
+                "send_input",
+                json!({"task": "a", "text": "y", "prompt": "Go?"}),
+            ),
+            ("kill_task", json!({"tasks": ["a"]})),
+        ] {
+            let request = json!({"name": name, "arguments": arguments, "_meta": {"threadId": "1"}});
+            let verb = verb_of_tool(name);
+            assert_eq!(tool(verb, &request).map(Verb::name), Ok(verb), "{name}");
+        }
+        assert_eq!(verb_of_tool("prune_tasks"), "prune_tasks");
+        for (named, request, why) in [
+            (
+                "ls",
+                json!({"name": "kill_task"}),
+                "`kill_task` is not `ls`",
+            ),
+            (
+                "ls",
+                json!({"name": "prune_tasks"}),
+                "`prune_tasks` is not `ls`",
+            ),
+            (
+                "wait",
+                json!({"name": "wait_for", "arguments": {"channel": "x"}}),
+                "`wait_for` does not take `channel` through the broker",
+            ),
+            (
+                "send",
+                json!({"name": "send_input", "arguments": {"task": "a", "text": "y", "prompt": null}}),
+                "`send_input` through the broker needs `prompt`",
+            ),
+            ("ls", json!(["list_tasks"]), "it is no call of a tool"),
+        ] {
+            assert_eq!(tool(named, &request).unwrap_err(), why);
+        }
+        let call = FarCall {
+            args: vec!["ls".to_owned()],
+            stdin: FarStdin::Text("x".to_owned()),
+            ..FarCall::default()
+        };
+        let all = BTreeSet::from([Verb::Ls]);
+        let why = "nothing through the broker reads standard input";
+        assert_eq!(check("ls", "api", &all, &call).unwrap_err(), why);
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::channel::widened;
 use super::error::HostFailure;
-use super::far_call::FarCall;
+use super::far_call::{FarCall, FarStdin};
 use super::frame::{CHUNK, Chunk, Frame, WINDOW};
 use crate::model::with_causes;
 
@@ -44,7 +44,7 @@ pub(crate) async fn execute(
     let stderr = child.stderr.take().expect("stderr is piped");
     let (to_stdin, stdin_queue) = mpsc::channel(WINDOW);
     let stdin = child.stdin.take();
-    let input = feed_stdin(stdin, stdin_queue, &send);
+    let input = feed_stdin(stdin, &call.stdin, stdin_queue, &send);
     let output = async {
         tokio::join!(
             pass_on(stdout, &window, &send, Frame::Stdout),
@@ -97,10 +97,9 @@ pub(crate) async fn execute(
 
 fn start(call: &FarCall) -> std::io::Result<(Child, Option<String>)> {
     let start = call.start()?;
-    let stdin = if call.has_stdin {
-        Stdio::piped()
-    } else {
-        Stdio::null()
+    let stdin = match call.stdin {
+        FarStdin::Nothing => Stdio::null(),
+        FarStdin::Follows | FarStdin::Text(_) => Stdio::piped(),
     };
     let child = Command::new(start.program)
         .args(start.args)
@@ -124,10 +123,15 @@ fn kill(pid: Option<Pid>, signal: Option<Signal>) {
 
 async fn feed_stdin(
     stdin: Option<ChildStdin>,
+    given: &FarStdin,
     mut queue: mpsc::Receiver<Vec<u8>>,
     send: &impl AsyncFn(Frame),
 ) {
     let Some(mut stdin) = stdin else { return };
+    if let FarStdin::Text(text) = given {
+        // What does not read it says so itself.
+        return drop(stdin.write_all(text.as_bytes()).await);
+    }
     while let Some(bytes) = queue.recv().await {
         if stdin.write_all(&bytes).await.is_err() {
             return;

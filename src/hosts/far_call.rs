@@ -32,8 +32,19 @@ pub(crate) struct FarCall {
     /// The command for which it is said that the directory does not exist; `None` for a command that
     /// does not depend on it.
     pub(crate) needs_cwd: Option<String>,
-    /// Whether standard input follows.
-    pub(crate) has_stdin: bool,
+    pub(crate) stdin: FarStdin,
+}
+
+/// What an execution on another machine reads from standard input.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum FarStdin {
+    #[default]
+    Nothing,
+    /// What is sent after the call.
+    Follows,
+    /// This.
+    Text(String),
 }
 
 /// Who asks from another machine, and what their terminal is.

@@ -33,7 +33,7 @@ pub(crate) use channel::{Channel, ChannelInput, ChannelOutput, LINK_READY, conne
 pub(crate) use error::{HostError, HostFailure};
 #[cfg(feature = "fleet")]
 pub(crate) use execution::execute;
-pub(crate) use far_call::{FarCall, FarCaller};
+pub(crate) use far_call::{FarCall, FarCaller, FarStdin};
 #[cfg(feature = "fleet")]
 pub(crate) use frame::{Frame, Hello};
 pub(crate) use host::{Host, this_machine};

@@ -1,8 +1,8 @@
 //! The machines of a fleet, by its broker.
 
 use super::error::OpsError;
-use super::lookup;
-use crate::config::{self, FleetConfig};
+use super::{SessionChoice, lookup};
+use crate::config::{self, Config, FleetConfig};
 use crate::fleet::{
     self, Absent, BucketNews, BucketWatch, Connection, FleetBoard, FleetError, HostAnswers,
     host_name,
@@ -60,7 +60,7 @@ impl Fleet {
     }
 
     /// Asks a host to execute a call in this session; `None` if it is no host of the fleet.
-    pub(crate) async fn ask(
+    async fn ask(
         &self,
         host: &str,
         session: &str,
@@ -79,6 +79,23 @@ impl Fleet {
         let hint = "`[hosts]` in the configuration names hosts for ssh";
         Err(OpsError::failed(format!("{host} {why}"), hint.to_owned()))
     }
+}
+
+/// Asks the host that the call names by the broker. `None` if it is no host of the fleet, or has a table
+/// of its own for ssh.
+pub(crate) async fn ask_fleet(
+    config: &Config,
+    call: &FarCall,
+    verb: &str,
+    choice: &SessionChoice,
+) -> Result<Option<HostAnswers>, OpsError> {
+    let host = &call.caller.host;
+    if config.fleet.is_none() || config.hosts.contains_key(host) || !config::is_host_name(host) {
+        return Ok(None);
+    }
+    let session = choice.session.as_ref().or(call.session.as_ref());
+    let session = session.map_or("", String::as_str);
+    Fleet::connect().await?.ask(host, session, verb, call).await
 }
 
 impl From<FleetError> for OpsError {

@@ -13,7 +13,7 @@ use super::lookup;
 use super::notes::{HeldNote, NoteWatch, Notes, TakenNote};
 use crate::config;
 use crate::hosts::{
-    Channel, ChannelInput, FarCall, FarCaller, Host, HostError, Questions, Ssh, connect,
+    Channel, ChannelInput, FarCall, FarCaller, FarStdin, Host, HostError, Questions, Ssh, connect,
     this_machine,
 };
 use crate::model::Backoff;
@@ -226,7 +226,7 @@ impl HostChannel {
                 ..FarCaller::default()
             },
             owner: Some(owner.to_owned()),
-            has_stdin: true,
+            stdin: FarStdin::Follows,
             ..FarCall::default()
         });
         Ok(Self {

@@ -79,7 +79,7 @@ pub(crate) use everywhere::{FoundSession, Server, daemon_sockets, sessions_of};
 pub(crate) use explain::{cannot_restart_words, explain, explanation_lines, restart_words};
 pub(crate) use file_tasks::{ReadFile, names_in_file};
 #[cfg(feature = "fleet")]
-pub(crate) use fleet::Fleet;
+pub(crate) use fleet::{Fleet, ask_fleet};
 pub(crate) use follow_server::serve_follow;
 pub(crate) use given_up::{give_up_messages, withdraw_given_up};
 pub(crate) use history::{RunInfo, TaskStats, last_of_each, stats, stored_runs};

@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::{Broker, FleetHosts, Output, Running, World};
+use crate::recipes::{run, world_with};
+use crate::support::{Broker, FleetHosts, Output, Running, World, blocks};
 
 fn join(world: &World, url: &str, host: &str, more: &str) {
     let file = world.path("conf/tmux-task/config.toml");
@@ -16,7 +17,7 @@ fn join(world: &World, url: &str, host: &str, more: &str) {
 }
 
 /// A laptop, a host with a task that runs, and their broker.
-fn fleet(allow: &str) -> (World, World, Broker) {
+pub(crate) fn fleet(allow: &str) -> (World, World, Broker) {
     let (near, far) = (World::new(), World::new());
     let broker = Broker::start(&near);
     join(&near, &broker.url(), "laptop", "");
@@ -32,7 +33,7 @@ fn on_gpu1(near: &World, args: &[&str]) -> Output {
 
 /// Waits until the host answers commands.
 #[track_caller]
-fn until_answered(near: &World) {
+pub(crate) fn until_answered(near: &World) {
     near.until_true("it answers", || {
         let output = on_gpu1(near, &["ls"]);
         output.code == 0
@@ -100,6 +101,55 @@ fn a_conversation_hears_what_it_has_started_by_the_broker() {
     let message = &told.last().unwrap()["message"];
     assert_eq!(message["details"]["host"], "gpu1");
     let text = message["content"].as_str().unwrap();
+    assert!(text.ends_with("(train) exited with code 3"), "{text}");
+}
+
+/// The six commands of `docs/fleet.md`, each on its machine, with a broker that runs already.
+#[test]
+fn the_documentation_leads_from_nothing_to_a_message() {
+    let (mut near, far) = (world_with(&[]), world_with(&[("python", "exit 3")]));
+    let broker = Broker::start(&near);
+    let script = blocks("fleet.md", "sh").swap_remove(0);
+    let script = script
+        .replace("nats://broker.example.com:4222", &broker.url())
+        .replace("~/.config", "$XDG_CONFIG_HOME");
+    let parts: Vec<_> = script
+        .split("# ")
+        .filter_map(|part| part.split_once(":\n"))
+        .collect();
+    let n_commands: usize = parts
+        .iter()
+        .map(|(_, commands)| commands.lines().count())
+        .sum();
+    assert_eq!(n_commands, 6);
+    let mut adapter = None;
+    for (place, commands) in parts {
+        match place.split(',').next().unwrap() {
+            "On the broker" => assert_eq!(commands, "nats-server -c nats-server.conf\n"),
+            "On gpu1" => drop(run(&far, commands).ok()),
+            "On the laptop" if !place.ends_with("agent") => {
+                run(&near, commands).ok();
+                // What the client starts.
+                let mut command = near.command(World::program());
+                command
+                    .args(["agent", "pi", "--id", "one"])
+                    .stdin(Stdio::piped());
+                let started = Running::start(command);
+                started.records_until(|line| line["kind"] == "following");
+                adapter = Some(started);
+            }
+            "On the laptop" => {
+                near.set("TMUX_TASK_OWNER", "pi:one");
+                until_answered(&near);
+                run(&near, commands).ok();
+            }
+            other => panic!("{other}"),
+        }
+    }
+    let told = adapter
+        .unwrap()
+        .records_until(|line| line["kind"] == "message");
+    let text = told.last().unwrap()["message"]["content"].as_str().unwrap();
     assert!(text.ends_with("(train) exited with code 3"), "{text}");
 }
 

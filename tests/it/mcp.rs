@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
+use crate::fleet_hosts::{fleet, until_answered};
 use crate::support::{Output, Running, World, content, deliveries, events, machines};
 
 /// The versions with a handshake, and the one without.
@@ -806,6 +807,55 @@ fn every_tool_works_on_another_machine() {
         &client.fails("list_tasks", json!({"host": "-v"})),
         "`-v` is not a destination",
     );
+}
+
+#[test]
+fn a_host_of_the_fleet_executes_the_tools_that_it_allows() {
+    let (near, far, _broker) = fleet("'ls', 'logs', 'wait', 'run', 'send'");
+    until_answered(&near);
+    let there = |mut arguments: Value| {
+        arguments["host"] = "gpu1".into();
+        arguments
+    };
+    // The second client would get a handle here.
+    for mut client in [Client::new(&near), Client::with_tasks(&near)] {
+        let list = client.ok("list_tasks", there(json!({})));
+        assert!(list.contains("one"), "{list}");
+        let wait = there(json!({"task": "one", "input": true}));
+        let asked = client.ok("wait_for", wait);
+        assert!(asked.contains("Go?"), "{asked}");
+    }
+    let mut client = Client::new(&near);
+    let send = there(json!({"task": "one", "text": "yes", "prompt": "Go?"}));
+    client.ok("send_input", send);
+    far.until_shows("one", "got-yes");
+    let read = there(json!({"task": "one"}));
+    assert!(client.ok("read_output", read).contains("got-yes"));
+    let run = there(json!({"task": "two", "command": "echo two; exit 3", "wait": true}));
+    let ended = client.ok("run_task", run);
+    assert!(ended.contains("exited with code 3"), "{ended}");
+    let found = there(json!({"pattern": "two"}));
+    assert!(client.ok("search_output", found).contains("two"));
+
+    for (tool, arguments, why) in [
+        (
+            "kill_task",
+            json!({"task": "one"}),
+            "gpu1: `kill` is not allowed through the broker",
+        ),
+        (
+            "prune_tasks",
+            json!({}),
+            "gpu1: `prune_tasks` is not allowed through the broker",
+        ),
+        (
+            "send_input",
+            json!({"task": "one", "text": "yes"}),
+            "gpu1: `send_input` through the broker needs `prompt`",
+        ),
+    ] {
+        check(&client.fails(tool, there(arguments)), why);
+    }
 }
 
 #[test]

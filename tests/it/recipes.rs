@@ -12,7 +12,7 @@ use crate::support::HttpServer;
 use crate::support::{Output, World, blocks};
 
 /// A world that has the program and these shell scripts on `PATH`.
-fn world_with(programs: &[(&str, &str)]) -> World {
+pub(crate) fn world_with(programs: &[(&str, &str)]) -> World {
     let mut world = World::new();
     let bin = world.path("bin");
     fs::create_dir(&bin).unwrap();
@@ -40,7 +40,7 @@ fn recipe(language: &str, word: &str) -> String {
 }
 
 /// Runs a recipe in the project's folder.
-fn run(world: &World, script: &str) -> Output {
+pub(crate) fn run(world: &World, script: &str) -> Output {
     let mut shell = world.command("sh");
     shell.args(["-c", script]);
     Output::of(shell)

@@ -11,16 +11,12 @@ use super::context::ExitWatch;
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use crate::config;
-#[cfg(feature = "fleet")]
-use crate::config::Config;
-#[cfg(feature = "fleet")]
-use crate::fleet::HostAnswers;
 use crate::hosts::{
-    Channel, ChannelInput, ChannelOutput, FarCall, FarCaller, Host, HostError, HostFailure,
-    Questions, Ssh, connect, this_machine,
+    Channel, ChannelInput, ChannelOutput, FarCall, FarCaller, FarStdin, Host, HostError,
+    HostFailure, Questions, Ssh, connect, this_machine,
 };
 #[cfg(feature = "fleet")]
-use crate::ops::Fleet;
+use crate::ops::ask_fleet;
 use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host};
 
 /// The failure of ssh itself.
@@ -153,7 +149,10 @@ pub(super) async fn run(
     let host = Host::named(name, &config).map_err(failed)?;
     let call = call(&host, needs, choice, args)?;
     #[cfg(feature = "fleet")]
-    if let Some(mut answers) = ask_fleet(&config, &call, needs, choice).await? {
+    if let Some(mut answers) = ask_fleet(&config, &call, what, choice)
+        .await
+        .or_fail(what)?
+    {
         let mut signals = ExitWatch::listen(what)?;
         // Losing an arm is safe: without somebody who waits, the execution there is terminated.
         return tokio::select! {
@@ -234,25 +233,6 @@ pub(super) fn questions() -> Questions {
     }
 }
 
-/// Asks the host by the fleet's broker. `None` if it is no host of the fleet, or has a table of its own
-/// for ssh.
-#[cfg(feature = "fleet")]
-async fn ask_fleet(
-    config: &Config,
-    call: &FarCall,
-    needs: Needs,
-    choice: &SessionChoice,
-) -> Result<Option<HostAnswers>, Failure> {
-    let (host, what) = (&call.caller.host, needs.command);
-    if config.fleet.is_none() || config.hosts.contains_key(host) || !config::is_host_name(host) {
-        return Ok(None);
-    }
-    let session = choice.session.as_ref().or(call.session.as_ref());
-    let session = session.map_or("", String::as_str);
-    let fleet = Fleet::connect().await.or_fail(what)?;
-    fleet.ask(host, session, what, call).await.or_fail(what)
-}
-
 /// Connects; a signal meanwhile ends the command.
 async fn connected(
     host: &Host,
@@ -306,7 +286,10 @@ fn call(
         session,
         cwd: host.cwd.clone().or(here),
         needs_cwd: needs.cwd.then(|| needs.command.to_owned()),
-        has_stdin: needs.stdin,
+        stdin: match needs.stdin {
+            true => FarStdin::Follows,
+            false => FarStdin::Nothing,
+        },
     })
 }
 

@@ -6,14 +6,14 @@ use super::args::Mcp;
 use super::context::Context;
 use super::failure::{Failure, Kind};
 use super::output;
-use crate::faces::mcp::{ServeError, ServeOptions, serve};
+use crate::faces::mcp::{ServeError, ServeOptions, serve, serve_call};
 
 const WHAT: &str = "mcp";
 
 pub(super) async fn run(context: &Context, args: &Mcp) -> Result<(), Failure> {
     // The server limits the time of each call itself.
     context.limit.lift();
-    if io::stdin().is_terminal() {
+    if io::stdin().is_terminal() && !args.call {
         output::note(
             "tmux-task: mcp: waiting for an MCP client on standard input\n\
              hint: clients start this themselves: `claude mcp add tmux-task -- tmux-task mcp`",
@@ -23,9 +23,15 @@ pub(super) async fn run(context: &Context, args: &Mcp) -> Result<(), Failure> {
         choice: context.choice(),
         is_read_only: args.read_only,
     };
-    serve(options).await.map_err(|error| match &error {
+    let served = match args.call {
+        true => serve_call(options).await,
+        false => serve(options).await,
+    };
+    served.map_err(|error| match &error {
         // The client has gone.
         ServeError::Write(_) => Failure::silent(Kind::OutputClosed),
-        ServeError::NoClient | ServeError::Ended(_) => Failure::of(Kind::Failed, WHAT, &error),
+        ServeError::NoClient | ServeError::Io(_) | ServeError::Ended(_) => {
+            Failure::of(Kind::Failed, WHAT, &error)
+        }
     })
 }

@@ -19,4 +19,4 @@ mod tools;
 mod transport;
 mod wait;
 
-pub(crate) use server::{ServeError, ServeOptions, serve};
+pub(crate) use server::{ServeError, ServeOptions, serve, serve_call};

@@ -1,4 +1,4 @@
-//! Calls of tools on another machine: a server of its own there executes each, for as long as it takes.
+//! Calls of tools on another machine: a server of its own there executes each.
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ErrorData, JsonObject, ProgressNotificationParam,
@@ -7,22 +7,25 @@ use rmcp::service::{Peer, RoleServer};
 use serde_json::{Value, from_value, json};
 
 use super::answer::ToolAnswer;
+use super::server::CALL;
 use crate::config;
 use crate::hosts::{
-    Channel, FarCall, FarCaller, Host, HostError, HostFailure, Questions, Ssh, connect,
-    this_machine,
+    ChannelOutput, FarCall, FarCaller, FarStdin, Host, HostError, HostFailure, Questions, Ssh,
+    connect, this_machine,
 };
 use crate::model::with_causes;
+#[cfg(feature = "fleet")]
+use crate::ops::ask_fleet;
 use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host};
 
 /// The argument of every tool that names the machine.
 pub(super) const ARGUMENT: &str = "host";
 
 /// What the argument is.
-pub(super) const DESCRIPTION: &str = "The machine (ssh), if not this one";
+pub(super) const DESCRIPTION: &str = "The machine (ssh, or of the fleet), if not this one";
 
-/// The number of the request that is passed on.
-const REQUEST: u64 = 2;
+/// What the protocol's own names begin with in `_meta`.
+const PROTOCOL: &str = "io.modelcontextprotocol/";
 
 /// A call of a tool on another machine.
 #[derive(Debug)]
@@ -54,7 +57,11 @@ impl HostCall {
             return Err(ToolAnswer::refused("`host` is not a text", None));
         };
         let mut request = request.clone();
-        request.meta = from_value(Value::Object(meta.clone())).ok();
+        // How the client speaks is for this server. A handle would end with the one there.
+        let is_passed_on = |(name, _): &(&String, &Value)| !name.starts_with(PROTOCOL);
+        let meta = meta.iter().filter(is_passed_on);
+        let meta = meta.map(|(name, value)| (name.clone(), value.clone()));
+        request.meta = from_value(Value::Object(meta.collect())).ok();
         Ok(Some(Self {
             host,
             request,
@@ -71,6 +78,14 @@ impl HostCall {
         let config = config::load(&lookup)
             .map_err(|error| ToolAnswer::refused(&with_causes(&error), None))?;
         let host = Host::named(&self.host, &config)?;
+        let call = self.call(&host, choice)?;
+        #[cfg(feature = "fleet")]
+        {
+            let verb = crate::fleet::verb_of_tool(&self.request.name);
+            if let Some(mut answers) = ask_fleet(&config, &call, verb, choice).await? {
+                return answer_of(&host, async || answers.next().await, peer).await;
+            }
+        }
         // The host is not forgotten before a launch there is done.
         let _held = match &self.caller.owner {
             Some(owner) => note_host(owner, &host.name).await?,
@@ -78,33 +93,8 @@ impl HostCall {
         };
         let ssh = Ssh::prepare(&lookup)?;
         let mut channel = connect(&host, &ssh, Questions::Never).await?;
-        channel.open(self.call(&host, choice)?);
-        self.begin(&channel).await;
-        while let Some(line) = channel.line().await? {
-            let Ok(mut message) = serde_json::from_slice::<Value>(&line) else {
-                continue;
-            };
-            if message["method"] == "notifications/progress" {
-                if let Ok(report) =
-                    from_value::<ProgressNotificationParam>(message["params"].take())
-                {
-                    // A client that is gone is noticed elsewhere.
-                    drop(peer.notify_progress(report).await);
-                }
-            } else if message["id"] == REQUEST {
-                if let Ok(error) = from_value(message["error"].take()) {
-                    return Ok(Err(error));
-                }
-                let result = from_value(message["result"].take());
-                return result.map(Ok).map_err(|_| Self::without_answer(&host));
-            }
-        }
-        Err(Self::without_answer(&host))
-    }
-
-    fn without_answer(host: &Host) -> ToolAnswer {
-        let why = format!("the server on {} did not answer", host.name);
-        ToolAnswer::refused(&why, None)
+        channel.open(call);
+        answer_of(&host, async || channel.next().await, peer).await
     }
 
     /// Returns what is executed there.
@@ -116,7 +106,7 @@ impl HostCall {
         let here = std::env::current_dir().ok();
         let here = here.and_then(|dir| dir.to_str().map(str::to_owned));
         Ok(FarCall {
-            args: vec!["mcp".to_owned()],
+            args: vec!["mcp".to_owned(), "--call".to_owned()],
             caller: FarCaller {
                 host: host.name.clone(),
                 machine: this_machine(),
@@ -126,27 +116,48 @@ impl HostCall {
             session: Some(session),
             cwd: host.cwd.clone().or(here),
             needs_cwd: None,
-            has_stdin: true,
+            stdin: FarStdin::Text(json!(self.request).to_string()),
         })
     }
+}
 
-    /// Greets the server there, and passes the request on.
-    async fn begin(&self, channel: &Channel) {
-        let initialize = json!({
-            "protocolVersion": "2025-11-25",
-            "capabilities": {},
-            "clientInfo": {"name": "tmux-task", "version": env!("CARGO_PKG_VERSION")},
-        });
-        let messages = [
-            json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize}),
-            json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
-            json!({
-                "jsonrpc": "2.0", "id": REQUEST, "method": "tools/call", "params": self.request,
-            }),
-        ];
-        let input = channel.input();
-        for message in messages {
-            input.write(format!("{message}\n").as_bytes()).await;
+/// Passes on the progress of a call, and returns its answer.
+async fn answer_of(
+    host: &Host,
+    mut next: impl AsyncFnMut() -> Result<ChannelOutput, HostError>,
+    peer: &Peer<RoleServer>,
+) -> Result<Result<CallToolResult, ErrorData>, ToolAnswer> {
+    let without_answer = || {
+        let why = format!("the server on {} did not answer", host.name);
+        ToolAnswer::refused(&why, None)
+    };
+    let mut written = Vec::new();
+    loop {
+        match next().await? {
+            ChannelOutput::Stdout(bytes) => written.extend(bytes),
+            ChannelOutput::Stderr(_) => {}
+            ChannelOutput::Exit(_) => return Err(without_answer()),
+        }
+        while let Some(end) = memchr::memchr(b'\n', &written) {
+            let line: Vec<u8> = written.drain(..=end).collect();
+            let Ok(mut message) = serde_json::from_slice::<Value>(&line) else {
+                continue;
+            };
+            if message["method"] == "notifications/progress" {
+                if let Ok(report) =
+                    from_value::<ProgressNotificationParam>(message["params"].take())
+                {
+                    // A client that is gone is noticed elsewhere.
+                    drop(peer.notify_progress(report).await);
+                }
+            } else if message["id"] == CALL {
+                if let Ok(error) = from_value(message["error"].take()) {
+                    return Ok(Err(error));
+                }
+                return from_value(message["result"].take())
+                    .map(Ok)
+                    .map_err(|_| without_answer());
+            }
         }
     }
 }

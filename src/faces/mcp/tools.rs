@@ -494,9 +494,9 @@ mod tests {
         assert_eq!(
             shown,
             [
-                r#"{"additionalProperties":false,"properties":{"cursor":{"description":"Only what was written after this, from an earlier answer","type":"string"},"host":{"description":"The machine (ssh), if not this one","type":"string"},"lines":{"description":"How many of the last lines (40, at most 1000)","type":"integer"},"run":{"description":"The stored output of an earlier run, by its number","type":"integer"},"task":{"description":"The task's name or window id","type":"string"}},"required":["task"],"type":"object"}"#,
-                r#"{"additionalProperties":false,"properties":{"host":{"description":"The machine (ssh), if not this one","type":"string"},"task":{"description":"The names or window ids of the tasks","items":{"type":"string"},"type":"array"}},"required":["task"],"type":"object"}"#,
-                r#"{"additionalProperties":false,"properties":{"host":{"description":"The machine (ssh), if not this one","type":"string"}},"type":"object"}"#,
+                r#"{"additionalProperties":false,"properties":{"cursor":{"description":"Only what was written after this, from an earlier answer","type":"string"},"host":{"description":"The machine (ssh, or of the fleet), if not this one","type":"string"},"lines":{"description":"How many of the last lines (40, at most 1000)","type":"integer"},"run":{"description":"The stored output of an earlier run, by its number","type":"integer"},"task":{"description":"The task's name or window id","type":"string"}},"required":["task"],"type":"object"}"#,
+                r#"{"additionalProperties":false,"properties":{"host":{"description":"The machine (ssh, or of the fleet), if not this one","type":"string"},"task":{"description":"The names or window ids of the tasks","items":{"type":"string"},"type":"array"}},"required":["task"],"type":"object"}"#,
+                r#"{"additionalProperties":false,"properties":{"host":{"description":"The machine (ssh, or of the fleet), if not this one","type":"string"}},"type":"object"}"#,
             ]
         );
     }

@@ -12,6 +12,9 @@ pub(crate) struct Mcp {
     /// Offer only the tools that change nothing
     #[arg(long)]
     pub(crate) read_only: bool,
+    /// Execute one call of a tool, which comes on standard input, and print what a client would get
+    #[arg(long, hide = true, conflicts_with = "read_only")]
+    pub(crate) call: bool,
 }
 
 #[derive(Debug, Args)]
