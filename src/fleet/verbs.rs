@@ -321,7 +321,7 @@ mod tests {
                 json!({"name": "send_input", "arguments": {"task": "a", "text": "y", "prompt": null}}),
                 "`send_input` through the broker needs `prompt`",
             ),
-            ("ls", json!(["list_tasks"]), "it is no call of a tool"),
+            ("ls", json!("list_tasks"), "it is no call of a tool"),
         ] {
             assert_eq!(tool(named, &request).unwrap_err(), why);
         }

@@ -107,7 +107,10 @@ fn a_conversation_hears_what_it_has_started_by_the_broker() {
 /// The six commands of `docs/fleet.md`, each on its machine, with a broker that runs already.
 #[test]
 fn the_documentation_leads_from_nothing_to_a_message() {
-    let (mut near, far) = (world_with(&[]), world_with(&[("python", "exit 3")]));
+    let (mut near, far) = (
+        world_with(&[("pi", "exit 0")]),
+        world_with(&[("python", "exit 3")]),
+    );
     let broker = Broker::start(&near);
     let script = blocks("fleet.md", "sh").swap_remove(0);
     let script = script
@@ -140,7 +143,8 @@ fn the_documentation_leads_from_nothing_to_a_message() {
             }
             "On the laptop" => {
                 near.set("TMUX_TASK_OWNER", "pi:one");
-                until_answered(&near);
+                // It has no session yet.
+                near.until_true("gpu1 answers", || on_gpu1(&near, &["ls"]).code == 3);
                 run(&near, commands).ok();
             }
             other => panic!("{other}"),

@@ -7,7 +7,6 @@ use rmcp::service::{Peer, RoleServer};
 use serde_json::{Value, from_value, json};
 
 use super::answer::ToolAnswer;
-use super::server::CALL;
 use crate::config;
 use crate::hosts::{
     ChannelOutput, FarCall, FarCaller, FarStdin, Host, HostError, HostFailure, Questions, Ssh,
@@ -23,6 +22,9 @@ pub(super) const ARGUMENT: &str = "host";
 
 /// What the argument is.
 pub(super) const DESCRIPTION: &str = "The machine (ssh, or of the fleet), if not this one";
+
+/// The id of the answer to a single call.
+pub(super) const CALL: u64 = 2;
 
 /// What the protocol's own names begin with in `_meta`.
 const PROTOCOL: &str = "io.modelcontextprotocol/";
