@@ -222,6 +222,35 @@ fn what_was_confirmed_does_not_come_again_if_its_acknowledgement_is_lost() {
 }
 
 #[test]
+fn of_two_adapters_that_start_at_once_one_delivers() {
+    let world = World::new();
+    world.daemon();
+    let mut before = adapter(&world, &["pi", "--id", "p"]);
+    until_following(&before, "p");
+    for n in 0..8 {
+        let both = [(); 2].map(|()| adapter(&world, &["pi", "--id", "p"]));
+        let is_told = |line: &Value| line["kind"] == "following" || line["kind"] == "replaced";
+        let mut said = both.iter().map(|one| one.records_until(is_told));
+        let said = [said.next().unwrap(), said.next().unwrap()];
+        before.records_until(|line| line["kind"] == "replaced");
+        let reader = world.daemon_status()["consumers"][0]["reader"].clone();
+        let stays = usize::from(both[1].pid().as_raw_nonzero().get() == reader);
+        if said[1 - stays].last().unwrap()["kind"] == "following" {
+            both[1 - stays].records_until(|line| line["kind"] == "replaced");
+        }
+        before = both.into_iter().nth(stays).unwrap();
+        let name = format!("a{n}");
+        run_to_end(&world, "pi:p", &name);
+        let told = message(&before);
+        assert!(
+            content(&told).contains(&format!("({name}) exited")),
+            "{told}"
+        );
+        receive(&mut before, &told);
+    }
+}
+
+#[test]
 fn a_client_that_was_stopped_hands_over_nothing_more() {
     let world = World::new();
     world.daemon();

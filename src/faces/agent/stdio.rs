@@ -4,6 +4,7 @@
 //! under way at a time; what happens until its receipt is merged into the next one.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -194,11 +195,12 @@ impl Lanes {
         };
         self.is_busy = true;
         self.local.spawn_local(async move {
-            let followed = async {
-                let lane = Lane::begin(&choice, &conversation, kinds, max).await?;
-                lane.run(received, &replies).await
+            let followed = match Lane::begin(&choice, &conversation, kinds, max).await {
+                Ok(Some(lane)) => lane.run(received, &replies).await,
+                Ok(None) => Ok(Ended::Replaced),
+                Err(error) => Err(error),
             };
-            let last = match followed.await {
+            let last = match followed {
                 Ok(Ended::Left) => return,
                 Ok(Ended::Replaced) => Reply::Replaced { to },
                 Err(error) => Reply::Failed {
@@ -264,39 +266,50 @@ struct Lane {
     to: String,
     session_name: String,
     follower: Follower,
-    /// What the follower has reported first, until it is received.
-    began: Option<Incoming>,
+    /// What the follower has reported before the ledger was free.
+    earlier: Vec<Incoming>,
     messages: HandOver,
     /// Until then everything that is pending is collected into one message.
     is_caught_up: bool,
 }
 
 impl Lane {
+    /// Returns `None` when another process follows the conversation by then.
     async fn begin(
         choice: &SessionChoice,
         conversation: &Conversation,
         kinds: Vec<Kind>,
         max_per_minute: u32,
-    ) -> Result<Self, OpsError> {
+    ) -> Result<Option<Self>, OpsError> {
         let mut session = TaskSession::named(choice)?;
         session.resolve_name().await?;
         let (session_name, paths) = (session.name.clone(), session.paths.clone());
         let mut follower = Follower::new(session, conversation, kinds);
         // This tells the process that followed the conversation before to leave the ledger.
-        let began = follower.next().await?;
-        let ledger = Ledger::take_over(&paths, conversation).await;
+        let mut earlier = vec![follower.next().await?];
+        let mut taking = pin!(Ledger::take_over(&paths, conversation));
+        let ledger = loop {
+            tokio::select! {
+                biased;
+                incoming = follower.next() => match incoming? {
+                    Incoming::Replaced | Incoming::Left => return Ok(None),
+                    incoming => earlier.push(incoming),
+                },
+                taken = &mut taking => break taken,
+            }
+        };
         let ledger = ledger.map_err(|source| OpsError::Folder {
-            folder: paths.state,
+            folder: paths.state.clone(),
             source,
         })?;
-        Ok(Self {
+        Ok(Some(Self {
             to: conversation.id().to_owned(),
             messages: HandOver::new(ledger, &session_name, max_per_minute),
             session_name,
             follower,
-            began: Some(began),
+            earlier,
             is_caught_up: false,
-        })
+        }))
     }
 
     async fn run(
@@ -304,20 +317,19 @@ impl Lane {
         mut received: mpsc::Receiver<String>,
         replies: &mpsc::Sender<String>,
     ) -> Result<Ended, OpsError> {
+        for incoming in std::mem::take(&mut self.earlier) {
+            if let Some(reply) = self.receive(incoming) {
+                drop(replies.send(line_of(&reply)).await);
+            }
+        }
         let mut resume_at = None;
         loop {
             let mut is_message = false;
             let may_hand_over = self.is_caught_up && self.messages.is_ready();
-            let next = async {
-                match self.began.take() {
-                    Some(began) => Ok(began),
-                    None => self.follower.next().await,
-                }
-            };
             let line = tokio::select! {
                 // What is there already belongs into the same message.
                 biased;
-                incoming = next => match incoming? {
+                incoming = self.follower.next() => match incoming? {
                     Incoming::Replaced | Incoming::Left => return Ok(Ended::Replaced),
                     incoming => self.receive(incoming).as_ref().map(line_of),
                 },

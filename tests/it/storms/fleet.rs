@@ -63,7 +63,8 @@ impl Link {
     }
 }
 
-/// A conversation's client: it confirms each message, and is killed and started again.
+/// A conversation's client: it is killed and started again, often after a message that it has not
+/// confirmed.
 struct Client<'a> {
     world: &'a World,
     id: &'static str,
@@ -78,6 +79,8 @@ struct Heard {
     known: BTreeMap<String, Value>,
     /// How many messages came again as they were.
     again: usize,
+    /// How often it was killed before it has confirmed a message.
+    unconfirmed: usize,
     /// How many events of other types were told.
     others: BTreeMap<String, usize>,
     /// Messages that came again as new ones, or with another content.
@@ -91,7 +94,7 @@ impl Client<'_> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn serve(&self) {
+    fn serve(&self, mut dice: Dice) {
         while !self.heard().is_over {
             let mut command = self.world.command(World::program());
             command.args(["agent", "opencode", "--id", self.id]);
@@ -112,6 +115,10 @@ impl Client<'_> {
                 };
                 if message["kind"] == "message" {
                     self.hear(&message);
+                    if dice.below(8) == 0 {
+                        self.heard().unconfirmed += 1;
+                        break;
+                    }
                     let receipt = json!({"received": {"to": message["to"], "id": message["id"]}});
                     if writeln!(stdin, "{receipt}").is_err() {
                         break;
@@ -218,8 +225,8 @@ fn each_end_on_three_hosts_is_told_once_whatever_is_killed_or_cut() {
     let mut expected = [BTreeSet::new(), BTreeSet::new()];
     let began = Instant::now();
     thread::scope(|scope| {
-        for client in &clients {
-            scope.spawn(|| client.serve());
+        for (n, client) in (8..).zip(&clients) {
+            scope.spawn(move || client.serve(Dice::new(seed, n)));
         }
         let mut dice = Dice::new(seed, 7);
         let mut has_daemon = [false; 3];
@@ -290,8 +297,9 @@ fn each_end_on_three_hosts_is_told_once_whatever_is_killed_or_cut() {
         doubled.extend(twice.map(|(name, ids)| format!("{name} {ids:?}")));
         doubled.extend(heard.doubled.iter().map(ToString::to_string));
         say(&format!(
-            "told {} besides ends: {:?}; messages that came again as they were: {}",
-            client.id, heard.others, heard.again
+            "told {} besides ends: {:?}; killed before a receipt: {}; messages that came again as they \
+             were: {}",
+            client.id, heard.others, heard.unconfirmed, heard.again
         ));
     }
     say(&format!(
