@@ -4,7 +4,8 @@
 #   tests/clients.sh [--clients DIR] [SCENARIO...]     (default: all)
 #
 #   pi, claude, codex, opencode   one message when a task ends: while the client is idle,
-#                                 and after it was killed and restarted
+#                                 and after it was killed and restarted (pi: also if the receipt
+#                                 is lost)
 #   escape, clear, removed        Claude Code: Escape during a turn, /clear, an emptied queue: what
 #                                 was dropped or not answered is given again (a minute each)
 #   claude+claude, codex+codex, opencode+opencode, pi+pi, pi+claude, claude+opencode,

@@ -113,6 +113,10 @@ class Follower {
       case "message":
         // After a restart of the follower it comes again.
         if (this.underWay?.id === reply.id) break;
+        if (!reply.isNew && this.has(reply.id)) {
+          this.confirm(reply.id);
+          break;
+        }
         this.underWay = {
           id: reply.id,
           message: { ...reply.message, details: { ...reply.message.details, id: reply.id } },
@@ -137,11 +141,21 @@ class Follower {
     }
   }
 
+  /** Whether the session has the message, from before Pi or the follower ended. */
+  private has(id: string) {
+    const entries: any[] = this.ctx.sessionManager.getEntries();
+    return entries.some((entry) => entry.customType === "tmux-task-event" && entry.details?.id === id);
+  }
+
+  private confirm(id: unknown) {
+    this.child?.stdin?.write(`${JSON.stringify({ received: { to: this.id, id } })}\n`);
+  }
+
   /** Pi's session has the message: it is acknowledged, and the next one comes. */
   received(id: unknown) {
     if (id === undefined || this.underWay?.id !== id) return;
     this.underWay = undefined;
-    this.child?.stdin?.write(`${JSON.stringify({ received: { to: this.id, id } })}\n`);
+    this.confirm(id);
   }
 
   /** The user emptied Pi's queue: the message goes with the next prompt instead of a turn of its own. */

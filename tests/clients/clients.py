@@ -1,4 +1,5 @@
 """The real clients, each in a home of its own, with a scripted model: see tests/clients.sh."""
+import contextlib
 import json
 import os
 import shutil
@@ -41,6 +42,7 @@ class World:
         self.home, self.project = f"{self.root}/home", f"{self.root}/project"
         for folder in ("home", "project", "bin", "tmux", "run", "tmp"):
             os.mkdir(f"{self.root}/{folder}", 0o700)
+        self.program = program
         os.symlink(program, f"{self.root}/bin/tmux-task")
         node = f"{clients}/node/node_modules/node/bin"
         packages = [f"{clients}/{name}/node_modules/.bin" for name in ("claude", "codex", "opencode", "pi")]
@@ -73,6 +75,17 @@ class World:
             made = self.task("init", kind.name, "--write")
             if made.returncode:
                 raise SystemExit(f"init failed: {made.stderr}")
+
+    @contextlib.contextmanager
+    def lost_receipts(self):
+        """Adapters that are started meanwhile get nothing of what their client says."""
+        link = f"{self.root}/bin/tmux-task"
+        os.unlink(link)
+        self.write(link, f'#!/bin/sh\ncase " $* " in *" agent "*) sleep 1000 | {self.program} "$@";; *) exec {self.program} "$@";; esac\n')
+        os.chmod(link, 0o755)
+        yield
+        os.unlink(link)
+        os.symlink(self.program, link)
 
     def show(self):
         """Writes what the clients wrote last to standard error."""

@@ -17,12 +17,21 @@ from pairs import PAIRS, pair  # noqa: E402
 
 
 def alone(world, kind):
-    """One client: the model gets one message while it is idle, and one after it was killed."""
+    """One client: the model gets one message while it is idle, one after it was killed, and Pi one whose
+    receipt is lost."""
     world.install(kind)
     client = kind(world)
     client.start()
     client.run("tmux-task run idle -- 'sleep 2; exit 3'")
     until("the model has heard of `idle`", lambda: client.heard("(idle) exited with code 3"))
+    # opencode's adapter would not learn whom to follow.
+    loses_receipts = client.name == "pi"
+    if loses_receipts:
+        client.crash()
+        with world.lost_receipts():
+            client.start(resume=True)
+            client.run("tmux-task run lost -- 'sleep 2; exit 5'")
+            until("the model has heard of `lost`", lambda: client.heard("(lost) exited with code 5"))
     # The client is killed, and resumes the conversation.
     client.run("tmux-task run away -- 'sleep 4; exit 4'")
     until("the model has the task's window", lambda: client.heard("task=away"))
@@ -39,7 +48,10 @@ def alone(world, kind):
     client.start(resume=True)
     until("the model has heard of `away`", lambda: client.heard("(away) exited with code 4"))
     time.sleep(WATCH)
-    for text in ("(idle) exited with code 3", "(away) exited with code 4"):
+    texts = ["(idle) exited with code 3", "(away) exited with code 4"]
+    if loses_receipts:
+        texts.append("(lost) exited with code 5")
+    for text in texts:
         if client.heard(text) != 1:
             raise SystemExit(f"told {client.heard(text)} times: {text}")
     client.new_conversation()

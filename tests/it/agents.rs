@@ -5,10 +5,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{Output, Running, World};
+use crate::support::{Output, Running, SESSION, World, has_ended};
 
 /// An adapter that runs inside a client.
 fn adapter(world: &World, args: &[&str]) -> Running {
@@ -166,6 +166,111 @@ fn a_message_without_a_receipt_comes_again_after_every_crash() {
 }
 
 #[test]
+fn a_message_comes_again_as_it_was_whatever_happens_meanwhile() {
+    let world = World::new();
+    world.daemon();
+    let first = adapter(&world, &["pi", "--id", "p"]);
+    until_following(&first, "p");
+    run_to_end(&world, "pi:p", "a");
+    let told = message(&first);
+    // Its client is killed twice.
+    let mut before = first;
+    for name in ["b", "c"] {
+        before.signal(Signal::KILL);
+        before.wait();
+        run_to_end(&world, "pi:p", name);
+        let next = adapter(&world, &["pi", "--id", "p"]);
+        let again = message(&next);
+        assert_eq!(
+            (&again["id"], content(&again), &again["isNew"]),
+            (&told["id"], content(&told), &json!(false))
+        );
+        before = next;
+    }
+    receive(&mut before, &told);
+    let rest = message(&before);
+    for (name, n) in [("a", 0), ("b", 1), ("c", 1)] {
+        let told = content(&rest).matches(&format!("({name}) exited")).count();
+        assert_eq!(told, n, "{rest}");
+    }
+}
+
+#[test]
+fn what_was_confirmed_does_not_come_again_if_its_acknowledgement_is_lost() {
+    let world = World::new();
+    world.daemon();
+    let mut first = adapter(&world, &["pi", "--id", "p"]);
+    until_following(&first, "p");
+    run_to_end(&world, "pi:p", "a");
+    let told = message(&first);
+    let daemon = world.daemon_pid();
+    kill_process(daemon, Signal::STOP).unwrap();
+    receive(&mut first, &told);
+    let ledger = world.state(SESSION).join("agents/pi:p.json");
+    world.until_true("the receipt is recorded", || {
+        fs::read_to_string(&ledger).is_ok_and(|text| text.contains("\"handedOver\":[]"))
+    });
+    first.signal(Signal::KILL);
+    first.wait();
+    kill_process(daemon, Signal::KILL).unwrap();
+    world.until_true("the daemon is gone", || has_ended(daemon));
+    run_to_end(&world, "pi:p", "b");
+    let second = adapter(&world, &["pi", "--id", "p"]);
+    let next = message(&second);
+    assert!(content(&next).contains("(b) exited"), "{next}");
+    assert!(!content(&next).contains("(a)"), "{next}");
+}
+
+#[test]
+fn of_two_adapters_that_start_at_once_one_delivers() {
+    let world = World::new();
+    world.daemon();
+    let mut before = adapter(&world, &["pi", "--id", "p"]);
+    until_following(&before, "p");
+    for n in 0..8 {
+        let both = [(); 2].map(|()| adapter(&world, &["pi", "--id", "p"]));
+        let is_told = |line: &Value| line["kind"] == "following" || line["kind"] == "replaced";
+        let mut said = both.iter().map(|one| one.records_until(is_told));
+        let said = [said.next().unwrap(), said.next().unwrap()];
+        before.records_until(|line| line["kind"] == "replaced");
+        let reader = world.daemon_status()["consumers"][0]["reader"].clone();
+        let stays = usize::from(both[1].pid().as_raw_nonzero().get() == reader);
+        if said[1 - stays].last().unwrap()["kind"] == "following" {
+            both[1 - stays].records_until(|line| line["kind"] == "replaced");
+        }
+        before = both.into_iter().nth(stays).unwrap();
+        let name = format!("a{n}");
+        run_to_end(&world, "pi:p", &name);
+        let told = message(&before);
+        assert!(
+            content(&told).contains(&format!("({name}) exited")),
+            "{told}"
+        );
+        receive(&mut before, &told);
+    }
+}
+
+#[test]
+fn a_client_that_was_stopped_hands_over_nothing_more() {
+    let world = World::new();
+    world.daemon();
+    let first = adapter(&world, &["pi", "--id", "p"]);
+    until_following(&first, "p");
+    first.signal(Signal::STOP);
+    run_to_end(&world, "pi:p", "a");
+    let mut second = adapter(&world, &["pi", "--id", "p"]);
+    until_following(&second, "p");
+    let told = message(&second);
+    receive(&mut second, &told);
+    first.signal(Signal::CONT);
+    let lines = first.records_until(|line| line["kind"] == "replaced");
+    assert!(
+        lines.iter().all(|line| line["kind"] != "message"),
+        "{lines:?}"
+    );
+}
+
+#[test]
 fn a_new_conversation_hears_nothing_old_but_of_its_own_task() {
     let world = World::new();
     run_to_end(&world, "", "earlier");
@@ -255,6 +360,11 @@ fn beyond_its_budget_a_conversation_waits_and_others_do_not() {
     receive(&mut adapter, &first);
     until_acknowledged(&world, "pi:p");
     run_to_end(&world, "pi:p", "b");
+    // Also after a restart.
+    adapter.signal(Signal::KILL);
+    adapter.wait();
+    let mut adapter = self::adapter(&world, &["pi", "--id", "p"]);
+    until_following(&adapter, "p");
     // A second conversation has a separate budget; when it has its message, ours would be there too.
     adapter.write("{\"follow\":\"q\"}\n");
     until_following(&adapter, "q");

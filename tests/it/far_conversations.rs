@@ -1,6 +1,8 @@
 //! A conversation hears of its tasks on other machines, behind a real sshd: of each end once and in
 //! order, whatever is killed.
 
+use std::fs;
+
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -37,7 +39,7 @@ fn confirm(adapter: &mut Running, told: &Value) {
 }
 
 fn notes(world: &World, folder: &str) -> usize {
-    std::fs::read_dir(world.path(&format!("state/hosts/{folder}"))).map_or(0, Iterator::count)
+    fs::read_dir(world.path(&format!("state/hosts/{folder}"))).map_or(0, Iterator::count)
 }
 
 #[track_caller]
@@ -121,6 +123,45 @@ fn a_client_that_restarts_gets_what_it_has_not_confirmed() {
         // A receipt that was not read before the kill.
         assert_eq!(told["id"], again["id"], "{told}");
     }
+    until_forgotten(&near, &far);
+}
+
+#[test]
+fn a_message_comes_again_as_it_was_before_its_machine_is_reached() {
+    let mut near = World::new();
+    let [far] = machines(&mut near, ["gpu1"]);
+    let mut first = near.adapter("one");
+    let gate = far.world.gate("b");
+    run(&near, "one", "gpu1", "b", &gate.wait());
+    run(&near, "one", "gpu1", "a", "exit 3");
+    let told = message(&first);
+    first.signal(Signal::KILL);
+    first.wait();
+    // More ends, there and here.
+    let (port, away) = (near.path("ssh/gpu1.port"), near.path("ssh/away"));
+    fs::rename(&port, &away).unwrap();
+    far.kill_link();
+    gate.open();
+    far.world.until_delivered("exited", "b");
+    near.set("TMUX_TASK_OWNER", "opencode:one");
+    near.run("c", "exit 5");
+    near.until_delivered("exited", "c");
+    let mut second = near.adapter("one");
+    let again = message(&second);
+    assert_eq!(
+        (&again["id"], &again["message"], &again["isNew"]),
+        (&told["id"], &told["message"], &json!(false))
+    );
+    confirm(&mut second, &again);
+    let here = message(&second);
+    let content = here["message"]["content"].as_str().unwrap();
+    assert!(
+        content.contains("(c) exited with code 5") && !content.contains("gpu1"),
+        "{here}"
+    );
+    confirm(&mut second, &here);
+    fs::rename(&away, &port).unwrap();
+    hear(&mut second, "gpu1", "(b) exited with code 0");
     until_forgotten(&near, &far);
 }
 

@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep_until};
 use super::conversation::{AgentClient, Conversation};
 use super::follower::Follower;
 use super::incoming::Incoming;
-use super::ledger::{Ledger, NextInLine, SentMessage, SettledRecords};
+use super::ledger::{Ledger, NextInLine, SentMessage, SettledRecords, Standing};
 use super::outbox::{Batch, FollowUp, Next, PendingFollowUps};
 use super::transcript::Place;
 use super::until;
@@ -277,19 +277,15 @@ impl Waiter<'_> {
                 biased;
                 incoming = self.follower.next() => match incoming? {
                     Incoming::FollowUp(follow_up) => self.receive(*follow_up),
-                    Incoming::Began { host, replaced, epoch, cursor } => {
+                    Incoming::Began { host, replaced, epoch, cursor, last } => {
                         is_caught_up &= host.is_some();
                         if let Some(replaced) = replaced {
                             self.outbox.forget(&replaced);
                         }
                         let host = host.as_deref();
-                        let forgotten = self.ledger.forget_acknowledged(host, &epoch, cursor);
-                        forgotten.map_err(|source| self.error(source))?;
+                        self.ledger.forget_acknowledged(host, &epoch, cursor, last);
                     }
-                    Incoming::Forgotten(host) => {
-                        let forgotten = self.ledger.forget_host(&host);
-                        forgotten.map_err(|source| self.error(source))?;
-                    }
+                    Incoming::Forgotten(host) => self.ledger.forget_host(&host),
                     Incoming::CaughtUp => is_caught_up = true,
                     Incoming::Notice { .. } | Incoming::Status { .. } => {}
                     Incoming::Replaced | Incoming::Left => return Ok(None),
@@ -320,10 +316,10 @@ impl Waiter<'_> {
 
     fn receive(&mut self, follow_up: FollowUp) {
         let FollowUp { epoch, seq, .. } = &follow_up;
-        if self.ledger.is_settled(epoch, *seq) {
-            self.follower.settle(epoch, &[*seq]);
-        } else if !self.ledger.has(epoch, *seq) {
-            self.outbox.push(follow_up);
+        match self.ledger.standing(epoch, *seq) {
+            Standing::New => self.outbox.push(follow_up),
+            Standing::HandedOver => {}
+            Standing::Settled => self.follower.settle(epoch, &[*seq]),
         }
     }
 

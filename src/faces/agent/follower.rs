@@ -107,7 +107,9 @@ impl Follower {
             .is_some_and(HostStreams::is_any_followed)
     }
 
-    /// Returns what comes next. Starts a daemon if none runs, and connects again when it ends.
+    /// Returns what comes next, first that the stream of this machine has begun: a process that followed
+    /// the conversation before is told to leave then. Starts a daemon if none runs, and connects again
+    /// when it ends.
     ///
     /// # Cancel safety
     ///
@@ -117,9 +119,10 @@ impl Follower {
     ///
     /// When the first stream cannot begin, or no later one ever can.
     pub(crate) async fn next(&mut self) -> Result<Incoming, OpsError> {
-        let hosts = &mut self.hosts;
+        let hosts = self.hosts.as_mut();
+        let has_begun = self.local.epoch.is_some();
         let from_hosts = async {
-            match hosts {
+            match hosts.filter(|_| has_begun) {
                 Some(hosts) => hosts.next().await,
                 None => std::future::pending().await,
             }
@@ -250,6 +253,7 @@ impl LocalFollower {
             replaced: before.filter(|before| *before != epoch),
             epoch,
             cursor,
+            last: last_seq,
         })
     }
 

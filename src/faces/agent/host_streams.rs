@@ -216,6 +216,7 @@ impl HostStreams {
             replaced,
             epoch,
             cursor,
+            last: start.last_before,
         })
     }
 

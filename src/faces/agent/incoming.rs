@@ -17,6 +17,8 @@ pub(crate) enum Incoming {
         epoch: String,
         /// What was acknowledged before: records up to this one do not come again.
         cursor: Seq,
+        /// The feed's last record.
+        last: Seq,
     },
     /// A message for the conversation.
     FollowUp(Box<FollowUp>),

@@ -1,20 +1,28 @@
-//! What was handed to a conversation and is not acknowledged yet, kept between processes.
+//! What was handed to a conversation, kept between processes.
 //!
-//! Claude Code runs a process for each hook, so none of them sees a message from its hand-over to its
-//! receipt, and a process may end before its acknowledgement has reached the feed. The ledger is a
-//! file beside the feed, written before a message is printed.
+//! A client or its adapter may be killed before the receipt of a message, or before its
+//! acknowledgement has reached the feed. What was handed over as one message is then handed over again
+//! as that message: with the same follow-ups, text and id. So each follow-up is in one message only,
+//! and a client recognises one that it has already. The ledger is a file beside the feed, written
+//! before a message is printed.
 //!
-//! One process at a time has the ledger, and one more may be the next in line: so there is a process
-//! that sees whether a message is answered also when the client runs no hook after it.
+//! One process at a time has the ledger. With the clients that run a process for the whole
+//! conversation, a new one takes it over ([`Ledger::take_over`]). Of those that Claude Code runs for
+//! its hooks, one more may be the next in line: so there is a process that sees whether a message is
+//! answered also when the client runs no hook after it.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
 
 use super::conversation::Conversation;
 use super::outbox::Budget;
@@ -26,6 +34,16 @@ use crate::paths::Paths;
 /// How much of a transcript's end is read to find out whether a turn runs, in bytes, while no message
 /// is looked for.
 const TAIL: u64 = 1 << 20;
+
+/// How long a process that is replaced may take to leave: one that was stopped does not leave.
+const LEAVES_WITHIN: Duration = Duration::from_secs(2);
+
+/// How often to try to get the ledger meanwhile.
+const TRY_EVERY: Duration = Duration::from_millis(5);
+
+/// How long it is kept how far a feed was handed over, in milliseconds, if the feed never says that
+/// this was acknowledged.
+const KEPT: Millis = 30 * 24 * 3_600_000;
 
 /// How many messages that were given up are remembered.
 const MAX_GIVEN_UP: usize = 20;
@@ -39,9 +57,9 @@ pub(super) struct SentMessage {
     /// The machine that it comes from; `None` for this one.
     #[serde(default)]
     pub(super) host: Option<String>,
-    /// The line of the message that no other message has.
+    /// What no other message has: its id, or the line of its text with the id.
     pub(super) mark: String,
-    /// What is printed to hand it over again, the mark included.
+    /// What is printed to hand it over again.
     pub(super) text: String,
     /// The client's process, and when it started: while it lives, the message may be on its way.
     pub(super) client: Option<(u32, Millis)>,
@@ -53,16 +71,36 @@ pub(super) struct SentMessage {
     pub(super) place: Place,
 }
 
-/// Records that need not be handed over any more. They stay here until the feed's consumer has passed
-/// them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// Records that need not be handed over any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SettledRecords {
     pub(super) epoch: String,
     pub(super) seqs: Vec<Seq>,
     /// The machine that they come from; `None` for this one.
-    #[serde(default)]
     pub(super) host: Option<String>,
+}
+
+/// How far a feed was handed over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FeedMark {
+    /// The last follow-up that was handed over, and with it all before it.
+    last: Seq,
+    /// The machine that the feed is on; `None` for this one.
+    host: Option<String>,
+    /// When it was handed over, in milliseconds since 1970.
+    at: Millis,
+}
+
+/// What is known of a follow-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It was never handed over.
+    New,
+    /// It is in a message that is not confirmed.
+    HandedOver,
+    /// It need not be handed over any more.
+    Settled,
 }
 
 /// The file's contents.
@@ -72,7 +110,9 @@ struct Contents {
     handed_over: Vec<SentMessage>,
     /// Messages that are not handed over again. The conversation may get them after all.
     given_up: Vec<SentMessage>,
-    settled: Vec<SettledRecords>,
+    /// By epoch, which no other feed of any machine has. A mark stays until the feed's consumer has
+    /// passed it.
+    feeds: BTreeMap<String, FeedMark>,
     budget: Budget,
     transcript: PathBuf,
     reading: Reading,
@@ -139,7 +179,7 @@ impl NextInLine {
             .name("next-in-line".to_owned())
             .spawn(move || drop(sender.send(lock.lock().map(|()| lock))))?;
         let lock = locked.await.map_err(io::Error::other)??;
-        if self.lock.metadata()?.nlink() == 0 {
+        if !is_linked(&self.lock)? {
             return Ok(None);
         }
         Ledger::load(paths, conversation, lock).map(Some)
@@ -160,6 +200,24 @@ impl Ledger {
             return Ok(None);
         }
         Self::load(paths, conversation, lock).map(Some)
+    }
+
+    /// Takes the ledger over from the process that has it, and that was told to leave.
+    pub(super) async fn take_over(paths: &Paths, conversation: &Conversation) -> io::Result<Self> {
+        let path = file(paths, conversation, "lock")?;
+        let mut deadline = Instant::now() + LEAVES_WITHIN;
+        loop {
+            let lock = files::open_to_write(&path)?;
+            if lock.try_lock().is_ok() && is_linked(&lock)? {
+                return Self::load(paths, conversation, lock);
+            }
+            if Instant::now() >= deadline && is_linked(&lock)? {
+                // When it goes on, it finds that it does not have the ledger any more.
+                fs::remove_file(&path)?;
+                deadline = Instant::now() + LEAVES_WITHIN;
+            }
+            sleep(TRY_EVERY).await;
+        }
     }
 
     /// A file that cannot be parsed counts as empty: then a message may be delivered twice, but none is
@@ -195,16 +253,17 @@ impl Ledger {
         self.contents.reading.is_turn_running
     }
 
-    /// Whether this record was handed over and not confirmed.
-    pub(super) fn has(&self, epoch: &str, seq: Seq) -> bool {
+    /// Returns what is known of a follow-up.
+    pub(super) fn standing(&self, epoch: &str, seq: Seq) -> Standing {
         let is_in = |one: &SentMessage| one.epoch == epoch && one.seqs.contains(&seq);
-        self.contents.handed_over.iter().any(is_in)
-    }
-
-    /// Whether this record need not be handed over any more.
-    pub(super) fn is_settled(&self, epoch: &str, seq: Seq) -> bool {
-        let is_in = |one: &SettledRecords| one.epoch == epoch && one.seqs.contains(&seq);
-        self.contents.settled.iter().any(is_in)
+        let is_passed = |feed: &FeedMark| seq <= feed.last;
+        if self.contents.handed_over.iter().any(is_in) {
+            Standing::HandedOver
+        } else if self.contents.feeds.get(epoch).is_some_and(is_passed) {
+            Standing::Settled
+        } else {
+            Standing::New
+        }
     }
 
     /// Reads what the conversation's transcript has since the last time. Of another transcript than
@@ -226,8 +285,7 @@ impl Ledger {
         read_file(transcript, &mut contents.reading, &mut messages)
     }
 
-    /// Moves what the model has answered to the settled records. Returns these, and those of them that
-    /// had been given up.
+    /// Settles what the model has answered. Returns these records, and those that had been given up.
     pub(super) fn settle_answered(
         &mut self,
     ) -> io::Result<(Vec<SettledRecords>, Vec<SettledRecords>)> {
@@ -239,7 +297,6 @@ impl Ledger {
         let late = settled(&mut self.contents.given_up);
         let answered = settled(&mut self.contents.handed_over);
         if !answered.is_empty() || !late.is_empty() {
-            self.contents.settled.extend(answered.iter().cloned());
             self.save()?;
         }
         Ok((answered, late))
@@ -253,7 +310,6 @@ impl Ledger {
         };
         let hopeless = self.contents.handed_over.extract_if(.., is_in);
         for mut one in hopeless {
-            self.contents.settled.push(SettledRecords::of(one.clone()));
             one.text.clear();
             self.contents.given_up.push(one);
         }
@@ -264,49 +320,67 @@ impl Ledger {
         self.save()
     }
 
-    /// Forgets settled records of which the feed knows that they were acknowledged, and what belongs
-    /// to another feed of this machine, if it is this machine's.
+    /// Settles a message; `None` if it is not known, or settled already. It is not saved.
+    pub(super) fn settle(&mut self, mark: &str) -> Option<SettledRecords> {
+        let is_it = |one: &mut SentMessage| one.mark == mark;
+        let found = self.contents.handed_over.extract_if(.., is_it).next();
+        found.map(SettledRecords::of)
+    }
+
+    /// Forgets how far a feed was handed over, if all of that was acknowledged, and what is of a feed
+    /// of this machine that this one has replaced. `last` is the feed's last record: if it has lost
+    /// later ones, their numbers are used again. It is not saved, as it is found again.
     pub(super) fn forget_acknowledged(
         &mut self,
         host: Option<&str>,
         epoch: &str,
         cursor: Seq,
-    ) -> io::Result<()> {
-        let is_stale =
+        last: Seq,
+    ) {
+        let is_replaced =
             |of: &Option<String>, other: &str| host.is_none() && of.is_none() && other != epoch;
-        let is_acknowledged =
-            |one: &SettledRecords| one.epoch == epoch && one.seqs.iter().all(|seq| *seq <= cursor);
-        self.forget(
-            |one| is_stale(&one.host, &one.epoch),
-            |one| is_stale(&one.host, &one.epoch) || is_acknowledged(one),
-        )
-    }
-
-    /// Forgets what was settled of another machine, which has forgotten the conversation.
-    pub(super) fn forget_host(&mut self, host: &str) -> io::Result<()> {
-        let is_of_host = |of: &Option<String>| of.as_deref() == Some(host);
-        self.forget(|_| false, |one| is_of_host(&one.host))
-    }
-
-    fn forget(
-        &mut self,
-        is_old: impl Fn(&SentMessage) -> bool,
-        is_done: impl Fn(&SettledRecords) -> bool,
-    ) -> io::Result<()> {
+        let is_lost = |one: &SentMessage| {
+            let is_later = one.seqs.last().is_some_and(|seq| *seq > last);
+            is_replaced(&one.host, &one.epoch) || one.epoch == epoch && is_later
+        };
         let Contents {
             handed_over,
             given_up,
-            settled,
+            feeds,
             ..
         } = &mut self.contents;
-        let before = (handed_over.len(), given_up.len(), settled.len());
-        handed_over.retain(|one| !is_old(one));
-        given_up.retain(|one| !is_old(one));
-        settled.retain(|one| !is_done(one));
-        if (handed_over.len(), given_up.len(), settled.len()) != before {
-            self.save()?;
+        handed_over.retain(|one| !is_lost(one));
+        given_up.retain(|one| !is_lost(one));
+        feeds.retain(|of, feed| {
+            let is_passed = of == epoch && feed.last <= cursor;
+            !is_passed && !is_replaced(&feed.host, of)
+        });
+        if let Some(feed) = feeds.get_mut(epoch) {
+            feed.last = feed.last.min(last);
         }
-        Ok(())
+    }
+
+    /// Forgets how far the feeds of another machine were handed over, which has forgotten the
+    /// conversation.
+    pub(super) fn forget_host(&mut self, host: &str) {
+        let is_of_host = |feed: &FeedMark| feed.host.as_deref() == Some(host);
+        self.contents.feeds.retain(|_, feed| !is_of_host(feed));
+    }
+
+    /// Adds a message that is to be handed over. It is not saved.
+    pub(super) fn add(&mut self, message: SentMessage, budget: Budget) {
+        let Contents {
+            handed_over, feeds, ..
+        } = &mut self.contents;
+        let mark = FeedMark {
+            last: message.seqs.last().copied().unwrap_or_default(),
+            host: message.host.clone(),
+            at: message.at,
+        };
+        feeds.retain(|_, feed| message.at.saturating_sub(feed.at) < KEPT);
+        feeds.insert(message.epoch.clone(), mark);
+        handed_over.push(message);
+        self.contents.budget = budget;
     }
 
     /// Notes that the messages for which `is_due` holds are about to be handed over again, and then a
@@ -329,9 +403,8 @@ impl Ledger {
         }
         if let Some(new) = new {
             text.push_str(&new.text);
-            self.contents.handed_over.push(new);
+            self.add(new, budget);
         }
-        self.contents.budget = budget;
         self.save()?;
         Ok(text)
     }
@@ -342,12 +415,41 @@ impl Ledger {
         self.save()
     }
 
+    /// Saves the ledger, as [`Ledger::save`] does, unless another process has taken it over. Returns
+    /// whether it has not.
+    pub(super) fn save_if_held(&self) -> io::Result<bool> {
+        if !is_linked(&self.lock)? {
+            return Ok(false);
+        }
+        self.save()?;
+        is_linked(&self.lock)
+    }
+
+    /// Writes what was saved to the disk, on a thread of its own: after a crash of the machine too it is
+    /// known then.
+    pub(super) async fn sync(&self) {
+        let path = self.path.clone();
+        let sync = move || {
+            files::open(&path)?.sync_data()?;
+            path.parent().map_or(Ok(()), files::sync_folder)
+        };
+        let synced = spawn_blocking(sync).await;
+        if let Err(error) = synced.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            tracing::warn!(%error, "the ledger was not synced");
+        }
+    }
+
     fn save(&self) -> io::Result<()> {
         let mut bytes = serde_json::to_vec(&self.contents).map_err(io::Error::from)?;
         bytes.push(b'\n');
         let fresh = self.path.with_extension("new");
         files::replace(&self.path, &fresh, &bytes)
     }
+}
+
+/// Whether the file has not been removed.
+fn is_linked(file: &File) -> io::Result<bool> {
+    Ok(file.metadata()?.nlink() > 0)
 }
 
 impl SettledRecords {
@@ -386,258 +488,4 @@ fn read_file(path: &Path, reading: &mut Reading, messages: &mut [Message<'_>]) -
 }
 
 #[cfg(test)]
-mod tests {
-    use std::ffi::OsString;
-
-    use serde_json::json;
-
-    use super::*;
-    use crate::faces::agent::AgentClient;
-
-    fn sent(seq: Seq) -> SentMessage {
-        SentMessage {
-            epoch: "e".to_owned(),
-            seqs: vec![seq],
-            host: None,
-            mark: format!("(tmux-task e:{seq})"),
-            text: format!("{seq}\n"),
-            client: Some((1, 2)),
-            at: 3,
-            attempts: 1,
-            place: Place::Nowhere,
-        }
-    }
-
-    fn settled(seqs: &[Seq]) -> Vec<SettledRecords> {
-        let of = |seq: &Seq| SettledRecords::of(sent(*seq));
-        seqs.iter().map(of).collect()
-    }
-
-    struct Folder {
-        dir: tempfile::TempDir,
-        paths: Paths,
-        conversation: Conversation,
-    }
-
-    impl Folder {
-        fn new() -> Self {
-            let dir = tempfile::tempdir().unwrap();
-            let root = OsString::from(dir.path());
-            let env = |name: &str| {
-                ["TMUX_TASK_STATE_DIR", "TMUX_TASK_RUNTIME_DIR"]
-                    .contains(&name)
-                    .then(|| root.clone())
-            };
-            let paths = Paths::locate(Path::new("/s"), "work", &env).unwrap();
-            let conversation = Conversation::new(AgentClient::Claude, "c1").unwrap();
-            Self {
-                dir,
-                paths,
-                conversation,
-            }
-        }
-
-        fn open(&self) -> Option<Ledger> {
-            Ledger::open(&self.paths, &self.conversation).unwrap()
-        }
-
-        fn next(&self) -> Option<NextInLine> {
-            NextInLine::take(&self.paths, &self.conversation).unwrap()
-        }
-
-        /// Appends records to a transcript.
-        fn write(&self, name: &str, records: &[(&str, Seq)]) -> PathBuf {
-            let path = self.dir.path().join(name);
-            let mut text = fs::read_to_string(&path).unwrap_or_default();
-            for (kind, seq) in records {
-                let content = format!("x\n(tmux-task e:{seq})");
-                text.push_str(&match *kind {
-                    "enqueue" => format!(
-                        "{}\n",
-                        json!({"type": "queue-operation", "operation": kind, "content": content})
-                    ),
-                    kind => format!(
-                        "{}\n",
-                        json!({"type": kind, "message": {"content": content}})
-                    ),
-                });
-            }
-            fs::write(&path, text).unwrap();
-            path
-        }
-    }
-
-    fn hand_over(ledger: &mut Ledger, new: Option<Seq>) -> String {
-        let budget = Budget::default();
-        let is_due = |one: &SentMessage| one.place == Place::Unanswered;
-        ledger
-            .hand_over(is_due, new.map(sent), (Some((5, 6)), 7), budget)
-            .unwrap()
-    }
-
-    #[test]
-    fn a_ledger_outlives_its_process_and_has_one_at_a_time() {
-        let folder = Folder::new();
-        let mut ledger = folder.open().unwrap();
-        assert!(folder.open().is_none());
-        for seq in [7, 9, 10] {
-            assert_eq!(hand_over(&mut ledger, Some(seq)), format!("{seq}\n"));
-        }
-        ledger.take_back().unwrap();
-        drop(ledger);
-        let mut ledger = folder.open().unwrap();
-        assert!(ledger.has("e", 7) && ledger.has("e", 9));
-        assert!(!ledger.has("e", 10) && !ledger.has("f", 7));
-        let transcript = folder.write("t", &[("user", 7), ("assistant", 0), ("user", 9)]);
-        ledger.read(&transcript).unwrap();
-        assert_eq!(ledger.settle_answered().unwrap(), (settled(&[7]), vec![]));
-        drop(ledger);
-        // What is settled is not forgotten before the feed knows of it.
-        let mut ledger = folder.open().unwrap();
-        assert_eq!(ledger.handed_over().len(), 1);
-        assert!(ledger.is_settled("e", 7) && !ledger.is_settled("e", 9));
-        ledger.forget_acknowledged(None, "e", 6).unwrap();
-        assert!(ledger.is_settled("e", 7));
-        ledger.forget_acknowledged(None, "e", 7).unwrap();
-        // It is where it was before, and is handed over with a new one.
-        assert_eq!(hand_over(&mut ledger, Some(11)), "9\n11\n");
-        let [again, new] = ledger.handed_over() else {
-            panic!("{ledger:?}");
-        };
-        assert_eq!(
-            (again.attempts, again.at, again.client),
-            (2, 7, Some((5, 6)))
-        );
-        assert_eq!(new, &sent(11));
-        drop(ledger);
-        let mut ledger = folder.open().unwrap();
-        assert!(!ledger.is_settled("e", 7) && ledger.has("e", 9));
-        // Another feed.
-        ledger.forget_acknowledged(None, "f", 0).unwrap();
-        assert_eq!(ledger.handed_over(), []);
-        drop(ledger);
-        // A damaged file loses no message.
-        fs::write(folder.paths.state.join("agents/claude:c1.json"), "{").unwrap();
-        assert_eq!(folder.open().unwrap().handed_over(), []);
-    }
-
-    #[test]
-    fn what_comes_from_another_machine_is_forgotten_with_that() {
-        let folder = Folder::new();
-        let mut ledger = folder.open().unwrap();
-        hand_over(&mut ledger, Some(7));
-        for (epoch, host) in [("f", "gpu1"), ("g", "gpu2")] {
-            let message = SentMessage {
-                epoch: epoch.to_owned(),
-                host: Some(host.to_owned()),
-                place: Place::Answered,
-                ..sent(7)
-            };
-            ledger.contents.handed_over.push(message.clone());
-            ledger.contents.handed_over.push(SentMessage {
-                place: Place::Queued,
-                ..message
-            });
-        }
-        ledger.settle_answered().unwrap();
-        let is_settled = |ledger: &Ledger| ["f", "g"].map(|epoch| ledger.is_settled(epoch, 7));
-        // A feed of this machine, or another one of that machine, says nothing of them.
-        ledger.forget_acknowledged(None, "e", 9).unwrap();
-        ledger.forget_acknowledged(Some("gpu1"), "x", 9).unwrap();
-        ledger.forget_acknowledged(Some("gpu1"), "f", 6).unwrap();
-        assert_eq!(is_settled(&ledger), [true, true]);
-        ledger.forget_acknowledged(Some("gpu1"), "f", 7).unwrap();
-        assert_eq!(is_settled(&ledger), [false, true]);
-        ledger.forget_host("gpu2").unwrap();
-        assert_eq!(is_settled(&ledger), [false, false]);
-        assert_eq!(ledger.handed_over().len(), 3);
-        // What was written before other machines were known.
-        let old = r#"{"settled":[{"epoch":"e","seqs":[7]}]}"#;
-        drop(ledger);
-        fs::write(folder.paths.state.join("agents/claude:c1.json"), old).unwrap();
-        assert!(folder.open().unwrap().is_settled("e", 7));
-    }
-
-    #[test]
-    fn a_given_up_message_may_be_answered_later() {
-        let folder = Folder::new();
-        let mut ledger = folder.open().unwrap();
-        hand_over(&mut ledger, Some(7));
-        hand_over(&mut ledger, Some(9));
-        let transcript = folder.write("t", &[("user", 7)]);
-        ledger.read(&transcript).unwrap();
-        ledger.give_up(&settled(&[7])).unwrap();
-        assert!(ledger.is_settled("e", 7) && !ledger.has("e", 7) && ledger.has("e", 9));
-        assert_eq!(ledger.settle_answered().unwrap(), (vec![], vec![]));
-        drop(ledger);
-        let mut ledger = folder.open().unwrap();
-        folder.write("t", &[("assistant", 0)]);
-        ledger.read(&transcript).unwrap();
-        assert_eq!(ledger.settle_answered().unwrap(), (vec![], settled(&[7])));
-        assert_eq!(ledger.settle_answered().unwrap(), (vec![], vec![]));
-    }
-
-    #[test]
-    fn a_transcript_is_read_on_and_another_one_from_its_beginning() {
-        let folder = Folder::new();
-        let mut ledger = folder.open().unwrap();
-        let place = |ledger: &Ledger| ledger.handed_over()[0].place;
-        let first = folder.write("t", &[("user", 7), ("assistant", 0)]);
-        ledger.read(&first).unwrap();
-        // What the transcript had before the hand-over is no receipt.
-        hand_over(&mut ledger, Some(7));
-        ledger.read(&first).unwrap();
-        assert_eq!(place(&ledger), Place::Nowhere);
-        folder.write("t", &[("enqueue", 7)]);
-        ledger.read(&first).unwrap();
-        assert_eq!(place(&ledger), Place::Queued);
-        // The conversation goes on in another file, that begins with a copy.
-        folder.write("t", &[("user", 7)]);
-        let second = folder.write("u", &[("user", 7)]);
-        ledger.read(&second).unwrap();
-        assert_eq!(place(&ledger), Place::Unanswered);
-        // A shorter file is another one.
-        fs::write(&second, "").unwrap();
-        ledger.read(&second).unwrap();
-        folder.write("u", &[("assistant", 0)]);
-        ledger.read(&second).unwrap();
-        assert_eq!(place(&ledger), Place::Answered);
-    }
-
-    #[test]
-    fn of_a_long_transcript_only_the_end_is_read_while_nothing_is_looked_for() {
-        let folder = Folder::new();
-        let mut ledger = folder.open().unwrap();
-        let path = folder.dir.path().join("t");
-        let line = format!(
-            "{}\n",
-            json!({"type": "user", "message": {"content": "x".repeat(1000)}})
-        );
-        fs::write(&path, line.repeat(5000)).unwrap();
-        ledger.read(&path).unwrap();
-        assert!(ledger.is_turn_running());
-        assert_eq!(ledger.contents.reading.offset, 5000 * line.len() as u64);
-    }
-
-    #[tokio::test]
-    async fn the_next_in_line_gets_the_ledger_unless_it_was_dismissed() {
-        let folder = Folder::new();
-        let wait = async |next: NextInLine| {
-            let waited = next.wait(&folder.paths, &folder.conversation);
-            waited.await.unwrap()
-        };
-        let first = folder.open().unwrap();
-        let next = folder.next().unwrap();
-        assert!(folder.next().is_none());
-        drop(first);
-        let second = wait(next).await.unwrap();
-        // The place is free again.
-        let dismissed = folder.next().unwrap();
-        NextInLine::dismiss(&folder.paths, &folder.conversation).unwrap();
-        NextInLine::dismiss(&folder.paths, &folder.conversation).unwrap();
-        let next = folder.next().unwrap();
-        drop(second);
-        assert!(wait(dismissed).await.is_none());
-        assert!(wait(next).await.is_some());
-    }
-}
+mod tests;

@@ -14,6 +14,7 @@ mod codex_thread;
 mod conversation;
 mod feed_reading;
 mod follower;
+mod hand_over;
 mod host_streams;
 mod incoming;
 mod ledger;

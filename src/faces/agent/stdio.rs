@@ -4,6 +4,7 @@
 //! under way at a time; what happens until its receipt is merged into the next one.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -13,11 +14,13 @@ use tokio::task::LocalSet;
 
 use super::conversation::{AgentClient, Conversation};
 use super::follower::Follower;
+use super::hand_over::{HandOver, Step};
 use super::incoming::Incoming;
-use super::outbox::{Batch, Budget, Next, PendingFollowUps};
+use super::ledger::Ledger;
+use super::outbox::Batch;
 use super::until;
 use crate::clock;
-use crate::model::{Level, Seq, with_causes};
+use crate::model::{Level, with_causes};
 use crate::ops::{self, OpsError, SessionChoice, TaskSession};
 use crate::wire::{FollowUpOptions, Kind, Message, parse_object};
 
@@ -145,7 +148,7 @@ pub(crate) async fn serve<E>(
                 None => return Ok(()),
             },
             Some(reply) = to_print.recv() => {
-                print(&line_of(&reply)).map_err(ServeError::Print)?;
+                print(&reply).map_err(ServeError::Print)?;
             }
             () = &mut lanes.local, if lanes.is_busy => lanes.is_busy = false,
         }
@@ -161,7 +164,8 @@ struct Lanes {
     client: AgentClient,
     choice: SessionChoice,
     max_per_minute: u32,
-    replies: mpsc::Sender<Reply>,
+    /// Lines to print.
+    replies: mpsc::Sender<String>,
     /// Where a conversation's receipts go, by its id.
     receipts: BTreeMap<String, mpsc::Sender<String>>,
     local: LocalSet,
@@ -181,12 +185,7 @@ impl Lanes {
         }
         let (receipts, received) = mpsc::channel(QUEUE);
         self.receipts.insert(conversation.id().to_owned(), receipts);
-        let lane = Lane {
-            to: conversation.id().to_owned(),
-            replies: self.replies.clone(),
-            received,
-            under_way: None,
-        };
+        let (to, replies) = (conversation.id().to_owned(), self.replies.clone());
         let (choice, max) = (self.choice.clone(), self.max_per_minute);
         let kinds = match self.client {
             AgentClient::Pi => vec![Kind::Notice, Kind::FollowUp],
@@ -196,11 +195,20 @@ impl Lanes {
         };
         self.is_busy = true;
         self.local.spawn_local(async move {
-            let (to, replies) = (lane.to.clone(), lane.replies.clone());
-            if let Err(error) = lane.run(&choice, &conversation, kinds, max).await {
-                let why = with_causes(&error);
-                drop(replies.send(Reply::Failed { to, why }).await);
-            }
+            let followed = match Lane::begin(&choice, &conversation, kinds, max).await {
+                Ok(Some(lane)) => lane.run(received, &replies).await,
+                Ok(None) => Ok(Ended::Replaced),
+                Err(error) => Err(error),
+            };
+            let last = match followed {
+                Ok(Ended::Left) => return,
+                Ok(Ended::Replaced) => Reply::Replaced { to },
+                Err(error) => Reply::Failed {
+                    to,
+                    why: with_causes(&error),
+                },
+            };
+            drop(replies.send(line_of(&last)).await);
         });
     }
 
@@ -245,112 +253,170 @@ impl Lanes {
     }
 }
 
+/// Why a conversation is not followed any more.
+enum Ended {
+    /// The client wants it so.
+    Left,
+    /// Another process follows it.
+    Replaced,
+}
+
 /// One conversation.
 struct Lane {
     to: String,
-    replies: mpsc::Sender<Reply>,
-    received: mpsc::Receiver<String>,
-    under_way: Option<UnderWay>,
-}
-
-/// A message whose receipt is awaited.
-struct UnderWay {
-    id: String,
-    /// The feed of its records.
-    epoch: String,
-    seqs: Vec<Seq>,
+    session_name: String,
+    follower: Follower,
+    /// What the follower has reported before the ledger was free.
+    earlier: Vec<Incoming>,
+    messages: HandOver,
+    /// Until then everything that is pending is collected into one message.
+    is_caught_up: bool,
 }
 
 impl Lane {
-    async fn run(
-        mut self,
+    /// Returns `None` when another process follows the conversation by then.
+    async fn begin(
         choice: &SessionChoice,
         conversation: &Conversation,
         kinds: Vec<Kind>,
         max_per_minute: u32,
-    ) -> Result<(), OpsError> {
+    ) -> Result<Option<Self>, OpsError> {
         let mut session = TaskSession::named(choice)?;
         session.resolve_name().await?;
-        let session_name = session.name.clone();
-        let mut outbox = PendingFollowUps::new(&session_name, max_per_minute, Budget::default());
+        let (session_name, paths) = (session.name.clone(), session.paths.clone());
         let mut follower = Follower::new(session, conversation, kinds);
-        // Until then everything that is pending is collected into one message.
-        let mut is_caught_up = false;
-        let mut resume_at = None;
-        loop {
-            let may_hand_over = is_caught_up && self.under_way.is_none() && !outbox.is_empty();
-            let reply = tokio::select! {
-                // What is there already belongs into the same message.
+        // This tells the process that followed the conversation before to leave the ledger.
+        let mut earlier = vec![follower.next().await?];
+        let mut taking = pin!(Ledger::take_over(&paths, conversation));
+        let ledger = loop {
+            tokio::select! {
                 biased;
                 incoming = follower.next() => match incoming? {
-                    Incoming::FollowUp(follow_up) => {
-                        outbox.push(*follow_up);
-                        None
-                    }
-                    Incoming::Began { host, replaced, .. } => {
-                        if let Some(replaced) = replaced {
-                            outbox.forget(&replaced);
-                            self.under_way.take_if(|one| one.epoch == replaced);
-                        }
-                        let is_local = host.is_none();
-                        is_caught_up &= !is_local;
-                        let session_name = session_name.clone();
-                        is_local.then(|| Reply::Following { to: self.to.clone(), session_name })
-                    }
-                    Incoming::Forgotten(_) => None,
-                    Incoming::CaughtUp => {
-                        is_caught_up = true;
-                        None
-                    }
-                    Incoming::Notice { level, text } => {
-                        Some(Reply::Notice { to: self.to.clone(), level, text })
-                    }
-                    Incoming::Status { text, .. } => Some(Reply::Status { to: self.to.clone(), text }),
-                    Incoming::Replaced | Incoming::Left => {
-                        drop(self.replies.send(Reply::Replaced { to: self.to }).await);
-                        return Ok(());
-                    }
+                    Incoming::Replaced | Incoming::Left => return Ok(None),
+                    incoming => earlier.push(incoming),
                 },
-                received = self.received.recv() => {
-                    let Some(received) = received else { return Ok(()) };
-                    if let Some(one) = self.under_way.take_if(|one| one.id == received) {
-                        follower.settle(&one.epoch, &one.seqs);
+                taken = &mut taking => break taken,
+            }
+        };
+        let ledger = ledger.map_err(|source| OpsError::Folder {
+            folder: paths.state.clone(),
+            source,
+        })?;
+        Ok(Some(Self {
+            to: conversation.id().to_owned(),
+            messages: HandOver::new(ledger, &session_name, max_per_minute),
+            session_name,
+            follower,
+            earlier,
+            is_caught_up: false,
+        }))
+    }
+
+    async fn run(
+        mut self,
+        mut received: mpsc::Receiver<String>,
+        replies: &mpsc::Sender<String>,
+    ) -> Result<Ended, OpsError> {
+        for incoming in std::mem::take(&mut self.earlier) {
+            if let Some(reply) = self.receive(incoming) {
+                drop(replies.send(line_of(&reply)).await);
+            }
+        }
+        let mut resume_at = None;
+        loop {
+            let mut is_message = false;
+            let may_hand_over = self.is_caught_up && self.messages.is_ready();
+            let line = tokio::select! {
+                // What is there already belongs into the same message.
+                biased;
+                incoming = self.follower.next() => match incoming? {
+                    Incoming::Replaced | Incoming::Left => return Ok(Ended::Replaced),
+                    incoming => self.receive(incoming).as_ref().map(line_of),
+                },
+                id = received.recv() => {
+                    let Some(id) = id else { return Ok(Ended::Left) };
+                    if let Some(settled) = self.messages.confirm(&id) {
+                        self.follower.settle(&settled.epoch, &settled.seqs);
                     }
                     None
                 }
                 () = until(resume_at), if may_hand_over => {
                     resume_at = None;
-                    match outbox.next(clock::now().wall) {
-                        Next::Hand(batch) => Some(self.under_way(*batch)),
-                        Next::Wait(until) => {
+                    let line = |batch: &Batch, is_new| message_line(&self.to, batch, is_new);
+                    match self.messages.next(clock::now().wall, line) {
+                        Step::Print(line) => {
+                            is_message = true;
+                            Some(line)
+                        }
+                        Step::Wait(until) => {
                             resume_at = Some(until);
                             None
                         }
-                        Next::Nothing => None,
+                        Step::Nothing => None,
+                        Step::Replaced => return Ok(Ended::Replaced),
                     }
                 }
             };
-            if let Some(reply) = reply {
-                drop(self.replies.send(reply).await);
+            if let Some(line) = line {
+                drop(replies.send(line).await);
+            }
+            // The client does not wait for the disk.
+            if is_message {
+                self.messages.ledger.sync().await;
             }
         }
     }
 
-    fn under_way(&mut self, batch: Batch) -> Reply {
-        let id = batch.id();
-        self.under_way = Some(UnderWay {
-            id: id.clone(),
-            epoch: batch.epoch,
-            seqs: batch.seqs,
-        });
-        Reply::Message {
-            to: self.to.clone(),
-            id,
-            is_new: batch.is_new,
-            message: Box::new(batch.message),
-            options: batch.options,
+    /// Receives what the follower reports. Returns what the client is told, if anything.
+    fn receive(&mut self, incoming: Incoming) -> Option<Reply> {
+        let to = self.to.clone();
+        match incoming {
+            Incoming::FollowUp(follow_up) => {
+                if let Some((epoch, seq)) = self.messages.receive(*follow_up) {
+                    self.follower.settle(&epoch, &[seq]);
+                }
+                None
+            }
+            Incoming::Began {
+                host,
+                replaced,
+                epoch,
+                cursor,
+                last,
+            } => {
+                if let Some(replaced) = replaced {
+                    self.messages.forget(&replaced);
+                }
+                let ledger = &mut self.messages.ledger;
+                ledger.forget_acknowledged(host.as_deref(), &epoch, cursor, last);
+                let is_local = host.is_none();
+                self.is_caught_up &= !is_local;
+                let session_name = self.session_name.clone();
+                is_local.then_some(Reply::Following { to, session_name })
+            }
+            Incoming::Forgotten(host) => {
+                self.messages.ledger.forget_host(&host);
+                None
+            }
+            Incoming::CaughtUp => {
+                self.is_caught_up = true;
+                None
+            }
+            Incoming::Notice { level, text } => Some(Reply::Notice { to, level, text }),
+            Incoming::Status { text, .. } => Some(Reply::Status { to, text }),
+            Incoming::Replaced | Incoming::Left => None,
         }
     }
+}
+
+fn message_line(to: &str, batch: &Batch, is_new: bool) -> String {
+    line_of(&Reply::Message {
+        to: to.to_owned(),
+        id: batch.id(),
+        is_new,
+        message: Box::new(batch.message.clone()),
+        options: batch.options.clone(),
+    })
 }
 
 /// Reads what the other side says. The channel closes with standard input. Lines that cannot be read
