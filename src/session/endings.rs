@@ -12,7 +12,7 @@ use super::effect::{Effect, LookOrder};
 use super::ending_runs::{Ending, Stage, Then, TimeLimit, WaitingCommand};
 use super::input::RequestId;
 use super::machine::Session;
-use super::queue_items::Command;
+use super::queue_items::{AfterLook, Command};
 use crate::model::{
     EndOrder, GoneReason, LeftProcess, Level, Now, Replaces, RunRequest, Snapshot, StopChoice,
     StopPlan, Task, WindowId,
@@ -86,7 +86,8 @@ impl Session {
     }
 
     /// Starts a task, after the live run of its slot has ended if there is one. Launches into one slot
-    /// follow each other.
+    /// follow each other. tmux is asked to launch first, and says which run is alive: nothing is ended for
+    /// a launch that it refuses.
     pub(super) fn replace_run(&mut self, request_id: RequestId, request: RunRequest, now: Now) {
         if self.endings.launching.contains_key(&request.name) {
             self.endings.launches.push_back((request_id, request));
@@ -94,26 +95,60 @@ impl Session {
         }
         let name = request.name.clone();
         self.endings.launching.insert(name, request_id);
-        let mut ending = self.endings.of_name(&request.name);
+        let ending = self.endings.of_name(&request.name);
+        let request = Box::new(request);
         if ending.is_empty() {
-            let may_replace =
-                |task: &&Arc<Task>| task.is_alive() && request.replaces == Replaces::Any;
-            // Of two windows of the name, none is ended: the launch says so.
-            let look = self.engine.last_look();
-            let slot = look.and_then(|look| look.find_task_to_end(&request.name).ok());
-            ending.extend(slot.filter(may_replace).map(Arc::clone));
-        }
-        if ending.is_empty() {
-            let replaces_live = request.replaces != Replaces::Ended;
-            let keep = Command::KeepReplaced(request_id, request.name.clone(), replaces_live);
+            let keep = Command::KeepReplaced(request_id, request.name.clone(), false);
             self.jobs.push_command(keep);
-            self.jobs
-                .push_command(Command::Launch(request_id, Box::new(request), false));
-            return;
+            self.launch(request_id, request, Vec::new());
+        } else {
+            self.end_for_launch(ending, request_id, request, now);
         }
-        let then = Then::Launch(request_id, Box::new(request));
+    }
+
+    pub(super) fn launch(
+        &mut self,
+        request_id: RequestId,
+        request: Box<RunRequest>,
+        ended: Vec<u32>,
+    ) {
+        self.jobs
+            .push_command(Command::Launch(request_id, request, ended));
+    }
+
+    /// Ends the live run that tmux has shown to a launch, unless its client has left meanwhile.
+    pub(super) fn end_replaced(
+        &mut self,
+        request_id: RequestId,
+        request: Box<RunRequest>,
+        window: WindowId,
+        pid: u32,
+        now: Now,
+    ) {
+        if request.replaces == Replaces::Ended || self.look_problem.is_some() {
+            self.launch_over(&request.name, now);
+            let missing = self.missing();
+            return self.refuse_with(request_id, missing);
+        }
+        match self.task(window).filter(|task| task.pid == Some(pid)) {
+            Some(task) => self.end_for_launch(vec![task], request_id, request, now),
+            None => {
+                let then = AfterLook::Launch(request_id, request);
+                self.order_then(LookOrder::of([window]), then);
+            }
+        }
+    }
+
+    fn end_for_launch(
+        &mut self,
+        tasks: Vec<Arc<Task>>,
+        request_id: RequestId,
+        request: Box<RunRequest>,
+        now: Now,
+    ) {
+        let then = Then::Launch(request_id, request);
         let choice = StopChoice::default();
-        self.end_runs(ending, &BTreeMap::new(), &choice, then, now);
+        self.end_runs(tasks, &BTreeMap::new(), &choice, then, now);
     }
 
     /// Processes that windows are marked: their runs are asked to end.
@@ -311,9 +346,10 @@ impl Session {
                     self.launch_over(&request.name, now);
                     self.refuse_when_stored(request_id, refusal);
                 }
-                None => self
-                    .jobs
-                    .push_command(Command::Launch(request_id, request, true)),
+                None => {
+                    let ended = tasks.iter().filter_map(|task| task.pid).collect();
+                    self.launch(request_id, request, ended);
+                }
             },
         }
     }

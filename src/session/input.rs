@@ -129,6 +129,8 @@ pub(crate) enum JobOutcome {
     Name(NameOwner),
     /// The answer to a command, and the window that it has changed.
     Answered(Box<Response>, Option<WindowId>),
+    /// A launch has started nothing: this window has a live run with this process, to be ended first.
+    Live(WindowId, u32),
     /// The ports that runs listen on, by their first processes, and how long it took to find that out.
     Ports(BTreeMap<u32, BTreeSet<u16>>, Duration),
     /// How a restart went.

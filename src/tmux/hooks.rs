@@ -8,7 +8,7 @@ use super::client::Connection;
 use super::error::TmuxError;
 use super::hook_wakeups::{MOST_REPORTED, OF_BELLS, REPORTED, channel, clear_reported};
 use super::nudge::process;
-use super::rows::{BELLS, IS_BARE, IS_MARKED, noted_formats};
+use super::rows::{BELLS, IS_BARE, IS_OF_LAUNCHER, noted_formats};
 use crate::model::{PaneId, SessionId, WindowId};
 use crate::protocol::rows::Death;
 use crate::protocol::{Command, control_line};
@@ -39,7 +39,7 @@ const VERSION: &str = "@tmux_task_hooks";
 /// The version of the hooks below, to be raised when their text changes. Later hooks must continue
 /// to write what the daemons of earlier versions read, or use other names and numbers: daemons of
 /// several versions share them.
-const OUR_VERSION: u32 = 5;
+const OUR_VERSION: u32 = 6;
 /// A pane option with the pane's pid: tmux 3.8 has forgotten the pid when the death is recorded.
 const PROCESS: &str = "@tmux_task_pid";
 
@@ -396,6 +396,8 @@ fn record_death() -> Command {
     let plain = |characters: &str, option: &str| {
         format!("#{{?#{{m/r:^[{characters}]+$,#{{{option}}}}},#{{{option}}},}}")
     };
+    // Other windows may inherit them.
+    let of_launcher = |format: &str| format!("#{{?{},{format},}}", *IS_OF_LAUNCHER);
     let entry = [
         "#{window_id}",
         "#{pane_id}",
@@ -406,10 +408,10 @@ fn record_death() -> Command {
         "#{@tmux_task_death_count}",
         "#{b:pane_tty}",
         &plain("A-Za-z0-9._-", "window_name"),
-        &plain("0-9", "@tmux_task_run"),
-        &plain("A-Za-z0-9._:@/-", "@tmux_task_owner"),
+        &of_launcher(&plain("0-9", "@tmux_task_run")),
+        &of_launcher(&plain("A-Za-z0-9._:@/-", "@tmux_task_owner")),
         "#{P:#{pane_id}.}",
-        &format!("#{{?{IS_MARKED},,#{{?{},shell,}}}}", *IS_BARE),
+        &format!("#{{?{},shell,}}", *IS_BARE),
     ];
     let record = format!("#{{=-16000:#{{{DEATHS}}}{};}}", entry.join(" "));
     Command::new("set-option").args(["-F", DEATHS, &record])

@@ -98,7 +98,7 @@ pub(crate) async fn restart(
             "a folder's name is not UTF-8".to_owned(),
         ));
     };
-    let lines = LaunchLines::new(&request, String::new());
+    let lines = LaunchLines::new(&request, String::new(), &[]);
     let Some(listed) = unless_contended(connection.run(&ask_for_clients(pane)).await)? else {
         return Ok(RestartResult::Superseded);
     };
