@@ -369,6 +369,7 @@ impl Session {
     pub(super) fn after_look(&mut self, then: AfterLook, now: Now) {
         match then {
             AfterLook::Answer(request_id, request) => self.respond(request_id, request, now),
+            AfterLook::RunEnded(window) => self.ended_run_looked_at(window, now),
             AfterLook::TakeUp(pane, tries) => self.take_up(pane, tries),
             AfterLook::Launch(request_id, request) => self.launch(request_id, request, Vec::new()),
             AfterLook::Launched(request_id, request, response) => {

@@ -19,8 +19,8 @@ use crate::model::{
 };
 use crate::wire::{EndedTask, EndingRun, Refusal, RefusalKind, Response};
 
-/// How long tmux may take to report that a run's process has ended. After that its window is closed
-/// all the same.
+/// How long tmux may take to report that a run's process has ended, at least: on a busy machine the look
+/// that shows it can take longer. After that its window is closed all the same.
 const REPORTED_WITHIN: Duration = Duration::from_secs(1);
 
 impl Session {
@@ -58,13 +58,14 @@ impl Session {
                 }
                 (Some(_) | None, Some(_)) => self.stop_processes(task, plan.clone(), false),
                 // tmux has forgotten the process of an ended run.
-                (Some(_) | None, None) => stage = Stage::Ended(now.mono),
+                (Some(_) | None, None) => stage = Stage::Ended(None),
             }
             self.endings.begin(Ending {
                 task: Arc::clone(task),
                 reason,
                 stage,
                 ended: None,
+                is_looked_at: stage == Stage::Ended(None),
                 waits_for: Vec::new(),
             });
             if stage == Stage::Marking {
@@ -182,15 +183,25 @@ impl Session {
             return;
         };
         if left.is_empty() {
-            ending.stage = Stage::Ended(now.mono + REPORTED_WITHIN);
+            ending.stage = Stage::Ended(Some(now.mono + REPORTED_WITHIN));
             if ending.ended.is_some() {
                 return self.proceed_with_endings(now);
             }
+            let then = AfterLook::RunEnded(window);
+            self.order_then(LookOrder::of([window]), then);
         } else {
             let failure = format!("{}: {}", label(&ending.task), LeftProcess::still_run(left));
             self.ending_failed(window, &failure);
+            self.order(LookOrder::of([window]));
         }
-        self.order(LookOrder::of([window]));
+        self.proceed_with_endings(now);
+    }
+
+    /// A look was taken after the run in this window had ended.
+    pub(super) fn ended_run_looked_at(&mut self, window: WindowId, now: Now) {
+        if let Some(ending) = self.endings.runs.get_mut(&window) {
+            ending.is_looked_at = true;
+        }
         self.proceed_with_endings(now);
     }
 
@@ -235,7 +246,8 @@ impl Session {
     pub(super) fn proceed_with_endings(&mut self, now: Now) {
         let is_shown = |ending: &Ending| match ending.stage {
             Stage::Ended(until) => {
-                ending.ended.is_some() || !ending.task.is_alive() || until <= now.mono
+                let is_over = until.is_none() && ending.is_looked_at && !self.is_unsettled;
+                ending.ended.is_some() || !ending.task.is_alive() || is_over
             }
             Stage::Marking | Stage::Stopping | Stage::Closing => false,
         };
@@ -416,6 +428,7 @@ impl Session {
                 reason: Some(reason),
                 stage,
                 ended: None,
+                is_looked_at: false,
                 waits_for: Vec::new(),
             });
             if stage == Stage::Closing {
@@ -454,6 +467,11 @@ impl Session {
 
     /// Ends the runs that have lasted as long as they may.
     pub(super) fn end_overdue(&mut self, now: Now) {
+        for ending in self.endings.runs.values_mut() {
+            if let Stage::Ended(until) = &mut ending.stage {
+                until.take_if(|until| *until <= now.mono);
+            }
+        }
         let limits = self.endings.limits.iter();
         let due: Vec<WindowId> = limits
             .filter(|(_, limit)| limit.at <= now.mono)

@@ -179,6 +179,8 @@ pub(crate) struct LinkState {
     pub(crate) checkpoint: Checkpoint,
     /// Whether changes are reported, so that polling is not necessary.
     pub(crate) is_connected: bool,
+    /// Whether tmux reports respawns of dead panes, as from 3.8 on, and loses no signal of an end.
+    pub(crate) reports_respawns: bool,
     /// The number of the connection: output of an earlier connection may be incomplete.
     pub(crate) connection: u64,
     /// Whether panes are paused for our client, so that only looks show their output.

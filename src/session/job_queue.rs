@@ -261,6 +261,7 @@ impl JobQueue {
                 | AfterLook::Launch(..)
                 | AfterLook::Launched(..)
                 | AfterLook::Pruned(..)
+                | AfterLook::RunEnded(_)
                 | AfterLook::TakeUp(..)
                 | AfterLook::Superseded(_)
                 | AfterLook::Leave(_) => true,

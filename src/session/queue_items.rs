@@ -61,6 +61,8 @@ pub(super) enum AfterLook {
     Launched(RequestId, Box<RunRequest>, Response),
     /// Windows of ended tasks were removed.
     Pruned(RequestId, Vec<Arc<Task>>),
+    /// The run in this window has ended before: how is shown now, if tmux reports it.
+    RunEnded(WindowId),
     /// Read a pane that was paused, with the number of attempts so far.
     TakeUp(PaneId, usize),
     /// A restart has started nothing because this window seemed to have changed.

@@ -46,7 +46,8 @@ const PROCESS: &str = "@tmux_task_pid";
 /// Marks the session as supervised by the daemon with this pid and identity, enables its bells, and sets the
 /// hooks of the server. The hooks are the same for every daemon, act on marked sessions only, and
 /// do not change the user's own hooks. Hooks of a later version are not replaced; missing ones are
-/// added. `panes` are those whose deaths will be recorded.
+/// added. `panes` are those whose deaths will be recorded. Returns whether respawns are reported, as by
+/// tmux from 3.8 on, which has no need to be nudged either.
 ///
 /// # Errors
 ///
@@ -57,7 +58,7 @@ pub(crate) async fn install(
     panes: impl IntoIterator<Item = PaneId>,
     daemon_pid: u32,
     identity: &str,
-) -> Result<(), TmuxError> {
+) -> Result<bool, TmuxError> {
     let on_session = |name: &str, value: &str| {
         Command::new("set-option")
             .arg("-t")
@@ -79,7 +80,9 @@ pub(crate) async fn install(
     let noting = panes.into_iter().map(|pane| note_process(Some(pane)));
     let is_set = Command::new("show-options").args(["-gwqv", SPAWN_HOOK]);
     let frames = connection.frames(&[on_spawn, is_set]).await?;
-    if matches!(&frames[..], [_, is_set] if is_set.ok && !is_set.text().trim().is_empty()) {
+    let reports_respawns =
+        matches!(&frames[..], [_, is_set] if is_set.ok && !is_set.text().trim().is_empty());
+    if reports_respawns {
         each(connection, noting.map(|command| [command])).await?;
     }
     let signal = Command::new("wait-for").args(["-S", &channel(&session.to_string())]);
@@ -107,7 +110,7 @@ pub(crate) async fn install(
     connection
         .run(&[&formats[..], &commands].concat())
         .await
-        .map(drop)
+        .map(|_| reports_respawns)
 }
 
 /// Clears the deaths of this record, which were reported, from the session's death record. Those that

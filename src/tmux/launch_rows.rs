@@ -46,9 +46,9 @@ pub(super) fn row_format() -> String {
     let is_task = format!("#{{?{},{is_task},0}}", *IS_OWN_PANE);
     format!(
         "#{{pid}} #{{start_time}} #{{session_id}} #{{session_created}} \
-         #{{window_id}} #{{pane_id}} {} #{{pane_pid}} {ATTACHED_CLIENTS} {is_task} \
+         #{{window_id}} #{{pane_id}} {} #{{pane_pid}} {} {is_task} \
          {} #{{@tmux_task_run}} #{{{MARK}}}",
-        *HAS_NO_RUN, *IS_FLOATING
+        *HAS_NO_RUN, *ATTACHED_CLIENTS, *IS_FLOATING
     )
 }
 

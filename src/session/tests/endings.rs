@@ -78,6 +78,29 @@ fn a_kill_is_told_once_when_nothing_is_left_with_how_the_run_ended() {
 }
 
 #[test]
+fn a_window_is_closed_when_a_look_after_the_end_has_shown_it_however_late() {
+    for shown in ["life 1; @1#1 a dead 143 pid=7 ended=5", RUNS] {
+        let mut driver = Driver::new(RUNS);
+        driver.ask(kill(&["a"]));
+        driver.look(RUNS);
+        driver.marked();
+        driver.take();
+        driver.run_ended("@1");
+        driver.did(&["look @1"]);
+        driver.now = driver.now.after(Duration::from_secs(5));
+        driver.input(Input::Due);
+        driver.did(&[]);
+        // If tmux still shows it as alive then, its terminal is held by another process.
+        driver.look(shown);
+        driver.did(&["archive @1"]);
+        driver.finish_chores();
+        driver.closed();
+        driver.look("life 1");
+        assert_eq!(driver.told, ["disappeared @1#1 userKilled"]);
+    }
+}
+
+#[test]
 fn a_window_that_closes_by_itself_is_told_once_as_well() {
     let mut driver = Driver::new(RUNS);
     driver.ask(kill(&["a"]));
@@ -272,7 +295,7 @@ fn a_live_run_that_no_look_has_shown_is_looked_at_before_it_is_ended() {
     driver.live(9);
     driver.did(&["look @1"]);
     driver.look("life 1; @1#2 a running pid=9");
-    driver.did(&["launch a"]);
+    driver.take();
     driver.live(9);
     driver.did(&["end @1 9 SIGTERM 10s"]);
 }

@@ -270,3 +270,18 @@ async fn a_launch_costs_the_server_no_memory() {
     let more = private.least_growth(async || launches(25).await).await;
     assert!(more < 100, "{more} KiB for commands of 4 KiB");
 }
+
+#[tokio::test]
+async fn only_versions_before_3_8_have_their_clients_paused() {
+    let private = Private::started().await;
+    let is_before = |version: &str| {
+        let format = crate::tmux::version::IS_BEFORE_3_8.replace("#{version}", version);
+        private.asks(&["display-message", "-p", &format]).trim() == "1"
+    };
+    for version in ["3.2", "3.3a", "3.7c", "next-3.7", "openbsd-7.9"] {
+        assert!(is_before(version), "{version}");
+    }
+    for version in ["next-3.8", "3.8", "3.8a", "3.10", "4.2", "master"] {
+        assert!(!is_before(version), "{version}");
+    }
+}
