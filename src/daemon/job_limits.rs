@@ -54,7 +54,7 @@ pub(super) fn time_limit(job: &Job) -> Duration {
         | Job::FindPorts(_) => ANSWER,
         // It may have to attach the client that follows output.
         Job::Read { .. }
-        | Job::Launch(_)
+        | Job::Launch(..)
         | Job::Restart(_)
         | Job::KillSession(_)
         | Job::Cleanup => LOCKED,

@@ -3,38 +3,42 @@
 use super::options::Options;
 use super::session_link::SessionLink;
 use crate::clock;
-use crate::model::{RunRequest, SessionId, Task, WindowId};
+use crate::model::{RunRequest, SessionId, Task};
 use crate::paths::Paths;
-use crate::session::{DueRestart, RestartEnd};
+use crate::session::{DueRestart, JobOutcome, RestartEnd};
 use crate::tmux::{
-    self, Connection, Gate, LaunchError, LaunchRecord, NewRun, RestartResult, TaskRestart,
-    TmuxError,
+    self, Connection, Gate, LaunchAnswer, LaunchError, LaunchRecord, LiveRun, NewRun,
+    RestartResult, TaskRestart, TmuxError,
 };
 use crate::wait::{Anchor, Cursor};
 use crate::wire::{LaunchedRun, Refusal, RefusalKind, Response, TaskRecord};
 
-/// Starts a task, or runs it again in its slot. Returns its window, if it has one, and the answer.
+/// Starts a task, or runs it again in its slot. `ended` are the processes of the live runs that were
+/// ended for it.
 pub(super) async fn run(
     link: &mut SessionLink,
     paths: &Paths,
     request: RunRequest,
-) -> (Option<WindowId>, Response) {
+    ended: &[u32],
+) -> JobOutcome {
+    let answer = |response, window| JobOutcome::Answered(Box::new(response), window);
     let Some(session) = link.attached_session() else {
-        return (None, Response::Unattached);
+        return answer(Response::Unattached, None);
     };
     link.write_runs_named(&request.name).await;
     let request = RunRequest {
         last_run: link.last_run(&request.name),
         ..request
     };
-    match launch(link, paths, session, &request).await {
-        Ok(Some(launched)) => {
+    match launch(link, paths, session, &request, ended).await {
+        Ok(Some(LaunchAnswer::Started(launched))) => {
             link.note_launched(launched.window, Some(launched.pane));
             let response = Response::Launched(launched_run(&launched));
-            (Some(launched.window), response)
+            answer(response, Some(launched.window))
         }
-        Ok(None) => (None, Response::Unattached),
-        Err(error) => (None, Response::Refused(refusal(&error))),
+        Ok(Some(LaunchAnswer::Live(LiveRun { window, pid }))) => JobOutcome::Live(window, pid),
+        Ok(None) => answer(Response::Unattached, None),
+        Err(error) => answer(Response::Refused(refusal(&error)), None),
     }
 }
 
@@ -95,20 +99,22 @@ async fn launch(
     paths: &Paths,
     session: SessionId,
     request: &RunRequest,
-) -> Result<Option<NewRun>, LaunchError> {
+    ended: &[u32],
+) -> Result<Option<LaunchAnswer<NewRun>>, LaunchError> {
     // tmux can crash when windows change while a control client of another daemon connects.
     let _lock = paths.lock_server().await;
     let gate = Gate::close(request.file())?;
-    let launched = tmux::launch_in(&mut link.connection(), session, request).await;
+    let launched = tmux::launch_in(&mut link.connection(), session, request, ended).await;
     let launched = match launched {
         // Our client was detached during the launch.
         Err(LaunchError::Tmux(TmuxError::Closed)) => {
             let server = link.server();
-            tmux::find_launched(&mut Connection::OneShot(server), request).await
+            let found = tmux::find_launched(&mut Connection::OneShot(server), request).await;
+            found.map(|found| found.map(LaunchAnswer::Started))
         }
         launched => launched,
     };
-    if let Ok(Some(run)) = &launched {
+    if let Ok(Some(LaunchAnswer::Started(run))) = &launched {
         gate.open(&run.pane.to_string());
     }
     launched

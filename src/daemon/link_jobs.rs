@@ -107,7 +107,7 @@ impl LinkJobs {
             Job::Cleanup => "cleanup",
             Job::FindName(_) => "find-name",
             Job::ForgetDeaths(_) => "forget-deaths",
-            Job::Launch(_) => "launch",
+            Job::Launch(..) => "launch",
             Job::Restart(..) => "restart",
             Job::ForgetEnvironments(..) => "forget-environments",
             Job::Type(..) => "type",
@@ -163,10 +163,11 @@ impl LinkJobs {
                 self.link.drain_output().await;
                 Done::of(Ok(JobOutcome::Drained))
             }),
-            Job::Launch(request) => boxed(move || async move {
+            Job::Launch(request, ended) => boxed(move || async move {
                 let paths = &self.options.paths;
-                let (window, response) = launches::run(&mut self.link, paths, *request).await;
-                Done::of(Ok(JobOutcome::Answered(Box::new(response), window)))
+                Done::of(Ok(
+                    launches::run(&mut self.link, paths, *request, &ended).await
+                ))
             }),
             Job::Restart(due) => boxed(move || async move {
                 let restarted = launches::restart(&mut self.link, &self.options, &due);

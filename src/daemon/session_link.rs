@@ -47,6 +47,8 @@ pub(super) struct SessionLink {
     /// The life that we follow, through renames; `None` while there is none.
     life: Option<SessionLife>,
     attachment: Attachment,
+    /// Whether tmux reports respawns; see [`tmux::install`].
+    reports_respawns: bool,
     observer: Observer,
     memory: LookMemory,
     /// Whether a run had ended in the last look and tmux had not reported how.
@@ -131,6 +133,7 @@ impl SessionLink {
             observer,
             memory: LookMemory::default(),
             is_unsettled: false,
+            reports_respawns: false,
             idle: ServerIdle::default(),
             options: WindowOptions::default(),
             began: before.map(begun).unwrap_or_default(),

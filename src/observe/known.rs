@@ -1,11 +1,19 @@
 //! A window as of the previous look.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::evidence::Evidence;
 use crate::model::{Millis, Task};
 use crate::protocol::rows::{Death, WindowRow};
+
+/// How long a dead pane may be without code and signal before its exit is reported as unknown. tmux
+/// can show a pane as dead before it has collected the status.
+pub const SETTLE_LIMIT: Duration = Duration::from_secs(1);
+
+/// How many looks have to show that as well. tmux is nudged after each of them: on a busy machine it may
+/// not have run since the last one.
+const SETTLE_LOOKS: u32 = 3;
 
 /// A window as of the previous look.
 #[derive(Debug, Clone)]
@@ -24,8 +32,35 @@ pub(super) struct KnownWindow {
     pub(super) terminal: Option<String>,
     /// `@tmux_task_started` at that time. If it has not changed, it belongs to an earlier run.
     pub(super) started_option: Option<Millis>,
-    /// Since when the process has ended without tmux reporting how, or that it did.
-    pub(super) unsettled_since: Option<Instant>,
+    /// Whether the process has ended without tmux reporting how, or that it did.
+    pub(super) unsettled: Option<UnsettledEnd>,
+}
+
+/// An end of which tmux has not reported how, or that it was one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct UnsettledEnd {
+    since: Instant,
+    /// How many looks have shown it.
+    looks: u32,
+}
+
+impl UnsettledEnd {
+    /// A further look at this time shows it.
+    pub(super) fn seen(before: Option<Self>, now: Instant) -> Self {
+        let (since, looks) = before.map_or((now, 0), |before| (before.since, before.looks));
+        let looks = looks.saturating_add(1);
+        Self { since, looks }
+    }
+
+    /// Returns until when tmux is waited for; `None` if that is over.
+    pub(super) fn open_until(self, now: Instant) -> Option<Instant> {
+        let until = self.since + SETTLE_LIMIT;
+        if now < until {
+            Some(until)
+        } else {
+            (self.looks < SETTLE_LOOKS).then_some(now)
+        }
+    }
 }
 
 impl KnownWindow {
@@ -44,7 +79,7 @@ impl KnownWindow {
         self.row
             .as_ref()
             .is_some_and(|before| Arc::ptr_eq(before, row))
-            && self.unsettled_since.is_none()
+            && self.unsettled.is_none()
             && record.iter().all(|death| death.window != row.window)
             && !self.task.pid.is_some_and(is_touched)
     }

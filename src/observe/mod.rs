@@ -10,4 +10,5 @@ mod observer;
 mod tests;
 
 pub use evidence::Evidence;
-pub use observer::{Observation, Observer, SETTLE_LIMIT};
+pub use known::SETTLE_LIMIT;
+pub use observer::{Observation, Observer};

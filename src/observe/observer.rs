@@ -3,21 +3,17 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::command::command;
 use super::deaths::{EarlierRun, RecordedDeath, WindowDeaths};
 use super::evidence::Evidence;
-use super::known::KnownWindow;
+use super::known::{KnownWindow, UnsettledEnd};
 use crate::model::{
     Bookmark, Exit, Life, Millis, Now, Ordered as _, RunNumbers, Screen, SessionLife, Signal,
     Snapshot, StopSettings, Task, WindowId,
 };
 use crate::protocol::rows::{DeadPane, Death, LookRows, PaneRow, WindowRow};
-
-/// How long a dead pane may be without code and signal before its exit is reported as unknown. tmux
-/// can show a pane as dead before it has collected the status.
-pub const SETTLE_LIMIT: Duration = Duration::from_secs(1);
 
 /// tmux reports the time of a death in whole seconds. The time of the look is more exact, unless
 /// the death is at least this old.
@@ -108,7 +104,7 @@ impl Observer {
             is_recorded: false,
             terminal: None,
             started_option: bookmark.launched_at.get(&task.window).copied(),
-            unsettled_since: None,
+            unsettled: None,
         };
         Self {
             session: snapshot.session.clone(),
@@ -236,8 +232,8 @@ impl Observer {
                     known
                 }
             };
-            let unsettled = known.unsettled_since.map(|since| since + SETTLE_LIMIT);
-            if let Some(deadline) = unsettled.filter(|deadline| now.mono < *deadline) {
+            let unsettled = known.unsettled;
+            if let Some(deadline) = unsettled.and_then(|end| end.open_until(now.mono)) {
                 observation.nudge = true;
                 observation.unsettled = true;
                 observation.next_deadline = Some(
@@ -384,7 +380,7 @@ impl<'a> WindowLook<'a> {
         let pid = self.pid(is_new_run, death);
         let run = self.run_number(is_new_run, between.len(), numbers);
         let run_name = self.run_name(is_new_run, run, numbers);
-        let (life, unsettled_since) = self.life(pid, is_new_run, death);
+        let (life, unsettled) = self.life(pid, is_new_run, death);
         let task = self.task(pid, run, life, is_new_run);
         if is_new_run && let Some(before) = self.before {
             ended.extend(self.end_of_before(before));
@@ -402,7 +398,7 @@ impl<'a> WindowLook<'a> {
             is_recorded: death.is_some() || before.is_some_and(|before| before.is_recorded),
             terminal: self.pane().and_then(|pane| pane.tty.clone()),
             started_option: self.row.started,
-            unsettled_since,
+            unsettled,
         }
     }
 
@@ -526,25 +522,24 @@ impl<'a> WindowLook<'a> {
         was_alive && !is_recorded && dead.is_some_and(|dead| !dead.exit.is_known())
     }
 
-    /// Returns whether the run continues, and since when that has been unsettled.
+    /// Returns whether the run continues, and whether that is unsettled.
     fn life(
         &self,
         pid: Option<u32>,
         is_new_run: bool,
         death: Option<RecordedDeath<'_>>,
-    ) -> (Life, Option<Instant>) {
+    ) -> (Life, Option<UnsettledEnd>) {
         let Some(pane) = self.pane() else {
             return (Life::Unknown, None);
         };
         let before = self.same_run(is_new_run);
-        let since = before
-            .and_then(|before| before.unsettled_since)
-            .unwrap_or(self.now.mono);
+        let unsettled = before.and_then(|before| before.unsettled);
+        let unsettled = UnsettledEnd::seen(unsettled, self.now.mono);
         let Some(dead) = &pane.dead else {
             // Children of the process may still hold its terminal. tmux then shows the pane as alive,
             // and so does the snapshot.
             let has_ended = pid.is_some_and(|pid| self.evidence.ended.contains(&pid));
-            return (Life::Alive, has_ended.then_some(since));
+            return (Life::Alive, has_ended.then_some(unsettled));
         };
         if let Some(exit) = self.exit(pid, dead, death) {
             return (Life::Dead(exit), None);
@@ -552,11 +547,11 @@ impl<'a> WindowLook<'a> {
         if let Some(exit) = before.and_then(|before| before.task.exit()) {
             return (Life::Dead(exit.clone()), None);
         }
-        if self.now.mono.saturating_duration_since(since) < SETTLE_LIMIT {
-            (Life::Alive, Some(since))
-        } else {
-            (Life::Dead(Exit::default()), Some(since))
-        }
+        let life = match unsettled.open_until(self.now.mono) {
+            Some(_) => Life::Alive,
+            None => Life::Dead(Exit::default()),
+        };
+        (life, Some(unsettled))
     }
 
     /// Returns how the present run ended, from the first source that knows.

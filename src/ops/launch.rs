@@ -8,8 +8,8 @@ use super::error::{OpsError, START_DAEMON};
 use super::session::TaskSession;
 use crate::client::{ClientError, DaemonClient};
 use crate::daemon::{launched_run, stored_run_numbers};
-use crate::model::{ReplacedRun, Replaces, RunRequest, StopChoice};
-use crate::tmux::{self, Gate, Launch, NewRun, PreparedLaunch};
+use crate::model::{RunRequest, StopChoice};
+use crate::tmux::{self, Gate, Launch, LaunchAnswer, NewRun, PreparedLaunch};
 use crate::wire::{DirectLaunch, LaunchedRun, Request, Response};
 
 /// A task that was launched.
@@ -175,11 +175,8 @@ async fn start_directly(
     }
     launch.last_run =
         last_run.unwrap_or_else(|| stored_run_numbers(&session.paths).last(&launch.name));
-    let has_replaced = end_live_run(&session, &launch).await?;
-    let lock = session.lock_server().await?;
-    let launched = tmux::launch(&mut session.connection(), &session.server, &launch).await;
+    let launched = launch_alone(&session, &launch).await;
     let launched = launched.map(|(run, gate)| (run, waiting(&launch, gate)));
-    drop(lock);
     // After: the run is reported at once, however short it is.
     let direct = |run: &NewRun| Box::new(direct_launch(&launch, run));
     let after = Request::Look {
@@ -191,10 +188,7 @@ async fn start_directly(
     };
     let look_result = look(daemon.as_mut(), &after).await;
     drop(launching);
-    let (mut launched, gate) = launched?;
-    if has_replaced {
-        launched.replaced = Some(ReplacedRun::Live);
-    }
+    let (launched, gate) = launched?;
     if look_result.is_err() {
         // It ended, and the next one reports the run.
         daemon = session.daemon_or_start().await.ok().flatten();
@@ -207,24 +201,31 @@ async fn start_directly(
     })
 }
 
-/// Ends the live run of the slot that this launch replaces. Returns whether there was one.
-async fn end_live_run(session: &TaskSession, launch: &Launch) -> Result<bool, OpsError> {
-    let look = session.look().await?;
-    // Of two windows of the name, none is ended: the launch says so.
-    let Ok(task) = look.find_task_to_end(&launch.name) else {
-        return Ok(false);
-    };
-    if !task.is_alive() || launch.replaces != Replaces::Any {
-        return Ok(false);
-    }
-    tmux::keep_window(&mut session.connection(), task.window).await?;
-    let ended = [Arc::clone(task)];
-    let choice = StopChoice::default();
-    let failed = EndWatch::default().end_alone(&ended, &choice).await;
-    if failed.is_empty() {
-        Ok(true)
-    } else {
-        Err(not_ended(&ended, &failed))
+/// Launches, and ends the live run of the slot before. tmux says which it is: nothing is ended for a
+/// launch that is refused.
+async fn launch_alone(session: &TaskSession, launch: &Launch) -> Result<(NewRun, Gate), OpsError> {
+    let mut ended = Vec::new();
+    loop {
+        let lock = session.lock_server().await?;
+        let mut connection = session.connection();
+        let answer = tmux::launch(&mut connection, &session.server, launch, &ended).await?;
+        drop(lock);
+        let live = match answer {
+            LaunchAnswer::Started(started) => return Ok(started),
+            LaunchAnswer::Live(live) => live,
+        };
+        let look = session.look().await?;
+        let task = look.tasks.get(&live.window);
+        let Some(task) = task.filter(|task| task.pid == Some(live.pid)) else {
+            continue;
+        };
+        let task = [Arc::clone(task)];
+        let choice = StopChoice::default();
+        let failed = EndWatch::default().end_alone(&task, &choice).await;
+        if !failed.is_empty() {
+            return Err(not_ended(&task, &failed));
+        }
+        ended.push(live.pid);
     }
 }
 

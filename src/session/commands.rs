@@ -14,7 +14,7 @@ use super::machine::Session;
 use super::queue_items::{AfterLook, Command, Search};
 use crate::engine::ExpectedWait;
 use crate::model::{
-    Level, Life, Now, ReplacedRun, RunRequest, Screen, StopChoice, StopSettings, Task, WindowId,
+    Level, Life, Now, RunRequest, Screen, StopChoice, StopSettings, Task, WindowId,
 };
 use crate::terminal::Pattern;
 use crate::wire::{
@@ -187,12 +187,9 @@ impl Session {
                 self.order_then(LookOrder::of(windows), AfterLook::Leave(request_id));
             }
             (
-                Command::Launch(request_id, request, has_replaced),
-                Ok(JobOutcome::Answered(mut response, Some(window))),
+                Command::Launch(request_id, request, _),
+                Ok(JobOutcome::Answered(response, Some(window))),
             ) => {
-                if let (true, Response::Launched(run)) = (has_replaced, &mut *response) {
-                    run.replaced = Some(ReplacedRun::Live);
-                }
                 let then = AfterLook::Launched(request_id, request, *response);
                 self.order_then(LookOrder::of([window]), then);
             }
@@ -223,6 +220,9 @@ impl Session {
                 | Command::Resolve(request_id, ..),
                 failed,
             ) => self.command_failed(request_id, failed),
+            (Command::Launch(request_id, request, _), Ok(JobOutcome::Live(window, pid))) => {
+                self.end_replaced(request_id, request, window, pid, now);
+            }
             (Command::Launch(request_id, request, _), failed) => {
                 self.launch_over(&request.name, now);
                 self.command_failed(request_id, failed);
@@ -369,7 +369,9 @@ impl Session {
     pub(super) fn after_look(&mut self, then: AfterLook, now: Now) {
         match then {
             AfterLook::Answer(request_id, request) => self.respond(request_id, request, now),
+            AfterLook::RunEnded(window) => self.ended_run_looked_at(window, now),
             AfterLook::TakeUp(pane, tries) => self.take_up(pane, tries),
+            AfterLook::Launch(request_id, request) => self.launch(request_id, request, Vec::new()),
             AfterLook::Launched(request_id, request, response) => {
                 let name = request.name.clone();
                 let mut window = None;

@@ -132,9 +132,10 @@ impl Session {
             .push(Effect::Save(look, bookmark, first_undelivered));
     }
 
-    /// Nudges tmux for a while: a run has ended, and another may follow at once.
+    /// Nudges tmux for a while if it may lose signals: a run has ended, and another may follow at once.
     pub(super) fn nudge_for_a_while(&mut self, now: Now) {
-        self.nudges = Some((now.mono + NUDGE_EVERY, now.mono + NUDGE_FOR));
+        let nudges = (now.mono + NUDGE_EVERY, now.mono + NUDGE_FOR);
+        self.nudges = (!self.link.reports_respawns).then_some(nudges);
     }
 
     pub(super) fn nudge(&mut self) {

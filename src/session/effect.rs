@@ -101,8 +101,8 @@ pub(crate) enum Job {
     Search(Arc<Task>, Arc<Pattern>),
     /// Wait until all output of followed panes has arrived.
     Drain,
-    /// Start a task, or run it again in its slot.
-    Launch(Box<RunRequest>),
+    /// Start a task, or run it again in its slot, for which the runs with these processes were ended.
+    Launch(Box<RunRequest>, Vec<u32>),
     /// Run a task again in its window, unless the window has changed.
     Restart(Arc<DueRestart>),
     /// Forget the kept environments of launches that are gone.

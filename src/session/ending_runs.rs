@@ -74,6 +74,8 @@ pub(super) struct Ending {
     pub(super) stage: Stage,
     /// The task as it was at its end, once a look has shown that.
     pub(super) ended: Option<Arc<Task>>,
+    /// Whether a look was taken after it had ended.
+    pub(super) is_looked_at: bool,
     /// What is left of it after a second.
     pub(super) waits_for: Vec<LeftProcess>,
 }
@@ -84,8 +86,9 @@ pub(super) enum Stage {
     Marking,
     /// Its processes are being ended.
     Stopping,
-    /// Nothing of it is left; a look has to show that, until this time.
-    Ended(Instant),
+    /// Nothing of it is left; a look has to show how it ended. tmux has until this time to report that;
+    /// `None` when that is over.
+    Ended(Option<Instant>),
     /// Its window is being closed, or kept for what comes next.
     Closing,
 }
@@ -128,7 +131,7 @@ impl Endings {
     /// Returns when the next time limit is reached.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let ended = self.runs.values().filter_map(|ending| match ending.stage {
-            Stage::Ended(until) => Some(until),
+            Stage::Ended(until) => until,
             Stage::Marking | Stage::Stopping | Stage::Closing => None,
         });
         ended

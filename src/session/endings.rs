@@ -12,15 +12,15 @@ use super::effect::{Effect, LookOrder};
 use super::ending_runs::{Ending, Stage, Then, TimeLimit, WaitingCommand};
 use super::input::RequestId;
 use super::machine::Session;
-use super::queue_items::Command;
+use super::queue_items::{AfterLook, Command};
 use crate::model::{
     EndOrder, GoneReason, LeftProcess, Level, Now, Replaces, RunRequest, Snapshot, StopChoice,
     StopPlan, Task, WindowId,
 };
 use crate::wire::{EndedTask, EndingRun, Refusal, RefusalKind, Response};
 
-/// How long tmux may take to report that a run's process has ended. After that its window is closed
-/// all the same.
+/// How long tmux may take to report that a run's process has ended, at least: on a busy machine the look
+/// that shows it can take longer. After that its window is closed all the same.
 const REPORTED_WITHIN: Duration = Duration::from_secs(1);
 
 impl Session {
@@ -58,13 +58,14 @@ impl Session {
                 }
                 (Some(_) | None, Some(_)) => self.stop_processes(task, plan.clone(), false),
                 // tmux has forgotten the process of an ended run.
-                (Some(_) | None, None) => stage = Stage::Ended(now.mono),
+                (Some(_) | None, None) => stage = Stage::Ended(None),
             }
             self.endings.begin(Ending {
                 task: Arc::clone(task),
                 reason,
                 stage,
                 ended: None,
+                is_looked_at: stage == Stage::Ended(None),
                 waits_for: Vec::new(),
             });
             if stage == Stage::Marking {
@@ -86,7 +87,8 @@ impl Session {
     }
 
     /// Starts a task, after the live run of its slot has ended if there is one. Launches into one slot
-    /// follow each other.
+    /// follow each other. tmux is asked to launch first, and says which run is alive: nothing is ended for
+    /// a launch that it refuses.
     pub(super) fn replace_run(&mut self, request_id: RequestId, request: RunRequest, now: Now) {
         if self.endings.launching.contains_key(&request.name) {
             self.endings.launches.push_back((request_id, request));
@@ -94,26 +96,60 @@ impl Session {
         }
         let name = request.name.clone();
         self.endings.launching.insert(name, request_id);
-        let mut ending = self.endings.of_name(&request.name);
+        let ending = self.endings.of_name(&request.name);
+        let request = Box::new(request);
         if ending.is_empty() {
-            let may_replace =
-                |task: &&Arc<Task>| task.is_alive() && request.replaces == Replaces::Any;
-            // Of two windows of the name, none is ended: the launch says so.
-            let look = self.engine.last_look();
-            let slot = look.and_then(|look| look.find_task_to_end(&request.name).ok());
-            ending.extend(slot.filter(may_replace).map(Arc::clone));
-        }
-        if ending.is_empty() {
-            let replaces_live = request.replaces != Replaces::Ended;
-            let keep = Command::KeepReplaced(request_id, request.name.clone(), replaces_live);
+            let keep = Command::KeepReplaced(request_id, request.name.clone(), false);
             self.jobs.push_command(keep);
-            self.jobs
-                .push_command(Command::Launch(request_id, Box::new(request), false));
-            return;
+            self.launch(request_id, request, Vec::new());
+        } else {
+            self.end_for_launch(ending, request_id, request, now);
         }
-        let then = Then::Launch(request_id, Box::new(request));
+    }
+
+    pub(super) fn launch(
+        &mut self,
+        request_id: RequestId,
+        request: Box<RunRequest>,
+        ended: Vec<u32>,
+    ) {
+        self.jobs
+            .push_command(Command::Launch(request_id, request, ended));
+    }
+
+    /// Ends the live run that tmux has shown to a launch, unless its client has left meanwhile.
+    pub(super) fn end_replaced(
+        &mut self,
+        request_id: RequestId,
+        request: Box<RunRequest>,
+        window: WindowId,
+        pid: u32,
+        now: Now,
+    ) {
+        if request.replaces == Replaces::Ended || self.look_problem.is_some() {
+            self.launch_over(&request.name, now);
+            let missing = self.missing();
+            return self.refuse_with(request_id, missing);
+        }
+        match self.task(window).filter(|task| task.pid == Some(pid)) {
+            Some(task) => self.end_for_launch(vec![task], request_id, request, now),
+            None => {
+                let then = AfterLook::Launch(request_id, request);
+                self.order_then(LookOrder::of([window]), then);
+            }
+        }
+    }
+
+    fn end_for_launch(
+        &mut self,
+        tasks: Vec<Arc<Task>>,
+        request_id: RequestId,
+        request: Box<RunRequest>,
+        now: Now,
+    ) {
+        let then = Then::Launch(request_id, request);
         let choice = StopChoice::default();
-        self.end_runs(ending, &BTreeMap::new(), &choice, then, now);
+        self.end_runs(tasks, &BTreeMap::new(), &choice, then, now);
     }
 
     /// Processes that windows are marked: their runs are asked to end.
@@ -147,15 +183,25 @@ impl Session {
             return;
         };
         if left.is_empty() {
-            ending.stage = Stage::Ended(now.mono + REPORTED_WITHIN);
+            ending.stage = Stage::Ended(Some(now.mono + REPORTED_WITHIN));
             if ending.ended.is_some() {
                 return self.proceed_with_endings(now);
             }
+            let then = AfterLook::RunEnded(window);
+            self.order_then(LookOrder::of([window]), then);
         } else {
             let failure = format!("{}: {}", label(&ending.task), LeftProcess::still_run(left));
             self.ending_failed(window, &failure);
+            self.order(LookOrder::of([window]));
         }
-        self.order(LookOrder::of([window]));
+        self.proceed_with_endings(now);
+    }
+
+    /// A look was taken after the run in this window had ended.
+    pub(super) fn ended_run_looked_at(&mut self, window: WindowId, now: Now) {
+        if let Some(ending) = self.endings.runs.get_mut(&window) {
+            ending.is_looked_at = true;
+        }
         self.proceed_with_endings(now);
     }
 
@@ -200,7 +246,8 @@ impl Session {
     pub(super) fn proceed_with_endings(&mut self, now: Now) {
         let is_shown = |ending: &Ending| match ending.stage {
             Stage::Ended(until) => {
-                ending.ended.is_some() || !ending.task.is_alive() || until <= now.mono
+                let is_over = until.is_none() && ending.is_looked_at && !self.is_unsettled;
+                ending.ended.is_some() || !ending.task.is_alive() || is_over
             }
             Stage::Marking | Stage::Stopping | Stage::Closing => false,
         };
@@ -311,9 +358,10 @@ impl Session {
                     self.launch_over(&request.name, now);
                     self.refuse_when_stored(request_id, refusal);
                 }
-                None => self
-                    .jobs
-                    .push_command(Command::Launch(request_id, request, true)),
+                None => {
+                    let ended = tasks.iter().filter_map(|task| task.pid).collect();
+                    self.launch(request_id, request, ended);
+                }
             },
         }
     }
@@ -380,6 +428,7 @@ impl Session {
                 reason: Some(reason),
                 stage,
                 ended: None,
+                is_looked_at: false,
                 waits_for: Vec::new(),
             });
             if stage == Stage::Closing {
@@ -418,6 +467,11 @@ impl Session {
 
     /// Ends the runs that have lasted as long as they may.
     pub(super) fn end_overdue(&mut self, now: Now) {
+        for ending in self.endings.runs.values_mut() {
+            if let Stage::Ended(until) = &mut ending.stage {
+                until.take_if(|until| *until <= now.mono);
+            }
+        }
         let limits = self.endings.limits.iter();
         let due: Vec<WindowId> = limits
             .filter(|(_, limit)| limit.at <= now.mono)

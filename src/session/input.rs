@@ -129,6 +129,8 @@ pub(crate) enum JobOutcome {
     Name(NameOwner),
     /// The answer to a command, and the window that it has changed.
     Answered(Box<Response>, Option<WindowId>),
+    /// A launch has started nothing: this window has a live run with this process, to be ended first.
+    Live(WindowId, u32),
     /// The ports that runs listen on, by their first processes, and how long it took to find that out.
     Ports(BTreeMap<u32, BTreeSet<u16>>, Duration),
     /// How a restart went.
@@ -177,6 +179,8 @@ pub(crate) struct LinkState {
     pub(crate) checkpoint: Checkpoint,
     /// Whether changes are reported, so that polling is not necessary.
     pub(crate) is_connected: bool,
+    /// Whether tmux reports respawns of dead panes, as from 3.8 on, and loses no signal of an end.
+    pub(crate) reports_respawns: bool,
     /// The number of the connection: output of an earlier connection may be incomplete.
     pub(crate) connection: u64,
     /// Whether panes are paused for our client, so that only looks show their output.

@@ -16,7 +16,7 @@ use super::queue_items::{
 };
 use super::wait_entry::Entry;
 use super::watch_entry::WatchEntry;
-use crate::model::{PaneId, Task, WindowId};
+use crate::model::{PaneId, Replaces, Task, WindowId};
 use crate::wait::Spec;
 use crate::wire::Request;
 
@@ -237,6 +237,10 @@ impl JobQueue {
             Some(Purpose::Look(running)) => look = Some(running),
             // What it finds out is not needed any more.
             Some(running) if running.precedes(request_id) => *running = Purpose::Chore,
+            // It may have started a run, but nothing is ended for it any more.
+            Some(Purpose::Command(Command::Launch(of, request, _))) if *of == request_id => {
+                request.replaces = Replaces::Ended;
+            }
             Some(_) | None => {}
         }
         for end in self.ends.iter_mut().chain(end) {
@@ -254,8 +258,10 @@ impl JobQueue {
                 AfterLook::Answer(_, Request::Look { .. }) => true,
                 AfterLook::Answer(of, _) => *of != request_id,
                 AfterLook::SessionKilled(..)
+                | AfterLook::Launch(..)
                 | AfterLook::Launched(..)
                 | AfterLook::Pruned(..)
+                | AfterLook::RunEnded(_)
                 | AfterLook::TakeUp(..)
                 | AfterLook::Superseded(_)
                 | AfterLook::Leave(_) => true,
@@ -378,7 +384,7 @@ impl JobQueue {
 
 fn next_command(command: Command) -> Next {
     let job = match &command {
-        Command::Launch(_, request, _) => Job::Launch(request.clone()),
+        Command::Launch(_, request, ended) => Job::Launch(request.clone(), ended.clone()),
         Command::Mark(marks) => Job::MarkEndings(marks.clone()),
         Command::Unmark(windows) => Job::UnmarkEndings(windows.clone()),
         Command::Close(windows) => Job::Kill(windows.clone()),

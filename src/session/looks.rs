@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::effect::{LookOrder, RowsToRead};
-use super::input::{JobOutcome, Look};
+use super::input::{JobOutcome, LinkState, Look};
 use super::log_entry::LogEntry;
 use super::look_schedule::{Due, LookFinding, LookResult, Reporting};
 use super::machine::{SAVE_WITHIN, Session};
@@ -115,7 +115,7 @@ impl Session {
             self.resume_endings(&snapshot);
         }
         self.endings.hold(&mut snapshot, self.engine.last_look());
-        let reporting = reporting(&snapshot, self.link.is_connected);
+        let reporting = reporting(&snapshot, &self.link);
         let before = self.engine.last_look();
         let difference =
             before.map_or(Difference::Otherwise, |before| before.difference(&snapshot));
@@ -151,6 +151,7 @@ impl Session {
             is_whole,
             n_windows: self.engine.last_look().map_or(0, |look| look.tasks.len()),
         };
+        self.is_unsettled = is_unsettled;
         self.schedule.looked(result, now.mono);
         if self.link.is_any_paused {
             self.schedule.paused();
@@ -179,9 +180,8 @@ impl Session {
 
     /// Returns which changes are reported now.
     fn reporting(&self) -> Reporting {
-        let connected = self.link.is_connected;
         let before = self.engine.last_look();
-        before.map_or(Reporting::Nothing, |before| reporting(before, connected))
+        before.map_or(Reporting::Nothing, |before| reporting(before, &self.link))
     }
 
     /// Orders reading of the output before the look: waits are judged after that.
@@ -246,12 +246,12 @@ impl Session {
 }
 
 /// Returns which changes are reported between looks at such a session.
-fn reporting(snapshot: &Snapshot, is_connected: bool) -> Reporting {
+fn reporting(snapshot: &Snapshot, link: &LinkState) -> Reporting {
     let has_dead = || snapshot.tasks.values().any(|task| !task.is_alive());
-    match (snapshot.exists, is_connected) {
+    match (snapshot.exists, link.is_connected) {
         (false, _) => Reporting::Absent,
         (true, false) => Reporting::Nothing,
-        (true, true) if has_dead() => Reporting::AllButRespawns,
+        (true, true) if !link.reports_respawns && has_dead() => Reporting::AllButRespawns,
         (true, true) => Reporting::All,
     }
 }

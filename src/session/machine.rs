@@ -53,6 +53,8 @@ pub(crate) struct Session {
     pub(super) beginning: BTreeSet<RequestId>,
     /// Answers that wait for records to be written.
     pub(super) held: HeldAnswers,
+    /// Whether the last look has shown an ended run of which tmux has not reported how it ended.
+    pub(super) is_unsettled: bool,
     /// When tmux is nudged next, and until when nudging continues.
     pub(super) nudges: Option<(Instant, Instant)>,
     /// When the last look is saved; `None` when it is saved, or would be the same.
@@ -163,6 +165,7 @@ impl Session {
             counts: Counts::default(),
             beginning: BTreeSet::new(),
             held: HeldAnswers::default(),
+            is_unsettled: false,
             nudges: None,
             save_at: Some(now.mono),
             unreported_at: None,

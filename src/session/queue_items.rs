@@ -55,10 +55,14 @@ pub(super) enum AfterLook {
     /// A command of ours has ended the session with these tasks. The windows are those that live on in
     /// another session.
     SessionKilled(RequestId, Vec<Arc<Task>>, BTreeSet<WindowId>),
+    /// Start a task: tmux has shown a live run of its slot that no look has.
+    Launch(RequestId, Box<RunRequest>),
     /// Send the answer of a launch, and report its run as gone if no look has contained its window.
     Launched(RequestId, Box<RunRequest>, Response),
     /// Windows of ended tasks were removed.
     Pruned(RequestId, Vec<Arc<Task>>),
+    /// The run in this window has ended before: how is shown now, if tmux reports it.
+    RunEnded(WindowId),
     /// Read a pane that was paused, with the number of attempts so far.
     TakeUp(PaneId, usize),
     /// A restart has started nothing because this window seemed to have changed.
@@ -70,8 +74,8 @@ pub(super) enum AfterLook {
 /// A job that a request or a restart needs. They are run in the order in which they were queued.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// Start a task; with whether a live run of its slot was ended for it.
-    Launch(RequestId, Box<RunRequest>, bool),
+    /// Start a task; with the processes of the live runs of its slot that were ended for it.
+    Launch(RequestId, Box<RunRequest>, Vec<u32>),
     /// Mark windows whose runs are about to be ended, with their processes.
     Mark(Vec<(WindowId, u32, GoneReason)>),
     /// Remove the marks of runs that could not be ended.

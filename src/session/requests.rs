@@ -301,7 +301,7 @@ impl Session {
     }
 
     /// Returns why nothing is known of the session.
-    fn missing(&self) -> Refusal {
+    pub(super) fn missing(&self) -> Refusal {
         if let Some(problem) = &self.look_problem {
             return Refusal::new(RefusalKind::Failed, problem.clone());
         }

@@ -50,23 +50,6 @@ pub(crate) async fn kill_window(
     }
 }
 
-/// Keeps a window when its run ends, for the next one. It may be gone.
-///
-/// # Errors
-///
-/// When tmux does not answer.
-pub(crate) async fn keep_window(
-    connection: &mut Connection<'_>,
-    window: WindowId,
-) -> Result<(), TmuxError> {
-    let words = ["-w", "-t", &window.to_string(), "remain-on-exit", "on"];
-    let keep = Command::new("set-option").args(words);
-    match connection.run(&[keep]).await {
-        Ok(_) | Err(TmuxError::Rejected { .. }) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
 /// Waits on a channel with a client of its own, which sleeps inside the server. Dropping the future
 /// terminates that client, which is safe because it is not in control mode. Returns whether the
 /// channel was signalled; `false` when the server ended first.

@@ -8,7 +8,7 @@ use super::client::Connection;
 use super::error::TmuxError;
 use super::hook_wakeups::{MOST_REPORTED, OF_BELLS, REPORTED, channel, clear_reported};
 use super::nudge::process;
-use super::rows::{BELLS, IS_BARE, IS_MARKED, noted_formats};
+use super::rows::{BELLS, IS_BARE, IS_OF_LAUNCHER, noted_formats};
 use crate::model::{PaneId, SessionId, WindowId};
 use crate::protocol::rows::Death;
 use crate::protocol::{Command, control_line};
@@ -39,14 +39,15 @@ const VERSION: &str = "@tmux_task_hooks";
 /// The version of the hooks below, to be raised when their text changes. Later hooks must continue
 /// to write what the daemons of earlier versions read, or use other names and numbers: daemons of
 /// several versions share them.
-const OUR_VERSION: u32 = 5;
+const OUR_VERSION: u32 = 6;
 /// A pane option with the pane's pid: tmux 3.8 has forgotten the pid when the death is recorded.
 const PROCESS: &str = "@tmux_task_pid";
 
 /// Marks the session as supervised by the daemon with this pid and identity, enables its bells, and sets the
 /// hooks of the server. The hooks are the same for every daemon, act on marked sessions only, and
 /// do not change the user's own hooks. Hooks of a later version are not replaced; missing ones are
-/// added. `panes` are those whose deaths will be recorded.
+/// added. `panes` are those whose deaths will be recorded. Returns whether respawns are reported, as by
+/// tmux from 3.8 on, which has no need to be nudged either.
 ///
 /// # Errors
 ///
@@ -57,7 +58,7 @@ pub(crate) async fn install(
     panes: impl IntoIterator<Item = PaneId>,
     daemon_pid: u32,
     identity: &str,
-) -> Result<(), TmuxError> {
+) -> Result<bool, TmuxError> {
     let on_session = |name: &str, value: &str| {
         Command::new("set-option")
             .arg("-t")
@@ -79,7 +80,9 @@ pub(crate) async fn install(
     let noting = panes.into_iter().map(|pane| note_process(Some(pane)));
     let is_set = Command::new("show-options").args(["-gwqv", SPAWN_HOOK]);
     let frames = connection.frames(&[on_spawn, is_set]).await?;
-    if matches!(&frames[..], [_, is_set] if is_set.ok && !is_set.text().trim().is_empty()) {
+    let reports_respawns =
+        matches!(&frames[..], [_, is_set] if is_set.ok && !is_set.text().trim().is_empty());
+    if reports_respawns {
         each(connection, noting.map(|command| [command])).await?;
     }
     let signal = Command::new("wait-for").args(["-S", &channel(&session.to_string())]);
@@ -107,7 +110,7 @@ pub(crate) async fn install(
     connection
         .run(&[&formats[..], &commands].concat())
         .await
-        .map(drop)
+        .map(|_| reports_respawns)
 }
 
 /// Clears the deaths of this record, which were reported, from the session's death record. Those that
@@ -396,6 +399,8 @@ fn record_death() -> Command {
     let plain = |characters: &str, option: &str| {
         format!("#{{?#{{m/r:^[{characters}]+$,#{{{option}}}}},#{{{option}}},}}")
     };
+    // Other windows may inherit them.
+    let of_launcher = |format: &str| format!("#{{?{},{format},}}", *IS_OF_LAUNCHER);
     let entry = [
         "#{window_id}",
         "#{pane_id}",
@@ -406,10 +411,10 @@ fn record_death() -> Command {
         "#{@tmux_task_death_count}",
         "#{b:pane_tty}",
         &plain("A-Za-z0-9._-", "window_name"),
-        &plain("0-9", "@tmux_task_run"),
-        &plain("A-Za-z0-9._:@/-", "@tmux_task_owner"),
+        &of_launcher(&plain("0-9", "@tmux_task_run")),
+        &of_launcher(&plain("A-Za-z0-9._:@/-", "@tmux_task_owner")),
         "#{P:#{pane_id}.}",
-        &format!("#{{?{IS_MARKED},,#{{?{},shell,}}}}", *IS_BARE),
+        &format!("#{{?{},shell,}}", *IS_BARE),
     ];
     let record = format!("#{{=-16000:#{{{DEATHS}}}{};}}", entry.join(" "));
     Command::new("set-option").args(["-F", DEATHS, &record])

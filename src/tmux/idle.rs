@@ -4,7 +4,7 @@
 use super::client::Connection;
 use super::error::TmuxError;
 use super::launch_lines::{go_on_if, is_contended};
-use super::rows::{IS_LINKED, IS_MARKED};
+use super::rows::{IS_LINKED, IS_OF_LAUNCHER};
 use crate::model::{PaneId, SessionLife, WindowId};
 use crate::protocol::{Command, Frame, control_line};
 
@@ -93,7 +93,7 @@ pub(crate) async fn prune_windows(
     connection: &mut Connection<'_>,
     windows: &[(WindowId, PaneId)],
 ) -> Result<(), TmuxError> {
-    let is_users = format!("#{{?{IS_MARKED},0,{IS_LINKED}}}");
+    let is_users = format!("#{{?{},0,{IS_LINKED}}}", *IS_OF_LAUNCHER);
     let condition = format!("#{{&&:{WINDOW_IS_DEAD},#{{?{is_users},0,1}}}}");
     for (window, pane) in windows {
         let kill = Command::new("kill-window").args(["-t", &window.to_string()]);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::client::Connection;
 use super::command_words::CommandWords;
 use super::launch_lines::{Attempt, LaunchLines};
-use super::launch_result::{ATTEMPTS, LaunchError, NewRun, check_name, check_token};
+use super::launch_result::{ATTEMPTS, LaunchAnswer, LaunchError, NewRun, check_name, check_token};
 use super::recorded::RecordedCommand;
 use super::server::Server;
 use super::task_environment::TaskEnvironment;
@@ -200,7 +200,8 @@ impl PreparedLaunch {
 }
 
 /// Starts the task in its slot: creates the session and the window where they are missing,
-/// otherwise runs it again in the window of that name, replacing a live run.
+/// otherwise runs it again in the window of that name. `ended` are the processes of the live runs that
+/// were ended for it.
 ///
 /// # Errors
 ///
@@ -210,14 +211,16 @@ pub(crate) async fn launch(
     connection: &mut Connection<'_>,
     server: &Server,
     launch: &Launch,
-) -> Result<(NewRun, Gate), LaunchError> {
+    ended: &[u32],
+) -> Result<LaunchAnswer<(NewRun, Gate)>, LaunchError> {
     let prepared = launch.prepare()?;
     let gate = Gate::close(prepared.request.file())?;
-    let lines = LaunchLines::new(&prepared.request, format!("={}", launch.session));
+    let lines = LaunchLines::new(&prepared.request, format!("={}", launch.session), ended);
     let mut no_server = None;
     for attempt in 0..ATTEMPTS {
         let launched = match lines.attempt(connection).await? {
             Attempt::Launched(launched) => Some(launched),
+            Attempt::Live(live) => return Ok(LaunchAnswer::Live(live)),
             Attempt::Contended => None,
             Attempt::NoSession => {
                 let root = launch.root.as_deref();
@@ -238,7 +241,8 @@ pub(crate) async fn launch(
         if let Some(launched) = launched {
             let pane = launched.pane.to_string();
             gate.open(&pane);
-            return Ok((launched, prepared.hand_over(&pane)));
+            let gate = prepared.hand_over(&pane);
+            return Ok(LaunchAnswer::Started((launched, gate)));
         }
     }
     Err(no_server.map_or(LaunchError::Contended, LaunchError::Tmux))
@@ -255,13 +259,15 @@ pub(crate) async fn launch_in(
     connection: &mut Connection<'_>,
     session: SessionId,
     request: &RunRequest,
-) -> Result<Option<NewRun>, LaunchError> {
+    ended: &[u32],
+) -> Result<Option<LaunchAnswer<NewRun>>, LaunchError> {
     check_name(&request.name)?;
     check_token(&request.token)?;
-    let lines = LaunchLines::new(request, session.to_string());
+    let lines = LaunchLines::new(request, session.to_string(), ended);
     for _ in 0..ATTEMPTS {
         match lines.attempt(connection).await? {
-            Attempt::Launched(launched) => return Ok(Some(launched)),
+            Attempt::Launched(launched) => return Ok(Some(LaunchAnswer::Started(launched))),
+            Attempt::Live(live) => return Ok(Some(LaunchAnswer::Live(live))),
             Attempt::Contended => {}
             Attempt::NoSession => return Ok(None),
         }
@@ -280,7 +286,7 @@ pub(crate) async fn find_launched(
     request: &RunRequest,
 ) -> Result<Option<NewRun>, LaunchError> {
     check_token(&request.token)?;
-    LaunchLines::new(request, String::new())
+    LaunchLines::new(request, String::new(), &[])
         .find_launched(connection)
         .await
 }

@@ -5,11 +5,11 @@ use std::path::Path;
 use super::client::{Connection, all_ok};
 use super::error::TmuxError;
 use super::launch_options::{RunNumber, option_commands};
-use super::launch_result::{LaunchError, NewRun};
+use super::launch_result::{LaunchError, LiveRun, NewRun};
 use super::launch_rows::{LaunchRow, first_panes, read_rows, row_format};
 use super::named_windows::{NamedWindows, are_named, is_named};
 use super::respawn::{are_attached, continue_for, pause_for};
-use super::rows::MARK;
+use super::rows::{HAS_NO_RUN, MARK};
 use super::server::Server;
 use crate::model::{PaneId, ReplacedRun, Replaces, RunRequest};
 use crate::protocol::{Command, Frame, literal_format};
@@ -21,6 +21,8 @@ const HISTORY_LIMIT: &str = "50000";
 pub(super) enum Attempt {
     /// The task runs.
     Launched(NewRun),
+    /// The slot has a live run.
+    Live(LiveRun),
     /// The session changed between reading and launching: nothing was started.
     Contended,
     NoSession,
@@ -31,6 +33,8 @@ pub(super) struct LaunchLines<'a> {
     request: &'a RunRequest,
     /// The session as a target: `=NAME` or `$3`.
     session: String,
+    /// The processes of the runs that were ended for it. tmux may not know yet that they have.
+    ended: &'a [u32],
 }
 
 /// A window that a launch has created.
@@ -47,11 +51,16 @@ const CHANGED: &str = "changed-meanwhile";
 const SERVER_ENDS: &str = "#{?exit-unattached,#{?#{m:*[1-9]*,#{S:#{session_attached}}},0,1},0}";
 
 impl<'a> LaunchLines<'a> {
-    pub(super) fn new(request: &'a RunRequest, session: String) -> Self {
-        Self { request, session }
+    pub(super) fn new(request: &'a RunRequest, session: String, ended: &'a [u32]) -> Self {
+        Self {
+            request,
+            session,
+            ended,
+        }
     }
 
-    /// Reads the windows of the name, and launches accordingly.
+    /// Reads the windows of the name, and launches accordingly. A live run is left to the caller to end,
+    /// so that nothing is ended for a launch that is refused.
     pub(super) async fn attempt(
         &self,
         connection: &mut Connection<'_>,
@@ -74,13 +83,16 @@ impl<'a> LaunchLines<'a> {
         }
         let launched = match slots.as_slice() {
             [] => self.create_window(connection, &named).await?,
-            [slot] if !slot.is_dead && self.request.replaces != Replaces::Any => {
-                return Err(LaunchError::Running {
-                    name: self.request.name.clone(),
-                    window: slot.window,
-                });
-            }
-            [slot] => self.run_again(connection, slot, &control_clients).await?,
+            [slot] => match self.live_run(slot) {
+                Some(live) if self.request.replaces == Replaces::Any => {
+                    return self.keep_window(connection, slot, live).await;
+                }
+                Some(LiveRun { window, .. }) => {
+                    let name = self.request.name.clone();
+                    return Err(LaunchError::Running { name, window });
+                }
+                None => self.run_again(connection, slot, &control_clients).await?,
+            },
             [first, second, ..] => {
                 return Err(LaunchError::Ambiguous {
                     name: self.request.name.clone(),
@@ -89,7 +101,36 @@ impl<'a> LaunchLines<'a> {
                 });
             }
         };
-        Ok(launched.map_or(Attempt::Contended, Attempt::Launched))
+        Ok(launched.map_or(Attempt::Contended, |mut run| {
+            if !self.ended.is_empty() {
+                run.replaced = Some(ReplacedRun::Live);
+            }
+            Attempt::Launched(run)
+        }))
+    }
+
+    /// Returns the slot's run, if it is alive and was not ended for this launch.
+    fn live_run(&self, slot: &LaunchRow) -> Option<LiveRun> {
+        let window = slot.window;
+        let pid = slot
+            .pid
+            .filter(|pid| !slot.is_dead && !self.ended.contains(pid))?;
+        Some(LiveRun { window, pid })
+    }
+
+    /// Keeps the window of a live run when that ends, for this launch.
+    async fn keep_window(
+        &self,
+        connection: &mut Connection<'_>,
+        slot: &LaunchRow,
+        live: LiveRun,
+    ) -> Result<Attempt, LaunchError> {
+        match connection.run(&[self.go_on_if_unchanged(slot)]).await {
+            Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => {
+                Ok(Attempt::Contended)
+            }
+            answer => Ok(answer.map(|_| Attempt::Live(live))?),
+        }
     }
 
     /// Finds the window of this launch, wherever it is.
@@ -297,7 +338,7 @@ impl<'a> LaunchLines<'a> {
     }
 
     /// Runs the task again in its window; `None` when the window or one of the control clients is
-    /// gone, when another client has come, or when the run must be kept and is alive again.
+    /// gone, when another client has come, or when another run is alive.
     async fn run_again(
         &self,
         connection: &mut Connection<'_>,
@@ -305,12 +346,7 @@ impl<'a> LaunchLines<'a> {
         control_clients: &[String],
     ) -> Result<Option<NewRun>, LaunchError> {
         let pane = slot.pane.to_string();
-        let mut line = vec![
-            Command::new("display-message")
-                .args(["-p", "-t", &pane])
-                .arg("#{?pane_dead,dead,live}"),
-            self.go_on_if_unchanged(slot),
-        ];
+        let mut line = vec![self.go_on_if_unchanged(slot)];
         // If a client is gone, the line fails before anything is done.
         line.extend(pause_for(control_clients, slot.pane));
         line.push(
@@ -328,30 +364,22 @@ impl<'a> LaunchLines<'a> {
             Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => return Ok(None),
             answer => answer?,
         };
-        let was_live = frames
-            .first()
-            .is_some_and(|frame| frame.text().lines().any(|line| line == "live"));
-        let replaced = if was_live {
-            ReplacedRun::Live
-        } else {
-            ReplacedRun::Dead
-        };
-        self.launched(&frames, Some(replaced))
+        self.launched(&frames, Some(ReplacedRun::Dead))
     }
 
     /// Fails the line if the window has another name by now, if a client has attached since they were
-    /// listed, which would not be among those that the line pauses the pane for, or if a run that must
-    /// be kept is alive.
+    /// listed, which would not be among those that the line pauses the pane for, or if another run is
+    /// alive than the slot's.
     fn go_on_if_unchanged(&self, slot: &LaunchRow) -> Command {
-        let is_same = format!(
-            "#{{&&:{},{}}}",
+        let is_run = match slot.pid.filter(|_| !slot.is_dead) {
+            Some(pid) => format!("#{{||:{},#{{==:#{{pane_pid}},{pid}}}}}", *HAS_NO_RUN),
+            None => HAS_NO_RUN.clone(),
+        };
+        let condition = format!(
+            "#{{&&:{is_run},#{{&&:{},{}}}}}",
             is_named(&self.request.name),
             are_attached(&slot.attached)
         );
-        let condition = match self.request.replaces {
-            Replaces::Any => is_same,
-            Replaces::Ended => format!("#{{&&:#{{pane_dead}},{is_same}}}"),
-        };
         let in_session = format!("{}:{}.{}", self.session, slot.window, slot.pane);
         go_on_if(&in_session, &condition)
     }

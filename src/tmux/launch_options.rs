@@ -47,7 +47,6 @@ pub(super) fn option_commands(
         (STOP, &stop),
         (NOTIFY_ON, &notify_on),
         (SLOT, &slot),
-        (OWNER, &request.owner),
     ];
     let optional = values.into_iter().filter_map(|(name, value)| match value {
         Some(value) => Some(set("-w", name, value)),
@@ -67,6 +66,8 @@ pub(super) fn option_commands(
         set("-w", "@tmux_task_started", &request.started.to_string()),
         set("-w", RECORD, &request.record),
         set("-w", MARK, &request.token),
+        // Also without one: it would be inherited.
+        set("-w", OWNER, request.owner.as_deref().unwrap_or_default()),
         set("-w", TASK_PANE, NOT_THE_TASK),
         set("-pF", TASK_PANE, "#{window_id}"),
     ];

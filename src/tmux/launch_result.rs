@@ -23,6 +23,22 @@ pub(crate) struct NewRun {
     pub replaced: Option<ReplacedRun>,
 }
 
+/// What came of a launch.
+#[derive(Debug)]
+pub(crate) enum LaunchAnswer<T> {
+    Started(T),
+    /// Nothing was started: this run of the slot has to be ended first.
+    Live(LiveRun),
+}
+
+/// A live run that a launch is to replace. Its window stays when it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LiveRun {
+    pub window: WindowId,
+    /// The process that tmux has started in its pane.
+    pub pid: u32,
+}
+
 /// Why nothing was started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LaunchError {

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use super::respawn::ATTACHED_CLIENTS;
 use super::rows::{
-    IS_BARE, IS_FLOATING, IS_LINKED, IS_MARKED, IS_NAMED_BY_TMUX, IS_OWN_PANE, MARK, PaneOrder,
+    HAS_NO_RUN, IS_BARE, IS_FLOATING, IS_LINKED, IS_MARKED, IS_NAMED_BY_TMUX, IS_OWN_PANE, MARK,
+    PaneOrder,
 };
 use crate::model::{PaneId, SessionLife, WindowId};
 
@@ -17,7 +18,10 @@ pub(super) struct LaunchRow {
     pub(super) pane: PaneId,
     is_floating: bool,
     pub(super) run: u32,
+    /// Whether it has no run that would have to be ended; see [`HAS_NO_RUN`].
     pub(super) is_dead: bool,
+    /// Its process; `None` where tmux has forgotten that of a dead pane.
+    pub(super) pid: Option<u32>,
     /// The attached clients of the server; see [`ATTACHED_CLIENTS`].
     pub(super) attached: String,
     /// Whether it is a task, and not a shell that tmux has named after its program.
@@ -42,9 +46,9 @@ pub(super) fn row_format() -> String {
     let is_task = format!("#{{?{},{is_task},0}}", *IS_OWN_PANE);
     format!(
         "#{{pid}} #{{start_time}} #{{session_id}} #{{session_created}} \
-         #{{window_id}} #{{pane_id}} #{{pane_dead}} {ATTACHED_CLIENTS} {is_task} \
+         #{{window_id}} #{{pane_id}} {} #{{pane_pid}} {} {is_task} \
          {} #{{@tmux_task_run}} #{{{MARK}}}",
-        *IS_FLOATING
+        *HAS_NO_RUN, *ATTACHED_CLIENTS, *IS_FLOATING
     )
 }
 
@@ -54,7 +58,7 @@ pub(super) fn read_rows(text: &str) -> Vec<LaunchRow> {
 }
 
 fn read_row(line: &str) -> Option<LaunchRow> {
-    let mut fields = line.splitn(12, ' ');
+    let mut fields = line.splitn(13, ' ');
     let life = SessionLife {
         server_pid: fields.next()?.parse().ok()?,
         server_started: fields.next()?.parse().ok()?,
@@ -66,6 +70,7 @@ fn read_row(line: &str) -> Option<LaunchRow> {
         window: fields.next()?.parse().ok()?,
         pane: fields.next()?.parse().ok()?,
         is_dead: fields.next()? == "1",
+        pid: fields.next()?.parse().ok(),
         attached: fields.next()?.to_owned(),
         is_task: fields.next()? == "1",
         is_floating: fields.next()? == "1",
@@ -104,8 +109,8 @@ mod tests {
     #[test]
     fn of_each_window_the_lowest_pane_counts() {
         let rows = first_panes(read_rows(
-            "1 2 $0 3 @1 %7 0 +a,b+ 0 0 3 m\n1 2 $0 3 @1 %2 1 +a,b+ 1 0 3 m\n\
-             1 2 $0 3 @1 %1 0 +a,b+ 0 1 3 m\n1 2 $0 3 @4 %5 0 +a,b+ 0 1  \nrubbish",
+            "1 2 $0 3 @1 %7 0 9 +a,b+ 0 0 3 m\n1 2 $0 3 @1 %2 1  +a,b+ 1 0 3 m\n\
+             1 2 $0 3 @1 %1 0 9 +a,b+ 0 1 3 m\n1 2 $0 3 @4 %5 0 41 +a,b+ 0 1  \nrubbish",
         ));
         let list: Vec<_> = rows
             .iter()
@@ -114,12 +119,13 @@ mod tests {
         assert_eq!(list, [(1, 2, 3, "m"), (4, 5, 1, "")]);
         let list: Vec<_> = rows.iter().map(|row| (row.is_dead, row.is_task)).collect();
         assert_eq!(list, [(true, true), (false, false)]);
+        assert_eq!((rows[0].pid, rows[1].pid), (None, Some(41)));
         assert!(rows.iter().all(|row| row.attached == "+a,b+"));
     }
 
     #[test]
     fn windows_are_in_the_order_of_the_list_and_there_as_often_as_they_are_linked() {
-        let row = |(window, pane): &(u32, u32)| format!("1 2 $0 3 @{window} %{pane} 0 + 0 0  \n");
+        let row = |(window, pane): &(u32, u32)| format!("1 2 $0 3 @{window} %{pane} 0 9 + 0 0  \n");
         let windows = |panes: &[(u32, u32)]| {
             let text: String = panes.iter().map(row).collect();
             windows_in_order(&read_rows(&text))

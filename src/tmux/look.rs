@@ -9,20 +9,20 @@ use std::time::Instant;
 
 use super::client::Connection;
 use super::error::TmuxError;
-use super::inherited::{InheritedOptions, check_command, values_command};
+use super::inherited::check_command;
 use super::look_inquiry::{Inquiry, LookKind};
 use super::look_lines::Limit;
 use super::look_memory::LookMemory;
 use super::rows::{
-    Formats, bells_of_pi_command, index_command, read_index, read_session, ringing_command,
-    session_command,
+    Formats, OWN_OPTIONS, index_command, own_options_commands, read_index, read_session,
+    ringing_command, session_command,
 };
 use crate::model::{PaneId, SessionId, SessionLife, WindowId};
 use crate::protocol::rows::LookRows;
 use crate::protocol::{Command, Frame};
 
-/// How many windows are asked at once for a count of bells that Pi's helper has left.
-const COUNTS_AT_ONCE: usize = 50;
+/// How many windows are asked at once for their own options.
+const OWN_AT_ONCE: usize = 50 / OWN_OPTIONS;
 
 /// The session to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,28 +74,26 @@ pub(crate) async fn look(
         Err(error) if error.is_missing() => return Ok(None),
         answer => answer?,
     };
-    if let Some(inherited) = &inherited {
-        inquiry.remove_inherited(inherited);
-    }
-    add_bells_of_pi(connection, &mut inquiry).await?;
+    take_own_options(connection, memory, &mut inquiry, inherited).await?;
     let mut look = memory
         .finish_look(inquiry)
         .ok_or_else(|| TmuxError::confused("no session"))?;
-    for death in &mut look.deaths {
-        if let Some(inherited) = &inherited {
-            inherited.remove_from_death(death);
+    if inherited {
+        // A hook cannot tell what it finds.
+        for death in &mut look.deaths {
+            (death.run, death.owner) = (None, None);
         }
     }
     Ok(Some(look))
 }
 
-/// Asks everything. Returns the options that windows inherit, if there are any.
+/// Asks everything. Returns whether all windows inherit options.
 async fn ask(
     connection: &mut Connection<'_>,
     target: &Target,
     memory: &LookMemory,
     inquiry: &mut Inquiry,
-) -> Result<Option<InheritedOptions>, TmuxError> {
+) -> Result<bool, TmuxError> {
     let (session, formats) = (target.pane(), target.formats());
     let mut is_inherited = false;
     // tmux serves others between two lines: the next one is sent when the answer has come.
@@ -126,14 +124,7 @@ async fn ask(
         }
         inquiry.take(&line, &commands, frames)?;
     }
-    if !is_inherited {
-        return Ok(None);
-    }
-    let frames = connection.run(&[values_command()]).await?;
-    let text = frames.last().map(Frame::text).unwrap_or_default();
-    let inherited = InheritedOptions::parse(&text)
-        .ok_or_else(|| TmuxError::confused("a row cannot be read"))?;
-    Ok(Some(inherited))
+    Ok(is_inherited)
 }
 
 /// Which windows a session has.
@@ -201,30 +192,38 @@ pub(crate) async fn list_index(
     Ok(Some(index))
 }
 
-/// Adds the counts of Pi's helper to the windows that have one of their own. It takes another line,
-/// but only where a format has found a count.
-async fn add_bells_of_pi(
+/// Queries the own options of the windows that may inherit some. It takes another line, but only where a
+/// format has found options that no launcher of ours has set.
+async fn take_own_options(
     connection: &mut Connection<'_>,
+    memory: &LookMemory,
     inquiry: &mut Inquiry,
+    inherited: bool,
 ) -> Result<(), TmuxError> {
-    let mut counted = inquiry.with_bells_of_pi();
-    for counted in counted.chunks_mut(COUNTS_AT_ONCE) {
-        let commands = counted
-            .iter()
-            .map(|(window, _)| bells_of_pi_command(*window));
-        let commands: Vec<Command> = commands.collect();
-        let mut frames = connection.frames(&commands).await?;
-        // A window that has gone meanwhile takes the rest of the line with it.
-        if frames.len() != commands.len() || frames.iter().any(|frame| !frame.ok) {
-            frames.clear();
-            for command in commands {
-                let mut frame = connection.frames(&[command]).await?;
-                frames.push(frame.pop().ok_or_else(|| TmuxError::confused("no frame"))?);
-            }
-        }
-        for ((_, found), frame) in counted.iter_mut().zip(frames) {
-            if frame.ok {
-                found.add_bells_of_pi(&frame.text());
+    let mut windows = inquiry.with_inherited(inherited, |window| memory.row(window));
+    for windows in windows.chunks_mut(OWN_AT_ONCE) {
+        let commands = |windows: &[(WindowId, _)]| -> Vec<Command> {
+            let windows = windows.iter();
+            windows
+                .flat_map(|(window, _)| own_options_commands(*window))
+                .collect()
+        };
+        let frames = connection.frames(&commands(windows)).await?;
+        let is_whole = frames.iter().all(|frame| frame.ok);
+        let mut frames = frames.into_iter();
+        for window in windows.chunks_mut(1) {
+            // A window that has gone meanwhile takes the rest of the line with it.
+            let frames: Vec<Frame> = if is_whole {
+                frames.by_ref().take(OWN_OPTIONS).collect()
+            } else {
+                connection.frames(&commands(window)).await?
+            };
+            if let [(_, found)] = window
+                && frames.len() == OWN_OPTIONS
+                && frames.iter().all(|frame| frame.ok)
+            {
+                let printed: Vec<String> = frames.iter().map(Frame::text).collect();
+                found.take_own_options(&printed);
             }
         }
     }

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use super::capture::{Shape, is_cut};
 use super::error::TmuxError;
-use super::inherited::InheritedOptions;
 use super::look_lines::{Limit, LookLine, Part, Question};
 use super::rows::{ListedWindow, WindowDetails, read_index, read_lists, read_session};
 use crate::model::{PaneId, WindowId};
-use crate::protocol::rows::{Death, SessionRow};
+use crate::protocol::rows::{Death, SessionRow, WindowRow};
 use crate::protocol::{Command, Frame};
 
 /// How often a look queries what is missing from the answers so far. Twice is usual; more often only
@@ -310,21 +309,17 @@ impl Inquiry {
         self.unanswered.extend(signs.chain(rows));
     }
 
-    /// Returns the windows that have a count of Pi's helper, or may have one.
-    pub(super) fn with_bells_of_pi(&mut self) -> Vec<(WindowId, &mut WindowDetails)> {
+    /// Returns the windows whose own options have to be queried. `inherited` says that all windows inherit
+    /// some; `known` returns what is remembered of a window.
+    pub(super) fn with_inherited<'a>(
+        &'a mut self,
+        inherited: bool,
+        known: impl Fn(WindowId) -> Option<&'a WindowRow>,
+    ) -> Vec<(WindowId, &'a mut WindowDetails)> {
         let listed = self.answer.windows.iter_mut();
         listed
             .filter_map(|(window, listed)| Some((*window, listed.details.as_mut()?)))
-            .filter(|(_, found)| found.may_have_bells_of_pi)
+            .filter(|(window, found)| found.may_inherit(inherited, known(*window)))
             .collect()
-    }
-
-    /// Removes the options that windows only inherit.
-    pub(super) fn remove_inherited(&mut self, inherited: &InheritedOptions) {
-        for listed in self.answer.windows.values_mut() {
-            if let Some(found) = &mut listed.details {
-                inherited.remove_from(&mut found.window);
-            }
-        }
     }
 }

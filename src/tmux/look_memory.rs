@@ -137,6 +137,11 @@ impl LookMemory {
         self.is_same
     }
 
+    /// Returns what the last look has shown of a window of this life of the session.
+    pub(super) fn row(&self, window: WindowId) -> Option<&WindowRow> {
+        self.windows.get(&window).map(|known| &*known.row)
+    }
+
     /// Begins a look.
     pub(super) fn inquire(&self, kind: LookKind, limit: Limit) -> Inquiry {
         Inquiry::new(kind, limit, self.first_question(kind, limit))

@@ -58,9 +58,8 @@ mod viewers;
 pub(crate) use client::{Client, Connection, ReceivedItem, Traffic};
 pub(crate) use command_words::{CommandWords, quote_where_needed};
 pub(crate) use commands::{
-    ListedSession, ListedTask, existing_panes, keep_window, kill_session, kill_window,
-    list_sessions, list_tasks, set_session_option, shared_windows, signal_channel, wait_for,
-    where_is,
+    ListedSession, ListedTask, existing_panes, kill_session, kill_window, list_sessions,
+    list_tasks, set_session_option, shared_windows, signal_channel, wait_for, where_is,
 };
 pub(crate) use control_client::Output;
 pub(crate) use error::TmuxError;
@@ -75,7 +74,7 @@ pub(crate) use keys::{
 pub(crate) use launch::{
     Launch, LaunchRestarts, PreparedLaunch, find_launched, launch, launch_in, program,
 };
-pub(crate) use launch_result::{LaunchError, NewRun, check_name};
+pub(crate) use launch_result::{LaunchAnswer, LaunchError, LiveRun, NewRun, check_name};
 pub(crate) use look::{SessionIndex, Target, list_index, look};
 pub(crate) use look_inquiry::LookKind;
 pub(crate) use look_memory::LookMemory;

@@ -56,6 +56,8 @@ impl NamedWindows {
             return Err(TmuxError::confused("a frame is missing"));
         };
         let rows = read_rows(&rows.text());
+        let attached = rows.first().map_or("", |row| &row.attached);
+        let control_clients = read_control_clients(clients, attached);
         let inherited = inherited.text();
         Ok(Some(Self {
             named: windows_in_order(&rows),
@@ -63,7 +65,7 @@ impl NamedWindows {
                 .into_iter()
                 .filter(|row| row.is_task)
                 .collect(),
-            control_clients: read_control_clients(clients),
+            control_clients,
             inherited: in_words(&inherited.split_whitespace().collect::<Vec<_>>()),
             of_session: in_words(&read_own(of_session)),
         }))

@@ -4,38 +4,49 @@
 //! still point into the old one. A client that has not consumed all of the old output makes the
 //! server crash at the next byte, even if the old run ended long ago. Pausing a pane for a client
 //! disables the client's offset, and continuing resets it to the present position. In one line with
-//! the respawn, no old offset is ever used.
+//! the respawn, no old offset is ever used. From 3.8 on tmux resets the offsets itself, and no client is
+//! paused.
+
+use std::sync::LazyLock;
 
 use crate::model::PaneId;
 use crate::protocol::{Command, Frame, literal_argument};
 
 use super::client::{continue_command, pause_command};
+use super::version::IS_BEFORE_3_8;
 
-/// A format for the names of all clients that are attached to any session, as one word. A client of
-/// another session may get a pane's output as well: sessions can be grouped, and windows linked.
-pub(super) const ATTACHED_CLIENTS: &str =
-    "+#{S:#{?session_attached_list,#{session_attached_list}+,}}";
+/// A format for the names of all clients that are attached to any session, as one word, before 3.8. A
+/// client of another session may get a pane's output as well: sessions can be grouped, and windows linked.
+pub(super) static ATTACHED_CLIENTS: LazyLock<String> = LazyLock::new(|| {
+    let listed = "#{S:#{?session_attached_list,#{session_attached_list}+,}}";
+    format!("{NONE}#{{?{IS_BEFORE_3_8},{listed},}}")
+});
+
+/// What that is without any.
+const NONE: &str = "+";
 
 /// Returns a format that is true as long as the same clients are attached as when tmux expanded
 /// [`ATTACHED_CLIENTS`] to this. A client that has come since is not among those that a line pauses
 /// the pane for.
 pub(super) fn are_attached(clients: &str) -> String {
-    format!("#{{==:{ATTACHED_CLIENTS},{}}}", literal_argument(clients))
+    let listed = &*ATTACHED_CLIENTS;
+    format!("#{{==:{listed},{}}}", literal_argument(clients))
 }
 
-/// Lists the control clients of the server, for [`pause_for`] and [`continue_for`].
+/// Lists the control clients of the server, for [`read_control_clients`].
 pub(super) fn list_control_clients() -> Command {
     Command::new("list-clients").args(["-F", "#{client_control_mode} #{client_name}"])
 }
 
-/// Parses the names of the control clients.
-pub(super) fn read_control_clients(frame: &Frame) -> Vec<String> {
-    frame
-        .text()
-        .lines()
-        .filter_map(|line| line.strip_prefix("1 "))
-        .map(str::to_owned)
-        .collect()
+/// Parses the names of the control clients for which a pane has to be paused. `attached` is what tmux
+/// has expanded [`ATTACHED_CLIENTS`] to: only a client that is attached gets output.
+pub(super) fn read_control_clients(frame: &Frame, attached: &str) -> Vec<String> {
+    if attached == NONE {
+        return Vec::new();
+    }
+    let text = frame.text();
+    let names = text.lines().filter_map(|line| line.strip_prefix("1 "));
+    names.map(str::to_owned).collect()
 }
 
 /// Pauses the pane for these clients, to be run before the respawn in the same line. The line fails

@@ -98,7 +98,7 @@ pub(crate) async fn restart(
             "a folder's name is not UTF-8".to_owned(),
         ));
     };
-    let lines = LaunchLines::new(&request, String::new());
+    let lines = LaunchLines::new(&request, String::new(), &[]);
     let Some(listed) = unless_contended(connection.run(&ask_for_clients(pane)).await)? else {
         return Ok(RestartResult::Superseded);
     };
@@ -150,7 +150,7 @@ fn unless_contended(
 
 /// Returns the commands that list the clients for which the pane has to be paused.
 fn ask_for_clients(pane: PaneId) -> [Command; 2] {
-    let attached = ["-p", "-t", &pane.to_string(), ATTACHED_CLIENTS];
+    let attached = ["-p", "-t", &pane.to_string(), &ATTACHED_CLIENTS];
     [
         list_control_clients(),
         Command::new("display-message").args(attached),
@@ -167,8 +167,10 @@ fn restart_line(
     listed: &[Frame],
 ) -> Vec<Command> {
     let target = pane.to_string();
-    let clients = listed.first().map(read_control_clients).unwrap_or_default();
     let attached = listed.last().map(Frame::text).unwrap_or_default();
+    let clients = listed.first();
+    let clients = clients.map(|listed| read_control_clients(listed, attached.trim()));
+    let clients = clients.unwrap_or_default();
     // The option's value has no character with a meaning in formats.
     let is_same = format!(
         "#{{&&:#{{&&:#{{pane_dead}},#{{==:#{{{RESTART}}},{option}}}}},{}}}",

@@ -20,7 +20,9 @@ use super::restart_option::{RESTART, decode_restarts};
 use super::slot_option::{SLOT, decode_slot};
 use super::stop_option::{STOP, decode_ending, decode_stop};
 use super::task_file::PREFIX;
-use crate::model::{Exit, Millis, PaneId, Progress, Screen, SessionLife, Signal, WindowId};
+use crate::model::{
+    Exit, Millis, PaneId, Progress, Screen, SessionLife, Signal, StopSettings, WindowId, text,
+};
 use crate::protocol::Command;
 use crate::protocol::rows::{DeadPane, PaneRow, SessionRow, WindowRow};
 
@@ -55,15 +57,62 @@ pub(super) struct WindowDetails {
     pub(super) shape: Shape,
     /// The banner that tmux wrote into the pane when its process died.
     pub(super) banner: String,
+    origin: PaneOrigin,
     /// Whether a format finds a bell count of Pi's helper, either the window's own or one that is
     /// set for more than the window.
-    pub(super) may_have_bells_of_pi: bool,
+    may_have_bells_of_pi: bool,
 }
 
 impl WindowDetails {
-    /// Adds the window's own bell count of Pi's helper, as printed by [`bells_of_pi_command`].
-    pub(super) fn add_bells_of_pi(&mut self, printed: &str) {
-        if let Ok(bells) = printed.trim().parse::<u64>() {
+    /// Whether a format may have found options that are not the window's own, so that those have to be
+    /// queried: it finds those of the session, all sessions, all windows and the server as well. A
+    /// launcher sets all that describe a task on its window, where nothing hides them but what is
+    /// `inherited` from the server. What `known` has was queried before.
+    pub(super) fn may_inherit(&self, inherited: bool, known: Option<&WindowRow>) -> bool {
+        let row = &self.window;
+        let is_any = row.run.is_some()
+            || row.started.is_some()
+            || row.replaced.is_some()
+            || row.owner.is_some()
+            || row.command.is_some()
+            || row.cwd.is_some()
+            || row.ending.is_some();
+        let is_known = |known: &WindowRow| {
+            (known.run, known.started, known.replaced) == (row.run, row.started, row.replaced)
+                && (&known.owner, &known.command) == (&row.owner, &row.command)
+                && (&known.cwd, known.ending) == (&row.cwd, row.ending)
+        };
+        let of_launcher = self.origin == PaneOrigin::Launcher && !inherited;
+        self.may_have_bells_of_pi || (is_any && !of_launcher && !known.is_some_and(is_known))
+    }
+
+    /// Replaces the options by the window's own, as printed by [`own_options_commands`].
+    pub(super) fn take_own_options(&mut self, printed: &[String]) {
+        let mut values = OPTION_NAMES.into_iter().chain([BELLS_OF_PI]).zip(printed);
+        let mut value = || values.next().map_or("", |(_, value)| value.trim());
+        let text = |value: &str| {
+            Some(text::one_line(value.as_bytes(), 4096)).filter(|text| !text.is_empty())
+        };
+        let run = value().parse().ok();
+        let started = value().parse().ok();
+        let replaced = value().parse().ok();
+        let owner = text(value());
+        let [command, of_pi, cwd, cwd_of_pi] = [(); 4].map(|()| text(value()));
+        let [restart, stop, notify_on, slot] = [(); 4].map(|()| text(value()));
+        let options = WindowOptions {
+            run,
+            started,
+            replaced,
+            owner,
+            command: command.or(of_pi),
+            cwd: cwd.or(cwd_of_pi),
+            restart,
+            stop,
+            notify_on,
+            slot,
+        };
+        describe(&mut self.window, options, self.origin, self.shape.pid);
+        if let Ok(bells) = value().parse::<u64>() {
             let ours = self.window.bell_count.unwrap_or(0);
             self.window.bell_count = Some(ours.saturating_add(bells));
         }
@@ -228,12 +277,16 @@ pub(super) fn read_session(text: &str) -> Option<(SessionRow, String)> {
 /// The window option with the bell count of Pi's own helper.
 const BELLS_OF_PI: &str = "@pi_tmux_task_bell_count";
 
-/// Queries the window's own bell count of Pi's helper. The option does not contain the window's id,
-/// and a format also finds values set for the pane, the session, all sessions, all windows or the
-/// server.
-pub(super) fn bells_of_pi_command(window: WindowId) -> Command {
-    let window = window.to_string();
-    Command::new("show-options").args(["-wqv", "-t", &window, BELLS_OF_PI])
+/// How many commands [`own_options_commands`] returns.
+pub(super) const OWN_OPTIONS: usize = OPTION_NAMES.len() + 1;
+
+/// Queries the window's own options, with the bell count of Pi's helper.
+pub(super) fn own_options_commands(window: WindowId) -> impl Iterator<Item = Command> {
+    let names = OPTION_NAMES.into_iter().chain([BELLS_OF_PI]);
+    names.map(move |name| {
+        let window = window.to_string();
+        Command::new("show-options").args(["-wqv", "-t", &window, name])
+    })
 }
 
 /// Parses the window's own bell count, as our hook writes it.
@@ -273,14 +326,17 @@ pub(super) const BELLS: &str = "@tmux_task_bells";
 /// Whether the pane was opened without a command of its own, or only with a shell: [`RUNS_SHELL`]. tmux
 /// stores `default-command` as if it had been given, quoted if it is more than one word.
 ///
-/// Regular expressions take long, so that a task that a launcher has marked is not compared with one.
+/// Regular expressions take long, so that a task that a launcher has started is not compared with one.
 pub(super) static IS_BARE: LazyLock<String> = LazyLock::new(|| {
     let is_default = "#{||:#{==:#{pane_start_command},},\
                       #{||:#{==:#{pane_start_command},#{default-command}},\
                       #{==:#{pane_start_command},\"#{default-command}\"}}}";
     let start = "#{=1000:pane_start_command}";
     let runs_shell = format!("#{{?#{{m:*[sSn][hHu]*,{start}}},#{{m/r:{RUNS_SHELL},{start}}},0}}");
-    format!("#{{?{is_default},1,#{{?{IS_MARKED},0,{runs_shell}}}}}")
+    format!(
+        "#{{?{is_default},1,#{{?{},0,{runs_shell}}}}}",
+        *IS_OF_LAUNCHER
+    )
 });
 
 /// A regular expression for commands that end as an interactive shell and only print before: `zsh -l`,
@@ -307,15 +363,49 @@ pub(super) const TASK_PANE: &str = "@tmux_task_pane";
 /// Its value in the window.
 pub(super) const NOT_THE_TASK: &str = "other";
 
-/// Whether a launcher may run the window's task again in the pane: it is not one of another window.
-pub(super) static IS_OWN_PANE: LazyLock<String> = LazyLock::new(|| {
-    format!("#{{||:#{{==:#{{{TASK_PANE}}},}},#{{==:#{{{TASK_PANE}}},#{{window_id}}}}}}")
-});
+/// Whether a launcher has started a task in the pane, which is still in that window.
+pub(super) static IS_OF_LAUNCHER: LazyLock<String> =
+    LazyLock::new(|| format!("#{{==:#{{{TASK_PANE}}},#{{window_id}}}}"));
 
-/// Whether the pane is in a launcher's window and is not what was started there: the window's own pane was
-/// closed or moved, or this one was moved into the window, whoever has started it.
-static IS_OTHER_PANE: LazyLock<String> =
-    LazyLock::new(|| format!("#{{?{IS_MARKED},#{{?{},0,1}},0}}", *IS_OWN_PANE));
+/// Whether a launcher may run the window's task again in the pane: it is not one of another window.
+pub(super) static IS_OWN_PANE: LazyLock<String> =
+    LazyLock::new(|| format!("#{{||:#{{==:#{{{TASK_PANE}}},}},{}}}", *IS_OF_LAUNCHER));
+
+/// Who has started what runs in a pane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PaneOrigin {
+    /// A launcher, in this window.
+    Launcher,
+    /// Not what a launcher has started in this window, if one has: the window's own pane was closed or
+    /// moved, or this one was moved into the window, whoever has started it.
+    Moved { is_bare: bool },
+    /// Somebody else.
+    Other { is_bare: bool },
+}
+
+/// Prints a [`PaneOrigin`].
+static ORIGIN: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "#{{?{},{LAUNCHER},#{{?{TASK_PANE},{MOVED},}}{}}}",
+        *IS_OF_LAUNCHER, *IS_BARE
+    )
+});
+const LAUNCHER: &str = "launcher";
+const MOVED: &str = "moved";
+
+impl PaneOrigin {
+    fn parse(text: &str) -> Self {
+        match (text, text.strip_prefix(MOVED)) {
+            (LAUNCHER, _) => Self::Launcher,
+            (_, Some(is_bare)) => Self::Moved {
+                is_bare: is_bare == "1",
+            },
+            (is_bare, None) => Self::Other {
+                is_bare: is_bare == "1",
+            },
+        }
+    }
+}
 
 /// Whether tmux names the window after what runs in it. A name that somebody gives turns this off.
 pub(super) const IS_NAMED_BY_TMUX: &str = "#{?automatic-rename,1,0}";
@@ -323,7 +413,7 @@ pub(super) const IS_NAMED_BY_TMUX: &str = "#{?automatic-rename,1,0}";
 /// Whether the window is linked into a session outside the group of this one.
 pub(super) const IS_LINKED: &str = "#{window_linked}";
 
-/// Whether a launcher has started a task in the window.
+/// Whether a launcher has started a task in the window, or all windows inherit a mark.
 pub(super) const IS_MARKED: &str = "#{||:#{@tmux_task_command},#{@pi_task_command}}";
 
 /// The window option with the token of the last launch.
@@ -333,6 +423,10 @@ pub(super) const MARK: &str = "@tmux_task_launch";
 static IS_LAUNCHING: LazyLock<String> = LazyLock::new(|| {
     format!("#{{?{TASK_PANE},0,#{{m:* exec */{PREFIX}*,#{{pane_start_command}}}}}}")
 });
+
+/// Whether the pane has no run: it has ended, or has not begun.
+pub(super) static HAS_NO_RUN: LazyLock<String> =
+    LazyLock::new(|| format!("#{{||:#{{pane_dead}},{}}}", *IS_LAUNCHING));
 
 /// The options that describe a task.
 pub(super) const OPTION_NAMES: [&str; 12] = [
@@ -388,30 +482,26 @@ static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
     ])
 });
 
-/// A row with the options that describe a task.
-pub(super) static OPTIONS_FORMAT: LazyLock<String> =
-    LazyLock::new(|| row_format(&[&OPTION_FIELDS]));
-
 /// The values of these options, as in [`WindowRow`].
 #[derive(Debug, Default)]
-pub(super) struct WindowOptions {
-    pub(super) run: Option<u32>,
-    pub(super) started: Option<Millis>,
-    pub(super) replaced: Option<u32>,
-    pub(super) owner: Option<String>,
-    pub(super) command: Option<String>,
-    pub(super) cwd: Option<String>,
+struct WindowOptions {
+    run: Option<u32>,
+    started: Option<Millis>,
+    replaced: Option<u32>,
+    owner: Option<String>,
+    command: Option<String>,
+    cwd: Option<String>,
     /// As [`decode_restarts`] reads it.
-    pub(super) restart: Option<String>,
+    restart: Option<String>,
     /// As [`decode_stop`] and [`decode_ending`] read it.
-    pub(super) stop: Option<String>,
+    stop: Option<String>,
     /// As [`decode_notify_on`] reads it.
-    pub(super) notify_on: Option<String>,
+    notify_on: Option<String>,
     /// As [`decode_slot`] reads it.
-    pub(super) slot: Option<String>,
+    slot: Option<String>,
 }
 
-pub(super) fn read_options(fields: &mut Fields) -> Option<WindowOptions> {
+fn read_options(fields: &mut Fields) -> Option<WindowOptions> {
     Some(WindowOptions {
         run: fields.maybe()?,
         started: fields.maybe()?,
@@ -431,9 +521,6 @@ pub(super) fn read_options(fields: &mut Fields) -> Option<WindowOptions> {
 const PROGRESS: &str =
     "#{?#{m:[neip]*,#{pane_pb_state}},#{q:pane_pb_state} #{q:pane_pb_progress},}";
 
-/// What a row has in place of [`IS_BARE`] for such a pane.
-const OTHER_PANE: &str = "other";
-
 static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
     row_format(&[
         "#{window_id}",
@@ -444,7 +531,7 @@ static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
         &counter(BELLS),
         &counter(BELLS_OF_PI),
         &OPTION_FIELDS,
-        &format!("#{{?{},{OTHER_PANE},{}}}", *IS_OTHER_PANE, *IS_BARE),
+        &ORIGIN,
         IS_NAMED_BY_TMUX,
         IS_LINKED,
         &IS_LAUNCHING,
@@ -466,9 +553,8 @@ static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
         &quoted("pane_title"),
         // Queried only where no command is recorded: it makes the server read in /proc.
         &format!(
-            "#{{?{},#{{q:pane_current_command}},\
-             #{{?@tmux_task_command,,#{{?@pi_task_command,,#{{q:pane_current_command}}}}}}}}",
-            *IS_OTHER_PANE
+            "#{{?{},#{{?{IS_MARKED},,#{{q:pane_current_command}}}},#{{q:pane_current_command}}}}",
+            *IS_OWN_PANE
         ),
         &expanded(BANNER),
     ])
@@ -482,46 +568,33 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
     let activity = fields.maybe()?.unwrap_or_default();
     let bell_count = own_count(window, &fields.raw()?);
     let may_have_bells_of_pi = !fields.raw()?.trim().is_empty();
-    let mut options = read_options(fields)?;
-    let opened = fields.raw()?;
-    let is_other_pane = opened == OTHER_PANE;
-    if is_other_pane {
-        // They describe the task, whose pane this is not.
-        options = WindowOptions {
-            run: options.run,
-            started: options.started,
-            ..WindowOptions::default()
-        };
-    }
-    let restarts = decode_restarts(options.restart.as_deref(), options.started);
-    let stop = decode_stop(options.stop.as_deref(), options.started);
-    let notify_on = decode_notify_on(options.notify_on.as_deref(), options.started);
-    let slot = decode_slot(options.slot.as_deref(), options.started);
+    let options = read_options(fields)?;
+    let origin = PaneOrigin::parse(&fields.raw()?);
     let mut window = WindowRow {
         window,
         bell,
         activity,
         bell_count,
-        run: options.run,
-        started: options.started,
-        replaced: options.replaced,
-        owner: options.owner,
-        restarts,
-        stop,
-        notify_on,
-        slot,
+        run: None,
+        started: None,
+        replaced: None,
+        owner: None,
+        restarts: None,
+        stop: StopSettings::default(),
+        notify_on: None,
+        slot: None,
         ending: None,
-        is_bare: is_other_pane || opened == "1",
+        is_bare: false,
         is_named_by_tmux: fields.flag()?,
         is_linked: fields.flag()?,
         is_launching: fields.flag()?,
         name: fields.text()?,
-        command: options.command,
-        cwd: options.cwd,
+        command: None,
+        cwd: None,
         pane: None,
     };
     let pid = fields.maybe()?;
-    window.ending = decode_ending(options.stop.as_deref(), pid);
+    describe(&mut window, options, origin, pid);
     let is_dead = fields.flag()?;
     let dead = DeadPane {
         exit: Exit {
@@ -558,9 +631,37 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
         window,
         shape,
         banner,
+        origin,
         may_have_bells_of_pi,
     };
     Some((pane, sign, found))
+}
+
+/// Describes a window by its options.
+fn describe(row: &mut WindowRow, options: WindowOptions, origin: PaneOrigin, pid: Option<u32>) {
+    let is_of_task = !(matches!(origin, PaneOrigin::Moved { .. }) && options.command.is_some());
+    let WindowOptions { run, started, .. } = options;
+    row.run = run;
+    row.started = started;
+    row.is_bare = match origin {
+        PaneOrigin::Launcher => false,
+        PaneOrigin::Moved { is_bare } | PaneOrigin::Other { is_bare } => is_bare || !is_of_task,
+    };
+    // Otherwise they describe the task, whose pane this is not.
+    let options = if is_of_task {
+        options
+    } else {
+        WindowOptions::default()
+    };
+    row.replaced = options.replaced;
+    row.owner = options.owner;
+    row.command = options.command;
+    row.cwd = options.cwd;
+    row.restarts = decode_restarts(options.restart.as_deref(), started);
+    row.stop = decode_stop(options.stop.as_deref(), started);
+    row.notify_on = decode_notify_on(options.notify_on.as_deref(), started);
+    row.slot = decode_slot(options.slot.as_deref(), started);
+    row.ending = decode_ending(options.stop.as_deref(), pid);
 }
 
 static SESSION_FORMAT: LazyLock<String> = LazyLock::new(|| {
@@ -622,27 +723,65 @@ mod tests {
         }
     }
 
+    fn listed(of_pi: &str, origin: &str) -> WindowDetails {
+        let row = full("@1", "%1", "api").replace("|x|", &format!("|{of_pi}|"));
+        let row = row.replace("|1|0|0|0|api|", &format!("|{origin}|0|0|0|api|"));
+        let mut windows = read_lists(None, &row).unwrap();
+        windows.remove(&WindowId(1)).unwrap().details.unwrap()
+    }
+
+    /// What tmux prints of a window's own options.
+    fn printed(options: &[(&str, &str)]) -> Vec<String> {
+        let names = OPTION_NAMES.into_iter().chain([BELLS_OF_PI]);
+        let value = |name| options.iter().find(|(other, _)| *other == name);
+        names
+            .map(|name| value(name).map_or_else(String::new, |(_, value)| format!("{value}\n")))
+            .collect()
+    }
+
     #[test]
     fn a_count_that_a_format_finds_is_not_yet_the_windows() {
-        let listed = |of_pi: &str| {
-            let row = full("@1", "%1", "api").replace("|x|", &format!("|{of_pi}|"));
-            let mut windows = read_lists(None, &row).unwrap();
-            windows.remove(&WindowId(1)).unwrap().details.unwrap()
-        };
-        assert!(!listed(" ").may_have_bells_of_pi);
-        for (printed, count) in [("", 2), ("\n", 2), ("x\n", 2), ("7\n7\n", 2), ("7\n", 9)] {
-            let mut found = listed("7 ");
-            assert!(found.may_have_bells_of_pi);
+        for (bells, count) in [("", 2), ("x", 2), ("7\n7", 2), ("7", 9)] {
+            let mut found = listed("7 ", "launcher");
+            assert!(found.may_inherit(false, Some(&found.window)));
             assert_eq!(found.window.bell_count, Some(2));
-            found.add_bells_of_pi(printed);
-            assert_eq!(found.window.bell_count, Some(count), "{printed:?}");
+            found.take_own_options(&printed(&[(BELLS_OF_PI, bells)]));
+            assert_eq!(found.window.bell_count, Some(count), "{bells:?}");
         }
-        let mut found = listed("7 ");
+        let mut found = listed("7 ", "0");
         found.window.bell_count = None;
-        found.add_bells_of_pi("");
+        found.take_own_options(&printed(&[]));
         assert_eq!(found.window.bell_count, None);
-        found.add_bells_of_pi("7\n");
+        found.take_own_options(&printed(&[(BELLS_OF_PI, "7")]));
         assert_eq!(found.window.bell_count, Some(7));
+    }
+
+    #[test]
+    fn what_no_launcher_has_set_may_be_inherited() {
+        let of_launcher = listed(" ", LAUNCHER);
+        assert!(!of_launcher.may_inherit(false, None));
+        assert!(of_launcher.may_inherit(true, None));
+        let mut found = listed(" ", "1");
+        assert!(found.may_inherit(false, None));
+        assert!(!found.may_inherit(false, Some(&found.window)));
+        found.take_own_options(&printed(&[("@tmux_task_owner", "pi:8")]));
+        assert_eq!(found.window.owner.as_deref(), Some("pi:8"));
+        assert_eq!((found.window.run, found.window.is_bare), (None, true));
+        // The next look finds the same as before.
+        assert!(listed(" ", "1").may_inherit(false, Some(&found.window)));
+        found.take_own_options(&printed(&[]));
+        assert!(!found.may_inherit(false, None));
+    }
+
+    #[test]
+    fn a_pane_that_was_moved_into_a_launchers_window_is_no_task() {
+        let mut moved = listed(" ", "moved0");
+        assert!(!moved.window.is_bare);
+        assert_eq!(moved.window.owner.as_deref(), Some("pi:7"));
+        let command = ("@pi_task_command", "make");
+        moved.take_own_options(&printed(&[command, ("@tmux_task_owner", "pi:7")]));
+        assert!(moved.window.is_bare);
+        assert_eq!((&moved.window.owner, &moved.window.command), (&None, &None));
     }
 
     #[test]

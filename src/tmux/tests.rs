@@ -137,8 +137,14 @@ impl Private {
     }
 
     async fn launch(&self, task: &Launch) -> Result<NewRun, LaunchError> {
-        let launched = launch(&mut self.connection(), &self.server, task).await;
-        launched.map(|(run, _gate)| run)
+        let mut ended = Vec::new();
+        loop {
+            match launch(&mut self.connection(), &self.server, task, &ended).await? {
+                LaunchAnswer::Started((run, _gate)) => return Ok(run),
+                // As if it had been ended: tmux does not know yet.
+                LaunchAnswer::Live(live) => ended.push(live.pid),
+            }
+        }
     }
 
     /// Returns a program that runs the task of a file as ours does, without a profile.

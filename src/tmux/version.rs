@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+/// A format that is true before 3.8, which has no need of some precautions. OpenBSD counts its own
+/// releases, of which any may be older.
+pub(super) const IS_BEFORE_3_8: &str = "#{||:#{m:*3.[2-7]*,#{version}},#{m:openbsd-*,#{version}}}";
+
 /// A version of tmux, as printed by `tmux -V`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Version {

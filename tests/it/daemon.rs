@@ -576,6 +576,7 @@ fn what_stays_in_tmux_is_what_is_said_to_stay() {
             "@tmux_task_command",
             "@tmux_task_cwd",
             "@tmux_task_launch",
+            "@tmux_task_owner",
             "@tmux_task_pane",
             "@tmux_task_replaced",
             "@tmux_task_rerun",

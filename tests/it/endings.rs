@@ -721,6 +721,29 @@ fn a_task_is_ended_without_a_daemon_too() {
 }
 
 #[test]
+fn for_whom_is_waited_is_said_also_where_the_ending_begins_late() {
+    let mut world = World::new();
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    let (stop, slow) = (world.gate("stop"), world.gate("slow"));
+    let line = server(&world, "stop");
+    world.run("api", &line);
+    world.until_shows("=work:=api", "ready");
+    // As on a busy machine, tmux answers late for the first time.
+    let wait = format!("[ -e passed ] || {{ {}; touch passed; }}", slow.wait());
+    let tmux = format!("#!/bin/sh\n{wait}\nexec tmux \"$@\"\n");
+    let tmux = world.script("slow-tmux", &tmux);
+    world.set("TMUX_TASK_TMUX", tmux.to_str().unwrap());
+    let kill = world.start(["kill", "api"]);
+    // Longer than until the command would say it.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    slow.open();
+    let pid = until_it_waits(&world, &kill, "kill", "api");
+    stop.open();
+    assert!(kill.line().starts_with("ended @"));
+    assert!(has_ended(pid));
+}
+
+#[test]
 fn who_ends_a_task_is_not_woken_by_its_end() {
     let mut world = World::new();
     world.set("TMUX_TASK_OWNER", "pi:1");

@@ -1,12 +1,14 @@
-//! Options of ours that are set for all windows, all sessions or the server do not count for a
-//! window or session.
+//! Options of ours that are set for all windows, a session, all sessions or the server do not count for
+//! a window.
 
 use serde_json::Value;
 
 use crate::support::{Output, World, event};
 
-/// Where an option is set for more than one window.
-const SCOPES: [&str; 3] = ["-g", "-gw", "-s"];
+/// Where an option is set for more than one window: for all sessions, all windows, the server and the
+/// session.
+const SCOPES: [&[&str]; 4] = [&["-g"], &["-gw"], &["-s"], &["-t", "=work:"]];
+const OF_ALL_WINDOWS: usize = 3;
 
 fn owner_of<'a>(look: &'a Value, name: &str) -> &'a Value {
     let tasks = look["tasks"].as_array().unwrap();
@@ -14,12 +16,14 @@ fn owner_of<'a>(look: &'a Value, name: &str) -> &'a Value {
     &task.unwrap()["owner"]
 }
 
-fn set(world: &World, scope: &str, option: &str, value: &str) {
-    world.tmux(["set-option", scope, option, value]);
+fn set(world: &World, scope: &[&str], option: &str, value: &str) {
+    let words = [&["set-option"][..], scope, &[option, value]].concat();
+    world.tmux(words);
 }
 
-fn unset(world: &World, scope: &str, option: &str) {
-    world.tmux(["set-option", "-u", scope, option]);
+fn unset(world: &World, scope: &[&str], option: &str) {
+    let words = [&["set-option", "-u"][..], scope, &[option]].concat();
+    world.tmux(words);
 }
 
 #[test]
@@ -30,8 +34,8 @@ fn an_owner_that_is_set_for_all_windows_is_no_tasks_owner() {
         ("@tmux_task_run", "7"),
         ("@tmux_task_cwd", "/nowhere"),
     ];
-    for scope in SCOPES {
-        let names = ["before", "mine", "other"].map(|name| format!("{name}{scope}"));
+    for (n, scope) in SCOPES.into_iter().enumerate() {
+        let names = ["before", "mine", "other"].map(|name| format!("{name}-{n}"));
         world.run(&names[0], "exec sleep 1000");
         for (option, value) in options {
             set(&world, scope, option, value);
@@ -43,12 +47,12 @@ fn an_owner_that_is_set_for_all_windows_is_no_tasks_owner() {
             assert_eq!(owner_of(&look, name), &Value::Null, "{name}: {look}");
         }
         for task in look["tasks"].as_array().unwrap() {
-            assert_eq!(task["run"], 1, "{scope}: {task}");
-            assert_ne!(task["taskCwd"], "/nowhere", "{scope}: {task}");
+            assert_eq!(task["run"], 1, "{scope:?}: {task}");
+            assert_ne!(task["taskCwd"], "/nowhere", "{scope:?}: {task}");
         }
         // The server's option would hide the window's own.
-        if scope != "-s" {
-            let name = format!("agents{scope}");
+        if scope != ["-s"] {
+            let name = format!("agents-{n}");
             world.set("TMUX_TASK_OWNER", "pi:1");
             world.run(&name, "exec sleep 1000");
             world.set("TMUX_TASK_OWNER", "");
@@ -67,18 +71,18 @@ fn a_run_that_no_look_showed_has_no_owner_of_all_windows() {
     world.run("stays", "exec sleep 1000");
     world.until_delivered("started", "stays");
     world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    for scope in SCOPES {
+    for (n, scope) in SCOPES.into_iter().enumerate() {
         // A daemon that was killed has left its hooks.
         world.kill_daemon();
         set(&world, scope, "@tmux_task_owner", "pi:9");
-        let name = format!("gone{scope}");
+        let name = format!("gone-{n}");
         let window = world.run(&name, "exit 3");
         world.until_ended(&window);
         world.tmux(["kill-window", "-t", &window]);
         world.daemon();
         let records = world.until_delivered("exited", &name);
         let owner = &event(&records, "exited", &name)["task"]["owner"];
-        assert_eq!(owner, &Value::Null, "{scope}");
+        assert_eq!(owner, &Value::Null, "{scope:?}");
         unset(&world, scope, "@tmux_task_owner");
     }
 }
@@ -87,13 +91,17 @@ fn a_run_that_no_look_showed_has_no_owner_of_all_windows() {
 fn a_shell_stays_one_where_all_windows_have_a_command() {
     let world = World::new();
     world.run("api", "exec sleep 1000");
-    for scope in SCOPES {
+    for (n, scope) in SCOPES.into_iter().enumerate() {
         set(&world, scope, "@tmux_task_command", "make");
-        let name = format!("mine{scope}");
-        world.tmux(["new-window", "-d", "-t", "=work:", "-n", &name]);
-        let records = world.until_delivered("started", &name);
-        let started = event(&records, "started", &name);
-        assert_eq!(started["task"]["shell"], true, "{scope}");
+        for (name, command) in [("mine", None), ("login", Some("bash --norc -i"))] {
+            let name = format!("{name}-{n}");
+            let words = ["new-window", "-d", "-t", "=work:", "-n", &name];
+            let words = words.into_iter().chain(command);
+            world.tmux(words.collect::<Vec<_>>());
+            let records = world.until_delivered("started", &name);
+            let started = event(&records, "started", &name);
+            assert_eq!(started["task"]["shell"], true, "{scope:?} {name}");
+        }
         unset(&world, scope, "@tmux_task_command");
     }
 }
@@ -103,22 +111,27 @@ fn launch(world: &World) -> Output {
     world.task(["run", "node", "--", "touch run"])
 }
 
+/// The panes of the session, and whether something runs in them.
+fn panes(world: &World) -> String {
+    let format = "#{window_name} #{pane_dead} #{pane_pid}";
+    world.tmux(["list-panes", "-s", "-t", "=work:", "-F", format])
+}
+
 #[test]
 fn no_shell_is_taken_for_a_task_because_of_an_option_for_all_windows() {
     let mut world = World::new();
     world.set("TMUX_TASK_NO_AUTOSTART", "1");
     world.tmux(["new-session", "-d", "-s", "work", "-n", "node"]);
-    let pid = || world.tmux(["display-message", "-p", "-t", "work:", "#{pane_pid}"]);
-    let shell = pid();
-    for scope in SCOPES {
+    let before = panes(&world);
+    for scope in &SCOPES[..OF_ALL_WINDOWS] {
         for option in ["@tmux_task_command", "@pi_task_command"] {
-            world.tmux(["set-option", scope, option, "x"]);
+            set(&world, scope, option, "x");
             let output = launch(&world);
             assert_eq!(output.code, 1, "{output}");
             let said = format!("{option} is set for all windows");
             assert!(output.err.contains(&said), "{output}");
             assert!(output.err.contains("set-option -gu"), "{output}");
-            world.tmux(["set-option", "-u", scope, option]);
+            unset(&world, scope, option);
         }
     }
     // This would hide the mark by which a launch knows what it has launched.
@@ -126,10 +139,8 @@ fn no_shell_is_taken_for_a_task_because_of_an_option_for_all_windows() {
     let output = launch(&world);
     assert_eq!(output.code, 1, "{output}");
     assert!(output.err.contains("@tmux_task_launch is set"), "{output}");
-    assert_eq!(pid(), shell);
+    assert_eq!(panes(&world), before);
     assert!(!world.project().join("run").exists());
-    let windows = world.tmux(["list-windows", "-t", "=work:", "-F", "#{window_name}"]);
-    assert_eq!(windows, "node");
 }
 
 #[test]
@@ -137,8 +148,7 @@ fn no_shell_is_taken_for_a_task_because_of_an_option_of_the_session() {
     let mut world = World::new();
     world.set("TMUX_TASK_NO_AUTOSTART", "1");
     world.tmux(["new-session", "-d", "-s", "work", "-n", "node"]);
-    let pid = || world.tmux(["display-message", "-p", "-t", "work:", "#{pane_pid}"]);
-    let shell = pid();
+    let before = panes(&world);
     for option in ["@tmux_task_command", "@pi_task_command"] {
         world.tmux(["set-option", "-t", "=work:", option, "x"]);
         let output = launch(&world);
@@ -146,17 +156,44 @@ fn no_shell_is_taken_for_a_task_because_of_an_option_of_the_session() {
         let said = format!("{option} is set on the session");
         assert!(output.err.contains(&said), "{output}");
         assert!(output.err.contains("set-option -t"), "{output}");
+        // It is a person's.
+        let output = world.task(["kill", "node"]);
+        assert!(output.err.contains("is a shell, not a task"), "{output}");
         // It is set to nothing, so it marks nothing.
         world.tmux(["set-option", "-t", "=work:", option, ""]);
     }
     world.tmux(["set-option", "-t", "=work:", "@tmux_task_launch", "x"]);
     let output = launch(&world);
     assert!(output.err.contains("@tmux_task_launch is set"), "{output}");
-    assert_eq!(pid(), shell);
+    assert_eq!(panes(&world), before);
     assert!(!world.project().join("run").exists());
     world.tmux(["set-option", "-t", "=work:", "-u", "@tmux_task_launch"]);
     let output = launch(&world);
     assert_eq!(output.code, 0, "{output}");
     // The window of that name is a person's shell.
-    assert_eq!(pid(), shell);
+    assert!(panes(&world).starts_with(&before), "{}", panes(&world));
+}
+
+#[test]
+fn nothing_is_ended_for_a_launch_that_is_refused() {
+    let mut world = World::new();
+    world.tmux(["new-session", "-d", "-s", "work", "-n", "shell"]);
+    for has_daemon in [false, true] {
+        world.set("TMUX_TASK_NO_AUTOSTART", if has_daemon { "" } else { "1" });
+        world.run("node", "exec sleep 1000");
+        let before = panes(&world);
+        for scope in SCOPES {
+            set(&world, scope, "@pi_task_command", "x");
+            let output = launch(&world);
+            assert_eq!(output.code, 1, "{output}");
+            assert!(output.err.contains("@pi_task_command is set"), "{output}");
+            assert_eq!(panes(&world), before, "{scope:?}");
+            unset(&world, scope, "@pi_task_command");
+        }
+        let output = world.task(["run", "shell", "--if-absent", "--", "true"]);
+        assert_eq!(output.code, 0, "{output}");
+        let output = launch(&world);
+        assert_eq!(output.code, 0, "{output}");
+        assert_ne!(panes(&world), before);
+    }
 }

@@ -115,7 +115,9 @@ fn the_program_reruns_a_flood_that_a_client_does_not_read() {
 fn check_that_clients_are_listed_again(launcher: &std::path::Path, args: &[&str], to: &str) {
     let mut world = World::new();
     world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    world.run("flood", "exec yes");
+    // A run that is alive would be ended between the lists.
+    world.run("flood", FLOOD);
+    world.until_ended("=work:flood");
     let server = world.server();
     // Without a client that could take more, tmux would not read the flood at all.
     let beside = Unread::attach(&world, "no-output");

@@ -103,7 +103,8 @@ impl SessionLink {
         let mut one_shot = Connection::OneShot(&self.server);
         let pid = std::process::id();
         let identity = process::identity(pid).unwrap_or_default();
-        tmux::install(&mut one_shot, id, index.panes(), pid, &identity).await?;
+        let installed = tmux::install(&mut one_shot, id, index.panes(), pid, &identity);
+        self.reports_respawns = installed.await?;
         let rang = tmux::list_index(&mut one_shot, &Target::Id(id)).await?;
         let mut clients = ControlClients::attach(&self.server, &self.paths, id).await?;
         let mut connection = Connection::Attached(&mut clients.main);

@@ -151,6 +151,7 @@ impl SessionLink {
                 bookmark: self.observer.bookmark(),
                 checkpoint: self.checkpoint(),
                 is_connected: self.is_connected(),
+                reports_respawns: self.reports_respawns,
                 connection: self.connections,
                 is_any_paused: self.is_any_paused(),
             },
@@ -172,9 +173,11 @@ impl SessionLink {
             let Some(slot) = &task.slot else { continue };
             let read = || process::began_at(&self.paths.runtime, slot, task.pid?, task.started_at?);
             let known = self.began.get(window).map(|(_, at)| *at);
+            // First, because a run that does not wait any more has noted when it began.
+            let may_wait = known.is_none() && task.is_alive();
+            let waits = may_wait && task.pid.is_some_and(process::waits_to_run);
             let at = known.unwrap_or_else(read);
-            let has_begun = known.is_some() || at.is_some() || !task.is_alive();
-            if !has_begun && task.pid.is_some_and(process::waits_to_run) {
+            if waits && at.is_none() {
                 Arc::make_mut(task).queued = true;
                 continue;
             }

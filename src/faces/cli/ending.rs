@@ -36,8 +36,10 @@ pub(super) async fn watched<T>(
         tokio::select! {
             done = &mut work => return Ok(done),
             () = &mut telling, if !has_told => {
-                has_told = true;
                 let runs = watch.runs(session, names, false).await.unwrap_or_default();
+                // On a busy machine no run may be being ended yet.
+                has_told = !runs.is_empty();
+                telling.set(sleep(TELL_AFTER));
                 for run in runs.iter().take(MOST_LINES) {
                     output::note(&format!("tmux-task: {what}: {}", waiting_line(run)));
                 }

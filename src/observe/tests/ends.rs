@@ -90,6 +90,18 @@ fn an_unsettled_end_waits_a_second() {
 }
 
 #[test]
+fn an_unsettled_end_waits_for_three_looks_on_a_busy_machine() {
+    let mut world = World::new();
+    world.see(&["@1 pid=7"], "");
+    world.check(&["@1 pid=7 dead"], "", &["@1 run 1 pid 7 alive"]);
+    world.wait(5000);
+    let observed = world.check(&["@1 pid=7 dead"], "", &["@1 run 1 pid 7 alive"]);
+    assert!(observed.nudge && observed.unsettled);
+    assert_eq!(observed.next_deadline, Some(world.now.mono));
+    world.check(&["@1 pid=7 exit=2"], "", &["@1 run 1 pid 7 exit 2"]);
+}
+
+#[test]
 fn an_unsettled_end_is_settled_by_the_record() {
     let mut world = World::new();
     world.see(&["@1 pid=7"], "");

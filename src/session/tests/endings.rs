@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::{GoneReason, LeftProcess};
+use crate::wire::{Refusal, RefusalKind};
 
 fn kill(names: &[&str]) -> Request {
     Request::Kill {
@@ -19,6 +20,13 @@ fn window(id: &str) -> WindowId {
 impl Driver {
     fn run_ended(&mut self, id: &str) {
         self.input(Input::RunEnded(window(id), Vec::new()));
+    }
+
+    /// The running launch has found a live run in `@1`.
+    #[track_caller]
+    fn live(&mut self, pid: u32) {
+        assert!(matches!(self.job, Some(Job::Launch(..))), "{:?}", self.job);
+        self.outcome(JobOutcome::Live(window("@1"), pid));
     }
 
     /// The running job has marked windows.
@@ -67,6 +75,29 @@ fn a_kill_is_told_once_when_nothing_is_left_with_how_the_run_ended() {
     assert_eq!(driver.told, ["disappeared @1#1 userKilled"]);
     let did = driver.take();
     assert!(did.contains(&"answer 1".to_owned()), "{did:?}");
+}
+
+#[test]
+fn a_window_is_closed_when_a_look_after_the_end_has_shown_it_however_late() {
+    for shown in ["life 1; @1#1 a dead 143 pid=7 ended=5", RUNS] {
+        let mut driver = Driver::new(RUNS);
+        driver.ask(kill(&["a"]));
+        driver.look(RUNS);
+        driver.marked();
+        driver.take();
+        driver.run_ended("@1");
+        driver.did(&["look @1"]);
+        driver.now = driver.now.after(Duration::from_secs(5));
+        driver.input(Input::Due);
+        driver.did(&[]);
+        // If tmux still shows it as alive then, its terminal is held by another process.
+        driver.look(shown);
+        driver.did(&["archive @1"]);
+        driver.finish_chores();
+        driver.closed();
+        driver.look("life 1");
+        assert_eq!(driver.told, ["disappeared @1#1 userKilled"]);
+    }
 }
 
 #[test]
@@ -165,13 +196,15 @@ fn a_live_run_ends_before_the_next_one_starts_in_its_slot() {
     let mut driver = Driver::new(RUNS);
     driver.ask(super::requests::launch_of("a", false));
     driver.look(RUNS);
-    driver.did(&["look barrier @1", "end @1 7 SIGTERM 10s"]);
+    driver.did(&["look barrier @1", "launch a"]);
+    driver.live(7);
+    driver.did(&["end @1 7 SIGTERM 10s"]);
     driver.run_ended("@1");
     let dead = "life 1; @1#1 a dead 143 pid=7 ended=5";
     driver.look(dead);
     driver.did(&["look @1", "archive @1"]);
     driver.outcome(JobOutcome::Finished);
-    driver.did(&["launch a"]);
+    driver.did(&["launch a over [7]"]);
     driver.outcome(JobOutcome::Answered(
         Box::new(Response::Done),
         Some(window("@1")),
@@ -190,6 +223,7 @@ fn launches_into_one_slot_follow_each_other() {
     driver.ask(super::requests::launch_of("a", false));
     driver.look(RUNS);
     driver.look(RUNS);
+    driver.live(7);
     driver.run_ended("@1");
     driver.look("life 1; @1#1 a dead 143 pid=7 ended=5");
     driver.finish_chores();
@@ -199,13 +233,14 @@ fn launches_into_one_slot_follow_each_other() {
         Some(window("@1")),
     ));
     driver.look("life 1; @1#2 a running pid=8");
+    driver.live(8);
     let did = driver.take();
     assert!(did.contains(&"end @1 8 SIGTERM 10s".to_owned()), "{did:?}");
     driver.run_ended("@1");
     driver.look("life 1; @1#2 a dead 143 pid=8 ended=5");
     driver.did(&["look @1", "archive @1"]);
     driver.finish_chores();
-    driver.did(&["launch a"]);
+    driver.did(&["launch a over [8]"]);
 }
 
 #[test]
@@ -215,6 +250,7 @@ fn a_launch_whose_client_has_left_makes_room_for_the_next() {
     driver.ask(super::requests::launch_of("a", false));
     driver.look(RUNS);
     driver.look(RUNS);
+    driver.live(7);
     driver.input(Input::Left(first));
     let dead = "life 1; @1#1 a dead 143 pid=7 ended=5";
     for _ in 0..2 {
@@ -229,10 +265,47 @@ fn a_launch_whose_client_has_left_makes_room_for_the_next() {
 }
 
 #[test]
+fn nothing_is_ended_for_a_launch_that_is_refused_or_whose_client_has_left() {
+    let refusal = Refusal::new(RefusalKind::Failed, "two windows are named `a`".to_owned());
+    let mut driver = Driver::new(RUNS);
+    driver.ask(super::requests::launch_of("a", false));
+    driver.look(RUNS);
+    driver.take();
+    driver.outcome(JobOutcome::Answered(
+        Box::new(Response::Refused(refusal)),
+        None,
+    ));
+    driver.did(&["refuse 1: two windows are named `a`"]);
+    let client = driver.ask(super::requests::launch_of("a", false));
+    driver.look(RUNS);
+    driver.input(Input::Left(client));
+    driver.take();
+    driver.live(7);
+    assert!(!driver.take().iter().any(|did| did.starts_with("end")));
+    assert!(!driver.session.endings.contain(window("@1")));
+}
+
+#[test]
+fn a_live_run_that_no_look_has_shown_is_looked_at_before_it_is_ended() {
+    let mut driver = Driver::new(RUNS);
+    driver.ask(super::requests::launch_of("a", false));
+    driver.look(RUNS);
+    driver.take();
+    // A user has respawned its pane.
+    driver.live(9);
+    driver.did(&["look @1"]);
+    driver.look("life 1; @1#2 a running pid=9");
+    driver.take();
+    driver.live(9);
+    driver.did(&["end @1 9 SIGTERM 10s"]);
+}
+
+#[test]
 fn an_end_whose_launch_has_failed_is_told_like_any_other() {
     let mut driver = Driver::new(RUNS);
     driver.ask(super::requests::launch_of("a", false));
     driver.look(RUNS);
+    driver.live(7);
     driver.run_ended("@1");
     let dead = "life 1; @1#1 a dead 143 pid=7 ended=5";
     driver.look(dead);

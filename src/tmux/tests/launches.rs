@@ -98,11 +98,18 @@ async fn a_client_that_is_attached_launches_too() {
     let mut client = attached.unwrap();
     let mut connection = Connection::Attached(&mut client);
     let task = private.task("keep", "api", &["echo up; exec sleep 1000"]);
-    let mut launched = Vec::new();
-    for _ in 0..2 {
+    let (mut launched, mut ended) = (Vec::new(), Vec::new());
+    while launched.len() < 2 {
         let prepared = task.prepare().unwrap();
-        let done = launch_in(&mut connection, session, prepared.request()).await;
-        launched.push(done.unwrap().unwrap());
+        let done = launch_in(&mut connection, session, prepared.request(), &ended).await;
+        match done.unwrap().unwrap() {
+            LaunchAnswer::Started(run) => launched.push(run),
+            LaunchAnswer::Live(live) => {
+                assert_eq!(live.window, launched[0].window);
+                ended.push(live.pid);
+                continue;
+            }
+        }
         let found = find_launched(&mut private.connection(), prepared.request()).await;
         assert_eq!(found.unwrap().unwrap().run, launched.len() as u32);
         prepared.hand_over("%9");
@@ -117,15 +124,15 @@ async fn a_client_that_is_attached_launches_too() {
     let mut absent = private.task("keep", "api", &["true"]);
     absent.replaces = Replaces::Ended;
     let prepared = absent.prepare().unwrap();
-    let refused = launch_in(&mut connection, session, prepared.request()).await;
+    let refused = launch_in(&mut connection, session, prepared.request(), &[]).await;
     assert!(matches!(refused, Err(LaunchError::Running { .. })));
     let found = find_launched(&mut private.connection(), prepared.request()).await;
     assert_eq!(found.unwrap(), None);
-    let gone = launch_in(&mut connection, SessionId(7), prepared.request()).await;
-    assert_eq!(gone.unwrap(), None);
+    let gone = launch_in(&mut connection, SessionId(7), prepared.request(), &[]).await;
+    assert!(gone.unwrap().is_none());
     let mut forged = prepared.request().clone();
     forged.token = "}#(touch owned)".to_owned();
-    let refused = launch_in(&mut connection, session, &forged).await;
+    let refused = launch_in(&mut connection, session, &forged, &[]).await;
     assert!(matches!(refused, Err(LaunchError::Token)));
 }
 
@@ -262,4 +269,19 @@ async fn a_launch_costs_the_server_no_memory() {
     launches(5).await;
     let more = private.least_growth(async || launches(25).await).await;
     assert!(more < 100, "{more} KiB for commands of 4 KiB");
+}
+
+#[tokio::test]
+async fn only_versions_before_3_8_have_their_clients_paused() {
+    let private = Private::started().await;
+    let is_before = |version: &str| {
+        let format = crate::tmux::version::IS_BEFORE_3_8.replace("#{version}", version);
+        private.asks(&["display-message", "-p", &format]).trim() == "1"
+    };
+    for version in ["3.2", "3.3a", "3.7c", "next-3.7", "openbsd-7.9"] {
+        assert!(is_before(version), "{version}");
+    }
+    for version in ["next-3.8", "3.8", "3.8a", "3.10", "4.2", "master"] {
+        assert!(!is_before(version), "{version}");
+    }
 }
