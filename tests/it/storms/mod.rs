@@ -7,6 +7,7 @@
 
 mod consumer;
 mod daemon;
+mod hosts;
 mod task;
 mod verdict;
 

@@ -17,15 +17,40 @@ pub(crate) struct Far {
     starts: PathBuf,
 }
 
+/// Where a machine's sshd runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) address: String,
+    /// The words of a command line in front of those that run there.
+    pub(crate) enter: Vec<String>,
+}
+
+impl Place {
+    pub(crate) fn here() -> Self {
+        Self {
+            address: "127.0.0.1".to_owned(),
+            enter: Vec::new(),
+        }
+    }
+}
+
 /// Makes machines of these names known to the near world.
 pub(crate) fn machines<const N: usize>(near: &mut World, names: [&str; N]) -> [Far; N] {
+    machines_in(near, names.map(|name| (name, Place::here())))
+}
+
+/// The same, with the places of the machines.
+pub(crate) fn machines_in<const N: usize>(
+    near: &mut World,
+    places: [(&str, Place); N],
+) -> [Far; N] {
     let folder = near.path("ssh");
     fs::create_dir(&folder).unwrap();
     let key = folder.join("key");
     keygen(&key);
     let mut config = String::from("[hosts]\n");
-    let far = names.map(|name| {
-        let far = Far::new(name, &folder);
+    let far = places.map(|(name, place)| {
+        let far = Far::new(name, &place, &folder);
         config.push_str(&format!(
             "{name} = {{ ssh = \"{name}\", program = \"{}\" }}\n",
             World::program().display()
@@ -35,7 +60,7 @@ pub(crate) fn machines<const N: usize>(near: &mut World, names: [&str; N]) -> [F
     let wrapper = format!(
         "#!/bin/sh\nfor word; do case $before in --) name=$word;; esac; before=$word; done\n\
          echo \"$PPID $$\" >>'{folder}/'$name.starts\n\
-         exec /usr/bin/ssh -o ControlMaster=no -o ControlPath=none -o HostName=127.0.0.1 \
+         exec /usr/bin/ssh -o ControlMaster=no -o ControlPath=none -o HostName=$(cat '{folder}/'$name.address) \
          -o Port=$(cat '{folder}/'$name.port) -o IdentityFile='{folder}/key' -o IdentityAgent=none \
          -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR \"$@\"\n",
         folder = folder.display()
@@ -58,7 +83,7 @@ fn keygen(path: &Path) {
 }
 
 impl Far {
-    fn new(name: &str, folder: &Path) -> Self {
+    fn new(name: &str, place: &Place, folder: &Path) -> Self {
         let world = World::new();
         let file = |end: &str| folder.join(format!("{name}.{end}"));
         keygen(&file("hostkey"));
@@ -85,15 +110,23 @@ impl Far {
             .unwrap()
             .port();
         fs::write(file("port"), port.to_string()).unwrap();
+        let address = &place.address;
+        fs::write(file("address"), address).unwrap();
         let config = format!(
-            "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nPidFile none\nAuthorizedKeysFile {}\n\
+            "Port {port}\nListenAddress {address}\nHostKey {}\nPidFile none\nAuthorizedKeysFile {}\n\
              StrictModes no\nUsePAM no\nPasswordAuthentication no\nForceCommand {}\n",
             file("hostkey").display(),
             folder.join("key.pub").display(),
             login.display()
         );
         fs::write(file("sshd"), config).unwrap();
-        let sshd = Command::new("/usr/sbin/sshd")
+        let mut words = place.enter.iter().map(String::as_str);
+        let mut sshd = Command::new(words.next().unwrap_or("/usr/sbin/sshd"));
+        sshd.args(words);
+        if !place.enter.is_empty() {
+            sshd.arg("/usr/sbin/sshd");
+        }
+        let sshd = sshd
             .args(["-D", "-e", "-f"])
             .arg(file("sshd"))
             .stdin(Stdio::null())
@@ -106,7 +139,7 @@ impl Far {
             starts: file("starts"),
         };
         far.world.until_true("sshd listens", || {
-            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+            std::net::TcpStream::connect((&**address, port)).is_ok()
         });
         far
     }
@@ -120,18 +153,33 @@ impl Far {
 
     /// Kills the ssh that connects the machines.
     pub(crate) fn kill_ssh(&self) {
-        let (_, ssh) = self.processes().unwrap();
-        kill_process(pid(ssh), Signal::KILL).unwrap();
+        assert!(self.try_kill_ssh());
     }
 
     /// Kills the near machine's link.
     pub(crate) fn kill_link(&self) {
-        let (link, _) = self.processes().unwrap();
-        kill_process(pid(link), Signal::KILL).unwrap();
+        assert!(self.try_kill_link());
     }
 
     /// Kills the program that serves the link there.
     pub(crate) fn kill_serve(&self) {
+        assert!(self.try_kill_serve());
+    }
+
+    /// The same as [`Far::kill_ssh`], if there is one.
+    pub(crate) fn try_kill_ssh(&self) -> bool {
+        let processes = self.processes();
+        processes.is_some_and(|(_, ssh)| kill_process(pid(ssh), Signal::KILL).is_ok())
+    }
+
+    /// The same as [`Far::kill_link`], if there is one.
+    pub(crate) fn try_kill_link(&self) -> bool {
+        let processes = self.processes();
+        processes.is_some_and(|(link, _)| kill_process(pid(link), Signal::KILL).is_ok())
+    }
+
+    /// The same as [`Far::kill_serve`], if there is one.
+    pub(crate) fn try_kill_serve(&self) -> bool {
         let folder = self.world.path("");
         let folder = folder.to_str().unwrap().as_bytes();
         let has = |process: &Path, file: &str, part: &[u8]| {
@@ -147,11 +195,10 @@ impl Far {
             if has(&entry.path(), "cmdline", b"serve\0--stdio\0")
                 && has(&entry.path(), "environ", folder)
             {
-                kill_process(pid(number), Signal::KILL).unwrap();
-                return;
+                return kill_process(pid(number), Signal::KILL).is_ok();
             }
         }
-        panic!("nothing serves the link");
+        false
     }
 }
 

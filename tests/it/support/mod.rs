@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub(crate) use far::{Far, machines};
+pub(crate) use far::{Far, Place, machines, machines_in};
 pub(crate) use feed::{all_told, check_feed, content, deliveries, event, events, show, story};
 #[cfg(feature = "webhook")]
 pub(crate) use http_server::HttpServer;
