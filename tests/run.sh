@@ -67,6 +67,7 @@ need jq jq
 need sudo sudo
 need_linker
 install_missing "$install"
+need_broker
 
 # --- a private environment -----------------------------------------------------
 

@@ -1,4 +1,4 @@
-//! Decides what is displayed to the user, on the desktop and on tmux's status line: which events,
+//! Decides what is displayed to the user, on the desktop, by terminals and on tmux's status line: which events,
 //! when, with which count, and in which words. The feed's notices and follow-ups do not depend on
 //! it.
 //!
@@ -7,6 +7,7 @@
 
 mod quiet_hours;
 mod rules;
+mod terminal_sequence;
 mod wording;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use quiet_hours::QuietHours;
 pub(crate) use rules::{AlertEvent, AlertRules};
+pub(crate) use terminal_sequence::TerminalSequence;
 pub(crate) use wording::AlertText;
 
 use crate::model::{Event, EventKind, Level, WindowId};

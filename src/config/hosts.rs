@@ -81,11 +81,16 @@ pub(super) fn hosts<'de, D: Deserializer<'de>>(
     let hosts = BTreeMap::<String, HostConfig>::deserialize(from)?;
     match hosts.keys().find(|name| !is_host_name(name)) {
         None => Ok(hosts),
-        Some(name) => Err(D::Error::custom(wrong(
-            name,
-            "is not a name of a host: 1 to 64 of `A-Z a-z 0-9 . _ -`, the first a letter or digit",
-        ))),
+        Some(name) => Err(D::Error::custom(not_a_host_name(name))),
     }
+}
+
+/// Returns why this is no host's name.
+pub(super) fn not_a_host_name(name: &str) -> String {
+    wrong(
+        name,
+        "is not a name of a host: 1 to 64 of `A-Z a-z 0-9 . _ -`, the first a letter or digit",
+    )
 }
 
 /// Whether this can be the name of a machine, in texts and in names of consumers.

@@ -10,6 +10,7 @@ mod dotenv;
 mod duration;
 mod error;
 mod file;
+mod fleet;
 mod hosts;
 mod inputs;
 #[cfg_attr(
@@ -33,6 +34,8 @@ mod value;
 pub(crate) use duration::parse_duration;
 pub(crate) use error::ConfigError;
 pub(crate) use file::{ConfigFile, find, load};
+#[cfg(feature = "fleet")]
+pub(crate) use fleet::{FleetConfig, Verb};
 pub(crate) use hosts::{HostConfig, check_destination, is_host_name};
 pub(crate) use inputs::Inputs;
 #[cfg(feature = "webhook")]

@@ -8,7 +8,7 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::value::{text, words, wrong};
-use crate::alerts::{AlertEvent, QuietHours};
+use crate::alerts::{AlertEvent, QuietHours, TerminalSequence};
 use crate::model::Ordered as _;
 
 /// What is displayed to the user, and where.
@@ -23,6 +23,10 @@ pub(crate) struct NoticesConfig {
     /// and the counts for the status line with them.
     #[serde(deserialize_with = "events")]
     pub tmux: BTreeSet<AlertEvent>,
+    /// The escape sequences that tell the terminals of attached clients to show a notification, of which
+    /// each gets one; empty for none: key `terminal`.
+    #[serde(deserialize_with = "sequences")]
+    pub terminal: BTreeSet<TerminalSequence>,
     /// The kinds of events for single tasks, by name or window id, in place of the lists above:
     /// table `tasks`.
     #[serde(deserialize_with = "of_tasks")]
@@ -37,6 +41,7 @@ impl Default for NoticesConfig {
         Self {
             desktop: AlertEvent::DEFAULT.into(),
             tmux: AlertEvent::DEFAULT.into(),
+            terminal: BTreeSet::new(),
             tasks: BTreeMap::new(),
             quiet_hours: None,
         }
@@ -88,6 +93,10 @@ const DISPLAYS: &[(&str, Display)] = &[("desktop", Display::Desktop), ("tmux", D
 
 fn events<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<AlertEvent>, D::Error> {
     words(from, &AlertEvent::NAMES, str::to_owned)
+}
+
+fn sequences<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<TerminalSequence>, D::Error> {
+    words(from, &TerminalSequence::NAMES, str::to_owned)
 }
 
 /// A list of kinds of events.
@@ -144,11 +153,12 @@ mod tests {
     #[test]
     fn each_display_and_each_task_has_its_events() {
         let text = "[notices]\ndesktop = ['started', 'exited', 'other']\ntmux = []\n\
-            quiet-hours = '22:00-07:00'\n[notices.tasks]\nweb = []\n'@3' = ['exited']\n";
+            terminal = ['osc777']\nquiet-hours = '22:00-07:00'\n[notices.tasks]\nweb = []\n'@3' = ['exited']\n";
         let notices = read(text).unwrap();
         use AlertEvent::{Exited, Other, Started};
         assert_eq!(notices.desktop, [Started, Exited, Other].into());
         assert_eq!(notices.tmux, BTreeSet::new());
+        assert_eq!(notices.terminal, [TerminalSequence::Osc777].into());
         assert_eq!(notices.tasks["web"], BTreeSet::new());
         assert_eq!(notices.tasks["@3"], [Exited].into());
         assert_eq!(notices.quiet_hours, QuietHours::parse("22:00-07:00"));
@@ -194,6 +204,10 @@ mod tests {
             "[notices.tasks]\n\nweb = ['all']",
             "c.toml:3: `notices.tasks.web` does not know \"all\"; allowed are \"failed\", \
              \"input\", \"notify\", \"output\", \"disappeared\", \"exited\", \"started\" and \"other\"",
+        );
+        check_error(
+            "[notices]\nterminal = ['osc99']",
+            "c.toml:2: `notices.terminal` does not know \"osc99\"; allowed are \"osc9\" and \"osc777\"",
         );
         check_error(
             "[notices]\nquiet-hours = 'night'",

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
+use super::fleet::{FleetConfig, fleet};
 use super::hosts::{HostConfig, hosts as read_hosts};
 use super::notices::{NoticesConfig, notices};
 use super::parse_duration;
@@ -37,6 +38,9 @@ pub(crate) struct Config {
     pub feed: FeedConfig,
     /// How follow-ups are delivered to agents: table `agents`.
     pub agents: AgentsConfig,
+    /// The broker of many machines, if there is one: table `fleet`.
+    #[serde(deserialize_with = "fleet")]
+    pub fleet: Option<FleetConfig>,
     /// What gets the feed's records: tables `sink`.
     #[serde(rename = "sink", deserialize_with = "read_sinks")]
     pub sinks: Vec<SinkConfig>,
@@ -221,6 +225,7 @@ impl Default for Config {
             logs: LogsConfig::default(),
             agents: AgentsConfig::default(),
             feed: FeedConfig::default(),
+            fleet: None,
             sinks: Vec::new(),
             hosts: BTreeMap::new(),
             shells: ShellDelivery::Notice,

@@ -14,7 +14,13 @@ use crate::model::{Ordered as _, text};
 pub(crate) const EXAMPLE: &str = include_str!("example.toml");
 
 /// Settings that have no default, in the order of the example.
-const WITHOUT_DEFAULT: [&str; 4] = ["notices.quiet-hours", "notices.tasks", "hosts", "sink"];
+const WITHOUT_DEFAULT: [&str; 5] = [
+    "notices.quiet-hours",
+    "notices.tasks",
+    "fleet",
+    "hosts",
+    "sink",
+];
 
 /// How much of a hash is used: what differs is one of a few versions of the user's own file.
 const HASH_BYTES: usize = 6;
@@ -199,7 +205,7 @@ fn collect(text: &str, above: &str, table: &DeTable<'_>, settings: &mut Vec<Sett
 fn sink_in(text: &str, sink: &DeTable<'_>) -> Option<Setting> {
     let of = |key: &str| sink.iter().find(|(name, _)| name.get_ref() == key);
     let (at, name) = of("name")?;
-    let kind = ["exec", "shell", "webhook"]
+    let kind = ["exec", "shell", "webhook", "nats"]
         .into_iter()
         .find(|kind| of(kind).is_some())?;
     let keys: BTreeMap<&str, String> = sink
@@ -347,13 +353,14 @@ mod tests {
     fn each_setting_is_shown_once_with_its_place() {
         let default = shown("");
         assert_eq!(
-            default[..5],
+            default[..6],
             [
                 "env-withhold = [] default",
                 "shells = \"notice\" default",
                 "clean-after = \"1h\" default",
                 "notices.desktop = [\"failed\", \"input\", \"notify\", \"output\", \"disappeared\"] default",
                 "notices.tmux = [\"failed\", \"input\", \"notify\", \"output\", \"disappeared\"] default",
+                "notices.terminal = [] default",
             ]
         );
         assert_eq!(default.last().unwrap(), "sink = - default");

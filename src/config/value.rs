@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{DeserializeSeed, Error, SeqAccess, Unexpected, Visitor};
@@ -19,6 +20,19 @@ pub(super) fn text<'de, T, D: Deserializer<'de>>(
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Result<T, D::Error> {
     from.deserialize_str(&Text { expected, parse })
+}
+
+/// Reads an absolute path.
+pub(super) fn absolute_file<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<PathBuf>, D::Error> {
+    text(from, "a path", |path| {
+        let file = PathBuf::from(path);
+        if file.is_absolute() {
+            return Ok(Some(file));
+        }
+        Err(wrong(path, "is not an absolute path"))
+    })
 }
 
 /// Reads a list of strings that `parse` accepts. `expected` describes it for errors.

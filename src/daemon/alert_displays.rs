@@ -1,16 +1,21 @@
-//! Displays alerts to the user: on the desktop and on tmux's status line, if enabled.
+//! Displays alerts to the user: on the desktop, by attached terminals and on tmux's status line, if
+//! enabled.
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Instant;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::feed_publisher::Displayable;
-use crate::alerts::{Alert, AlertAction, AlertEvent, AlertRules, AlertSubject, Alerts};
+use crate::alerts::{
+    Alert, AlertAction, AlertEvent, AlertRules, AlertSubject, Alerts, TerminalSequence,
+};
 use crate::clock;
 use crate::config::Config;
 use crate::model::{Now, SessionId, StatusCounts, WindowId};
-use crate::notice::LogOnce;
+use crate::notice::{LogOnce, write_to_terminal};
 use crate::tmux::{self, Connection, TmuxError, Viewer};
 
 /// How many alerts may be queued for a slow desktop. Further ones are only in the feed: a desktop
@@ -30,6 +35,8 @@ const STATUS_OPTION: &str = "@tmux_task_status";
 pub(super) struct Displays {
     desktop: Option<(Alerts, DesktopDisplay)>,
     tmux: Option<Alerts>,
+    /// With the sequences that terminals may get.
+    terminals: Option<(Alerts, BTreeSet<TerminalSequence>)>,
 }
 
 /// What is to be displayed now, except for tasks whose windows the user has in view.
@@ -38,6 +45,8 @@ pub(super) struct DueAlerts {
     desktop: Vec<AlertAction>,
     desktop_queue: Option<mpsc::Sender<AlertAction>>,
     tmux: Vec<AlertAction>,
+    terminals: Vec<AlertAction>,
+    sequences: BTreeSet<TerminalSequence>,
 }
 
 /// tmux's status line, if enabled.
@@ -59,7 +68,7 @@ struct DesktopDisplay {
 impl Displays {
     pub(super) fn new(config: &Config) -> Self {
         let notices = &config.notices;
-        let alerts = |events: &std::collections::BTreeSet<AlertEvent>| {
+        let alerts = |events: &BTreeSet<AlertEvent>| {
             (!events.is_empty()).then(|| {
                 Alerts::new(AlertRules {
                     events: events.clone(),
@@ -73,17 +82,33 @@ impl Displays {
             desktop: alerts(&notices.desktop)
                 .and_then(|alerts| Some((alerts, DesktopDisplay::start()?))),
             tmux: alerts(&notices.tmux),
+            terminals: alerts(&AlertEvent::DEFAULT.into())
+                .filter(|_| !notices.terminal.is_empty())
+                .map(|alerts| (alerts, notices.terminal.clone())),
         }
     }
 
-    fn all(&mut self) -> impl Iterator<Item = &mut Alerts> {
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Alerts> {
         let desktop = self.desktop.as_mut().map(|(alerts, _)| alerts);
-        desktop.into_iter().chain(self.tmux.as_mut())
+        let terminals = self.terminals.as_mut().map(|(alerts, _)| alerts);
+        desktop
+            .into_iter()
+            .chain(self.tmux.as_mut())
+            .chain(terminals)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Alerts> {
+        let desktop = self.desktop.as_ref().map(|(alerts, _)| alerts);
+        let terminals = self.terminals.as_ref().map(|(alerts, _)| alerts);
+        desktop
+            .into_iter()
+            .chain(self.tmux.as_ref())
+            .chain(terminals)
     }
 
     /// Takes what was recorded.
     pub(super) fn add(&mut self, what: &Displayable, now: Instant) {
-        for alerts in self.all() {
+        for alerts in self.all_mut() {
             match what {
                 Displayable::Event(event) => alerts.add(event, now),
                 Displayable::Notice(level, text) => alerts.add_notice(*level, text),
@@ -93,24 +118,20 @@ impl Displays {
 
     /// Takes the number of events that are only in the feed.
     pub(super) fn add_missed(&mut self, n: u64) {
-        for alerts in self.all() {
+        for alerts in self.all_mut() {
             alerts.add_missed(n);
         }
     }
 
     /// Returns when [`Displays::take_due`] is to be called.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let desktop = self.desktop.as_ref().map(|(alerts, _)| alerts);
-        let all = desktop.into_iter().chain(self.tmux.as_ref());
-        all.filter_map(Alerts::next_deadline).min()
+        self.all().filter_map(Alerts::next_deadline).min()
     }
 
     /// Returns what is to be displayed now; `None` for nothing.
     pub(super) fn take_due(&mut self, now: Now, session_name: &str) -> Option<DueAlerts> {
         // The time of day is asked for only then: it needs the system's time zone.
-        let desktop = self.desktop.as_ref().map(|(alerts, _)| alerts);
-        let mut all = desktop.into_iter().chain(self.tmux.as_ref());
-        if !all.any(|alerts| alerts.is_any_due(now.mono)) {
+        if !self.all().any(|alerts| alerts.is_any_due(now.mono)) {
             return None;
         }
         let minute = clock::minute_of_day(now.wall);
@@ -122,7 +143,14 @@ impl Displays {
         if let Some(alerts) = &mut self.tmux {
             due.tmux = alerts.take_due(now.mono, minute, session_name);
         }
-        (!due.desktop.is_empty() || !due.tmux.is_empty()).then_some(due)
+        if let Some((alerts, sequences)) = &mut self.terminals {
+            due.terminals = alerts.take_due(now.mono, minute, session_name);
+            due.sequences.clone_from(sequences);
+        }
+        let is_any = [&due.desktop, &due.tmux, &due.terminals]
+            .iter()
+            .any(|due| !due.is_empty());
+        is_any.then_some(due)
     }
 
     /// Resolves with the window of a task whose alert the user has clicked.
@@ -161,6 +189,27 @@ impl DueAlerts {
             }
             if queue.try_send(action).is_err() {
                 tracing::debug!("the desktop is slow: an alert is only in the feed");
+            }
+        }
+    }
+
+    /// Tells the viewers' terminals to show the alerts, each those of windows that it does not show.
+    pub(super) fn tell_terminals(&self, viewers: &[Viewer]) {
+        for viewer in viewers {
+            let Some(sequence) = TerminalSequence::choose(&self.sequences, &viewer.terminal) else {
+                continue;
+            };
+            for action in &self.terminals {
+                let AlertAction::Show(alert) = action else {
+                    continue;
+                };
+                if alert.subject == AlertSubject::Task(viewer.window) {
+                    continue;
+                }
+                let text = sequence.encode(&alert.text, viewer.is_utf8);
+                if let Err(error) = write_to_terminal(Path::new(&viewer.tty), text.as_bytes()) {
+                    tracing::debug!(%error, tty = viewer.tty, "a terminal takes no notification");
+                }
             }
         }
     }

@@ -241,6 +241,7 @@ impl LinkJobs {
             .await
             .unwrap_or_default();
         due.send_to_desktop(&viewers);
+        due.tell_terminals(&viewers);
         if let (Some(session), Some(line)) = (session, due.line(&viewers)) {
             let notices = &mut self.notices;
             notices

@@ -82,7 +82,15 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     } = assemble(&options, claimed)?;
     let consumers = Arc::clone(live.consumers());
     let mut tasks = JoinSet::new();
-    let sinks = Sinks::start(&options.config.sinks, &live, last_seq, &mut tasks).await;
+    let sinks = Sinks::start(
+        &options.config,
+        paths,
+        options.server.socket(),
+        &live,
+        last_seq,
+        &mut tasks,
+    )
+    .await;
     let sinks = sinks.map_err(DaemonError::Thread)?.map(Arc::new);
     events.set_sinks(sinks.clone());
 

@@ -110,6 +110,7 @@ fn start(call: &FarCall) -> std::io::Result<(Child, Option<String>)> {
         .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        .kill_on_drop(true)
         .spawn()?;
     Ok((child, start.note))
 }

@@ -37,6 +37,7 @@ pub(crate) struct FarCall {
 }
 
 /// Who asks from another machine, and what their terminal is.
+#[allow(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FarCaller {
@@ -53,6 +54,9 @@ pub(crate) struct FarCaller {
     pub(crate) is_stderr_terminal: bool,
     #[serde(default)]
     pub(crate) is_coloured: bool,
+    /// Whether they may send nothing that must not be seen on the way.
+    #[serde(default)]
+    pub(crate) is_guarded: bool,
 }
 
 impl std::str::FromStr for FarCaller {

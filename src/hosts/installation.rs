@@ -139,26 +139,18 @@ async fn execute(
     script: &str,
     stdin: Stdio,
 ) -> Result<String, HostError> {
-    let mut ssh = Command::from(ssh.command(host, questions, &["-T"], &of_shell(script)))
-        .stdin(stdin)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|source| HostError::Spawn {
-            program: "ssh".to_owned(),
-            source,
-        })?;
+    let mut ssh = ssh.start(host, questions, &of_shell(script), stdin)?;
     let said = Said::default();
     let stderr = ssh.stderr.take().expect("stderr is piped");
     let ended = async {
         let output = ssh.wait_with_output().await;
         if output.as_ref().is_ok_and(|output| !output.status.success()) {
+            // What it has said may still be in the pipe, whose end does not come: ssh's background
+            // process may hold it.
             tokio::time::sleep(SAID_WITHIN).await;
         }
         output
     };
-    // ssh's background process may hold stderr.
     let output = tokio::select! {
         output = ended => output,
         never = async { said.collect(stderr).await; std::future::pending().await } => never,

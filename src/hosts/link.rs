@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::process::{ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
@@ -66,16 +66,7 @@ pub(crate) async fn hold_link(
     ready: impl FnOnce(),
 ) -> Result<(), HostError> {
     let line = far_line(host.program.as_deref(), "serve --stdio");
-    let mut child = Command::from(ssh.command(host, Questions::Never, &["-T"], &line))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|source| HostError::Spawn {
-            program: "ssh".to_owned(),
-            source,
-        })?;
+    let mut child = ssh.start(host, Questions::Never, &line, Stdio::piped())?;
     let stdin = child.stdin.take().expect("stdin is piped");
     let mut from = LineReader::new(child.stdout.take().expect("stdout is piped"));
     let said = Said::default();

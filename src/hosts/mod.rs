@@ -31,7 +31,11 @@ mod ssh;
 
 pub(crate) use channel::{Channel, ChannelInput, ChannelOutput, LINK_READY, connect};
 pub(crate) use error::{HostError, HostFailure};
+#[cfg(feature = "fleet")]
+pub(crate) use execution::execute;
 pub(crate) use far_call::{FarCall, FarCaller};
+#[cfg(feature = "fleet")]
+pub(crate) use frame::{Frame, Hello};
 pub(crate) use host::{Host, this_machine};
 pub(crate) use installation::{Installed, install};
 pub(crate) use link::hold_link;

@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+use tokio::process::Child;
 
 use super::error::HostError;
 use super::far_call::FarCall;
@@ -55,6 +57,27 @@ impl Ssh {
         // Without ssh's own words at the end.
         let options = ["-t", "-oLogLevel=ERROR"];
         self.command(host, Questions::AtTerminal, &options, &line)
+    }
+
+    /// Starts ssh with pipes for what it prints. It ends when it is dropped.
+    pub(super) fn start(
+        &self,
+        host: &Host,
+        questions: Questions,
+        line: &str,
+        stdin: Stdio,
+    ) -> Result<Child, HostError> {
+        let mut command =
+            tokio::process::Command::from(self.command(host, questions, &["-T"], line));
+        command
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        command.spawn().map_err(|source| HostError::Spawn {
+            program: "ssh".to_owned(),
+            source,
+        })
     }
 
     fn config(&self) -> PathBuf {

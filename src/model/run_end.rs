@@ -1,6 +1,6 @@
 //! How a run ended, and the words for it that texts for users and agents share.
 
-/// What a user is told of a run that was killed and that nothing of ours has killed.
+/// What is said about a run that was killed, but not by us.
 const KILLED: &str = "killed by SIGKILL (not by tmux-task; out of memory?)";
 
 /// The code of a shell whose program was killed by `SIGKILL`, and of a container.

@@ -18,7 +18,8 @@ pub struct Task {
     pub window: WindowId,
     /// The window's name, sanitised text.
     pub name: String,
-    /// The primary pane: the window's pane with the lowest id; `None` when its panes are not known.
+    /// The primary pane: the window's pane with the lowest id that does not float; `None` when its panes
+    /// are not known.
     pub pane: Option<PaneId>,
     /// The process that tmux started in the pane; `None` when tmux no longer reports it.
     pub pid: Option<u32>,

@@ -127,6 +127,9 @@ mod tests {
             window: WindowId(1),
             last_used,
             is_focused: true,
+            tty: name.to_owned(),
+            terminal: String::new(),
+            is_utf8: true,
             wants_notices: false,
         };
         let viewers = [viewer("a", 1, 50), viewer("b", 2, 70), viewer("c", 1, 60)];

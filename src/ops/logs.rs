@@ -1,6 +1,7 @@
 //! The output of tasks: of the present run, of an earlier one, live, or the lines of it that match.
 
 use super::error::OpsError;
+use super::run::StartedRun;
 use super::session::TaskSession;
 use crate::client::{ClientError, DaemonClient};
 use crate::store::archive;
@@ -70,6 +71,13 @@ pub(crate) async fn follow_log(
     let daemon = session.daemon_or_start().await?;
     let mut daemon = daemon.ok_or_else(|| session.no_daemon())?;
     daemon.follow(window.to_owned(), is_raw).await?;
+    Ok(daemon)
+}
+
+/// Begins to follow the output of a run that was launched, as [`follow_log`].
+pub(crate) async fn follow_launched(started: &StartedRun) -> Result<DaemonClient, OpsError> {
+    let mut daemon = DaemonClient::connect(&started.paths.socket()).await?;
+    daemon.follow(started.run.window_id.clone(), false).await?;
     Ok(daemon)
 }
 

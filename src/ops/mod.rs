@@ -22,6 +22,8 @@ mod everywhere;
 mod explain;
 mod feed_usage;
 mod file_tasks;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod follow_server;
 mod given_up;
 mod history;
@@ -51,6 +53,8 @@ mod task_stream;
 mod undelivered;
 mod up;
 mod wait;
+#[cfg(feature = "fleet")]
+mod wakes;
 mod without_daemon;
 
 #[cfg(feature = "mcp")]
@@ -74,6 +78,8 @@ pub(crate) use everywhere::{Everywhere, list_everywhere};
 pub(crate) use everywhere::{FoundSession, Server, daemon_sockets, sessions_of};
 pub(crate) use explain::{cannot_restart_words, explain, explanation_lines, restart_words};
 pub(crate) use file_tasks::{ReadFile, names_in_file};
+#[cfg(feature = "fleet")]
+pub(crate) use fleet::Fleet;
 pub(crate) use follow_server::serve_follow;
 pub(crate) use given_up::{give_up_messages, withdraw_given_up};
 pub(crate) use history::{RunInfo, TaskStats, last_of_each, stats, stored_runs};
@@ -83,7 +89,7 @@ pub(crate) use kill::{KilledSession, kill, kill_all, prune};
 #[cfg(feature = "panel")]
 pub(crate) use list::ports;
 pub(crate) use list::{add_ports, count, find, list};
-pub(crate) use logs::{earlier_log, follow_log, further_log, present_log, search};
+pub(crate) use logs::{earlier_log, follow_launched, follow_log, further_log, present_log, search};
 #[cfg(feature = "panel")]
 pub(crate) use messages::messages;
 pub(crate) use messages::owners_with_pending_follow_ups;
@@ -107,6 +113,8 @@ pub(crate) use wait::{
     CHANNEL, check_texts, find_to_wait, holders, signal_channel, wait, wait_for_channel,
     wait_for_task, wait_of_launch,
 };
+#[cfg(feature = "fleet")]
+pub(crate) use wakes::follow_wakes;
 pub(crate) use without_daemon::session_to_kill;
 
 use std::ffi::OsString;

@@ -1,5 +1,6 @@
 //! Waits until a task of a file listens on its port, or answers over HTTP.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use super::session::TaskSession;
 use super::wait::find_to_wait;
 use crate::client::ClientError;
 use crate::config::HttpUrl;
-use crate::model::{Condition, WaitOutcome};
+use crate::model::{Condition, PortHolder, WaitOutcome};
 use crate::process;
 use crate::wire::WaitRequest;
 
@@ -115,21 +116,28 @@ async fn addresses_of(url: &HttpUrl) -> Result<Vec<SocketAddr>, String> {
 /// Asks once. On this machine, the run with this first process has to answer itself.
 async fn get(url: &HttpUrl, leader: Option<u32>, limit: Duration) -> Result<(), String> {
     let asked = async {
-        let mut why = "has no address".to_owned();
+        let mut why = None;
         for address in addresses_of(url).await? {
-            why = match get_at(url, address).await {
+            let found = match get_at(url, address).await {
                 Ok(200..=399) => {
                     let is_own = |leader| process::answers_at(leader, address);
                     if !address.ip().is_loopback() || leader.is_some_and(is_own) {
                         return Ok(());
                     }
-                    "another process answers".to_owned()
+                    let others = process::port_holders(address.port(), leader);
+                    let words = others.first().map(PortHolder::words);
+                    words.unwrap_or_else(|| "another process answers".to_owned())
                 }
                 Ok(status) => format!("answered {status}"),
+                // What another of its addresses does says more.
+                Err(error) if why.is_some() && error.kind() == ErrorKind::ConnectionRefused => {
+                    continue;
+                }
                 Err(error) => error.to_string(),
             };
+            why = Some(found);
         }
-        Err(why)
+        Err(why.unwrap_or_else(|| "has no address".to_owned()))
     };
     let late = |_| Err("no answer in time".to_owned());
     timeout(limit, asked).await.unwrap_or_else(late)

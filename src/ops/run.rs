@@ -60,7 +60,7 @@ pub(crate) enum LaunchWait {
     No,
     /// The end of the run.
     End,
-    /// A text. The command starts when the wait has begun.
+    /// A text, or all of the output. The command starts when the wait has begun.
     Text,
 }
 

@@ -374,8 +374,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let holders = port_holders(port, None);
         let pids: Vec<_> = holders.iter().map(|holder| holder.pid).collect();
-        assert_eq!(pids, [Some(std::process::id())]);
-        drop(listener);
-        assert_eq!(port_holders(port, None), []);
+        // Children that other tests have just forked may share it, until they execute their programs.
+        assert!(pids.contains(&Some(std::process::id())), "{holders:?}");
     }
 }

@@ -108,7 +108,7 @@ pub struct WindowRow {
     pub command: Option<String>,
     /// The recorded directory, sanitised text.
     pub cwd: Option<String>,
-    /// The primary pane: the one with the lowest id.
+    /// The primary pane: the one with the lowest id that does not float.
     pub pane: Option<PaneRow>,
 }
 

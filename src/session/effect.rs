@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::input::RequestId;
 use super::log_entry::LogEntry;
-use super::port_looks::PortQuery;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
 use super::watch_entry::WatchEntry;
 use crate::model::{
@@ -133,6 +132,17 @@ pub(crate) enum Job {
     /// Look for other sessions of the project. Notices of those that are ended or in use are
     /// inputs.
     ScanOthers,
+}
+
+/// The run whose ports are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PortQuery {
+    pub(super) window: WindowId,
+    pub(super) run: Option<u32>,
+    /// Its first process.
+    pub(crate) leader: u32,
+    /// The port that is waited for; `None` for any.
+    pub(crate) port: Option<u16>,
 }
 
 /// Which rows of a pane to read, besides its screen.

@@ -31,6 +31,7 @@ mod pane_reads;
 mod pane_stream;
 mod pending_restarts;
 mod port_looks;
+mod port_waits;
 mod queue_items;
 mod requests;
 mod restart_job;
@@ -46,14 +47,13 @@ mod watch_entry;
 mod tests;
 
 pub(crate) use departures::{Departures, replaced_panes};
-pub(crate) use effect::{Effect, Job, LookOrder, RowsToRead};
+pub(crate) use effect::{Effect, Job, LookOrder, PortQuery, RowsToRead};
 pub(crate) use ended_by::Killer;
 pub(crate) use input::{
     Change, Input, JobOutcome, LinkState, Look, NameOwner, RequestId, StoreState,
 };
 pub(crate) use log_entry::LogEntry;
 pub(crate) use machine::{Session, Setup};
-pub(crate) use port_looks::PortQuery;
 pub(crate) use restart_job::{DueRestart, RestartEnd};
 pub(crate) use wait_entry::{Entry, judge_entries};
 pub(crate) use watch_entry::{WatchEntry, search_entries};

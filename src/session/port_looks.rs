@@ -1,15 +1,8 @@
-//! Looks at the ports of runs that are waited for. The kernel does not report that a process begins to
-//! listen, so while somebody waits, it is asked: soon after every look, and else less and less often.
+//! When the ports of runs that are waited for are looked at. The kernel does not report that a process
+//! begins to listen, so while somebody waits, it is asked: soon after every look, and else less and less
+//! often.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-
-use super::input::{JobOutcome, RequestId};
-use super::log_entry::WRONG_OUTCOME;
-use super::machine::Session;
-use super::queue_items::Command;
-use crate::model::{Now, WindowId};
-use crate::wire::RefusalKind;
 
 /// The first pause between two looks, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -19,23 +12,12 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(320);
 /// longer.
 const PAUSE_PER_LOOK: u32 = 20;
 
-/// The run whose ports are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PortQuery {
-    window: WindowId,
-    run: Option<u32>,
-    /// Its first process.
-    pub(crate) leader: u32,
-    /// The port that is waited for; `None` for any.
-    pub(crate) port: Option<u16>,
-}
-
 /// When ports are looked at.
 #[derive(Debug, Default)]
 pub(super) struct PortLooks {
     /// When the next look is due; `None` while one is queued or runs.
-    due: Option<Instant>,
-    is_under_way: bool,
+    pub(super) due: Option<Instant>,
+    pub(super) is_under_way: bool,
     /// The pause after the next look.
     pause: Duration,
     /// When a look is allowed again.
@@ -57,82 +39,12 @@ impl PortLooks {
     }
 
     /// Notes that a look is over and took so long.
-    fn looked(&mut self, took: Duration, now: Instant) {
+    pub(super) fn looked(&mut self, took: Duration, now: Instant) {
         let least = (took * PAUSE_PER_LOOK).max(FIRST_PAUSE);
         self.earliest = Some(now + least);
         // Something may have changed meanwhile.
         self.due = Some(now + least.max(self.pause));
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         self.is_under_way = false;
-    }
-}
-
-impl Session {
-    /// Returns when ports are looked at next, if somebody waits for one.
-    pub(super) fn next_port_look(&self) -> Option<Instant> {
-        let is_wanted = self.listeners.waits_for_ports().next().is_some();
-        let due = self.port_looks.due?;
-        (is_wanted && !self.port_looks.is_under_way).then_some(due)
-    }
-
-    /// Orders a look at the ports that are waited for, if it is due.
-    pub(super) fn look_at_ports(&mut self, now: Now) {
-        if self.next_port_look().is_none_or(|due| due > now.mono) {
-            return;
-        }
-        let mut queries: Vec<PortQuery> = Vec::new();
-        for (_, wait, port) in self.listeners.waits_for_ports() {
-            let (window, run) = (wait.window(), wait.entry().run);
-            let task = self.task(window).filter(|task| task.run == run);
-            let Some(leader) = task.and_then(|task| task.pid) else {
-                continue;
-            };
-            let query = PortQuery {
-                window,
-                run,
-                leader,
-                port,
-            };
-            if !queries.contains(&query) {
-                queries.push(query);
-            }
-        }
-        self.port_looks.is_under_way = true;
-        self.jobs.push_command(Command::FindPorts(queries));
-    }
-
-    /// Processes what a look at ports has found.
-    pub(super) fn ports_found(
-        &mut self,
-        queries: &[PortQuery],
-        outcome: Result<JobOutcome, String>,
-        now: Now,
-    ) {
-        let found = match outcome {
-            Ok(JobOutcome::Ports(ports, took)) => Ok((ports, took)),
-            Ok(_) => Err(WRONG_OUTCOME.to_owned()),
-            Err(error) => Err(error),
-        };
-        match found {
-            Ok((ports, took)) => {
-                self.port_looks.looked(took, now.mono);
-                let runs: BTreeMap<_, _> = queries
-                    .iter()
-                    .map(|query| ((query.window, query.run), query.leader))
-                    .collect();
-                let ended = self.listeners.listens(&runs, &ports);
-                self.finish(ended, now);
-            }
-            Err(error) => {
-                self.port_looks.looked(Duration::ZERO, now.mono);
-                let waits = self.listeners.waits_for_ports();
-                let waits: Vec<RequestId> = waits.map(|(request_id, ..)| request_id).collect();
-                for request_id in waits {
-                    self.listeners.leave(request_id);
-                    let message = format!("cannot wait for a port: {error}");
-                    self.refuse(request_id, RefusalKind::Failed, message);
-                }
-            }
-        }
     }
 }

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::effect::{Job, LookOrder, RowsToRead};
+use super::effect::{Job, LookOrder, PortQuery, RowsToRead};
 use super::ended_by::Killer;
 use super::input::{Look, RequestId};
 use super::listeners::EndedWait;
 use super::look_schedule::Due;
-use super::port_looks::PortQuery;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
 use super::wait_entry::Entry;
 use super::watch_entry::WatchEntry;

@@ -5,6 +5,8 @@ mod error;
 mod exec;
 #[cfg(feature = "webhook")]
 mod message;
+#[cfg(feature = "fleet")]
+mod nats;
 mod retry;
 mod selection;
 #[cfg(feature = "webhook")]

@@ -1,6 +1,8 @@
-//! The sinks of the configuration: each is a consumer of the feed, on a thread that they share.
+//! The sinks of the configuration: each is a consumer of the feed, on a thread that they share. The
+//! fleet's broker is one more, on a thread of its own.
 
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,8 +14,11 @@ use tokio::time::timeout;
 use super::retry::{RunningSink, SinkState};
 use super::selection::Selection;
 use super::target::Sink;
-use crate::config::SinkConfig;
+use crate::config::Config;
+#[cfg(feature = "fleet")]
+use crate::fleet::Membership;
 use crate::model::Seq;
+use crate::paths::Paths;
 use crate::store::{Live, ReaderThread};
 use crate::wire::{ConsumerStatus, SinkStatus};
 
@@ -25,27 +30,46 @@ const CREATED_WITHIN: Duration = Duration::from_millis(500);
 pub(crate) struct Sinks {
     states: Vec<Arc<SinkState>>,
     stopping: watch::Sender<bool>,
-    /// Dropping it ends them.
-    _thread: ReaderThread,
+    /// Dropping it ends them. There is none without sinks.
+    _thread: Option<ReaderThread>,
+    #[cfg(feature = "fleet")]
+    membership: Option<Membership>,
 }
 
 impl Sinks {
-    /// Starts these sinks; `None` when there are none. A sink that is new gets what is recorded after
-    /// `last_seq`.
+    /// Starts the sinks of the session that has these files, on this tmux server; `None` when there are
+    /// none. A sink that is new gets what is recorded after `last_seq`.
     ///
     /// # Errors
     ///
     /// When their thread cannot be created.
+    #[cfg_attr(
+        not(feature = "fleet"),
+        expect(unused_variables, reason = "only the fleet names files and server")
+    )]
     pub(crate) async fn start(
-        configs: &[SinkConfig],
+        config: &Config,
+        paths: &Paths,
+        server_socket: &Path,
         live: &Arc<Live>,
         last_seq: Seq,
         tasks: &mut JoinSet<()>,
     ) -> io::Result<Option<Self>> {
-        if configs.is_empty() {
+        let configs = &config.sinks;
+        if configs.is_empty() && config.fleet.is_none() {
             return Ok(None);
         }
-        let thread = ReaderThread::named("sinks")?;
+        #[cfg(feature = "fleet")]
+        let membership = match &config.fleet {
+            Some(fleet) => {
+                Some(Membership::start(fleet, paths, server_socket, live, last_seq, tasks).await?)
+            }
+            None => None,
+        };
+        let thread = match configs.is_empty() {
+            true => None,
+            false => Some(ReaderThread::named("sinks")?),
+        };
         let stopping = watch::Sender::new(false);
         let mut states = Vec::new();
         let mut all = Vec::new();
@@ -72,19 +96,27 @@ impl Sinks {
         let leases = join_all(leases).await;
         for (mut running, first) in all.into_iter().zip(leases) {
             let first = first.ok();
-            let handle = thread.handle();
+            let Some(handle) = thread.as_ref().map(ReaderThread::handle) else {
+                break;
+            };
             tasks.spawn(async move { handle.run(async move { running.run(first).await }).await });
         }
         Ok(Some(Self {
             states,
             stopping,
             _thread: thread,
+            #[cfg(feature = "fleet")]
+            membership,
         }))
     }
 
     /// Ends the sinks soon: what is recorded is delivered if that succeeds at once.
     pub(crate) fn stop(&self) {
         self.stopping.send_replace(true);
+        #[cfg(feature = "fleet")]
+        if let Some(membership) = &self.membership {
+            membership.stop();
+        }
     }
 
     /// Returns what is known of each; `consumers` are those of the feed.
@@ -109,6 +141,9 @@ impl Sinks {
                 owners: state.owners.clone(),
             }
         };
-        self.states.iter().map(status).collect()
+        let sinks = self.states.iter().map(status);
+        #[cfg(feature = "fleet")]
+        let sinks = sinks.chain(self.membership.iter().map(|one| one.status(consumers)));
+        sinks.collect()
     }
 }

@@ -3,6 +3,8 @@
 use super::delivery::Delivery;
 use super::error::SinkError;
 use super::exec::Exec;
+#[cfg(feature = "fleet")]
+use super::nats::Nats;
 #[cfg(feature = "webhook")]
 use super::webhook::Webhook;
 use crate::config::{SinkConfig, SinkTarget};
@@ -16,6 +18,9 @@ pub(super) enum Sink {
     /// An address.
     #[cfg(feature = "webhook")]
     Webhook(Webhook),
+    /// A subject of a broker.
+    #[cfg(feature = "fleet")]
+    Nats(Nats),
 }
 
 impl Sink {
@@ -39,6 +44,12 @@ impl Sink {
                 message: message.clone(),
                 timeout: config.timeout,
             }),
+            #[cfg(feature = "fleet")]
+            SinkTarget::Nats { broker, subject } => Self::Nats(Nats {
+                broker: broker.clone(),
+                subject: subject.clone(),
+                timeout: config.timeout,
+            }),
         }
     }
 
@@ -48,6 +59,8 @@ impl Sink {
             Self::Exec(_) => "exec",
             #[cfg(feature = "webhook")]
             Self::Webhook(_) => "webhook",
+            #[cfg(feature = "fleet")]
+            Self::Nats(_) => "nats",
         }
     }
 
@@ -69,6 +82,8 @@ impl Sink {
             Self::Exec(exec) => exec.deliver(delivery).await,
             #[cfg(feature = "webhook")]
             Self::Webhook(webhook) => webhook.deliver(delivery, now).await,
+            #[cfg(feature = "fleet")]
+            Self::Nats(nats) => nats.deliver(delivery).await,
         }
     }
 }

@@ -1,8 +1,7 @@
 //! An address to which each record is posted.
 
 use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -112,26 +111,14 @@ fn read_certificates(path: &Path) -> Result<Vec<Certificate<'static>>, String> {
 
 /// Reads a key from a file that only its user can read.
 fn read_key(path: &Path) -> Result<Key, String> {
-    let read = || -> io::Result<(u32, Vec<u8>)> {
-        let file = files::open(path)?;
-        let mode = file.metadata()?.permissions().mode();
-        let mut contents = Vec::new();
-        file.take(MAX_KEY).read_to_end(&mut contents)?;
-        Ok((mode, contents))
-    };
-    let (mode, contents) = read().map_err(|error| error.to_string())?;
-    if mode & 0o077 != 0 {
-        let mode = mode & 0o7777;
-        return Err(format!(
-            "other users can read it (mode {mode:04o}); `chmod 600` closes it"
-        ));
-    }
+    let contents = files::read_secret(path, MAX_KEY)?;
     Key::parse(&contents).map_err(str::to_owned)
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 

@@ -31,6 +31,8 @@ pub(crate) use read_marks::ReadMarks;
 pub(crate) use reader_thread::{ReaderHandle, ReaderThread};
 pub(crate) use setup::StoreSetup;
 pub(crate) use stream::{StreamError, Subscription, serve};
+#[cfg(feature = "fleet")]
+pub(crate) use task_changes::listed;
 pub(crate) use writer::{MOST_WAITING, with_waiting};
 
 #[cfg(test)]

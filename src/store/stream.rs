@@ -11,7 +11,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::task::coop::consume_budget;
 
 use super::consumers::Lease;
-use super::read_marks::ReaderGuard;
+use super::read_marks::{Audience, ReaderGuard, Readers};
 use super::replies::StreamEnd;
 use super::task_changes::TaskChanges;
 use crate::model::Seq;
@@ -76,6 +76,13 @@ pub(crate) struct Subscription {
     pub(super) reading: ReaderGuard,
     /// As which consumer it reads, if as one.
     pub(super) consumer: Option<Arc<Lease>>,
+}
+
+impl Subscription {
+    /// Makes it the stream of something that passes records on: nobody has read them then.
+    pub(super) fn passes_on(&mut self) {
+        self.reading = Arc::new(Readers::default()).begin(Audience::User);
+    }
 }
 
 /// Why a stream ended early.

@@ -62,7 +62,8 @@ impl TaskChanges {
     }
 }
 
-fn listed(task: &BoardTask) -> LsTask {
+/// Returns a task as it is listed.
+pub(crate) fn listed(task: &BoardTask) -> LsTask {
     let fields = TaskFields::from(&*task.task);
     LsTask {
         usual_ms: task.usual_ms,

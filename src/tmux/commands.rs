@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::client::Connection;
 use super::error::TmuxError;
 use super::inherited::print_inherited;
+use super::rows::{IS_FLOATING, PaneOrder};
 use super::server::Server;
 use crate::model::{Ordered as _, PaneId, SessionId, WindowId, text};
 use crate::protocol::{Command, Frame};
@@ -156,8 +157,11 @@ pub(crate) struct ListedTask {
 pub(crate) async fn list_tasks(
     connection: &mut Connection<'_>,
 ) -> Result<BTreeMap<SessionId, Vec<ListedTask>>, TmuxError> {
-    let format = "#{session_id} #{window_id} #{pane_id} #{pane_dead} #{=200:window_name}";
-    let list = Command::new("list-panes").args(["-a", "-F", format]);
+    let format = format!(
+        "#{{session_id}} #{{window_id}} {} #{{pane_id}} #{{pane_dead}} #{{=200:window_name}}",
+        *IS_FLOATING
+    );
+    let list = Command::new("list-panes").args(["-a", "-F", &format]);
     let frames = match connection.run(&[list]).await {
         Err(error) if error.is_missing() => return Ok(BTreeMap::new()),
         answer => answer?,
@@ -166,13 +170,13 @@ pub(crate) async fn list_tasks(
 }
 
 fn primary_panes(listed: &str) -> BTreeMap<SessionId, Vec<ListedTask>> {
-    let mut primary: BTreeMap<(SessionId, WindowId), (PaneId, ListedTask)> = BTreeMap::new();
+    let mut primary: BTreeMap<(SessionId, WindowId), (PaneOrder, ListedTask)> = BTreeMap::new();
     for (session, window, pane, task) in listed.lines().filter_map(read_task) {
-        let (lowest, known) = primary
+        let (first, known) = primary
             .entry((session, window))
             .or_insert_with(|| (pane, task.clone()));
-        if pane < *lowest {
-            (*lowest, *known) = (pane, task);
+        if pane < *first {
+            (*first, *known) = (pane, task);
         }
     }
     let mut tasks: BTreeMap<SessionId, Vec<ListedTask>> = BTreeMap::new();
@@ -182,11 +186,11 @@ fn primary_panes(listed: &str) -> BTreeMap<SessionId, Vec<ListedTask>> {
     tasks
 }
 
-fn read_task(line: &str) -> Option<(SessionId, WindowId, PaneId, ListedTask)> {
-    let mut fields = line.splitn(5, ' ');
+fn read_task(line: &str) -> Option<(SessionId, WindowId, PaneOrder, ListedTask)> {
+    let mut fields = line.splitn(6, ' ');
     let session = fields.next()?.parse().ok()?;
     let window = fields.next()?.parse().ok()?;
-    let pane = fields.next()?.parse().ok()?;
+    let pane = (fields.next()? == "1", fields.next()?.parse().ok()?);
     let task = ListedTask {
         is_alive: fields.next()? != "1",
         name: text::one_line(fields.next()?.as_bytes(), 200),
@@ -324,7 +328,8 @@ mod tests {
 
     #[test]
     fn a_listed_task_is_its_windows_oldest_pane() {
-        let listed = "$1 @3 %7 0 a b\n$1 @3 %5 1 a b\n$1 @2 %9 0 c\nodd\n$2 @12 %8 1 d\n";
+        let listed = "$1 @3 0 %7 0 a b\n$1 @3 0 %5 1 a b\n$1 @3 1 %4 0 a b\n$1 @2 0 %9 0 c\nodd\n\
+                      $2 @12 0 %8 1 d\n";
         let task = |name: &str, is_alive| ListedTask {
             name: name.to_owned(),
             is_alive,

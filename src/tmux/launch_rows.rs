@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::respawn::ATTACHED_CLIENTS;
-use super::rows::{IS_BARE, IS_LINKED, IS_MARKED, IS_NAMED_BY_TMUX, IS_OWN_PANE, MARK};
+use super::rows::{
+    IS_BARE, IS_FLOATING, IS_LINKED, IS_MARKED, IS_NAMED_BY_TMUX, IS_OWN_PANE, MARK, PaneOrder,
+};
 use crate::model::{PaneId, SessionLife, WindowId};
 
 /// A pane of the list.
@@ -13,6 +15,7 @@ pub(super) struct LaunchRow {
     pub(super) life: SessionLife,
     pub(super) window: WindowId,
     pub(super) pane: PaneId,
+    is_floating: bool,
     pub(super) run: u32,
     pub(super) is_dead: bool,
     /// The attached clients of the server; see [`ATTACHED_CLIENTS`].
@@ -21,6 +24,12 @@ pub(super) struct LaunchRow {
     pub(super) is_task: bool,
     /// The token of the last launch in the window; empty if there was none.
     pub(super) token: String,
+}
+
+impl LaunchRow {
+    fn order(&self) -> PaneOrder {
+        (self.is_floating, self.pane)
+    }
 }
 
 /// Returns the format for a pane in the list.
@@ -34,7 +43,8 @@ pub(super) fn row_format() -> String {
     format!(
         "#{{pid}} #{{start_time}} #{{session_id}} #{{session_created}} \
          #{{window_id}} #{{pane_id}} #{{pane_dead}} {ATTACHED_CLIENTS} {is_task} \
-         #{{@tmux_task_run}} #{{{MARK}}}"
+         {} #{{@tmux_task_run}} #{{{MARK}}}",
+        *IS_FLOATING
     )
 }
 
@@ -44,7 +54,7 @@ pub(super) fn read_rows(text: &str) -> Vec<LaunchRow> {
 }
 
 fn read_row(line: &str) -> Option<LaunchRow> {
-    let mut fields = line.splitn(11, ' ');
+    let mut fields = line.splitn(12, ' ');
     let life = SessionLife {
         server_pid: fields.next()?.parse().ok()?,
         server_started: fields.next()?.parse().ok()?,
@@ -58,17 +68,18 @@ fn read_row(line: &str) -> Option<LaunchRow> {
         is_dead: fields.next()? == "1",
         attached: fields.next()?.to_owned(),
         is_task: fields.next()? == "1",
+        is_floating: fields.next()? == "1",
         run: fields.next()?.parse().unwrap_or(1),
         token: fields.next()?.to_owned(),
     })
 }
 
-/// Returns one row per window: that of its pane with the lowest id.
+/// Returns one row per window: that of its primary pane.
 pub(super) fn first_panes(all: Vec<LaunchRow>) -> Vec<LaunchRow> {
     let mut rows: Vec<LaunchRow> = Vec::new();
     for row in all {
         match rows.iter_mut().find(|known| known.window == row.window) {
-            Some(known) if row.pane < known.pane => *known = row,
+            Some(known) if row.order() < known.order() => *known = row,
             Some(_) => {}
             None => rows.push(row),
         }
@@ -93,8 +104,8 @@ mod tests {
     #[test]
     fn of_each_window_the_lowest_pane_counts() {
         let rows = first_panes(read_rows(
-            "1 2 $0 3 @1 %7 0 +a,b+ 0 3 m\n1 2 $0 3 @1 %2 1 +a,b+ 1 3 m\n\
-             1 2 $0 3 @4 %5 0 +a,b+ 0  \nrubbish",
+            "1 2 $0 3 @1 %7 0 +a,b+ 0 0 3 m\n1 2 $0 3 @1 %2 1 +a,b+ 1 0 3 m\n\
+             1 2 $0 3 @1 %1 0 +a,b+ 0 1 3 m\n1 2 $0 3 @4 %5 0 +a,b+ 0 1  \nrubbish",
         ));
         let list: Vec<_> = rows
             .iter()
@@ -108,7 +119,7 @@ mod tests {
 
     #[test]
     fn windows_are_in_the_order_of_the_list_and_there_as_often_as_they_are_linked() {
-        let row = |(window, pane): &(u32, u32)| format!("1 2 $0 3 @{window} %{pane} 0 + 0  \n");
+        let row = |(window, pane): &(u32, u32)| format!("1 2 $0 3 @{window} %{pane} 0 + 0 0  \n");
         let windows = |panes: &[(u32, u32)]| {
             let text: String = panes.iter().map(row).collect();
             windows_in_order(&read_rows(&text))

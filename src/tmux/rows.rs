@@ -24,10 +24,20 @@ use crate::model::{Exit, Millis, PaneId, Progress, Screen, SessionLife, Signal, 
 use crate::protocol::Command;
 use crate::protocol::rows::{DeadPane, PaneRow, SessionRow, WindowRow};
 
+/// The order of a window's panes. The first one is its primary pane: the one with the lowest id, except
+/// for panes that float over the window, wherever they are from.
+pub(super) type PaneOrder = (bool, PaneId);
+
+/// Whether the pane floats, which tmux knows from version 3.7 on. The task's own pane stays the task's
+/// wherever its user puts it.
+pub(super) static IS_FLOATING: LazyLock<String> =
+    LazyLock::new(|| format!("#{{?pane_floating_flag,#{{!=:#{{{TASK_PANE}}},#{{window_id}}}},0}}"));
+
 /// A window with its primary pane.
 #[derive(Debug)]
 pub(super) struct ListedWindow {
     pub(super) pane: PaneId,
+    is_floating: bool,
     /// Whether the window has no other pane.
     pub(super) is_only: bool,
     /// Changes whenever anything has changed that may not have been reported: the process, its end,
@@ -143,20 +153,25 @@ pub(super) fn session_command(target: &str, formats: Formats) -> Command {
     Command::new("display-message").args(["-p", "-t", target, formats.session])
 }
 
-/// Parses the list of windows; for each window the pane with the lowest id.
+/// Parses the list of windows, each with its primary pane.
 pub(super) fn read_index(text: &str) -> Option<BTreeMap<WindowId, PaneId>> {
-    let mut windows: BTreeMap<WindowId, PaneId> = BTreeMap::new();
-    for (window, pane) in read_rows(text, |fields| Some((fields.parse()?, fields.parse()?)))? {
-        let first: &mut PaneId = windows.entry(window).or_insert(pane);
+    let mut windows: BTreeMap<WindowId, PaneOrder> = BTreeMap::new();
+    let row = |fields: &mut Fields| {
+        let (window, pane) = (fields.parse()?, fields.parse()?);
+        Some((window, (fields.flag()?, pane)))
+    };
+    for (window, pane) in read_rows(text, row)? {
+        let first = windows.entry(window).or_insert(pane);
         *first = pane.min(*first);
     }
-    Some(windows)
+    let windows = windows.into_iter();
+    Some(windows.map(|(window, (_, pane))| (window, pane)).collect())
 }
 
 static INDEX_FORMAT: LazyLock<String> =
-    LazyLock::new(|| row_format(&["#{window_id}", "#{pane_id}"]));
+    LazyLock::new(|| row_format(&["#{window_id}", "#{pane_id}", &IS_FLOATING]));
 
-/// Parses both lists, or one of them; for each window the pane with the lowest id.
+/// Parses both lists, or one of them; for each window its primary pane.
 pub(super) fn read_lists(
     signs: Option<&str>,
     lists: &str,
@@ -186,15 +201,20 @@ fn add(
     pane: PaneId,
     sign: String,
 ) {
+    // The last part of a sign.
+    let is_floating = sign.ends_with(" 1");
     let listed = |is_only| ListedWindow {
         pane,
+        is_floating,
         is_only,
         sign,
         details: None,
     };
     match windows.get_mut(&window) {
         None => drop(windows.insert(window, listed(true))),
-        Some(first) if pane < first.pane => *first = listed(false),
+        Some(first) if (is_floating, pane) < (first.is_floating, first.pane) => {
+            *first = listed(false);
+        }
         // A window that is linked twice is listed twice.
         Some(first) => first.is_only &= first.pane == pane,
     }
@@ -228,7 +248,8 @@ static SIGN: LazyLock<String> = LazyLock::new(|| {
     let (bells, of_pi) = (counter(BELLS), counter(BELLS_OF_PI));
     format!(
         "#{{pane_pid}} #{{pane_dead}} #{{window_activity}} #{{window_bell_flag}} {bells}{of_pi}\
-         #{{pane_in_mode}} {IS_LINKED}"
+         #{{pane_in_mode}} {IS_LINKED} {}",
+        *IS_FLOATING
     )
 });
 
@@ -577,11 +598,11 @@ mod tests {
     use super::*;
 
     fn sign(window: &str, pane: &str) -> String {
-        row_format(&[&format!("{window} {pane} 41 0 5 0   0")])
+        row_format(&[&format!("{window} {pane} 41 0 5 0   0 0")])
     }
 
     fn full(window: &str, pane: &str, name: &str) -> String {
-        let ids = [window, pane, "41 0 5 0   0"];
+        let ids = [window, pane, "41 0 5 0   0 0"];
         let of_window = [
             "0", "5", "@1 2", "x", "3", "", "", "pi:7", "", "", "", "", "", "", "1", "0", "0", "0",
             name,
@@ -714,18 +735,25 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_its_pane_with_the_lowest_id() {
+    fn a_window_is_its_pane_with_the_lowest_id_that_does_not_float() {
         let signs = [
             sign("@1", "%3"),
             sign("@1", "%2"),
             sign("@2", "%9"),
             sign("@2", "%9"),
+            sign("@1", "%1").replace("0>", "1>"),
+            sign("@3", "%8").replace("0>", "1>"),
         ]
         .concat();
         let windows = read_lists(Some(&signs), &full("@1", "%3", "x")).unwrap();
         let of = |id: u32| (windows[&WindowId(id)].pane, windows[&WindowId(id)].is_only);
         assert_eq!(of(1), (PaneId(2), false));
         assert_eq!(of(2), (PaneId(9), true), "linked twice");
+        assert_eq!(
+            of(3),
+            (PaneId(8), true),
+            "a floating pane if there is no other"
+        );
         assert!(windows.values().all(|listed| listed.details.is_none()));
     }
 }

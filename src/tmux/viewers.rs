@@ -22,6 +22,11 @@ pub(crate) struct Viewer {
     pub(crate) last_used: i64,
     /// Whether it has the user's focus. Terminals that do not report it always have it.
     pub(crate) is_focused: bool,
+    /// The terminal's path.
+    pub(crate) tty: String,
+    /// Its `TERM` and, where it says that, what it is.
+    pub(crate) terminal: String,
+    pub(crate) is_utf8: bool,
     /// Whether its session shows the notices of all task sessions: `@tmux_task_notices on`.
     pub(crate) wants_notices: bool,
 }
@@ -38,7 +43,8 @@ pub(crate) async fn list_viewers(
         "-F",
         "#{client_control_mode} #{session_id} #{window_id} #{client_activity} \
          #{?#{m:*focused*,#{client_flags}},1,0} \
-         #{?#{==:#{@tmux_task_notices},on},1,0} #{client_name}",
+         #{?#{==:#{@tmux_task_notices},on},1,0} #{client_utf8} #{client_tty} #{client_name} \
+         #{client_termname} #{client_termtype}",
     ]);
     let frames = connection.run(&[list]).await?;
     Ok(last_text(&frames).lines().filter_map(read).collect())
@@ -46,7 +52,7 @@ pub(crate) async fn list_viewers(
 
 /// Reads a row; `None` for a control client.
 fn read(row: &str) -> Option<Viewer> {
-    let mut fields = row.splitn(7, ' ');
+    let mut fields = row.splitn(10, ' ');
     if fields.next()? != "0" {
         return None;
     }
@@ -56,7 +62,10 @@ fn read(row: &str) -> Option<Viewer> {
         last_used: fields.next()?.parse().ok()?,
         is_focused: fields.next()? == "1",
         wants_notices: fields.next()? == "1",
+        is_utf8: fields.next()? == "1",
+        tty: fields.next()?.to_owned(),
         name: fields.next()?.to_owned(),
+        terminal: fields.next()?.to_owned(),
     })
 }
 
@@ -114,14 +123,19 @@ mod tests {
 
     #[test]
     fn a_row_is_a_viewer_unless_it_is_a_control_client() {
-        let viewer = read("0 $1 @12 1795344824 1 0 /dev/pts/10").unwrap();
+        let row = "0 $1 @12 1795344824 1 0 1 /dev/pts/10 /dev/pts/10 xterm-256color iTerm2 3.5";
+        let viewer = read(row).unwrap();
         assert_eq!(
             (viewer.session, viewer.window),
             (SessionId(1), WindowId(12))
         );
         assert_eq!((viewer.is_focused, viewer.wants_notices), (true, false));
-        assert_eq!(viewer.name, "/dev/pts/10");
-        assert_eq!(read("1 $1 @12 1795344824 1 0 client-7"), None);
+        assert_eq!(
+            (&*viewer.name, &*viewer.tty),
+            ("/dev/pts/10", "/dev/pts/10")
+        );
+        assert_eq!(viewer.terminal, "xterm-256color iTerm2 3.5");
+        assert_eq!(read("1 $1 @12 1795344824 1 0 1  client-7 xterm "), None);
         assert_eq!(read(""), None);
     }
 }

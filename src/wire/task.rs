@@ -105,7 +105,7 @@ pub struct TaskFields {
     pub stopped: bool,
     /// The TCP ports that its processes listen on. Absent: they were not looked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<u16>")]
+    #[schemars(with = "Vec<u32>")]
     pub ports: Option<Vec<u16>>,
     /// How far its program says it is (OSC 9;4), while it lives and where tmux keeps that (3.7 and newer).
     /// Absent: it says nothing.

@@ -125,7 +125,6 @@ fn look(windows: u32, turn: u32) -> LookRows {
     let row = |n: u32| {
         let has_ended = turn > 0 && n.is_multiple_of(10);
         let pane = PaneRow {
-            progress: None,
             pane: PaneId(n),
             pid: Some(1000 + n),
             tty: Some(format!("/dev/pts/{n}")),
@@ -136,6 +135,7 @@ fn look(windows: u32, turn: u32) -> LookRows {
             title: "host".to_owned(),
             current_command: None,
             in_mode: false,
+            progress: None,
             screen: Screen {
                 rows: vec![ROW.to_owned(); ROWS].into(),
                 cursor: Some(CursorPosition { x: 0, y: 23 }),

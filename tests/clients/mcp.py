@@ -17,14 +17,14 @@ SERVER = {"command": "tmux-task", "args": ["mcp"]}
 # What the inspector calls, in this order, and what the answer has. It declares the tasks extension
 # and shows the handles that it gets, and their states.
 CALLS = [
-    ("run_task", {"name": "build", "command": "echo made it; exit 3"}, "waiting for build"),
+    ("run_task", {"task": "build", "command": "echo made it; exit 3"}, "waiting for build"),
     ("wait_for", {"task": "build"}, "waiting for build"),
     ("list_tasks", {}, "build `echo made it; exit 3`"),
-    ("run_task", {"name": "ask", "command": "read -p 'Proceed? [y/N] ' x; echo got $x"}, "waiting for ask"),
+    ("run_task", {"task": "ask", "command": "read -p 'Proceed? [y/N] ' x; echo got $x"}, "waiting for ask"),
     ("send_input", {"task": "ask", "text": "y", "prompt": "Proceed? [y/N]"}, "ask"),
     ("read_output", {"task": "build"}, "made it"),
     ("search_output", {"pattern": "got y"}, "got y"),
-    ("next_events", {}, "cursor:"),
+    ("next_events", {"wait_seconds": 0}, "cursor:"),
     ("kill_task", {"task": "ask"}, "ask"),
     ("prune_tasks", {}, "build"),
 ]
@@ -86,9 +86,9 @@ def inspector(world):
         text = "\n".join([answer.get("statusMessage", ""), *(part["text"] for part in answer["content"])])
         if answer.get("isError") or expected not in text:
             raise SystemExit(f"{name} {arguments}: {answer}")
-        if arguments.get("name") == "build":
+        if name == "run_task" and arguments["task"] == "build":
             world.task("wait", "build")
-        if arguments.get("name") == "ask":
+        if name == "run_task" and arguments["task"] == "ask":
             world.task("wait", "ask", "--input")
         if name == "send_input":
             world.task("wait", "ask")
@@ -98,7 +98,7 @@ def inspector(world):
 def mcp(world):
     inspector(world)
     tui = with_server(ClaudeTui, world, "terminal")
-    woken(tui, "long", "run_task", {"name": "long", "command": "sleep 4; exit 3"})
+    woken(tui, "long", "run_task", {"task": "long", "command": "sleep 4; exit 3"})
     tasks = json.loads(world.task("ls", "--json").stdout)["tasks"]
     owner = next(task["owner"] for task in tasks if task["windowName"] == "long")
     if not str(owner).startswith("claude:"):
@@ -108,12 +108,12 @@ def mcp(world):
     # (two minutes if it is not set) is moved to the background.
     world.env.update(CLAUDE_AUTO_BACKGROUND_TASKS="1", CLAUDE_CODE_MCP_AUTO_BACKGROUND_MS="1000")
     stream = with_server(Claude, world, "stream")
-    woken(stream, "piped", "run_task", {"name": "piped", "command": "sleep 5; exit 3", "wait": True, "timeout_seconds": 600})
+    woken(stream, "piped", "run_task", {"task": "piped", "command": "sleep 5; exit 3", "wait": True, "timeout_seconds": 600})
     print("claude -p: woken by the end of a call that it had moved to the background")
     opencode = with_server(Opencode, world, "opencode")
     both = (tui, opencode)
     for client in both:
-        client.call("next_events", {})
+        client.call("next_events", {"wait_seconds": 0})
         until(f"{client.name} has its cursor", lambda: client.heard("cursor:"))
     world.task("run", "shared", "--wait", "--", "exit 6")
     for client in (*both, tui):

@@ -1,22 +1,10 @@
 //! A conversation hears of its tasks on other machines, behind a real sshd: of each end once and in
 //! order, whatever is killed.
 
-use std::process::Stdio;
-
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{Far, Output, Running, World, machines};
-
-fn adapter(near: &World, id: &str) -> Running {
-    let mut command = near.command(World::program());
-    command
-        .args(["agent", "opencode", "--id", id])
-        .stdin(Stdio::piped());
-    let adapter = Running::start(command);
-    adapter.records_until(|line| line["kind"] == "following");
-    adapter
-}
 
 fn run(near: &World, id: &str, host: &str, name: &str, line: &str) {
     let mut command = near.command(World::program());
@@ -63,7 +51,7 @@ fn until_forgotten(near: &World, far: &Far) {
 fn an_end_on_another_machine_reaches_its_conversation() {
     let mut near = World::new();
     let [far] = machines(&mut near, ["gpu1"]);
-    let mut adapter = adapter(&near, "one");
+    let mut adapter = near.adapter("one");
     run(&near, "one", "gpu1", "a", "exit 3");
     hear(&mut adapter, "gpu1", "(a) exited with code 3");
     until_forgotten(&near, &far);
@@ -81,7 +69,7 @@ fn an_end_on_another_machine_reaches_its_conversation() {
 fn each_end_is_told_once_whatever_is_killed() {
     let mut near = World::new();
     let [far] = machines(&mut near, ["gpu1"]);
-    let mut adapter = adapter(&near, "one");
+    let mut adapter = near.adapter("one");
     let held = far.world.gate("held");
     run(&near, "one", "gpu1", "held", &held.wait());
     let kills: [&dyn Fn(); 4] = [
@@ -106,21 +94,21 @@ fn each_end_is_told_once_whatever_is_killed() {
 fn a_client_that_restarts_gets_what_it_has_not_confirmed() {
     let mut near = World::new();
     let [far] = machines(&mut near, ["gpu1"]);
-    let mut first = adapter(&near, "one");
+    let mut first = near.adapter("one");
     run(&near, "one", "gpu1", "a", "exit 3");
     hear(&mut first, "gpu1", "(a) exited");
     run(&near, "one", "gpu1", "b", "exit 4");
     let told = message(&first);
     first.signal(Signal::KILL);
     first.wait();
-    let mut second = adapter(&near, "one");
+    let mut second = near.adapter("one");
     let again = message(&second);
     assert_eq!(again["id"], told["id"]);
     confirm(&mut second, &again);
     // The receipt may be all that is left of it.
     second.signal(Signal::KILL);
     second.wait();
-    let mut third = adapter(&near, "one");
+    let mut third = near.adapter("one");
     run(&near, "one", "gpu1", "c", "exit 5");
     loop {
         let told = message(&third);
@@ -140,7 +128,7 @@ fn a_client_that_restarts_gets_what_it_has_not_confirmed() {
 fn two_conversations_and_two_machines_are_kept_apart() {
     let mut near = World::new();
     let [gpu, cpu] = machines(&mut near, ["gpu1", "cpu1"]);
-    let (mut one, mut two) = (adapter(&near, "one"), adapter(&near, "two"));
+    let (mut one, mut two) = (near.adapter("one"), near.adapter("two"));
     run(&near, "one", "gpu1", "a", "exit 3");
     run(&near, "two", "gpu1", "b", "exit 4");
     hear(&mut one, "gpu1", "(a) exited with code 3");

@@ -26,6 +26,28 @@ fn check_four_lines(world: &World) {
 }
 
 #[test]
+fn on_a_terminal_run_prints_one_line_and_the_helper_its_four() {
+    let world = World::new();
+    let (program, helper) = (World::program().display(), World::helper());
+    let shown = |name: &str, line: &str| {
+        world.task(["run", name, "--wait", "--", line]).ok();
+        let output = world.task(["logs", name]);
+        output.ok().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let lines = shown("person", &format!("{program} -s work run a -- true"));
+    let window = world.look()["tasks"][1]["windowId"].clone();
+    let window = window.as_str().unwrap();
+    let line =
+        format!("started {window} (a) in work; `tmux-task -s work logs -f a` shows its output");
+    assert_eq!(lines, [line]);
+    let lines = shown("program", &format!("{} a -- true", helper.display()));
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    assert_eq!(lines[1], format!("window_id={window}"));
+    let failed = format!("{} 'a b' -- true || echo code $?", helper.display());
+    assert_eq!(shown("failed", &failed).last().unwrap(), "code 2");
+}
+
+#[test]
 fn it_prints_four_lines_and_ends_as_run_does() {
     let world = World::new();
     check_four_lines(&world);

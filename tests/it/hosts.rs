@@ -56,9 +56,10 @@ impl Machines {
         );
         let folder = far.path("").display().to_string();
         let folder = folder.trim_end_matches('/');
+        // bash reads ~/.bashrc under sshd, unless it is started by a shell.
         let config = format!(
             "HostKey {folder}/hostkey\nAuthorizedKeysFile {folder}/authorized\nStrictModes no\n\
-             UsePAM no\nPasswordAuthentication no\nForceCommand {}\nMaxSessions 100\n",
+             UsePAM no\nPasswordAuthentication no\nSetEnv SHLVL=2\nForceCommand {}\nMaxSessions 100\n",
             login.display()
         );
         fs::write(far.path("sshd_config"), config).unwrap();

@@ -513,7 +513,7 @@ fn a_wait_that_cannot_be_replaces_nothing() {
     world.task(["daemon", "stop"]).ok();
     let pid = world.tmux(["display-message", "-p", "-t", &window, "#{pane_pid}"]);
     world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    for condition in [&["--wait"][..], &["--until", "up"]] {
+    for condition in [&["--wait"][..], &["--follow"], &["--until", "up"]] {
         let output = world.task([&["run", "api"], condition, &["--", "true"]].concat());
         assert!(
             output.err.contains("no daemon runs to wait with"),

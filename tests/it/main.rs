@@ -30,6 +30,15 @@ mod events;
 mod far_conversations;
 mod faults;
 mod feed;
+#[cfg(feature = "fleet")]
+mod fleet;
+#[cfg(feature = "fleet")]
+mod fleet_faces;
+#[cfg(feature = "fleet")]
+mod fleet_hosts;
+#[cfg(feature = "fleet")]
+mod fleet_wakes;
+mod followed;
 mod following;
 #[cfg(target_os = "linux")]
 mod full_disk;
@@ -94,6 +103,7 @@ mod stopping;
 #[cfg(target_os = "linux")]
 mod storms;
 mod support;
+mod terminals;
 mod typing;
 mod undelivered;
 mod up;

@@ -189,10 +189,10 @@ fn tools_are_described() {
     assert_eq!(
         described,
         [
-            "run_task(command, cwd, env, host, ignore_case, name, notify_on, only_if_absent, regex, slot, stop, timeout_seconds, until, wait) read false destroy true",
+            "run_task(command, cwd, env, host, ignore_case, notify_on, only_if_absent, regex, slot, stop, task, timeout_seconds, until, wait) read false destroy true",
             "list_tasks(host) read true destroy null",
             "read_output(cursor, host, lines, run, task) read true destroy null",
-            "wait_for(any, bell, change, channel, cursor, exit, host, idle_seconds, ignore_case, input, regex, stop, task, text, through_prompts, timeout_seconds) read true destroy null",
+            "wait_for(any, bell, change, channel, cursor, exit, host, idle_seconds, ignore_case, input, listen, regex, stop, task, text, through_prompts, timeout_seconds) read true destroy null",
             "send_input(host, keys, no_enter, prompt, task, text) read false destroy true",
             "kill_task(host, task) read false destroy true",
             "prune_tasks(host) read false destroy true",
@@ -217,22 +217,22 @@ fn a_wrong_call_says_what_is_wrong() {
     for (tool, arguments, why) in [
         (
             "run_task",
-            json!({"name": "a"}),
+            json!({"task": "a"}),
             "no session `work`\nhint: there are no tasks yet: run_task starts one",
         ),
         (
             "run_task",
-            json!({"name": "a", "command": " "}),
+            json!({"task": "a", "command": " "}),
             "no command given for task `a`",
         ),
         (
             "run_task",
-            json!({"name": "a b", "command": "true"}),
+            json!({"task": "a b", "command": "true"}),
             "`a b` is not a task name",
         ),
         (
             "run_task",
-            json!({"name": "a", "command": "true", "env": {"A=B": "x"}}),
+            json!({"task": "a", "command": "true", "env": {"A=B": "x"}}),
             "`A=B` is not a variable's name",
         ),
         (
@@ -282,7 +282,7 @@ fn a_read_only_server_changes_nothing() {
             .all(|tool| tool["annotations"]["readOnlyHint"] == true)
     );
     for tool in ["run_task", "send_input", "kill_task", "prune_tasks"] {
-        let arguments = json!({"task": "api", "name": "api", "command": "true", "text": "x"});
+        let arguments = json!({"task": "api", "command": "true", "text": "x"});
         let answer = client.ask("tools/call", json!({"name": tool, "arguments": arguments}));
         let why = answer["error"]["message"].as_str().unwrap();
         assert!(why.ends_with("was started with --read-only"), "{answer}");
@@ -318,7 +318,7 @@ fn a_task_is_started_read_answered_and_ended() {
     );
     let started = client.ok(
         "run_task",
-        json!({"name": "ask", "command": line, "env": {"A": "b"}}),
+        json!({"task": "ask", "command": line, "env": {"A": "b"}}),
     );
     check(&started, "started @");
     let begin = cursor(&started);
@@ -385,7 +385,7 @@ fn run_task_waits_where_it_should() {
     let mut client = Client::new(&world);
     let failed = client.ok(
         "run_task",
-        json!({"name": "lint", "command": "echo wrong; exit 3", "wait": true}),
+        json!({"task": "lint", "command": "echo wrong; exit 3", "wait": true}),
     );
     assert!(
         failed.contains("\nlint exited with code 3 [exited, ")
@@ -393,10 +393,10 @@ fn run_task_waits_where_it_should() {
         "{failed}"
     );
     // By its name alone it runs again.
-    let again = client.ok("run_task", json!({"name": "lint", "wait": true}));
+    let again = client.ok("run_task", json!({"task": "lint", "wait": true}));
     assert!(again.contains(" (lint), run 2, in "), "{again}");
     assert!(again.ends_with("recent output:\n  wrong"), "{again}");
-    let long = json!({"name": "long", "command": "seq 11; exit 3", "wait": true});
+    let long = json!({"task": "long", "command": "seq 11; exit 3", "wait": true});
     let long = client.ok("run_task", long);
     assert!(
         long.ends_with("  10\n  11\nnext: read_output has more"),
@@ -404,13 +404,13 @@ fn run_task_waits_where_it_should() {
     );
     let serving = client.ok(
         "run_task",
-        json!({"name": "api", "command": "echo listening; exec sleep 1000", "until": "listening"}),
+        json!({"task": "api", "command": "echo listening; exec sleep 1000", "until": "listening"}),
     );
     assert!(
         serving.contains("\napi wrote: listening [matched, "),
         "{serving}"
     );
-    let kept = json!({"name": "api", "command": "true", "only_if_absent": true});
+    let kept = json!({"task": "api", "command": "true", "only_if_absent": true});
     let refused = client.fails("run_task", kept);
     let hint = "\nhint: without only_if_absent, the live run is replaced";
     assert!(
@@ -479,7 +479,7 @@ fn a_secret_is_not_typed() {
     let line = "read -r -s -p 'Password: ' x; exec sleep 1000";
     let asked = client.ok(
         "run_task",
-        json!({"name": "login", "command": line, "wait": true}),
+        json!({"task": "login", "command": line, "wait": true}),
     );
     assert!(
         asked.contains("login asks for input: Password:")
@@ -506,13 +506,16 @@ fn a_secret_is_not_typed() {
 fn events_are_seen_by_all_and_wake_their_reader_no_more() {
     let mut world = World::new();
     let mut other = Client::new(&world);
-    check(&other.ok("next_events", json!({})), "no events\ncursor: ");
+    check(
+        &other.ok("next_events", json!({"wait_seconds": 0})),
+        "no events\ncursor: ",
+    );
     world.set("TMUX_TASK_OWNER", "pi:1");
     let mut client = Client::new(&world);
     let gate = world.gate("gate");
     let line = format!("{}; echo done; exit 3", gate.wait());
-    client.ok("run_task", json!({"name": "build", "command": line}));
-    let begun = client.ok("next_events", json!({"wait_seconds": 20}));
+    client.ok("run_task", json!({"task": "build", "command": line}));
+    let begun = client.ok("next_events", json!({}));
     assert!(begun.contains("(build) started\ncursor: "), "{begun}");
     let id = client.begin(
         "next_events",
@@ -538,7 +541,10 @@ fn events_are_seen_by_all_and_wake_their_reader_no_more() {
             "{seen}"
         );
     }
-    let later = client.ok("next_events", json!({"cursor": cursor(&ended)}));
+    let later = client.ok(
+        "next_events",
+        json!({"cursor": cursor(&ended), "wait_seconds": 0}),
+    );
     check(&later, "no events\n");
     let wrong = client.fails("next_events", json!({"cursor": "other:1"}));
     assert!(
@@ -552,17 +558,17 @@ fn a_conversation_that_gets_no_messages_is_told_to_wait() {
     let world = World::new();
     let mut client = Client::new(&world);
     client.meta = json!({"threadId": "t-2"});
-    let task = json!({"name": "a", "command": "true"});
+    let task = json!({"task": "a", "command": "true"});
     let note = "no message will come when it ends: nothing delivers messages to codex:t-2; \
                 wait_for waits for it";
     assert!(client.ok("run_task", task.clone()).contains(note));
     assert!(!client.ok("run_task", task).contains("no message"));
     // Whoever waits needs none, and without a conversation nothing is expected.
     client.meta = json!({"threadId": "t-3"});
-    let waits = json!({"name": "b", "command": "true", "wait": true});
+    let waits = json!({"task": "b", "command": "true", "wait": true});
     assert!(!client.ok("run_task", waits).contains("no message"));
     client.meta = json!({});
-    let task = json!({"name": "c", "command": "true"});
+    let task = json!({"task": "c", "command": "true"});
     assert!(!client.ok("run_task", task).contains("no message"));
 }
 
@@ -571,10 +577,10 @@ fn the_thread_of_a_call_owns_what_it_starts() {
     let mut world = World::new();
     world.set("TMUX_TASK_OWNER", "pi:1");
     let mut client = Client::new(&world);
-    client.ok("run_task", json!({"name": "mine", "command": "exit 1"}));
+    client.ok("run_task", json!({"task": "mine", "command": "exit 1"}));
     client.meta = json!({"threadId": "t-1"});
     // What the call has returned with is no second turn.
-    let ended = json!({"name": "theirs", "command": "exit 1", "wait": true});
+    let ended = json!({"task": "theirs", "command": "exit 1", "wait": true});
     client.ok("run_task", ended);
     world.until_delivered("exited", "mine");
     let records = world.until_delivered("exited", "theirs");
@@ -604,7 +610,7 @@ fn a_wait_reports_progress_and_can_be_cancelled() {
     let mut client = Client::new(&world);
     client.ok(
         "run_task",
-        json!({"name": "api", "command": "exec sleep 1000"}),
+        json!({"task": "api", "command": "exec sleep 1000"}),
     );
     client.meta = json!({"progressToken": "p"});
     let id = client.begin("wait_for", json!({"task": "api"}));
@@ -660,7 +666,7 @@ fn a_handle_ends_with_its_task() {
     let mut client = Client::with_tasks(&world);
     let gate = world.gate("gate");
     let line = format!("{}; echo done; exit 2", gate.wait());
-    let id = client.begin("run_task", json!({"name": "build", "command": line}));
+    let id = client.begin("run_task", json!({"task": "build", "command": line}));
     let begun = client.answer(id);
     assert_eq!(
         (&begun["result"]["resultType"], &begun["result"]["status"]),
@@ -706,7 +712,7 @@ fn a_handle_survives_the_daemon() {
     let mut client = Client::with_tasks(&world);
     let gate = world.gate("gate");
     let line = format!("{}; exit 2", gate.wait());
-    let id = client.begin("run_task", json!({"name": "build", "command": line}));
+    let id = client.begin("run_task", json!({"task": "build", "command": line}));
     let handle = json!({"taskId": client.answer(id)["result"]["taskId"]});
     world.until_true("it waits", || world.daemon_status()["waits"] == 1);
     world.kill_daemon();
@@ -738,7 +744,7 @@ fn many_calls_leave_nothing_open() {
     let some_calls = |client: &mut Client| {
         for _ in 0..20 {
             client.ok("list_tasks", json!({}));
-            client.ok("next_events", json!({}));
+            client.ok("next_events", json!({"wait_seconds": 0}));
             client.ok(
                 "wait_for",
                 json!({"task": "api", "change": true, "timeout_seconds": 0.001}),
@@ -769,7 +775,7 @@ fn every_tool_works_on_another_machine() {
     };
     check(&client.ok("list_tasks", there(json!({}))), "no tasks");
     let ask = "echo hello; read -p 'Go on? ' x; echo got $x; sleep 1000";
-    let run = there(json!({"name": "ask", "command": ask, "until": "hello"}));
+    let run = there(json!({"task": "ask", "command": ask, "until": "hello"}));
     check(&client.ok("run_task", run), "started ");
     let list = client.ok("list_tasks", there(json!({})));
     assert!(list.contains("ask"), "{list}");
@@ -789,7 +795,7 @@ fn every_tool_works_on_another_machine() {
 
     // What is wrong is said by the machine, or about it.
     let wrong = client.fails("read_output", there(json!({"task": "nothing"})));
-    check(&wrong, "no task `nothing`");
+    check(&wrong, "no session `work`");
     let lost = client.fails("list_tasks", json!({"host": "no.such.invalid"}));
     check(&lost, "could not reach no.such.invalid: ");
     check(
@@ -807,7 +813,7 @@ fn a_wait_on_another_machine_ends_with_the_client() {
     let mut near = World::new();
     let [gpu] = machines(&mut near, ["gpu1"]);
     let mut client = Client::new(&near);
-    let run = json!({"host": "gpu1", "name": "a", "command": "sleep 1000"});
+    let run = json!({"host": "gpu1", "task": "a", "command": "sleep 1000"});
     client.ok("run_task", run);
     let wait = json!({"host": "gpu1", "task": ["a"], "text": "never", "timeout_seconds": 500});
     let id = client.begin("wait_for", wait);

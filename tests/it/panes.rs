@@ -276,3 +276,62 @@ fn a_window_that_takes_the_place_of_a_second_link_is_found() {
     });
     world.finish();
 }
+
+#[test]
+fn a_pane_that_floats_over_a_task_never_takes_its_place() {
+    let (world, [(first, gate), _other], before) = with_two();
+    let floats = world.tmux([
+        "display-message",
+        "-p",
+        "-t",
+        &first,
+        "#{pane_floating_flag}",
+    ]);
+    if floats.trim().is_empty() {
+        eprintln!("not tested: this tmux has no floating panes");
+        return;
+    }
+    let open = |command: &str, window: &str| {
+        let options = [command, "-d", "-P", "-F", "#{pane_id}", "-t", window];
+        world.tmux([&options[..], &["exec sleep 1000"]].concat())
+    };
+    let pane_of = |name: &str| {
+        let tasks = world.look()["tasks"].clone();
+        let mut tasks = tasks.as_array().unwrap().iter();
+        let task = tasks.find(|task| task["windowName"] == name).unwrap();
+        task["paneId"].as_str().unwrap().to_owned()
+    };
+    let own = pane_of("first");
+    let floating = open("new-pane", &first);
+    assert_eq!(pane_of("first"), own);
+    world.tmux(["kill-pane", "-t", &floating]);
+    // Its user lets the task itself float over another pane, and changes their places.
+    let split = open("split-window", &first);
+    let floating = open("new-pane", &first);
+    let mut swap = world.command("tmux");
+    swap.args(["swap-pane", "-d", "-s", &own, "-t", &floating]);
+    // tmux 3.7 refuses that.
+    if Output::of(swap).code == 0 {
+        let flags = ["display-message", "-p", "-t", &own, "#{pane_floating_flag}"];
+        assert_eq!(world.tmux(flags).trim(), "1");
+    }
+    assert_eq!(pane_of("first"), own);
+    // A window that a user has made is what is tiled in it.
+    world.new_window("hand", "exec sleep 1000");
+    let tiled = pane_of("hand");
+    let floating_over_it = open("new-pane", "=work:hand");
+    let split_of_it = open("split-window", "=work:hand");
+    world.tmux(["kill-pane", "-t", &tiled]);
+    assert_eq!(pane_of("hand"), split_of_it);
+    world.tmux(["kill-pane", "-t", &split_of_it]);
+    assert_eq!(pane_of("hand"), floating_over_it);
+    gate.open();
+    let records = world.until_delivered("exited", "first");
+    assert_eq!(codes(&records, "first"), [(1, 3)]);
+    let told = story(&records[before.len()..]);
+    assert!(
+        told.iter().all(|line| !line.contains("disappeared")),
+        "{told:?}"
+    );
+    drop(split);
+}

@@ -96,7 +96,7 @@ fn a_port_that_another_process_has_is_not_ready_and_run_says_who_has_it() {
     }
     let timed_out = world.task(["wait", "api", "--listen", &port, "--timeout", "300ms"]);
     assert_eq!(timed_out.code, 4, "{timed_out}");
-    let expected = format!("timed out after 300ms; port {port} is held by pid {ours} (");
+    let expected = format!("timed out after 300 ms; port {port} is held by pid {ours} (");
     assert!(timed_out.err.contains(&expected), "{timed_out}");
     drop(taken);
     gate.open();
@@ -172,7 +172,7 @@ fn all_processes_of_a_run_count_also_one_in_the_background() {
     assert_eq!(ports(&world), [all, ("other".to_owned(), json!([]))]);
     let table = world.task(["ls"]);
     assert!(table.ok().contains(" PORTS "), "{table}");
-    // What has left the session is not ended with its task: that is what its name stands there for.
+    // What has left the session is not ended with its task: the test ends it, by its name.
     world.task(["kill", "all"]).ok();
     let waited = [
         "wait",
@@ -279,7 +279,7 @@ fn a_task_of_a_file_is_ready_when_it_listens_or_answers() {
     // It listens, and is not ready.
     let late = world.task(["up", "--wait", "--timeout", "2s", "api"]);
     assert_eq!(late.code, 4, "{late}");
-    let why = format!("api was not ready after 2s; http://localhost:{api}/health: ");
+    let why = format!("api was not ready after 2.0 s; http://localhost:{api}/health: answered 503");
     assert!(late.err.contains(&why), "{late}");
     // A redirection is not followed.
     fs::write(world.project().join("status"), "302").unwrap();
@@ -305,7 +305,7 @@ fn an_answer_of_another_process_does_not_count() {
     fs::write(world.project().join("tmux-task.toml"), file).unwrap();
     let late = world.task(["up", "--wait", "--timeout", "3s"]);
     assert_eq!(late.code, 4, "{late}");
-    assert!(late.err.contains("another process answers"), "{late}");
+    assert!(late.err.contains("of task `other`"), "{late}");
     world.finish();
 }
 

@@ -48,6 +48,37 @@ fn bash_completes_commands_options_and_names_of_tasks() {
 }
 
 #[test]
+fn bash_completes_sessions_and_consumers_and_names_come_before_options() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    world.run_in("other", "web", "exec sleep 1000");
+    world.tmux(["new-session", "-d", "-s", "unsupervised"]);
+    let sessions = complete(&world, &["tmux-task", "-s", ""]);
+    assert_eq!(sessions, ["other", "work"]);
+    let sessions = complete(&world, &["tmux-task", "ls", "--session", "o"]);
+    assert_eq!(sessions, ["other"]);
+    let args = ["feed", "-f", "--consumer", "mine", "--auto-ack"];
+    let reader = world.start(args);
+    crate::consumers::until_live(&reader);
+    for words in [
+        &["tmux-task", "consumer", "rm", "m"][..],
+        &["tmux-task", "feed", "-f", "--consumer", ""],
+    ] {
+        assert_eq!(complete(&world, words), ["mine"], "{words:?}");
+    }
+    let of_other = ["tmux-task", "-s", "other", "consumer", "rm", "m"];
+    assert_eq!(complete(&world, &of_other), [""; 0]);
+    let listed = complete(&world, &["tmux-task", "logs", ""]);
+    assert_eq!(listed[0], "api");
+    assert!(
+        listed[1..].iter().all(|word| word.starts_with('-')),
+        "{listed:?}"
+    );
+    let script = world.task(["completions", "bash"]);
+    assert!(script.ok().contains("-o nosort"), "{script}");
+}
+
+#[test]
 fn bash_completes_tasks_of_the_projects_file_and_files() {
     let world = World::new();
     let write = |name: &str, text: &str| std::fs::write(world.project().join(name), text).unwrap();

@@ -280,6 +280,8 @@ fn tasks_and_consumers_have_a_word_for_their_messages() {
     until_live(&reader);
     let args = ["run", "t", "--", "sleep 1000"];
     said(&world, ("TMUX_TASK_OWNER", "mine:1"), &args);
+    // So that its start is not in the first message.
+    world.until_delivered("started", "t");
     assert_eq!(consumer_word(&world, "mine:1"), "");
     let first = message(&world, "mine:1", "a");
     message(&world, "mine:1", "b");

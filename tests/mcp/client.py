@@ -53,11 +53,11 @@ async def check(client, version, gate):
         pathlib.Path(gate).touch()
 
     command = f"until [ -e {gate} ]; do sleep 0.05; done; echo done; exit 3"
-    arguments = {"name": "build", "command": command, "wait": True}
+    arguments = {"task": "build", "command": command, "wait": True}
     ended = await client.call_tool("run_task", arguments, progress_callback=report)
     assert not ended.is_error and "build exited with code 3" in text(ended), text(ended)
     assert reports and reports[0][1] == 50, reports
-    await client.call_tool("run_task", {"name": "api", "command": "exec sleep 1000"})
+    await client.call_tool("run_task", {"task": "api", "command": "exec sleep 1000"})
     with anyio.move_on_after(0.3) as scope:
         await client.call_tool("wait_for", {"task": "api"})
     assert scope.cancelled_caught
@@ -84,8 +84,8 @@ async def main(program, env, folder):
     # Both see everything.
     async with connect("auto") as one, connect("auto") as other:
         for client in (one, other):
-            await client.call_tool("next_events", {})
-        await one.call_tool("run_task", {"name": "both", "command": "exit 4", "wait": True})
+            await client.call_tool("next_events", {"wait_seconds": 0})
+        await one.call_tool("run_task", {"task": "both", "command": "exit 4", "wait": True})
         for client in (one, other, one):
             seen = text(await client.call_tool("next_events", {"wait_seconds": 10}))
             assert "(both) " in seen, seen

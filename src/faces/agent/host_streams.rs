@@ -14,6 +14,8 @@ use tokio::sync::mpsc;
 use super::feed_reading::{FeedReading, StreamStart};
 use super::incoming::Incoming;
 use crate::model::Seq;
+#[cfg(feature = "fleet")]
+use crate::ops::follow_wakes;
 use crate::ops::{HostNews, HostNotes, NoteWatch, follow_host};
 use crate::route;
 use crate::wire::{DurableRecord, FollowOrder, FollowReply, RecordBody};
@@ -36,6 +38,9 @@ pub(super) struct HostStreams {
     /// stream over.
     orders: BTreeMap<String, mpsc::UnboundedSender<FollowOrder>>,
     streams: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>,
+    /// The stream of the fleet's broker, if there is one, and where what is to be said to it goes.
+    wakes: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>,
+    wake_orders: Option<mpsc::UnboundedSender<FollowOrder>>,
     reporter: mpsc::Sender<(String, HostNews)>,
     reports: mpsc::Receiver<(String, HostNews)>,
     /// The present epoch of each feed, by machine and feed.
@@ -59,12 +64,16 @@ impl HostStreams {
             watch,
             orders: BTreeMap::new(),
             streams: FuturesUnordered::new(),
+            wakes: FuturesUnordered::new(),
+            wake_orders: None,
             reporter,
             reports,
             epochs: BTreeMap::new(),
             readings: BTreeMap::new(),
         };
         streams.find_hosts();
+        #[cfg(feature = "fleet")]
+        streams.follow_wakes();
         Some(streams)
     }
 
@@ -89,6 +98,7 @@ impl HostStreams {
                     }
                 }
                 Some(()) = self.streams.next(), if !self.streams.is_empty() => {}
+                Some(()) = self.wakes.next(), if !self.wakes.is_empty() => {}
                 () = self.watch.changed() => self.find_hosts(),
             }
         }
@@ -100,6 +110,15 @@ impl HostStreams {
             reading.settle(seqs);
             self.acknowledge(epoch);
         }
+    }
+
+    /// Follows the hosts of the fleet, if there is one.
+    #[cfg(feature = "fleet")]
+    fn follow_wakes(&mut self) {
+        let (orders, to_send) = mpsc::unbounded_channel();
+        self.wake_orders = Some(orders);
+        let followed = follow_wakes(self.owner.clone(), to_send, self.reporter.clone());
+        self.wakes.push(Box::pin(followed));
     }
 
     /// Follows machines that were noted since the last time.
@@ -214,6 +233,10 @@ impl HostStreams {
         else {
             return;
         };
+        if let Some(wakes) = &self.wake_orders {
+            let epoch = epoch.to_owned();
+            drop(wakes.send(FollowOrder::Ack { epoch, seq }));
+        }
         // The machine that has this feed; it may be known by two names.
         for ((host, _), of) in &self.epochs {
             if of == epoch

@@ -74,10 +74,10 @@ fn check_refused(text: &str) -> Result<(), ClientError> {
     Ok(())
 }
 
-type Acknowledgements = mpsc::Receiver<Result<Acknowledgement, Failure>>;
+pub(super) type Acknowledgements = mpsc::Receiver<Result<Acknowledgement, Failure>>;
 
 /// Resolves with the next acknowledgement; never when there will be none.
-async fn next(from: &mut Option<Acknowledgements>) -> Result<Acknowledgement, Failure> {
+pub(super) async fn next(from: &mut Option<Acknowledgements>) -> Result<Acknowledgement, Failure> {
     if let Some(receiver) = from
         && let Some(next) = receiver.recv().await
     {
@@ -87,7 +87,7 @@ async fn next(from: &mut Option<Acknowledgements>) -> Result<Acknowledgement, Fa
 }
 
 /// Reads acknowledgements from standard input, ahead of the one that is waited for.
-fn read_acknowledgements() -> Acknowledgements {
+pub(super) fn read_acknowledgements() -> Acknowledgements {
     let (sender, receiver) = mpsc::channel(READ_AHEAD);
     tokio::spawn(async move {
         let mut stdin = BufReader::new(tokio::io::stdin());

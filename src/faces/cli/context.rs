@@ -8,7 +8,7 @@ use std::task::Poll;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::args::Global;
-use super::failure::{Failure, Kind, OrFail};
+use super::failure::{Failure, Kind, OrFail, with_options};
 use super::liveness::Peers;
 use super::output;
 use super::time_limit::TimeLimit;
@@ -57,6 +57,11 @@ impl Context {
     /// Prints a failure of a part of the command.
     pub(super) fn complain(&self, failure: Failure) {
         output::complain(&failure.with_options(&self.global.words()));
+    }
+
+    /// Prints one line of results with commands in it, which are for the selected session.
+    pub(super) fn line(&self, text: &str) -> Result<(), Failure> {
+        output::line(&with_options(text, &self.global.words()))
     }
 
     /// Returns the selected task session, whichever of its names was given. `what` is the command,

@@ -139,12 +139,7 @@ impl Failure {
     /// Adds the options that say which session and server are meant to the commands of the hint: without
     /// them, they are about another session.
     pub(crate) fn with_options(mut self, options: &str) -> Self {
-        if !options.is_empty() {
-            let with_options = format!("tmux-task {options} ");
-            self.hint = self
-                .hint
-                .map(|hint| hint.replace("tmux-task ", &with_options));
-        }
+        self.hint = self.hint.map(|hint| with_options(&hint, options));
         self
     }
 
@@ -152,6 +147,14 @@ impl Failure {
         self.hint = hint.or(self.hint);
         self
     }
+}
+
+/// Adds these options to the commands of a text.
+pub(super) fn with_options(text: &str, options: &str) -> String {
+    if options.is_empty() {
+        return text.to_owned();
+    }
+    text.replace("tmux-task ", &format!("tmux-task {options} "))
 }
 
 /// Converts results of use cases.

@@ -11,10 +11,16 @@ use super::context::ExitWatch;
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use crate::config;
+#[cfg(feature = "fleet")]
+use crate::config::Config;
+#[cfg(feature = "fleet")]
+use crate::fleet::HostAnswers;
 use crate::hosts::{
     Channel, ChannelInput, ChannelOutput, FarCall, FarCaller, Host, HostError, HostFailure,
     Questions, Ssh, connect, this_machine,
 };
+#[cfg(feature = "fleet")]
+use crate::ops::Fleet;
 use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host};
 
 /// The failure of ssh itself.
@@ -119,6 +125,7 @@ fn needs_of(command: &CliCommand) -> Result<Needs, &'static str> {
             cwd: true,
             ..of("replay")
         },
+        CliCommand::Fleet(_) => return Err("fleet"),
         CliCommand::Config(_) => return Err("config"),
         CliCommand::Init(_) => return Err("init"),
         CliCommand::Guide => return Err("guide"),
@@ -145,6 +152,15 @@ pub(super) async fn run(
     let config = config::load(&lookup).map_err(|error| failed(error.into()))?;
     let host = Host::named(name, &config).map_err(failed)?;
     let call = call(&host, needs, choice, args)?;
+    #[cfg(feature = "fleet")]
+    if let Some(mut answers) = ask_fleet(&config, &call, needs, choice).await? {
+        let mut signals = ExitWatch::listen(what)?;
+        // Losing an arm is safe: without somebody who waits, the execution there is terminated.
+        return tokio::select! {
+            outcome = pass_on(async || answers.next().await, failed) => outcome,
+            kind = signals.recv() => Err(Failure::silent(kind)),
+        };
+    }
     // The host is not forgotten before the launch there is done.
     let owner = call.owner.as_deref().filter(|_| needs.launches);
     let _held = match owner {
@@ -155,11 +171,11 @@ pub(super) async fn run(
     let signals = ExitWatch::listen(what)?;
     let ssh = Ssh::prepare(&lookup).map_err(failed)?;
     let has_terminal = io::stdin().is_terminal();
-    let channel = match connected(&host, &ssh, questions(), signals).await {
+    let connected = match connected(&host, &ssh, questions(), signals).await {
         Ok((channel, signals)) => (channel.map_err(failed)?, signals),
         Err(kind) => return Err(Failure::silent(kind)),
     };
-    let (channel, signals) = channel;
+    let (mut channel, signals) = connected;
     if needs.terminal && has_terminal && io::stdout().is_terminal() {
         // ssh has the terminal, and its signals.
         drop((channel, signals));
@@ -188,7 +204,7 @@ pub(super) async fn run(
     };
     // Losing an arm is safe: without the channel, the execution there is terminated.
     tokio::select! {
-        outcome = pass_on(channel, failed) => outcome,
+        outcome = pass_on(async || channel.next().await, failed) => outcome,
         kind = pass_on_signals(signals, &input) => Err(Failure::silent(kind)),
         () = closed => Err(Failure::silent(Kind::OutputClosed)),
         never = pass_on_stdin(&input, needs.stdin) => never,
@@ -216,6 +232,25 @@ pub(super) fn questions() -> Questions {
     } else {
         Questions::Never
     }
+}
+
+/// Asks the host by the fleet's broker. `None` if it is no host of the fleet, or has a table of its own
+/// for ssh.
+#[cfg(feature = "fleet")]
+async fn ask_fleet(
+    config: &Config,
+    call: &FarCall,
+    needs: Needs,
+    choice: &SessionChoice,
+) -> Result<Option<HostAnswers>, Failure> {
+    let (host, what) = (&call.caller.host, needs.command);
+    if config.fleet.is_none() || config.hosts.contains_key(host) || !config::is_host_name(host) {
+        return Ok(None);
+    }
+    let session = choice.session.as_ref().or(call.session.as_ref());
+    let session = session.map_or("", String::as_str);
+    let fleet = Fleet::connect().await.or_fail(what)?;
+    fleet.ask(host, session, what, call).await.or_fail(what)
 }
 
 /// Connects; a signal meanwhile ends the command.
@@ -265,6 +300,7 @@ fn call(
             is_stdout_terminal: output::is_stdout_terminal(),
             is_stderr_terminal: output::is_stderr_terminal(),
             is_coloured: output::is_coloured(),
+            is_guarded: false,
         },
         owner: Caller::of_environment().owner,
         session,
@@ -276,12 +312,12 @@ fn call(
 
 /// Prints what comes from the execution, to its end.
 async fn pass_on(
-    mut channel: Channel,
+    mut next: impl AsyncFnMut() -> Result<ChannelOutput, HostError>,
     failed: impl Fn(HostError) -> Failure,
 ) -> Result<(), Failure> {
     let (mut stdout, mut stderr) = (tokio::io::stdout(), tokio::io::stderr());
     loop {
-        match channel.next().await.map_err(&failed)? {
+        match next().await.map_err(&failed)? {
             ChannelOutput::Stdout(bytes) => {
                 let written = async {
                     stdout.write_all(&bytes).await?;

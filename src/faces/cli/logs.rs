@@ -1,7 +1,6 @@
 //! `logs`: a task's output: present, from a cursor on, or live.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::future::ready;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt};
@@ -198,7 +197,7 @@ async fn next_line(stream: Option<&mut DaemonClient>) -> Result<String, Failure>
         Some(stream) => stream.line().await.or_fail("logs")?,
         None => None,
     };
-    line.ok_or_else(stopped)
+    line.ok_or_else(|| stopped("logs"))
 }
 
 /// The parameters of the escape sequences for the colours of names.
@@ -271,27 +270,41 @@ async fn follow(
     }
     print_lines(log.lines.iter().map(String::as_str), prefix)?;
     context.limit.lift();
-    // Also while output arrives without a pause.
     let mut interrupts = context::interrupts("logs")?;
+    tokio::select! {
+        biased;
+        _ = interrupts.recv() => Err(Failure::silent(Kind::Interrupted)),
+        end = print_followed("logs", daemon, early, args.raw, prefix) => end,
+    }
+}
+
+/// Prints the output that a daemon sends, after what has arrived `early`, until the run ends. `what` is
+/// the command, for errors.
+pub(super) async fn print_followed(
+    what: &str,
+    mut daemon: DaemonClient,
+    mut early: VecDeque<String>,
+    is_raw: bool,
+    prefix: Option<&str>,
+) -> Result<(), Failure> {
     loop {
-        let piece = tokio::select! {
-            biased;
-            _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
-            piece = ready(early.pop_front()), if !early.is_empty() => piece,
-            piece = daemon.line() => piece.or_fail("logs")?,
+        let piece = match early.pop_front() {
+            Some(piece) => piece,
+            None => match daemon.line().await.or_fail(what)? {
+                Some(piece) => piece,
+                None => return Err(stopped(what)),
+            },
         };
-        let Some(piece) = piece else { break };
         let text: Option<String> = serde_json::from_str(&piece)
-            .map_err(|error| Failure::of(Kind::Failed, "logs", &error))?;
+            .map_err(|error| Failure::of(Kind::Failed, what, &error))?;
         // The run has ended, and this was all of it.
         let Some(text) = text else { return Ok(()) };
-        if args.raw {
-            output::text(&text)?
+        if is_raw {
+            output::text(&text)?;
         } else {
-            print_lines(text.split('\n'), prefix)?
+            print_lines(text.split('\n'), prefix)?;
         }
     }
-    Err(stopped())
 }
 
 /// Whether a task has written nothing since its output was read.
@@ -308,9 +321,9 @@ async fn is_unchanged(session: &TaskSession, window: &str, log: &TaskLog) -> boo
 }
 
 /// The daemon has ended, lost its connection to tmux, or disconnected a reader that was too far behind.
-fn stopped() -> Failure {
+fn stopped(what: &str) -> Failure {
     let why = "the daemon stopped sending the task's output; the rest is not shown";
-    Failure::new(Kind::Failed, "logs", why)
+    Failure::new(Kind::Failed, what, why)
         .with_hint("`tmux-task logs` prints what the task's pane holds now")
 }
 

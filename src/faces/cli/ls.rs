@@ -65,7 +65,7 @@ pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
     if args.json.json {
         return output::json(&view);
     }
-    let table = table_of(&view, clock::now().wall, Style::of(&args));
+    let table = table_of(&view, clock::now().wall, Style::of(args.wide));
     output::lines(table.iter().map(String::as_str))
 }
 
@@ -104,7 +104,7 @@ async fn all(context: &Context, args: &Ls) -> Result<(), Failure> {
             .collect();
         return output::json(&json!({ "sessions": sessions }));
     }
-    let (now, style) = (clock::now().wall, Style::of(args));
+    let (now, style) = (clock::now().wall, Style::of(args.wide));
     let mut lines = Vec::new();
     for listed in &sessions {
         let view = &listed.view;
@@ -115,16 +115,27 @@ async fn all(context: &Context, args: &Ls) -> Result<(), Failure> {
             format!(", server {}", listed.server)
         };
         let daemon = if view.supervised { "" } else { ", no daemon" };
-        if !lines.is_empty() {
-            lines.push(String::new());
-        }
         let heading = format!("{} ({tasks}{server}{daemon})", view.session_name);
-        lines.push(fitted(&heading, style.columns.unwrap_or(usize::MAX)));
-        if !view.tasks.is_empty() {
-            lines.extend(table_of(view, now, style));
-        }
+        push_section(&mut lines, &heading, Some(view), now, style);
     }
     output::lines(lines.iter().map(String::as_str))
+}
+
+/// Adds a heading, and the tasks below it.
+pub(super) fn push_section(
+    lines: &mut Vec<String>,
+    heading: &str,
+    view: Option<&LsView>,
+    now: Millis,
+    style: Style,
+) {
+    if !lines.is_empty() {
+        lines.push(String::new());
+    }
+    lines.push(fitted(heading, style.columns.unwrap_or(usize::MAX)));
+    if let Some(view) = view.filter(|view| !view.tasks.is_empty()) {
+        lines.extend(table_of(view, now, style));
+    }
 }
 
 fn is_filtered(args: &Ls) -> bool {
@@ -158,7 +169,7 @@ fn has_failed(listed: &LsTask) -> bool {
 
 /// How the table is shown.
 #[derive(Debug, Clone, Copy)]
-struct Style {
+pub(super) struct Style {
     /// The width of the terminal, if the lines are to fit it.
     columns: Option<usize>,
     /// The maximum width of the command and of the last line.
@@ -168,10 +179,10 @@ struct Style {
 }
 
 impl Style {
-    fn of(args: &Ls) -> Self {
+    pub(super) fn of(is_wide: bool) -> Self {
         Self {
-            columns: output::terminal_columns().filter(|_| !args.wide),
-            longest: if args.wide { usize::MAX } else { COLUMN },
+            columns: output::terminal_columns().filter(|_| !is_wide),
+            longest: if is_wide { usize::MAX } else { COLUMN },
             is_coloured: output::is_coloured(),
         }
     }

@@ -18,6 +18,10 @@ mod explain;
 mod failure;
 mod feed;
 mod feed_text;
+#[cfg(feature = "fleet")]
+mod fleet;
+#[cfg(feature = "fleet")]
+mod fleet_feed;
 mod forward;
 mod guide;
 mod init;
@@ -123,7 +127,7 @@ async fn command(cli: Cli, args: &[OsString]) -> Result<(), Failure> {
     let context = Context::new(cli.global);
     let passes_code_through = matches!(
         &cli.command,
-        CliCommand::Run(Run { follow, .. }) | CliCommand::Restart(Restart { follow, .. }) if follow.wait
+        CliCommand::Run(Run { follow, .. }) | CliCommand::Restart(Restart { follow, .. }) if follow.wait || follow.follow
     );
     let outcome = match context.forwards_to() {
         Some(host) => Box::pin(forward::run(host, &context.choice(), args, &cli.command)).await,
@@ -152,6 +156,10 @@ fn dispatch(context: &Context, command: CliCommand) -> Execution<'_> {
         CliCommand::Feed(args) => boxed(move || feed::run(context, args)),
         CliCommand::Consumer(args) => boxed(move || consumer::run(context, args)),
         CliCommand::Ls(args) => boxed(move || ls::run(context, args)),
+        #[cfg(feature = "fleet")]
+        CliCommand::Fleet(args) => boxed(move || fleet::run(context, args)),
+        #[cfg(not(feature = "fleet"))]
+        CliCommand::Fleet(_) => Box::pin(ready(Err(without_fleet()))),
         CliCommand::Logs(args) => boxed(move || logs::run(context, args)),
         CliCommand::Stats(args) => boxed(move || async move { runs::stats(context, &args).await }),
         CliCommand::Search(args) => boxed(move || search::run(context, args)),
@@ -181,6 +189,13 @@ fn dispatch(context: &Context, command: CliCommand) -> Execution<'_> {
             Box::pin(ready(replay::run(&args)))
         }
     }
+}
+
+#[cfg(not(feature = "fleet"))]
+fn without_fleet() -> Failure {
+    let why = "this program was built without the client of the fleet's broker";
+    Failure::new(Kind::Failed, "fleet", why)
+        .with_hint("`cargo install tmux-task` builds it with it")
 }
 
 /// A command that is executed when this is awaited.

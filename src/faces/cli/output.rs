@@ -17,6 +17,11 @@ pub(super) fn for_caller(caller: FarCaller) {
     drop(CALLER.set(caller));
 }
 
+/// Whether who asks may send nothing that must not be seen on the way.
+pub(super) fn is_caller_guarded() -> bool {
+    CALLER.get().is_some_and(|caller| caller.is_guarded)
+}
+
 /// Prints one line of results.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     lines(std::iter::once(text))

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use super::args::Panel;
 use super::context::{Context, ExitWatch};
 use super::failure::{Failure, Kind};
-use crate::faces::panel::{self, PanelError, Scope};
+use crate::faces::panel::{self, PanelError, Shown};
 
 pub(super) async fn run(context: &Context, args: &Panel) -> Result<(), Failure> {
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
@@ -17,8 +17,13 @@ pub(super) async fn run(context: &Context, args: &Panel) -> Result<(), Failure> 
     let mut signals = ExitWatch::listen("panel")?;
     // The panel says itself what does not answer.
     context.limit.lift();
-    let scope = if args.all { Scope::All } else { Scope::One };
-    match panel::run(&context.choice(), scope, signals.recv()).await {
+    let shown = match args {
+        #[cfg(feature = "fleet")]
+        Panel { fleet: true, .. } => Shown::Fleet,
+        Panel { all: true, .. } => Shown::AllSessions,
+        Panel { .. } => Shown::Session,
+    };
+    match panel::run(&context.choice(), shown, signals.recv()).await {
         Ok(None) => Ok(()),
         Ok(Some(kind)) => Err(Failure::silent(kind)),
         Err(PanelError::Ops(error)) => Err(Failure::of_ops("panel", error)),

@@ -1,18 +1,23 @@
 //! `run` and `restart`: start a task in its slot.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
+use futures_util::future::{Either, select};
 use serde_json::json;
 
 use super::after;
 use super::args::{FollowRun, Restart, Run};
-use super::context::Context;
+use super::context::{self, Context};
 use super::ending::watched;
 use super::failure::{Failure, Kind, OrFail};
-use super::output;
 use super::undelivered;
 use super::until::Until;
+use super::{logs, output};
+use crate::client::DaemonClient;
 use crate::model::{NotifyOn, PortHolder, ReplacedRun, Replaces, RestartPolicy, WindowId, text};
 use crate::ops::{
     self, Caller, EndWatch, LaunchWait, OlderDaemon, RunOptions, StartedRun, TaskSession,
@@ -25,10 +30,14 @@ const LEAST: Duration = Duration::from_millis(1);
 /// What is printed of a run that was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LaunchReport {
-    /// The helper's four lines.
+    /// The helper's four lines, for programs.
     Lines,
-    /// One line.
+    /// One line, for people.
+    Line,
+    /// One line that says that it ran before.
     Restarted,
+    /// One line on stderr: stdout is for the task's output.
+    Followed,
     Json,
 }
 
@@ -115,6 +124,10 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     }
     let report = if json.json {
         LaunchReport::Json
+    } else if follow.follow {
+        LaunchReport::Followed
+    } else if output::is_stdout_terminal() {
+        LaunchReport::Line
     } else {
         LaunchReport::Lines
     };
@@ -166,7 +179,7 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
     check(&follow, what)?;
     let wait = wait_of(&follow);
     if names.len() > 1 && wait != LaunchWait::No {
-        let why = "--wait, --until and --listen are for one task";
+        let why = "--wait, --follow, --until and --listen are for one task";
         let hint = format!("`tmux-task wait {}` waits for all of them", names.join(" "));
         return Err(Failure::new(Kind::Usage, what, why).with_hint(hint));
     }
@@ -175,6 +188,8 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
     let mut all = all.or_fail(what)?;
     let report = if json.json {
         LaunchReport::Json
+    } else if follow.follow {
+        LaunchReport::Followed
     } else {
         LaunchReport::Restarted
     };
@@ -188,7 +203,7 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
     for options in all {
         let session = context.given(what)?;
         let mut started = launch(session, what, options).await?;
-        print(&started, what, report)?;
+        print(context, &started, what, report)?;
         if started.unreachable.is_none() {
             undelivered::say(&mut started, what).await;
         }
@@ -197,13 +212,12 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
 }
 
 fn wait_of(follow: &FollowRun) -> LaunchWait {
-    match (
-        follow.wait || follow.listen.is_some(),
-        follow.until.as_slice(),
-    ) {
-        (_, [_, ..]) => LaunchWait::Text,
-        (true, []) => LaunchWait::End,
-        (false, []) => LaunchWait::No,
+    if follow.follow || !follow.until.is_empty() {
+        LaunchWait::Text
+    } else if follow.wait || follow.listen.is_some() {
+        LaunchWait::End
+    } else {
+        LaunchWait::No
     }
 }
 
@@ -251,7 +265,7 @@ async fn follow_up(
     report: LaunchReport,
 ) -> Result<(), Failure> {
     let will_wait = wait_of(&follow) != LaunchWait::No;
-    print(&started, what, report)?;
+    print(context, &started, what, report)?;
     if !will_wait && started.unreachable.is_none() {
         undelivered::say(&mut started, what).await;
     }
@@ -262,6 +276,16 @@ async fn follow_up(
             started.name
         ));
     }
+    let shown = match follow.follow {
+        true => {
+            let shown = ops::follow_launched(&started).await.or_fail(what);
+            let name = &started.name;
+            let goes_on =
+                || format!("the task was started and goes on; `tmux-task logs -f {name}` shows it");
+            Some(shown.map_err(|failure| failure.with_hint_if_none(goes_on))?)
+        }
+        false => None,
+    };
     let StartedRun {
         name,
         run,
@@ -277,17 +301,71 @@ async fn follow_up(
         ignore_case: follow.ignore_case,
         timeout: follow.timeout,
         through_prompts: follow.through_prompts,
-        tail: follow.tail,
+        // What is followed is shown already.
+        tail: if follow.follow { 0 } else { follow.tail },
         json: report == LaunchReport::Json,
     };
     match (will_wait, daemon) {
         (false, _) => Ok(()),
         (true, Some(mut daemon)) => {
             context.limit.wait(until.timeout);
-            until.follow(&mut daemon, &name, &run, gate).await
+            let has_limit = until.timeout.is_some();
+            let ended = until.follow(&mut daemon, &name, &run, gate);
+            let Some(shown) = shown else {
+                return ended.await;
+            };
+            let mut interrupts = context::interrupts(what)?;
+            tokio::select! {
+                biased;
+                _ = interrupts.recv() => {
+                    let why = format!("{} ({name}) goes on", run.window_id);
+                    let hint = format!("`tmux-task logs -f {name}` shows its output");
+                    Err(Failure::new(Kind::Interrupted, what, why).with_hint(hint))
+                }
+                end = show(context, what, shown, ended, has_limit) => end,
+            }
         }
         (true, None) => Err(ops::OpsError::no_daemon_to_wait()).or_fail(what),
     }
+}
+
+/// Prints the output of a run, all of it if the run has ended when `ended` has its outcome.
+async fn show(
+    context: &Context,
+    what: &str,
+    output: DaemonClient,
+    ended: impl Future<Output = Result<(), Failure>>,
+    has_limit: bool,
+) -> Result<(), Failure> {
+    let shown = pin!(logs::print_followed(
+        what,
+        output,
+        VecDeque::new(),
+        false,
+        None
+    ));
+    let ended = pin!(ended);
+    let (shown, outcome) = match select(shown, ended).await {
+        Either::Left((shown, ended)) => (shown, Either::Left(ended)),
+        Either::Right((outcome, shown)) => {
+            let goes_on = outcome.as_ref().is_err_and(|failure| {
+                // Without a limit of the wait, it was the run's own.
+                failure.kind == Kind::Asked || failure.kind == Kind::TimedOut && has_limit
+            });
+            let shown = match goes_on {
+                true => shown.now_or_never().unwrap_or(Ok(())),
+                false => shown.await,
+            };
+            (shown, Either::Right(std::future::ready(outcome)))
+        }
+    };
+    match shown {
+        Err(closed) if closed.kind == Kind::OutputClosed => return Err(closed),
+        // The wait goes on without it.
+        Err(failure) => context.complain(failure),
+        Ok(()) => {}
+    }
+    outcome.await
 }
 
 /// Returns a path as it can stand on a line: one with a line break in it would be read as two lines.
@@ -299,7 +377,12 @@ fn as_one_line(path: &str) -> Cow<'_, str> {
     }
 }
 
-fn print(started: &StartedRun, what: &str, report: LaunchReport) -> Result<(), Failure> {
+fn print(
+    context: &Context,
+    started: &StartedRun,
+    what: &str,
+    report: LaunchReport,
+) -> Result<(), Failure> {
     let StartedRun {
         session_name,
         name,
@@ -308,6 +391,7 @@ fn print(started: &StartedRun, what: &str, report: LaunchReport) -> Result<(), F
         older_daemon,
         ..
     } = started;
+    let line = format!("started {} ({name}) in {session_name}", run.window_id);
     match report {
         LaunchReport::Json => output::json(&json!({
             "sessionName": session_name,
@@ -324,6 +408,12 @@ fn print(started: &StartedRun, what: &str, report: LaunchReport) -> Result<(), F
             &format!("task={name}"),
             &format!("cwd={}", as_one_line(cwd)),
         ])?,
+        LaunchReport::Line => {
+            context.line(&format!(
+                "{line}; `tmux-task logs -f {name}` shows its output"
+            ))?;
+        }
+        LaunchReport::Followed => output::note(&line),
         LaunchReport::Restarted => {
             output::lines([
                 format!("restarted {} ({name}), run {}", run.window_id, run.run).as_str(),
@@ -338,10 +428,7 @@ fn print(started: &StartedRun, what: &str, report: LaunchReport) -> Result<(), F
             ops::STOP_OLDER_DAEMON
         ));
     }
-    if report != LaunchReport::Restarted
-        && run.replaced == Some(ReplacedRun::Live)
-        && output::is_stderr_terminal()
-    {
+    if what == "run" && run.replaced == Some(ReplacedRun::Live) && output::is_stderr_terminal() {
         output::note(&format!(
             "tmux-task: run: replaced the live run of task `{name}`"
         ));

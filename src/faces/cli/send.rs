@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use super::args::Send;
 use super::context::Context;
 use super::failure::{Failure, Kind, OrFail};
+use super::output;
 use crate::ops;
 use crate::wire::{SecretText, SendRequest, TypedInput};
 
@@ -28,7 +29,7 @@ pub(super) async fn run(context: &Context, args: Send) -> Result<(), Failure> {
         input,
         enter,
         if_prompt: args.if_prompt,
-        is_guarded: false,
+        is_guarded: output::is_caller_guarded(),
     };
     ops::send(&mut session, request).await.or_fail("send")
 }

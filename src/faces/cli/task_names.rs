@@ -1,4 +1,4 @@
-//! The names of tasks and hosts, for completion.
+//! The names of tasks, sessions, consumers and hosts, for completion.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -16,10 +16,17 @@ const LIMIT: Duration = Duration::from_millis(500);
 
 /// Completes to the names of the tasks of the session that the command line selects.
 pub(super) fn candidates() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| {
-        let words: Vec<OsString> = std::env::args_os().skip_while(|arg| arg != "--").collect();
-        names(&choice(&words)).unwrap_or_default()
-    })
+    ArgValueCandidates::new(|| answer(tasks))
+}
+
+/// Completes to the task sessions of the tmux server that the command line selects.
+pub(super) fn session_candidates() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| answer(sessions))
+}
+
+/// Completes to the consumers of the session that the command line selects.
+pub(super) fn consumer_candidates() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| answer(consumers))
 }
 
 /// Completes to the names of hosts in the configuration.
@@ -44,24 +51,51 @@ pub(super) fn candidates_of_file() -> ArgValueCompleter {
     })
 }
 
-/// Returns the tasks of the session, with their states; `None` if they are not known in time.
-fn names(choice: &SessionChoice) -> Option<Vec<CompletionCandidate>> {
+/// Returns what is known in time for the session and server of the unfinished command line.
+fn answer<F>(ask: impl FnOnce(SessionChoice) -> F) -> Vec<CompletionCandidate>
+where
+    F: Future<Output = Option<Vec<CompletionCandidate>>>,
+{
+    let words: Vec<OsString> = std::env::args_os().skip_while(|arg| arg != "--").collect();
     let runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = { runtime }.enable_all().build().ok()?;
-    let listed = runtime.block_on(async {
-        let list = async {
-            let mut session = TaskSession::named(choice).ok()?;
-            session.resolve_name().await.ok()?;
-            ops::list(&mut session).await.ok()
-        };
-        tokio::time::timeout(LIMIT, list).await.ok()?
-    });
+    let Ok(runtime) = { runtime }.enable_all().build() else {
+        return Vec::new();
+    };
+    let work = async { tokio::time::timeout(LIMIT, ask(choice(&words))).await };
+    let answer = runtime.block_on(work);
     runtime.shutdown_background();
+    answer.ok().flatten().unwrap_or_default()
+}
+
+async fn tasks(choice: SessionChoice) -> Option<Vec<CompletionCandidate>> {
+    let mut session = TaskSession::named(&choice).ok()?;
+    session.resolve_name().await.ok()?;
+    let listed = ops::list(&mut session).await.ok()?;
     let candidate = |task: LsTask| {
         let state = task.state.as_str();
         CompletionCandidate::new(task.task.window_name).help(Some(state.into()))
     };
-    Some(listed?.tasks.into_iter().map(candidate).collect())
+    Some(listed.tasks.into_iter().map(candidate).collect())
+}
+
+async fn sessions(choice: SessionChoice) -> Option<Vec<CompletionCandidate>> {
+    let choice = SessionChoice {
+        // What is typed so far.
+        session: None,
+        ..choice
+    };
+    let found = ops::list_everywhere(&choice).await.ok()?;
+    let here = found.sessions.into_iter().filter(|listed| listed.is_here);
+    let names = here.map(|listed| listed.view.session_name);
+    Some(names.map(CompletionCandidate::new).collect())
+}
+
+async fn consumers(choice: SessionChoice) -> Option<Vec<CompletionCandidate>> {
+    let mut session = TaskSession::named(&choice).ok()?;
+    session.resolve_name().await.ok()?;
+    let list = ops::list_consumers(&session).await.ok()?;
+    let names = list.consumers.into_iter().map(|consumer| consumer.name);
+    Some(names.map(CompletionCandidate::new).collect())
 }
 
 /// Returns the options for session and server on an unfinished command line.

@@ -241,7 +241,8 @@ fn without_wait(error: &clap::Error, path: &[String], args: &[OsString]) -> Opti
     let mut words = args.iter().filter_map(|word| word.to_str());
     let is_timeout = words.any(|word| word.split('=').next() == Some("--timeout"));
     is_timeout.then(|| {
-        "--timeout limits a wait, it does not end the task; add --wait or --until".to_owned()
+        "--timeout limits a wait, it does not end the task; add --wait, --until or --listen"
+            .to_owned()
     })
 }
 
@@ -384,8 +385,8 @@ mod tests {
             (
                 "run tests --timeout 5s -- make",
                 "the following required arguments were not provided: \
-                 <--wait|--until <PATTERN>|--after <TASK>>",
-                "--timeout limits a wait, it does not end the task; add --wait or --until",
+                 <--wait|--follow|--until <PATTERN>|--listen [<PORT>]|--after <TASK>>",
+                "--timeout limits a wait, it does not end the task; add --wait, --until or --listen",
             ),
             (
                 "rnu tests -- make",

@@ -55,7 +55,8 @@ impl TryFrom<f64> for Seconds {
 )]
 pub(super) struct RunTask {
     /// The task's name: 1 to 40 of A-Z a-z 0-9 . _ -
-    pub(super) name: String,
+    #[serde(alias = "name")]
+    pub(super) task: String,
     /// A command line for bash; without it, the task's last command runs again
     pub(super) command: Option<String>,
     /// Where to run it
@@ -188,7 +189,7 @@ pub(super) struct NextEvents {
     pub(super) cursor: Option<String>,
     /// Only of this task
     pub(super) task: Option<String>,
-    /// How long to wait for the first one if there is none (0, at most 600)
+    /// How long to wait for the first one if there is none (50, at most 600); 0: not at all
     pub(super) wait_seconds: Option<Seconds>,
     /// The most events (50, at most 200)
     pub(super) limit: Option<usize>,
@@ -214,6 +215,9 @@ pub(super) struct SearchOutput {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct BadArguments(pub(super) String);
 
+/// What tools have called their `task` before: these words are still accepted.
+const FORMERLY_TASK: [&str; 2] = ["tasks", "name"];
+
 /// Reads a tool's arguments. `required` names those that may not be empty.
 pub(super) fn parse<T: for<'de> Deserialize<'de>>(
     arguments: Map<String, Value>,
@@ -229,13 +233,15 @@ pub(super) fn parse<T: for<'de> Deserialize<'de>>(
 /// Returns the arguments that are not null.
 fn given(mut arguments: Map<String, Value>, required: &[&str]) -> Result<Value, BadArguments> {
     for name in required {
-        let is_empty = match arguments.get(*name) {
+        let others = FORMERLY_TASK.iter().filter(|_| *name == "task");
+        let mut given = std::iter::once(name).chain(others);
+        let is_empty = match given.find_map(|name| arguments.get(*name)) {
             None | Some(Value::Null) => true,
             Some(Value::String(text)) => text.trim().is_empty(),
             Some(Value::Array(values)) => values.is_empty(),
             Some(Value::Bool(_) | Value::Number(_) | Value::Object(_)) => false,
         };
-        if is_empty && !(*name == "task" && arguments.contains_key("tasks")) {
+        if is_empty {
             return Err(BadArguments(format!("`{name}` is missing")));
         }
     }
@@ -320,6 +326,8 @@ mod tests {
         );
         let kill: KillTask = parsed(json!({"task": "a"})).unwrap();
         assert_eq!(kill.task, ["a"]);
+        let run: RunTask = parsed(json!({"name": "a"})).unwrap();
+        assert_eq!(run.task, "a");
         let kill: KillTask = parsed(json!({"tasks": ["a", "b"]})).unwrap();
         assert_eq!(kill.task, ["a", "b"]);
     }
@@ -339,6 +347,7 @@ mod tests {
         }
         check(json!({}), "`task` is missing");
         check(json!({"task": " "}), "`task` is missing");
+        check(json!({"tasks": []}), "`task` is missing");
         check(
             json!({"task": "a", "timeout": 3}),
             "unknown field `timeout`, expected one of",

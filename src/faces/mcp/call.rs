@@ -20,10 +20,10 @@ const REPORT_EVERY: Duration = Duration::from_secs(2);
 const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
 
 /// How long a call waits if it does not say: clients end a call after a minute.
-const USUAL_WAIT: Duration = Duration::from_secs(50);
+pub(super) const USUAL_WAIT: Duration = Duration::from_secs(50);
 
 /// The longest time that a call waits.
-const LONGEST_WAIT: Duration = Duration::from_secs(600);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 /// A call.
 pub(super) struct Call {

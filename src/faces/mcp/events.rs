@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::answer::{ToolAnswer, short};
 use super::arguments::{NextEvents, Seconds};
-use super::call::Call;
+use super::call::{Call, LONGEST_WAIT, USUAL_WAIT};
 use crate::client::ClientError;
 use crate::model::text;
 use crate::ops::{self, EventQuery, Events, FeedEvent, OpsError, TaskSession};
@@ -14,9 +14,6 @@ use crate::wire::{After, RefusalKind};
 /// How many events an answer has if the caller does not say, and at most.
 const EVENTS: usize = 50;
 const MOST_EVENTS: usize = 200;
-
-/// The longest time that a call waits.
-const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 /// The maximum length of an owner, in characters.
 const OWNER_CHARS: usize = 200;
@@ -41,7 +38,7 @@ pub(super) async fn next(
             .map_err(|error| ToolAnswer::refused(&format!("`cursor` is {error}"), None))?,
         None => begin,
     };
-    let asked = wait_seconds.map_or(Duration::ZERO, Seconds::to_duration);
+    let asked = wait_seconds.map_or(USUAL_WAIT, Seconds::to_duration);
     let wait = asked.min(LONGEST_WAIT);
     let query = EventQuery {
         types: Vec::new(),

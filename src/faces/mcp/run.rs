@@ -71,7 +71,7 @@ pub(super) async fn start(
     let stop = arguments.stop;
     let (regex, ignore_case) = (arguments.regex, arguments.ignore_case);
     let options = RunOptions {
-        name: arguments.name,
+        name: arguments.task,
         cwd: arguments.cwd.map(Into::into),
         is_env_clean: false,
         env: arguments.env.into_iter().collect(),

@@ -153,7 +153,7 @@ impl Tools {
             continues after this call. For what takes over 30 seconds, keeps running (servers, \
             watchers) or may ask a question. The same name runs it again in its window and \
             replaces a run that is alive.",
-        input_schema = schema_of::<RunTask>(&["name"]),
+        input_schema = schema_of::<RunTask>(&["task"]),
         annotations(
             title = "Run a task",
             read_only_hint = false, destructive_hint = true,
@@ -315,7 +315,7 @@ impl Tools {
 
     #[tool(
         description = "What happened to the tasks since a cursor: started, exited, rang the \
-            bell, asks for input, disappeared. Can wait for the first event.",
+            bell, asks for input, disappeared. Waits for the first one.",
         input_schema = schema_of::<NextEvents>(&[]),
         annotations(title = "Next events", read_only_hint = true, open_world_hint = false)
     )]
@@ -532,12 +532,12 @@ mod tests {
                 "  cwd string: Where to run it",
                 "  env object: More variables for its environment",
                 "  ignore_case boolean: The texts match in any case",
-                "  name! string: The task's name: 1 to 40 of A-Z a-z 0-9 . _ -",
                 "  notify_on array: Send a message when a line contains one of these texts, at most one in ten seconds",
                 "  only_if_absent boolean: Fail when the task is running, instead of replacing its run",
                 "  regex boolean: The texts are regular expressions",
                 "  slot string: Run at most so many at once of all runs with this name, like build:2; the others wait",
                 "  stop array: With until: give up when one of these texts is written",
+                "  task! string: The task's name: 1 to 40 of A-Z a-z 0-9 . _ -",
                 "  timeout_seconds number: With wait or until: the longest time to wait (50, at most 600)",
                 "  until array: Return when one of these texts is written",
                 "  wait boolean: Return when the run has ended, or asks for input",
@@ -573,11 +573,11 @@ mod tests {
                 "kill_task: End tasks and remove their windows.",
                 "  task! array: The names or window ids of the tasks",
                 "prune_tasks: Remove the windows of tasks that have ended. read_output with run still has their output.",
-                "next_events: What happened to the tasks since a cursor: started, exited, rang the bell, asks for input, disappeared. Can wait for the first event.",
+                "next_events: What happened to the tasks since a cursor: started, exited, rang the bell, asks for input, disappeared. Waits for the first one.",
                 "  cursor string: Events after this, from an earlier answer; without it, all since this server was started",
                 "  limit integer: The most events (50, at most 200)",
                 "  task string: Only of this task",
-                "  wait_seconds number: How long to wait for the first one if there is none (0, at most 600)",
+                "  wait_seconds number: How long to wait for the first one if there is none (50, at most 600); 0: not at all",
                 "search_output: Find lines in the present output of all tasks, or of one.",
                 "  ignore_case boolean: Match in any case",
                 "  limit integer: The most lines (50, at most 500)",

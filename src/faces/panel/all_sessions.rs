@@ -18,6 +18,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, timeout};
 
 use super::board::SessionKey;
+use super::effect::Place;
 use super::found_sessions::{ConnectResult, FileId, FoundSessions, SessionEffect};
 use super::task_stream::{Incoming, read};
 use super::work::{ANSWERS_WITHIN, at, text_of};
@@ -127,8 +128,8 @@ impl<'a> AllSessions<'a> {
                 }
                 SessionEffect::Stream { daemon, key, name } => {
                     if let Some((client, session)) = self.connected.remove(&daemon) {
-                        let session = Rc::new(session);
-                        self.report(Incoming::Connected { key, session, name });
+                        let place = Place::Here(Rc::new(session));
+                        self.report(Incoming::Connected { key, place, name });
                         let to = self.to.clone();
                         self.steps.push(Box::pin(stream(daemon, client, key, to)));
                     }

@@ -1,7 +1,10 @@
 //! The effects that the panel has besides drawing, and their results.
 
+use std::rc::Rc;
+
 use super::board::{SessionKey, TaskKey};
-use crate::wire::{Explanation, Messages, SendRequest};
+use crate::ops::TaskSession;
+use crate::wire::{Messages, SendRequest};
 
 /// An effect of the panel besides drawing.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,6 +72,18 @@ impl PanelEffect {
     }
 }
 
+/// Where the effects for a session are performed.
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    Here(Rc<TaskSession>),
+    /// The session of this name on a host of the fleet.
+    #[cfg(feature = "fleet")]
+    Host {
+        host: String,
+        session: String,
+    },
+}
+
 /// The result of an effect. An error is one line.
 #[derive(Debug)]
 pub(super) enum ActionReport {
@@ -81,7 +96,8 @@ pub(super) enum ActionReport {
     Said(Result<String, String>),
     Explained {
         task: TaskKey,
-        result: Result<(Box<Explanation>, Vec<String>), String>,
+        /// Whether the answer must not be shown, and all that is to be said.
+        result: Result<(bool, Vec<String>), String>,
     },
     Log {
         task: TaskKey,

@@ -11,8 +11,12 @@ mod board;
 mod colours;
 mod draw;
 mod effect;
+#[cfg(feature = "fleet")]
+mod fleet_sessions;
 mod found_sessions;
 mod help;
+#[cfg(feature = "fleet")]
+mod host_work;
 mod input_line;
 mod layout;
 mod log_view;
@@ -28,5 +32,4 @@ mod wrap;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use run::{PanelError, run};
-pub(crate) use state::Scope;
+pub(crate) use run::{PanelError, Shown, run};

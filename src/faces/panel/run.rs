@@ -5,7 +5,6 @@ use std::future::pending;
 use std::io;
 use std::pin::pin;
 use std::process::Stdio;
-use std::rc::Rc;
 use std::time::Duration;
 
 use crossterm::event::{Event, EventStream};
@@ -17,14 +16,14 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::all_sessions::AllSessions;
 use super::board::SessionKey;
-use super::effect::{ActionReport, PanelEffect};
+use super::effect::{ActionReport, PanelEffect, Place};
 use super::screen::Screen;
-use super::state::{PanelState, Scope};
+use super::state::PanelState;
 use super::task_stream::{Incoming, TaskStream, follow};
 use super::work::{ANSWERS_WITHIN, EffectResult, at, perform};
 use crate::clock;
 use crate::model::{Millis, text, with_causes};
-use crate::ops::{self, Attachment, OpsError, SessionChoice, TaskSession};
+use crate::ops::{self, Attachment, OpsError, SessionChoice};
 
 /// The shortest time between two frames, so that a storm of changes does not become one of frames.
 const FRAME: Duration = Duration::from_millis(30);
@@ -55,26 +54,43 @@ pub(crate) enum PanelError {
     Terminal(#[from] io::Error),
 }
 
+/// Which tasks are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// Those of one session.
+    Session,
+    /// Those of all sessions of the user.
+    AllSessions,
+    /// Those of all hosts of the fleet.
+    #[cfg(feature = "fleet")]
+    Fleet,
+}
+
 /// Shows the panel until the user quits, or until `stop` resolves; returns what that resolved to.
 /// The terminal is restored when this returns.
 pub(crate) async fn run<T>(
     choice: &SessionChoice,
-    scope: Scope,
+    shown: Shown,
     stop: impl Future<Output = T>,
 ) -> Result<Option<T>, PanelError> {
     let (to, mut incoming) = unbounded_channel();
     let following: LocalBoxFuture<'_, ()>;
-    let mut panel = match scope {
-        Scope::One => {
+    let mut panel = match shown {
+        Shown::Session => {
             let first = timeout(ANSWERS_WITHIN, TaskStream::begin(choice)).await;
             let first = first.map_err(|_| PanelError::Silent)??;
             let name = first.session.name.clone();
             following = Box::pin(follow(choice, first, to));
             Panel::new(|size, now| PanelState::new(name, size, now))?
         }
-        Scope::All => {
+        Shown::AllSessions => {
             let sessions = AllSessions::of(choice, to)?;
             following = Box::pin(sessions.follow());
+            Panel::new(PanelState::of_all)?
+        }
+        #[cfg(feature = "fleet")]
+        Shown::Fleet => {
+            following = Box::pin(super::fleet_sessions::follow(to));
             Panel::new(PanelState::of_all)?
         }
     };
@@ -121,7 +137,7 @@ struct Panel {
     /// What the user does; `None` while another program has the terminal.
     events: Option<EventStream>,
     /// Where requests go.
-    sessions: BTreeMap<SessionKey, Rc<TaskSession>>,
+    sessions: BTreeMap<SessionKey, Place>,
     work: FuturesUnordered<LocalBoxFuture<'static, EffectResult>>,
     /// The preview to read next.
     preview: Option<PanelEffect>,
@@ -188,9 +204,9 @@ impl Panel {
 
     fn on_incoming(&mut self, incoming: Incoming) {
         let effects = match incoming {
-            Incoming::Connected { key, session, name } => {
+            Incoming::Connected { key, place, name } => {
                 self.state.on_connected(key, name);
-                self.sessions.insert(key, session);
+                self.sessions.insert(key, place);
                 Vec::new()
             }
             Incoming::Lost(why) => {
@@ -260,8 +276,15 @@ impl Panel {
         // The session may just have gone, with the task.
         let session = effect.session().and_then(|key| self.sessions.get(&key));
         if let Some(session) = session {
-            let session = Rc::clone(session);
-            self.work.push(Box::pin(perform(session, effect)));
+            self.work.push(match session.clone() {
+                Place::Here(session) => Box::pin(perform(session, effect)),
+                #[cfg(feature = "fleet")]
+                Place::Host { host, session } => {
+                    Box::pin(
+                        async move { super::host_work::perform(&host, &session, effect).await },
+                    )
+                }
+            });
         }
     }
 

@@ -17,7 +17,7 @@ use super::usage::{LastSample, SampleOrder, Usage};
 use super::wrap::wrapped;
 use crate::model::Millis;
 use crate::ops::TreeUsage;
-use crate::wire::{Explanation, LsTask, Messages};
+use crate::wire::{LsTask, Messages};
 
 /// How many rows a question or a message has at most.
 const FOOTER_ROWS: usize = 3;
@@ -278,14 +278,14 @@ impl PanelState {
     fn on_explained(
         &mut self,
         task: TaskKey,
-        result: Result<(Box<Explanation>, Vec<String>), String>,
+        result: Result<(bool, Vec<String>), String>,
     ) -> Vec<PanelEffect> {
         if let Mode::Answer(answer) = &mut self.mode
             && answer.task == task
         {
             match result {
-                Ok((explanation, _)) => {
-                    answer.is_secret = Some(explanation.secret == Some(true));
+                Ok((is_secret, _)) => {
+                    answer.is_secret = Some(is_secret);
                     if answer.is_finished {
                         return self.send_answer();
                     }

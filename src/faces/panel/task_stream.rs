@@ -7,6 +7,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{sleep, timeout};
 
 use super::board::{SessionKey, SessionName};
+use super::effect::Place;
 use super::state::ONLY;
 use super::work::{ANSWERS_WITHIN, text_of};
 use crate::client::DaemonClient;
@@ -23,7 +24,7 @@ pub(super) enum Incoming {
     /// A stream has begun. Requests go to this session.
     Connected {
         key: SessionKey,
-        session: Rc<TaskSession>,
+        place: Place,
         name: SessionName,
     },
     /// The stream of the only session has ended, and why.
@@ -78,7 +79,7 @@ pub(super) async fn follow(
         let TaskStream { session, client } = &mut stream;
         let connected = Incoming::Connected {
             key: ONLY,
-            session: Rc::clone(session),
+            place: Place::Here(Rc::clone(session)),
             name: SessionName {
                 name: session.name.clone(),
                 server: None,

@@ -93,7 +93,7 @@ pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> Ef
             {
                 Some(Ok(explanation)) => {
                     let lines = ops::explanation_lines(&explanation, crate::clock::now().wall);
-                    Ok((Box::new(explanation), lines))
+                    Ok((explanation.secret == Some(true), lines))
                 }
                 Some(Err(error)) => Err(text_of(&error)),
                 None => Err(silent()),
@@ -133,7 +133,7 @@ async fn rerun(session: &TaskSession, window: String) -> Result<(), OpsError> {
 }
 
 /// Returns a result, or `None` when it takes too long.
-async fn limited<T>(work: impl Future<Output = T>) -> Option<T> {
+pub(super) async fn limited<T>(work: impl Future<Output = T>) -> Option<T> {
     timeout(ANSWERS_WITHIN, work).await.ok()
 }
 

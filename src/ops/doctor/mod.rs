@@ -3,6 +3,8 @@
 //! It is called when things are broken: each check has a time limit and is independent, and none
 //! starts a tmux server or a daemon.
 
+#[cfg(feature = "fleet")]
+mod broker;
 mod check;
 mod folders;
 mod login;
@@ -38,7 +40,11 @@ pub(crate) async fn examine(choice: &SessionChoice) -> Result<DoctorReport, OpsE
         machine::examine(),
         supervision::examine(session)
     );
-    let checks = [vec![program], of_tmux, of_machine, of_session].concat();
+    #[cfg(feature = "fleet")]
+    let of_broker = broker::examine().await;
+    #[cfg(not(feature = "fleet"))]
+    let of_broker = Vec::new();
+    let checks = [vec![program], of_tmux, of_machine, of_session, of_broker].concat();
     let count = |result| checks.iter().filter(|check| check.result == result).count();
     Ok(DoctorReport {
         warnings: count(CheckResult::Warn),

@@ -185,7 +185,7 @@ impl FakeServer {
 impl FakeWindow {
     fn sign(&self) -> String {
         let dead = u8::from(self.is_dead);
-        format!("{} {dead} {} 0   0", self.pid, self.activity)
+        format!("{} {dead} {} 0   0 0", self.pid, self.activity)
     }
 
     fn sign_row(&self, window: WindowId) -> String {

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{Dice, say};
-use crate::support::{Far, Output, Place, Running, World, machines_in};
+use crate::support::{Far, Output, Place, World, machines_in};
 
 const HOSTS: [&str; 3] = ["gpu1", "gpu2", "gpu3"];
 const CONVERSATIONS: [&str; 2] = ["one", "two"];
@@ -215,22 +215,12 @@ impl HostStorm {
         }
     }
 
-    fn client(&self, conversation: &str) -> Running {
-        let mut command = self.near.command(World::program());
-        command
-            .args(["agent", "opencode", "--id", conversation])
-            .stdin(Stdio::piped());
-        let client = Running::start(command);
-        client.records_until(|line| line["kind"] == "following");
-        client
-    }
-
     /// Hears what there is to hear until the last task of each machine is heard of; is killed now and then,
     /// before and after it has confirmed a message.
     fn hear(&self, conversation: &str) -> Heard {
         let mut dice = Dice::new(self.size.seed, 50 + conversation.len() as u64);
         let (mut heard, mut confirmed) = (Heard::new(), Vec::new());
-        let mut client = self.client(conversation);
+        let mut client = self.near.adapter(conversation);
         let mut n_open = HOSTS.len();
         while n_open > 0 {
             let told = loop {
@@ -244,7 +234,7 @@ impl HostStorm {
             if fate == 0 {
                 client.signal(Signal::KILL);
                 client.wait();
-                client = self.client(conversation);
+                client = self.near.adapter(conversation);
                 continue;
             }
             let receipt = json!({"received": {"to": told["to"], "id": told["id"]}});
@@ -266,7 +256,7 @@ impl HostStorm {
             if fate == 1 {
                 client.signal(Signal::KILL);
                 client.wait();
-                client = self.client(conversation);
+                client = self.near.adapter(conversation);
             }
         }
         heard

@@ -7,6 +7,8 @@
 
 mod consumer;
 mod daemon;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod hosts;
 mod task;
 mod verdict;

@@ -112,9 +112,10 @@ impl Far {
         fs::write(file("port"), port.to_string()).unwrap();
         let address = &place.address;
         fs::write(file("address"), address).unwrap();
+        // bash reads ~/.bashrc under sshd, unless it is started by a shell.
         let config = format!(
             "Port {port}\nListenAddress {address}\nHostKey {}\nPidFile none\nAuthorizedKeysFile {}\n\
-             StrictModes no\nUsePAM no\nPasswordAuthentication no\nForceCommand {}\n",
+             StrictModes no\nUsePAM no\nPasswordAuthentication no\nSetEnv SHLVL=2\nForceCommand {}\n",
             file("hostkey").display(),
             folder.join("key.pub").display(),
             login.display()

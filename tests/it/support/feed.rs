@@ -41,9 +41,19 @@ pub(crate) fn event<'a>(records: &'a [Value], event_type: &str, name: &str) -> &
     }
 }
 
-/// Whether each event that has to be delivered was delivered.
+/// Whether each event that has to be delivered was delivered. A question that was answered before its
+/// message was due is not.
 pub(crate) fn all_told(records: &[Value]) -> bool {
     let deliveries = deliveries(records);
+    let events = events(records);
+    let is_answered = |question: &Value| {
+        let mut later = events.iter();
+        later.any(|event| {
+            event["type"] == "inputResolved"
+                && event["seq"].as_u64() > question["seq"].as_u64()
+                && event["task"]["windowId"] == question["task"]["windowId"]
+        })
+    };
     let is_told = |event: &&Value| {
         let seq = &event["seq"];
         let speaks = |told: &&Value| {
@@ -51,9 +61,11 @@ pub(crate) fn all_told(records: &[Value]) -> bool {
                 .as_array()
                 .is_some_and(|all| all.contains(seq))
         };
-        event["type"] == "inputResolved" || deliveries.iter().any(speaks)
+        event["type"] == "inputResolved"
+            || deliveries.iter().any(speaks)
+            || event["type"] == "input" && is_answered(event)
     };
-    events(records).iter().all(is_told)
+    events.iter().all(is_told)
 }
 
 /// The text of a delivery, without the header of a follow-up.

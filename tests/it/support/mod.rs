@@ -1,8 +1,12 @@
 //! A separate world for each test: folders, a tmux server, the program, and nothing of the
 //! developer's environment.
 
+#[cfg(feature = "fleet")]
+mod broker;
 mod far;
 mod feed;
+#[cfg(feature = "fleet")]
+mod fleet_host;
 #[cfg(feature = "webhook")]
 mod http_server;
 mod run;
@@ -20,8 +24,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+#[cfg(feature = "fleet")]
+pub(crate) use broker::Broker;
 pub(crate) use far::{Far, Place, machines, machines_in};
 pub(crate) use feed::{all_told, check_feed, content, deliveries, event, events, show, story};
+#[cfg(feature = "fleet")]
+pub(crate) use fleet_host::{FleetHosts, exited};
 #[cfg(feature = "webhook")]
 pub(crate) use http_server::HttpServer;
 pub(crate) use run::{Output, Running};
@@ -168,6 +176,18 @@ impl World {
         let mut command = self.command(Self::program());
         command.args(args);
         Running::start(command)
+    }
+
+    /// Starts the adapter of a conversation of opencode, which follows when this returns.
+    #[track_caller]
+    pub(crate) fn adapter(&self, id: &str) -> Running {
+        let mut command = self.command(World::program());
+        command
+            .args(["agent", "opencode", "--id", id])
+            .stdin(Stdio::piped());
+        let adapter = Running::start(command);
+        adapter.records_until(|line| line["kind"] == "following");
+        adapter
     }
 
     /// Runs tmux on the world's server and returns what it printed.

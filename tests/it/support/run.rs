@@ -146,6 +146,11 @@ impl Running {
         self.err.recv_timeout(DEADLINE).expect("a line comes")
     }
 
+    /// The next line of its stdout; `None` if it has ended.
+    pub(crate) fn first_line(&self) -> Option<String> {
+        self.out.recv_timeout(DEADLINE).ok()
+    }
+
     /// The next line of its stdout, which is JSON.
     #[track_caller]
     pub(crate) fn record(&self) -> Value {

@@ -54,7 +54,8 @@ pub(crate) struct Consume {
         long,
         value_name = "NAME",
         requires = "follow",
-        conflicts_with = "after"
+        conflicts_with = "after",
+        add = task_names::consumer_candidates()
     )]
     pub(crate) consumer: Option<String>,
     /// Acknowledge each record after printing it; standard input is not read
@@ -91,7 +92,7 @@ pub(crate) enum ConsumerCommand {
     /// Remove consumers
     Rm {
         /// Their names
-        #[arg(required = true)]
+        #[arg(required = true, add = task_names::consumer_candidates())]
         names: Vec<String>,
     },
 }

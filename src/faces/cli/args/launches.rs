@@ -17,7 +17,8 @@ use crate::restarts;
 
 #[derive(Debug, Args)]
 #[command(
-    group(ArgGroup::new("limited").args(["wait", "until", "listen", "after"]).multiple(true)),
+    group(ArgGroup::new("limited").args(["wait", "follow", "until", "listen", "after"]).multiple(true)),
+    group(ArgGroup::new("ends").args(["wait", "follow"])),
     group(ArgGroup::new("texts").args(["until", "notify_on"]).multiple(true)),
 )]
 #[command(
@@ -47,7 +48,7 @@ pub(crate) struct Run {
         long,
         value_name = "on-failure[:N]",
         value_parser = restarts::parse_limit,
-        conflicts_with = "wait"
+        conflicts_with = "ends"
     )]
     pub(crate) restart: Option<u32>,
     /// With --restart: the pause before the first restart in a row [default: 1s]; it doubles with each
@@ -121,8 +122,12 @@ pub(crate) struct FollowRun {
     /// input, 124: timed out, 125: run itself failed
     #[arg(long, conflicts_with = "until", group = "waits")]
     pub(crate) wait: bool,
-    /// With --wait: continue to wait while the task asks for input
-    #[arg(long, requires = "wait")]
+    /// Show its output here, nothing else on stdout, until the run ends; exit as with --wait. Ctrl-C
+    /// leaves it running
+    #[arg(long, conflicts_with_all = ["until", "listen", "json"])]
+    pub(crate) follow: bool,
+    /// With --wait or --follow: continue to wait while the task asks for input
+    #[arg(long, requires = "ends")]
     pub(crate) through_prompts: bool,
     /// With --wait, --until or --listen, or run's --after: how many of the last lines of a failed run to print
     /// on stderr
@@ -143,7 +148,7 @@ pub(crate) struct FollowRun {
     /// The texts of --until, --stop and run's --notify-on match in upper and lower case
     #[arg(long, requires = "texts")]
     pub(crate) ignore_case: bool,
-    /// With --wait, --until or --listen, or run's --after: the longest time to wait, like 500ms, 30s or 5m
+    /// With --wait, --follow, --until or --listen, or run's --after: the longest time to wait, like 500ms, 30s or 5m
     #[arg(long, value_name = "D", value_parser = parse_duration, requires = "limited")]
     pub(crate) timeout: Option<Duration>,
 }
@@ -159,7 +164,8 @@ impl FollowRun {
 
 #[derive(Debug, Args)]
 #[command(
-    group(ArgGroup::new("limited").args(["wait", "until", "listen"]).multiple(true)),
+    group(ArgGroup::new("limited").args(["wait", "follow", "until", "listen"]).multiple(true)),
+    group(ArgGroup::new("ends").args(["wait", "follow"])),
     group(ArgGroup::new("texts").args(["until"]).multiple(true)),
     after_help = "A live run is replaced. A task of the project's file runs as the file has it now. \
                         Each task gets the environment that this command has now \

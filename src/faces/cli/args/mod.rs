@@ -3,6 +3,7 @@
 mod agents;
 mod daemon;
 mod feed;
+mod fleet;
 mod installation;
 mod launches;
 mod tasks;
@@ -22,6 +23,9 @@ pub(crate) use agents::Mcp;
 pub(crate) use agents::{Agent, AgentCommand, AgentServe, Init, InitClient, Serve};
 pub(crate) use daemon::{ChildOf, Daemon, DaemonCommand, Supervise};
 pub(crate) use feed::{Consume, Consumer, ConsumerCommand, Feed, FeedFormat, Replay};
+pub(crate) use fleet::Fleet;
+#[cfg(feature = "fleet")]
+pub(crate) use fleet::{FleetCommand, FleetFeed, FleetLs};
 pub(crate) use installation::{Completions, Config, ConfigCommand, Man};
 pub(crate) use launches::{Down, FollowRun, Restart, Run, Up};
 #[cfg(feature = "panel")]
@@ -43,9 +47,9 @@ pub(crate) use tasks::{
 #[command(
     after_help = "Exit codes: 0 success, 1 failure, 2 usage, 3 no such session, task or daemon, \
                         4 a wait timed out, 5 a wait can no longer succeed, 6 the task asks for \
-                        input, 130 interrupted. `run --wait` exits with the task's own code, or \
-                        with 123 if the task asks for input, 124 if it timed out, 125 if `run` \
-                        itself failed."
+                        input, 130 interrupted. `run --wait` and `run --follow` exit with the \
+                        task's own code, or with 123 if the task asks for input, 124 if it \
+                        timed out, 125 if `run` itself failed."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -60,7 +64,7 @@ pub(crate) struct Cli {
 pub(crate) struct Global {
     /// The task session [default: $TMUX_TASK_SESSION, $PI_TMUX_SESSION, else a name made from
     /// this directory]
-    #[arg(short, long, global = true, value_name = "NAME")]
+    #[arg(short, long, global = true, value_name = "NAME", add = task_names::session_candidates())]
     pub(crate) session: Option<String>,
     /// The tmux server's socket name, as in tmux
     #[arg(short = 'L', global = true, value_name = "NAME")]
@@ -136,6 +140,8 @@ pub(crate) enum CliCommand {
     /// Show the tasks full-screen: what needs you on top, with keys to answer, read and kill
     #[cfg(feature = "panel")]
     Panel(Panel),
+    /// Show the tasks, records and state of all machines that share a broker
+    Fleet(Fleet),
     /// Print a task's output
     Logs(Logs),
     /// Show how often tasks ran, failed, and how long they usually take

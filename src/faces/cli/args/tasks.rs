@@ -53,6 +53,10 @@ pub(crate) struct Panel {
     /// All your task sessions: those of this tmux server, and those of others that have a daemon
     #[arg(short, long)]
     pub(crate) all: bool,
+    /// The task sessions of all machines that share a broker
+    #[cfg(feature = "fleet")]
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) fleet: bool,
 }
 
 #[derive(Debug, Args)]

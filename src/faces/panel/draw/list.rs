@@ -158,7 +158,7 @@ pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &PanelState) {
         ListRow::Task(task) => state.board.get(task),
         ListRow::Session(_) => None,
     };
-    let longest = |of: fn(&LsTask) -> usize| {
+    let longest = |of: &dyn Fn(&LsTask) -> usize| {
         let columns = visible.iter().filter_map(listed).map(of);
         columns.max().unwrap_or_default()
     };
@@ -170,7 +170,7 @@ pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &PanelState) {
         }
     };
     let width = usize::from(layout.list.width);
-    let progress = longest(|task| match (task.task.progress, task.usual_ms) {
+    let progress = longest(&|task| match (task.task.progress, task.usual_ms) {
         (Some(_), _) => WITH_BAR,
         (None, Some(_)) => PERCENTAGE,
         (None, None) => 0,
@@ -178,8 +178,8 @@ pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &PanelState) {
     let columns = Columns::of(
         width,
         longest_session,
-        longest(|task| columns_of(&task.task.window_name)),
-        longest(|task| task.task.current_command.as_deref().map_or(0, columns_of)),
+        longest(&|task| columns_of(&task.task.window_name)),
+        longest(&|task| columns_of(&command_of(task, state))),
         progress,
     );
     if state.trouble.is_none() {
@@ -318,13 +318,6 @@ fn task(
     let cpu = usage.and_then(|usage| usage.cpu);
     let cpu = cpu.map_or_else(String::new, |cpu| format!("{cpu}%"));
     let memory = usage.map_or_else(String::new, memory);
-    let command = task.current_command.as_deref().unwrap_or_default();
-    let ports = task.pane_pid.filter(|_| !task.dead);
-    let ports = ports.and_then(|pid| state.ports.get(&pid));
-    let command = match ports.filter(|ports| !ports.is_empty()) {
-        Some(ports) => Cow::Owned(format!(":{} {command}", port_words(ports))),
-        None => Cow::Borrowed(command),
-    };
     let (progress, progress_colour) = progress(listed, state, columns.progress);
     let progress_style = progress_colour.map_or(style, |colour| style.fg(colour));
     let last_style = match group {
@@ -348,7 +341,7 @@ fn task(
             (&progress, progress_style),
             (&cpu, style),
             (&memory, style),
-            (&command, FAINT),
+            (&command_of(listed, state), FAINT),
             (&state.last_line(key, listed), last_style),
         ],
     );
@@ -376,6 +369,18 @@ fn progress(listed: &LsTask, state: &PanelState, columns: usize) -> (String, Opt
         (false, _) => format!("{bar} {percentage:>PERCENTAGE$}"),
     };
     (text, colour)
+}
+
+/// Returns a task's command, behind the ports that it listens on.
+fn command_of<'a>(listed: &'a LsTask, state: &PanelState) -> Cow<'a, str> {
+    let task = &listed.task;
+    let command = task.current_command.as_deref().unwrap_or_default();
+    let ports = task.pane_pid.filter(|_| !task.dead);
+    let ports = ports.and_then(|pid| state.ports.get(&pid));
+    match ports.filter(|ports| !ports.is_empty()) {
+        Some(ports) => format!(":{} {command}", port_words(ports)).into(),
+        None => command.into(),
+    }
 }
 
 /// Returns a percentage in at most four columns.

@@ -6,9 +6,7 @@ use super::*;
 use crate::faces::panel::effect::ActionReport;
 use crate::faces::panel::help::KEYS;
 use crate::faces::panel::mode::{Mode, Subject};
-use crate::wire::{
-    ExplainedState, Explanation, FollowUps, Messages, SecretText, SendRequest, TypedInput,
-};
+use crate::wire::{FollowUps, Messages, SecretText, SendRequest, TypedInput};
 
 const SIZES: [(u16, u16); 3] = [(40, 10), (80, 24), (200, 50)];
 
@@ -30,30 +28,9 @@ fn selected(state: &PanelState) -> &str {
 }
 
 fn explained(window: &str, secret: bool) -> ActionReport {
-    let explanation = Explanation {
-        window_id: window.to_owned(),
-        window_name: "deploy".to_owned(),
-        state: ExplainedState::Waiting,
-        waiting_since: None,
-        asks: true,
-        prompt: Some("Proceed? [y/N]".to_owned()),
-        prompt_kind: None,
-        secret: Some(secret),
-        rule: "rule".to_owned(),
-        line: None,
-        line_y: None,
-        quiet_ms: None,
-        cursor_x: None,
-        cursor_y: None,
-        alternate_on: None,
-        terminal: None,
-        read: None,
-        next_restart: None,
-        cannot_restart: None,
-    };
     ActionReport::Explained {
         task: task(window),
-        result: Ok((Box::new(explanation), vec!["rule      rule".to_owned()])),
+        result: Ok((secret, vec!["rule      rule".to_owned()])),
     }
 }
 

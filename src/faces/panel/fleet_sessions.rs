@@ -1,0 +1,110 @@
+//! The sessions of all hosts of a fleet, as its broker has them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::sleep;
+
+use super::board::{SessionKey, SessionName};
+use super::effect::Place;
+use super::task_stream::Incoming;
+use super::work::text_of;
+use crate::fleet::{BucketNews, BucketWatch, FleetBoard, FleetSession, Presence};
+use crate::model::Backoff;
+use crate::ops::{Fleet, OpsError};
+use crate::wire::rfc3339;
+
+/// How long to wait before connecting again.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
+
+/// The sessions that were found, by host and the key of their files.
+type Keys = BTreeMap<(String, String), SessionKey>;
+
+/// Reports the sessions and tasks of all hosts. Connects again when the connection breaks.
+pub(super) async fn follow(to: UnboundedSender<Incoming>) {
+    let (mut keys, mut retry) = (Keys::new(), RETRY);
+    while !to.is_closed() {
+        if let Err(error) = read(&mut keys, &to, &mut retry).await {
+            drop(to.send(Incoming::Lost(format!("{}; trying again", text_of(&error)))));
+        }
+        sleep(retry.next_pause()).await;
+    }
+}
+
+async fn read(
+    keys: &mut Keys,
+    to: &UnboundedSender<Incoming>,
+    retry: &mut Backoff,
+) -> Result<(), OpsError> {
+    let fleet = Fleet::connect().await?;
+    let mut watch = BucketWatch::begin(&fleet.connection, false).await?;
+    let mut board = FleetBoard::default();
+    let mut is_complete = false;
+    while !to.is_closed() {
+        match watch.next().await? {
+            BucketNews::Entry(entry) => {
+                drop(board.apply(&entry));
+                if let Some(host) = entry.host().filter(|_| is_complete) {
+                    report(&board, &host, keys, to);
+                }
+            }
+            BucketNews::Complete => {
+                (is_complete, *retry) = (true, RETRY);
+                for host in board.hosts.keys() {
+                    report(&board, host, keys, to);
+                }
+                drop(to.send(Incoming::Found));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reports all that is known of a host.
+fn report(board: &FleetBoard, host: &str, keys: &mut Keys, to: &UnboundedSender<Incoming>) {
+    let Some(known) = board.hosts.get(host) else {
+        return;
+    };
+    let exists = |key: &String| known.sessions.get(key).is_some_and(FleetSession::exists);
+    for ((of, session), key) in keys.iter() {
+        if of == host && !exists(session) {
+            drop(to.send(Incoming::Gone(*key)));
+        }
+    }
+    for (file_key, session) in &known.sessions {
+        if !session.exists() {
+            continue;
+        }
+        let n_keys = keys.len();
+        let key = keys.entry((host.to_owned(), file_key.clone()));
+        let key = *key.or_insert(SessionKey(n_keys));
+        let session_name = session.name().unwrap_or_default().to_owned();
+        let name = SessionName {
+            name: session_name.clone(),
+            server: Some(host.to_owned()),
+        };
+        if let Presence::Gone(since) = known.presence {
+            let why = format!("{host} is gone since {}", rfc3339(since));
+            drop(to.send(Incoming::Unknown { key, name, why }));
+            continue;
+        }
+        let place = Place::Host {
+            host: host.to_owned(),
+            session: session_name,
+        };
+        drop(to.send(Incoming::Connected { key, place, name }));
+        let mut tasks: Vec<_> = session.tasks().into_iter().cloned().collect();
+        for task in &mut tasks {
+            // The processes of that number here are others.
+            task.task.pane_pid = None;
+        }
+        drop(to.send(Incoming::Tasks {
+            key,
+            exists: true,
+            is_complete: true,
+            tasks,
+            removed: Vec::new(),
+        }));
+    }
+}

@@ -1,0 +1,261 @@
+//! A connection to the broker. It ends with the first interruption: what was published on it and not
+//! confirmed is checked on the next one, before anything else is published.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_nats::jetstream::{self, ContextBuilder};
+use async_nats::{
+    Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerAddr, ServerError,
+};
+use tokio::sync::watch;
+
+use super::layout;
+use crate::config::FleetConfig;
+use crate::files;
+use crate::hosts::this_machine;
+use crate::model::{text, with_causes};
+
+/// How long connecting to one server may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long an answer of the broker may take.
+pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// How often a silent connection is probed. It counts as broken after the third probe without answer.
+const PROBE_EVERY: Duration = Duration::from_secs(15);
+
+/// The client library connects again by itself, and sends what it still has. Nobody may use that
+/// connection, so it is put off for as long as this, when the library finds that it is not needed.
+const PUT_OFF: Duration = Duration::from_secs(60);
+
+/// The longest file of credentials, in bytes.
+const MAX_CREDENTIALS: u64 = 64 << 10;
+
+/// The beginning of a user's seed.
+const SEED: &str = "SU";
+
+/// The maximum length of what the broker says, in characters.
+const MAX_SAID: usize = 300;
+
+/// Why the broker cannot be used. Nothing of the credentials is in it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FleetError {
+    /// The file of credentials cannot be used.
+    #[error("could not use {}: {why}", .path.display())]
+    Credentials { path: PathBuf, why: String },
+    /// The address is none.
+    #[error("`{0}` is not the address of a broker")]
+    Address(String),
+    /// No server answers.
+    #[error("could not reach the broker at {url}: {why}")]
+    Unreachable { url: String, why: String },
+    /// It does not accept the credentials.
+    #[error("the broker at {0} does not accept the credentials")]
+    Refused(String),
+    /// The connection broke.
+    #[error("the connection to the broker broke")]
+    Broken,
+    /// It did not confirm what was published.
+    #[error("the broker did not confirm: {0}")]
+    NotConfirmed(String),
+    /// What it has cannot be read.
+    #[error("could not read {name} of the broker: {why}")]
+    Unreadable { name: String, why: String },
+    /// A host answers that has another version of the program.
+    #[error("{host} has tmux-task {version}, and here is {}", env!("CARGO_PKG_VERSION"))]
+    OtherVersion { host: String, version: String },
+    /// Another process reads as this consumer.
+    #[error("another process reads as consumer `{0}`")]
+    Taken(String),
+    /// What records are stored in is missing, and could not be created.
+    #[error("the broker has no {name}, and did not create it: {why}")]
+    NoStream { name: &'static str, why: String },
+}
+
+/// A connection to the broker.
+#[derive(Debug, Clone)]
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    pub(crate) jetstream: jetstream::Context,
+    ended: watch::Receiver<bool>,
+    /// What the broker refused last.
+    refusal: Arc<Mutex<Option<String>>>,
+}
+
+impl Connection {
+    /// Resolves when the connection has broken.
+    pub(crate) async fn ended(&self) {
+        let mut ended = self.ended.clone();
+        // Without a sender the connection has gone.
+        drop(ended.wait_for(|has_ended| *has_ended).await);
+    }
+
+    /// Returns what the broker said when it last refused something: a subject for which the credentials
+    /// have no permission.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        // Nothing is left half done while it is held.
+        let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        refusal.clone()
+    }
+
+    /// Returns the error of something that the broker did not confirm. What it refused says more than
+    /// that nothing came.
+    pub(crate) fn not_confirmed(&self, why: &dyn std::error::Error) -> FleetError {
+        FleetError::NotConfirmed(self.why_not(why))
+    }
+
+    /// Returns what the broker refused, else what the library says.
+    pub(super) fn why_not(&self, why: &dyn std::error::Error) -> String {
+        self.refusal().unwrap_or_else(|| said(&with_causes(why)))
+    }
+
+    /// Returns the error of a stream or bucket that cannot be read.
+    pub(super) fn unreadable(&self, name: &str, why: &dyn std::error::Error) -> FleetError {
+        FleetError::Unreadable {
+            name: name.to_owned(),
+            why: self.why_not(why),
+        }
+    }
+}
+
+/// Connects to the broker as this host.
+pub(crate) async fn connect(config: &FleetConfig, host: &str) -> Result<Connection, FleetError> {
+    let url = config.url.join(", ");
+    let mut servers = Vec::new();
+    for address in &config.url {
+        let server = address.parse::<ServerAddr>();
+        servers.push(server.map_err(|_| FleetError::Address(address.clone()))?);
+    }
+    let (has_ended, ended) = watch::channel(false);
+    let has_ended = Arc::new(has_ended);
+    let refusal = Arc::new(Mutex::new(None));
+    let is_first = Arc::new(AtomicBool::new(true));
+    let options = options(config)?
+        .name(format!("tmux-task {host}"))
+        .custom_inbox_prefix(layout::inbox_prefix(host))
+        .connection_timeout(CONNECT_LIMIT)
+        .request_timeout(Some(ANSWER_LIMIT))
+        .ping_interval(PROBE_EVERY)
+        .max_reconnects(config.url.len())
+        .ignore_discovered_servers()
+        .reconnect_delay_callback({
+            let is_first = Arc::clone(&is_first);
+            move |_| match is_first.load(Ordering::Relaxed) {
+                true => Duration::ZERO,
+                false => PUT_OFF,
+            }
+        })
+        .event_callback({
+            let refusal = Arc::clone(&refusal);
+            move |event| {
+                let (has_ended, refusal) = (Arc::clone(&has_ended), Arc::clone(&refusal));
+                async move { note(event, &has_ended, &refusal) }
+            }
+        });
+    let client = options
+        .connect(servers)
+        .await
+        .map_err(|error| explain(url, &error))?;
+    is_first.store(false, Ordering::Relaxed);
+    let jetstream = ContextBuilder::new()
+        .timeout(ANSWER_LIMIT)
+        .ack_timeout(ANSWER_LIMIT)
+        .build(client.clone());
+    Ok(Connection {
+        client,
+        jetstream,
+        ended,
+        refusal,
+    })
+}
+
+/// Returns this machine's name in the fleet.
+pub(crate) fn host_name(config: &FleetConfig) -> String {
+    config.host.clone().unwrap_or_else(this_machine)
+}
+
+/// Returns the options that the configuration names.
+fn options(config: &FleetConfig) -> Result<ConnectOptions, FleetError> {
+    let mut options = match &config.creds_file {
+        Some(path) => credentials(path).map_err(|why| FleetError::Credentials {
+            path: path.clone(),
+            why,
+        })?,
+        None => ConnectOptions::new(),
+    };
+    if let Some(tls) = &config.tls {
+        options = options.require_tls(true);
+        if let Some(authorities) = &tls.ca_file {
+            options = options.add_root_certificates(authorities.clone());
+        }
+        if let (Some(certificate), Some(key)) = (&tls.cert_file, &tls.key_file) {
+            options = options.add_client_certificate(certificate.clone(), key.clone());
+        }
+    }
+    Ok(options)
+}
+
+/// Reads credentials from a file that only its user can read: a user's JWT and seed, or a seed alone.
+fn credentials(path: &Path) -> Result<ConnectOptions, String> {
+    let contents = files::read_secret(path, MAX_CREDENTIALS)?;
+    let contents = String::from_utf8(contents).map_err(|_| "it is not text".to_owned())?;
+    let seed = contents.trim();
+    if seed.starts_with(SEED) {
+        return Ok(ConnectOptions::with_nkey(seed.to_owned()));
+    }
+    // What the library says of it could repeat a part of it.
+    ConnectOptions::with_credentials(&contents)
+        .map_err(|_: io::Error| "it has neither a user's JWT and seed nor a seed alone".to_owned())
+}
+
+fn note(event: Event, has_ended: &watch::Sender<bool>, refusal: &Mutex<Option<String>>) {
+    match event {
+        Event::Disconnected | Event::Closed => {
+            has_ended.send_replace(true);
+        }
+        Event::ServerError(ServerError::Other(why)) => {
+            let why = said(&why);
+            tracing::warn!(why, "the broker refused");
+            *refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+        }
+        event @ (Event::Connected
+        | Event::LameDuckMode
+        | Event::Draining
+        | Event::SlowConsumer(_)
+        | Event::ServerError(
+            ServerError::AuthorizationViolation | ServerError::SlowConsumer(_),
+        )
+        | Event::ClientError(_)) => {
+            tracing::debug!(%event, "broker");
+        }
+    }
+}
+
+fn explain(url: String, error: &ConnectError) -> FleetError {
+    match error.kind() {
+        ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
+            FleetError::Refused(url)
+        }
+        ConnectErrorKind::ServerParse
+        | ConnectErrorKind::Dns
+        | ConnectErrorKind::TimedOut
+        | ConnectErrorKind::Tls
+        | ConnectErrorKind::Io
+        | ConnectErrorKind::MaxReconnects => FleetError::Unreachable {
+            url,
+            // Its own words have those of its cause in them.
+            why: said(
+                &std::error::Error::source(error).map_or_else(|| error.to_string(), with_causes),
+            ),
+        },
+    }
+}
+
+/// Returns what the broker or a library says as one line.
+fn said(text: &str) -> String {
+    text::one_line(text.as_bytes(), MAX_SAID)
+}

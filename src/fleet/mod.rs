@@ -1,0 +1,27 @@
+//! The broker of many machines: NATS with JetStream.
+
+mod board;
+mod bucket;
+mod bucket_watch;
+mod connection;
+mod execution_keys;
+mod feed_reader;
+pub(crate) mod layout;
+mod membership;
+mod request;
+mod service;
+mod streams;
+mod task_states;
+mod untrusted;
+mod uplink;
+mod verbs;
+mod wake_reader;
+
+pub(crate) use board::{BucketEntry, FleetBoard, FleetChange, FleetHost, FleetSession, Presence};
+pub(crate) use bucket_watch::{BucketNews, BucketWatch};
+pub(crate) use connection::{Connection, FleetError, connect, host_name};
+pub(crate) use feed_reader::{FeedReader, FeedRequest, FeedStart};
+pub(crate) use membership::Membership;
+pub(crate) use request::{Absent, HostAnswers, absence};
+pub(crate) use streams::{SINGLE, StreamUse, stream_uses};
+pub(crate) use wake_reader::{Wake, WakeReader};

@@ -1,0 +1,114 @@
+//! Reads the wakes of a conversation: the follow-ups of its tasks on other hosts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_nats::jetstream::Message;
+use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
+use futures_util::StreamExt;
+
+use super::connection::{Connection, FleetError};
+use super::layout::{WAKE_STREAM, source_of_wake, wake_consumer, wake_filter};
+use super::streams::KEPT;
+use super::untrusted::parse;
+use crate::config::is_host_name;
+use crate::model::Seq;
+use crate::wire::DurableRecord;
+
+/// When a wake is sent again that was not acknowledged. Its reader has it already.
+const AGAIN_AFTER: Duration = Duration::from_secs(60);
+
+/// A follow-up of another host.
+#[derive(Debug)]
+pub(crate) struct Wake {
+    /// The host of its subject: what it says of itself does not count.
+    pub(crate) host: String,
+    pub(crate) record: DurableRecord,
+}
+
+/// Reads wakes until the connection breaks.
+pub(crate) struct WakeReader {
+    messages: pull::Stream,
+    connection: Connection,
+    /// What was not acknowledged, by epoch and sequence number.
+    open: BTreeMap<(String, Seq), Message>,
+}
+
+impl WakeReader {
+    /// Begins to read as the conversation's durable consumer: with what was not acknowledged.
+    pub(crate) async fn begin(connection: &Connection, owner: &str) -> Result<Self, FleetError> {
+        let refused = |error: &dyn std::error::Error| connection.unreadable(WAKE_STREAM, error);
+        let name = wake_consumer(owner);
+        let config = pull::Config {
+            durable_name: Some(name.clone()),
+            filter_subject: wake_filter(owner),
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: AGAIN_AFTER,
+            // By then there is nothing left that it has acknowledged.
+            inactive_threshold: 2 * KEPT,
+            ..pull::Config::default()
+        };
+        let jetstream = &connection.jetstream;
+        let create = || jetstream.create_consumer_on_stream(config.clone(), WAKE_STREAM);
+        let mut consumer: Consumer<pull::Config> =
+            create().await.map_err(|error| refused(&error))?;
+        // What was sent on another connection comes again at once and in order. A broker before 2.14
+        // cannot do that: there the consumer is made again, and what was acknowledged comes too.
+        if consumer.reset(None).await.is_err() {
+            let removed = jetstream.delete_consumer_from_stream(&name, WAKE_STREAM);
+            removed.await.map_err(|error| refused(&error))?;
+            consumer = create().await.map_err(|error| refused(&error))?;
+        }
+        let messages = consumer.messages().await;
+        Ok(Self {
+            messages: messages.map_err(|error| refused(&error))?,
+            connection: connection.clone(),
+            open: BTreeMap::new(),
+        })
+    }
+
+    /// Returns the next wake.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn next(&mut self) -> Result<Wake, FleetError> {
+        loop {
+            let message = tokio::select! {
+                biased;
+                message = self.messages.next() => message,
+                () = self.connection.ended() => None,
+            };
+            let Some(Ok(message)) = message else {
+                return Err(FleetError::Broken);
+            };
+            let host = source_of_wake(&message.subject).filter(|host| is_host_name(host));
+            let record: Option<DurableRecord> = parse(&message.payload);
+            let Some((host, record)) = host.zip(record) else {
+                // What nobody can read does not come again.
+                self.confirm(&message).await?;
+                continue;
+            };
+            let key = (record.epoch.clone(), record.seq);
+            self.open.insert(key, message);
+            return Ok(Wake { host, record });
+        }
+    }
+
+    /// Acknowledges the wakes of this feed up to this record.
+    pub(crate) async fn acknowledge(&mut self, epoch: &str, seq: Seq) -> Result<(), FleetError> {
+        let up_to = (epoch.to_owned(), 0)..=(epoch.to_owned(), seq);
+        let keys: Vec<_> = self.open.range(up_to).map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            if let Some(message) = self.open.remove(&key) {
+                self.confirm(&message).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn confirm(&self, message: &Message) -> Result<(), FleetError> {
+        let confirmed = message.double_ack().await;
+        confirmed.map_err(|error| self.connection.not_confirmed(error.as_ref()))
+    }
+}

@@ -1,0 +1,231 @@
+//! Commands to hosts of a fleet, by the broker: `--host`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{Broker, FleetHosts, Output, Running, World};
+
+fn join(world: &World, url: &str, host: &str, more: &str) {
+    let file = world.path("conf/tmux-task/config.toml");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let text = format!("notices = []\n[fleet]\nurl = '{url}'\nhost = '{host}'\n{more}");
+    fs::write(file, text).unwrap();
+}
+
+/// A laptop, a host with a task that runs, and their broker.
+fn fleet(allow: &str) -> (World, World, Broker) {
+    let (near, far) = (World::new(), World::new());
+    let broker = Broker::start(&near);
+    join(&near, &broker.url(), "laptop", "");
+    let allow = format!("allow = [{allow}]\n");
+    join(&far, &broker.url(), "gpu1", &allow);
+    far.run("one", "read -rp 'Go? ' x; echo got-$x; sleep 1000");
+    (near, far, broker)
+}
+
+fn on_gpu1(near: &World, args: &[&str]) -> Output {
+    near.task([&["--host", "gpu1"], args].concat())
+}
+
+/// Waits until the host answers commands.
+#[track_caller]
+fn until_answered(near: &World) {
+    near.until_true("it answers", || {
+        let output = on_gpu1(near, &["ls"]);
+        output.code == 0
+    });
+}
+
+#[test]
+fn a_host_of_the_fleet_does_what_its_configuration_allows() {
+    let (near, far, broker) = fleet("'ls', 'logs', 'wait', 'run', 'send'");
+    until_answered(&near);
+    let listed: Value = serde_json::from_str(on_gpu1(&near, &["ls", "--json"]).ok()).unwrap();
+    assert_eq!(listed["tasks"][0]["windowName"], "one");
+    on_gpu1(&near, &["wait", "one", "--input"]).ok();
+    on_gpu1(&near, &["send", "one", "yes", "--if-prompt", "Go?"]).ok();
+    far.until_shows("one", "got-yes");
+    let output = on_gpu1(&near, &["logs", "one"]);
+    assert!(output.ok().contains("got-yes"), "{output}");
+    // More than one message, and all of it.
+    let long = "seq -f %.0f-0123456789012345678901234567890123456789 20000";
+    on_gpu1(&near, &["run", "long", "--wait", "--", "sh", "-c", long]).ok();
+    let output = on_gpu1(&near, &["logs", "long"]);
+    let lines: Vec<&str> = output.ok().lines().collect();
+    let last = lines.iter().rfind(|line| !line.is_empty()).unwrap();
+    assert!(last.starts_with("20000-"), "{last}");
+    // The exit code is the task's.
+    let failing = ["run", "far", "--wait", "--", "sh", "-c", "exit 3"];
+    assert_eq!(on_gpu1(&near, &failing).code, 3);
+    // What must not be seen does not go through the broker.
+    far.run("two", "read -rsp 'Password: ' x; sleep 1000");
+    on_gpu1(&near, &["wait", "two", "--input"]).ok();
+    let hidden = on_gpu1(&near, &["send", "two", "pw", "--if-prompt", "Password:"]);
+    assert_eq!(hidden.code, 1, "{hidden}");
+    let refused = on_gpu1(&near, &["kill", "one"]);
+    refused.fails(
+        1,
+        "tmux-task: kill: gpu1: `kill` is not allowed through the broker",
+    );
+    let refused = on_gpu1(&near, &["send", "one", "y"]);
+    refused.fails(
+        1,
+        "tmux-task: send: gpu1: `send` through the broker needs `--if-prompt`",
+    );
+    drop(broker);
+    let output = on_gpu1(&near, &["ls"]);
+    let expected = "tmux-task: ls: could not reach the broker at ";
+    assert!(
+        output.code == 1 && output.err.starts_with(expected),
+        "{output}"
+    );
+}
+
+#[test]
+fn a_conversation_hears_what_it_has_started_by_the_broker() {
+    let (mut near, _far, _broker) = fleet("'ls', 'run'");
+    until_answered(&near);
+    let mut command = near.command(World::program());
+    command
+        .args(["agent", "opencode", "--id", "one"])
+        .stdin(Stdio::piped());
+    let adapter = Running::start(command);
+    adapter.records_until(|line| line["kind"] == "following");
+    near.set("TMUX_TASK_OWNER", "opencode:one");
+    on_gpu1(&near, &["run", "train", "--", "sh", "-c", "exit 3"]).ok();
+    let told = adapter.records_until(|line| line["kind"] == "message");
+    let message = &told.last().unwrap()["message"];
+    assert_eq!(message["details"]["host"], "gpu1");
+    let text = message["content"].as_str().unwrap();
+    assert!(text.ends_with("(train) exited with code 3"), "{text}");
+}
+
+#[test]
+fn a_host_that_is_not_there_answers_at_once() {
+    let (near, far, broker) = fleet("'ls'");
+    until_answered(&near);
+    far.kill_daemon();
+    near.until_true("it is not there", || on_gpu1(&near, &["ls"]).code == 1);
+    let hint = "hint: `[hosts]` in the configuration names hosts for ssh";
+    let expected = format!("tmux-task: ls: gpu1 is not there\n{hint}");
+    on_gpu1(&near, &["ls"]).fails(1, &expected);
+    // One that is there and executes nothing.
+    let hosts = FleetHosts::connect(&broker);
+    let value = json!({"v": 1, "host": "box", "version": "0.1.0", "allow": []});
+    hosts.publish("$KV.TT_HOSTS.box", &[], &value.to_string());
+    let expected = format!("tmux-task: ls: box allows nothing through the broker\n{hint}");
+    near.task(["--host", "box", "ls"]).fails(1, &expected);
+}
+
+#[test]
+fn a_broker_with_tls_is_used_if_its_certificate_is_known() {
+    let (near, far) = (World::new(), World::new());
+    let openssl = |args: &str| {
+        let mut command = Command::new("openssl");
+        command.current_dir(near.path(".")).args(args.split(' '));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    let new = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2";
+    openssl(&format!("{new} -keyout ca.key -out ca.pem -subj /CN=ca"));
+    openssl(&format!(
+        "{new} -keyout server.key -out server.pem -subj /CN=broker -CA ca.pem -CAkey ca.key \
+         -addext subjectAltName=IP:127.0.0.1 -addext basicConstraints=critical,CA:FALSE"
+    ));
+    let path = |name: &str| near.path(name).display().to_string();
+    let (cert, key) = (path("server.pem"), path("server.key"));
+    let broker = Broker::with_config(
+        &near,
+        &format!("tls {{ cert_file: '{cert}', key_file: '{key}' }}\n"),
+    );
+    let url = broker.url().replace("nats://", "tls://");
+    let tls = format!("[fleet.tls]\nca-file = '{}'\n", path("ca.pem"));
+    join(&near, &url, "laptop", &tls);
+    join(&far, &url, "gpu1", &format!("allow = ['ls']\n{tls}"));
+    far.run("one", "sleep 1000");
+    until_answered(&near);
+    // Without the authority the certificate is nobody's.
+    join(&near, &url, "laptop", "");
+    let output = on_gpu1(&near, &["ls"]);
+    assert!(output.code == 1, "{output}");
+    assert!(output.err.contains("certificate"), "{output}");
+}
+
+/// Seeds and public keys, made for these tests.
+const LAPTOP: (&str, &str) = (
+    "SUAM5ZD3OH7FI76ZOFHIYR2EZUWOMQRVNP4TLR77NUMQAQ6B7BPB2CPXPU",
+    "UAUFD6HYOFEINEQERQZVUFHW5R6M6IWBDFPA4V4RAISYKRQUROLB6EKN",
+);
+const GPU1: (&str, &str) = (
+    "SUAP4SDR2INSDNHA7KH2C6YF54YX32ULXU2P7AC2ESTY4LYNJGFMKH5H2I",
+    "UDAUC4XRXKEMNE64YOVRXU7EE2YHYWMIIW5OL7GCGV57BZ5UUXEPYVB6",
+);
+
+#[test]
+fn the_permission_to_publish_a_verb_is_a_second_lock() {
+    let (near, far) = (World::new(), World::new());
+    let text = crate::support::blocks("fleet.md", "text");
+    let users = text
+        .iter()
+        .find(|block| block.starts_with("authorization"))
+        .unwrap();
+    let more = format!(
+        "  users = [\n    {{ user: admin, password: admin }}\n    {{ nkey: {}, permissions: {{ publish: \
+         [\"tt.v1.cmd.gpu1.*.ls\", \"$JS.API.DIRECT.GET.KV_TT_HOSTS.>\"], \
+         subscribe: [\"_INBOX.laptop.>\"] }} }}\n",
+        LAPTOP.1
+    );
+    assert!(users.contains(GPU1.1));
+    let users = users.replace("  users = [\n", &more);
+    let broker = Broker::with_config(&near, &format!("{users}\nno_auth_user: admin\n"));
+    drop(FleetHosts::of(&broker));
+    for (world, host, seed) in [(&near, "laptop", LAPTOP.0), (&far, "gpu1", GPU1.0)] {
+        let creds = world.path("creds");
+        fs::write(&creds, seed).unwrap();
+        fs::set_permissions(&creds, fs::Permissions::from_mode(0o600)).unwrap();
+        let more = format!(
+            "creds-file = '{}'\nallow = ['ls', 'kill']\n",
+            creds.display()
+        );
+        join(world, &broker.url(), host, &more);
+    }
+    far.run("one", "sleep 1000");
+    until_answered(&near);
+    let output = on_gpu1(&near, &["kill", "one"]);
+    assert_eq!(output.code, 1, "{output}");
+    assert!(output.err.contains("Permissions Violation"), "{output}");
+}
+
+#[test]
+fn the_panel_shows_the_tasks_of_all_hosts_and_acts_on_them() {
+    let (near, far, broker) = fleet("'ls', 'logs', 'send', 'kill'");
+    until_answered(&near);
+    let hosts = FleetHosts::connect(&broker);
+    hosts.session("box", "api", &[("@1", "serve", "running")]);
+    hosts.beat("box", "1");
+    near.run("shell", "sleep 1000");
+    let panel = format!("{} panel --fleet", World::program().display());
+    near.new_window("panel", &panel);
+    near.until_shows("panel", "box is gone since 20");
+    let keys = |keys: &[&str]| {
+        let to = ["send-keys", "-t", "=work:panel"];
+        near.tmux([&to, keys].concat());
+    };
+    near.until_shows("panel", "Go?");
+    keys(&["a"]);
+    near.until_shows("panel", "asks: Go?");
+    keys(&["yes", "Enter"]);
+    far.until_shows("one", "got-yes");
+    near.until_shows("panel", "sent to work@gpu1/one");
+    keys(&["l"]);
+    near.until_shows("panel", "got-yes");
+    keys(&["q", "x", "y"]);
+    far.until("it is killed", |records| {
+        records
+            .iter()
+            .any(|record| record["reason"] == "userKilled")
+    });
+}

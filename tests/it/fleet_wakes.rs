@@ -1,0 +1,146 @@
+//! A conversation hears of its tasks on the hosts of a fleet by the broker: of each end once and in
+//! order, whatever is killed.
+
+use std::fs;
+
+use regex::Regex;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Broker, Running, World};
+
+fn join(world: &World, broker: &Broker, host: &str) {
+    let file = world.path("conf/tmux-task/config.toml");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let text = format!("[fleet]\nurl = '{}'\nhost = '{host}'\n", broker.url());
+    fs::write(file, text).unwrap();
+}
+
+/// The conversations' machine, a host, and their broker.
+fn fleet() -> (World, World, Broker) {
+    let (near, far) = (World::new(), World::new());
+    let broker = Broker::start(&near);
+    join(&near, &broker, "laptop");
+    join(&far, &broker, "gpu1");
+    (near, far, broker)
+}
+
+fn run(world: &mut World, id: &str, name: &str, line: &str) {
+    world.set("TMUX_TASK_OWNER", &format!("opencode:{id}"));
+    world.run(name, line);
+}
+
+#[track_caller]
+fn message(adapter: &Running) -> Value {
+    let lines = adapter.records_until(|line| line["kind"] == "message");
+    lines.last().unwrap().clone()
+}
+
+fn confirm(adapter: &mut Running, told: &Value) {
+    let receipt = json!({"received": {"to": told["to"], "id": told["id"]}});
+    adapter.write(&format!("{receipt}\n"));
+}
+
+/// Reads the next message, which must be this without the window's number, and confirms it.
+#[track_caller]
+fn hear(adapter: &mut Running, text: &str) {
+    let told = message(adapter);
+    let content = told["message"]["content"].as_str().unwrap();
+    let number = Regex::new("@[0-9]+").unwrap();
+    let expected = format!("[tmux-task notification]\n{text}");
+    assert_eq!(number.replace_all(content, "@"), expected, "{told}");
+    confirm(adapter, &told);
+}
+
+/// Waits until an acknowledgement is noted on the conversation's machine.
+#[track_caller]
+fn until_noted(near: &World, seq: u64) {
+    near.until_true("the acknowledgement is noted", || {
+        let files = fs::read_dir(near.path("state/hosts/wakes"))
+            .into_iter()
+            .flatten();
+        let texts = files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap_or_default());
+        texts
+            .into_iter()
+            .any(|text| text.contains(&format!(":[{seq},")))
+    });
+}
+
+/// The number of the last follow-up of a host's feed.
+#[track_caller]
+fn last_follow_up(far: &World) -> u64 {
+    let records = far.records();
+    let last = records.iter().rfind(|record| record["kind"] == "followUp");
+    last.unwrap()["seq"].as_u64().unwrap()
+}
+
+#[test]
+fn each_end_is_told_once_whatever_is_killed() {
+    let (near, mut far, mut broker) = fleet();
+    let mut adapter = near.adapter("one");
+    run(&mut far, "one", "a", "exit 3");
+    hear(&mut adapter, "tmux task gpu1:@ (a) exited with code 3");
+    until_noted(&near, last_follow_up(&far));
+    far.kill_daemon();
+    run(&mut far, "one", "b", "exit 4");
+    hear(&mut adapter, "tmux task gpu1:@ (b) exited with code 4");
+    until_noted(&near, last_follow_up(&far));
+    // A broker that was away.
+    broker.kill();
+    run(&mut far, "one", "c", "exit 5");
+    broker.start_again();
+    hear(&mut adapter, "tmux task gpu1:@ (c) exited with code 5");
+    until_noted(&near, last_follow_up(&far));
+    // One that has lost everything gets all of it again.
+    broker.kill();
+    broker.wipe();
+    broker.start_again();
+    run(&mut far, "one", "d", "exit 6");
+    hear(&mut adapter, "tmux task gpu1:@ (d) exited with code 6");
+}
+
+#[test]
+fn a_client_that_restarts_gets_what_it_has_not_confirmed() {
+    let (near, mut far, _broker) = fleet();
+    // Nobody follows yet.
+    run(&mut far, "one", "a", "exit 3");
+    far.until_delivered("exited", "a");
+    let mut first = near.adapter("one");
+    hear(&mut first, "tmux task gpu1:@ (a) exited with code 3");
+    until_noted(&near, last_follow_up(&far));
+    run(&mut far, "one", "b", "exit 4");
+    let told = message(&first);
+    assert_eq!(told["message"]["details"]["host"], "gpu1");
+    first.signal(Signal::KILL);
+    first.wait();
+    let mut second = near.adapter("one");
+    let again = message(&second);
+    assert_eq!(
+        (&again["id"], &again["isNew"]),
+        (&told["id"], &json!(false))
+    );
+    confirm(&mut second, &again);
+    until_noted(&near, last_follow_up(&far));
+    second.signal(Signal::KILL);
+    second.wait();
+    let mut third = near.adapter("one");
+    run(&mut far, "one", "c", "exit 5");
+    hear(&mut third, "tmux task gpu1:@ (c) exited with code 5");
+}
+
+#[test]
+fn conversations_and_machines_are_kept_apart() {
+    let (mut near, mut far, _broker) = fleet();
+    let (mut one, mut two) = (near.adapter("one"), near.adapter("two"));
+    run(&mut far, "one", "a", "exit 3");
+    hear(&mut one, "tmux task gpu1:@ (a) exited with code 3");
+    run(&mut far, "two", "b", "exit 4");
+    hear(&mut two, "tmux task gpu1:@ (b) exited with code 4");
+    // What its own machine publishes, it has from its own feed.
+    run(&mut near, "one", "c", "exit 5");
+    hear(&mut one, "tmux task @ (c) exited with code 5");
+    run(&mut far, "one", "d", "exit 6");
+    hear(&mut one, "tmux task gpu1:@ (d) exited with code 6");
+    run(&mut near, "two", "e", "exit 7");
+    hear(&mut two, "tmux task @ (e) exited with code 7");
+}
