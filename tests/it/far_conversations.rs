@@ -4,12 +4,16 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Far, Output, Running, World, machines};
+use crate::support::{Far, Output, Running, SESSION, World, machines};
 
 fn run(near: &World, id: &str, host: &str, name: &str, line: &str) {
+    run_in(SESSION, near, id, host, name, line);
+}
+
+fn run_in(session: &str, near: &World, id: &str, host: &str, name: &str, line: &str) {
     let mut command = near.command(World::program());
     command
-        .args(["--host", host, "run", name, "--", line])
+        .args(["--host", host, "-s", session, "run", name, "--", line])
         .env("TMUX_TASK_OWNER", format!("opencode:{id}"));
     Output::of(command).ok();
 }
@@ -87,6 +91,32 @@ fn each_end_is_told_once_whatever_is_killed() {
     }
     held.open();
     hear(&mut adapter, "gpu1", "(held) exited with code 0");
+    until_forgotten(&near, &far);
+}
+
+#[test]
+fn a_connection_that_the_machine_still_holds_takes_no_messages() {
+    let mut near = World::new();
+    let [far] = machines(&mut near, ["gpu1"]);
+    let mut adapter = near.adapter("one");
+    run(&near, "one", "gpu1", "a", "exit 3");
+    hear(&mut adapter, "gpu1", "(a) exited with code 3");
+    // As after a night: this machine was asleep, and is elsewhere now.
+    far.hold_connections();
+    far.kill_ssh();
+    run(&near, "one", "gpu1", "b", "exit 4");
+    hear(&mut adapter, "gpu1", "(b) exited with code 4");
+    for n in 0..6 {
+        let (session, name) = (format!("session{n}"), format!("c{n}"));
+        run_in(&session, &near, "one", "gpu1", &name, "exit 5");
+        hear(
+            &mut adapter,
+            "gpu1",
+            &format!("({name}) exited with code 5"),
+        );
+        // The daemons there come back in any order.
+        far.world.kill_daemons();
+    }
     until_forgotten(&near, &far);
 }
 

@@ -1,339 +1,290 @@
-//! A storm over several machines: two conversations start tasks on each of them, while connections, links,
-//! the programs that serve them, daemons and the conversations' clients are killed, and networks are cut.
-//! Each task writes its name into a journal before it ends. Afterwards each conversation has to have heard of
-//! each of its tasks in the journals once.
+//! Three machines behind ssh and two conversations: links, ssh, the programs that serve them, daemons and
+//! clients are killed at random, and networks are cut and slowed. Each end of a task is told once, to the
+//! conversation whose task it was, and in the order of the machine's feed.
 //!
-//! The suite runs a short one on the loopback. `tests/storms/hosts.sh` runs long ones in network namespaces.
+//! Each task writes its name into a journal before it ends: a launch that is killed may have started it.
+//!
+//! `tests/storms/hosts.sh` runs a long one in network namespaces; the suite, a short one without.
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Signal, kill_process};
-use serde_json::{Value, json};
+use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Dice, say};
-use crate::support::{Far, Output, Place, World, machines_in};
+use super::conversation::{Conversation, Verdict};
+use super::network::Network;
+use super::{Dice, asked, say};
+use crate::support::{Far, Place, World, machines_in};
 
 const HOSTS: [&str; 3] = ["gpu1", "gpu2", "gpu3"];
-const CONVERSATIONS: [&str; 2] = ["one", "two"];
 
-/// How many tasks are started on a machine between two removals of ended ones.
-const PRUNED_AFTER: usize = 40;
+/// How long everything may take to be told after the storm: the longest pause before a connection, and
+/// some.
+const TOLD_WITHIN: Duration = Duration::from_secs(240);
 
-/// A network namespace with a link of 0.5 ms round trip, which can be cut.
-struct Network {
-    name: String,
-    device: String,
-    address: String,
-}
+/// The longest time for which a network is cut or slow, or ssh is stopped, and the one that is longer than
+/// ssh waits for an answer.
+const SHORT: u64 = 4000;
+const LONG: Duration = Duration::from_secs(60);
 
-impl Network {
-    fn new(number: usize) -> Self {
-        let pid = std::process::id();
-        let network = Self {
-            name: format!("tt-{pid}-{number}"),
-            device: format!("tt{pid}x{number}"),
-            address: format!("10.213.{number}.2"),
-        };
-        let (name, device, address) = (&network.name, &network.device, &network.address);
-        let near = format!("10.213.{number}.1/24");
-        let far = format!("{address}/24");
-        for line in [
-            format!("netns add {name}"),
-            format!("link add {device} type veth peer name far netns {name}"),
-            format!("addr add {near} dev {device}"),
-            format!("link set {device} up"),
-            format!("-n {name} addr add {far} dev far"),
-            format!("-n {name} link set far up"),
-            format!("-n {name} link set lo up"),
-        ] {
-            run_words("ip", &line);
-        }
-        let delay = "root netem delay 0.25ms";
-        run_words("tc", &format!("qdisc add dev {device} {delay}"));
-        run_words("tc", &format!("-n {name} qdisc add dev far {delay}"));
-        network
-    }
+/// A long time is as rare as one in this many.
+const LONG_IN: u64 = 15;
 
-    fn place(&self) -> Place {
-        let enter = format!("ip netns exec {}", self.name);
-        Place {
-            address: self.address.clone(),
-            enter: enter.split(' ').map(str::to_owned).collect(),
-        }
-    }
-
-    /// Loses everything for a time.
-    fn cut(&self, time: Duration) {
-        let change = |what: &str| {
-            let line = format!("qdisc change dev {} root netem {what}", self.device);
-            run_words("tc", &line);
-        };
-        change("loss 100%");
-        thread::sleep(time);
-        change("delay 0.25ms");
-    }
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        for line in [
-            format!("link del {}", self.device),
-            format!("netns del {}", self.name),
-        ] {
-            drop(Command::new("ip").args(line.split(' ')).status());
-        }
-    }
-}
-
-#[track_caller]
-fn run_words(program: &str, words: &str) {
-    let mut command = Command::new(program);
-    command.args(words.split(' '));
-    Output::of(command).ok();
-}
-
-/// How much a storm does.
-struct Size {
-    /// How many tasks each conversation starts on each machine.
-    tasks: usize,
-    /// The pause between two kills.
-    pause: Duration,
-    seed: u64,
-    /// Whether each machine is in a network namespace of its own.
-    has_networks: bool,
-}
-
-/// What everybody in a storm shares.
-struct HostStorm {
-    near: World,
+struct HostStorm<'a> {
+    near: &'a World,
     far: [Far; HOSTS.len()],
     networks: Vec<Network>,
-    size: Size,
-    n_started: [AtomicUsize; HOSTS.len()],
-    n_kills: AtomicUsize,
+    conversations: [Conversation<'a>; 2],
+    lasts: Duration,
+    seed: u64,
     is_over: AtomicBool,
+    n_launched: AtomicUsize,
+    /// How often what was done.
+    deeds: Mutex<BTreeMap<&'static str, usize>>,
+    /// How often a launch failed, by what it said.
+    failures: Mutex<BTreeMap<String, usize>>,
 }
 
-/// What a conversation has heard: how often of which task, and where.
-type Heard = BTreeMap<(String, String), usize>;
-
-impl HostStorm {
-    fn new(size: Size) -> Self {
-        let mut near = World::new();
-        let networks: Vec<Network> = (0..HOSTS.len())
-            .filter(|_| size.has_networks)
-            .map(Network::new)
-            .collect();
-        let mut number = 0;
-        let places = HOSTS.map(|name| {
-            let place = networks
-                .get(number)
-                .map_or_else(Place::here, Network::place);
-            number += 1;
-            (name, place)
-        });
-        let far = machines_in(&mut near, places);
-        let config = near.path("config.toml");
-        let mut text = fs::read_to_string(&config).unwrap();
-        text.push_str("[agents]\nmax-per-minute = 10000\n");
-        fs::write(&config, text).unwrap();
-        Self {
-            near,
-            far,
-            networks,
-            size,
-            n_started: Default::default(),
-            n_kills: AtomicUsize::new(0),
-            is_over: AtomicBool::new(false),
-        }
+impl HostStorm<'_> {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
     }
 
     fn journal(&self, host: usize, conversation: &str) -> PathBuf {
-        self.far[host]
-            .world
-            .path(&format!("journal-{conversation}"))
+        let world = &self.far[host].world;
+        world.path(&format!("journal-{conversation}"))
     }
 
-    /// Starts a task there, unless something is killed meanwhile; its journal says whether it ran.
-    fn start(&self, host: usize, conversation: &str, name: &str, line: &str) -> bool {
-        let journal = self.journal(host, conversation);
-        let mut command = self.near.command(World::program());
-        command
-            .args(["--host", HOSTS[host], "run", name, "--"])
-            .arg(format!(
-                "{line}; echo {name} >>{}; exit 3",
-                journal.display()
-            ))
-            .env("TMUX_TASK_OWNER", format!("opencode:{conversation}"));
-        Output::of(command).code == 0
-    }
-
+    /// Starts tasks there. A launch fails if something is killed meanwhile.
     fn work(&self, host: usize, conversation: &str) {
-        let mut dice = Dice::new(self.size.seed, 100 + host as u64);
-        for n in 0..self.size.tasks {
-            let pause = dice.below(30);
-            let name = format!("{conversation}{n}");
-            self.start(host, conversation, &name, &format!("sleep 0.0{pause:02}"));
-            let n_started = self.n_started[host].fetch_add(1, Ordering::Relaxed);
-            if n_started % PRUNED_AFTER == PRUNED_AFTER - 1 {
-                // It may have no daemon at this moment.
-                self.far[host].world.task(["prune"]);
+        let mut dice = Dice::new(self.seed, 100 + host as u64);
+        let journal = self.journal(host, conversation);
+        let journal = journal.display();
+        for n in 0.. {
+            if self.is_over() {
+                return;
+            }
+            let pause = dice.below(300);
+            let name = format!("{conversation}-{}-{n}", HOSTS[host]);
+            let line = format!("sleep 0.{pause:03}; echo {name} >>{journal}; exit 3");
+            let mut command = self.near.command(World::program());
+            command
+                .args(["--host", HOSTS[host], "run", &name, "--", &line])
+                .env("TMUX_TASK_OWNER", format!("opencode:{conversation}"));
+            let output = command.output().unwrap();
+            self.n_launched.fetch_add(1, Ordering::Relaxed);
+            if !output.status.success() {
+                let said = String::from_utf8_lossy(&output.stderr);
+                let said = said.lines().next().unwrap_or_default();
+                let said = said.replace(&name, "NAME").replace(HOSTS[host], "HOST");
+                *self.failures.lock().unwrap().entry(said).or_default() += 1;
             }
         }
     }
 
-    /// Kills something, again and again.
-    fn kill(&self) {
-        let mut dice = Dice::new(self.size.seed, 7);
-        while !self.is_over.load(Ordering::Relaxed) {
-            thread::sleep(self.size.pause);
-            let host = dice.below(HOSTS.len() as u64) as usize;
-            let far = &self.far[host];
-            match dice.below(5) {
-                0 => _ = far.try_kill_ssh(),
-                1 => _ = far.try_kill_link(),
-                2 => _ = far.try_kill_serve(),
-                3 => {
-                    let status = far.world.task(["daemon", "status", "--json"]);
-                    let status: Value = serde_json::from_str(&status.out).unwrap_or_default();
-                    if let Some(number) = status["pid"].as_i64() {
-                        drop(kill_process(crate::support::pid(number), Signal::KILL));
-                    }
+    /// Kills or cuts something of a machine, again and again.
+    fn rage(&self, host: usize) {
+        let mut dice = Dice::new(self.seed, 7 + host as u64);
+        let far = &self.far[host];
+        let network = self.networks.get(host);
+        while !self.is_over() {
+            thread::sleep(Duration::from_millis(dice.below(3000)));
+            let is_long = dice.below(LONG_IN) == 0 && self.lasts > 3 * LONG;
+            let time = Duration::from_millis(dice.below(SHORT));
+            let time = if is_long { LONG } else { time };
+            let deed = match (dice.below(100), network) {
+                (0..15, _) => is_signalled(far.ssh(), Signal::KILL).then_some("ssh killed"),
+                (15..30, _) => is_signalled(far.link(), Signal::KILL).then_some("links killed"),
+                (30..45, _) => is_signalled(far.serve(), Signal::KILL).then_some("servers killed"),
+                (45..60, _) => far.world.kill_daemons().then_some("daemons killed"),
+                (60..75, Some(network)) => {
+                    network.cut(time);
+                    Some("networks cut")
                 }
-                _ => match self.networks.get(host) {
-                    Some(network) => network.cut(Duration::from_millis(200 + dice.below(4000))),
-                    None => continue,
-                },
-            }
-            self.n_kills.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Hears what there is to hear until the last task of each machine is heard of; is killed now and then,
-    /// before and after it has confirmed a message.
-    fn hear(&self, conversation: &str) -> Heard {
-        let mut dice = Dice::new(self.size.seed, 50 + conversation.len() as u64);
-        let (mut heard, mut confirmed) = (Heard::new(), Vec::new());
-        let mut client = self.near.adapter(conversation);
-        let mut n_open = HOSTS.len();
-        while n_open > 0 {
-            let told = loop {
-                // The limit is that of one line.
-                let line = client.record();
-                if line["kind"] == "message" {
-                    break line;
+                (75..85, Some(network)) => {
+                    network.slow(time);
+                    Some("networks slowed")
+                }
+                (60..92, _) => {
+                    let ssh = far.ssh();
+                    let is_stopped = is_signalled(ssh, Signal::STOP);
+                    thread::sleep(time);
+                    is_signalled(ssh, Signal::CONT);
+                    is_stopped.then_some("ssh stopped")
+                }
+                _ => {
+                    far.world.task(["daemon", "--detach"]);
+                    far.world.task(["prune"]);
+                    None
                 }
             };
-            let fate = dice.below(40);
-            if fate == 0 {
-                client.signal(Signal::KILL);
-                client.wait();
-                client = self.near.adapter(conversation);
-                continue;
-            }
-            let receipt = json!({"received": {"to": told["to"], "id": told["id"]}});
-            client.write(&format!("{receipt}\n"));
-            // A receipt that was not read before a kill.
-            if !confirmed.contains(&told["id"]) {
-                confirmed.push(told["id"].clone());
-                let details = &told["message"]["details"];
-                for event in details["events"].as_array().unwrap() {
-                    if event["type"] != "exited" {
-                        continue;
-                    }
-                    let name = event["task"]["windowName"].as_str().unwrap().to_owned();
-                    let host = details["host"].as_str().unwrap().to_owned();
-                    n_open -= usize::from(name.starts_with("last"));
-                    *heard.entry((host, name)).or_default() += 1;
-                }
-            }
-            if fate == 1 {
-                client.signal(Signal::KILL);
-                client.wait();
-                client = self.near.adapter(conversation);
+            if let Some(deed) = deed {
+                self.count(deed);
             }
         }
-        heard
     }
 
-    /// Returns a line with the figures; fails if anything was lost or doubled.
-    #[track_caller]
-    fn check(&self, heard: &[Heard], took: Duration) -> String {
-        let (mut n_ends, mut wrong) = (0, Vec::new());
-        for (conversation, heard) in CONVERSATIONS.iter().zip(heard) {
-            for (host, name) in HOSTS.iter().enumerate() {
-                let journal = fs::read_to_string(self.journal(host, conversation)).unwrap();
-                for task in journal.lines() {
-                    n_ends += 1;
-                    let times = heard.get(&((*name).to_owned(), task.to_owned()));
-                    match times.copied().unwrap_or(0) {
-                        1 => {}
-                        times => wrong.push(format!("{name} {task}: heard of {times} times")),
-                    }
-                }
-            }
-            let n_heard = heard.len();
-            say(&format!("{conversation} has heard of {n_heard} tasks"));
+    /// Kills a conversation's client, again and again.
+    fn kill_clients(&self, conversation: &Conversation) {
+        let mut dice = Dice::new(self.seed, 50 + conversation.id.len() as u64);
+        while !self.is_over() {
+            thread::sleep(Duration::from_millis(1000 + dice.below(5000)));
+            conversation.kill();
+            self.count("clients killed");
         }
-        assert!(wrong.is_empty(), "seed {}: {wrong:?}", self.size.seed);
-        let n_kills = self.n_kills.load(Ordering::Relaxed);
-        let seconds = took.as_secs_f64();
-        format!(
-            "{n_ends} ends, {n_kills} kills and cuts, {seconds:.0} s: each end was heard of once"
-        )
+    }
+
+    fn count(&self, deed: &'static str) {
+        *self.deeds.lock().unwrap().entry(deed).or_default() += 1;
+    }
+
+    /// Returns the tasks of a conversation that have ended.
+    fn ended(&self, conversation: &str) -> BTreeSet<String> {
+        let journals = (0..HOSTS.len()).map(|host| self.journal(host, conversation));
+        let texts = journals.map(|path| fs::read_to_string(path).unwrap_or_default());
+        let names = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+        names.collect()
+    }
+
+    /// Whether each machine and this one have noted that the conversations have no tasks any more.
+    fn is_forgotten(&self) -> bool {
+        let is_empty = |world: &World, folder: &str| {
+            let folder = fs::read_dir(world.path(&format!("state/hosts/{folder}")));
+            folder.map_or(0, Iterator::count) == 0
+        };
+        is_empty(self.near, "to") && self.far.iter().all(|far| is_empty(&far.world, "from"))
+    }
+
+    fn until(&self, is_true: impl Fn() -> bool) -> bool {
+        let over = Instant::now();
+        while !is_true() {
+            if over.elapsed() > TOLD_WITHIN {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        true
+    }
+
+    /// Checks that the ends of a machine were told in the order of its feed.
+    #[track_caller]
+    fn check_order(&self, host: usize, conversation: &Conversation) {
+        let records = self.far[host].world.records();
+        let owner = format!("opencode:{}", conversation.id);
+        let of_feed: Vec<String> = records
+            .iter()
+            .filter(|record| record["type"] == "exited" && record["task"]["owner"] == *owner)
+            .map(|record| record["task"]["windowName"].as_str().unwrap().to_owned())
+            .collect();
+        let told = conversation.order(HOSTS[host]);
+        let in_order: Vec<String> = of_feed
+            .into_iter()
+            .filter(|name| told.contains(name))
+            .collect();
+        assert_eq!(told, in_order, "order on {}", HOSTS[host]);
     }
 }
 
-fn run(size: Size) {
-    let storm = HostStorm::new(size);
-    let began = Instant::now();
-    let heard = thread::scope(|scope| {
-        let hearers = CONVERSATIONS.map(|conversation| scope.spawn(|| storm.hear(conversation)));
-        let workers: Vec<_> = CONVERSATIONS
-            .iter()
-            .flat_map(|conversation| (0..HOSTS.len()).map(move |host| (host, conversation)))
-            .map(|(host, conversation)| {
-                let storm = &storm;
-                scope.spawn(move || storm.work(host, conversation))
-            })
-            .collect();
-        let killer = scope.spawn(|| storm.kill());
-        for worker in workers {
-            worker.join().expect("a worker does its work");
-        }
-        storm.is_over.store(true, Ordering::Relaxed);
-        killer.join().expect("the killer kills");
-        for conversation in CONVERSATIONS {
-            for host in 0..HOSTS.len() {
-                let name = format!("last-{conversation}");
-                assert!(storm.start(host, conversation, &name, "true"));
-            }
-        }
-        hearers.map(|hearer| hearer.join().expect("a client hears"))
-    });
-    say(&storm.check(&heard, began.elapsed()));
+/// Sends a signal, unless the process has ended.
+fn is_signalled(process: Option<Pid>, signal: Signal) -> bool {
+    process.is_some_and(|pid| kill_process(pid, signal).is_ok())
 }
 
 #[test]
-fn each_end_on_several_machines_is_heard_of_once() {
-    let asked = |name: &str| {
-        let text = std::env::var(name).ok()?;
-        Some(
-            text.parse::<u64>()
-                .unwrap_or_else(|error| panic!("{name}={text}: {error}")),
-        )
-    };
-    let tasks = asked("STORM_TASKS").unwrap_or(8);
-    run(Size {
-        tasks: usize::try_from(tasks).unwrap(),
-        pause: Duration::from_millis(asked("STORM_PAUSE_MS").unwrap_or(300)),
+fn each_end_on_machines_behind_ssh_is_told_once_whatever_is_killed_or_cut() {
+    let mut near = World::new();
+    let networks: Option<Vec<Network>> =
+        asked("STORM_NETWORKS").and_then(|_| (0..HOSTS.len()).map(Network::new).collect());
+    let networks = networks.unwrap_or_default();
+    if networks.is_empty() {
+        say("without network namespaces: no network is cut or slowed");
+    }
+    let mut places = networks.iter().map(Network::place);
+    let places = HOSTS.map(|name| (name, places.next().unwrap_or_else(Place::here)));
+    let far = machines_in(&mut near, places);
+    let mut config = File::options()
+        .append(true)
+        .open(near.path("config.toml"))
+        .unwrap();
+    config
+        .write_all(b"[agents]\nmax-per-minute = 10000\n")
+        .unwrap();
+    let storm = HostStorm {
+        near: &near,
+        far,
+        networks,
+        conversations: ["one", "two"].map(|id| Conversation::new(&near, id)),
+        lasts: Duration::from_secs(asked("STORM_SECONDS").unwrap_or(10)),
         seed: asked("STORM_SEED").unwrap_or(3),
-        has_networks: asked("STORM_NETWORKS").is_some(),
+        is_over: AtomicBool::new(false),
+        n_launched: AtomicUsize::new(0),
+        deeds: Mutex::default(),
+        failures: Mutex::default(),
+    };
+    let began = Instant::now();
+    let (ended, is_forgotten) = thread::scope(|scope| {
+        let mut workers = Vec::new();
+        for conversation in &storm.conversations {
+            scope.spawn(|| conversation.serve());
+            workers.push(scope.spawn(|| storm.kill_clients(conversation)));
+            for host in 0..HOSTS.len() {
+                let storm = &storm;
+                workers.push(scope.spawn(move || storm.work(host, conversation.id)));
+            }
+        }
+        for host in 0..HOSTS.len() {
+            let storm = &storm;
+            workers.push(scope.spawn(move || storm.rage(host)));
+        }
+        thread::sleep(storm.lasts);
+        storm.is_over.store(true, Ordering::Relaxed);
+        let joined: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+        for far in &storm.far {
+            far.world.task(["daemon", "--detach"]);
+        }
+        let over = Instant::now();
+        // The last tasks write their journals.
+        let is_told = || {
+            let of = |one: &Conversation| storm.ended(one.id).is_subset(&one.told());
+            storm.conversations.iter().all(of)
+        };
+        let is_forgotten = storm.until(|| is_told() && storm.is_forgotten());
+        let ended = storm
+            .conversations
+            .each_ref()
+            .map(|one| storm.ended(one.id));
+        say(&format!(
+            "{} ends of {} launches; {:?}; seed {}, {:.0} s, and all was told {:.0} s later",
+            ended.iter().map(BTreeSet::len).sum::<usize>(),
+            storm.n_launched.load(Ordering::Relaxed),
+            storm.deeds.lock().unwrap(),
+            storm.seed,
+            began.elapsed().as_secs_f64(),
+            over.elapsed().as_secs_f64()
+        ));
+        for (said, times) in &*storm.failures.lock().unwrap() {
+            say(&format!("{times} launches: {said}"));
+        }
+        storm.conversations.iter().for_each(Conversation::end);
+        for worker in joined {
+            worker.expect("a thread does its work");
+        }
+        (ended, is_forgotten)
     });
+    let mut verdict = Verdict::default();
+    for (conversation, ended) in storm.conversations.iter().zip(&ended) {
+        let is_own = |name: &str| name.starts_with(conversation.id);
+        conversation.judge(ended, is_own, &mut verdict);
+        for host in 0..HOSTS.len() {
+            storm.check_order(host, conversation);
+        }
+    }
+    verdict.check();
+    assert!(is_forgotten, "the conversations are not forgotten");
 }

@@ -5,9 +5,9 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Output, World, pid};
+use super::{Output, World, end, pid};
 
 /// A machine that the near world calls by a name.
 pub(crate) struct Far {
@@ -145,77 +145,86 @@ impl Far {
         far
     }
 
-    /// The last link and its ssh.
-    fn processes(&self) -> Option<(i64, i64)> {
-        let text = fs::read_to_string(&self.starts).ok()?;
-        let (link, ssh) = text.lines().last()?.split_once(' ')?;
-        Some((link.parse().unwrap(), ssh.parse().unwrap()))
+    /// The process of the near machine's link, if there is one.
+    pub(crate) fn link(&self) -> Option<Pid> {
+        let (link, _) = self.processes().pop()?;
+        has(link, "cmdline", b"--link\0").then_some(link)
+    }
+
+    /// The ssh that connects the machines, if there is one.
+    pub(crate) fn ssh(&self) -> Option<Pid> {
+        let (_, ssh) = self.processes().pop()?;
+        self.is_ssh(ssh).then_some(ssh)
+    }
+
+    /// The program that serves the link there, if there is one.
+    pub(crate) fn serve(&self) -> Option<Pid> {
+        let folder = self.world.path("");
+        let folder = folder.to_str().unwrap().as_bytes();
+        let entries = fs::read_dir("/proc").unwrap().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter_map(Pid::from_raw)
+            .find(|pid| has(*pid, "cmdline", b"serve\0--stdio\0") && has(*pid, "environ", folder))
     }
 
     /// Kills the ssh that connects the machines.
+    #[track_caller]
     pub(crate) fn kill_ssh(&self) {
-        assert!(self.try_kill_ssh());
+        end(self.ssh().expect("there is ssh"));
     }
 
     /// Kills the near machine's link.
+    #[track_caller]
     pub(crate) fn kill_link(&self) {
-        assert!(self.try_kill_link());
+        end(self.link().expect("there is a link"));
     }
 
     /// Kills the program that serves the link there.
+    #[track_caller]
     pub(crate) fn kill_serve(&self) {
-        assert!(self.try_kill_serve());
+        end(self.serve().expect("the link is served"));
     }
 
-    /// The same as [`Far::kill_ssh`], if there is one.
-    pub(crate) fn try_kill_ssh(&self) -> bool {
-        let processes = self.processes();
-        processes.is_some_and(|(_, ssh)| kill_process(pid(ssh), Signal::KILL).is_ok())
+    /// The processes of all links so far, and their ssh.
+    fn processes(&self) -> Vec<(Pid, Pid)> {
+        let text = fs::read_to_string(&self.starts).unwrap_or_default();
+        let number = |word: &str| pid(word.parse().unwrap());
+        let pairs = text.lines().filter_map(|line| line.split_once(' '));
+        pairs
+            .map(|(link, ssh)| (number(link), number(ssh)))
+            .collect()
     }
 
-    /// The same as [`Far::kill_link`], if there is one.
-    pub(crate) fn try_kill_link(&self) -> bool {
-        let processes = self.processes();
-        processes.is_some_and(|(link, _)| kill_process(pid(link), Signal::KILL).is_ok())
+    /// Whether this process is one of ours, and not a later one with its number.
+    fn is_ssh(&self, pid: Pid) -> bool {
+        let folder = self.starts.parent().unwrap();
+        has(pid, "cmdline", folder.to_str().unwrap().as_bytes())
     }
+}
 
-    /// The same as [`Far::kill_serve`], if there is one.
-    pub(crate) fn try_kill_serve(&self) -> bool {
-        let folder = self.world.path("");
-        let folder = folder.to_str().unwrap().as_bytes();
-        let has = |process: &Path, file: &str, part: &[u8]| {
-            let found = fs::read(process.join(file)).unwrap_or_default();
-            found.windows(part.len()).any(|window| window == part)
-        };
-        for entry in fs::read_dir("/proc").unwrap().flatten() {
-            let name = entry
-                .file_name()
-                .to_str()
-                .and_then(|name| name.parse().ok());
-            let Some(number) = name else { continue };
-            if has(&entry.path(), "cmdline", b"serve\0--stdio\0")
-                && has(&entry.path(), "environ", folder)
-            {
-                return kill_process(pid(number), Signal::KILL).is_ok();
-            }
-        }
-        false
-    }
+fn all_processes() -> Vec<Pid> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(Pid::from_raw).collect()
+}
+
+/// Whether a file of a process has this in it.
+fn has(pid: Pid, file: &str, part: &[u8]) -> bool {
+    let found = fs::read(format!("/proc/{}/{file}", pid.as_raw_nonzero())).unwrap_or_default();
+    found.windows(part.len()).any(|window| window == part)
 }
 
 impl Drop for Far {
     fn drop(&mut self) {
-        if let Some((link, ssh)) = self.processes() {
-            let is_link = |number: i64| {
-                let found = fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
-                found.windows(7).any(|window| window == b"--link\0")
-            };
-            if is_link(link) {
-                for process in [link, ssh] {
-                    kill_process(pid(process), Signal::KILL).ok();
-                }
+        if let Some(link) = self.link() {
+            end(link);
+        }
+        for (_, ssh) in self.processes() {
+            if self.is_ssh(ssh) {
+                end(ssh);
             }
         }
+        self.connections().into_iter().for_each(end);
         self.sshd.kill().ok();
         self.sshd.wait().ok();
     }

@@ -285,6 +285,13 @@ impl World {
         self.until_true("the daemon is gone", || has_ended(pid));
     }
 
+    /// Kills the daemons that run at this moment. Returns whether there was one.
+    pub(crate) fn kill_daemons(&self) -> bool {
+        let daemons = self.daemons();
+        daemons.iter().for_each(|daemon| end(*daemon));
+        !daemons.is_empty()
+    }
+
     /// Makes the daemon look.
     #[track_caller]
     pub(crate) fn look(&self) -> Value {
