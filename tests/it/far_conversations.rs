@@ -1,7 +1,9 @@
 //! A conversation hears of its tasks on other machines, behind a real sshd: of each end once and in
 //! order, whatever is killed.
 
-use rustix::process::Signal;
+use std::fs;
+
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::support::{Far, Output, Running, SESSION, World, machines};
@@ -40,8 +42,24 @@ fn confirm(adapter: &mut Running, told: &Value) {
     adapter.write(&format!("{receipt}\n"));
 }
 
+/// Reads messages until they say that these tasks have ended, once and in this order, and confirms them.
+#[track_caller]
+fn hear_all(adapter: &mut Running, names: &[&str]) {
+    let mut heard = Vec::new();
+    while heard.len() < names.len() {
+        let told = message(adapter);
+        for event in told["message"]["details"]["events"].as_array().unwrap() {
+            if event["type"] == "exited" {
+                heard.push(event["task"]["windowName"].as_str().unwrap().to_owned());
+            }
+        }
+        confirm(adapter, &told);
+    }
+    assert_eq!(heard, names);
+}
+
 fn notes(world: &World, folder: &str) -> usize {
-    std::fs::read_dir(world.path(&format!("state/hosts/{folder}"))).map_or(0, Iterator::count)
+    fs::read_dir(world.path(&format!("state/hosts/{folder}"))).map_or(0, Iterator::count)
 }
 
 #[track_caller]
@@ -117,6 +135,64 @@ fn a_connection_that_the_machine_still_holds_takes_no_messages() {
         // The daemons there come back in any order.
         far.world.kill_daemons();
     }
+    until_forgotten(&near, &far);
+}
+
+#[test]
+fn a_cut_that_only_ssh_can_notice_delays_messages() {
+    let mut near = World::new();
+    let [far] = machines(&mut near, ["gpu1"]);
+    let options = "-o ServerAliveInterval=1 -o ServerAliveCountMax=1";
+    fs::write(near.path("ssh/options"), options).unwrap();
+    let mut adapter = near.adapter("one");
+    let gates = ["a", "b"].map(|name| {
+        let gate = far.world.gate(name);
+        run(&near, "one", "gpu1", name, &gate.wait());
+        gate
+    });
+    run(&near, "one", "gpu1", "first", "exit 3");
+    hear_all(&mut adapter, &["first"]);
+    far.hold_connections();
+    for (gate, name) in gates.iter().zip(["a", "b"]) {
+        gate.open();
+        far.world.until_delivered("exited", name);
+    }
+    hear_all(&mut adapter, &["a", "b"]);
+    // What was on its way comes too late.
+    far.release_connections();
+    run(&near, "one", "gpu1", "c", "exit 3");
+    hear_all(&mut adapter, &["c"]);
+    until_forgotten(&near, &far);
+}
+
+#[test]
+fn what_ends_while_this_machine_sleeps_is_told_once_when_it_wakes() {
+    let mut near = World::new();
+    let [far] = machines(&mut near, ["gpu1"]);
+    let mut adapter = near.adapter("one");
+    let names = ["a", "b", "c"];
+    let gates = names.map(|name| {
+        let gate = far.world.gate(name);
+        run(&near, "one", "gpu1", name, &gate.wait());
+        gate
+    });
+    run(&near, "one", "gpu1", "first", "exit 3");
+    hear_all(&mut adapter, &["first"]);
+    let asleep = [adapter.pid(), far.link().unwrap(), far.ssh().unwrap()];
+    for process in asleep {
+        kill_process(process, Signal::STOP).unwrap();
+    }
+    for (gate, name) in gates.iter().zip(names) {
+        gate.open();
+        far.world.until_delivered("exited", name);
+        far.world.kill_daemons();
+    }
+    for process in asleep {
+        kill_process(process, Signal::CONT).unwrap();
+    }
+    hear_all(&mut adapter, &names);
+    run(&near, "one", "gpu1", "d", "exit 3");
+    hear_all(&mut adapter, &["d"]);
     until_forgotten(&near, &far);
 }
 

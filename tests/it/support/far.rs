@@ -62,9 +62,10 @@ pub(crate) fn machines_in<const N: usize>(
          echo \"$PPID $$\" >>'{folder}/'$name.starts\n\
          exec /usr/bin/ssh -o ControlMaster=no -o ControlPath=none -o HostName=$(cat '{folder}/'$name.address) \
          -o Port=$(cat '{folder}/'$name.port) -o IdentityFile='{folder}/key' -o IdentityAgent=none \
-         -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR \"$@\"\n",
+         -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR $(cat '{folder}/options') \"$@\"\n",
         folder = folder.display()
     );
+    fs::write(folder.join("options"), "").unwrap();
     fs::create_dir(near.path("bin")).unwrap();
     near.script("bin/ssh", &wrapper);
     near.prepend_path(&near.path("bin"));
@@ -161,10 +162,40 @@ impl Far {
     pub(crate) fn serve(&self) -> Option<Pid> {
         let folder = self.world.path("");
         let folder = folder.to_str().unwrap().as_bytes();
-        let entries = fs::read_dir("/proc").unwrap().flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter_map(Pid::from_raw)
+        all_processes()
+            .into_iter()
             .find(|pid| has(*pid, "cmdline", b"serve\0--stdio\0") && has(*pid, "environ", folder))
+    }
+
+    /// Makes the machine hold its connections for ever, as it holds those of one that is gone without a
+    /// word.
+    pub(crate) fn hold_connections(&self) {
+        self.signal_connections(Signal::STOP);
+    }
+
+    /// Ends that.
+    pub(crate) fn release_connections(&self) {
+        self.signal_connections(Signal::CONT);
+    }
+
+    fn signal_connections(&self, signal: Signal) {
+        for connection in self.connections() {
+            kill_process(connection, signal).unwrap();
+        }
+    }
+
+    /// The processes of sshd for its connections.
+    fn connections(&self) -> Vec<Pid> {
+        let mut connections = vec![pid(self.sshd.id().into())];
+        let mut n = 0;
+        while let Some(parent) = connections.get(n) {
+            let parent = format!("\nPPid:\t{}\n", parent.as_raw_nonzero());
+            let is_of_sshd =
+                |pid: &Pid| has(*pid, "status", parent.as_bytes()) && has(*pid, "comm", b"sshd");
+            connections.extend(all_processes().into_iter().filter(is_of_sshd));
+            n += 1;
+        }
+        connections.split_off(1)
     }
 
     /// Kills the ssh that connects the machines.
