@@ -142,8 +142,7 @@ fn a_connection_that_the_machine_still_holds_takes_no_messages() {
 fn a_cut_that_only_ssh_can_notice_delays_messages() {
     let mut near = World::new();
     let [far] = machines(&mut near, ["gpu1"]);
-    let options = "-o ServerAliveInterval=1 -o ServerAliveCountMax=1";
-    fs::write(near.path("ssh/options"), options).unwrap();
+    far.set_options("-o ControlPath=none -o ServerAliveInterval=1 -o ServerAliveCountMax=1");
     let mut adapter = near.adapter("one");
     let gates = ["a", "b"].map(|name| {
         let gate = far.world.gate(name);

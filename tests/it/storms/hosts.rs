@@ -208,6 +208,7 @@ fn each_end_on_machines_behind_ssh_is_told_once_whatever_is_killed_or_cut() {
     let mut places = networks.iter().map(Network::place);
     let places = HOSTS.map(|name| (name, places.next().unwrap_or_else(Place::here)));
     let far = machines_in(&mut near, places);
+    far[2].share_connection();
     let mut config = File::options()
         .append(true)
         .open(near.path("config.toml"))

@@ -17,6 +17,9 @@ pub(crate) struct Far {
     starts: PathBuf,
 }
 
+/// Options of ssh for a connection of its own.
+const SEPARATE: &str = "-o ControlMaster=no -o ControlPath=none";
+
 /// Where a machine's sshd runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
@@ -60,12 +63,11 @@ pub(crate) fn machines_in<const N: usize>(
     let wrapper = format!(
         "#!/bin/sh\nfor word; do case $before in --) name=$word;; esac; before=$word; done\n\
          echo \"$PPID $$\" >>'{folder}/'$name.starts\n\
-         exec /usr/bin/ssh -o ControlMaster=no -o ControlPath=none -o HostName=$(cat '{folder}/'$name.address) \
+         exec /usr/bin/ssh $(cat '{folder}/'$name.options) -o HostName=$(cat '{folder}/'$name.address) \
          -o Port=$(cat '{folder}/'$name.port) -o IdentityFile='{folder}/key' -o IdentityAgent=none \
-         -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR $(cat '{folder}/options') \"$@\"\n",
+         -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR \"$@\"\n",
         folder = folder.display()
     );
-    fs::write(folder.join("options"), "").unwrap();
     fs::create_dir(near.path("bin")).unwrap();
     near.script("bin/ssh", &wrapper);
     near.prepend_path(&near.path("bin"));
@@ -140,10 +142,22 @@ impl Far {
             sshd,
             starts: file("starts"),
         };
+        far.set_options(SEPARATE);
         far.world.until_true("sshd listens", || {
             std::net::TcpStream::connect((&**address, port)).is_ok()
         });
         far
+    }
+
+    /// Sets options of ssh. All connections are separate until then.
+    pub(crate) fn set_options(&self, options: &str) {
+        fs::write(self.starts.with_extension("options"), options).unwrap();
+    }
+
+    /// Lets ssh share a connection, as it does unless the user has configured something else.
+    pub(crate) fn share_connection(&self) {
+        let master = self.starts.with_extension("master");
+        self.set_options(&format!("-o ControlPath={}", master.display()));
     }
 
     /// The process of the near machine's link, if there is one.
@@ -154,8 +168,12 @@ impl Far {
 
     /// The ssh that connects the machines, if there is one.
     pub(crate) fn ssh(&self) -> Option<Pid> {
-        let (_, ssh) = self.processes().pop()?;
-        self.is_ssh(ssh).then_some(ssh)
+        let master = self.starts.with_extension("master");
+        let master = master.to_str().unwrap().as_bytes();
+        let is_master = |pid: &Pid| has(*pid, "cmdline", master) && has(*pid, "cmdline", b"[mux]");
+        let last = || self.processes().pop().map(|(_, ssh)| ssh);
+        let found = all_processes().into_iter().find(is_master);
+        found.or_else(last).filter(|ssh| self.is_ssh(*ssh))
     }
 
     /// The program that serves the link there, if there is one.
@@ -250,11 +268,9 @@ impl Drop for Far {
         if let Some(link) = self.link() {
             end(link);
         }
-        for (_, ssh) in self.processes() {
-            if self.is_ssh(ssh) {
-                end(ssh);
-            }
-        }
+        let all = self.processes().into_iter().map(|(_, ssh)| ssh);
+        all.filter(|ssh| self.is_ssh(*ssh)).for_each(end);
+        self.ssh().into_iter().for_each(end);
         self.connections().into_iter().for_each(end);
         self.sshd.kill().ok();
         self.sshd.wait().ok();
