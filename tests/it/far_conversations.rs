@@ -139,6 +139,29 @@ fn a_connection_that_the_machine_still_holds_takes_no_messages() {
 }
 
 #[test]
+fn a_machine_with_two_names_is_heard_by_either() {
+    let mut near = World::new();
+    let [far] = machines(&mut near, ["gpu1"]);
+    let program = World::program().display();
+    let config = format!(
+        "[hosts]\ngpu1 = {{ program = '{program}' }}\nbig = {{ ssh = 'gpu1', program = '{program}' }}\n"
+    );
+    fs::write(near.path("config.toml"), config).unwrap();
+    let mut adapter = near.adapter("one");
+    let gate = far.world.gate("gate");
+    run(&near, "one", "gpu1", "a", &gate.wait());
+    run(&near, "one", "big", "b", "exit 3");
+    hear_all(&mut adapter, &["b"]);
+    gate.open();
+    hear_all(&mut adapter, &["a"]);
+    until_forgotten(&near, &far);
+    for (name, host) in [("c", "gpu1"), ("d", "big"), ("e", "gpu1")] {
+        run(&near, "one", host, name, "exit 3");
+        hear_all(&mut adapter, &[name]);
+    }
+}
+
+#[test]
 fn a_cut_that_only_ssh_can_notice_delays_messages() {
     let mut near = World::new();
     let [far] = machines(&mut near, ["gpu1"]);

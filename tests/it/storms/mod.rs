@@ -10,7 +10,9 @@ mod conversation;
 mod daemon;
 #[cfg(feature = "fleet")]
 mod fleet;
+#[cfg(target_os = "linux")]
 mod hosts;
+#[cfg(target_os = "linux")]
 mod network;
 mod task;
 mod verdict;
