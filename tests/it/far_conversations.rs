@@ -165,25 +165,26 @@ fn a_machine_with_two_names_is_heard_by_either() {
 fn a_cut_that_only_ssh_can_notice_delays_messages() {
     let mut near = World::new();
     let [far] = machines(&mut near, ["gpu1"]);
-    far.set_options("-o ControlPath=none -o ServerAliveInterval=1 -o ServerAliveCountMax=1");
     let mut adapter = near.adapter("one");
-    let gates = ["a", "b"].map(|name| {
+    let gates = ["first", "a", "b", "last"].map(|name| {
         let gate = far.world.gate(name);
         run(&near, "one", "gpu1", name, &gate.wait());
         gate
     });
-    run(&near, "one", "gpu1", "first", "exit 3");
+    far.set_options("-o ControlPath=none -o ServerAliveInterval=1 -o ServerAliveCountMax=1");
+    far.kill_ssh();
+    gates[0].open();
     hear_all(&mut adapter, &["first"]);
     far.hold_connections();
-    for (gate, name) in gates.iter().zip(["a", "b"]) {
+    for (gate, name) in gates[1..3].iter().zip(["a", "b"]) {
         gate.open();
         far.world.until_delivered("exited", name);
     }
     hear_all(&mut adapter, &["a", "b"]);
     // What was on its way comes too late.
     far.release_connections();
-    run(&near, "one", "gpu1", "c", "exit 3");
-    hear_all(&mut adapter, &["c"]);
+    gates[3].open();
+    hear_all(&mut adapter, &["last"]);
     until_forgotten(&near, &far);
 }
 

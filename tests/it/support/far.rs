@@ -198,7 +198,8 @@ impl Far {
 
     fn signal_connections(&self, signal: Signal) {
         for connection in self.connections() {
-            kill_process(connection, signal).unwrap();
+            // It may have ended.
+            kill_process(connection, signal).ok();
         }
     }
 
