@@ -209,6 +209,10 @@ impl Channel {
             let line = match self.reader.line().await {
                 Ok(Some(line)) => line,
                 Ok(None) => return Err(HostError::Lost(self.host.clone())),
+                // The link was killed, and had not read everything.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                    return Err(HostError::Lost(self.host.clone()));
+                }
                 Err(source) => return Err(self.failed(source)),
             };
             let frame = Frame::parse(line).map_err(|source| self.failed(source))?;

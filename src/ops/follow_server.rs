@@ -18,6 +18,7 @@ use super::session::{SessionChoice, TaskSession, is_autostart_forbidden};
 use crate::client::{ClientError, DaemonClient, Start, connect_or_start};
 use crate::model::{Backoff, Seq};
 use crate::paths::Paths;
+use crate::process;
 use crate::tmux::ServerChoice;
 use crate::wire::{
     FollowOrder, FollowReply, LiveRecord, RefusalKind, Request, Response, StreamRecord,
@@ -100,10 +101,12 @@ pub(crate) async fn serve_follow(
             }
         };
         is_idle = is_now_idle;
-        if let Some(reply) = reply
-            && replies.send(reply).await.is_err()
-        {
-            return Ok(());
+        if let Some(reply) = reply {
+            // Another process follows the conversation now, in all sessions.
+            let is_last = matches!(reply, FollowReply::Replaced { .. });
+            if replies.send(reply).await.is_err() || is_last {
+                return Ok(());
+            }
         }
     }
 }
@@ -286,7 +289,7 @@ impl SessionStream {
             match self.follow(&mut retry).await {
                 // The conversation's machine is no longer served.
                 Ok(Ended::Left) => return,
-                Ok(Ended::Daemon) => {}
+                Ok(Ended::Stream) => {}
                 Err(error) => {
                     tracing::debug!(session = self.note.session, %error, "cannot read the feed now");
                 }
@@ -331,11 +334,14 @@ impl SessionStream {
             // Losing any of them is safe: nothing is taken before it is done.
             tokio::select! {
                 line = client.line() => {
-                    let Some(line) = line? else { return Ok(Ended::Daemon) };
+                    let Some(line) = line? else { return Ok(Ended::Stream) };
                     self.quiet.restart();
                     self.report_idle(false).await;
                     if let Some(reply) = self.reply_to(&line) {
                         let is_last = matches!(reply, FollowReply::Replaced { .. });
+                        if is_last && self.is_newest(&start).await {
+                            return Ok(Ended::Stream);
+                        }
                         if !self.reply(reply).await || is_last {
                             return Ok(Ended::Left);
                         }
@@ -405,6 +411,21 @@ impl SessionStream {
             .any(|one| !one.task.dead || one.next_restart.is_some())
     }
 
+    /// Whether this process was started after the present reader, if there is one. An older one serves a
+    /// connection that is lost, which this machine may not know for hours.
+    async fn is_newest(&self, start: &Start) -> bool {
+        let reader = async {
+            let mut daemon = DaemonClient::connect(&start.socket).await.ok()?;
+            find_consumer(&mut daemon, &self.note.by)
+                .await
+                .ok()??
+                .reader
+        };
+        let started = |pid: u32| (process::started_at(pid), pid);
+        let ours = started(std::process::id());
+        reader.await.is_none_or(|reader| started(reader) < ours)
+    }
+
     async fn reply(&self, reply: FollowReply) -> bool {
         let report = (self.note.key.clone(), Change::Reply(reply));
         self.reporter.send(report).await.is_ok()
@@ -421,8 +442,8 @@ impl SessionStream {
 
 /// Why a stream ended.
 enum Ended {
-    /// The daemon has ended.
-    Daemon,
+    /// The daemon has ended, or an older process had taken the stream.
+    Stream,
     /// Nobody needs it any more.
     Left,
 }

@@ -173,7 +173,10 @@ impl HostStream<'_> {
                         return Ok(Ended::Forgotten);
                     }
                     FollowReply::Forgotten { done: false } => (at, self.taken) = (None, None),
-                    FollowReply::Replaced { .. } => return Ok(Ended::Replaced),
+                    reply @ FollowReply::Replaced { .. } => {
+                        self.report(reply).await;
+                        return Ok(Ended::Replaced);
+                    }
                     reply @ (FollowReply::Began { .. }
                     | FollowReply::Record { .. }
                     | FollowReply::Gap { .. }
@@ -181,8 +184,7 @@ impl HostStream<'_> {
                         if !is_taken {
                             at = None;
                         }
-                        let report = (self.host.to_owned(), HostNews::Reply(reply));
-                        drop(self.reports.send(report).await);
+                        self.report(reply).await;
                     }
                 },
                 Some(order) = orders.recv() => self.channel.send(&order)?,
@@ -202,6 +204,11 @@ impl HostStream<'_> {
                 }
             }
         }
+    }
+
+    async fn report(&self, reply: FollowReply) {
+        let report = (self.host.to_owned(), HostNews::Reply(reply));
+        drop(self.reports.send(report).await);
     }
 }
 

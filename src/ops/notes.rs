@@ -194,12 +194,16 @@ impl NoteWatch {
     fn new(folder: &Path) -> io::Result<Self> {
         use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
         let watch = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        add_watch(&watch, folder, WatchFlags::MODIFY | WatchFlags::ATTRIB)?;
+        add_watch(
+            &watch,
+            folder,
+            WatchFlags::MODIFY | WatchFlags::ATTRIB | WatchFlags::DELETE,
+        )?;
         // Unchecked is only that it is a pipe. It is read in the same way.
         tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(watch).map(Self)
     }
 
-    /// Resolves when a launch has got its note.
+    /// Resolves when a launch has got its note, or one was removed.
     ///
     /// # Cancel safety
     ///

@@ -3,15 +3,19 @@
 
 use std::fs;
 
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{Far, Output, Running, World, machines};
+use crate::support::{Far, Output, Running, SESSION, World, machines};
 
 fn run(near: &World, id: &str, host: &str, name: &str, line: &str) {
+    run_in(SESSION, near, id, host, name, line);
+}
+
+fn run_in(session: &str, near: &World, id: &str, host: &str, name: &str, line: &str) {
     let mut command = near.command(World::program());
     command
-        .args(["--host", host, "run", name, "--", line])
+        .args(["--host", host, "-s", session, "run", name, "--", line])
         .env("TMUX_TASK_OWNER", format!("opencode:{id}"));
     Output::of(command).ok();
 }
@@ -36,6 +40,22 @@ fn hear(adapter: &mut Running, host: &str, text: &str) {
 fn confirm(adapter: &mut Running, told: &Value) {
     let receipt = json!({"received": {"to": told["to"], "id": told["id"]}});
     adapter.write(&format!("{receipt}\n"));
+}
+
+/// Reads messages until they say that these tasks have ended, once and in this order, and confirms them.
+#[track_caller]
+fn hear_all(adapter: &mut Running, names: &[&str]) {
+    let mut heard = Vec::new();
+    while heard.len() < names.len() {
+        let told = message(adapter);
+        for event in told["message"]["details"]["events"].as_array().unwrap() {
+            if event["type"] == "exited" {
+                heard.push(event["task"]["windowName"].as_str().unwrap().to_owned());
+            }
+        }
+        confirm(adapter, &told);
+    }
+    assert_eq!(heard, names);
 }
 
 fn notes(world: &World, folder: &str) -> usize {
@@ -89,6 +109,113 @@ fn each_end_is_told_once_whatever_is_killed() {
     }
     held.open();
     hear(&mut adapter, "gpu1", "(held) exited with code 0");
+    until_forgotten(&near, &far);
+}
+
+#[test]
+fn a_connection_that_the_machine_still_holds_takes_no_messages() {
+    let mut near = World::new();
+    let [far] = machines(&mut near, ["gpu1"]);
+    let mut adapter = near.adapter("one");
+    run(&near, "one", "gpu1", "a", "exit 3");
+    hear(&mut adapter, "gpu1", "(a) exited with code 3");
+    // As after a night: this machine was asleep, and is elsewhere now.
+    far.hold_connections();
+    far.kill_ssh();
+    run(&near, "one", "gpu1", "b", "exit 4");
+    hear(&mut adapter, "gpu1", "(b) exited with code 4");
+    for n in 0..6 {
+        let (session, name) = (format!("session{n}"), format!("c{n}"));
+        run_in(&session, &near, "one", "gpu1", &name, "exit 5");
+        hear(
+            &mut adapter,
+            "gpu1",
+            &format!("({name}) exited with code 5"),
+        );
+        // The daemons there come back in any order.
+        far.world.kill_daemons();
+    }
+    until_forgotten(&near, &far);
+}
+
+#[test]
+fn a_machine_with_two_names_is_heard_by_either() {
+    let mut near = World::new();
+    let [far] = machines(&mut near, ["gpu1"]);
+    let program = World::program().display();
+    let config = format!(
+        "[hosts]\ngpu1 = {{ program = '{program}' }}\nbig = {{ ssh = 'gpu1', program = '{program}' }}\n"
+    );
+    fs::write(near.path("config.toml"), config).unwrap();
+    let mut adapter = near.adapter("one");
+    let gate = far.world.gate("gate");
+    run(&near, "one", "gpu1", "a", &gate.wait());
+    run(&near, "one", "big", "b", "exit 3");
+    hear_all(&mut adapter, &["b"]);
+    gate.open();
+    hear_all(&mut adapter, &["a"]);
+    until_forgotten(&near, &far);
+    for (name, host) in [("c", "gpu1"), ("d", "big"), ("e", "gpu1")] {
+        run(&near, "one", host, name, "exit 3");
+        hear_all(&mut adapter, &[name]);
+    }
+}
+
+#[test]
+fn a_cut_that_only_ssh_can_notice_delays_messages() {
+    let mut near = World::new();
+    let [far] = machines(&mut near, ["gpu1"]);
+    let mut adapter = near.adapter("one");
+    let gates = ["first", "a", "b", "last"].map(|name| {
+        let gate = far.world.gate(name);
+        run(&near, "one", "gpu1", name, &gate.wait());
+        gate
+    });
+    far.set_options("-o ControlPath=none -o ServerAliveInterval=1 -o ServerAliveCountMax=1");
+    far.kill_ssh();
+    gates[0].open();
+    hear_all(&mut adapter, &["first"]);
+    far.hold_connections();
+    for (gate, name) in gates[1..3].iter().zip(["a", "b"]) {
+        gate.open();
+        far.world.until_delivered("exited", name);
+    }
+    hear_all(&mut adapter, &["a", "b"]);
+    // What was on its way comes too late.
+    far.release_connections();
+    gates[3].open();
+    hear_all(&mut adapter, &["last"]);
+    until_forgotten(&near, &far);
+}
+
+#[test]
+fn what_ends_while_this_machine_sleeps_is_told_once_when_it_wakes() {
+    let mut near = World::new();
+    let [far] = machines(&mut near, ["gpu1"]);
+    let mut adapter = near.adapter("one");
+    let names = ["a", "b", "c"];
+    let gates = names.map(|name| {
+        let gate = far.world.gate(name);
+        run(&near, "one", "gpu1", name, &gate.wait());
+        gate
+    });
+    run(&near, "one", "gpu1", "first", "exit 3");
+    hear_all(&mut adapter, &["first"]);
+    let asleep = [adapter.pid(), far.link().unwrap(), far.ssh().unwrap()];
+    for process in asleep {
+        kill_process(process, Signal::STOP).unwrap();
+    }
+    for (gate, name) in gates.iter().zip(names) {
+        gate.open();
+        far.world.until_delivered("exited", name);
+        far.world.kill_daemons();
+    }
+    for process in asleep {
+        kill_process(process, Signal::CONT).unwrap();
+    }
+    hear_all(&mut adapter, &names);
+    run(&near, "one", "gpu1", "d", "exit 3");
+    hear_all(&mut adapter, &["d"]);
     until_forgotten(&near, &far);
 }
 

@@ -9,16 +9,16 @@ use rustix::process::{Signal, kill_process};
 use crate::support::{Output, Running, SESSION, World, has_ended, pid};
 
 /// What the near side calls it.
-const HOST: &str = "gpu1";
+pub(crate) const HOST: &str = "gpu1";
 
 /// Two machines. The near one knows the far one as [`HOST`].
-struct Machines {
-    near: World,
+pub(crate) struct Machines {
+    pub(crate) near: World,
     far: World,
 }
 
 impl Machines {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with_login_shell("/bin/sh")
     }
 
@@ -84,7 +84,7 @@ impl Machines {
     }
 
     /// Installs programs there: links to ours, or scripts.
-    fn install(&self, programs: &[(&str, Option<&str>)]) {
+    pub(crate) fn install(&self, programs: &[(&str, Option<&str>)]) {
         for (name, script) in programs {
             let path = self.program(name);
             drop(fs::remove_file(&path));
@@ -95,7 +95,7 @@ impl Machines {
         }
     }
 
-    fn program(&self, name: &str) -> PathBuf {
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.far.path("bin").join(name)
     }
 

@@ -30,6 +30,8 @@ mod events;
 mod far_conversations;
 mod faults;
 mod feed;
+#[cfg(target_os = "linux")]
+mod first_steps;
 #[cfg(feature = "fleet")]
 mod fleet;
 #[cfg(feature = "fleet")]

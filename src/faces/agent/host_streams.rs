@@ -34,8 +34,7 @@ pub(super) struct HostStreams {
     owner: String,
     notes: HostNotes,
     watch: NoteWatch,
-    /// Where what is to be said to each machine goes. It stays when another process has taken its
-    /// stream over.
+    /// Where what is to be said to each machine goes, by the machines that are followed.
     orders: BTreeMap<String, mpsc::UnboundedSender<FollowOrder>>,
     streams: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>,
     /// The stream of the fleet's broker, if there is one, and where what is to be said to it goes.
@@ -121,7 +120,7 @@ impl HostStreams {
         self.wakes.push(Box::pin(followed));
     }
 
-    /// Follows machines that were noted since the last time.
+    /// Follows the noted machines that are not followed.
     fn find_hosts(&mut self) {
         for host in self.notes.hosts() {
             if self.orders.contains_key(&host) {
@@ -181,10 +180,12 @@ impl HostStreams {
                 self.acknowledge(&epoch);
                 None
             }
-            FollowReply::Replaced { .. }
-            | FollowReply::Acked { .. }
-            | FollowReply::Idle
-            | FollowReply::Forgotten { .. } => None,
+            // By another process, or by another name: until notes change, the other one follows.
+            FollowReply::Replaced { .. } => {
+                self.orders.remove(host);
+                None
+            }
+            FollowReply::Acked { .. } | FollowReply::Idle | FollowReply::Forgotten { .. } => None,
         }
     }
 

@@ -101,9 +101,10 @@ async fn follow_for_other_machine() -> Result<(), Failure> {
         }
         Ok(())
     };
+    let serve = async { ops::serve_follow(orders, replies).await.or_fail(WHAT) };
     tokio::select! {
-        served = ops::serve_follow(orders, replies) => served.or_fail(WHAT),
-        printed = print => printed,
+        // The last reply is printed, too.
+        served = async { tokio::try_join!(serve, print) } => served.map(|_| ()),
         () = output::stdout_closed() => Ok(()),
     }
 }

@@ -15,9 +15,11 @@ mod commands;
 mod evidence;
 mod figures;
 mod floor;
+mod hosts;
 mod idle;
 mod latency;
 mod listener;
+mod machines;
 mod namespace;
 mod poller;
 mod rapid;
@@ -50,7 +52,7 @@ impl Effort {
 
 type Section = (&'static str, fn(Effort));
 
-const SECTIONS: [Section; 13] = [
+const SECTIONS: [Section; 15] = [
     ("latency", latency::run),
     ("rapid", rapid::run),
     ("idle", idle::quiet),
@@ -64,6 +66,8 @@ const SECTIONS: [Section; 13] = [
     ("busy", busy::run),
     ("waits", waits::run),
     ("served", served::run),
+    ("hosts", hosts::run),
+    ("idle-hosts", hosts::idle),
 ];
 
 fn main() {

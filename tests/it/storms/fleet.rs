@@ -3,20 +3,17 @@
 //!
 //! `tests/storms/fleet.sh` runs a long one.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, BufRead, BufReader, Write};
+use std::collections::BTreeSet;
+use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use std::{fmt, fs};
 
-use rustix::process::{Signal, kill_process};
-use serde_json::{Value, json};
-
-use super::{Dice, say};
-use crate::support::{Broker, Output, World, pid};
+use super::conversation::{Conversation, Verdict};
+use super::{Dice, asked, say};
+use crate::support::{Broker, Output, World};
 
 /// How long everything may take to be told after the storm: the longest pause before a connection, and
 /// some.
@@ -63,106 +60,6 @@ impl Link {
     }
 }
 
-/// A conversation's client: it is killed and started again, often after a message that it has not
-/// confirmed.
-struct Client<'a> {
-    world: &'a World,
-    id: &'static str,
-    heard: Mutex<Heard>,
-}
-
-#[derive(Default)]
-struct Heard {
-    /// The ids of the messages about a task, by its name.
-    told: BTreeMap<String, BTreeSet<String>>,
-    /// The messages, by their ids.
-    known: BTreeMap<String, Value>,
-    /// How many messages came again as they were.
-    again: usize,
-    /// How often it was killed before it has confirmed a message.
-    unconfirmed: usize,
-    /// How many events of other types were told.
-    others: BTreeMap<String, usize>,
-    /// Messages that came again as new ones, or with another content.
-    doubled: Vec<Value>,
-    adapter: Option<i64>,
-    is_over: bool,
-}
-
-impl Client<'_> {
-    fn heard(&self) -> std::sync::MutexGuard<'_, Heard> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn serve(&self, mut dice: Dice) {
-        while !self.heard().is_over {
-            let mut command = self.world.command(World::program());
-            command.args(["agent", "opencode", "--id", self.id]);
-            command.stdin(Stdio::piped()).stdout(Stdio::piped());
-            let mut adapter = command.stderr(Stdio::null()).spawn().unwrap();
-            {
-                let mut heard = self.heard();
-                heard.adapter = Some(adapter.id().into());
-                if heard.is_over {
-                    drop(adapter.kill());
-                }
-            }
-            let mut stdin = adapter.stdin.take().unwrap();
-            for line in BufReader::new(adapter.stdout.take().unwrap()).lines() {
-                let Ok(line) = line else { break };
-                let Ok(message) = serde_json::from_str::<Value>(&line) else {
-                    break;
-                };
-                if message["kind"] == "message" {
-                    self.hear(&message);
-                    if dice.below(8) == 0 {
-                        self.heard().unconfirmed += 1;
-                        break;
-                    }
-                    let receipt = json!({"received": {"to": message["to"], "id": message["id"]}});
-                    if writeln!(stdin, "{receipt}").is_err() {
-                        break;
-                    }
-                }
-            }
-            self.heard().adapter = None;
-            drop(adapter.kill());
-            drop(adapter.wait());
-        }
-    }
-
-    fn hear(&self, message: &Value) {
-        let mut heard = self.heard();
-        let id = message["id"].to_string();
-        let content = message["message"].clone();
-        if let Some(before) = heard.known.insert(id.clone(), content.clone()) {
-            heard.again += 1;
-            if message["isNew"] == true || before != content {
-                heard.doubled.push(message.clone());
-            }
-            return;
-        }
-        let events = message["message"]["details"]["events"].as_array();
-        for event in events.into_iter().flatten() {
-            let what = event["type"].as_str().unwrap_or_default();
-            if what != "exited" {
-                *heard.others.entry(what.to_owned()).or_default() += 1;
-                continue;
-            }
-            let name = event["task"]["windowName"].as_str().unwrap_or_default();
-            let told = heard.told.entry(name.to_owned()).or_default();
-            told.insert(id.clone());
-        }
-    }
-
-    fn kill(&self) {
-        if let Some(adapter) = self.heard().adapter {
-            // It may have ended.
-            kill_process(pid(adapter), Signal::KILL).ok();
-        }
-    }
-}
-
 /// What was done.
 #[derive(Default)]
 struct Deeds {
@@ -197,15 +94,10 @@ fn join(world: &World, link: &Link, host: &str) {
     fs::write(folder.join("config.toml"), text).unwrap();
 }
 
-fn asked(name: &str, default: u64) -> u64 {
-    let asked = std::env::var(name).ok();
-    asked.map_or(default, |text| text.parse().unwrap())
-}
-
 #[test]
 fn each_end_on_three_hosts_is_told_once_whatever_is_killed_or_cut() {
-    let lasts = Duration::from_secs(asked("STORM_SECONDS", 10));
-    let seed = asked("STORM_SEED", 3);
+    let lasts = Duration::from_secs(asked("STORM_SECONDS").unwrap_or(10));
+    let seed = asked("STORM_SEED").unwrap_or(3);
     let near = World::new();
     let mut broker = Broker::start(&near);
     let url = broker.url();
@@ -216,11 +108,7 @@ fn each_end_on_three_hosts_is_told_once_whatever_is_killed_or_cut() {
     for (world, link, name) in &hosts {
         join(world, link, name);
     }
-    let clients = ["one", "two"].map(|id| Client {
-        world: &near,
-        id,
-        heard: Mutex::default(),
-    });
+    let clients = ["one", "two"].map(|id| Conversation::new(&near, id));
     let mut deeds = Deeds::default();
     let mut expected = [BTreeSet::new(), BTreeSet::new()];
     let began = Instant::now();
@@ -271,9 +159,8 @@ fn each_end_on_three_hosts_is_told_once_whatever_is_killed_or_cut() {
             world.task(["daemon", "--detach"]);
         }
         let over = Instant::now();
-        let is_told = |(client, expected): (&Client, &BTreeSet<String>)| {
-            client.heard().told.keys().cloned().collect::<BTreeSet<_>>() == *expected
-        };
+        let is_told =
+            |(client, expected): (&Conversation, &BTreeSet<String>)| client.told() == *expected;
         while !clients.iter().zip(&expected).all(is_told) && over.elapsed() < TOLD_WITHIN {
             thread::sleep(Duration::from_millis(100));
         }
@@ -282,32 +169,11 @@ fn each_end_on_three_hosts_is_told_once_whatever_is_killed_or_cut() {
             began.elapsed().as_secs_f64(),
             over.elapsed().as_secs_f64()
         ));
-        for client in &clients {
-            client.heard().is_over = true;
-            client.kill();
-        }
+        clients.iter().for_each(Conversation::end);
     });
-    let (mut lost, mut strange, mut doubled) = (Vec::new(), Vec::new(), Vec::new());
+    let mut verdict = Verdict::default();
     for (client, expected) in clients.iter().zip(&expected) {
-        let heard = client.heard();
-        let told = heard.told.keys().cloned().collect::<BTreeSet<_>>();
-        lost.extend(expected.difference(&told).cloned());
-        strange.extend(told.difference(expected).cloned());
-        let twice = heard.told.iter().filter(|(_, ids)| ids.len() > 1);
-        doubled.extend(twice.map(|(name, ids)| format!("{name} {ids:?}")));
-        doubled.extend(heard.doubled.iter().map(ToString::to_string));
-        say(&format!(
-            "told {} besides ends: {:?}; killed before a receipt: {}; messages that came again as they \
-             were: {}",
-            client.id, heard.others, heard.unconfirmed, heard.again
-        ));
+        client.judge(expected, |name| expected.contains(name), &mut verdict);
     }
-    say(&format!(
-        "lost: {}, doubled: {}, to another: {}",
-        lost.len(),
-        doubled.len(),
-        strange.len()
-    ));
-    let faults = (lost, doubled, strange);
-    assert_eq!(faults, Default::default(), "lost, doubled, to another");
+    verdict.check();
 }

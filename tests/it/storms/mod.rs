@@ -6,9 +6,14 @@
 //! they set the variables that [`Size`] reads.
 
 mod consumer;
+mod conversation;
 mod daemon;
 #[cfg(feature = "fleet")]
 mod fleet;
+#[cfg(target_os = "linux")]
+mod hosts;
+#[cfg(target_os = "linux")]
+mod network;
 mod task;
 mod verdict;
 
@@ -43,11 +48,6 @@ struct Size {
 impl Size {
     /// The size with what the environment says.
     fn or_as_asked(self) -> Self {
-        let asked = |name: &str| {
-            let text = std::env::var(name).ok()?;
-            let number = text.parse::<u64>();
-            Some(number.unwrap_or_else(|error| panic!("{name}={text}: {error}")))
-        };
         let count =
             |name, default| asked(name).map_or(default, |number| usize::try_from(number).unwrap());
         Self {
@@ -62,6 +62,13 @@ impl Size {
             seed: asked("STORM_SEED").unwrap_or(self.seed),
         }
     }
+}
+
+/// Returns the number that a variable of the environment has, if it is set.
+fn asked(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    let number = text.parse::<u64>();
+    Some(number.unwrap_or_else(|error| panic!("{name}={text}: {error}")))
 }
 
 /// Numbers that look random, and are the same for the same seed.

@@ -5,9 +5,9 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Output, World, pid};
+use super::{Output, World, end, pid};
 
 /// A machine that the near world calls by a name.
 pub(crate) struct Far {
@@ -17,15 +17,43 @@ pub(crate) struct Far {
     starts: PathBuf,
 }
 
+/// Options of ssh for a connection of its own.
+const SEPARATE: &str = "-o ControlMaster=no -o ControlPath=none";
+
+/// Where a machine's sshd runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) address: String,
+    /// The words of a command line in front of those that run there.
+    pub(crate) enter: Vec<String>,
+}
+
+impl Place {
+    pub(crate) fn here() -> Self {
+        Self {
+            address: "127.0.0.1".to_owned(),
+            enter: Vec::new(),
+        }
+    }
+}
+
 /// Makes machines of these names known to the near world.
 pub(crate) fn machines<const N: usize>(near: &mut World, names: [&str; N]) -> [Far; N] {
+    machines_in(near, names.map(|name| (name, Place::here())))
+}
+
+/// The same, with the places of the machines.
+pub(crate) fn machines_in<const N: usize>(
+    near: &mut World,
+    places: [(&str, Place); N],
+) -> [Far; N] {
     let folder = near.path("ssh");
     fs::create_dir(&folder).unwrap();
     let key = folder.join("key");
     keygen(&key);
     let mut config = String::from("[hosts]\n");
-    let far = names.map(|name| {
-        let far = Far::new(name, &folder);
+    let far = places.map(|(name, place)| {
+        let far = Far::new(name, &place, &folder);
         config.push_str(&format!(
             "{name} = {{ ssh = \"{name}\", program = \"{}\" }}\n",
             World::program().display()
@@ -35,7 +63,7 @@ pub(crate) fn machines<const N: usize>(near: &mut World, names: [&str; N]) -> [F
     let wrapper = format!(
         "#!/bin/sh\nfor word; do case $before in --) name=$word;; esac; before=$word; done\n\
          echo \"$PPID $$\" >>'{folder}/'$name.starts\n\
-         exec /usr/bin/ssh -o ControlMaster=no -o ControlPath=none -o HostName=127.0.0.1 \
+         exec /usr/bin/ssh $(cat '{folder}/'$name.options) -o HostName=$(cat '{folder}/'$name.address) \
          -o Port=$(cat '{folder}/'$name.port) -o IdentityFile='{folder}/key' -o IdentityAgent=none \
          -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR \"$@\"\n",
         folder = folder.display()
@@ -58,7 +86,7 @@ fn keygen(path: &Path) {
 }
 
 impl Far {
-    fn new(name: &str, folder: &Path) -> Self {
+    fn new(name: &str, place: &Place, folder: &Path) -> Self {
         let world = World::new();
         let file = |end: &str| folder.join(format!("{name}.{end}"));
         keygen(&file("hostkey"));
@@ -85,16 +113,24 @@ impl Far {
             .unwrap()
             .port();
         fs::write(file("port"), port.to_string()).unwrap();
+        let address = &place.address;
+        fs::write(file("address"), address).unwrap();
         // bash reads ~/.bashrc under sshd, unless it is started by a shell.
         let config = format!(
-            "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nPidFile none\nAuthorizedKeysFile {}\n\
+            "Port {port}\nListenAddress {address}\nHostKey {}\nPidFile none\nAuthorizedKeysFile {}\n\
              StrictModes no\nUsePAM no\nPasswordAuthentication no\nSetEnv SHLVL=2\nForceCommand {}\n",
             file("hostkey").display(),
             folder.join("key.pub").display(),
             login.display()
         );
         fs::write(file("sshd"), config).unwrap();
-        let sshd = Command::new("/usr/sbin/sshd")
+        let mut words = place.enter.iter().map(String::as_str);
+        let mut sshd = Command::new(words.next().unwrap_or("/usr/sbin/sshd"));
+        sshd.args(words);
+        if !place.enter.is_empty() {
+            sshd.arg("/usr/sbin/sshd");
+        }
+        let sshd = sshd
             .args(["-D", "-e", "-f"])
             .arg(file("sshd"))
             .stdin(Stdio::null())
@@ -106,69 +142,137 @@ impl Far {
             sshd,
             starts: file("starts"),
         };
+        far.set_options(SEPARATE);
         far.world.until_true("sshd listens", || {
-            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+            std::net::TcpStream::connect((&**address, port)).is_ok()
         });
         far
     }
 
-    /// The last link and its ssh.
-    fn processes(&self) -> Option<(i64, i64)> {
-        let text = fs::read_to_string(&self.starts).ok()?;
-        let (link, ssh) = text.lines().last()?.split_once(' ')?;
-        Some((link.parse().unwrap(), ssh.parse().unwrap()))
+    /// Sets options of ssh. All connections are separate until then.
+    pub(crate) fn set_options(&self, options: &str) {
+        fs::write(self.starts.with_extension("options"), options).unwrap();
+    }
+
+    /// Lets ssh share a connection, as it does unless the user has configured something else.
+    pub(crate) fn share_connection(&self) {
+        let master = self.starts.with_extension("master");
+        self.set_options(&format!("-o ControlPath={}", master.display()));
+    }
+
+    /// The process of the near machine's link, if there is one.
+    pub(crate) fn link(&self) -> Option<Pid> {
+        let (link, _) = self.processes().pop()?;
+        has(link, "cmdline", b"--link\0").then_some(link)
+    }
+
+    /// The ssh that connects the machines, if there is one.
+    pub(crate) fn ssh(&self) -> Option<Pid> {
+        let master = self.starts.with_extension("master");
+        let master = master.to_str().unwrap().as_bytes();
+        let is_master = |pid: &Pid| has(*pid, "cmdline", master) && has(*pid, "cmdline", b"[mux]");
+        let last = || self.processes().pop().map(|(_, ssh)| ssh);
+        let found = all_processes().into_iter().find(is_master);
+        found.or_else(last).filter(|ssh| self.is_ssh(*ssh))
+    }
+
+    /// The program that serves the link there, if there is one.
+    pub(crate) fn serve(&self) -> Option<Pid> {
+        let folder = self.world.path("");
+        let folder = folder.to_str().unwrap().as_bytes();
+        all_processes()
+            .into_iter()
+            .find(|pid| has(*pid, "cmdline", b"serve\0--stdio\0") && has(*pid, "environ", folder))
+    }
+
+    /// Makes the machine hold its connections for ever, as it holds those of one that is gone without a
+    /// word.
+    pub(crate) fn hold_connections(&self) {
+        self.signal_connections(Signal::STOP);
+    }
+
+    /// Ends that.
+    pub(crate) fn release_connections(&self) {
+        self.signal_connections(Signal::CONT);
+    }
+
+    fn signal_connections(&self, signal: Signal) {
+        for connection in self.connections() {
+            // It may have ended.
+            kill_process(connection, signal).ok();
+        }
+    }
+
+    /// The processes of sshd for its connections.
+    fn connections(&self) -> Vec<Pid> {
+        let mut connections = vec![pid(self.sshd.id().into())];
+        let mut n = 0;
+        while let Some(parent) = connections.get(n) {
+            let parent = format!("\nPPid:\t{}\n", parent.as_raw_nonzero());
+            let is_of_sshd =
+                |pid: &Pid| has(*pid, "status", parent.as_bytes()) && has(*pid, "comm", b"sshd");
+            connections.extend(all_processes().into_iter().filter(is_of_sshd));
+            n += 1;
+        }
+        connections.split_off(1)
     }
 
     /// Kills the ssh that connects the machines.
+    #[track_caller]
     pub(crate) fn kill_ssh(&self) {
-        let (_, ssh) = self.processes().unwrap();
-        kill_process(pid(ssh), Signal::KILL).unwrap();
+        end(self.ssh().expect("there is ssh"));
     }
 
     /// Kills the near machine's link.
+    #[track_caller]
     pub(crate) fn kill_link(&self) {
-        let (link, _) = self.processes().unwrap();
-        kill_process(pid(link), Signal::KILL).unwrap();
+        end(self.link().expect("there is a link"));
     }
 
     /// Kills the program that serves the link there.
+    #[track_caller]
     pub(crate) fn kill_serve(&self) {
-        let folder = self.world.path("");
-        let folder = folder.to_str().unwrap().as_bytes();
-        let has = |process: &Path, file: &str, part: &[u8]| {
-            let found = fs::read(process.join(file)).unwrap_or_default();
-            found.windows(part.len()).any(|window| window == part)
-        };
-        for entry in fs::read_dir("/proc").unwrap().flatten() {
-            let name = entry
-                .file_name()
-                .to_str()
-                .and_then(|name| name.parse().ok());
-            let Some(number) = name else { continue };
-            if has(&entry.path(), "cmdline", b"serve\0--stdio\0")
-                && has(&entry.path(), "environ", folder)
-            {
-                kill_process(pid(number), Signal::KILL).unwrap();
-                return;
-            }
-        }
-        panic!("nothing serves the link");
+        end(self.serve().expect("the link is served"));
     }
+
+    /// The processes of all links so far, and their ssh.
+    fn processes(&self) -> Vec<(Pid, Pid)> {
+        let text = fs::read_to_string(&self.starts).unwrap_or_default();
+        let number = |word: &str| pid(word.parse().unwrap());
+        let pairs = text.lines().filter_map(|line| line.split_once(' '));
+        pairs
+            .map(|(link, ssh)| (number(link), number(ssh)))
+            .collect()
+    }
+
+    /// Whether this process is one of ours, and not a later one with its number.
+    fn is_ssh(&self, pid: Pid) -> bool {
+        let folder = self.starts.parent().unwrap();
+        has(pid, "cmdline", folder.to_str().unwrap().as_bytes())
+    }
+}
+
+fn all_processes() -> Vec<Pid> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(Pid::from_raw).collect()
+}
+
+/// Whether a file of a process has this in it.
+fn has(pid: Pid, file: &str, part: &[u8]) -> bool {
+    let found = fs::read(format!("/proc/{}/{file}", pid.as_raw_nonzero())).unwrap_or_default();
+    found.windows(part.len()).any(|window| window == part)
 }
 
 impl Drop for Far {
     fn drop(&mut self) {
-        if let Some((link, ssh)) = self.processes() {
-            let is_link = |number: i64| {
-                let found = fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
-                found.windows(7).any(|window| window == b"--link\0")
-            };
-            if is_link(link) {
-                for process in [link, ssh] {
-                    kill_process(pid(process), Signal::KILL).ok();
-                }
-            }
+        if let Some(link) = self.link() {
+            end(link);
         }
+        let all = self.processes().into_iter().map(|(_, ssh)| ssh);
+        all.filter(|ssh| self.is_ssh(*ssh)).for_each(end);
+        self.ssh().into_iter().for_each(end);
+        self.connections().into_iter().for_each(end);
         self.sshd.kill().ok();
         self.sshd.wait().ok();
     }

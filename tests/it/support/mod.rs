@@ -26,7 +26,7 @@ use tempfile::TempDir;
 
 #[cfg(feature = "fleet")]
 pub(crate) use broker::Broker;
-pub(crate) use far::{Far, machines};
+pub(crate) use far::{Far, Place, machines, machines_in};
 pub(crate) use feed::{all_told, check_feed, content, deliveries, event, events, show, story};
 #[cfg(feature = "fleet")]
 pub(crate) use fleet_host::{FleetHosts, exited};
@@ -283,6 +283,13 @@ impl World {
         let pid = self.daemon_pid();
         kill_process(pid, Signal::KILL).unwrap();
         self.until_true("the daemon is gone", || has_ended(pid));
+    }
+
+    /// Kills the daemons that run at this moment. Returns whether there was one.
+    pub(crate) fn kill_daemons(&self) -> bool {
+        let daemons = self.daemons();
+        daemons.iter().for_each(|daemon| end(*daemon));
+        !daemons.is_empty()
     }
 
     /// Makes the daemon look.
