@@ -99,9 +99,9 @@ fn are_reads_dated() -> bool {
 }
 
 /// Only Linux can set this when it opens a terminal.
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 const CLOSED_ON_EXEC: OpenptFlags = OpenptFlags::CLOEXEC;
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(linux))]
 const CLOSED_ON_EXEC: OpenptFlags = OpenptFlags::empty();
 
 /// Reads a line from a terminal of our own, and returns whether that has changed its access time.
