@@ -22,7 +22,8 @@ pub(crate) fn now() -> Now {
 /// Reads the clock by which ages are counted.
 #[must_use]
 pub(crate) fn boot_time() -> BootTime {
-    let boot = std::fs::read_to_string(format!("{PROC}/sys/kernel/random/boot_id")).unwrap_or_default();
+    let boot =
+        std::fs::read_to_string(format!("{PROC}/sys/kernel/random/boot_id")).unwrap_or_default();
     BootTime {
         boot: boot.trim_end().to_owned(),
         millis: since_boot(),

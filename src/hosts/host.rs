@@ -1,6 +1,5 @@
 //! Which machine a name means.
 
-
 use super::error::HostError;
 use crate::config::{Config, HostConfig, check_destination, is_host_name};
 use crate::model::text;

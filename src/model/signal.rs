@@ -28,9 +28,9 @@ const SIGNALS: [&str; 31] = [
 /// As macOS and the BSDs number them.
 #[cfg(not(target_os = "linux"))]
 const SIGNALS: [&str; 31] = [
-    "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "EMT", "FPE", "KILL", "BUS", "SEGV", "SYS", "PIPE",
-    "ALRM", "TERM", "URG", "STOP", "TSTP", "CONT", "CHLD", "TTIN", "TTOU", "IO", "XCPU", "XFSZ",
-    "VTALRM", "PROF", "WINCH", "INFO", "USR1", "USR2",
+    "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "EMT", "FPE", "KILL", "BUS", "SEGV", "SYS",
+    "PIPE", "ALRM", "TERM", "URG", "STOP", "TSTP", "CONT", "CHLD", "TTIN", "TTOU", "IO", "XCPU",
+    "XFSZ", "VTALRM", "PROF", "WINCH", "INFO", "USR1", "USR2",
 ];
 
 impl Signal {

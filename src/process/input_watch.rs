@@ -53,7 +53,7 @@ impl InputWatch {
     /// return the same, nothing was read in between.
     pub(crate) fn check(&mut self) -> Option<u64> {
         let tty = self.tty.as_deref()?;
-        if !tty.starts_with("/dev/pts") || !are_reads_dated() {
+        if !cfg!(linux) || !tty.starts_with("/dev/pts") || !are_reads_dated() {
             return None;
         }
         let time = access_time(tty)?;
@@ -122,7 +122,7 @@ fn probe() -> Option<bool> {
     Some(access_time(path)? != left)
 }
 
-#[cfg(test)]
+#[cfg(all(test, linux))]
 mod tests {
     use super::*;
 

@@ -62,7 +62,10 @@ fn change(queue: &Kqueue, pid: u32, flags: EvFlags) -> Result<(), Errno> {
     let pid = usize::try_from(pid).map_err(|_| Errno::SRCH)?;
     let end = FilterFlag::NOTE_EXIT;
     let change = KEvent::new(pid, EventFilter::EVFILT_PROC, flags, end, 0, 0);
-    queue.kevent(&[change], &mut [], None).map(drop).map_err(errno)
+    queue
+        .kevent(&[change], &mut [], None)
+        .map(drop)
+        .map_err(errno)
 }
 
 fn errno(error: nix::errno::Errno) -> Errno {

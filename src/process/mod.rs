@@ -1,15 +1,9 @@
 //! The edge to the kernel's process information.
 
 mod ancestors;
-#[cfg_attr(
-    not(linux),
-    allow(dead_code, reason = "only Linux shows it")
-)]
+#[cfg_attr(not(linux), allow(dead_code, reason = "only Linux shows it"))]
 mod blocked;
-#[cfg_attr(
-    not(linux),
-    allow(dead_code, reason = "only Linux counts")
-)]
+#[cfg_attr(not(linux), allow(dead_code, reason = "only Linux counts"))]
 mod cpu_activity;
 mod ending;
 mod evidence;
@@ -21,10 +15,7 @@ mod idle;
 mod input_watch;
 #[cfg(kqueue)]
 mod kqueue;
-#[cfg_attr(
-    not(linux),
-    allow(dead_code, reason = "only Linux shows it")
-)]
+#[cfg_attr(not(linux), allow(dead_code, reason = "only Linux shows it"))]
 mod ports;
 #[cfg(not(linux))]
 mod ps;

@@ -49,8 +49,17 @@ impl Process {
     pub(crate) fn is_running(&self) -> bool {
         self.file
             .as_ref()
-            .map_or_else(|| exists(self.pid), |file| !has_ended(file))
+            .map_or_else(|| runs(self.pid), |file| !has_ended(file))
     }
+}
+
+/// Whether a process with this pid runs: not one that only waits for its parent to notice its end.
+fn runs(pid: u32) -> bool {
+    #[cfg(linux)]
+    return exists(pid);
+    #[cfg(not(linux))]
+    return exists(pid)
+        && super::ps::column(pid, "stat").is_some_and(|state| !state.starts_with('Z'));
 }
 
 /// Waits until one of these processes has ended.

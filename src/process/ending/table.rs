@@ -59,8 +59,8 @@ mod system {
         })
     }
 
-    /// Returns what a process does with signals; nothing special where it is gone or that is not known.
-    pub(in super::super) fn masks(pid: u32) -> SignalMasks {
+    /// Returns what a process of this name does with signals; nothing special where it is gone.
+    pub(in super::super) fn masks(pid: u32, _name: &str) -> SignalMasks {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let mask = |key: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(key));
@@ -78,13 +78,10 @@ mod system {
 mod system {
     use super::super::super::{exists, ps};
     use super::super::members::{ProcessRow, SignalMasks};
-    use super::{is_interactive, parse};
-
-    /// What [`parse`] reads. The name is last: it may contain blanks.
-    const COLUMNS: [&str; 5] = ["pid", "ppid", "tty", "stat", "ucomm"];
+    use super::parse;
 
     pub(in crate::process) fn read() -> Vec<ProcessRow> {
-        parse(&ps::ps(&["-A"], &COLUMNS))
+        parse(&ps::ps(&["-A"], &super::COLUMNS))
     }
 
     pub(in super::super) fn now() -> Option<u64> {
@@ -95,66 +92,71 @@ mod system {
         exists(pid)
     }
 
-    /// What interactive shells do is known; `ps` does not show masks everywhere.
-    pub(in super::super) fn masks(pid: u32) -> SignalMasks {
-        let words = ps::column(pid, "args").unwrap_or_default();
-        let ignored = if is_interactive(&words) { u64::MAX } else { 0 };
+    /// Masks are not shown everywhere, but an interactive shell ignores what asks it to end.
+    pub(in super::super) fn masks(_pid: u32, name: &str) -> SignalMasks {
+        let ignored = if name.starts_with('-') { u64::MAX } else { 0 };
         SignalMasks { ignored, caught: 0 }
     }
 }
 
-/// Whether this is the command line of a shell that reads commands from its terminal.
-#[cfg(any(test, not(linux)))]
-fn is_interactive(line: &str) -> bool {
-    use crate::model::programs::{CommandReader, command_reader};
+/// What [`parse`] reads of `ps`. The words of the command are last: they contain blanks.
+#[cfg(not(linux))]
+const COLUMNS: [&str; 6] = ["pid", "ppid", "pgid", "tty", "stat", "args"];
 
-    let mut words = line.split_whitespace();
-    let program = words.next().unwrap_or_default().trim_start_matches('-');
-    let name = program.rsplit('/').next().unwrap_or_default();
-    command_reader(name) == Some(CommandReader::Shell)
-        && words.all(|word| word.starts_with('-') && (word.starts_with("--") || !word.contains('c')))
-}
-
-/// Reads what `ps` prints. It does not show sessions, but their terminals and leaders.
+/// Reads what `ps` prints. It does not show sessions, but their terminals and leaders; a process that has
+/// lost its terminal is still in its group. The name of an interactive shell begins with `-`.
 #[cfg(any(test, not(linux)))]
 fn parse(printed: &str) -> Vec<super::members::ProcessRow> {
     use std::collections::BTreeMap;
 
     let row = |line: &str| {
-        let mut rest = line;
-        let mut word = || {
-            let (word, after) = rest.trim_start().split_once(' ')?;
-            rest = after;
-            Some(word.to_owned())
-        };
-        let (pid, parent) = (word()?.parse::<u32>().ok()?, word()?.parse::<u32>().ok()?);
-        let (tty, state) = (word()?, word()?);
-        // A process that has ended.
-        let runs = !state.starts_with('Z');
-        runs.then(|| (pid, parent, tty, state, rest.trim().to_owned()))
+        let mut words = line.split_whitespace();
+        let mut number = || words.next()?.parse::<u32>().ok();
+        let ids = (number()?, number()?, number()?);
+        let (tty, state) = (words.next()?, words.next()?);
+        let words: Vec<&str> = words.collect();
+        // Not a process that has ended.
+        (!state.starts_with('Z')).then(|| (ids, tty.to_owned(), state.to_owned(), name(&words)))
     };
     let rows: Vec<_> = printed.lines().filter_map(row).collect();
-    let has_terminal = |tty: &str| !tty.starts_with(['?', '-']);
-    let leads = |state: &str| state.contains('s');
     let leaders: BTreeMap<&str, u32> = rows
         .iter()
-        .filter(|(_, _, tty, state, _)| has_terminal(tty) && leads(state))
-        .map(|(pid, _, tty, ..)| (tty.as_str(), *pid))
+        .filter(|(_, tty, state, _)| !tty.starts_with(['?', '-']) && state.contains('s'))
+        .map(|((pid, ..), tty, ..)| (tty.as_str(), *pid))
         .collect();
-    rows.iter()
-        .map(|(pid, parent, tty, state, name)| super::members::ProcessRow {
-            pid: *pid,
-            parent: *parent,
-            session: match leaders.get(tty.as_str()) {
-                Some(leader) => *leader,
-                None if leads(state) => *pid,
-                None => 0,
-            },
-            started: 0,
-            is_stopped: state.starts_with('T'),
-            name: crate::model::text::one_line(name.as_bytes(), NAME_CHARS),
-        })
-        .collect()
+    let row =
+        |((pid, parent, group), tty, state, name): &((u32, u32, u32), String, String, String)| {
+            super::members::ProcessRow {
+                pid: *pid,
+                parent: *parent,
+                session: *leaders.get(tty.as_str()).unwrap_or(group),
+                started: 0,
+                is_stopped: state.starts_with('T'),
+                name: name.clone(),
+            }
+        };
+    rows.iter().map(row).collect()
+}
+
+/// Returns a program's name, by the words that it was started with.
+#[cfg(any(test, not(linux)))]
+fn name(words: &[&str]) -> String {
+    use crate::model::programs::{CommandReader, command_reader};
+
+    let [program, options @ ..] = words else {
+        return String::new();
+    };
+    let file = program.rsplit('/').next().unwrap_or_default();
+    let file = crate::model::text::one_line(file.trim_start_matches('-').as_bytes(), NAME_CHARS);
+    let has_no_command =
+        |word: &&str| word.starts_with("--") || (word.starts_with('-') && !word.contains('c'));
+    let is_shell = command_reader(&file) == Some(CommandReader::Shell);
+    let dash = if is_shell && options.iter().all(has_no_command) {
+        "-"
+    } else {
+        ""
+    };
+    format!("{dash}{file}")
 }
 
 #[cfg(test)]
@@ -162,13 +164,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ps_shows_sessions_by_their_terminals_and_leaders() {
-        let printed = "    1     0 ?        Ss   systemd
-  200     1 pts/3    Ss   bash
-  201   200 pts/3    T+   my program
-  202   200 pts/3    Z    bash
- 3001   201 ??       Ss   daemon
- 3002  3001 -        I    worker
+    fn ps_shows_sessions_by_their_terminals_and_leaders_or_groups() {
+        let printed = "    1     0     1 ?        Ss   /sbin/init
+  200     1   200 pts/3    Ss   bash --noprofile -lc x
+  201   200   200 pts/3    T+   ./my program
+  202   200   200 pts/3    Z    [bash]
+ 3001   201  3001 ??       Ss   /usr/sbin/daemon -d
+ 3002  3001  3001 -        I    worker
 not a process
 ";
         let rows = parse(printed);
@@ -177,11 +179,11 @@ not a process
             .map(|row| (row.pid, row.parent, row.session, row.name.as_str()))
             .collect();
         let expected = [
-            (1, 0, 1, "systemd"),
+            (1, 0, 1, "init"),
             (200, 1, 200, "bash"),
-            (201, 200, 200, "my program"),
+            (201, 200, 200, "my"),
             (3001, 201, 3001, "daemon"),
-            (3002, 3001, 0, "worker"),
+            (3002, 3001, 3001, "worker"),
         ];
         assert_eq!(sessions, expected);
         assert!(rows[2].is_stopped && !rows[1].is_stopped);
@@ -189,11 +191,17 @@ not a process
 
     #[test]
     fn a_shell_without_a_command_or_script_is_interactive() {
-        for line in ["-zsh\n", "/bin/bash --norc -i", "sh"] {
-            assert!(is_interactive(line), "{line}");
+        let check = |line: &str, expected| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            assert_eq!(name(&words), expected, "{line}");
+        };
+        for line in ["-zsh", "/bin/zsh --no-rcs -i", "zsh"] {
+            check(line, "-zsh");
         }
-        for line in ["bash -lc make", "sh build.sh", "vim", "", "bash --norc -ec x"] {
-            assert!(!is_interactive(line), "{line}");
+        for line in ["bash -lc make", "bash build.sh", "/bin/bash --norc -ec x"] {
+            check(line, "bash");
         }
+        check("vim", "vim");
+        check("", "");
     }
 }

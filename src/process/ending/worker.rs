@@ -385,7 +385,7 @@ impl Run {
 
     /// Returns how the leader is ended.
     fn role(&self, row: &ProcessRow, has_others: bool) -> Role {
-        let masks = table::masks(row.pid);
+        let masks = table::masks(row.pid, &row.name);
         if masks.is_launcher(&row.name) {
             Role::Launcher
         } else if has_others
@@ -447,7 +447,7 @@ impl Run {
         let mut members = self.members.iter();
         self.has_only_leader()
             && members.all(|(pid, member)| match member.role {
-                Role::Launcher => table::masks(*pid).is_held(),
+                Role::Launcher => table::masks(*pid, &member.name).is_held(),
                 Role::Shell | Role::Plain => true,
             })
     }
@@ -545,7 +545,7 @@ impl Member {
     /// Asks it to end. A shell that ignores the signal is hung up.
     fn stop(&mut self, pid: u32, signal: u8, stop: Signal) {
         // Before the signal: many programs ignore it from then on, while they stop.
-        let is_deaf = table::masks(pid).is_deaf_shell(signal);
+        let is_deaf = table::masks(pid, &self.name).is_deaf_shell(signal);
         self.send(stop);
         if is_deaf {
             self.send(Signal::HUP);
