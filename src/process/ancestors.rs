@@ -13,9 +13,13 @@ const GENERATIONS: usize = 64;
 #[must_use]
 pub(crate) fn parent(pid: u32) -> Option<u32> {
     #[cfg(linux)]
-    return stat(pid)?.field(4)?.parse().ok();
+    {
+        stat(pid)?.field(4)?.parse().ok()
+    }
     #[cfg(not(linux))]
-    return super::ps::column(pid, "ppid")?.parse().ok();
+    {
+        super::ps::column(pid, "ppid")?.parse().ok()
+    }
 }
 
 /// Whether a process runs a program of the same name as ours; not one that has ended and was not

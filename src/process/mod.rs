@@ -145,13 +145,20 @@ fn stat(pid: u32) -> Option<Stat> {
     Some(Stat { text })
 }
 
-/// Returns the words that a process was started with, separated by NUL or, without `/proc`, by blanks.
-/// They are empty while it becomes another program; `None` where it is gone.
+/// Separates the words of [`command_line`]: `ps` does not show where they end.
+const WORD_END: u8 = if cfg!(linux) { 0 } else { b' ' };
+
+/// Returns the words that a process was started with. They are empty while it becomes another program;
+/// `None` where it is gone.
 fn command_line(pid: u32) -> Option<Vec<u8>> {
     #[cfg(linux)]
-    return std::fs::read(format!("{PROC}/{pid}/cmdline")).ok();
+    {
+        std::fs::read(format!("{PROC}/{pid}/cmdline")).ok()
+    }
     #[cfg(not(linux))]
-    return ps::column(pid, "args").map(String::into_bytes);
+    {
+        ps::column(pid, "args").map(String::into_bytes)
+    }
 }
 
 /// Returns the state of a thread, `S` where it sleeps; `None` where it is gone.

@@ -56,10 +56,14 @@ impl Process {
 /// Whether a process with this pid runs: not one that only waits for its parent to notice its end.
 fn runs(pid: u32) -> bool {
     #[cfg(linux)]
-    return exists(pid);
+    {
+        exists(pid)
+    }
     #[cfg(not(linux))]
-    return exists(pid)
-        && super::ps::column(pid, "stat").is_some_and(|state| !state.starts_with('Z'));
+    {
+        let state = super::ps::column(pid, "stat");
+        exists(pid) && state.is_some_and(|state| !state.starts_with('Z'))
+    }
 }
 
 /// Waits until one of these processes has ended.

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::ancestors::parent;
-use super::{Process, command_line, identity, may_run, wait_for_any};
+use super::{Process, WORD_END, command_line, identity, may_run, wait_for_any};
 use crate::files::{self, WRITABLE_BY_OTHERS};
 use crate::model::{Millis, Slot};
 
@@ -86,7 +86,7 @@ pub(crate) fn waits_to_run(pid: u32) -> bool {
     if line.is_empty() || parent(pid).and_then(command_line).as_ref() == Some(&line) {
         return true;
     }
-    let mut words = line.split(|byte| [0, b' '].contains(byte)).skip(1);
+    let mut words = line.split(|byte| *byte == WORD_END).skip(1);
     words.next() == Some(b"exec")
         && words.next().is_some_and(|file| {
             let name = Path::new(std::str::from_utf8(file).unwrap_or_default()).file_name();

@@ -356,9 +356,12 @@ impl Run {
 
     fn discover(&mut self, all: &[ProcessRow]) {
         let leader = self.order.leader;
-        // Without a descriptor, one that its parent has not reaped seems to run.
-        self.members
-            .retain(|pid, _| all.iter().any(|row| row.pid == *pid));
+        // Where only pids are known, one that its parent has not reaped seems to run.
+        if !cfg!(linux) && !all.is_empty() {
+            let is_shown = |pid: u32| all.iter().any(|row| row.pid == pid);
+            self.members
+                .retain(|pid, member| member.file.is_some() || is_shown(*pid));
+        }
         if !self.has_begun && self.order.is_over {
             // Its pid is another's by now, and so is the session of that number.
             if all.iter().any(|row| row.pid == leader) {
