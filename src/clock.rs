@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::files::PROC;
 use crate::model::{BootTime, Millis, Now};
 
 /// Reads both clocks. The monotonic one is tokio's, so that tests with paused time control it.
@@ -21,7 +22,8 @@ pub(crate) fn now() -> Now {
 /// Reads the clock by which ages are counted.
 #[must_use]
 pub(crate) fn boot_time() -> BootTime {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let boot =
+        std::fs::read_to_string(format!("{PROC}/sys/kernel/random/boot_id")).unwrap_or_default();
     BootTime {
         boot: boot.trim_end().to_owned(),
         millis: since_boot(),
@@ -31,9 +33,9 @@ pub(crate) fn boot_time() -> BootTime {
 /// Returns the time since the boot, in milliseconds.
 #[must_use]
 pub(crate) fn since_boot() -> Millis {
-    #[cfg(target_os = "linux")]
+    #[cfg(linux)]
     let id = ClockId::Boottime;
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(linux))]
     let id = ClockId::Monotonic;
     let time = clock_gettime(id);
     time.tv_sec * 1000 + time.tv_nsec / 1_000_000

@@ -23,6 +23,10 @@ pub(crate) const OPEN_TO_OTHERS: u32 = 0o077;
 
 const STICKY: u32 = 0o1000;
 
+/// Where the kernel shows its processes and settings. Elsewhere a folder of this name has other contents,
+/// so nothing is read there.
+pub(crate) const PROC: &str = if cfg!(linux) { "/proc" } else { "/dev/null" };
+
 /// A file or folder that is refused, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} {fault}", .path.display())]
@@ -272,7 +276,7 @@ pub(crate) fn put_aside_as(path: &Path, other: &Path, suffix: &str) -> io::Resul
 
 /// Renames a file, unless the new name is taken.
 fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
+    #[cfg(linux)]
     match rustix::fs::renameat_with(CWD, from, CWD, to, rustix::fs::RenameFlags::NOREPLACE) {
         // The file system cannot check that by itself.
         Err(Errno::INVAL | Errno::NOSYS) => {}

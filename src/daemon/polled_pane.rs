@@ -656,7 +656,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
+    #[cfg(linux)]
     fn what_has_slept_is_examined_before_what_has_always_run() {
         // It waits for its input.
         let child = std::process::Command::new("cat")

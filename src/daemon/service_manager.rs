@@ -161,14 +161,14 @@ fn address(name: &OsStr) -> Option<SocketAddr> {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 fn abstract_address(name: &[u8]) -> Option<SocketAddr> {
     use std::os::linux::net::SocketAddrExt;
 
     SocketAddr::from_abstract_name(name).ok()
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(linux))]
 fn abstract_address(_name: &[u8]) -> Option<SocketAddr> {
     None
 }
@@ -195,7 +195,7 @@ mod tests {
         assert!(named(&[("NOTIFY_SOCKET", "")]).is_none());
         assert!(named(&[("NOTIFY_SOCKET", "relative")]).is_none());
         assert!(named(&[("NOTIFY_SOCKET", "/run/notify")]).is_some());
-        let is_linux = cfg!(target_os = "linux");
+        let is_linux = cfg!(linux);
         assert_eq!(named(&[("NOTIFY_SOCKET", "@notify")]).is_some(), is_linux);
     }
 

@@ -53,7 +53,7 @@ impl AsyncWrite for Stdout {
 
 /// Writes what can be written at once; `None` when nothing can, or it is not known. Stdout is
 /// shared: it must not be made non-blocking for the other processes that have it.
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 fn write_at_once(bytes: &[u8]) -> Option<io::Result<usize>> {
     use std::io::IoSlice;
 
@@ -69,7 +69,7 @@ fn write_at_once(bytes: &[u8]) -> Option<io::Result<usize>> {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(linux))]
 fn write_at_once(_bytes: &[u8]) -> Option<io::Result<usize>> {
     None
 }

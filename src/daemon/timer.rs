@@ -6,7 +6,7 @@
 
 use tokio::time::Instant;
 
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 mod timerfd {
     use std::io;
     use std::time::Duration;
@@ -62,10 +62,10 @@ mod timerfd {
 #[derive(Debug)]
 pub(super) struct Timer {
     /// `None` where there is none: then tokio's timers are used.
-    #[cfg(target_os = "linux")]
+    #[cfg(linux)]
     kernel: Option<timerfd::KernelTimer>,
     /// What it is set to.
-    #[cfg(target_os = "linux")]
+    #[cfg(linux)]
     set_to: Option<Instant>,
 }
 
@@ -73,9 +73,9 @@ impl Timer {
     /// Returns a timer for this thread's runtime.
     pub(super) fn new() -> Self {
         Self {
-            #[cfg(target_os = "linux")]
+            #[cfg(linux)]
             kernel: timerfd::KernelTimer::new().ok(),
-            #[cfg(target_os = "linux")]
+            #[cfg(linux)]
             set_to: None,
         }
     }
@@ -86,7 +86,7 @@ impl Timer {
         let Some(due) = due else {
             return std::future::pending().await;
         };
-        #[cfg(target_os = "linux")]
+        #[cfg(linux)]
         if self.wait_in_kernel(due).await.is_some() {
             return;
         }
@@ -94,7 +94,7 @@ impl Timer {
     }
 
     /// The same with the kernel's timer; `None` where that fails.
-    #[cfg(target_os = "linux")]
+    #[cfg(linux)]
     async fn wait_in_kernel(&mut self, due: Instant) -> Option<()> {
         let timer = self.kernel.as_ref()?;
         let after = due.saturating_duration_since(Instant::now());

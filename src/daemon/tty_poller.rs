@@ -268,7 +268,7 @@ impl Slice {
 }
 
 #[cfg(test)]
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 mod tests {
     use super::super::polled_pane::SECOND_PAUSE;
     use super::*;

@@ -1,7 +1,5 @@
 //! Which machine a name means.
 
-use std::fs;
-
 use super::error::HostError;
 use crate::config::{Config, HostConfig, check_destination, is_host_name};
 use crate::model::text;
@@ -44,11 +42,8 @@ impl Host {
 
 /// Returns this machine's name: its host name.
 pub(crate) fn this_machine() -> String {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname")
-        .ok()
-        .or_else(|| std::env::var("HOSTNAME").ok())
-        .unwrap_or_default();
-    let plain: String = text::one_line(name.as_bytes(), NAME_CHARS)
+    let system = rustix::system::uname();
+    let plain: String = text::one_line(system.nodename().to_bytes(), NAME_CHARS)
         .chars()
         .map(|c| {
             if is_host_name(&format!("a{c}")) {

@@ -17,15 +17,24 @@ impl TryFrom<String> for Signal {
     }
 }
 
-/// Signal names by Linux number, from 1. Other signals are named by number.
+/// Signal names by their numbers on this system, from 1. Other signals are named by number.
+#[cfg(target_os = "linux")]
 const SIGNALS: [&str; 31] = [
     "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
     "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
     "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
 ];
 
+/// As macOS and the BSDs number them.
+#[cfg(not(target_os = "linux"))]
+const SIGNALS: [&str; 31] = [
+    "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "EMT", "FPE", "KILL", "BUS", "SEGV", "SYS",
+    "PIPE", "ALRM", "TERM", "URG", "STOP", "TSTP", "CONT", "CHLD", "TTIN", "TTOU", "IO", "XCPU",
+    "XFSZ", "VTALRM", "PROF", "WINCH", "INFO", "USR1", "USR2",
+];
+
 impl Signal {
-    /// Returns the signal with this number on Linux.
+    /// Returns the signal with this number.
     #[must_use]
     pub fn from_number(number: u8) -> Self {
         match SIGNALS.get(usize::from(number).wrapping_sub(1)) {
@@ -56,7 +65,7 @@ impl Signal {
         &self.0
     }
 
-    /// Returns the number on Linux, for exit codes of 128 and more.
+    /// Returns the number, for exit codes of 128 and more.
     #[must_use]
     pub fn number(&self) -> Option<u8> {
         let name = self.0.strip_prefix("SIG")?;

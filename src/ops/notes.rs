@@ -185,11 +185,11 @@ fn is_at(file: &File, path: &Path) -> bool {
 }
 
 /// Reports changes of a folder's files, from its creation on.
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 #[derive(Debug)]
 pub(crate) struct NoteWatch(tokio::net::unix::pipe::Receiver);
 
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 impl NoteWatch {
     fn new(folder: &Path) -> io::Result<Self> {
         use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
@@ -218,11 +218,11 @@ impl NoteWatch {
 }
 
 /// Where files are not watched, they are looked at every second.
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(linux))]
 #[derive(Debug)]
 pub(crate) struct NoteWatch;
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(linux))]
 impl NoteWatch {
     fn new(_folder: &Path) -> io::Result<Self> {
         Ok(Self)

@@ -267,7 +267,7 @@ mod tests {
         check(Some(&known), &[], Some(FolderUse::OtherServer(ours)));
         // No process has this pid.
         check(Some(&life(0x7fff_fff0, started, 3)), &[], None);
-        if cfg!(target_os = "linux") {
+        if cfg!(linux) {
             // Another process has the pid.
             check(Some(&life(ours, started - 1000, 3)), &[], None);
         }

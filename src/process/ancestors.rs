@@ -2,16 +2,24 @@
 
 use std::path::PathBuf;
 
+#[cfg(linux)]
 use super::stat;
+use crate::files::PROC;
 
 /// How far up to look.
 const GENERATIONS: usize = 64;
 
-/// Returns the parent of a process; `None` where it is gone or the system does not report it (only
-/// Linux does, in `/proc`).
+/// Returns the parent of a process; `None` where it is gone.
 #[must_use]
 pub(crate) fn parent(pid: u32) -> Option<u32> {
-    stat(pid)?.field(4)?.parse().ok()
+    #[cfg(linux)]
+    {
+        stat(pid)?.field(4)?.parse().ok()
+    }
+    #[cfg(not(linux))]
+    {
+        super::ps::column(pid, "ppid")?.parse().ok()
+    }
 }
 
 /// Whether a process runs a program of the same name as ours; not one that has ended and was not
@@ -27,13 +35,16 @@ pub(crate) fn is_our_program(pid: u32) -> bool {
 }
 
 fn program(pid: u32) -> Option<PathBuf> {
-    std::fs::read_link(format!("/proc/{pid}/exe")).ok()
+    std::fs::read_link(format!("{PROC}/{pid}/exe")).ok()
 }
 
 /// Returns the program of this name that this process descends from, the nearest one, as an existing
 /// file; `None` where there is none or the system does not report it (only Linux does, in `/proc`).
 #[must_use]
 pub(crate) fn ancestor_named(name: &str) -> Option<PathBuf> {
+    if !cfg!(linux) {
+        return None;
+    }
     let ancestors = std::iter::successors(parent(std::process::id()), |pid| parent(*pid));
     ancestors
         .take_while(|pid| *pid > 0)
@@ -42,7 +53,7 @@ pub(crate) fn ancestor_named(name: &str) -> Option<PathBuf> {
         .find(|program| program.file_name().is_some_and(|file| file == name) && program.exists())
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(all(test, linux))]
 mod tests {
     use super::*;
 

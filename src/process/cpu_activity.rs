@@ -5,15 +5,15 @@
 //! no system call, no new thread and no new process. Reading a count costs half a microsecond, a
 //! thousandth of a full examination.
 
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 use nix::sys::time::TimeSpec;
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 use nix::time::{ClockId, clock_getcpuclockid};
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 use nix::unistd::Pid;
 
 /// Reports whether certain processes have run since they were counted.
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 #[derive(Debug)]
 pub(crate) struct CpuActivity {
     /// `None` where not all of them could be counted.
@@ -21,19 +21,19 @@ pub(crate) struct CpuActivity {
 }
 
 /// The same where processes cannot be counted.
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(linux))]
 #[derive(Debug, Default)]
 pub(crate) struct CpuActivity;
 
 /// The count of one process.
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 #[derive(Debug)]
 struct Counter {
     clock: ClockId,
     count: TimeSpec,
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 impl Default for CpuActivity {
     fn default() -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Default for CpuActivity {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 impl CpuActivity {
     /// Whether none of the processes has run since. Also `false` where that is not known: on systems
     /// other than Linux, and once one of them has ended.
@@ -69,7 +69,7 @@ impl CpuActivity {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(linux))]
 impl CpuActivity {
     /// Whether none of the processes has run since: not known here.
     #[must_use]
@@ -78,7 +78,7 @@ impl CpuActivity {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 impl Counter {
     fn new(pid: u32) -> Option<Self> {
         let clock = clock_getcpuclockid(Pid::from_raw(pid.try_into().ok()?)).ok()?;
@@ -87,7 +87,7 @@ impl Counter {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(all(test, linux))]
 mod tests {
     use std::io::{BufRead, BufReader, Write};
     use std::process::{Child, Command, Stdio};

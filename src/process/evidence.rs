@@ -13,11 +13,11 @@ use rustix::fs::{Mode, OFlags};
 use rustix::termios::{LocalModes, SpecialCodeIndex, tcgetattr};
 
 use super::cpu_activity::CpuActivity;
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 use super::tree::{self, ForegroundGroup, Host, OtherProcess, Process};
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 use super::{facts, idle};
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 use crate::model::Foreground;
 use crate::model::{TtyEvidence, TtyUse};
 
@@ -108,7 +108,7 @@ fn with_modes(evidence: TtyEvidence, modes: Option<TtyModes>) -> TtyEvidence {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(linux))]
 fn find_out(_pid: u32, tty: &Path) -> TtyExamination {
     TtyExamination {
         evidence: Some(Arc::new(with_modes(TtyEvidence::default(), modes(tty)))),
@@ -118,7 +118,7 @@ fn find_out(_pid: u32, tty: &Path) -> TtyExamination {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 fn find_out(pid: u32, tty: &Path) -> TtyExamination {
     // First of all, so that what happens meanwhile counts as a change.
     let (processes, activity) = tree::processes(pid);
@@ -148,7 +148,7 @@ fn find_out(pid: u32, tty: &Path) -> TtyExamination {
 
 /// Combines what the foreground programs do. `takes_keys` is whether their terminal is not in line
 /// mode.
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 fn of_members(front: &ForegroundGroup, takes_keys: bool) -> TtyEvidence {
     let mut evidence = TtyEvidence {
         reader: TtyUse::Elsewhere,
@@ -190,7 +190,7 @@ fn of_members(front: &ForegroundGroup, takes_keys: bool) -> TtyEvidence {
 }
 
 /// Adds what a program does with the terminal, and the thread that reads it.
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 fn add(
     evidence: &mut TtyEvidence,
     member: &Process,
@@ -216,7 +216,7 @@ fn add(
     add_name(evidence, member);
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 fn add_name(evidence: &mut TtyEvidence, process: &Process) {
     if !evidence.programs.contains(&process.name) {
         evidence.programs.push(process.name.clone());
@@ -225,7 +225,7 @@ fn add_name(evidence: &mut TtyEvidence, process: &Process) {
 
 /// Adds why a program is stopped, first of all one that wants the terminal. Where a program in the
 /// foreground is hidden, one that a signal has stopped says nothing of it.
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 fn add_stop(evidence: &mut TtyEvidence, front: &ForegroundGroup) {
     let members = front.members.iter().map(|member| (member, false));
     let others = front

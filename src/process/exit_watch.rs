@@ -2,8 +2,8 @@
 //!
 //! A pidfd becomes readable when its process ends. All pidfds are in one epoll, on which one thread
 //! sleeps: idle processes cost nothing, and the exit status is read before the parent has had time
-//! to reap the process. Only Linux has pidfds; on other systems nothing is reported here and looks
-//! have to notice.
+//! to reap the process. macOS and the BSDs have a kqueue in place of both, which does not know the exit
+//! status. Where there is neither, nothing is reported here, and tmux's hooks have to.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,7 +23,7 @@ pub(crate) struct ProcessExit {
 /// Watches processes and reports when they end.
 #[derive(Debug)]
 pub(crate) struct ExitWatch {
-    sleeper: system::EpollThread,
+    sleeper: system::WatchThread,
     ended: mpsc::UnboundedReceiver<ProcessExit>,
     /// Processes that had ended before they could be watched.
     ended_before: Vec<ProcessExit>,
@@ -39,7 +39,7 @@ impl ExitWatch {
     pub(crate) fn new() -> io::Result<Self> {
         // Unbounded, but each watched process is sent at most once.
         let (sender, ended) = mpsc::unbounded_channel();
-        let sleeper = system::EpollThread::start(sender)?;
+        let sleeper = system::WatchThread::start(sender)?;
         Ok(Self {
             sleeper,
             ended,
@@ -98,7 +98,7 @@ impl ExitWatch {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 mod system {
     use std::io;
     use std::os::fd::OwnedFd;
@@ -127,12 +127,12 @@ mod system {
     }
 
     #[derive(Debug)]
-    pub(super) struct EpollThread {
+    pub(super) struct WatchThread {
         epoll: Arc<OwnedFd>,
         stop: OwnedFd,
     }
 
-    impl EpollThread {
+    impl WatchThread {
         pub(super) fn start(ended: mpsc::UnboundedSender<ProcessExit>) -> io::Result<Self> {
             let epoll = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
             let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
@@ -166,7 +166,7 @@ mod system {
         }
     }
 
-    impl Drop for EpollThread {
+    impl Drop for WatchThread {
         fn drop(&mut self) {
             if let Err(error) = rustix::io::write(&self.stop, &1_u64.to_ne_bytes()) {
                 tracing::debug!(%error, "a thread stays until the program ends");
@@ -203,7 +203,83 @@ mod system {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(kqueue)]
+mod system {
+    use std::io;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+    use std::thread;
+
+    use nix::sys::event::Kqueue;
+    use rustix::io::Errno;
+    use tokio::sync::mpsc;
+
+    use super::super::kqueue;
+    use super::ProcessExit;
+
+    /// A process in the queue. Dropping it removes it.
+    #[derive(Debug, Default)]
+    pub(super) struct WatchedPid(Option<(Arc<Kqueue>, u32)>);
+
+    impl Drop for WatchedPid {
+        fn drop(&mut self) {
+            if let Some((queue, pid)) = &self.0 {
+                kqueue::remove_process(queue, *pid);
+            }
+        }
+    }
+
+    #[derive(Debug)]
+    pub(super) struct WatchThread {
+        queue: Arc<Kqueue>,
+        /// Closing it ends the thread.
+        _stop: UnixStream,
+    }
+
+    impl WatchThread {
+        pub(super) fn start(ended: mpsc::UnboundedSender<ProcessExit>) -> io::Result<Self> {
+            let queue = Arc::new(kqueue::new()?);
+            let (stop, stopped) = UnixStream::pair()?;
+            kqueue::add_file(&queue, &stopped)?;
+            let sleeping = Arc::clone(&queue);
+            thread::Builder::new()
+                .name("process-ends".to_owned())
+                .spawn(move || {
+                    sleep(&sleeping, &ended);
+                    drop(stopped);
+                })?;
+            Ok(Self { queue, _stop: stop })
+        }
+
+        pub(super) fn add(&self, pid: u32) -> io::Result<WatchedPid> {
+            kqueue::add_process(&self.queue, pid).map_err(|errno| match errno {
+                Errno::SRCH => io::Error::from(io::ErrorKind::NotFound),
+                errno => errno.into(),
+            })?;
+            Ok(WatchedPid(Some((Arc::clone(&self.queue), pid))))
+        }
+    }
+
+    fn sleep(queue: &Kqueue, ended: &mpsc::UnboundedSender<ProcessExit>) {
+        loop {
+            match kqueue::next_end(queue) {
+                Ok(Some(pid)) => {
+                    if ended.send(ProcessExit { pid, exit: None }).is_err() {
+                        return;
+                    }
+                }
+                Ok(None) => return,
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    tracing::error!(%error, "processes that end are no longer noticed at once");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(not(any(linux, kqueue)))]
 mod system {
     use std::io;
 
@@ -215,11 +291,11 @@ mod system {
     pub(super) struct WatchedPid;
 
     #[derive(Debug)]
-    pub(super) struct EpollThread {
+    pub(super) struct WatchThread {
         _ended: mpsc::UnboundedSender<ProcessExit>,
     }
 
-    impl EpollThread {
+    impl WatchThread {
         pub(super) fn start(ended: mpsc::UnboundedSender<ProcessExit>) -> io::Result<Self> {
             Ok(Self { _ended: ended })
         }
@@ -230,7 +306,7 @@ mod system {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(all(test, linux))]
 mod tests {
     use std::process::Command;
 

@@ -53,7 +53,7 @@ impl InputWatch {
     /// return the same, nothing was read in between.
     pub(crate) fn check(&mut self) -> Option<u64> {
         let tty = self.tty.as_deref()?;
-        if !tty.starts_with("/dev/pts") || !are_reads_dated() {
+        if !cfg!(linux) || !tty.starts_with("/dev/pts") || !are_reads_dated() {
             return None;
         }
         let time = access_time(tty)?;
@@ -99,9 +99,9 @@ fn are_reads_dated() -> bool {
 }
 
 /// Only Linux can set this when it opens a terminal.
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 const CLOSED_ON_EXEC: OpenptFlags = OpenptFlags::CLOEXEC;
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(linux))]
 const CLOSED_ON_EXEC: OpenptFlags = OpenptFlags::empty();
 
 /// Reads a line from a terminal of our own, and returns whether that has changed its access time.
@@ -122,7 +122,7 @@ fn probe() -> Option<bool> {
     Some(access_time(path)? != left)
 }
 
-#[cfg(test)]
+#[cfg(all(test, linux))]
 mod tests {
     use super::*;
 

@@ -1,30 +1,29 @@
 //! The edge to the kernel's process information.
 
 mod ancestors;
-#[cfg_attr(
-    not(target_os = "linux"),
-    allow(dead_code, reason = "only Linux shows it")
-)]
+#[cfg_attr(not(linux), allow(dead_code, reason = "only Linux shows it"))]
 mod blocked;
-#[cfg_attr(
-    not(target_os = "linux"),
-    allow(dead_code, reason = "only Linux counts")
-)]
+#[cfg_attr(not(linux), allow(dead_code, reason = "only Linux counts"))]
 mod cpu_activity;
 mod ending;
 mod evidence;
 mod exit_watch;
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 mod facts;
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 mod idle;
 mod input_watch;
+#[cfg(kqueue)]
+mod kqueue;
+#[cfg_attr(not(linux), allow(dead_code, reason = "only Linux shows it"))]
 mod ports;
+#[cfg(not(linux))]
+mod ps;
 mod resources;
 mod run_time;
 mod running;
 mod slots;
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 mod tree;
 #[cfg(feature = "panel")]
 mod usage;
@@ -47,9 +46,10 @@ pub(crate) use slots::{began_at, wait_for_place, waits_to_run};
 #[cfg(feature = "panel")]
 pub(crate) use usage::{TreeUsage, tree_usage};
 
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 use rustix::time::ClockId;
 
+use crate::files::PROC;
 use crate::model::{Exit, Millis, Ordered as _, Signal};
 
 /// Returns when a process started, of any user; `None` where it is gone or the system does not
@@ -86,7 +86,7 @@ pub(crate) fn may_run(pid: u32, identified: &str) -> bool {
 }
 
 fn pid_namespace() -> Option<String> {
-    let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    let link = std::fs::read_link(format!("{PROC}/self/ns/pid")).ok()?;
     Some(link.to_str()?.to_owned())
 }
 
@@ -96,7 +96,7 @@ fn pid_namespace() -> Option<String> {
 pub(crate) fn exit_of_zombie(pid: u32) -> Option<Exit> {
     let stat = stat(pid)?;
     let ours = rustix::process::geteuid();
-    let owner = std::fs::metadata(format!("/proc/{pid}")).ok()?.uid();
+    let owner = std::fs::metadata(format!("{PROC}/{pid}")).ok()?.uid();
     if stat.field(3)? != "Z" || !(ours.is_root() || owner == ours.as_raw()) {
         return None;
     }
@@ -129,7 +129,7 @@ impl Stat {
     }
 
     /// Returns the program's name, truncated by the kernel.
-    #[cfg(target_os = "linux")]
+    #[cfg(linux)]
     fn name(&self) -> &str {
         let name = self.text.split_once('(').map_or("", |(_, rest)| rest);
         name.rsplit_once(')').map_or("", |(name, _)| name)
@@ -137,7 +137,7 @@ impl Stat {
 }
 
 fn stat(pid: u32) -> Option<Stat> {
-    let mut file = File::open(format!("/proc/{pid}/stat")).ok()?;
+    let mut file = File::open(format!("{PROC}/{pid}/stat")).ok()?;
     // Room for all of it, so that the kernel returns it in one piece.
     let mut bytes = Vec::with_capacity(1024);
     file.read_to_end(&mut bytes).ok()?;
@@ -145,10 +145,26 @@ fn stat(pid: u32) -> Option<Stat> {
     Some(Stat { text })
 }
 
+/// Separates the words of [`command_line`]: `ps` does not show where they end.
+const WORD_END: u8 = if cfg!(linux) { 0 } else { b' ' };
+
+/// Returns the words that a process was started with. They are empty while it becomes another program;
+/// `None` where it is gone.
+fn command_line(pid: u32) -> Option<Vec<u8>> {
+    #[cfg(linux)]
+    {
+        std::fs::read(format!("{PROC}/{pid}/cmdline")).ok()
+    }
+    #[cfg(not(linux))]
+    {
+        ps::column(pid, "args").map(String::into_bytes)
+    }
+}
+
 /// Returns the state of a thread, `S` where it sleeps; `None` where it is gone.
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 fn thread_state(pid: u32, thread: u32) -> Option<char> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
+    let text = std::fs::read_to_string(format!("{PROC}/{pid}/task/{thread}/stat")).ok()?;
     text.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
@@ -162,7 +178,7 @@ pub(crate) fn starts(pids: impl IntoIterator<Item = u32>) -> BTreeMap<u32, Milli
 
 /// Returns when the system started. `/proc/stat` contains it too, but with a row for each
 /// interrupt.
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 fn boot_time() -> Option<Millis> {
     let millis = |clock| -> Option<Millis> {
         let time = rustix::time::clock_gettime(clock);
@@ -173,12 +189,12 @@ fn boot_time() -> Option<Millis> {
     millis(ClockId::Realtime)?.checked_sub(millis(ClockId::Boottime)?)
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(linux))]
 fn boot_time() -> Option<Millis> {
     None
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(all(test, linux))]
 mod tests {
     use super::*;
 

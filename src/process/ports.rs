@@ -100,10 +100,10 @@ fn parse_ip(hex: &str) -> Option<IpAddr> {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 pub(crate) use system::{listening, port_holders};
 
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 mod system {
     use std::fs;
 
@@ -268,12 +268,12 @@ mod system {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(linux))]
 pub(crate) fn listening(_: &[u32], _: Option<u16>) -> Option<BTreeMap<u32, Listening>> {
     None
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(linux))]
 pub(crate) fn port_holders(_: u16, _: Option<u32>) -> Vec<crate::model::PortHolder> {
     Vec::new()
 }
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
+    #[cfg(linux)]
     fn our_own_port_is_found_by_our_pid() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();

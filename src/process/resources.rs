@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use crate::files::PROC;
+
 /// How many descriptors a process has open, and how many it may open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DescriptorUse {
@@ -15,9 +17,9 @@ pub(crate) struct DescriptorUse {
 /// (only Linux does).
 #[must_use]
 pub(crate) fn descriptors_of(pid: u32) -> Option<DescriptorUse> {
-    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    let limits = fs::read_to_string(format!("{PROC}/{pid}/limits")).ok()?;
     let limit = soft_limit(&limits)?;
-    let open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count();
+    let open = fs::read_dir(format!("{PROC}/{pid}/fd")).ok()?.count();
     Some(DescriptorUse {
         open: open as u64,
         limit,
@@ -38,7 +40,7 @@ fn soft_limit(limits: &str) -> Option<Option<u64>> {
 /// Returns the control group of a process, as systemd names it; `None` where there is none.
 #[must_use]
 pub(crate) fn control_group_of(pid: u32) -> Option<String> {
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let groups = fs::read_to_string(format!("{PROC}/{pid}/cgroup")).ok()?;
     groups_of_systemd(&groups)
 }
 
@@ -76,7 +78,7 @@ mod tests {
         assert_eq!(groups_of_systemd(""), None);
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(linux)]
     #[test]
     fn our_own_descriptors_are_counted() {
         let ours = descriptors_of(std::process::id()).unwrap();

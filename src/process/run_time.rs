@@ -1,5 +1,7 @@
 //! How much a process has run.
 
+use crate::files::PROC;
+
 /// How much a process's first thread has run: as long as it is the same, the thread has slept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RunTime {
@@ -21,7 +23,7 @@ impl RunTime {
 /// Returns how much a process has run; `None` where the system does not count it (only Linux does).
 #[must_use]
 pub(crate) fn run_time(pid: u32) -> Option<RunTime> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+    let text = std::fs::read_to_string(format!("{PROC}/{pid}/schedstat")).ok()?;
     let mut fields = text.split_ascii_whitespace().map(str::parse);
     let nanos = fields.next()?.ok()?;
     let times = fields.nth(1)?.ok()?;
@@ -29,7 +31,7 @@ pub(crate) fn run_time(pid: u32) -> Option<RunTime> {
     (times > 0).then_some(RunTime { nanos, times })
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(all(test, linux))]
 mod tests {
     use super::*;
 

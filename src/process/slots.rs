@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::ancestors::parent;
-use super::{Process, identity, may_run, wait_for_any};
+use super::{Process, WORD_END, command_line, identity, may_run, wait_for_any};
 use crate::files::{self, WRITABLE_BY_OTHERS};
 use crate::model::{Millis, Slot};
 
@@ -79,15 +79,14 @@ pub(crate) fn began_at(runtime: &Path, slot: &Slot, pid: u32, launched: Millis) 
 /// even come to that: tmux has made it, and it is still a copy of tmux. False where that cannot be known.
 #[must_use]
 pub(crate) fn waits_to_run(pid: u32) -> bool {
-    let line_of = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).ok();
-    let Some(line) = line_of(pid) else {
+    let Some(line) = command_line(pid) else {
         return false;
     };
     // It is empty while the process becomes another program.
-    if line.is_empty() || parent(pid).and_then(line_of).as_ref() == Some(&line) {
+    if line.is_empty() || parent(pid).and_then(command_line).as_ref() == Some(&line) {
         return true;
     }
-    let mut words = line.split(|byte| *byte == 0).skip(1);
+    let mut words = line.split(|byte| *byte == WORD_END).skip(1);
     words.next() == Some(b"exec")
         && words.next().is_some_and(|file| {
             let name = Path::new(std::str::from_utf8(file).unwrap_or_default()).file_name();

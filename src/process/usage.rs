@@ -5,6 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use super::stat;
+use crate::files::PROC;
 use crate::model::Ordered as _;
 
 /// What a process and its descendants have used.
@@ -31,7 +32,7 @@ pub(crate) fn tree_usage(roots: &[u32]) -> BTreeMap<u32, TreeUsage> {
     if roots.is_empty() {
         return BTreeMap::new();
     }
-    let Ok(entries) = fs::read_dir("/proc") else {
+    let Ok(entries) = fs::read_dir(PROC) else {
         return BTreeMap::new();
     };
     let pids = entries
@@ -122,7 +123,7 @@ mod tests {
         assert_eq!(sums(&processes, &[7]), BTreeMap::new());
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(linux)]
     #[test]
     fn our_own_memory_is_known() {
         let pid = std::process::id();

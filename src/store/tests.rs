@@ -225,7 +225,7 @@ fn a_snapshot_is_saved_with_what_the_feed_leaves_open_there() {
     assert_eq!(desk.load().unwrap().feed.unwrap().undelivered, []);
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 #[test]
 fn a_disk_that_refuses_is_reported_and_no_snapshot_is_ahead_of_the_feed() {
     let mut desk = Desk::new();
@@ -574,7 +574,7 @@ async fn the_output_of_a_run_is_stored_or_the_caller_gets_the_error() {
 }
 
 /// A full pipe plays a disk that hangs.
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 #[tokio::test]
 async fn while_the_disk_hangs_little_waits_in_memory_and_readers_are_served() {
     use std::io::{Read, Write};

@@ -14,6 +14,7 @@ use super::recorded::RecordedCommand;
 use super::server::Server;
 use super::task_environment::TaskEnvironment;
 use super::task_file::{Gate, TaskFile, TaskOrder};
+use crate::files::PROC;
 use crate::model::{
     Millis, NotifyOn, Replaces, RestartPolicy, RunRequest, SessionId, Slot, StopSettings,
     TaskRestarts,
@@ -301,7 +302,7 @@ pub(super) fn pane_words(program: &str, file: &str) -> Vec<String> {
 #[must_use]
 pub(crate) fn program() -> Option<PathBuf> {
     let program = std::env::current_exe().ok();
-    let running = || PathBuf::from(format!("/proc/{}/exe", std::process::id()));
+    let running = || PathBuf::from(format!("{PROC}/{}/exe", std::process::id()));
     match program.filter(|path| path.exists()) {
         Some(path) => Some(path),
         None => Some(running()).filter(|path| path.exists()),

@@ -340,7 +340,7 @@ fn terminate(child: &Child) {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(all(test, linux))]
 mod tests {
     use tokio::io::{AsyncBufReadExt as _, BufReader};
     use tokio::process::Command;

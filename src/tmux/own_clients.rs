@@ -14,6 +14,7 @@ use super::error::TmuxError;
 use super::hooks::{CLIENTS, is_alive};
 use super::nudge::process;
 use super::server::Server;
+use crate::files::PROC;
 use crate::model::SessionId;
 use crate::protocol::Command;
 
@@ -95,7 +96,7 @@ pub(crate) async fn end_clients_left_behind(
 /// starts them, as far as the system lists processes (Linux). A daemon that was killed while it
 /// attached has not stored them.
 pub(crate) fn running_clients(server: &Server, session: SessionId) -> BTreeSet<u32> {
-    let Ok(processes) = std::fs::read_dir("/proc") else {
+    let Ok(processes) = std::fs::read_dir(PROC) else {
         return BTreeSet::new();
     };
     let uid = rustix::process::geteuid().as_raw();
@@ -116,7 +117,7 @@ pub(crate) fn running_clients(server: &Server, session: SessionId) -> BTreeSet<u
 fn sees_socket(server: &Server, pid: u32) -> bool {
     let socket = server.socket();
     let inside = socket.strip_prefix("/").unwrap_or(socket);
-    let theirs = Path::new("/proc").join(pid.to_string()).join("root");
+    let theirs = Path::new(PROC).join(pid.to_string()).join("root");
     let (Ok(ours), Ok(theirs)) = (socket.metadata(), theirs.join(inside).metadata()) else {
         return false;
     };
@@ -126,7 +127,7 @@ fn sees_socket(server: &Server, pid: u32) -> bool {
 /// Whether the daemon that has started this client still runs, as far as the system reports (Linux): it
 /// is the client's parent. The pid in the client's command line is that of the daemon's own namespace.
 fn has_daemon(pid: u32) -> bool {
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = std::fs::read(format!("{PROC}/{pid}/cmdline")).unwrap_or_default();
     let daemon = daemon_of(&line);
     let parent = status_field(pid, "PPid:").and_then(|field| field.parse().ok());
     let parent = parent.and_then(|parent: u32| innermost_pid(parent));
@@ -143,7 +144,7 @@ fn innermost_pid(pid: u32) -> Option<u32> {
 }
 
 fn status_field(pid: u32, name: &str) -> Option<String> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = std::fs::read_to_string(format!("{PROC}/{pid}/status")).ok()?;
     let field = status.lines().find_map(|line| line.strip_prefix(name))?;
     Some(field.trim().to_owned())
 }
@@ -192,7 +193,7 @@ fn end_client(pid: u32) {
 /// Whether this process is a control client that a daemon has started for this server, as far as the
 /// system reports (Linux): its pid may have been reused.
 fn is_control_client(server: &Server, pid: u32) -> bool {
-    let line = std::fs::read(format!("/proc/{pid}/cmdline"));
+    let line = std::fs::read(format!("{PROC}/{pid}/cmdline"));
     line.is_ok_and(|line| daemon_of(&line).is_some()) && sees_socket(server, pid)
 }
 
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
+    #[cfg(linux)]
     fn a_process_sees_the_socket_that_its_path_leads_to() {
         let dir = tempfile::tempdir().unwrap();
         let choice = crate::tmux::ServerChoice {

@@ -41,7 +41,7 @@ impl Server {
     /// Returns the pid of the server that listens, if there is one and the kernel reports it, as
     /// Linux does.
     #[must_use]
-    #[cfg(target_os = "linux")]
+    #[cfg(linux)]
     pub(crate) fn pid(&self) -> Option<u32> {
         let connection = self.try_connect().ok()?;
         let server = rustix::net::sockopt::socket_peercred(&connection).ok()?;
@@ -50,7 +50,7 @@ impl Server {
 
     /// Returns nothing: only Linux reports the pid of the server that listens.
     #[must_use]
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(linux))]
     pub(crate) fn pid(&self) -> Option<u32> {
         None
     }
@@ -115,7 +115,7 @@ mod tests {
         listen(&listener, 0).unwrap();
         assert_eq!(server(&path).probe(), Probe::Listening);
         // The probe's own connection is closed but stays in the queue, which has room for one.
-        if cfg!(target_os = "linux") {
+        if cfg!(linux) {
             assert_eq!(server(&path).probe(), Probe::Stuck);
         }
         drop(listener.accept().unwrap());

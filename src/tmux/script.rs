@@ -6,8 +6,9 @@ use crate::model::environment::is_shell_name;
 
 /// tmux drops output that it has not read when a process ends. So at the end the shell sends the
 /// terminal a status request: when tmux answers (`ESC [ 0 n`) it has read everything. A terminal
-/// that does not answer costs half a second. A task with `set -x` or `set -v` does not show it.
-const DRAIN: &str = r"builtin trap '{ builtin set +xv; } 2>/dev/null; IFS= builtin read -rs -d n -t 0.5 -p $'\''\e[5n'\'' _ </dev/tty 2>/dev/tty || :' EXIT";
+/// that does not answer costs half a second, and three seconds with bash 3.2 of macOS, which can only wait
+/// for whole ones. A task with `set -x` or `set -v` does not show it.
+const DRAIN: &str = r#"builtin trap '{ builtin set +xv; } 2>/dev/null; IFS= builtin read -rs -d n -t "${BASH_VERSINFO/#[4-9]/0.5}" -p $'\''\e[5n'\'' _ </dev/tty 2>/dev/tty || :' EXIT"#;
 
 /// While a run is being ended, its shell has to be the last of its processes: at its end the kernel
 /// hangs up the terminal, and what has not stopped by then gets `SIGHUP` and loses its output. So the

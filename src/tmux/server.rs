@@ -224,7 +224,7 @@ impl Server {
     /// Starts a client.
     pub(super) fn spawn(&self, process: &mut Process) -> Result<Child, TmuxError> {
         let child = process.spawn().map_err(|source| self.not_started(source))?;
-        #[cfg(target_os = "linux")]
+        #[cfg(linux)]
         if let Some(descriptors) = self.descriptors {
             limit_descriptors(&child, descriptors);
         }
@@ -246,7 +246,7 @@ impl Server {
 }
 
 /// Sets the soft limit on descriptors of a process of ours.
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 fn limit_descriptors(child: &Child, descriptors: u64) {
     use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 

@@ -114,7 +114,7 @@ impl Private {
     }
 
     /// Returns how much memory the server has allocated, in KiB.
-    #[cfg(target_os = "linux")]
+    #[cfg(linux)]
     fn memory(&self) -> u64 {
         let pid = self.asks(&["display-message", "-p", "#{pid}"]);
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -125,7 +125,7 @@ impl Private {
 
     /// Returns by how much a round lets the server's memory grow, in KiB: the least of three rounds. What
     /// the allocator keeps for later is kept once; what leaks is lost in every round.
-    #[cfg(target_os = "linux")]
+    #[cfg(linux)]
     async fn least_growth(&self, round: impl AsyncFn()) -> u64 {
         let mut least = u64::MAX;
         for _ in 0..3 {

@@ -648,6 +648,31 @@ fn only_main_ends_the_process() {
 }
 
 #[test]
+fn what_only_linux_offers_is_hidden_from_portable_builds() {
+    let proc = Regex::new(r#""/proc\b|target_os = "linux""#).unwrap();
+    // The place of `/proc`, the numbers of signals, and what is compiled for `cfg(linux)` alone.
+    let may_say = [
+        "src/files.rs",
+        "src/model/signal.rs",
+        "src/process/ending/table.rs",
+        "src/process/facts.rs",
+        "src/process/idle.rs",
+        "src/process/ports.rs",
+        "src/process/tree.rs",
+    ];
+    let mut faults = Vec::new();
+    for source in sources() {
+        if proc.is_match(&source.code) && !may_say.contains(&source.name.as_str()) {
+            faults.push(format!(
+                "{}: `/proc` is `files::PROC`, and Linux is `cfg(linux)`",
+                source.name
+            ));
+        }
+    }
+    check(&faults);
+}
+
+#[test]
 fn these_checks_find_what_they_look_for() {
     let source = |code: &str| Source {
         name: "src/x/mod.rs".to_owned(),

@@ -252,6 +252,16 @@ fn by_everything(row: &Row) -> Judgement {
     )
 }
 
+/// As where the kernel shows nothing else.
+fn by_modes(row: &Row) -> Judgement {
+    let modes = row.terminal().map(|terminal| TtyEvidence {
+        echo: terminal.echo,
+        canonical: terminal.canonical,
+        ..TtyEvidence::default()
+    });
+    prompt::judge(&row.screen(), modes.as_ref(), &UserRules::default())
+}
+
 /// The tools in two halves, so that rules made with one can be judged with the other.
 fn halves(rows: &[Row]) -> (Vec<&Row>, Vec<&Row>) {
     let tools: BTreeSet<&str> = rows.iter().map(|row| row.tool.as_str()).collect();
@@ -297,6 +307,9 @@ fn with_evidence_nearly_every_prompt_is_reported_and_nothing_else() {
     let (easy, _) = score("with evidence", &live, by_everything);
     assert!(easy.recall() >= 0.97, "{easy:?}");
     assert_eq!(easy.fired, 0, "{easy:?}");
+    let (easy, _) = score("with the terminal's modes", &live, by_modes);
+    assert!(easy.recall() >= 0.97, "{easy:?}");
+    assert!(easy.false_fires() <= 0.02, "{easy:?}");
 }
 
 #[test]

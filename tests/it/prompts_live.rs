@@ -10,6 +10,7 @@ mod redraws;
 mod silent;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -18,6 +19,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::support;
 
 /// Far longer than any program here takes to ask on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -46,7 +49,7 @@ impl World {
             .unwrap();
         assert!(!hidden.status.success(), "{hidden:?}");
         let started = world
-            .command(env!("CARGO_BIN_EXE_tmux-task"))
+            .command(support::World::program())
             .args(["daemon", "--detach"])
             .env("LD_PRELOAD", &library)
             .output()
@@ -55,7 +58,7 @@ impl World {
         world
     }
 
-    fn command(&self, program: &str) -> Command {
+    fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let dir = self.dir.path();
         let mut command = Command::new(program);
         command
@@ -74,7 +77,7 @@ impl World {
     }
 
     fn call(&self, args: &[&str]) -> Output {
-        self.command(env!("CARGO_BIN_EXE_tmux-task"))
+        self.command(support::World::program())
             .args(args)
             .output()
             .unwrap()
@@ -103,7 +106,7 @@ impl World {
     #[track_caller]
     fn send_secret(&self, name: &str, text: &str) {
         let mut child = self
-            .command(env!("CARGO_BIN_EXE_tmux-task"))
+            .command(support::World::program())
             .args(["send", name, "--secret"])
             .stdin(Stdio::piped())
             .spawn()

@@ -10,13 +10,14 @@ use tokio::time::timeout;
 use super::check::{LIMIT, fail, fail_without_hint, ok, on_disk, warn};
 use super::folders;
 use crate::config::{self, ConfigFile};
+use crate::files::PROC;
 use crate::model::with_causes;
 use crate::ops::lookup;
 use crate::paths::{self, Env};
 use crate::wire::DoctorCheck;
 
-/// What Yama allows processes to see of others; missing where the kernel has no Yama.
-const PTRACE_SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
+/// In `/proc`: what Yama allows processes to see of others; missing where the kernel has no Yama.
+const PTRACE_SCOPE: &str = "sys/kernel/yama/ptrace_scope";
 
 /// From this value on, only an administrator may see what another process does.
 const HIDDEN: u32 = 2;
@@ -43,7 +44,8 @@ pub(super) async fn examine() -> Vec<DoctorCheck> {
         }),
         examine_desktop(),
         on_disk("ptrace", || {
-            judge_ptrace(std::fs::read_to_string(PTRACE_SCOPE).ok().as_deref())
+            let scope = std::fs::read_to_string(format!("{PROC}/{PTRACE_SCOPE}"));
+            judge_ptrace(scope.ok().as_deref())
         }),
     );
     let limits = getrlimit(Resource::Nofile);

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rustix::process::Signal;
+
 /// A process in the system's table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::process) struct ProcessRow {
@@ -9,7 +11,7 @@ pub(in crate::process) struct ProcessRow {
     pub(in crate::process) parent: u32,
     /// The terminal session that it is in: the pid of its first process.
     pub(in crate::process) session: u32,
-    /// When it started, in ticks since boot.
+    /// When it started, in ticks since boot; 0 where that is not known.
     pub(in crate::process) started: u64,
     pub(in crate::process) is_stopped: bool,
     pub(in crate::process) name: String,
@@ -21,6 +23,13 @@ pub(super) struct SignalMasks {
     pub(super) ignored: u64,
     pub(super) caught: u64,
 }
+
+/// The signal at which our launcher's shell waits until everything else has ended. Elsewhere no shell is
+/// known to wait, so this is not sent.
+#[cfg(linux)]
+pub(super) const HOLD: Signal = Signal::POWER;
+#[cfg(not(linux))]
+pub(super) const HOLD: Signal = Signal::CONT;
 
 const STKFLT: u8 = 16;
 const TSTP: u8 = 20;

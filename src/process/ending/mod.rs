@@ -6,12 +6,10 @@
 //! terminal, and what still stops would get `SIGHUP` and lose its output.
 //!
 //! One thread ends all runs. It exists only while there is something to end, and sleeps in `poll` on
-//! pidfds.
+//! descriptors that report the ends of processes. Where the system has none, it looks 20 times a second.
 
 pub(super) mod members;
-#[cfg(target_os = "linux")]
 pub(super) mod table;
-#[cfg(target_os = "linux")]
 mod worker;
 
 use std::collections::VecDeque;
@@ -25,7 +23,6 @@ use crate::model::{EndOrder, LeftProcess};
 /// Ends runs.
 #[derive(Debug)]
 pub(crate) struct RunEnder {
-    #[cfg(target_os = "linux")]
     worker: Option<worker::Handle>,
     sender: mpsc::UnboundedSender<EndReport>,
     /// At most two for each run.
@@ -39,7 +36,6 @@ impl RunEnder {
     pub(crate) fn new() -> Self {
         let (sender, reports) = mpsc::unbounded_channel();
         Self {
-            #[cfg(target_os = "linux")]
             worker: None,
             sender,
             reports,
@@ -50,34 +46,27 @@ impl RunEnder {
     /// Begins to end a run, unless that has begun. A later order with a shorter grace time shortens
     /// it.
     pub(crate) fn end(&mut self, order: EndOrder) {
-        #[cfg(target_os = "linux")]
-        {
-            let order = match &self.worker {
-                Some(worker) => match worker.send(order) {
-                    Ok(()) => return,
-                    // It had nothing to end any more.
-                    Err(order) => order,
-                },
-                None => order,
-            };
-            let (window, leader) = (order.window, order.leader);
-            match worker::Handle::start(order, self.sender.clone()) {
-                Ok(worker) => self.worker = Some(worker),
-                Err(error) => {
-                    tracing::error!(%error, %window, "could not begin to end a run");
-                    let left = LeftProcess {
-                        pid: leader,
-                        name: "its process".to_owned(),
-                        is_anothers: false,
-                    };
-                    self.failed.push_back(EndReport::Ended(window, vec![left]));
-                }
+        let order = match &self.worker {
+            Some(worker) => match worker.send(order) {
+                Ok(()) => return,
+                // It had nothing to end any more.
+                Err(order) => order,
+            },
+            None => order,
+        };
+        let (window, leader) = (order.window, order.leader);
+        match worker::Handle::start(order, self.sender.clone()) {
+            Ok(worker) => self.worker = Some(worker),
+            Err(error) => {
+                tracing::error!(%error, %window, "could not begin to end a run");
+                let left = LeftProcess {
+                    pid: leader,
+                    name: "its process".to_owned(),
+                    is_anothers: false,
+                };
+                self.failed.push_back(EndReport::Ended(window, vec![left]));
             }
         }
-        // Elsewhere, closing the window hangs up.
-        #[cfg(not(target_os = "linux"))]
-        self.failed
-            .push_back(EndReport::Ended(order.window, Vec::new()));
     }
 
     /// Returns the next report; pending while there is none.

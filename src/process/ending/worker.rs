@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::io::{Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, PidfdFlags, Resource, Signal, getrlimit, kill_process, pidfd_open, pidfd_send_signal,
-};
+use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
 use tokio::sync::mpsc;
 
-use super::members::{Known, ProcessRow};
+use super::super::running;
+use super::members::{HOLD, Known, ProcessRow};
 use super::table;
 use crate::model::programs::{CommandReader, command_reader};
 use crate::model::{EndOrder, LeftProcess, WindowId};
@@ -32,7 +33,7 @@ const LEADER_PAUSE: Duration = Duration::from_millis(1);
 const LEADER_SOON: Duration = Duration::from_millis(100);
 const LEADER_PAUSE_LATER: Duration = Duration::from_millis(50);
 
-/// How often a process is looked at that cannot be watched, because descriptors are short.
+/// How often a process is looked at that cannot be watched: the system cannot, or descriptors are short.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How many orders may be queued: more would wait for the thread, which never takes long.
@@ -44,7 +45,7 @@ pub(super) struct Handle {
     orders: SyncSender<EndOrder>,
     /// Set when the thread takes no more orders. It is locked while an order is sent.
     is_closed: Arc<Mutex<bool>>,
-    wake: Arc<OwnedFd>,
+    wake: UnixStream,
 }
 
 impl Handle {
@@ -53,13 +54,15 @@ impl Handle {
         order: EndOrder,
         reports: mpsc::UnboundedSender<EndReport>,
     ) -> io::Result<Self> {
-        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let (wake, woken) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        woken.set_nonblocking(true)?;
         let (sender, orders) = sync_channel(QUEUED);
         let is_closed = Arc::new(Mutex::new(false));
         let mut worker = Worker {
             orders,
             is_closed: Arc::clone(&is_closed),
-            wake: Arc::clone(&wake),
+            woken,
             reports,
             runs: BTreeMap::new(),
         };
@@ -84,8 +87,11 @@ impl Handle {
             return Err(order);
         }
         self.orders.send(order).map_err(|error| error.0)?;
-        if let Err(error) = rustix::io::write(&*self.wake, &1u64.to_ne_bytes()) {
-            tracing::warn!(%error, "could not wake the thread that ends runs");
+        match (&self.wake).write(&[0]) {
+            // With a full buffer, enough is on its way.
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => tracing::warn!(%error, "could not wake the thread that ends runs"),
         }
         Ok(())
     }
@@ -94,7 +100,7 @@ impl Handle {
 struct Worker {
     orders: Receiver<EndOrder>,
     is_closed: Arc<Mutex<bool>>,
-    wake: Arc<OwnedFd>,
+    woken: UnixStream,
     reports: mpsc::UnboundedSender<EndReport>,
     runs: BTreeMap<WindowId, Run>,
 }
@@ -182,7 +188,7 @@ impl Worker {
 
     /// Sleeps until a process ends, an order comes, or something is due.
     fn sleep(&self) {
-        let mut files = vec![PollFd::new(&*self.wake, PollFlags::IN)];
+        let mut files = vec![PollFd::new(&self.woken, PollFlags::IN)];
         let members = self.runs.values().flat_map(|run| run.members.values());
         files.extend(
             members
@@ -203,9 +209,8 @@ impl Worker {
                 thread::sleep(LOOK_EVERY);
             }
         }
-        let mut count = [0; 8];
-        // Empty if nobody has woken us.
-        rustix::io::read(&*self.wake, &mut count).unwrap_or_default();
+        // Nothing if nobody has woken us.
+        (&self.woken).read(&mut [0; 64]).unwrap_or_default();
     }
 }
 
@@ -231,7 +236,7 @@ struct Run {
 struct Member {
     pid: i32,
     name: String,
-    /// Its pidfd; `None` where descriptors are short.
+    /// Readable when it ends; `None` where that is not possible, or descriptors are short.
     file: Option<OwnedFd>,
     started: u64,
     parent: u32,
@@ -351,6 +356,12 @@ impl Run {
 
     fn discover(&mut self, all: &[ProcessRow]) {
         let leader = self.order.leader;
+        // Where only pids are known, one that its parent has not reaped seems to run.
+        if !cfg!(linux) && !all.is_empty() {
+            let is_shown = |pid: u32| all.iter().any(|row| row.pid == pid);
+            self.members
+                .retain(|pid, member| member.file.is_some() || is_shown(*pid));
+        }
         if !self.has_begun && self.order.is_over {
             // Its pid is another's by now, and so is the session of that number.
             if all.iter().any(|row| row.pid == leader) {
@@ -377,7 +388,7 @@ impl Run {
 
     /// Returns how the leader is ended.
     fn role(&self, row: &ProcessRow, has_others: bool) -> Role {
-        let masks = table::masks(row.pid);
+        let masks = table::masks(row.pid, &row.name);
         if masks.is_launcher(&row.name) {
             Role::Launcher
         } else if has_others
@@ -418,7 +429,7 @@ impl Run {
             match member.role {
                 Role::Launcher => {
                     member.is_asked = true;
-                    member.send(Signal::POWER);
+                    member.send(HOLD);
                 }
                 Role::Shell => continue,
                 Role::Plain if parent_only && has_parents && !is_parent(*pid, member) => continue,
@@ -439,7 +450,7 @@ impl Run {
         let mut members = self.members.iter();
         self.has_only_leader()
             && members.all(|(pid, member)| match member.role {
-                Role::Launcher => table::masks(*pid).is_held(),
+                Role::Launcher => table::masks(*pid, &member.name).is_held(),
                 Role::Shell | Role::Plain => true,
             })
     }
@@ -501,16 +512,17 @@ impl Member {
     /// Opens a process of the table; `None` when it has ended.
     fn open(row: &ProcessRow) -> Option<Self> {
         let pid = i32::try_from(row.pid).ok()?;
-        let file = match pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()) {
+        let file = match running::open(row.pid) {
             Ok(file) => (!is_scarce(&file)).then_some(file),
             Err(Errno::SRCH) => return None,
+            Err(Errno::NOSYS) => None,
             Err(error) => {
                 tracing::warn!(%error, pid = row.pid, "could not watch a process");
                 None
             }
         };
         // The pid may have been given to another process since the table was read.
-        if table::row(row.pid).is_none_or(|now| now.started != row.started) {
+        if !table::contains(row.pid, row.started) {
             return None;
         }
         let member = Self {
@@ -528,22 +540,15 @@ impl Member {
 
     fn is_running(&self, pid: u32) -> bool {
         match &self.file {
-            Some(file) => {
-                let mut files = [PollFd::new(file, PollFlags::IN)];
-                let at_once = Timespec {
-                    tv_sec: 0,
-                    tv_nsec: 0,
-                };
-                matches!(poll(&mut files, Some(&at_once)), Ok(0))
-            }
-            None => table::row(pid).is_some_and(|row| row.started == self.started),
+            Some(file) => !running::has_ended(file),
+            None => table::contains(pid, self.started),
         }
     }
 
     /// Asks it to end. A shell that ignores the signal is hung up.
     fn stop(&mut self, pid: u32, signal: u8, stop: Signal) {
         // Before the signal: many programs ignore it from then on, while they stop.
-        let is_deaf = table::masks(pid).is_deaf_shell(signal);
+        let is_deaf = table::masks(pid, &self.name).is_deaf_shell(signal);
         self.send(stop);
         if is_deaf {
             self.send(Signal::HUP);
@@ -551,9 +556,12 @@ impl Member {
     }
 
     fn send(&mut self, signal: Signal) {
+        let Some(pid) = Pid::from_raw(self.pid) else {
+            return;
+        };
         let sent = match &self.file {
-            Some(file) => pidfd_send_signal(file, signal),
-            None => Pid::from_raw(self.pid).map_or(Ok(()), |pid| kill_process(pid, signal)),
+            Some(file) => running::signal(file, pid, signal),
+            None => kill_process(pid, signal),
         };
         match sent {
             Ok(()) | Err(Errno::SRCH) => {}

@@ -412,7 +412,7 @@ pub(super) fn seq_of(line: &FeedLine) -> Seq {
 }
 
 /// Linux's device that is always full.
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 #[test]
 fn what_a_full_disk_refuses_is_kept() {
     let full = Path::new("/dev/full");
@@ -427,7 +427,7 @@ fn what_a_full_disk_refuses_is_kept() {
     assert!(journal.flush().is_err());
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 #[test]
 fn what_waits_for_a_full_disk_is_bounded() {
     let full = Path::new("/dev/full");

@@ -250,7 +250,7 @@ async fn two_windows_of_a_name_are_an_error() {
     ));
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 #[tokio::test]
 async fn a_launch_costs_the_server_no_memory() {
     let private = Private::started().await;

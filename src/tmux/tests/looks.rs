@@ -206,7 +206,7 @@ async fn screens_are_fresh_history_is_whole_and_banners_go() {
     );
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(linux)]
 #[tokio::test]
 async fn a_look_at_a_long_record_costs_the_server_no_memory() {
     let private = Private::started().await;

@@ -17,6 +17,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, Mode};
@@ -143,9 +144,13 @@ impl World {
         self.path("project")
     }
 
-    /// The program as installed for a user.
+    /// The program as installed for a user; another build of it in tests/portable.sh.
     pub(crate) fn program() -> &'static Path {
-        Path::new(env!("CARGO_BIN_EXE_tmux-task"))
+        static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+        PROGRAM.get_or_init(|| {
+            let other = std::env::var_os("TMUX_TASK_TEST_PROGRAM");
+            other.map_or_else(|| env!("CARGO_BIN_EXE_tmux-task").into(), PathBuf::from)
+        })
     }
 
     pub(crate) fn helper() -> PathBuf {
