@@ -73,21 +73,13 @@ pub(crate) fn our_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Opens a file of ours for reading.
-///
-/// # Errors
-///
-/// When it cannot be opened, or it or its folder is not ours.
+/// Opens a file of ours for reading. Fails when it or its folder is not ours.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::RDONLY)
 }
 
-/// Reads a file of ours that has a secret: nobody else may be able to read it. Of a longer one than
-/// `max` bytes only the beginning is read.
-///
-/// # Errors
-///
-/// When it cannot be opened or read, or other users can read it.
+/// Reads a file of ours that has a secret: nobody else may be able to read it. Of a longer one than `max`
+/// bytes only the beginning is read. Fails when other users can read it.
 #[cfg(any(feature = "fleet", feature = "webhook"))]
 pub(crate) fn read_secret(path: &Path, max: u64) -> Result<Vec<u8>, String> {
     let read = || -> io::Result<(u32, Vec<u8>)> {
@@ -108,59 +100,35 @@ pub(crate) fn read_secret(path: &Path, max: u64) -> Result<Vec<u8>, String> {
 }
 
 /// Opens a file of ours for reading and writing. Creates it if it is missing.
-///
-/// # Errors
-///
-/// As [`open`].
 pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::RDWR | OFlags::CREATE)
 }
 
 /// Opens a file of ours that exists for reading and writing.
-///
-/// # Errors
-///
-/// As [`open`].
 pub(crate) fn open_existing_to_write(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::RDWR)
 }
 
 /// Opens a file of ours for appending. Creates it if it is missing.
-///
-/// # Errors
-///
-/// As [`open`].
 pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
 }
 
-/// Creates a new file of ours.
-///
-/// # Errors
-///
-/// As [`open`], and when the name is taken.
+/// Creates a new file of ours. Fails when the name is taken.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)
 }
 
 /// Returns the contents of a file of ours.
-///
-/// # Errors
-///
-/// As [`open`].
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Returns the contents of a file written by the user or the administrator, such as a
-/// configuration: links are followed. An empty device such as `/dev/null` counts as an empty file.
-///
-/// # Errors
-///
-/// When it cannot be read, is not a regular file, can be changed by another user, or is longer than
-/// `limit` bytes.
+/// Returns the contents of a file written by the user or the administrator, such as a configuration: links
+/// are followed. An empty device such as `/dev/null` counts as an empty file. Fails when it cannot be read,
+/// is not a regular file, can be changed by another user, or is longer than `limit` bytes.
 pub(crate) fn read_written(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(openat(CWD, path, flags, Mode::empty())?);
@@ -184,12 +152,8 @@ pub(crate) fn read_written(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Replaces a file of ours in one step. Before that the bytes are written to the file `fresh`
-/// beside it.
-///
-/// # Errors
-///
-/// As [`open`]. The old file stays.
+/// Replaces a file of ours in one step. Before that the bytes are written to the file `fresh` beside it. If
+/// that fails, the old file stays.
 pub(crate) fn replace(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = open_to_write(fresh)?;
     file.set_len(0)?;
@@ -197,12 +161,8 @@ pub(crate) fn replace(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Result<()>
     fs::rename(fresh, path)
 }
 
-/// Replaces a file of ours in one step, as [`replace`] does, with bytes that are on the disk before.
-/// The new name is on the disk after [`sync_folder`].
-///
-/// # Errors
-///
-/// As [`open`]. The old file stays.
+/// Replaces a file of ours in one step, as [`replace`] does, with bytes that are on the disk before. The
+/// new name is on the disk after [`sync_folder`]. On failure the old file stays.
 pub(crate) fn replace_synced(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = open_to_write(fresh)?;
     file.set_len(0)?;
@@ -211,11 +171,7 @@ pub(crate) fn replace_synced(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Res
     fs::rename(fresh, path)
 }
 
-/// Returns where a link of ours leads. It is not followed.
-///
-/// # Errors
-///
-/// When it cannot be read, or it or its folder is not ours.
+/// Returns where a link of ours leads. It is not followed. Fails when it or its folder is not ours.
 pub(crate) fn read_link(path: &Path) -> io::Result<PathBuf> {
     let (folder, name) = folder_and_name(path)?;
     let target = readlinkat(&folder, name, Vec::new())?;
@@ -223,11 +179,8 @@ pub(crate) fn read_link(path: &Path) -> io::Result<PathBuf> {
     Ok(OsString::from_vec(target.into_bytes()).into())
 }
 
-/// Makes a link, or replaces it, in one step. Before that the link is made as `fresh` beside it.
-///
-/// # Errors
-///
-/// When the folder is not ours, or the link cannot be made.
+/// Makes a link, or replaces it, in one step. Before that the link is made as `fresh` beside it. Fails when
+/// the folder is not ours.
 pub(crate) fn replace_link(path: &Path, fresh: &Path, target: &Path) -> io::Result<()> {
     let (folder, name) = folder_and_name(fresh)?;
     match unlinkat(&folder, name, AtFlags::empty()) {
@@ -243,19 +196,11 @@ const MOST_ASIDE: u32 = 10_000;
 
 /// Renames a file or folder of ours to `NAME.SUFFIX-1`, or to `NAME.SUFFIX-2` and so on: nothing that
 /// was put aside before is replaced. Returns the new path.
-///
-/// # Errors
-///
-/// When it cannot be renamed.
 pub(crate) fn put_aside(path: &Path, suffix: &str) -> io::Result<PathBuf> {
     put_aside_as(path, path, suffix)
 }
 
 /// Renames a file as [`put_aside`] does, with the name of `other` in front of the suffix.
-///
-/// # Errors
-///
-/// When it cannot be renamed.
 pub(crate) fn put_aside_as(path: &Path, other: &Path, suffix: &str) -> io::Result<PathBuf> {
     let name = other.file_name().unwrap_or_default();
     for n in 1..=MOST_ASIDE {
@@ -284,21 +229,13 @@ fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-/// Writes to the disk which files a folder of ours contains.
-///
-/// # Errors
-///
-/// When the folder cannot be opened or is not ours, or the disk refuses.
+/// Writes to the disk which files a folder of ours contains. Fails when it is not ours.
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     open_folder(path)?.sync_all()
 }
 
-/// Creates a folder and its parents, for this user alone. Removes the rights in `open` from an
-/// existing folder.
-///
-/// # Errors
-///
-/// When it cannot be created, is not ours, or is meant for many users, such as `/tmp`.
+/// Creates a folder and its parents, for this user alone. Removes the rights in `open` from an existing
+/// folder. Fails when it cannot be created, is not ours, or is meant for many users, such as `/tmp`.
 pub(crate) fn make_folder(path: &Path, open: u32) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     let folder = open_folder(path)?;
@@ -313,10 +250,6 @@ pub(crate) fn make_folder(path: &Path, open: u32) -> io::Result<()> {
 }
 
 /// Checks that a folder is ours and that no other user can change its contents. Changes nothing.
-///
-/// # Errors
-///
-/// When it cannot be examined, or fails the check.
 pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
     let found = open_folder(path)?.metadata()?;
     if found.mode() & WRITABLE_BY_OTHERS != 0 {
@@ -326,10 +259,6 @@ pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
 }
 
 /// Checks that a folder is ours and not a link to one.
-///
-/// # Errors
-///
-/// When it cannot be examined, is not a folder, or is not ours.
 pub(crate) fn check_owner_of_folder(path: &Path) -> io::Result<()> {
     open_folder(path).map(drop)
 }

@@ -30,7 +30,6 @@ pub(crate) enum ClientError {
     NotOurs {
         /// The daemon's socket.
         path: PathBuf,
-        /// Whose it is.
         why: String,
     },
     /// The connection failed.
@@ -38,7 +37,6 @@ pub(crate) enum ClientError {
     Io {
         /// The daemon's socket.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -51,7 +49,6 @@ pub(crate) enum ClientError {
     /// The answer cannot be parsed; it may come from another version.
     #[error("could not read the daemon's answer")]
     Answer {
-        /// Why.
         #[source]
         source: serde_json::Error,
     },
@@ -72,7 +69,6 @@ pub(crate) enum NamedAnswer {
     OtherSession,
 }
 
-/// A connection to a daemon.
 #[derive(Debug)]
 pub(crate) struct DaemonClient {
     path: PathBuf,
@@ -86,12 +82,8 @@ pub(crate) struct DaemonClient {
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 impl DaemonClient {
-    /// Connects to the daemon that listens at `path`.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientError::NoDaemon`] when nothing listens, [`ClientError::NotOurs`] when another user
-    /// may listen there; nothing is sent then.
+    /// Connects to the daemon that listens at `path`. Fails with [`ClientError::NoDaemon`] when nothing
+    /// listens, with [`ClientError::NotOurs`] when another user may listen there; nothing is sent then.
     pub(crate) async fn connect(path: &Path) -> Result<Self, ClientError> {
         check_folder(path)?;
         let connected = loop {
@@ -137,21 +129,14 @@ impl DaemonClient {
 
     /// Sends a request and returns the answer. A connection can be used for many requests, one
     /// after the other.
-    ///
-    /// # Errors
-    ///
-    /// When the daemon refuses, ends or cannot be understood.
     pub(crate) async fn ask(&mut self, request: &Request) -> Result<Response, ClientError> {
         self.send(request).await?;
         self.answer().await
     }
 
-    /// Sends a request to the session of this name, unless the name belongs to another session than
-    /// the daemon's. A wait may say when it begins.
-    ///
-    /// # Errors
-    ///
-    /// As [`DaemonClient::ask`], and [`ClientError::LeftWait`] when the daemon ends after a wait has begun.
+    /// Sends a request to the session of this name, unless the name belongs to another session than the
+    /// daemon's. A wait may say when it begins. Fails with [`ClientError::LeftWait`] when the daemon ends
+    /// after a wait has begun.
     pub(crate) async fn ask_session(
         &mut self,
         session: String,
@@ -178,10 +163,6 @@ impl DaemonClient {
     }
 
     /// Reads a further answer to the last request.
-    ///
-    /// # Errors
-    ///
-    /// As [`DaemonClient::ask`].
     pub(crate) async fn answer(&mut self) -> Result<Response, ClientError> {
         let line = self.line().await?.ok_or(ClientError::Left)?;
         match serde_json::from_str(&line) {
@@ -192,10 +173,6 @@ impl DaemonClient {
     }
 
     /// Subscribes to a task's output. [`DaemonClient::line`] returns it, one JSON string per line.
-    ///
-    /// # Errors
-    ///
-    /// When the daemon refuses, ends or cannot be understood.
     pub(crate) async fn follow(&mut self, window: String, raw: bool) -> Result<(), ClientError> {
         self.send(&Request::Follow { window, raw }).await?;
         let line = self.line().await?.ok_or(ClientError::Left)?;
@@ -208,10 +185,6 @@ impl DaemonClient {
 
     /// Subscribes to the feed and returns the stream's first line. [`DaemonClient::line`] returns the
     /// others.
-    ///
-    /// # Errors
-    ///
-    /// When the daemon refuses, ends or cannot be understood.
     pub(crate) async fn subscribe(
         &mut self,
         start: ReaderStart,
@@ -227,20 +200,12 @@ impl DaemonClient {
 
     /// Subscribes to the feed as a consumer and returns the stream's first line. [`DaemonClient::line`]
     /// returns the others.
-    ///
-    /// # Errors
-    ///
-    /// When the daemon refuses, ends or cannot be understood.
     pub(crate) async fn consume(&mut self, request: ConsumeRequest) -> Result<String, ClientError> {
         self.stream(&Request::Consume(request)).await
     }
 
     /// Acknowledges the record `seq` and all before it, as the consumer that this connection reads
     /// as. The confirmation is a line of the stream.
-    ///
-    /// # Errors
-    ///
-    /// When the connection fails.
     pub(crate) async fn acknowledge(&mut self, seq: Seq) -> Result<(), ClientError> {
         let acknowledgement = Acknowledgement { ack: seq };
         let mut line = serde_json::to_vec(&acknowledgement).expect("a number is plain data");
@@ -250,10 +215,6 @@ impl DaemonClient {
 
     /// Sends a request that begins a stream and returns the stream's first line. [`DaemonClient::line`]
     /// returns the others.
-    ///
-    /// # Errors
-    ///
-    /// When the daemon refuses, ends or cannot be understood.
     pub(crate) async fn stream(&mut self, request: &Request) -> Result<String, ClientError> {
         self.send(request).await?;
         let line = self.line().await?.ok_or(ClientError::Left)?;
@@ -269,10 +230,6 @@ impl DaemonClient {
     /// # Cancel safety
     ///
     /// No line is lost when the future is dropped.
-    ///
-    /// # Errors
-    ///
-    /// When the connection fails.
     pub(crate) async fn line(&mut self) -> Result<Option<String>, ClientError> {
         match self.lines.next_line().await {
             Ok(line) => Ok(line),

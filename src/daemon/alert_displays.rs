@@ -258,7 +258,6 @@ impl StatusLineDisplay {
         }
     }
 
-    /// Shows a line to these viewers.
     pub(super) async fn show(
         &mut self,
         connection: &mut Connection<'_>,

@@ -67,7 +67,6 @@ impl RequestRoom {
 /// A message from a connection to the event loop.
 #[derive(Debug)]
 pub(super) enum ConnectionMessage {
-    /// A request with one answer.
     Request {
         id: RequestId,
         request: Request,
@@ -278,7 +277,6 @@ async fn forward(
     }
 }
 
-/// What happened to an answer.
 enum AnswerResult {
     Done,
     /// The client has disconnected, or the daemon stops.
@@ -473,7 +471,6 @@ async fn read_request(
     parse_request(&line).map(|request| Some((request, held)))
 }
 
-/// Whether the answer was sent.
 async fn answer(writer: &mut WriteHalf, response: &Response) -> bool {
     let mut line = serde_json::to_vec(response).expect("an answer is plain data");
     line.push(b'\n');

@@ -69,14 +69,12 @@ pub(super) struct EventLoop {
     traffic: Traffic,
     /// The longest time from a request to its answer, without waits.
     slowest_answer: Duration,
-    /// The request to stop.
     stopping: StopRequest,
     is_leaving: bool,
 }
 
 /// What a client waits for.
 enum PendingReply {
-    /// One.
     Request(oneshot::Sender<Response>),
     /// One, with the session's present name.
     Named(oneshot::Sender<Response>),
@@ -87,9 +85,7 @@ enum PendingReply {
         /// Whether the result is wanted with the session's present name.
         is_named: bool,
     },
-    /// The beginning of an output stream.
     Stream(oneshot::Sender<Result<OutputReceiver, Refusal>>),
-    /// More of an output stream.
     Streaming(OutputSender),
 }
 
@@ -301,7 +297,6 @@ impl EventLoop {
         self.display_due(at);
     }
 
-    /// Displays the alerts that are due.
     fn display_due(&mut self, at: Now) {
         if let Some(due) = self.displays.take_due(at, self.session.name()) {
             self.link.show_alerts(due);

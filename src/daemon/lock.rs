@@ -40,7 +40,6 @@ pub(crate) enum LockError {
     Io {
         /// The lock's file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },

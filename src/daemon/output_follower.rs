@@ -219,7 +219,6 @@ impl OutputFollower {
         self.client.take_traffic()
     }
 
-    /// Detaches.
     pub(super) async fn close(self) {
         self.client.close().await;
     }

@@ -32,7 +32,6 @@ pub(crate) enum OutputError {
 }
 
 impl OutputError {
-    /// Returns the kind of failure.
     #[must_use]
     pub(crate) fn kind(&self) -> RefusalKind {
         match self {
@@ -63,10 +62,6 @@ impl OutputError {
 }
 
 /// Reads the output of a task's present run.
-///
-/// # Errors
-///
-/// When it cannot be read, or not from the cursor on.
 pub(crate) async fn read_task_log(
     connection: &mut Connection<'_>,
     life: &SessionLife,
@@ -139,7 +134,6 @@ async fn read_last_lines(
     Ok(log)
 }
 
-/// Checks that a cursor is of this run.
 fn check(cursor: &Cursor, life: &SessionLife, task: &Task, run: u32) -> Result<(), OutputError> {
     if cursor.window != task.window || cursor.life != Cursor::life_of(life) {
         let why = "the cursor is of another task or of another life of the session";
@@ -156,10 +150,6 @@ fn check(cursor: &Cursor, life: &SessionLife, task: &Task, run: u32) -> Result<(
 }
 
 /// Returns the lines of a task's output that match; none if the task has no pane.
-///
-/// # Errors
-///
-/// When tmux fails.
 pub(crate) async fn search_task(
     connection: &mut Connection<'_>,
     task: &Task,

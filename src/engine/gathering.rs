@@ -262,7 +262,6 @@ fn deliver_to(audience: Audience, group: Vec<GatheredEvent>) -> Option<Body> {
     }
 }
 
-/// Whether a user's rule mutes the event.
 pub(super) fn is_muted(event: &Event, user_rules: &UserRules) -> bool {
     match &event.kind {
         EventKind::Input { prompt } => user_rules.mutes(&event.task, prompt),

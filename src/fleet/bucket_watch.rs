@@ -16,7 +16,6 @@ use crate::model::Millis;
 const OPERATION: &str = "KV-Operation";
 const MARKER: &str = "Nats-Marker-Reason";
 
-/// What is read of the buckets.
 #[derive(Debug)]
 pub(crate) enum BucketNews {
     Entry(BucketEntry),

@@ -37,7 +37,6 @@ pub(crate) enum FeedStart {
     Consumer(String),
 }
 
-/// What is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FeedRequest {
     pub(crate) start: FeedStart,
@@ -65,7 +64,6 @@ impl FeedBounds {
     }
 }
 
-/// A record of a host.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FleetRecord {
     pub(crate) place: Seq,

@@ -88,7 +88,6 @@ impl HostAnswers {
         }
     }
 
-    /// Returns what comes next.
     pub(crate) async fn next(&mut self) -> Result<ChannelOutput, HostError> {
         loop {
             let host = self.host.clone();

@@ -162,7 +162,6 @@ impl Service {
     }
 }
 
-/// The answers to one request.
 struct Answers<'a> {
     client: &'a Client,
     to: Subject,

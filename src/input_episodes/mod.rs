@@ -36,7 +36,6 @@ pub(crate) struct Episodes {
 }
 
 impl Episodes {
-    /// Sets the user's rules.
     pub(crate) fn set_user_rules(&mut self, user_rules: UserRules) {
         self.user_rules = user_rules;
     }
@@ -230,7 +229,6 @@ impl Episodes {
         (still_for >= after && is_open()).then_some(still_for)
     }
 
-    /// Returns the user's rules.
     #[must_use]
     pub(crate) fn user_rules(&self) -> &UserRules {
         &self.user_rules

@@ -15,7 +15,6 @@ pub(crate) trait Ordered: Iterator + Sized {
         map
     }
 
-    /// Returns a set of the items.
     fn into_set(self) -> BTreeSet<Self::Item>
     where
         Self::Item: Ord,

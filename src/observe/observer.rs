@@ -297,7 +297,6 @@ impl Observer {
     }
 }
 
-/// One window at one look.
 struct WindowLook<'a> {
     row: &'a Arc<WindowRow>,
     before: Option<&'a KnownWindow>,
@@ -809,7 +808,6 @@ fn end_of_unseen(task: &Task, number: u32, death: &Death, now: Now) -> Task {
     end(task, death, now)
 }
 
-/// Returns the task as it was at this death.
 fn end(mut task: Task, death: &Death, now: Now) -> Task {
     task.pid = task.pid.or(death.pid);
     task.life = Life::Dead(death.exit.clone());

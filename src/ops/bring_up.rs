@@ -29,7 +29,9 @@ pub(crate) struct BringUpOptions {
 #[derive(Debug)]
 pub(crate) enum BringUpNews<'a> {
     /// It was started, or was before.
-    Runs { run: &'a FileTaskRun },
+    Runs {
+        run: &'a FileTaskRun,
+    },
     Ready {
         window: &'a str,
         /// How that is known.
@@ -39,11 +41,9 @@ pub(crate) enum BringUpNews<'a> {
     NotStarted(&'a str),
     /// It could not be started, or is not ready.
     Failed(&'a NotReady),
-    /// It is being waited for.
     Wait(WaitNews<'a>),
 }
 
-/// The result for one task.
 #[derive(Debug)]
 pub(crate) struct BringUpResult {
     pub(crate) name: String,
@@ -85,7 +85,6 @@ pub(crate) struct BringUpFailure {
     pub(crate) tail: Vec<String>,
     /// The prompt that it waited at when the time was over.
     pub(crate) asks: Option<String>,
-    /// Whether the time was over.
     pub(crate) has_timed_out: bool,
     /// Which task failed, this one or one before it, and how.
     cause: String,
@@ -100,13 +99,9 @@ enum Progress {
     Failed(String),
 }
 
-/// Starts the tasks and returns the results in the order of the file. `view` has the tasks that there
-/// are; `report` is called with a task's name for what happens. Dropping the future ends the waits; what
-/// is started goes on.
-///
-/// # Errors
-///
-/// That of `report`, which ends all of it.
+/// Starts the tasks and returns the results in the order of the file. `view` has the tasks that there are;
+/// `report` is called with a task's name for what happens. Dropping the future ends the waits; what is
+/// started goes on. An error of `report` ends all of it.
 pub(crate) async fn bring_up<E>(
     session: &TaskSession,
     plans: &[TaskPlan],

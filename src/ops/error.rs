@@ -51,7 +51,6 @@ pub(crate) enum OpsError {
     #[error("could not use {}", .folder.display())]
     Folder {
         folder: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -67,7 +66,6 @@ pub(crate) enum OpsError {
     /// The run's output was not stored.
     #[error("no output of run {run} of task `{name}` was kept")]
     NotKept {
-        /// The number of the run.
         run: u32,
         /// The task's window.
         name: String,
@@ -90,7 +88,6 @@ pub(crate) enum OpsError {
     /// Launching failed; nothing was started.
     #[error(transparent)]
     Launch(#[from] LaunchError),
-    /// Nothing was typed.
     #[error(transparent)]
     Typing(#[from] TypingError),
     #[error(transparent)]
@@ -117,7 +114,6 @@ pub(crate) enum OpsError {
 }
 
 impl OpsError {
-    /// It was attempted and failed.
     pub(super) fn failed(why: impl Into<String>, hint: impl Into<Option<String>>) -> Self {
         Self::Other {
             kind: RefusalKind::Failed,

@@ -53,10 +53,8 @@ enum Change {
 }
 
 /// Follows all sessions in which the calling conversation has launched tasks, until `orders` is closed.
-///
-/// # Errors
-///
-/// When the caller is no conversation of another machine, or the notes of the sessions cannot be found.
+/// Fails when the caller is no conversation of another machine, or the notes of the sessions cannot be
+/// found.
 pub(crate) async fn serve_follow(
     mut orders: mpsc::Receiver<FollowOrder>,
     replies: mpsc::Sender<FollowReply>,
@@ -123,7 +121,6 @@ struct ServedSession {
     /// What was acknowledged last: epoch and sequence number.
     acknowledged: watch::Sender<(String, Seq)>,
     is_idle: bool,
-    /// Ends with this.
     _stream: JoinSet<()>,
 }
 
@@ -421,7 +418,6 @@ impl SessionStream {
 
 /// Why a stream ended.
 enum Ended {
-    /// The daemon has ended.
     Daemon,
     /// Nobody needs it any more.
     Left,
@@ -432,7 +428,6 @@ struct QuietCheck {
     at: Instant,
     /// Whether it had none when it was asked last, and nothing has changed since.
     had_none: bool,
-    /// What was reported.
     is_idle: bool,
 }
 

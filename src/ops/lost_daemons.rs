@@ -25,11 +25,8 @@ impl LostDaemons {
         true
     }
 
-    /// The same for a request that can be repeated. `log` is the daemon's log.
-    ///
-    /// # Errors
-    ///
-    /// The error that ends the command: too many daemons have ended, or it is another one.
+    /// The same for a request that can be repeated. `log` is the daemon's log. Fails when too many daemons
+    /// have ended, or with any other error.
     pub(super) fn repeat_after(
         &mut self,
         error: ClientError,

@@ -31,9 +31,7 @@ pub(crate) struct NotReady {
     pub(crate) tail: Vec<String>,
     /// What the user can do about it.
     pub(crate) hint: Option<String>,
-    /// Whether the time was over.
     pub(crate) has_timed_out: bool,
-    /// What it asked for then.
     pub(crate) asks: Option<String>,
 }
 
@@ -84,7 +82,6 @@ impl NotReady {
 /// How it is known that a task is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readiness {
-    /// It has printed the text.
     Printed,
     /// It listens on its port or answers.
     Listens,

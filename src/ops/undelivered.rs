@@ -31,7 +31,6 @@ pub(crate) struct Undelivered {
 /// The adapter of a conversation's client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Adapter {
-    /// The client has none.
     None,
     /// `init` installs it for this client.
     Available(&'static str),

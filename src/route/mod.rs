@@ -162,7 +162,6 @@ fn is_plain_end(event: &Event) -> bool {
     event.kind == EventKind::Exited { replaced: None }
 }
 
-/// Returns the text for a single event.
 #[must_use]
 pub(crate) fn text_of(event: &Event) -> String {
     let task = &event.task;

@@ -36,7 +36,6 @@ pub(crate) enum Input {
     /// How long a run usually takes.
     UsualDuration {
         window: WindowId,
-        /// The number of the run.
         run: Option<u32>,
         millis: Millis,
     },
@@ -58,11 +57,7 @@ pub(crate) enum Change {
     /// A pane printed something: look soon.
     Output,
     /// Output of a followed pane.
-    Printed {
-        pane: PaneId,
-        /// The output.
-        bytes: Vec<u8>,
-    },
+    Printed { pane: PaneId, bytes: Vec<u8> },
     /// A pane that is not followed sends its output and has to be paused.
     Unfollowed,
     /// tmux has paused a followed pane: its further output does not arrive.
@@ -93,7 +88,6 @@ impl Change {
     }
 }
 
-/// Who has a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NameOwner {
     /// Our session, or nobody. Contains the session's present name, if it exists.
@@ -102,10 +96,8 @@ pub(crate) enum NameOwner {
     Other,
 }
 
-/// The result of a job.
 #[derive(Debug)]
 pub(crate) enum JobOutcome {
-    /// A look.
     Looked(Box<Look>),
     /// No look was needed: nothing was reported or named, or all windows were looked at and tmux has not
     /// run since.
@@ -125,7 +117,6 @@ pub(crate) enum JobOutcome {
     Shared(BTreeSet<WindowId>),
     /// The session was ended. These of its windows live on in another one.
     SessionKilled(BTreeSet<WindowId>),
-    /// Who has a name.
     Name(NameOwner),
     /// The answer to a command, and the window that it has changed.
     Answered(Box<Response>, Option<WindowId>),
@@ -139,7 +130,6 @@ pub(crate) enum JobOutcome {
     Finished,
 }
 
-/// One look as a snapshot.
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -160,11 +150,9 @@ pub(crate) struct Look {
     /// tmux's death record as it was read, to be cleared once the deaths are recorded; may be
     /// empty.
     pub(crate) death_record: String,
-    /// The state of the link after it.
     pub(crate) link: LinkState,
 }
 
-/// The state of the link to tmux.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LinkState {
     /// The life of the session; `None` while it is missing.

@@ -9,10 +9,7 @@ pub(super) const WRONG_OUTCOME: &str = "internal error: the outcome does not fit
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LogEntry {
     /// A look failed, for another reason than the one before.
-    LookFailed {
-        /// Why.
-        error: String,
-    },
+    LookFailed { error: String },
     /// A look succeeded after failed ones.
     LooksRecovered,
     /// A safety look found an event that tmux or the kernel should have reported.
@@ -23,10 +20,7 @@ pub(crate) enum LogEntry {
     /// Windows were not marked before their runs were ended.
     NotMarked { error: String },
     /// The session could not be ended after its tasks.
-    CleanupFailed {
-        /// Why.
-        error: String,
-    },
+    CleanupFailed { error: String },
     /// A task's output was not searched, because its window was closed.
     NotSearched {
         window: WindowId,
@@ -36,17 +30,11 @@ pub(crate) enum LogEntry {
     /// A pane could not be read.
     PaneNotRead {
         pane: PaneId,
-        /// What for.
         purpose: &'static str,
-        /// Why.
         error: String,
     },
     /// A pane has another run than the one whose last output was to be read.
     RunReplaced { pane: PaneId },
     /// A task could not be restarted. It is tried again.
-    RestartFailed {
-        window: WindowId,
-        /// Why.
-        error: String,
-    },
+    RestartFailed { window: WindowId, error: String },
 }

@@ -76,7 +76,6 @@ pub(super) enum Due {
 /// Whether a look found a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LookFinding {
-    /// Something has changed.
     Changed,
     /// Nothing has changed.
     Unchanged,
@@ -84,7 +83,6 @@ pub(super) enum LookFinding {
     ReportedUnchanged,
 }
 
-/// The result of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LookResult {
     pub(super) reporting: Reporting,
@@ -97,7 +95,6 @@ pub(super) struct LookResult {
     pub(super) n_windows: usize,
 }
 
-/// The schedule of the next look.
 #[derive(Debug)]
 pub(super) struct LookSchedule {
     /// The longest time between two looks.
@@ -142,7 +139,6 @@ impl LookSchedule {
         self.want(self.last + WHILE_PAUSED);
     }
 
-    /// Notes a look.
     pub(super) fn looked(&mut self, result: LookResult, now: Instant) {
         let LookResult {
             reporting,
@@ -227,7 +223,6 @@ impl LookSchedule {
         self.wanted
     }
 
-    /// Returns when to look.
     pub(super) fn next_look(&self) -> Instant {
         let due = [Some(self.safety), self.sweep_by, self.wanted];
         due.into_iter().flatten().min().unwrap_or(self.safety)

@@ -23,7 +23,6 @@ pub(super) struct OutputWatches {
     answers: Vec<(WindowId, RequestId, Response)>,
 }
 
-/// A run that is searched.
 #[derive(Debug)]
 struct WatchedRun {
     run: Option<u32>,

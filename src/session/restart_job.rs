@@ -25,7 +25,6 @@ pub(crate) struct EnvironmentCleanup {
     pub(crate) gone: BTreeSet<String>,
 }
 
-/// The result of a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RestartEnd {
     /// The task runs.

@@ -37,14 +37,11 @@ pub(crate) struct Live {
     started_at: Millis,
 }
 
-/// What changes of it.
 #[derive(Debug)]
 struct LiveState {
     session_name: String,
     extent: FeedExtent,
-    /// The closed segments of the feed.
     closed: Vec<Segment>,
-    /// The follow-ups of the feed.
     follow_ups: Arc<FollowUps>,
     /// The counts; `None` before the first look.
     status: Option<LiveRecord>,
@@ -159,13 +156,9 @@ impl Live {
         self.tasks.send_replace(Arc::new(board));
     }
 
-    /// Makes the process `pid` the reader of a consumer, and returns its stream: what the consumer
-    /// has not acknowledged, and what follows. A consumer that is created is durable when this
-    /// resolves.
-    ///
-    /// # Errors
-    ///
-    /// When another process reads as this consumer, or it cannot be created.
+    /// Makes the process `pid` the reader of a consumer, and returns its stream: what the consumer has not
+    /// acknowledged, and what follows. A consumer that is created is durable when this resolves. Fails when
+    /// another process reads as this consumer.
     pub(crate) async fn consume(
         &self,
         request: ConsumeRequest,
@@ -177,10 +170,6 @@ impl Live {
 
     /// As [`Live::consume`], where a new consumer that starts at the present end starts after
     /// `last_seq` instead.
-    ///
-    /// # Errors
-    ///
-    /// As [`Live::consume`].
     pub(crate) async fn consume_from(
         &self,
         request: ConsumeRequest,
@@ -202,10 +191,7 @@ impl Live {
     }
 
     /// Returns a stream of all records after `seq` for what passes them on: nobody has read them then.
-    ///
-    /// # Errors
-    ///
-    /// When the feed has no such record, or the daemon is leaving.
+    /// Fails when the feed has no such record, or the daemon is leaving.
     #[cfg(feature = "fleet")]
     pub(crate) fn subscribe_to_pass_on(&self, seq: Seq) -> Result<Subscription, Refusal> {
         let start = ReaderStart::After(After { epoch: None, seq });
@@ -238,11 +224,7 @@ impl Live {
         self.tasks.subscribe()
     }
 
-    /// Acknowledges this record and all before it for a consumer.
-    ///
-    /// # Errors
-    ///
-    /// When the feed has no such record.
+    /// Acknowledges this record and all before it for a consumer. Fails when the feed has no such record.
     pub(crate) fn acknowledge(&self, consumer: &Lease, seq: Seq) -> Result<(), Refusal> {
         let last_seq = self.extent().last_seq;
         if seq > last_seq {
@@ -255,7 +237,6 @@ impl Live {
         Ok(())
     }
 
-    /// The consumers of the feed.
     pub(crate) fn consumers(&self) -> &Arc<Consumers> {
         &self.consumers
     }
@@ -288,7 +269,6 @@ impl Live {
         }
     }
 
-    /// Publishes the follow-ups of the feed.
     pub(super) fn publish_follow_ups(&self, follow_ups: &Arc<FollowUps>) {
         let known = &mut self.state().follow_ups;
         if !Arc::ptr_eq(known, follow_ups) {
@@ -296,7 +276,6 @@ impl Live {
         }
     }
 
-    /// Returns the files of the feed.
     pub(crate) fn files(&self) -> FeedFiles {
         let state = self.state();
         FeedFiles {
@@ -306,7 +285,6 @@ impl Live {
         }
     }
 
-    /// Publishes which closed segments there are.
     pub(super) fn publish_closed(&self, closed: Vec<Segment>) {
         self.state().closed = closed;
     }
@@ -316,7 +294,6 @@ impl Live {
         session_name.clone_into(&mut self.state().session_name);
     }
 
-    /// Returns the readers of the feed.
     pub(crate) fn readers(&self) -> &Arc<Readers> {
         &self.readers
     }
@@ -328,7 +305,6 @@ impl Live {
         state.send(FeedChange::Status { extent, status });
     }
 
-    /// Publishes the new end of the feed.
     pub(super) fn publish_end(&self, extent: FeedExtent) {
         let mut state = self.state();
         state.extent = extent;

@@ -28,7 +28,6 @@ pub(crate) struct PaneOutput {
 }
 
 impl PaneOutput {
-    /// Returns the rows of the screen.
     #[must_use]
     pub(crate) fn screen(&self) -> &[String] {
         &self.rows[self.rows.len().saturating_sub(self.height)..]

@@ -16,7 +16,6 @@ pub(crate) use output_watch::OutputWatch;
 use crate::model::{self, Exit, GoneReason, Now, Prompt, Snapshot, Task, WaitOutcome, WindowId};
 use crate::terminal::{Line, Pattern, Stamp};
 
-/// What a wait is for.
 pub(crate) type Condition = model::Condition<Pattern>;
 
 /// What a wait was asked for.
@@ -141,7 +140,6 @@ impl Verdict {
     }
 }
 
-/// A wait in progress.
 #[derive(Debug, Clone)]
 pub(crate) struct Wait {
     spec: Spec,
@@ -197,13 +195,11 @@ impl Wait {
         self.is_of_whole_run
     }
 
-    /// Returns when it began.
     #[must_use]
     pub(crate) fn began(&self) -> Instant {
         self.began
     }
 
-    /// Returns the window that is waited for.
     #[must_use]
     pub(crate) fn window(&self) -> WindowId {
         self.entry.window

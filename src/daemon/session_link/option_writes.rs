@@ -15,7 +15,6 @@ impl SessionLink {
         self.memory.expect(pane, &BTreeSet::new(), [window]);
     }
 
-    /// Whether options have to be set.
     pub(in crate::daemon) fn has_options_to_set(&self) -> bool {
         self.options.is_any_left()
     }

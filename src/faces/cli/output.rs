@@ -22,12 +22,10 @@ pub(super) fn is_caller_guarded() -> bool {
     CALLER.get().is_some_and(|caller| caller.is_guarded)
 }
 
-/// Prints one line of results.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     lines(std::iter::once(text))
 }
 
-/// Prints lines of results.
 pub(crate) fn lines<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let printed = texts
@@ -144,7 +142,6 @@ pub(crate) fn result_on_stderr(text: &str) -> io::Result<()> {
     io::stderr().write_all(text.as_bytes())
 }
 
-/// Prints a help text.
 pub(crate) fn help(text: &str) -> ExitCode {
     match lines(std::iter::once(text.trim_end())) {
         Ok(()) => ExitCode::SUCCESS,

@@ -37,7 +37,6 @@ struct TaskFields<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 enum UpState {
-    /// It was started.
     Started,
     /// It runs already.
     Running,

@@ -45,7 +45,6 @@ enum CallState {
     /// Its wait runs.
     Working(AbortHandle),
     Ended(ToolAnswer),
-    /// The client has cancelled it.
     Cancelled,
 }
 

@@ -18,7 +18,6 @@ use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host};
 /// The argument of every tool that names the machine.
 pub(super) const ARGUMENT: &str = "host";
 
-/// What the argument is.
 pub(super) const DESCRIPTION: &str = "The machine (ssh), if not this one";
 
 /// The number of the request that is passed on.
@@ -107,7 +106,6 @@ impl HostCall {
         ToolAnswer::refused(&why, None)
     }
 
-    /// Returns what is executed there.
     fn call(&self, host: &Host, choice: &SessionChoice) -> Result<FarCall, ToolAnswer> {
         let session = match &choice.session {
             Some(session) => session.clone(),

@@ -16,7 +16,6 @@ pub(super) enum Group {
     Failed,
     /// It runs, has been silent for long, and nothing says whether it waits.
     Stalled,
-    /// It runs.
     Running,
     /// It waits for a place in its slot.
     Queued,
@@ -96,14 +95,12 @@ impl Group {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SessionKey(pub(super) usize);
 
-/// A task in the panel.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TaskKey {
     pub(super) session: SessionKey,
     pub(super) window: String,
 }
 
-/// A row of the list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ListRow {
     Task(TaskKey),
@@ -128,7 +125,6 @@ pub(super) struct SessionName {
     pub(super) server: Option<String>,
 }
 
-/// A session and its tasks.
 #[derive(Debug, Clone, Default)]
 struct BoardSession {
     name: SessionName,
@@ -241,7 +237,6 @@ impl Board {
         self.existing().count()
     }
 
-    /// Whether the session has tasks with an owner.
     pub(super) fn has_owned_tasks(&self, key: SessionKey) -> bool {
         let tasks = self
             .sessions

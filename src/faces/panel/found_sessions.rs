@@ -51,7 +51,6 @@ pub(super) enum ConnectResult {
 pub(super) enum SessionEffect {
     /// List the runtime folder.
     Scan,
-    /// Connect to this daemon.
     Connect(PathBuf),
     /// Report the tasks that the daemon pushes that has just been connected to.
     Stream {
@@ -73,7 +72,6 @@ pub(super) enum SessionEffect {
     Remove(SessionKey),
 }
 
-/// The sessions that were found.
 #[derive(Debug)]
 pub(super) struct FoundSessions {
     /// The present server's socket.
@@ -87,7 +85,6 @@ pub(super) struct FoundSessions {
     unlisted: BTreeSet<PathBuf>,
 }
 
-/// A session that was found.
 #[derive(Debug)]
 struct PanelSession {
     key: SessionKey,

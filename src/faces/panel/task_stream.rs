@@ -48,7 +48,6 @@ pub(super) enum Incoming {
     Gone(SessionKey),
 }
 
-/// A stream that has begun.
 pub(super) struct TaskStream {
     pub(super) session: Rc<TaskSession>,
     client: DaemonClient,

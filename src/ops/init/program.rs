@@ -40,10 +40,6 @@ impl UserProgram {
 }
 
 /// Returns what sets this program up.
-///
-/// # Errors
-///
-/// When there is no home folder.
 pub(crate) fn setup_of(
     program: UserProgram,
     env: Env<'_>,

@@ -13,8 +13,8 @@ pub enum FeedError {
         what: &'static str,
         /// The feed's file.
         path: PathBuf,
-        /// The cause.
         #[source]
+        /// The cause.
         source: io::Error,
     },
 }
