@@ -11,8 +11,9 @@ use super::list::find_listed;
 use super::logs::present_log;
 use super::patient_wait::{PatientWait, WaitNews};
 use super::port_readiness::wait_for_port;
+use super::run::StartedRun;
 use super::session::TaskSession;
-use super::up::{FileTaskRun, TaskPlan};
+use super::up::{TaskPlan, TaskRun};
 use super::wait::{find_to_wait, wait_of_launch};
 use crate::client::{ClientError, DaemonClient};
 use crate::config::Ready;
@@ -36,7 +37,7 @@ pub(crate) struct NotReady {
 }
 
 impl NotReady {
-    fn because(why: String) -> Self {
+    pub(super) fn because(why: String) -> Self {
         Self {
             why,
             tail: Vec::new(),
@@ -98,14 +99,14 @@ pub(crate) enum Readiness {
 pub(crate) async fn wait_until_ready(
     session: &mut TaskSession,
     plan: &TaskPlan,
-    started: FileTaskRun,
+    started: (&TaskRun, Option<StartedRun>),
     deadline: Option<Instant>,
     limit: Duration,
     tail: usize,
     report: &dyn Fn(WaitNews<'_>),
 ) -> Result<Readiness, NotReady> {
     let patience = PatientWait::new(deadline, tail, report);
-    let window = started.window().unwrap_or_default().to_owned();
+    let window = started.0.window().unwrap_or_default().to_owned();
     let mut trouble = None;
     let (found, ready) = match &plan.ready {
         Some(Ready::Text(text)) => {
@@ -152,13 +153,14 @@ fn has_disappeared(error: &OpsError) -> bool {
 async fn wait_for_text(
     session: &mut TaskSession,
     text: &str,
-    started: FileTaskRun,
+    started: (&TaskRun, Option<StartedRun>),
     tail: usize,
     mut patience: PatientWait<'_>,
 ) -> Result<Option<Success>, OpsError> {
-    let name = started.window().unwrap_or_default().to_owned();
-    let earlier = started.earlier_run();
-    let mut from_start = started.into_launched();
+    let (run, launched) = started;
+    let name = run.window().unwrap_or_default().to_owned();
+    let earlier = run.earlier_run();
+    let mut from_start = launched.and_then(|one| Some((one.daemon?, one.run, one.gate)));
     // The run that a wait was refused for.
     let mut refused = None;
     loop {

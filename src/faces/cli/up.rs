@@ -11,8 +11,8 @@ use super::kill::DoneTo;
 use super::{after, kill, output, undelivered};
 use crate::model::StopChoice;
 use crate::ops::{
-    self, BringUpFailure, BringUpNews, BringUpOptions, BringUpResult, Caller, EarlierRun, EndWatch,
-    FilePlan, FileTaskRun, OpsError, ReadFile, Readiness, TaskRun, WindowsDown,
+    self, BringUpNews, BringUpOptions, BringUpResult, Caller, EarlierRun, EndWatch, FilePlan,
+    NotReady, OpsError, ReadFile, Readiness, TaskRun, WindowsDown,
 };
 
 /// The result for one task, in JSON.
@@ -70,7 +70,7 @@ impl<'a> From<&'a BringUpResult> for TaskFields<'a> {
     }
 }
 
-fn failure(result: &BringUpResult) -> Option<&BringUpFailure> {
+fn failure(result: &BringUpResult) -> Option<&NotReady> {
     result.is_ready.as_ref()?.as_ref().err()
 }
 
@@ -132,11 +132,11 @@ fn print_news(
         Ok(())
     };
     let line = match news {
-        BringUpNews::Runs { run } => {
+        BringUpNews::Runs(run) => {
             let done = match run {
-                FileTaskRun::Now(_) => "started",
-                FileTaskRun::Finished(_) => "finished already:",
-                FileTaskRun::Before(earlier) => {
+                TaskRun::Started(_) => "started",
+                TaskRun::Finished(_) => "finished already:",
+                TaskRun::Running(earlier) => {
                     note_outdated(context, file, name, earlier);
                     "runs already:"
                 }
