@@ -45,7 +45,6 @@ pub(crate) struct Setting {
     pub comparable: Option<String>,
 }
 
-/// The settings that apply.
 #[derive(Debug)]
 pub(crate) struct ShownConfig {
     /// The settings as the program uses them.

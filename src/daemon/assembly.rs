@@ -113,7 +113,7 @@ pub(super) fn assemble(
             announced,
             store: StoreState {
                 written: last_seq,
-                tried: publisher.tried_seq(),
+                tried: publisher.report.tried,
                 is_full: false,
             },
         },

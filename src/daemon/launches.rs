@@ -24,7 +24,7 @@ pub(super) async fn run(
     };
     link.write_runs_named(&request.name).await;
     let request = RunRequest {
-        last_run: link.last_run(&request.name),
+        last_run: link.observer.last_run(&request.name),
         ..request
     };
     match launch(link, paths, session, &request).await {
@@ -55,7 +55,7 @@ pub(super) async fn restart(
     let order = TaskRestart {
         task: &due.task,
         number: due.number,
-        last_run: link.last_run(&due.task.name),
+        last_run: link.observer.last_run(&due.task.name),
         session: &due.session_name,
         runtime: &paths.runtime,
         kept: &paths.kept_environments(),
@@ -103,7 +103,7 @@ async fn launch(
     let launched = match launched {
         // Our client was detached during the launch.
         Err(LaunchError::Tmux(TmuxError::Closed)) => {
-            let server = link.server();
+            let server = &link.server;
             tmux::find_launched(&mut Connection::OneShot(server), request).await
         }
         launched => launched,

@@ -95,7 +95,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     let acceptor = Acceptor::new(descriptors.most_connections());
     let (sender, mut messages) = mpsc::channel(MESSAGES_QUEUED);
     let requests = RequestSender::new(sender);
-    let stopping = events.stopping().clone();
+    let stopping = events.stopping.clone();
     let supervising = async {
         events.begin(RUNNING_JOB_LIMIT).await;
         if options.stdout {
@@ -109,7 +109,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
             "supervising"
         );
         ready();
-        if let Some(manager) = events.service_manager() {
+        if let Some(manager) = &mut events.service_manager {
             manager.is_ready(Instant::now());
         }
         events.scan_others();
@@ -135,7 +135,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
         }
     }
     tracing::info!("leaving");
-    if let Some(manager) = events.service_manager() {
+    if let Some(manager) = &mut events.service_manager {
         manager.is_stopping();
     }
     let locks = endpoint.map(Endpoint::leave).or(locks);

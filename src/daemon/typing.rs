@@ -135,7 +135,7 @@ pub(super) async fn answer(
     explanation: Option<&Explanation>,
     request: SendRequest,
 ) -> Response {
-    let server = link.server().clone();
+    let server = link.server.clone();
     let mut connection = link.connection();
     match type_into_task(&mut connection, &server, task, explanation, request).await {
         Ok(()) => Response::Done,

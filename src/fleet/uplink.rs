@@ -50,7 +50,6 @@ pub(super) struct Uplink {
     pub(super) has_all: Notify,
 }
 
-/// A record as it is published.
 #[derive(Serialize)]
 struct FromHost<'a> {
     host: &'a str,

@@ -70,6 +70,38 @@ pub struct Task {
 }
 
 impl Task {
+    /// Returns a task of which nothing else is known.
+    #[must_use]
+    pub fn new(window: WindowId, name: String) -> Self {
+        Self {
+            window,
+            name,
+            pane: None,
+            pid: None,
+            life: Life::Unknown,
+            command: None,
+            cwd: None,
+            bell: false,
+            bell_count: None,
+            run: None,
+            owner: None,
+            shell: false,
+            is_named_by_tmux: false,
+            is_linked: false,
+            started_at: None,
+            ended_at: None,
+            restarts: None,
+            stop: StopSettings::default(),
+            notify_on: None,
+            slot: None,
+            queued: false,
+            ending: None,
+            stopped: None,
+            progress: None,
+            screen: Screen::default(),
+        }
+    }
+
     /// Returns how much another look at this task differs from this one.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Difference {

@@ -7,7 +7,6 @@ use super::evidence::Evidence;
 use crate::model::{Millis, Task};
 use crate::protocol::rows::{Death, WindowRow};
 
-/// A window as of the previous look.
 #[derive(Debug, Clone)]
 pub(super) struct KnownWindow {
     /// The task as it was reported then.

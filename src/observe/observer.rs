@@ -11,7 +11,7 @@ use super::evidence::Evidence;
 use super::known::KnownWindow;
 use crate::model::{
     Bookmark, Exit, Life, Millis, Now, Ordered as _, RunNumbers, Screen, SessionLife, Signal,
-    Snapshot, StopSettings, Task, WindowId,
+    Snapshot, Task, WindowId,
 };
 use crate::protocol::rows::{DeadPane, Death, LookRows, PaneRow, WindowRow};
 
@@ -767,31 +767,12 @@ fn ends_of_unknown(
         *run = counted.max(death.run.unwrap_or(0));
         numbers.note(&name, *run);
         let task = Task {
-            window: death.window,
-            name,
             pane: Some(death.pane),
             pid: death.pid,
-            life: Life::Unknown,
-            command: None,
-            cwd: None,
-            bell: false,
-            bell_count: None,
             run: Some(*run),
             owner: death.owner.clone(),
             shell: death.is_shell,
-            is_named_by_tmux: false,
-            is_linked: false,
-            started_at: None,
-            ended_at: None,
-            restarts: None,
-            stop: StopSettings::default(),
-            notify_on: None,
-            slot: None,
-            queued: false,
-            ending: None,
-            stopped: None,
-            progress: None,
-            screen: Screen::default(),
+            ..Task::new(death.window, name)
         };
         ended.push((place, end(task, death, now)));
     }

@@ -113,7 +113,6 @@ struct Served {
     reporter: mpsc::Sender<Report>,
 }
 
-/// A session, and the task that follows it.
 struct ServedSession {
     note: SessionNote,
     /// The epoch of the present stream.

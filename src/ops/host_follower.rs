@@ -43,7 +43,6 @@ pub(crate) enum HostNews {
     Forgotten,
 }
 
-/// The machines on which a conversation has tasks.
 #[derive(Debug, Clone)]
 pub(crate) struct HostNotes {
     notes: Notes,

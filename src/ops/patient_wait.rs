@@ -23,7 +23,6 @@ pub(crate) enum WaitNews<'a> {
     DaemonEnded,
 }
 
-/// A wait that goes on while the task asks for input, and when the daemon ends.
 pub(super) struct PatientWait<'a> {
     deadline: Option<Instant>,
     /// How many of the last lines of a failed run are wanted.

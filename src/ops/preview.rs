@@ -40,9 +40,8 @@ async fn read(
     let request = LogRequest {
         task: window,
         raw: true,
-        since: None,
-        lines: None,
         history_rows,
+        ..LogRequest::default()
     };
     Ok(further_log(session, request).await?.lines)
 }

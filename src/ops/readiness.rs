@@ -179,10 +179,7 @@ async fn wait_for_text(
             // What was printed before the wait begins, and from there on what is printed.
             let request = LogRequest {
                 task: listed.task.window_id.clone(),
-                raw: false,
-                since: None,
-                lines: None,
-                history_rows: None,
+                ..LogRequest::default()
             };
             let log = present_log(session, request).await?;
             match find_in_log(&log, &listed.task, text, tail, earlier) {

@@ -15,7 +15,6 @@ use crate::store::archive;
 use crate::tmux::{CommandWords, LaunchError, RecordedCommand, digest_of};
 use crate::wire::{LsView, TaskFields};
 
-/// The tasks of a file that are to be started.
 #[derive(Debug)]
 pub(crate) struct FilePlan {
     pub(crate) file: ReadFile,

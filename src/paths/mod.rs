@@ -139,7 +139,6 @@ impl Paths {
         })
     }
 
-    /// Returns the files of the session that has this state folder.
     #[must_use]
     pub(crate) fn of_folder(&self, state: &Path) -> Self {
         let key = state.file_name().unwrap_or_default();

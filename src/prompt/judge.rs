@@ -205,7 +205,6 @@ pub(crate) fn asks_beside(found: &PromptMatch) -> bool {
     shows_choices || asks()
 }
 
-/// A screen to judge.
 struct Evaluation<'a> {
     screen: &'a Screen,
     context: CursorContext,

@@ -30,7 +30,6 @@ enum NextSlice {
     Queued,
 }
 
-/// Queued jobs, and the running one.
 #[derive(Debug, Default)]
 pub(super) struct JobQueue {
     /// The purpose of the running job; `None` while the link is idle.

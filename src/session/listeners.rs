@@ -14,7 +14,6 @@ use crate::model::{
 use crate::terminal::{PaneOutput, Stamp, Utf8Splitter};
 use crate::wait::{AnchorPosition, Spec, Verdict, Wait, locate};
 
-/// Waits in progress, output streams, runs that are searched, and the panes that they follow.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     waits: Vec<ActiveWait>,

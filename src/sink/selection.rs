@@ -4,7 +4,6 @@ use crate::config::SinkFilter;
 use crate::model::Level;
 use crate::wire::{EventType, Filter, Kind, RecordBody, is_owner_of};
 
-/// Which records a sink gets.
 #[derive(Debug, Clone)]
 pub(super) struct Selection {
     pub(super) filter: Filter,

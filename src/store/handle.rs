@@ -16,7 +16,6 @@ use super::writer::Writer;
 use crate::model::{Record, StatusCounts};
 use crate::wire::Context;
 
-/// A handle to the writing thread.
 #[derive(Debug)]
 pub(crate) struct Store {
     jobs: mpsc::Sender<StoreJob>,

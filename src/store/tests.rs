@@ -358,10 +358,7 @@ impl Desk {
     /// What a reader gets that begins with the first record.
     async fn read(&self) -> Vec<String> {
         let store = self.small_store();
-        let start = ReaderStart::After(After {
-            epoch: None,
-            seq: 0,
-        });
+        let start = ReaderStart::After(After::default());
         let subscription = store.live().subscribe(&start, Filter::default()).unwrap();
         drop(store);
         let mut stream = Vec::new();

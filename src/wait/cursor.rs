@@ -23,7 +23,6 @@ pub(crate) struct Cursor {
     pub anchor: Anchor,
 }
 
-/// A position in the rows of history and screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Anchor {
     /// The row, counted from the top of the history.

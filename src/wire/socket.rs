@@ -212,7 +212,7 @@ pub enum ReaderStart {
 }
 
 /// A sequence number in the form of `--after`: `12`, or `EPOCH:12` to name the feed as well.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct After {
     /// The feed's epoch, if given.

@@ -243,6 +243,15 @@ fn bounded_screen(screen: &Screen) -> Screen {
 }
 
 impl TaskFields {
+    /// Returns the last line of the preview that is not blank; empty if there is none.
+    #[must_use]
+    pub fn last_line(&self) -> &str {
+        let mut lines = self.output_preview.lines().rev();
+        lines
+            .find(|line| !line.trim().is_empty())
+            .unwrap_or_default()
+    }
+
     /// Returns how the run ended, for words; unknown also while it continues.
     #[must_use]
     pub fn run_end(&self) -> RunEnd<'_> {

@@ -108,7 +108,7 @@ async fn show(context: &Context, args: Json) -> Result<(), Failure> {
             &format!("removed, the daemon still has {value}"),
         ));
     }
-    output::lines(lines.iter().map(String::as_str))?;
+    output::lines(&lines)?;
     if !pending.is_empty() {
         output::note(&format!("hint: {}", ops::APPLY_CONFIG));
     }

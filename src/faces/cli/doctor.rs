@@ -16,8 +16,7 @@ pub(super) async fn run(context: &Context, args: Json) -> Result<(), Failure> {
     if args.json {
         output::json(&report)?;
     } else {
-        let lines = lines(&report);
-        output::lines(lines.iter().map(String::as_str))?;
+        output::lines(lines(&report))?;
     }
     if report.failures > 0 {
         return Err(Failure::silent(Kind::Failed));

@@ -66,7 +66,7 @@ pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
         return output::json(&view);
     }
     let table = table_of(&view, clock::now().wall, Style::of(args.wide));
-    output::lines(table.iter().map(String::as_str))
+    output::lines(&table)
 }
 
 /// Lists all task sessions, each below its name.
@@ -118,7 +118,7 @@ async fn all(context: &Context, args: &Ls) -> Result<(), Failure> {
         let heading = format!("{} ({tasks}{server}{daemon})", view.session_name);
         push_section(&mut lines, &heading, Some(view), now, style);
     }
-    output::lines(lines.iter().map(String::as_str))
+    output::lines(&lines)
 }
 
 /// Adds a heading, and the tasks below it.
@@ -279,12 +279,7 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
     let restart = restart.or_else(|| prevented.map(ops::cannot_restart_words));
     let last = restart.as_deref().or(listed.waiting_for.as_deref());
     let last = last.or(task.exit_hint.as_deref());
-    let last = last.or_else(|| {
-        task.output_preview
-            .lines()
-            .rev()
-            .find(|line| !line.trim().is_empty())
-    });
+    let last = last.unwrap_or_else(|| task.last_line());
     let trimmed = |text: &str| text.trim().to_owned();
     [
         task.window_id.clone(),
@@ -305,7 +300,7 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
             Some(ports) => port_words(ports),
         },
         trimmed(task.current_command.as_deref().unwrap_or("-")),
-        trimmed(last.unwrap_or_default()),
+        trimmed(last),
     ]
 }
 

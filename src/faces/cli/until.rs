@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::failure::{Failure, Kind};
-use super::{output, wait};
+use super::failure::{Failure, Kind, OrFail};
+use super::{context, output, wait};
 use crate::client::DaemonClient;
 use crate::model::{Condition, Signal, WaitOutcome, whole_millis};
 use crate::ops::{self, Caller};
@@ -55,12 +55,12 @@ impl Until {
         };
         let command = what.split(' ').next().unwrap_or_default();
         let wait = ops::wait(daemon, request, || drop(gate));
-        let result = wait::unless_interrupted(command, wait).await;
+        let result = context::unless_interrupted(command, wait).await?;
         // Whoever takes this for a launch that failed would replace the live run.
         let goes_on = || {
             format!("the task was started and goes on; `tmux-task wait {name}` waits for its end")
         };
-        let result = result.map_err(|failure| {
+        let result = result.or_fail(command).map_err(|failure| {
             if failure.kind == Kind::Missing {
                 // It was launched, and no look has contained its window.
                 Failure::new(Kind::Impossible, what.as_str(), "the task has disappeared")

@@ -88,11 +88,8 @@ pub(super) async fn up(context: &Context, args: Up) -> Result<(), Failure> {
     };
     let report =
         |name: &str, news: BringUpNews<'_>| print_news(context, args.json.json, &file, name, news);
-    let mut interrupts = context::interrupts(what)?;
-    let results = tokio::select! {
-        results = ops::bring_up(&session, &tasks, &view, options, &report) => results?,
-        _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
-    };
+    let bringing = ops::bring_up(&session, &tasks, &view, options, &report);
+    let results = context::unless_interrupted(what, bringing).await??;
     if args.json.json {
         let tasks: Vec<TaskFields<'_>> = results.iter().map(TaskFields::from).collect();
         let file = file.path.to_string_lossy();

@@ -23,7 +23,6 @@ pub(super) const DESCRIPTION: &str = "The machine (ssh), if not this one";
 /// The number of the request that is passed on.
 const REQUEST: u64 = 2;
 
-/// A call of a tool on another machine.
 #[derive(Debug)]
 pub(super) struct HostCall {
     host: String,

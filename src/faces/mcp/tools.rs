@@ -325,10 +325,7 @@ impl Tools {
     ) -> Result<Reply, ToolAnswer> {
         let arguments = arguments.0?;
         let session = self.session().await?;
-        let begin = self.begin.get().cloned().unwrap_or(After {
-            epoch: None,
-            seq: 0,
-        });
+        let begin = self.begin.get().cloned().unwrap_or_default();
         Ok(events::next(&session, &call, arguments, begin)
             .await?
             .into())

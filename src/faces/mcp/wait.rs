@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
 use super::answer::{ToolAnswer, line, short};
-use super::arguments::WaitFor;
+use super::arguments::{Seconds, WaitFor};
 use super::call::{Call, Limit, within_time};
 use crate::client::DaemonClient;
 use crate::model::{AnswerBy, Condition, Millis, Stop, WaitOutcome, port_words, whole_millis};
@@ -253,29 +253,20 @@ fn answer(name: &str, limit: Limit, result: Result<WaitResult, OpsError>) -> Too
 }
 
 fn conditions(arguments: &WaitFor) -> Vec<Condition> {
-    let mut conditions = Vec::new();
-    if arguments.exit {
-        conditions.push(Condition::Exit);
-    }
-    conditions.extend(arguments.text.iter().cloned().map(Condition::Text));
-    if arguments.change {
-        conditions.push(Condition::Change);
-    }
-    if arguments.bell {
-        conditions.push(Condition::Bell);
-    }
-    if arguments.input {
-        conditions.push(Condition::Input);
-    }
-    let idle = arguments.idle_seconds.map(|idle| Condition::Idle {
-        limit: idle.to_duration(),
-    });
-    conditions.extend(idle);
-    let listen = arguments.listen.map(|port| Condition::Listen {
-        port: Some(port).filter(|port| *port > 0),
-    });
-    conditions.extend(listen);
-    conditions
+    let texts = arguments.text.iter().cloned().map(Condition::Text);
+    let idle = arguments.idle_seconds.map(Seconds::to_duration);
+    let listen = arguments.listen.map(|port| (port > 0).then_some(port));
+    let others = [
+        arguments.change.then_some(Condition::Change),
+        arguments.bell.then_some(Condition::Bell),
+        arguments.input.then_some(Condition::Input),
+        idle.map(|limit| Condition::Idle { limit }),
+        listen.map(|port| Condition::Listen { port }),
+    ];
+    let exit = arguments.exit.then_some(Condition::Exit).into_iter();
+    exit.chain(texts)
+        .chain(others.into_iter().flatten())
+        .collect()
 }
 
 /// Returns the lines of a result: how the wait ended, the last output, and how to continue.

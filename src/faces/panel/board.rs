@@ -386,9 +386,7 @@ pub(super) fn last_line(listed: &LsTask) -> String {
     if let Some(prompt) = &listed.waiting_for {
         return prompt.trim().to_owned();
     }
-    let lines = task.output_preview.lines().rev();
-    let last = lines.map(str::trim).find(|line| !line.is_empty());
-    let last = last.unwrap_or_default();
+    let last = task.last_line().trim();
     if Group::of(listed) != Group::Failed {
         return last.to_owned();
     }

@@ -43,7 +43,6 @@ struct SavedAges {
     closed: BTreeMap<Seq, Millis>,
 }
 
-/// The clock of a feed, and what was noted by it.
 #[derive(Debug)]
 pub(crate) struct Ages {
     path: PathBuf,
