@@ -90,16 +90,7 @@ pub(crate) fn feed_subject(host: &str, session_key: &str, body: &RecordBody) -> 
     subject_of(host, session_key, body.kind(), event_type)
 }
 
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Event => "event",
-        Kind::Notice => "notice",
-        Kind::FollowUp => "followUp",
-    }
-}
-
 fn subject_of(host: &str, key: &str, kind: Kind, event_type: Option<EventType>) -> String {
-    let kind = kind_name(kind);
     let event_type = event_type.map_or("all", EventType::name);
     format!("{FEED}.{}.{}.{kind}.{event_type}", token(host), token(key))
 }
@@ -115,7 +106,7 @@ pub(crate) fn feed_subjects_of(host: &str, session_key: &str) -> Vec<String> {
 
 /// Returns filters of the records of these kinds and types, of all hosts; none if all are meant.
 pub(crate) fn feed_filters(kinds: &[Kind], types: &[EventType]) -> Vec<String> {
-    let of = |kind: Kind, event_type: &str| format!("{FEED}.*.*.{}.{event_type}", kind_name(kind));
+    let of = |kind: Kind, event_type: &str| format!("{FEED}.*.*.{kind}.{event_type}");
     let kinds = kinds
         .iter()
         .filter(|kind| types.is_empty() || **kind != Kind::Event);

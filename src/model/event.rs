@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::wire_name::shown_by_wire_name;
 use super::{GoneReason, OutputMatches, Task};
 
 /// A change that is reported, with the task as it was at that moment.
@@ -102,23 +103,9 @@ impl PromptKind {
         ("dialog", Self::Dialog),
         ("debugger", Self::Debugger),
     ];
-
-    /// Returns the word for it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Confirm => "confirm",
-            Self::Text => "text",
-            Self::Password => "password",
-            Self::Menu => "menu",
-            Self::Key => "key",
-            Self::Pager => "pager",
-            Self::Editor => "editor",
-            Self::Dialog => "dialog",
-            Self::Debugger => "debugger",
-        }
-    }
 }
+
+shown_by_wire_name!(PromptKind);
 
 /// How the answer to a prompt is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

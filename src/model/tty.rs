@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::wire_name::shown_by_wire_name;
+
+shown_by_wire_name!(TtyUse, Foreground);
+
 /// The kernel's evidence on a pane's terminal and on the programs in its foreground. What is not
 /// serialised is of use only where it can be compared with what holds now.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,17 +125,6 @@ impl TtyUse {
     pub fn takes_input(self) -> bool {
         matches!(self, Self::Reading | Self::Polling)
     }
-
-    /// Returns the name used on the wire.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Reading => "reading",
-            Self::Polling => "polling",
-            Self::Elsewhere => "elsewhere",
-            Self::Unknown => "unknown",
-        }
-    }
 }
 
 /// What kind of program the foreground process group is.
@@ -145,16 +138,4 @@ pub enum Foreground {
     /// The system does not say.
     #[default]
     Unknown,
-}
-
-impl Foreground {
-    /// Returns the name used on the wire.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Command => "command",
-            Self::Idle => "idle",
-            Self::Unknown => "unknown",
-        }
-    }
 }

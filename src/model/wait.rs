@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::millis;
+use super::wire_name::shown_by_wire_name;
 
 /// What a wait is for. A text is a pattern where it is searched for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +71,8 @@ pub enum WaitOutcome {
     /// Part of the output is missing, so that the text may have been missed.
     AnchorLost,
 }
+
+shown_by_wire_name!(WaitOutcome);
 
 impl<T> Condition<T> {
     /// Returns the condition's name on the command line.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Millis, age};
+use crate::model::{Millis, age, shown_by_wire_name};
 
 /// Whether the messages about a task, or those for a consumer, were delivered: one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -22,18 +22,7 @@ pub enum DeliveryState {
     Unknown,
 }
 
-impl DeliveryState {
-    /// Returns the word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Delivered => "delivered",
-            Self::Pending => "pending",
-            Self::NotDeliverable => "not deliverable",
-            Self::Unknown => "unknown",
-        }
-    }
-}
+shown_by_wire_name!(DeliveryState);
 
 /// Whether messages were delivered, and since when one is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -68,8 +57,8 @@ impl DeliveryStatus {
     #[must_use]
     pub fn words(&self, now: Millis) -> String {
         match self.since {
-            Some(at) => format!("{} {}", self.state.as_str(), age(now - at)),
-            None => self.state.as_str().to_owned(),
+            Some(at) => format!("{} {}", self.state, age(now - at)),
+            None => self.state.to_string(),
         }
     }
 

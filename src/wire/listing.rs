@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{DeliveryStatus, SnapshotLine, TaskFields};
-use crate::model::{Millis, Task};
+use crate::model::{Millis, Task, shown_by_wire_name};
 
 /// A task in the output of `ls --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -94,11 +94,11 @@ impl LsTask {
     /// Returns its state as a list shows it: `stopped` is no state of its own, because such a task may
     /// wait for input as well.
     #[must_use]
-    pub fn state_word(&self) -> &'static str {
+    pub fn state_word(&self) -> String {
         if self.task.stopped && !self.task.dead {
-            "stopped"
+            "stopped".to_owned()
         } else {
-            self.state.as_str()
+            self.state.to_string()
         }
     }
 
@@ -146,21 +146,7 @@ pub enum TaskStateName {
     Shell,
 }
 
-impl TaskStateName {
-    /// Returns the name used on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Queued => "queued",
-            Self::Waiting => "waiting",
-            Self::Exited => "exited",
-            Self::Killed => "killed",
-            Self::Stalled => "stalled",
-            Self::Shell => "shell",
-        }
-    }
-}
+shown_by_wire_name!(TaskStateName);
 
 /// The output of `ls --json`: a snapshot, with the prompt of each waiting task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

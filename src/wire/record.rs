@@ -9,7 +9,7 @@ use super::{
 };
 use crate::model::{
     Body, DeliveredEvent, Event, EventKind, GoneReason, Level, OutputMatches, Prompt, PromptKind,
-    Record, ReplacedBy, Seq, StatusCounts, WindowId, text,
+    Record, ReplacedBy, Seq, StatusCounts, WindowId, shown_by_wire_name, text,
 };
 
 /// The maximum length of a line or a text of an event, in characters.
@@ -115,6 +115,8 @@ pub enum Kind {
     /// A message to the agent.
     FollowUp,
 }
+
+shown_by_wire_name!(Kind);
 
 impl RecordBody {
     /// Returns the kind of record this is the body of.

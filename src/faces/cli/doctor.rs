@@ -35,7 +35,7 @@ fn lines(report: &DoctorReport) -> Vec<String> {
         hint,
     } in &report.checks
     {
-        lines.push(format!("{:4}  {check:width$}  {message}", result.as_str()));
+        lines.push(format!("{result:4}  {check:width$}  {message}"));
         let indent = " ".repeat(width + 8);
         lines.extend(hint.iter().map(|hint| format!("{indent}hint: {hint}")));
     }

@@ -255,14 +255,14 @@ fn table_of(view: &LsView, now: Millis, style: Style) -> Vec<String> {
 /// Returns the colour of a task's state, as a parameter of the escape sequence.
 fn colour(listed: &LsTask) -> Option<&'static str> {
     let task = &listed.task;
-    match listed.state.as_str() {
-        "shell" => Some("2"),
-        "waiting" => Some("1;33"),
+    match listed.state {
+        TaskStateName::Shell => Some("2"),
+        TaskStateName::Waiting => Some("1;33"),
         _ if has_failed(listed) => Some("31"),
-        "stalled" => Some("33"),
-        "running" if task.stopped => Some("33"),
-        "running" => Some("32"),
-        _ => None,
+        TaskStateName::Stalled => Some("33"),
+        TaskStateName::Running if task.stopped => Some("33"),
+        TaskStateName::Running => Some("32"),
+        TaskStateName::Queued | TaskStateName::Exited | TaskStateName::Killed => None,
     }
 }
 
@@ -284,7 +284,7 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
     [
         task.window_id.clone(),
         task.window_name.clone(),
-        listed.state_word().to_owned(),
+        listed.state_word(),
         code,
         task.run
             .map_or_else(|| "-".to_owned(), |run| run.to_string()),

@@ -322,8 +322,7 @@ fn kind(result: &WaitResult) -> Option<Kind> {
 }
 
 fn good(result: &WaitResult) -> String {
-    let name = serde_json::to_value(result.outcome).unwrap_or_default();
-    let name = name.as_str().unwrap_or_default().to_owned();
+    let name = result.outcome;
     let detail = if result.outcome == WaitOutcome::Exited {
         Some(result.run_end().cause())
     } else if result.outcome == WaitOutcome::Listening {
@@ -331,7 +330,7 @@ fn good(result: &WaitResult) -> String {
     } else {
         result.line.clone()
     };
-    detail.map_or(name.clone(), |detail| format!("{name}: {detail}"))
+    detail.map_or_else(|| name.to_string(), |detail| format!("{name}: {detail}"))
 }
 
 /// Returns why the condition did not hold within this time limit, and who has the port.

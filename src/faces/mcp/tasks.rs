@@ -103,8 +103,8 @@ fn row(listed: &LsTask, now: Millis) -> String {
         TaskStateName::Waiting if task.stopped => "stopped, asks for input".to_owned(),
         TaskStateName::Waiting => "asks for input".to_owned(),
         TaskStateName::Running | TaskStateName::Stalled if task.stopped => "stopped".to_owned(),
-        TaskStateName::Shell => TaskStateName::Running.as_str().to_owned(),
-        TaskStateName::Running | TaskStateName::Stalled => listed.state.as_str().to_owned(),
+        TaskStateName::Shell => TaskStateName::Running.to_string(),
+        TaskStateName::Running | TaskStateName::Stalled => listed.state.to_string(),
     };
     let since = if task.dead {
         task.ended_at

@@ -272,10 +272,8 @@ fn conditions(arguments: &WaitFor) -> Vec<Condition> {
 /// Returns the lines of a result: how the wait ended, the last output, and how to continue.
 fn describe(name: &str, limit: Limit, result: &WaitResult) -> Vec<String> {
     let seconds = Duration::from_millis(result.elapsed_ms).as_secs_f64();
-    let outcome = serde_json::to_value(result.outcome).unwrap_or_default();
-    let outcome = outcome.as_str().unwrap_or_default();
     let sentence = sentence(name, limit, result);
-    let mut lines = vec![format!("{sentence} [{outcome}, {seconds:.1} s]")];
+    let mut lines = vec![format!("{sentence} [{}, {seconds:.1} s]", result.outcome)];
     if result.matched_at_entry && result.outcome != WaitOutcome::Matched {
         lines
             .push("the text was on the screen before the wait began: see search_output".to_owned());
