@@ -93,7 +93,6 @@ impl Default for StopConfig {
 
 impl StopConfig {
     /// Returns how runs are ended whose launch says nothing.
-    #[must_use]
     pub(crate) fn plan(&self) -> StopPlan {
         StopPlan {
             signal: self.signal.clone(),

@@ -76,7 +76,6 @@ pub(super) async fn restart(
 }
 
 /// Returns what a window says of its last launch in the socket's format.
-#[must_use]
 pub(crate) fn task_record(task: &Task, found: LaunchRecord) -> TaskRecord {
     let LaunchRecord { record, restart } = found;
     TaskRecord {
@@ -115,7 +114,6 @@ async fn launch(
 }
 
 /// Returns a started run in the socket's format.
-#[must_use]
 pub(crate) fn launched_run(launched: &NewRun) -> LaunchedRun {
     let cursor = Cursor {
         life: Cursor::life_of(&launched.life),

@@ -71,7 +71,6 @@ pub(crate) enum TypingError {
 
 impl TypingError {
     /// Returns what the user can do about it.
-    #[must_use]
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Answered(_) => Some(

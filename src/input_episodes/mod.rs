@@ -153,7 +153,6 @@ impl Episodes {
     }
 
     /// Returns what the tasks ask or may ask, and what was reported.
-    #[must_use]
     pub(crate) fn open_questions(&self) -> BTreeMap<WindowId, OpenQuestion> {
         let question = |(window, look): (&WindowId, &LastLook)| {
             let rows = look.may_ask.then(|| Arc::clone(&look.still.rows));
@@ -168,13 +167,11 @@ impl Episodes {
     }
 
     /// Whether this task was reported as waiting and still waits.
-    #[must_use]
     pub(crate) fn is_waiting(&self, window: WindowId) -> bool {
         self.prompt_of(window).is_some()
     }
 
     /// Returns the reported prompt that this task waits at.
-    #[must_use]
     pub(crate) fn prompt_of(&self, window: WindowId) -> Option<&Prompt> {
         self.episodes
             .get(&window)
@@ -186,7 +183,6 @@ impl Episodes {
 
     /// Returns since when this task has been reported as waiting; `None` where it is not, or where
     /// it was reported before a restart.
-    #[must_use]
     pub(crate) fn reported_since(&self, window: WindowId) -> Option<Now> {
         self.episodes
             .get(&window)
@@ -197,20 +193,17 @@ impl Episodes {
     }
 
     /// Returns the judgement of the last look at this task.
-    #[must_use]
     pub(crate) fn judgement_of(&self, window: WindowId) -> Option<&Judgement> {
         self.last_look.get(&window)?.judgement.as_ref()
     }
 
     /// Returns since when this task's rows are unchanged.
-    #[must_use]
     pub(crate) fn still_since(&self, window: WindowId) -> Option<Instant> {
         self.last_look.get(&window).map(|last_look| last_look.since)
     }
 
     /// Returns how long this task's rows are unchanged, if that is at least `after` and no evidence
     /// says whether the task waits or works.
-    #[must_use]
     pub(crate) fn stalled_for(
         &self,
         window: WindowId,
@@ -229,13 +222,11 @@ impl Episodes {
         (still_for >= after && is_open()).then_some(still_for)
     }
 
-    #[must_use]
     pub(crate) fn user_rules(&self) -> &UserRules {
         &self.user_rules
     }
 
     /// Returns when the next look can report a prompt, or that one has gone.
-    #[must_use]
     pub(crate) fn next_deadline(&self, quiet: Duration) -> Option<Instant> {
         self.candidates(quiet).map(|(_, due)| due).min()
     }

@@ -121,7 +121,6 @@ pub enum AnswerBy {
 impl AnswerBy {
     /// Returns how a prompt is answered; its kind is `None` where it is not known. Whether the answer
     /// is a secret counts first: a field of a dialog may be one.
-    #[must_use]
     pub fn of(kind: Option<PromptKind>, is_secret: bool) -> Self {
         match kind {
             _ if is_secret => Self::Secret,
@@ -167,7 +166,6 @@ pub enum Level {
 
 impl Event {
     /// Returns the level: `Warning` for input, output, disappearances and any exit other than code 0.
-    #[must_use]
     pub fn level(&self) -> Level {
         match self.kind {
             EventKind::Input { .. } | EventKind::Output(_) | EventKind::Disappeared { .. } => {

@@ -68,7 +68,6 @@ impl Stop {
                               with timeout: `timeout --foreground`";
 
     /// Whether the program wants the terminal.
-    #[must_use]
     pub fn is_in_background(self) -> bool {
         match self {
             Self::BySignal => false,
@@ -92,13 +91,11 @@ pub struct ReadCall {
 
 impl ReadCall {
     /// Whether this is the same call as an earlier one, which has not returned since.
-    #[must_use]
     pub fn goes_on_from(&self, earlier: &Self) -> bool {
         (self.thread, self.switches) == (earlier.thread, earlier.switches)
     }
 
     /// Whether the same thread has read something since an earlier call.
-    #[must_use]
     pub fn has_read_since(&self, earlier: &Self) -> bool {
         self.thread == earlier.thread && self.bytes > earlier.bytes && earlier.bytes.is_some()
     }
@@ -121,7 +118,6 @@ pub enum TtyUse {
 
 impl TtyUse {
     /// Whether one of them certainly takes input.
-    #[must_use]
     pub fn takes_input(self) -> bool {
         matches!(self, Self::Reading | Self::Polling)
     }

@@ -76,7 +76,6 @@ shown_by_wire_name!(WaitOutcome);
 
 impl<T> Condition<T> {
     /// Returns the condition's name on the command line.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Exit => "exit",
@@ -90,7 +89,6 @@ impl<T> Condition<T> {
     }
 
     /// Returns the port that is waited for, if it is a certain one.
-    #[must_use]
     pub fn port(&self) -> Option<u16> {
         match self {
             Self::Listen { port } => *port,
@@ -104,7 +102,6 @@ impl<T> Condition<T> {
     }
 
     /// Whether the task's output has to be followed.
-    #[must_use]
     pub fn needs_output(&self) -> bool {
         match self {
             Self::Text(_) | Self::Change | Self::Idle { .. } => true,

@@ -65,7 +65,6 @@ type EndedRun = (usize, Task);
 
 impl Observer {
     /// Returns an observer that has not looked yet.
-    #[must_use]
     pub fn new(session: impl Into<String>) -> Self {
         Self {
             session: session.into(),
@@ -79,7 +78,6 @@ impl Observer {
     }
 
     /// Returns an observer that has not looked yet, and continues the numbers of earlier runs.
-    #[must_use]
     pub fn numbering_from(session: impl Into<String>, numbers: RunNumbers) -> Self {
         Self {
             numbers,
@@ -89,7 +87,6 @@ impl Observer {
 
     /// Returns an observer that continues from a snapshot and from the bookmark of an earlier
     /// observer.
-    #[must_use]
     pub fn from_snapshot(snapshot: &Snapshot, bookmark: &Bookmark) -> Self {
         let mut numbers = bookmark.run_numbers.clone();
         for task in snapshot.tasks.values() {
@@ -127,7 +124,6 @@ impl Observer {
     }
 
     /// Returns how much of tmux's data has been processed.
-    #[must_use]
     pub fn bookmark(&self) -> Bookmark {
         let launched =
             |(window, known): (&WindowId, &KnownWindow)| Some((*window, known.started_option?));
@@ -147,13 +143,11 @@ impl Observer {
     }
 
     /// Returns the last number that a run of this name has had.
-    #[must_use]
     pub fn last_run(&self, name: &str) -> u32 {
         self.numbers.last(name)
     }
 
     /// Returns the name that the number of this run belongs to.
-    #[must_use]
     pub fn name_of_run<'a>(&'a self, task: &'a Task) -> &'a str {
         let known = self.windows.get(&task.window);
         let known = known.filter(|known| Some(known.run) == task.run);
@@ -161,7 +155,6 @@ impl Observer {
     }
 
     /// Returns [`Bookmark::deaths_read`].
-    #[must_use]
     pub fn deaths_read(&self) -> Option<u64> {
         self.deaths
     }

@@ -47,7 +47,6 @@ async fn read(
 }
 
 /// Returns what these processes and their descendants use, by pid.
-#[must_use]
 pub(crate) fn usage(pids: &[u32]) -> BTreeMap<u32, TreeUsage> {
     process::tree_usage(pids)
 }

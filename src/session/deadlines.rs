@@ -20,7 +20,6 @@ const JUST_ENDED: usize = 8;
 
 impl Session {
     /// Returns when [`Input::Due`](super::Input::Due) is due, if ever.
-    #[must_use]
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let look_at = match (self.jobs.has_look(), self.jobs.has_sweep()) {
             (true, _) => None,

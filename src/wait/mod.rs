@@ -63,13 +63,11 @@ impl Spec {
     }
 
     /// Whether the text of the task's output is needed.
-    #[must_use]
     pub(crate) fn needs_text(&self) -> bool {
         !self.stops.is_empty() || self.texts().next().is_some()
     }
 
     /// Whether the task's output has to be followed.
-    #[must_use]
     pub(crate) fn needs_output(&self) -> bool {
         !self.stops.is_empty() || self.conditions.iter().any(Condition::needs_output)
     }
@@ -134,7 +132,6 @@ impl Verdict {
     }
 
     /// Returns the verdict on a wait for which output is missing.
-    #[must_use]
     pub(crate) fn anchor_lost() -> Self {
         Self::of(WaitOutcome::AnchorLost)
     }
@@ -159,7 +156,6 @@ pub(crate) struct Wait {
 
 impl Wait {
     /// Begins a wait for the run in `entry`. Output counts when its stamp is greater than `since`.
-    #[must_use]
     pub(crate) fn begin(spec: Spec, entry: impl Into<Arc<Task>>, since: Stamp, now: Now) -> Self {
         Self {
             deadline: spec.timeout.map(|timeout| now.mono + timeout),
@@ -190,35 +186,29 @@ impl Wait {
     }
 
     /// Whether all output of the run counts.
-    #[must_use]
     pub(crate) fn is_of_whole_run(&self) -> bool {
         self.is_of_whole_run
     }
 
-    #[must_use]
     pub(crate) fn began(&self) -> Instant {
         self.began
     }
 
-    #[must_use]
     pub(crate) fn window(&self) -> WindowId {
         self.entry.window
     }
 
     /// Returns the run that is waited for, as it was when the wait began.
-    #[must_use]
     pub(crate) fn entry(&self) -> &Task {
         &self.entry
     }
 
     /// Returns what the wait was asked for.
-    #[must_use]
     pub(crate) fn spec(&self) -> &Spec {
         &self.spec
     }
 
     /// Whether anything was written since the wait began.
-    #[must_use]
     pub(crate) fn saw_output(&self) -> bool {
         self.saw_output
     }
@@ -364,7 +354,6 @@ impl Wait {
     }
 
     /// Returns when [`Wait::tick`] may return a verdict.
-    #[must_use]
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.idle_at().into_iter().chain(self.deadline).min()
     }

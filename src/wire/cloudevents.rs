@@ -6,7 +6,6 @@ use super::{DurableRecord, RecordBody};
 
 /// Returns `record` as a CloudEvent: `id` is `EPOCH:SEQ`, `source` the task session, `type`
 /// `tmux-task.event.exited` and the like, `subject` the window of an event, `data` the record.
-#[must_use]
 pub fn cloud_event(record: &DurableRecord) -> Value {
     let (kind, subject) = match &record.body {
         RecordBody::Event(fields) => (

@@ -45,7 +45,6 @@ impl DeliveryStatus {
     };
 
     /// Returns this word for messages of which the first undelivered one was recorded then.
-    #[must_use]
     pub fn since(state: DeliveryState, at: Millis) -> Self {
         Self {
             state,
@@ -54,7 +53,6 @@ impl DeliveryStatus {
     }
 
     /// Returns the word, with how long ago the first undelivered message was recorded.
-    #[must_use]
     pub fn words(&self, now: Millis) -> String {
         match self.since {
             Some(at) => format!("{} {}", self.state, age(now - at)),
@@ -63,7 +61,6 @@ impl DeliveryStatus {
     }
 
     /// Whether everything is delivered.
-    #[must_use]
     pub fn is_delivered(&self) -> bool {
         self.state == DeliveryState::Delivered
     }

@@ -66,7 +66,6 @@ pub struct NextRestart {
 impl LsTask {
     /// Returns a task with its prompt, and with how long its screen has not changed where that
     /// counts as stalled.
-    #[must_use]
     pub fn new(task: TaskFields, waiting_for: Option<String>, stalled_ms: Option<u64>) -> Self {
         let state = match (task.dead, &task.exit_signal) {
             (true, Some(_)) => TaskStateName::Killed,
@@ -93,7 +92,6 @@ impl LsTask {
 
     /// Returns its state as a list shows it: `stopped` is no state of its own, because such a task may
     /// wait for input as well.
-    #[must_use]
     pub fn state_word(&self) -> String {
         if self.task.stopped && !self.task.dead {
             "stopped".to_owned()
@@ -114,7 +112,6 @@ impl LsTask {
 
     /// Whether this is what a launch of a task of this name finds: not a shell, and not a window that
     /// a user opened and tmux named, or that belongs to another session.
-    #[must_use]
     pub fn is_task_named(&self, name: &str) -> bool {
         self.task.window_name == name && !self.task.shell && !self.named_by_tmux && !self.linked
     }
@@ -166,7 +163,6 @@ pub struct LsView {
 
 impl LsView {
     /// Returns a daemon's view of a snapshot. `listed` adds what is known of each task besides.
-    #[must_use]
     pub fn new(line: SnapshotLine, listed: impl Fn(TaskFields) -> LsTask) -> Self {
         let tasks = line.tasks.into_iter().map(listed).collect();
         Self {

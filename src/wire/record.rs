@@ -120,7 +120,6 @@ shown_by_wire_name!(Kind);
 
 impl RecordBody {
     /// Returns the kind of record this is the body of.
-    #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
             Self::Event(_) => Kind::Event,
@@ -170,7 +169,6 @@ impl EventType {
     ];
 
     /// Returns the name used on the wire.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Started => "started",
@@ -409,7 +407,6 @@ pub(super) fn is_none_of_them(count: &usize) -> bool {
 
 impl DurableRecord {
     /// Returns `record` as a line of the feed. `more` records of the same write follow it.
-    #[must_use]
     pub fn new(record: &Record, more: u32, context: &Context) -> Self {
         let is_last_event = more == 0 && matches!(record.body, Body::Event(_));
         Self {
@@ -426,7 +423,6 @@ impl DurableRecord {
     }
 
     /// Whether it names its task, if it is an event. Without that it is damaged.
-    #[must_use]
     pub fn names_its_task(&self) -> bool {
         match &self.body {
             RecordBody::Event(fields) => fields.task.window_id.parse::<WindowId>().is_ok(),

@@ -165,7 +165,6 @@ pub enum Request {
 
 impl Request {
     /// Returns what it is called in the log, without what it carries.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::To { request, .. } => request.name(),
@@ -396,7 +395,6 @@ pub struct Refusal {
 
 impl Refusal {
     /// Returns a refusal for this reason.
-    #[must_use]
     pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
         Self {
             kind,

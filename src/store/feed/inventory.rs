@@ -53,7 +53,6 @@ pub(crate) fn feed_files(
     Ok(files)
 }
 
-#[must_use]
 pub(crate) fn has_files(feed: &Path) -> bool {
     feed.exists() || closed_firsts(feed).is_ok_and(|firsts| !firsts.is_empty())
 }
