@@ -386,7 +386,7 @@ impl EventLoop {
                 name: task.name.clone(),
                 command: task.command.clone(),
             }),
-            Effect::Tasks(board) => self.publisher.store.live().publish_tasks(board),
+            Effect::Tasks(board) => self.publisher.store.live.publish_tasks(board),
             Effect::Save(look, bookmark, first_undelivered) => {
                 let is_taken = self.publisher.save(&look, bookmark, first_undelivered);
                 return (!is_taken).then_some(Input::NotSaved);
@@ -577,8 +577,8 @@ impl EventLoop {
     fn status(&self) -> DaemonStatus {
         let tasks = self.session.status().unwrap_or_default();
         let counts = self.session.counts();
-        let files = self.publisher.store.live().files();
-        let consumers = self.publisher.store.live().consumer_list().consumers;
+        let files = self.publisher.store.live.files();
+        let consumers = self.publisher.store.live.consumer_list().consumers;
         let sinks = self.sinks.as_ref();
         DaemonStatus {
             pid: std::process::id(),
@@ -597,7 +597,7 @@ impl EventLoop {
             config: self.config.clone(),
             problems: self.problems(),
             readers: self.n_readers(),
-            reader_owners: self.publisher.store.live().readers().owners(),
+            reader_owners: self.publisher.store.live.readers.owners(),
             sinks: sinks.map_or_else(Vec::new, |sinks| sinks.status(&consumers)),
             consumers,
             waits: self.session.n_waits(),
@@ -627,7 +627,7 @@ impl EventLoop {
             .problem()
             .into_iter()
             .chain(of_looks)
-            .chain(self.publisher.store.live().consumers().problem())
+            .chain(self.publisher.store.live.consumers.problem())
             .collect()
     }
 
@@ -643,7 +643,7 @@ impl EventLoop {
     }
 
     fn n_readers(&self) -> usize {
-        self.publisher.store.live().readers().n()
+        self.publisher.store.live.readers.n()
     }
 
     fn store_state(&self) -> StoreState {

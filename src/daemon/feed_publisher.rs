@@ -171,7 +171,7 @@ impl FeedPublisher {
     pub(super) fn rename(&mut self, session_name: &str) {
         if self.context.session_name != session_name {
             self.context.session_name = session_name.to_owned();
-            self.store.live().rename(session_name);
+            self.store.live.rename(session_name);
         }
     }
 

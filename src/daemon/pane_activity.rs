@@ -39,7 +39,7 @@ pub(super) struct PaneActivity {
     /// How many bells their hook had counted by window, if any has rung since the last look.
     bells: BTreeMap<WindowId, u64>,
     /// Whether a report since then does not say which windows have changed.
-    are_all_reported: bool,
+    pub(super) are_all_reported: bool,
 }
 
 impl PaneActivity {
@@ -114,11 +114,6 @@ impl PaneActivity {
     /// Records a report that does not say which windows have changed: all of them count as reported.
     pub(super) fn record_all(&mut self) {
         self.are_all_reported = true;
-    }
-
-    /// Whether there was such a report since the last look.
-    pub(super) fn are_all_reported(&self) -> bool {
-        self.are_all_reported
     }
 
     /// Whether windows were reported as added or changed since the last look. Closed windows are up to the

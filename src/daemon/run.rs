@@ -76,7 +76,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
         marks,
         last_seq,
     } = assemble(&options, claimed)?;
-    let consumers = Arc::clone(live.consumers());
+    let consumers = Arc::clone(&live.consumers);
     let mut tasks = JoinSet::new();
     let sinks = Sinks::start(
         &options.config,

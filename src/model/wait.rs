@@ -90,15 +90,10 @@ impl<T> Condition<T> {
 
     /// Returns the port that is waited for, if it is a certain one.
     pub fn port(&self) -> Option<u16> {
-        match self {
-            Self::Listen { port } => *port,
-            Self::Exit
-            | Self::Text(_)
-            | Self::Change
-            | Self::Bell
-            | Self::Input
-            | Self::Idle { .. } => None,
-        }
+        let Self::Listen { port } = self else {
+            return None;
+        };
+        *port
     }
 
     /// Whether the task's output has to be followed.

@@ -63,7 +63,7 @@ pub(crate) async fn serve_follow(
         .ok_or_else(|| OpsError::Usage("no conversation of another machine calls".to_owned()))?;
     let notes = Notes::of_sessions(&lookup)?;
     let watched = notes.watch().map_err(|source| OpsError::Folder {
-        folder: notes.folder().to_owned(),
+        folder: notes.folder.clone(),
         source,
     });
     let mut watch = watched?;

@@ -63,7 +63,7 @@ pub(crate) async fn note_host(owner: &str, host: &str) -> Result<Option<HeldNote
     match notes.hold(owner, host, &note).await {
         Ok(held) => Ok(Some(held)),
         Err(source) => Err(OpsError::Folder {
-            folder: notes.folder().to_owned(),
+            folder: notes.folder.clone(),
             source,
         }),
     }

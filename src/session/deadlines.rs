@@ -23,7 +23,7 @@ impl Session {
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let look_at = match (self.jobs.has_look(), self.jobs.has_sweep()) {
             (true, _) => None,
-            (false, true) => earliest(self.schedule.wanted(), self.engine.look_at()),
+            (false, true) => earliest(self.schedule.wanted, self.engine.look_at()),
             (false, false) => earliest(Some(self.schedule.next_look()), self.engine.look_at()),
         };
         [

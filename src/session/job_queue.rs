@@ -308,7 +308,7 @@ impl JobQueue {
             ReadReason::TakeUp(..) | ReadReason::Resize => &[],
         });
         let entries = entries.filter_map(|begin| begin.entry.as_ref());
-        entries.map(|entry| entry.wait.spec())
+        entries.map(|entry| &entry.wait.spec)
     }
 
     /// Reads a paused pane, before the reads for new listeners.

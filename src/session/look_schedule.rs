@@ -103,7 +103,7 @@ pub(super) struct LookSchedule {
     /// When the next safety look is due.
     safety: Instant,
     /// When a look is due because something is in progress.
-    wanted: Option<Instant>,
+    pub(super) wanted: Option<Instant>,
     /// When a sweep is due even if things go on changing; `None` when nothing has changed since the
     /// last one.
     sweep_by: Option<Instant>,
@@ -216,11 +216,6 @@ impl LookSchedule {
 
     fn want(&mut self, at: Instant) {
         self.wanted = Some(self.wanted.map_or(at, |wanted| wanted.min(at)));
-    }
-
-    /// Returns when a look is due because something is in progress.
-    pub(super) fn wanted(&self) -> Option<Instant> {
-        self.wanted
     }
 
     pub(super) fn next_look(&self) -> Instant {

@@ -20,7 +20,7 @@ use crate::wire::Context;
 pub(crate) struct Store {
     jobs: mpsc::Sender<StoreJob>,
     reports: watch::Receiver<StoreReport>,
-    live: Arc<Live>,
+    pub(crate) live: Arc<Live>,
     /// How many snapshots are queued.
     n_unsaved: Arc<AtomicUsize>,
 }
@@ -62,11 +62,6 @@ impl Store {
             live,
             n_unsaved,
         })
-    }
-
-    /// Returns what readers are served from.
-    pub(crate) fn live(&self) -> &Arc<Live> {
-        &self.live
     }
 
     /// Appends these records, all of them or none.

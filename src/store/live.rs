@@ -24,12 +24,12 @@ use crate::wire::{
 pub(crate) struct Live {
     /// The feed's file.
     path: PathBuf,
-    epoch: String,
+    pub(crate) epoch: String,
     state: Mutex<LiveState>,
-    readers: Arc<Readers>,
+    pub(crate) readers: Arc<Readers>,
     /// The tasks as the last look saw them.
     tasks: watch::Sender<Arc<TaskBoard>>,
-    consumers: Arc<Consumers>,
+    pub(crate) consumers: Arc<Consumers>,
     retention: Retention,
     /// The feed's clock.
     ages: AgeClock,
@@ -202,10 +202,6 @@ impl Live {
 
     /// Returns the identity of the feed.
     #[cfg(feature = "fleet")]
-    pub(crate) fn epoch(&self) -> &str {
-        &self.epoch
-    }
-
     /// Returns the number of the last record.
     #[cfg(feature = "fleet")]
     pub(crate) fn last_seq(&self) -> Seq {
@@ -235,10 +231,6 @@ impl Live {
         }
         consumer.acknowledge(seq);
         Ok(())
-    }
-
-    pub(crate) fn consumers(&self) -> &Arc<Consumers> {
-        &self.consumers
     }
 
     /// Returns the consumers of the feed as they are listed.
@@ -292,10 +284,6 @@ impl Live {
     /// Sets the session's new name.
     pub(crate) fn rename(&self, session_name: &str) {
         session_name.clone_into(&mut self.state().session_name);
-    }
-
-    pub(crate) fn readers(&self) -> &Arc<Readers> {
-        &self.readers
     }
 
     /// Publishes the counts as of the time when the feed ended at `extent`.

@@ -34,32 +34,22 @@ pub(crate) struct Spec {
 impl Spec {
     /// Returns the texts that end the wait, with success or without.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &Pattern> {
-        self.conditions
-            .iter()
-            .filter_map(|condition| match condition {
-                Condition::Text(pattern) => Some(pattern),
-                Condition::Exit
-                | Condition::Change
-                | Condition::Bell
-                | Condition::Input
-                | Condition::Idle { .. }
-                | Condition::Listen { .. } => None,
-            })
+        self.conditions.iter().filter_map(|condition| {
+            let Condition::Text(pattern) = condition else {
+                return None;
+            };
+            Some(pattern)
+        })
     }
 
     /// Returns the ports that end the wait, `None` for any.
     pub(crate) fn ports(&self) -> impl Iterator<Item = Option<u16>> {
-        self.conditions
-            .iter()
-            .filter_map(|condition| match condition {
-                Condition::Listen { port } => Some(*port),
-                Condition::Exit
-                | Condition::Text(_)
-                | Condition::Change
-                | Condition::Bell
-                | Condition::Input
-                | Condition::Idle { .. } => None,
-            })
+        self.conditions.iter().filter_map(|condition| {
+            let Condition::Listen { port } = condition else {
+                return None;
+            };
+            Some(*port)
+        })
     }
 
     /// Whether the text of the task's output is needed.
@@ -139,17 +129,17 @@ impl Verdict {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Wait {
-    spec: Spec,
+    pub(crate) spec: Spec,
     /// The run that is waited for, as it was when the wait began.
-    entry: Arc<Task>,
+    pub(crate) entry: Arc<Task>,
     /// Output with this stamp or a smaller one is old.
     since: Stamp,
     /// Whether it began with the run, so that all output of the run counts.
-    is_of_whole_run: bool,
-    began: Instant,
+    pub(crate) is_of_whole_run: bool,
+    pub(crate) began: Instant,
     deadline: Option<Instant>,
     last_output: Instant,
-    saw_output: bool,
+    pub(crate) saw_output: bool,
     stopped: Option<Verdict>,
     matched: Option<Verdict>,
 }
@@ -185,32 +175,8 @@ impl Wait {
         }
     }
 
-    /// Whether all output of the run counts.
-    pub(crate) fn is_of_whole_run(&self) -> bool {
-        self.is_of_whole_run
-    }
-
-    pub(crate) fn began(&self) -> Instant {
-        self.began
-    }
-
     pub(crate) fn window(&self) -> WindowId {
         self.entry.window
-    }
-
-    /// Returns the run that is waited for, as it was when the wait began.
-    pub(crate) fn entry(&self) -> &Task {
-        &self.entry
-    }
-
-    /// Returns what the wait was asked for.
-    pub(crate) fn spec(&self) -> &Spec {
-        &self.spec
-    }
-
-    /// Whether anything was written since the wait began.
-    pub(crate) fn saw_output(&self) -> bool {
-        self.saw_output
     }
 
     /// Processes a line that was written. [`Wait::on_output`] gives the result for all lines that came
@@ -302,22 +268,12 @@ impl Wait {
             });
         }
         for condition in &self.spec.conditions {
-            match condition {
-                Condition::Bell if self.rang(task) => {
-                    return Some(Verdict::by(WaitOutcome::Bell, condition.name()));
-                }
-                Condition::Input => {
-                    if let Some(prompt) = prompt {
-                        let verdict = Verdict::by(WaitOutcome::Input, condition.name());
-                        return Some(verdict.asked(prompt, task));
-                    }
-                }
-                Condition::Bell
-                | Condition::Exit
-                | Condition::Text(_)
-                | Condition::Change
-                | Condition::Idle { .. }
-                | Condition::Listen { .. } => {}
+            if matches!(condition, Condition::Bell) && self.rang(task) {
+                return Some(Verdict::by(WaitOutcome::Bell, condition.name()));
+            }
+            if let (Condition::Input, Some(prompt)) = (condition, prompt) {
+                let verdict = Verdict::by(WaitOutcome::Input, condition.name());
+                return Some(verdict.asked(prompt, task));
             }
         }
         if let Some(exit) = task.exit() {
@@ -359,19 +315,12 @@ impl Wait {
     }
 
     fn idle_at(&self) -> Option<Instant> {
-        let idle = self
-            .spec
-            .conditions
-            .iter()
-            .filter_map(|condition| match condition {
-                Condition::Idle { limit } => Some(*limit),
-                Condition::Exit
-                | Condition::Text(_)
-                | Condition::Change
-                | Condition::Bell
-                | Condition::Input
-                | Condition::Listen { .. } => None,
-            });
+        let idle = self.spec.conditions.iter().filter_map(|condition| {
+            let Condition::Idle { limit } = condition else {
+                return None;
+            };
+            Some(*limit)
+        });
         idle.min().map(|quiet| self.last_output + quiet)
     }
 

@@ -277,7 +277,7 @@ impl SessionLink {
         tracing::debug!(plan = ?kind, windows = ?changed, "look planned");
         let (hung_up, in_place) = self.processes.ended_since();
         self.memory.expect(activity.printed(), &in_place, changed);
-        if activity.are_all_reported() {
+        if activity.are_all_reported {
             self.memory.expect_all();
         }
         self.memory.forget_hung_up(&hung_up);

@@ -39,9 +39,9 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
     print_result(&result, args.timeout, &what, &name, args.json.json)
 }
 
-/// Waits for several tasks at the same time, or for the last ones of a loop, and prints each outcome when it is there. Ends with
-/// the first one, or with the exit code of the first task whose wait did not succeed. A task that is
-/// named twice, also by its window's id, is waited for once.
+/// Waits for several tasks at the same time, or for the last ones of a loop, and prints each outcome
+/// when it is there. Ends with the first one, or with the exit code of the first task whose wait did
+/// not succeed. A task that is named twice, also by its window's id, is waited for once.
 async fn wait_for_several(
     context: &Context,
     session: &mut TaskSession,

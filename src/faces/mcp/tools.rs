@@ -139,7 +139,7 @@ impl Tools {
 
     /// Returns a handle for a result that comes later.
     fn later(&self, wait: Wait) -> Reply {
-        let (name, what) = (wait.name().to_owned(), wait.what());
+        let (name, what) = (wait.name.clone(), wait.what());
         let task = self.handles.begin(&name, what, wait.outcome());
         Reply(CallToolResponse::Task(CreateTaskResult::new(task)))
     }

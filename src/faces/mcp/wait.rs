@@ -28,7 +28,7 @@ const PROMPT_CHARS: usize = 1000;
 /// A wait that can begin.
 pub(super) struct Wait {
     /// The tasks or the channel, as the caller names them.
-    name: String,
+    pub(super) name: String,
     /// Where to find another daemon if this one ends.
     choice: SessionChoice,
     limit: Limit,
@@ -152,10 +152,6 @@ impl Wait {
     /// Returns what is waited for, for progress and status.
     pub(super) fn what(&self) -> String {
         format!("waiting for {}", self.name)
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.name
     }
 
     pub(super) fn time(&self) -> Option<Duration> {

@@ -146,14 +146,11 @@ impl PendingEvents {
 
     /// Returns the tasks that wait for input, as they were when that was recorded.
     pub fn waiting(&self) -> Vec<(Task, Prompt)> {
-        let inputs = self.waiting.values().filter_map(|event| match &event.kind {
-            EventKind::Input { prompt } => Some((event.task.clone(), prompt.clone())),
-            EventKind::InputResolved { .. }
-            | EventKind::Started { .. }
-            | EventKind::Exited { .. }
-            | EventKind::Notify { .. }
-            | EventKind::Output(_)
-            | EventKind::Disappeared { .. } => None,
+        let inputs = self.waiting.values().filter_map(|event| {
+            let EventKind::Input { prompt } = &event.kind else {
+                return None;
+            };
+            Some((event.task.clone(), prompt.clone()))
         });
         inputs.collect()
     }
