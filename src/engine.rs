@@ -125,7 +125,7 @@ impl Engine {
     /// Sets the user's rules on prompts.
     #[must_use]
     pub fn with_user_rules(mut self, user_rules: UserRules) -> Self {
-        self.episodes.set_user_rules(user_rules);
+        self.episodes.user_rules = user_rules;
         self
     }
 
@@ -246,7 +246,7 @@ impl Engine {
     fn deliver_all(&mut self, gatherings: VecDeque<Gathering>, now: Now) -> Vec<EngineEffect> {
         let mut bodies = Vec::new();
         for gathering in gatherings {
-            bodies.extend(gathering.deliver(self.episodes.user_rules(), self.settings.shells));
+            bodies.extend(gathering.deliver(&self.episodes.user_rules, self.settings.shells));
         }
         let records: Vec<Record> = bodies
             .into_iter()
@@ -383,7 +383,7 @@ impl Engine {
 
     /// Returns the user's rules on prompts.
     pub fn user_rules(&self) -> &UserRules {
-        self.episodes.user_rules()
+        &self.episodes.user_rules
     }
 
     /// Whether a user's rule mutes the event: it is recorded and not delivered.
@@ -410,7 +410,7 @@ impl Engine {
         let after = self.settings.stalled_after?;
         // There is evidence once a screen has been unchanged for `quiet`.
         let after = after.max(self.settings.quiet);
-        (task.is_alive() && !self.episodes.user_rules().mutes_task(task))
+        (task.is_alive() && !self.episodes.user_rules.mutes_task(task))
             .then(|| self.episodes.stalled_for(task.window, after, now))
             .flatten()
     }

@@ -53,8 +53,8 @@ pub(super) struct EventLoop {
     /// Ends the processes of runs.
     ender: RunEnder,
     displays: Displays,
-    /// The sinks, once they run.
-    sinks: Option<Arc<Sinks>>,
+    /// The sinks, once they run: the status shows them.
+    pub(super) sinks: Option<Arc<Sinks>>,
     pub(super) service_manager: Option<ServiceManager>,
     /// Clients that wait for an answer.
     pending_replies: BTreeMap<RequestId, PendingReply>,
@@ -144,11 +144,6 @@ impl EventLoop {
             stopping: StopRequest::new(),
             is_leaving: false,
         }
-    }
-
-    /// Shows these sinks in the status, and stops them at the end.
-    pub(super) fn set_sinks(&mut self, sinks: Option<Arc<Sinks>>) {
-        self.sinks = sinks;
     }
 
     /// Takes the first look.
@@ -370,7 +365,7 @@ impl EventLoop {
                 }
                 self.publisher.rename(&session_name);
                 if let Some(checkpoint) = checkpoint {
-                    self.publisher.set_checkpoint(checkpoint);
+                    self.publisher.context.checkpoint = Some(checkpoint);
                 }
                 self.publisher.append(records);
                 return self

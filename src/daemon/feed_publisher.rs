@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use crate::model::{Body, Bookmark, Event, Level, Record, Seq, Snapshot, StatusCounts};
 use crate::store::{MOST_WAITING, SavedLook, Store, StoreReport, with_waiting};
-use crate::wire::{Checkpoint, Context};
+use crate::wire::Context;
 
 /// What may be displayed to the user once its record is on the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,11 +160,6 @@ impl FeedPublisher {
             bookmark,
             first_undelivered,
         })
-    }
-
-    /// Sets the checkpoint for the next recorded events.
-    pub(super) fn set_checkpoint(&mut self, checkpoint: Checkpoint) {
-        self.context.checkpoint = Some(checkpoint);
     }
 
     /// Handles a rename: later records have the new name.

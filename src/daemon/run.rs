@@ -88,7 +88,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     )
     .await;
     let sinks = sinks.map_err(DaemonError::Thread)?.map(Arc::new);
-    events.set_sinks(sinks.clone());
+    events.sinks.clone_from(&sinks);
 
     let mut locks = Some(locks);
     let mut endpoint = None;

@@ -32,14 +32,10 @@ use task_look::TaskLook;
 pub(crate) struct Episodes {
     last_look: BTreeMap<WindowId, LastLook>,
     episodes: BTreeMap<WindowId, Episode>,
-    user_rules: UserRules,
+    pub(crate) user_rules: UserRules,
 }
 
 impl Episodes {
-    pub(crate) fn set_user_rules(&mut self, user_rules: UserRules) {
-        self.user_rules = user_rules;
-    }
-
     /// Returns the `input` and `inputResolved` events of this look.
     ///
     /// The screen must be unchanged for `quiet`, and at two looks at least.
@@ -220,10 +216,6 @@ impl Episodes {
                     .is_some_and(|judgement| judgement.leaves_open(&last_look.screen))
         };
         (still_for >= after && is_open()).then_some(still_for)
-    }
-
-    pub(crate) fn user_rules(&self) -> &UserRules {
-        &self.user_rules
     }
 
     /// Returns when the next look can report a prompt, or that one has gone.

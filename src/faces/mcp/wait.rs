@@ -275,22 +275,20 @@ fn describe(name: &str, limit: Limit, result: &WaitResult) -> Vec<String> {
             .push("the text was on the screen before the wait began: see search_output".to_owned());
     }
     lines.extend(result.holder_words());
-    let n_tail = match result.outcome {
-        WaitOutcome::Exited if result.exit_code == Some(0) => TAIL_OF_SUCCESS,
-        WaitOutcome::Exited
-        | WaitOutcome::Died
-        | WaitOutcome::Timeout
-        | WaitOutcome::Stopped
-        | WaitOutcome::AnchorLost
-        | WaitOutcome::Bell
-        | WaitOutcome::Idle
-        | WaitOutcome::Changed
-        | WaitOutcome::Input => TAIL,
+    let says_it_all = matches!(
+        result.outcome,
         WaitOutcome::Matched
-        | WaitOutcome::Listening
-        | WaitOutcome::Signalled
-        | WaitOutcome::Respawned
-        | WaitOutcome::Disappeared => 0,
+            | WaitOutcome::Listening
+            | WaitOutcome::Signalled
+            | WaitOutcome::Respawned
+            | WaitOutcome::Disappeared
+    );
+    let n_tail = if says_it_all {
+        0
+    } else if result.outcome == WaitOutcome::Exited && result.exit_code == Some(0) {
+        TAIL_OF_SUCCESS
+    } else {
+        TAIL
     };
     let tail = &result.tail[result.tail.len().saturating_sub(n_tail)..];
     if !tail.is_empty() {
