@@ -105,7 +105,7 @@ impl PromptKind {
     ];
 }
 
-shown_by_wire_name!(PromptKind);
+shown_by_wire_name!(PromptKind, Level);
 
 /// How the answer to a prompt is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::{DurableRecord, RecordBody};
 pub fn cloud_event(record: &DurableRecord) -> Value {
     let (kind, subject) = match &record.body {
         RecordBody::Event(fields) => (
-            format!("tmux-task.event.{}", fields.event_type.name()),
+            format!("tmux-task.event.{}", fields.event_type),
             Some(fields.task.window_id.clone()),
         ),
         RecordBody::Notice { .. } => ("tmux-task.notice".to_owned(), None),

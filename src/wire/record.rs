@@ -116,7 +116,7 @@ pub enum Kind {
     FollowUp,
 }
 
-shown_by_wire_name!(Kind);
+shown_by_wire_name!(Kind, EventType);
 
 impl RecordBody {
     /// Returns the kind of record this is the body of.
@@ -154,32 +154,6 @@ pub enum EventType {
     /// A task that was alive left the session.
     #[value(help = "A live task left the session")]
     Disappeared,
-}
-
-impl EventType {
-    /// All types.
-    pub const ALL: [Self; 7] = [
-        Self::Started,
-        Self::Exited,
-        Self::Notify,
-        Self::Output,
-        Self::Input,
-        Self::InputResolved,
-        Self::Disappeared,
-    ];
-
-    /// Returns the name used on the wire.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Started => "started",
-            Self::Exited => "exited",
-            Self::Notify => "notify",
-            Self::Output => "output",
-            Self::Input => "input",
-            Self::InputResolved => "inputResolved",
-            Self::Disappeared => "disappeared",
-        }
-    }
 }
 
 /// An event, with the fields of its type.
