@@ -36,7 +36,9 @@ const MOST_NOTICES: usize = 16;
 /// What an alert is about. A later alert about the same replaces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AlertSubject {
+    /// One task.
     Task(WindowId),
+    /// Many tasks.
     Many,
     /// Neither. It replaces nothing and is not replaced.
     Notice,
@@ -45,20 +47,24 @@ pub(crate) enum AlertSubject {
 /// Something to display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Alert {
+    /// What it is about.
     pub(crate) subject: AlertSubject,
     /// How urgent it is.
     pub(crate) level: Level,
+    /// The words.
     pub(crate) text: AlertText,
 }
 
 /// A change of what is displayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AlertAction {
+    /// Display it.
     Show(Alert),
     /// The task no longer asks: take its question away.
     Withdraw(WindowId),
 }
 
+/// The alerts of one display.
 #[derive(Debug)]
 pub(crate) struct Alerts {
     rules: AlertRules,

@@ -23,6 +23,7 @@ pub(crate) enum TerminalSequence {
 }
 
 impl TerminalSequence {
+    /// Their names in the configuration.
     pub(crate) const NAMES: [(&str, Self); 2] = [("osc9", Self::Osc9), ("osc777", Self::Osc777)];
 
     /// Returns which of these sequences a terminal gets; `None` for one that shows none. `terminal` is its

@@ -9,6 +9,7 @@ const QUOTED_LINES: usize = 3;
 /// The maximum length of a quoted line or question, in characters.
 const QUOTED_CHARS: usize = 160;
 
+/// What is displayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AlertText {
     /// The task and what happened, one line.

@@ -30,6 +30,7 @@ pub(crate) enum ClientError {
     NotOurs {
         /// The daemon's socket.
         path: PathBuf,
+        /// Whose it is.
         why: String,
     },
     /// The connection failed.
@@ -37,6 +38,7 @@ pub(crate) enum ClientError {
     Io {
         /// The daemon's socket.
         path: PathBuf,
+        /// Why.
         #[source]
         source: io::Error,
     },
@@ -49,6 +51,7 @@ pub(crate) enum ClientError {
     /// The answer cannot be parsed; it may come from another version.
     #[error("could not read the daemon's answer")]
     Answer {
+        /// Why.
         #[source]
         source: serde_json::Error,
     },
@@ -69,6 +72,7 @@ pub(crate) enum NamedAnswer {
     OtherSession,
 }
 
+/// A connection to a daemon.
 #[derive(Debug)]
 pub(crate) struct DaemonClient {
     path: PathBuf,
@@ -82,8 +86,12 @@ pub(crate) struct DaemonClient {
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 impl DaemonClient {
-    /// Connects to the daemon that listens at `path`. Fails with [`ClientError::NoDaemon`] when nothing
-    /// listens, with [`ClientError::NotOurs`] when another user may listen there; nothing is sent then.
+    /// Connects to the daemon that listens at `path`.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::NoDaemon`] when nothing listens, [`ClientError::NotOurs`] when another user
+    /// may listen there; nothing is sent then.
     pub(crate) async fn connect(path: &Path) -> Result<Self, ClientError> {
         check_folder(path)?;
         let connected = loop {
@@ -128,14 +136,21 @@ impl DaemonClient {
 
     /// Sends a request and returns the answer. A connection can be used for many requests, one
     /// after the other.
+    ///
+    /// # Errors
+    ///
+    /// When the daemon refuses, ends or cannot be understood.
     pub(crate) async fn ask(&mut self, request: &Request) -> Result<Response, ClientError> {
         self.send(request).await?;
         self.answer().await
     }
 
-    /// Sends a request to the session of this name, unless the name belongs to another session than the
-    /// daemon's. A wait may say when it begins. Fails with [`ClientError::LeftWait`] when the daemon ends
-    /// after a wait has begun.
+    /// Sends a request to the session of this name, unless the name belongs to another session than
+    /// the daemon's. A wait may say when it begins.
+    ///
+    /// # Errors
+    ///
+    /// As [`DaemonClient::ask`], and [`ClientError::LeftWait`] when the daemon ends after a wait has begun.
     pub(crate) async fn ask_session(
         &mut self,
         session: String,
@@ -162,6 +177,10 @@ impl DaemonClient {
     }
 
     /// Reads a further answer to the last request.
+    ///
+    /// # Errors
+    ///
+    /// As [`DaemonClient::ask`].
     pub(crate) async fn answer(&mut self) -> Result<Response, ClientError> {
         let line = self.line().await?.ok_or(ClientError::Left)?;
         match serde_json::from_str(&line) {
@@ -172,6 +191,10 @@ impl DaemonClient {
     }
 
     /// Subscribes to a task's output. [`DaemonClient::line`] returns it, one JSON string per line.
+    ///
+    /// # Errors
+    ///
+    /// When the daemon refuses, ends or cannot be understood.
     pub(crate) async fn follow(&mut self, window: String, raw: bool) -> Result<(), ClientError> {
         self.send(&Request::Follow { window, raw }).await?;
         let line = self.line().await?.ok_or(ClientError::Left)?;
@@ -184,6 +207,10 @@ impl DaemonClient {
 
     /// Subscribes to the feed and returns the stream's first line. [`DaemonClient::line`] returns the
     /// others.
+    ///
+    /// # Errors
+    ///
+    /// When the daemon refuses, ends or cannot be understood.
     pub(crate) async fn subscribe(
         &mut self,
         start: ReaderStart,
@@ -199,12 +226,20 @@ impl DaemonClient {
 
     /// Subscribes to the feed as a consumer and returns the stream's first line. [`DaemonClient::line`]
     /// returns the others.
+    ///
+    /// # Errors
+    ///
+    /// When the daemon refuses, ends or cannot be understood.
     pub(crate) async fn consume(&mut self, request: ConsumeRequest) -> Result<String, ClientError> {
         self.stream(&Request::Consume(request)).await
     }
 
     /// Acknowledges the record `seq` and all before it, as the consumer that this connection reads
     /// as. The confirmation is a line of the stream.
+    ///
+    /// # Errors
+    ///
+    /// When the connection fails.
     pub(crate) async fn acknowledge(&mut self, seq: Seq) -> Result<(), ClientError> {
         let acknowledgement = Acknowledgement { ack: seq };
         let mut line = serde_json::to_vec(&acknowledgement).expect("a number is plain data");
@@ -214,6 +249,10 @@ impl DaemonClient {
 
     /// Sends a request that begins a stream and returns the stream's first line. [`DaemonClient::line`]
     /// returns the others.
+    ///
+    /// # Errors
+    ///
+    /// When the daemon refuses, ends or cannot be understood.
     pub(crate) async fn stream(&mut self, request: &Request) -> Result<String, ClientError> {
         self.send(request).await?;
         let line = self.line().await?.ok_or(ClientError::Left)?;
@@ -229,6 +268,10 @@ impl DaemonClient {
     /// # Cancel safety
     ///
     /// No line is lost when the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// When the connection fails.
     pub(crate) async fn line(&mut self) -> Result<Option<String>, ClientError> {
         match self.lines.next_line().await {
             Ok(line) => Ok(line),

@@ -36,6 +36,7 @@ pub(crate) enum StartError {
     Spawn {
         /// Our own program.
         program: PathBuf,
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -49,6 +50,10 @@ pub(crate) enum StartError {
 
 /// Connects to the daemon and starts it first if none runs. The baseline has been taken when this
 /// returns.
+///
+/// # Errors
+///
+/// When it does not start or does not listen.
 pub(crate) async fn connect_or_start(how: &Start) -> Result<DaemonClient, StartError> {
     match DaemonClient::connect(&how.socket).await {
         Err(ClientError::NoDaemon) => {}
@@ -73,8 +78,11 @@ pub(crate) async fn connect_or_start(how: &Start) -> Result<DaemonClient, StartE
     }
 }
 
-/// Starts a daemon and waits until it is ready. Of our environment it gets what it needs. Returns what it
-/// printed, if anything. If it gives up, the error contains its reason.
+/// Starts a daemon and waits until it is ready. Of our environment it gets what it needs. Returns what it printed, if anything.
+///
+/// # Errors
+///
+/// When it gives up; the error contains its reason.
 pub(crate) async fn start(how: &Start) -> Result<String, StartError> {
     let spawned = tokio::process::Command::new(&how.program)
         .args(&how.args)

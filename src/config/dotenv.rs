@@ -8,8 +8,11 @@ use crate::model::environment::is_shell_name;
 
 const EXPANDED: &str = "`$` is not expanded: single quotes keep it as it is";
 
-/// Returns the variables of a file in its order; the last one of a name counts. The error is the line of
-/// what is wrong, and what.
+/// Returns the variables of a file in its order; the last one of a name counts.
+///
+/// # Errors
+///
+/// The line of what is wrong, and what.
 pub(super) fn parse(text: &str) -> Result<Vec<(String, String)>, (u32, &'static str)> {
     let text = text.replace("\r\n", "\n");
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(&text);

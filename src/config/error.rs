@@ -11,13 +11,17 @@ use crate::files::{Fault, RefusedFile};
 pub(crate) enum ConfigError {
     /// A file named by the user does not exist.
     #[error("{}: no such file; $TMUX_TASK_CONFIG names it", .path.display())]
-    Missing { path: PathBuf },
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file that describes tasks does not exist.
     #[error("{}: no such file", .0.display())]
     NoTasks(PathBuf),
     /// It exists and cannot be read: no permission, or a directory.
     #[error("{}: could not be read", .path.display())]
     Read {
+        /// The file.
         path: PathBuf,
         /// The system's error.
         #[source]
@@ -26,6 +30,7 @@ pub(crate) enum ConfigError {
     /// Another user could have written it.
     #[error("{refused}{}", advice(.refused, *.variable))]
     NotOurs {
+        /// What is wrong with it.
         refused: RefusedFile,
         /// The variable that can name another file.
         variable: Option<&'static str>,
@@ -33,7 +38,9 @@ pub(crate) enum ConfigError {
     /// It is not TOML, or contains an unknown key or an invalid value.
     #[error("{}:{line}: {problem}", .path.display())]
     Invalid {
+        /// The file.
         path: PathBuf,
+        /// The line, from 1.
         line: u32,
         /// The problem in one line, including the key.
         problem: String,

@@ -15,6 +15,7 @@ pub(super) const MAX_BYTES: u64 = 1 << 20;
 /// Looks up an environment variable. `&|name| std::env::var_os(name)` is the real environment.
 pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
+/// The location of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ConfigFile {
     /// `$TMUX_TASK_CONFIG` names it, so it must exist.
@@ -54,8 +55,11 @@ pub(crate) fn find(env: Env<'_>) -> Option<ConfigFile> {
     Some(ConfigFile::Usual(config_home.join("tmux-task/config.toml")))
 }
 
-/// Returns the settings of the file, or the defaults when there is none at the default location. Fails when
-/// the file is named and missing, cannot be read, or contains unknown keys or invalid values.
+/// Returns the settings of the file, or the defaults when there is none at the default location.
+///
+/// # Errors
+///
+/// When the file is named and missing, cannot be read, or contains unknown keys or invalid values.
 pub(crate) fn load(env: Env<'_>) -> Result<Config, ConfigError> {
     let Some(file) = find(env) else {
         return Ok(Config::default());

@@ -81,6 +81,7 @@ impl Verb {
         ("kill", Self::Kill),
     ];
 
+    /// Returns its name.
     #[cfg(feature = "fleet")]
     pub(crate) fn name(self) -> &'static str {
         Self::NAMES[self as usize].0

@@ -101,8 +101,11 @@ pub(crate) fn is_host_name(name: &str) -> bool {
         && name.chars().all(is_plain)
 }
 
-/// Checks that ssh takes the word as a destination, and nothing else does anything with it. The error says
-/// what is wrong with it.
+/// Checks that ssh takes the word as a destination, and nothing else does anything with it.
+///
+/// # Errors
+///
+/// What is wrong with it.
 pub(crate) fn check_destination(word: &str) -> Result<(), String> {
     let is_usable = |c: char| c.is_ascii_alphanumeric() || "@._-:[]/+~".contains(c);
     let is_destination = !word.is_empty()

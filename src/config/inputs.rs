@@ -29,8 +29,11 @@ impl Inputs {
         self.patterns.is_empty()
     }
 
-    /// Returns a digest of the names, sizes and times of the files; `None` if there are no files. Fails
-    /// when a folder cannot be read, or there are too many files.
+    /// Returns a digest of the names, sizes and times of the files; `None` if there are no files.
+    ///
+    /// # Errors
+    ///
+    /// When a folder cannot be read, or there are too many files.
     pub(crate) fn digest(&self) -> io::Result<Option<u64>> {
         let files = self.files()?;
         let mut hash = Sha256::new();
@@ -69,6 +72,7 @@ impl Inputs {
     }
 }
 
+/// Returns what is wrong with a pattern.
 pub(super) fn problem_of(pattern: &str) -> Option<&'static str> {
     if pattern.trim_matches('/').is_empty() || pattern.contains(char::is_control) {
         return Some("is not a file or a pattern of files");

@@ -21,6 +21,7 @@ pub(crate) struct MessageConfig {
     pub body: Option<Template>,
 }
 
+/// The format of a body.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Format {
     /// JSON. Values stand inside its strings.
@@ -53,6 +54,7 @@ enum Part {
     Value { name: &'static str, is_html: bool },
 }
 
+/// The names of values.
 const VALUES: [&str; 10] = [
     "text", "title", "tasks", "types", "kind", "level", "session", "owner", "record", "sink",
 ];

@@ -9,6 +9,7 @@ use super::{ConfigError, dotenv};
 use crate::files;
 use crate::model::with_causes;
 
+/// A path in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedPath {
     pub(super) path: PathBuf,
@@ -49,6 +50,10 @@ impl NamedPath {
     }
 
     /// Returns the absolute path of a folder, without links.
+    ///
+    /// # Errors
+    ///
+    /// When it does not exist or is not a directory.
     pub(crate) fn resolve(&self) -> Result<PathBuf, ConfigError> {
         let invalid = |why: &str| self.invalid(why);
         let shown = self.path.to_string_lossy();

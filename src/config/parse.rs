@@ -13,8 +13,11 @@ use crate::model::text;
 /// The maximum length of everything an error says about a value, in characters.
 const MAX_PROBLEM_CHARS: usize = 300;
 
-/// Returns the settings in `text`. `path` is only used in errors. Fails when the text is not TOML, contains
-/// an unknown key, or a value that its key does not accept.
+/// Returns the settings in `text`. `path` is only used in errors.
+///
+/// # Errors
+///
+/// When the text is not TOML, contains an unknown key, or a value that its key does not accept.
 pub(crate) fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
     parse_as(path, text)
 }

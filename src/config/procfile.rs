@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 /// The processes by name: where each is in the text, and its command, a shell line.
 pub(super) type Processes<'a> = BTreeMap<&'a str, (usize, &'a str)>;
 
-/// Returns the processes of a text. The error is the line where something is wrong, and what.
+/// Returns the processes of a text.
+///
+/// # Errors
+///
+/// Where something is wrong, and what.
 pub(super) fn parse(text: &str) -> Result<Processes<'_>, (usize, String)> {
     let mut processes = BTreeMap::new();
     let mut start = 0;

@@ -40,6 +40,7 @@ const ENV_FILE: &str = ".env";
 /// How many tasks a file has at most: more windows than tmux serves well.
 const MOST_TASKS: usize = 1000;
 
+/// A task of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TaskEntry {
     pub(crate) name: String,
@@ -61,6 +62,7 @@ pub(crate) struct TaskEntry {
     pub(crate) ready: Option<Ready>,
     /// The lines that its owner is notified of.
     pub(crate) notify_on: Option<NotifyOn>,
+    /// The slot in which it runs.
     pub(crate) slot: Option<Slot>,
     /// For a task that has done its work when it has ended with code 0, also when its window is gone:
     /// the files that make it run again when they change.
@@ -69,6 +71,10 @@ pub(crate) struct TaskEntry {
 
 impl TaskEntry {
     /// Returns its variables: those of its files as they are now, and its own.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be read, or is not one of variables.
     pub(crate) fn variables(&self) -> Result<Vec<(String, String)>, ConfigError> {
         let mut variables = BTreeMap::new();
         for file in &self.env_files {
@@ -80,8 +86,11 @@ impl TaskEntry {
 }
 
 /// Returns the tasks of the file, each after those that it starts after; otherwise in the file's order.
-/// Fails when the file cannot be read or can be changed by others, is not TOML, contains an unknown key or
-/// a value that its key does not accept, names a task that it does not have, or has a circle.
+///
+/// # Errors
+///
+/// When the file cannot be read or can be changed by others, is not TOML, contains an unknown key or a
+/// value that its key does not accept, names a task that it does not have, or has a circle.
 pub(crate) fn read_tasks(path: &Path) -> Result<Vec<TaskEntry>, ConfigError> {
     let bytes = files::read_written(path, MAX_BYTES).map_err(|source| {
         let refused = source.get_ref().and_then(|inner| inner.downcast_ref());

@@ -10,6 +10,7 @@ use super::error::quotable;
 /// What says that a task of the file is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ready {
+    /// A text of its output.
     Text(String),
     /// Its own processes listen on this port.
     Port(u16),
@@ -23,7 +24,9 @@ pub(crate) struct HttpUrl {
     /// The host, a name or an address without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
+    /// The path with the query.
     pub(crate) path: String,
+    /// All of it.
     pub(crate) text: String,
 }
 

@@ -31,6 +31,7 @@ const MAX_CHARS: usize = 400;
 /// The maximum length of a path, in characters.
 const MAX_PATH_CHARS: usize = 4096;
 
+/// A setting that applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Setting {
     /// Its key with those of its tables, such as `logs.keep-runs`.
@@ -75,6 +76,10 @@ impl ShownConfig {
 }
 
 /// Returns the settings that apply, with where they are from.
+///
+/// # Errors
+///
+/// As [`super::load`].
 pub(crate) fn show(env: Env<'_>) -> Result<ShownConfig, ConfigError> {
     let file = find(env);
     let text = match &file {

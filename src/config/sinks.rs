@@ -21,6 +21,7 @@ const NAME_CHARS: usize = 40;
 const TIMEOUT: Duration = Duration::from_secs(30);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
 
+/// A sink.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Table")]
 pub(crate) struct SinkConfig {
@@ -48,6 +49,7 @@ pub(crate) enum SinkTarget {
         /// The file with the certificates that the peer's must be signed by, instead of the usual
         /// ones: key `ca-file`.
         ca_file: Option<PathBuf>,
+        /// What is sent.
         message: MessageConfig,
     },
     /// A subject of a broker, which has to store what is published there.

@@ -22,6 +22,7 @@ pub(super) fn text<'de, T, D: Deserializer<'de>>(
     from.deserialize_str(&Text { expected, parse })
 }
 
+/// Reads an absolute path.
 pub(super) fn absolute_file<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<PathBuf>, D::Error> {

@@ -257,6 +257,7 @@ impl StatusLineDisplay {
         }
     }
 
+    /// Shows a line to these viewers.
     pub(super) async fn show(
         &mut self,
         connection: &mut Connection<'_>,

@@ -26,12 +26,14 @@ const AWAY: Duration = Duration::from_millis(100);
 /// When a question that is in doubt is given up.
 const GIVEN_UP: Duration = Duration::from_secs(1);
 
+/// What identifies a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AskedQuestion {
     /// The process that tmux started in the pane.
     pub(super) pid: u32,
     /// The call in which a program reads the answer, where it is known.
     pub(super) read: Option<ReadCall>,
+    /// A digest of the screen.
     pub(super) screen: u64,
 }
 
@@ -113,6 +115,7 @@ pub(super) enum Readiness {
     Doubtful,
     /// No program asks.
     AsksNothing,
+    /// It has an answer already.
     Answered,
 }
 

@@ -41,6 +41,10 @@ pub(super) struct Parts {
 
 /// Reads what the daemon before has left, and starts the threads. `claimed` is the session's life if it
 /// exists.
+///
+/// # Errors
+///
+/// When the feed cannot be opened, or a thread cannot be started.
 pub(super) fn assemble(
     options: &Options,
     claimed: Option<SessionLife>,

@@ -67,6 +67,7 @@ impl RequestRoom {
 /// A message from a connection to the event loop.
 #[derive(Debug)]
 pub(super) enum ConnectionMessage {
+    /// A request with one answer.
     Request {
         id: RequestId,
         request: Request,
@@ -277,6 +278,7 @@ async fn forward(
     }
 }
 
+/// What happened to an answer.
 enum AnswerResult {
     Done,
     /// The client has disconnected, or the daemon stops.
@@ -471,6 +473,7 @@ async fn read_request(
     parse_request(&line).map(|request| Some((request, held)))
 }
 
+/// Whether the answer was sent.
 async fn answer(writer: &mut WriteHalf, response: &Response) -> bool {
     let mut line = serde_json::to_vec(response).expect("an answer is plain data");
     line.push(b'\n');

@@ -278,6 +278,7 @@ impl ControlClients {
         attached + take_traffic(self.follower.as_mut()) + former
     }
 
+    /// Detaches.
     pub(super) async fn close(self) {
         let follower = async {
             if let Some(follower) = self.follower {

@@ -72,6 +72,7 @@ fn take_state(paths: &Paths) -> Result<Option<Lock>, LockError> {
 /// Whether a daemon continues after a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EndpointOwner {
+    /// It continues.
     Ours,
     /// Another daemon has taken its place.
     Theirs,

@@ -27,11 +27,17 @@ pub(crate) enum DaemonError {
     NoAnswer { socket: PathBuf },
     /// Another daemon supervises the session, with other files.
     #[error("already running (pid {pid}) with the files in `{folder}`")]
-    OtherFolder { pid: u32, folder: String },
+    OtherFolder {
+        pid: u32,
+        /// The key of its folder.
+        folder: String,
+    },
     /// The socket or the log cannot be created.
     #[error("could not make {}", .path.display())]
     Io {
+        /// The file.
         path: PathBuf,
+        /// Why.
         #[source]
         source: io::Error,
     },

@@ -75,6 +75,7 @@ pub(super) struct EventLoop {
 
 /// What a client waits for.
 enum PendingReply {
+    /// One.
     Request(oneshot::Sender<Response>),
     /// One, with the session's present name.
     Named(oneshot::Sender<Response>),
@@ -85,7 +86,9 @@ enum PendingReply {
         /// Whether the result is wanted with the session's present name.
         is_named: bool,
     },
+    /// The beginning of an output stream.
     Stream(oneshot::Sender<Result<OutputReceiver, Refusal>>),
+    /// More of an output stream.
     Streaming(OutputSender),
 }
 
@@ -283,6 +286,7 @@ impl EventLoop {
         self.display_due(at);
     }
 
+    /// Displays the alerts that are due.
     fn display_due(&mut self, at: Now) {
         if let Some(due) = self.displays.take_due(at, self.session.name()) {
             self.link.show_alerts(due);

@@ -37,12 +37,15 @@ const STACK: usize = 8 << 20;
 /// A message to the link.
 #[derive(Debug)]
 enum Order {
+    /// Run this job.
     Run(Job),
+    /// Follow exactly these panes.
     Follow(BTreeSet<PaneId>),
     /// What the tasks ask now.
     Questions(BTreeMap<WindowId, OpenQuestion>),
     /// Display alerts to the user.
     Alerts(DueAlerts),
+    /// Show a window to the user.
     ShowWindow(WindowId),
     /// Store the counts for tmux's status line.
     Status(StatusCounts),
@@ -50,6 +53,7 @@ enum Order {
     Close(Vec<std::sync::Arc<Task>>, Duration, oneshot::Sender<()>),
 }
 
+/// A report of the link.
 #[derive(Debug)]
 pub(super) enum LinkReport {
     /// tmux or the kernel reports a change.
@@ -72,6 +76,11 @@ pub(super) struct Link {
 }
 
 impl Link {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// When the system is out of descriptors or threads.
     pub(super) fn start(
         options: &Options,
         link: SessionLink,

@@ -32,6 +32,7 @@ const LAST_OUTPUT_LIMIT: Duration = Duration::from_millis(100);
 /// How often tmux is queried meanwhile: it does not report that it has read the last output.
 const LAST_OUTPUT_PAUSE: Duration = Duration::from_millis(2);
 
+/// Runs jobs.
 #[derive(Debug)]
 pub(super) struct LinkJobs {
     pub(super) link: SessionLink,
@@ -249,6 +250,7 @@ impl LinkJobs {
         }
     }
 
+    /// Shows a window to the user.
     pub(super) async fn show_window(&mut self, window: WindowId) {
         let Some(session) = self.link.life.as_ref().map(|life| life.id) else {
             return;

@@ -40,6 +40,7 @@ pub(crate) enum LockError {
     Io {
         /// The lock's file.
         path: PathBuf,
+        /// Why.
         #[source]
         source: io::Error,
     },

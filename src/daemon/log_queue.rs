@@ -48,6 +48,10 @@ impl Drop for LogFlusher {
 
 impl LogQueue {
     /// Starts the thread that writes to `log`, one call for each line.
+    ///
+    /// # Errors
+    ///
+    /// When the thread cannot be created.
     pub(super) fn start(log: impl Write + Send + 'static) -> io::Result<(Self, LogFlusher)> {
         let queue = Self(Arc::default());
         let shared = Arc::clone(&queue.0);

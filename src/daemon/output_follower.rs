@@ -219,6 +219,7 @@ impl OutputFollower {
         self.client.take_traffic()
     }
 
+    /// Detaches.
     pub(super) async fn close(self) {
         self.client.close().await;
     }

@@ -21,6 +21,10 @@ const ATTACHES_WITHIN: Duration = Duration::from_secs(2);
 const ATTACHES_PAUSE: Duration = Duration::from_millis(50);
 
 /// Lists the server's sessions with their folders. A missing server has none.
+///
+/// # Errors
+///
+/// When tmux fails.
 pub(crate) async fn list_sessions(server: &Server) -> Result<Vec<MarkedSession>, TmuxError> {
     if server.probe() == Probe::Absent {
         return Ok(Vec::new());
@@ -32,6 +36,7 @@ pub(crate) async fn list_sessions(server: &Server) -> Result<Vec<MarkedSession>,
     Ok(sessions)
 }
 
+/// What a name means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ResolvedName {
     /// The session's present name; `None` when there is no such session.
@@ -108,9 +113,13 @@ pub(super) enum Claim {
 }
 
 /// Marks the session as ours, with the key of our files, unless another daemon has marked it. Of two
-/// daemons that try, one succeeds. Fails when another daemon has control clients on the session although
-/// its lock is not in our folders: two daemons on one session would keep ending each other's control
-/// clients.
+/// daemons that try, one succeeds.
+///
+/// # Errors
+///
+/// When tmux fails, and when another daemon has control clients on the session although its lock is
+/// not in our folders. Two daemons on one session would keep ending each
+/// other's control clients.
 pub(super) async fn claim(
     server: &Server,
     life: &SessionLife,

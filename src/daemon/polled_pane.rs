@@ -63,6 +63,7 @@ pub(super) struct PolledPane {
     /// How often each of their threads had slept at the examination from which on this is counted, and
     /// when it was.
     slept: Option<(BTreeMap<u32, u64>, Instant)>,
+    /// Whether input was read from it.
     pub(super) reads: InputWatch,
     /// When it counts as quiet, or takes part in a round.
     pub(super) next: Instant,
@@ -99,6 +100,7 @@ pub(super) struct LastExamination {
 /// wake up or end.
 #[derive(Debug)]
 pub(super) struct DoubtfulExamination {
+    /// The evidence meanwhile.
     shown: Arc<TtyEvidence>,
     /// The previous evidence; `None` where its output has just stopped.
     before: Option<LastExamination>,

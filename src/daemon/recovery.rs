@@ -11,6 +11,7 @@ use crate::store::feed::{
 };
 use crate::wire::{Checkpoint, SavedSession, can_have_lost};
 
+/// The initial state of a daemon.
 #[derive(Debug)]
 pub(super) struct InitialState {
     pub(super) memory: RestoredState,

@@ -40,8 +40,12 @@ const POSITIONS: Duration = Duration::from_millis(100);
 /// start.
 const FIRST_ANSWER: Duration = Duration::from_secs(3);
 
-/// Supervises the session until the daemon is to stop. `ready` is called once it listens and has taken its
-/// first look. Fails only before it is ready. From then on errors are handled.
+/// Supervises the session until the daemon is to stop. `ready` is called once it listens and has
+/// taken its first look.
+///
+/// # Errors
+///
+/// Only before it is ready. From then on errors are handled.
 pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), DaemonError> {
     let descriptors = descriptors::raise();
     let server = options.server.with_descriptors(descriptors.given);

@@ -53,6 +53,7 @@ pub(super) struct SessionLink {
     is_unsettled: bool,
     /// Whether the server has run since it had nothing more to tell.
     idle: ServerIdle,
+    /// Which options of windows are set.
     options: WindowOptions,
     /// When the present runs that have a slot began, by window; `None` where that is not known.
     began: BTreeMap<WindowId, (Option<u32>, Option<Millis>)>,
@@ -90,6 +91,7 @@ enum Attachment {
         /// How long to wait after failures.
         pause: Backoff,
     },
+    /// Control clients.
     Attached(Box<ControlClients>),
 }
 
@@ -98,6 +100,7 @@ enum Attachment {
 pub(super) struct SessionInfo {
     /// Its present name.
     pub(super) name: Option<String>,
+    /// Its project.
     pub(super) root: Option<String>,
 }
 
@@ -155,6 +158,7 @@ impl SessionLink {
         self.observer.name_of_run(task).to_owned()
     }
 
+    /// Returns a connection for commands.
     pub(super) fn connection(&mut self) -> Connection<'_> {
         match &mut self.attachment {
             Attachment::Attached(clients) => Connection::Attached(&mut clients.main),

@@ -2,6 +2,7 @@
 
 use crate::session::LogEntry;
 
+/// Writes one entry.
 pub(super) fn write(entry: LogEntry) {
     match entry {
         LogEntry::LookFailed { error } => tracing::warn!(error, "a look failed"),

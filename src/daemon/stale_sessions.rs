@@ -91,6 +91,10 @@ impl SessionCleaner {
 
     /// Does it on a thread that ends afterwards. A daemon that stops abandons the thread after a
     /// while: the next daemon finds the sessions that are left.
+    ///
+    /// # Errors
+    ///
+    /// When the thread cannot be created.
     pub(super) fn start(self, project: Project) -> io::Result<()> {
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()

@@ -16,6 +16,7 @@ use crate::wire::{
     RefusalKind, parse_object,
 };
 
+/// Starts streams.
 #[derive(Debug, Clone)]
 pub(super) struct Streams {
     live: Arc<Live>,
@@ -51,6 +52,7 @@ impl Streams {
         self.live.consume(request, pid).await
     }
 
+    /// Returns the consumers of the feed.
     pub(super) fn consumers(&self) -> ConsumerList {
         self.live.consumer_list()
     }

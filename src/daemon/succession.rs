@@ -12,6 +12,7 @@ pub(super) struct Usage {
     /// Whether a command has started the daemon. One that was started by hand, or as a service, has
     /// options that its successor would not have.
     pub(super) is_autostarted: bool,
+    /// Waits in progress.
     pub(super) waits: usize,
     /// Readers of the live feed.
     pub(super) readers: usize,

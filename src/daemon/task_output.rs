@@ -60,6 +60,10 @@ impl OutputError {
 }
 
 /// Reads the output of a task's present run.
+///
+/// # Errors
+///
+/// When it cannot be read, or not from the cursor on.
 pub(crate) async fn read_task_log(
     connection: &mut Connection<'_>,
     life: &SessionLife,
@@ -132,6 +136,7 @@ async fn read_last_lines(
     Ok(log)
 }
 
+/// Checks that a cursor is of this run.
 fn check(cursor: &Cursor, life: &SessionLife, task: &Task, run: u32) -> Result<(), OutputError> {
     if cursor.window != task.window || cursor.life != Cursor::life_of(life) {
         let why = "the cursor is of another task or of another life of the session";
@@ -148,6 +153,10 @@ fn check(cursor: &Cursor, life: &SessionLife, task: &Task, run: u32) -> Result<(
 }
 
 /// Returns the lines of a task's output that match; none if the task has no pane.
+///
+/// # Errors
+///
+/// When tmux fails.
 pub(crate) async fn search_task(
     connection: &mut Connection<'_>,
     task: &Task,

@@ -22,6 +22,9 @@ mod timerfd {
     pub(super) struct KernelTimer(pipe::Receiver);
 
     impl KernelTimer {
+        /// # Errors
+        ///
+        /// When no descriptor is left.
         pub(super) fn new() -> io::Result<Self> {
             let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
             let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
@@ -55,11 +58,13 @@ mod timerfd {
     }
 }
 
+/// A timer of a thread.
 #[derive(Debug)]
 pub(super) struct Timer {
     /// `None` where there is none: then tokio's timers are used.
     #[cfg(target_os = "linux")]
     kernel: Option<timerfd::KernelTimer>,
+    /// What it is set to.
     #[cfg(target_os = "linux")]
     set_to: Option<Instant>,
 }

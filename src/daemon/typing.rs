@@ -128,6 +128,7 @@ fn now_at(line: &str) -> String {
     }
 }
 
+/// Answers a request to type.
 pub(super) async fn answer(
     link: &mut SessionLink,
     task: &Task,
@@ -151,6 +152,10 @@ pub(super) async fn answer(
 /// Types into a task. If the request depends on what the task asks, `explanation` contains that. If
 /// it names the prompt that it answers, the kernel is asked whether the prompt still waits for an
 /// answer, and it is typed by the same line that checks that the prompt is still there.
+///
+/// # Errors
+///
+/// When nothing was typed.
 pub(crate) async fn type_into_task(
     connection: &mut Connection<'_>,
     server: &Server,

@@ -77,6 +77,7 @@ struct Launch<'a> {
 }
 
 impl Launch<'_> {
+    /// Whether it has ended this run.
     fn has_replaced(&self, run: &Task) -> bool {
         run.pid == Some(self.replaced)
     }

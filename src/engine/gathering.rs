@@ -249,6 +249,7 @@ fn deliver_to(audience: Audience, group: Vec<GatheredEvent>) -> Option<Body> {
     }
 }
 
+/// Whether a user's rule mutes the event.
 pub(super) fn is_muted(event: &Event, user_rules: &UserRules) -> bool {
     matches!(&event.kind, EventKind::Input { prompt } if user_rules.mutes(&event.task, prompt))
 }

@@ -9,6 +9,7 @@ use crate::config::is_host_name;
 use crate::model::Millis;
 use crate::wire::LsTask;
 
+/// The buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bucket {
     Hosts,
@@ -26,12 +27,14 @@ pub(crate) struct BucketEntry {
 }
 
 impl BucketEntry {
+    /// Returns the host that it is about.
     #[cfg(feature = "panel")]
     pub(crate) fn host(&self) -> Option<String> {
         text_of(self.key.split('.').next()?)
     }
 }
 
+/// What an entry changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FleetChange {
     /// The host has stopped beating.
@@ -40,6 +43,7 @@ pub(crate) enum FleetChange {
     HostBack { host: String },
 }
 
+/// A host.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FleetHost {
     pub(crate) presence: Presence,
@@ -149,6 +153,7 @@ impl FleetSession {
         state.or_else(of_task)
     }
 
+    /// Whether the session exists.
     pub(crate) fn exists(&self) -> bool {
         self.state.as_ref().is_some_and(|state| state.exists)
     }

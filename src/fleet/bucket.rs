@@ -55,6 +55,7 @@ impl<'a> Buckets<'a> {
         }
     }
 
+    /// Removes a value.
     pub(super) async fn remove(&self, bucket: &str, key: &str) -> Result<(), FleetError> {
         let mut headers = HeaderMap::new();
         headers.insert("KV-Operation", "DEL");

@@ -16,6 +16,7 @@ use crate::model::Millis;
 const OPERATION: &str = "KV-Operation";
 const MARKER: &str = "Nats-Marker-Reason";
 
+/// What is read of the buckets.
 #[derive(Debug)]
 pub(crate) enum BucketNews {
     Entry(BucketEntry),

@@ -47,6 +47,7 @@ pub(crate) enum FleetError {
     /// The file of credentials cannot be used.
     #[error("could not use {}: {why}", .path.display())]
     Credentials { path: PathBuf, why: String },
+    /// The address is none.
     #[error("`{0}` is not the address of a broker")]
     Address(String),
     /// No server answers.
@@ -55,6 +56,7 @@ pub(crate) enum FleetError {
     /// It does not accept the credentials.
     #[error("the broker at {0} does not accept the credentials")]
     Refused(String),
+    /// The connection broke.
     #[error("the connection to the broker broke")]
     Broken,
     /// It did not confirm what was published.
@@ -74,6 +76,7 @@ pub(crate) enum FleetError {
     NoStream { name: &'static str, why: String },
 }
 
+/// A connection to the broker.
 #[derive(Debug, Clone)]
 pub(crate) struct Connection {
     pub(crate) client: Client,
@@ -119,6 +122,7 @@ impl Connection {
     }
 }
 
+/// Connects to the broker as this host.
 pub(crate) async fn connect(config: &FleetConfig, host: &str) -> Result<Connection, FleetError> {
     let url = config.url.join(", ");
     let mut servers = Vec::new();
@@ -174,6 +178,7 @@ pub(crate) fn host_name(config: &FleetConfig) -> String {
     config.host.clone().unwrap_or_else(this_machine)
 }
 
+/// Returns the options that the configuration names.
 fn options(config: &FleetConfig) -> Result<ConnectOptions, FleetError> {
     let mut options = match &config.creds_file {
         Some(path) => credentials(path).map_err(|why| FleetError::Credentials {

@@ -12,6 +12,7 @@ use crate::paths::hex;
 /// After which time a key is forgotten.
 const KEPT: Duration = Duration::from_secs(3600);
 
+/// The folder of the keys.
 #[derive(Debug)]
 pub(super) struct ExecutionKeys(pub(super) PathBuf);
 

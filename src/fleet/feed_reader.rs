@@ -37,6 +37,7 @@ pub(crate) enum FeedStart {
     Consumer(String),
 }
 
+/// What is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FeedRequest {
     pub(crate) start: FeedStart,
@@ -64,6 +65,7 @@ impl FeedBounds {
     }
 }
 
+/// A record of a host.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FleetRecord {
     pub(crate) place: Seq,

@@ -85,6 +85,7 @@ pub(crate) fn text_of(token: &str) -> Option<String> {
     (self::token(&text) == token).then_some(text)
 }
 
+/// Returns the subject of a record.
 pub(crate) fn feed_subject(host: &str, session_key: &str, body: &RecordBody) -> String {
     let event_type = match body {
         RecordBody::Event(fields) => Some(fields.event_type),
@@ -219,6 +220,7 @@ pub(crate) fn bucket_subject(bucket: &str, key: &str) -> String {
     format!("$KV.{bucket}.{key}")
 }
 
+/// Returns the subject of a command to a session of a host.
 pub(crate) fn command_subject(host: &str, session_name: &str, verb: &str) -> String {
     let (host, session) = (token(host), token(session_name));
     format!("{COMMAND}.{host}.{session}.{verb}")
@@ -247,6 +249,7 @@ pub(crate) fn inbox_prefix(host: &str) -> String {
 pub(crate) struct HostState {
     pub(crate) v: u32,
     pub(crate) host: String,
+    /// The version of the program.
     pub(crate) version: String,
     /// What others may do there: names of commands.
     pub(crate) allow: Vec<String>,
@@ -260,7 +263,9 @@ pub(crate) struct SessionState {
     pub(crate) v: u32,
     pub(crate) host: String,
     pub(crate) session_name: String,
+    /// Whether the session exists.
     pub(crate) exists: bool,
+    /// The ids of its windows.
     pub(crate) windows: Vec<String>,
 }
 

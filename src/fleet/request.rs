@@ -88,6 +88,7 @@ impl HostAnswers {
         }
     }
 
+    /// Returns what comes next.
     pub(crate) async fn next(&mut self) -> Result<ChannelOutput, HostError> {
         loop {
             let host = self.host.clone();

@@ -162,6 +162,7 @@ impl Service {
     }
 }
 
+/// The answers to one request.
 struct Answers<'a> {
     client: &'a Client,
     to: Subject,

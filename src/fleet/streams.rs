@@ -52,6 +52,7 @@ pub(crate) async fn create_missing(connection: &Connection) -> Result<(), FleetE
     Ok(())
 }
 
+/// Returns the name of the stream that is a bucket.
 pub(crate) fn bucket_stream(name: &str) -> String {
     format!("KV_{name}")
 }
@@ -108,6 +109,7 @@ pub(crate) const SINGLE: &str = "with less than three replicas the last seconds 
                                  lost, unless the server has `sync_interval: always`; the hosts publish \
                                  again what is missing";
 
+/// A stream of the broker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct StreamUse {
     /// Its name, as in the documentation.

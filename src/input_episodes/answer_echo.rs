@@ -14,6 +14,7 @@ const CONTEXT: usize = 5;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AnswerPlace {
     run: Option<u32>,
+    /// The rows above it.
     above: Vec<String>,
     /// The text in its row before anything was typed.
     text: String,

@@ -17,6 +17,7 @@ pub(super) struct Episode {
     pub(super) read: Option<ReadCall>,
     /// The number that rises when input was read, at that time.
     pub(super) n_reads: Option<u64>,
+    /// Whether there was evidence on the terminal.
     pub(super) is_by_terminal: bool,
     /// Whether the terminal was in line mode: then what was read is an answer.
     pub(super) takes_lines: bool,
@@ -31,6 +32,7 @@ impl Episode {
     }
 }
 
+/// The phase of an episode.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Phase {
     /// Not reported yet. `since` is the first look at this screen. `due_beside` is when it can be

@@ -21,6 +21,7 @@ pub(super) struct StillRows {
 }
 
 impl StillRows {
+    /// All rows of this screen.
     pub(super) fn all(screen: &Screen, since: Instant) -> Self {
         Self {
             rows: Arc::clone(&screen.rows),

@@ -14,6 +14,7 @@ use crate::prompt::{self, PromptMatch};
 /// before their prompt is reported.
 const STILL_BESIDE: Duration = Duration::from_millis(1500);
 
+/// One task at one look.
 pub(super) struct TaskLook<'a> {
     pub(super) task: &'a Arc<Task>,
     pub(super) found: Option<PromptMatch>,

@@ -4,10 +4,12 @@
 
 use super::Screen;
 
+/// What is left out of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LeftOut {
     /// Turning signs and growing dots.
     Signs,
+    /// Times as well.
     SignsAndTimes,
 }
 

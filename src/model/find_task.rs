@@ -18,28 +18,28 @@ pub enum NameError {
     },
     /// Several tasks have it.
     Ambiguous {
-        /// The name or id.
+        /// The name.
         name: String,
         /// Their windows.
         windows: Vec<WindowId>,
     },
     /// It is a shell that nobody started as a task.
     Shell {
-        /// The name or id.
+        /// The name.
         name: String,
         /// Its window.
         window: WindowId,
     },
     /// It is a program that nobody started as a task, in a window that tmux has named after it.
     NamedByTmux {
-        /// The name or id.
+        /// The name.
         name: String,
         /// Its window.
         window: WindowId,
     },
     /// It is a window of another session, which a user has linked into this one.
     Linked {
-        /// The name or id.
+        /// The name.
         name: String,
         /// Its window.
         window: WindowId,
@@ -89,7 +89,11 @@ impl fmt::Display for NameError {
 impl std::error::Error for NameError {}
 
 impl Snapshot {
-    /// Returns the one task of this name or window id. Fails when there is none, or more than one.
+    /// Returns the one task of this name or window id.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or more than one.
     pub fn find_task(&self, name: &str) -> Result<&Arc<Task>, NameError> {
         // An id goes before a window that has it as its name.
         let id: Option<WindowId> = name.parse().ok();
@@ -116,9 +120,13 @@ impl Snapshot {
         }
     }
 
-    /// Returns the one task of this name or window id, to end it: a name does not mean a shell, or a window
-    /// that tmux has named or that is another session's, which are a person's. The task of that name may be
-    /// gone, and such a window remain. Fails for the name of such a window.
+    /// Returns the one task of this name or window id, to end it: a name does not mean a shell, or a
+    /// window that tmux has named or that is another session's, which are a person's. The task of that name may be gone, and such a
+    /// window remain.
+    ///
+    /// # Errors
+    ///
+    /// As [`Snapshot::find_task`], and for the name of such a window.
     pub fn find_task_to_end(&self, name: &str) -> Result<&Arc<Task>, NameError> {
         let task = self.find_task(name)?;
         let window = task.window;

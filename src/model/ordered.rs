@@ -15,6 +15,7 @@ pub(crate) trait Ordered: Iterator + Sized {
         map
     }
 
+    /// Returns a set of the items.
     fn into_set(self) -> BTreeSet<Self::Item>
     where
         Self::Item: Ord,

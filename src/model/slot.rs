@@ -23,6 +23,10 @@ impl Slot {
     pub const MOST: u32 = 100;
 
     /// Reads `NAME:PLACES`.
+    ///
+    /// # Errors
+    ///
+    /// When it is something else.
     pub fn parse(text: &str) -> Result<Self, String> {
         let parts = text.rsplit_once(':').and_then(|(name, places)| {
             let places = places.parse().ok()?;

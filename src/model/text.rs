@@ -94,6 +94,7 @@ fn is_variation(c: char) -> bool {
     matches!(c, '\u{fe00}'..='\u{fe0f}')
 }
 
+/// Whether a joiner has neighbours to join.
 fn joins(before: char, after: Option<char>) -> bool {
     let is_letter = |c: char| !c.is_ascii() && !c.is_whitespace() && !is_joiner(c);
     let is_shown = |c: char| is_letter(c) && !is_harmful(c) && !is_variation(c);

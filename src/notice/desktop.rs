@@ -123,7 +123,11 @@ impl Desktop {
         }
     }
 
-    /// Shows one notice, within two seconds. Failures are harmless. New kinds of failure have been logged.
+    /// Shows one notice, within two seconds.
+    ///
+    /// # Errors
+    ///
+    /// Failures are harmless. New kinds of failure have been logged.
     ///
     /// # Cancel safety
     ///
@@ -277,9 +281,12 @@ async fn within<T>(
     }
 }
 
-/// Returns the name of the notification service of the desktop that this process's environment names.
-/// Asking starts it where the bus does so. Fails when there is no bus or no service, or no answer within
-/// two seconds.
+/// Returns the name of the notification service of the desktop that this process's environment
+/// names. Asking starts it where the bus does so.
+///
+/// # Errors
+///
+/// When there is no bus or no service, or no answer within two seconds.
 pub async fn notifier() -> Result<String, DesktopError> {
     if !is_bus_in_environment() {
         return Err(DesktopError::NoBus);

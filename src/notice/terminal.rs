@@ -8,8 +8,11 @@ use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags};
 
-/// Writes to a terminal, if it takes that at once. Fails when it is no terminal of this user, has gone, or
-/// is full or stopped.
+/// Writes to a terminal, if it takes that at once.
+///
+/// # Errors
+///
+/// When it is no terminal of this user, has gone, or is full or stopped.
 pub fn write_to_terminal(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // It must not become the terminal of this process, nor be waited for.
     let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::NOFOLLOW;

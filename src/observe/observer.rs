@@ -290,6 +290,7 @@ impl Observer {
     }
 }
 
+/// One window at one look.
 struct WindowLook<'a> {
     row: &'a Arc<WindowRow>,
     before: Option<&'a KnownWindow>,
@@ -782,6 +783,7 @@ fn end_of_unseen(task: &Task, number: u32, death: &Death, now: Now) -> Task {
     end(task, death, now)
 }
 
+/// Returns the task as it was at this death.
 fn end(mut task: Task, death: &Death, now: Now) -> Task {
     task.pid = task.pid.or(death.pid);
     task.life = Life::Dead(death.exit.clone());

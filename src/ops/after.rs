@@ -16,6 +16,7 @@ use crate::wire::{TaskFields, WaitRequest, WaitResult};
 pub(crate) enum Success {
     /// Its present run has ended with code 0.
     Yes,
+    /// It has failed or is gone.
     No(RunFailure),
     /// The time was over before. If the task asked for input then: the question.
     TimedOut(Option<String>),

@@ -53,6 +53,10 @@ fn with_record(options: RunOptions, found: TaskRecord) -> Result<RunOptions, Ops
 
 /// Returns how to run these tasks again: those of the project's file as it has them now, others as they
 /// were last launched. A task that is named twice, also by its window's id, is run once.
+///
+/// # Errors
+///
+/// When one of them cannot be run again.
 pub(crate) async fn plan_restarts(
     session: &mut TaskSession,
     names: Vec<String>,

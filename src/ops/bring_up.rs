@@ -39,9 +39,11 @@ pub(crate) enum BringUpNews<'a> {
     NotStarted(&'a str),
     /// It could not be started, or is not ready.
     Failed(&'a NotReady),
+    /// It is being waited for.
     Wait(WaitNews<'a>),
 }
 
+/// The result for one task.
 #[derive(Debug)]
 pub(crate) struct BringUpResult {
     pub(crate) name: String,
@@ -60,9 +62,13 @@ enum Progress {
     Failed(String),
 }
 
-/// Starts the tasks and returns the results in the order of the file. `view` has the tasks that there are;
-/// `report` is called with a task's name for what happens. Dropping the future ends the waits; what is
-/// started goes on. An error of `report` ends all of it.
+/// Starts the tasks and returns the results in the order of the file. `view` has the tasks that there
+/// are; `report` is called with a task's name for what happens. Dropping the future ends the waits; what
+/// is started goes on.
+///
+/// # Errors
+///
+/// That of `report`, which ends all of it.
 pub(crate) async fn bring_up<E>(
     session: &TaskSession,
     plans: &[TaskPlan],

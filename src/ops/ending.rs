@@ -26,6 +26,10 @@ pub(crate) struct EndWatch {
 impl EndWatch {
     /// Returns the runs of these tasks that are being ended; of all if none is named. Kills what is left
     /// of them if that is asked for.
+    ///
+    /// # Errors
+    ///
+    /// When the daemon does not answer.
     pub(crate) async fn runs(
         &self,
         session: &TaskSession,

@@ -48,6 +48,7 @@ pub(crate) enum OpsError {
     #[error("could not use {}", .folder.display())]
     Folder {
         folder: PathBuf,
+        /// Why.
         #[source]
         source: io::Error,
     },
@@ -63,6 +64,7 @@ pub(crate) enum OpsError {
     /// The run's output was not stored.
     #[error("no output of run {run} of task `{name}` was kept")]
     NotKept {
+        /// The number of the run.
         run: u32,
         /// The task's window.
         name: String,
@@ -85,6 +87,7 @@ pub(crate) enum OpsError {
     /// Launching failed; nothing was started.
     #[error(transparent)]
     Launch(#[from] LaunchError),
+    /// Nothing was typed.
     #[error(transparent)]
     Typing(#[from] TypingError),
     #[error(transparent)]
@@ -111,6 +114,7 @@ pub(crate) enum OpsError {
 }
 
 impl OpsError {
+    /// It was attempted and failed.
     pub(super) fn failed(why: impl Into<String>, hint: impl Into<Option<String>>) -> Self {
         Self::Other {
             kind: RefusalKind::Failed,

@@ -23,6 +23,7 @@ const LINGER: Duration = Duration::from_millis(15);
 /// How often the daemon is told that a reader is still there. It expects that every six seconds.
 const ANNOUNCED_EVERY: Duration = Duration::from_secs(5);
 
+/// Which events are wanted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EventQuery {
     /// Only these types; empty for all.
@@ -35,6 +36,7 @@ pub(crate) struct EventQuery {
     pub(crate) wait: Duration,
 }
 
+/// An event of the feed.
 #[derive(Debug, Clone)]
 pub(crate) struct FeedEvent {
     pub(crate) seq: Seq,
@@ -51,6 +53,7 @@ pub(crate) struct Events {
     pub(crate) removed: Vec<(Seq, Seq)>,
     /// The position after them.
     pub(crate) next: After,
+    /// Whether there are more already.
     pub(crate) has_more: bool,
 }
 

@@ -32,6 +32,7 @@ pub(crate) struct ListedElsewhere {
     pub(crate) server: String,
     /// Whether it is the present server.
     pub(crate) is_here: bool,
+    /// Its tasks.
     pub(crate) view: LsView,
 }
 
@@ -95,6 +96,7 @@ pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere
     Ok(Everywhere { sessions, silent })
 }
 
+/// The answer of a daemon.
 #[derive(Debug)]
 struct DaemonAnswer {
     /// The daemon's pid.

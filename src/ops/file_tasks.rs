@@ -12,6 +12,7 @@ use super::session::TaskSession;
 use crate::config::{self, ConfigError, Inputs, PROCFILE, TASK_FILE, TaskEntry};
 use crate::model::Replaces;
 
+/// The file that a command has read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ReadFile {
     pub(crate) path: PathBuf,
@@ -129,10 +130,14 @@ pub(super) fn digest_of_inputs(
     digest.map_err(|error| OpsError::failed(format!("the inputs of `{name}`: {error}"), None))
 }
 
-/// Returns how the project's file starts the task of this name, whose last run was in the directory `cwd`.
-/// `None` if the project has no such task: also if its file cannot be read or is another user's, and if the
-/// run was outside the project and the file does not say so, because the session may be that of another
-/// one. Fails when there is something wrong in the file.
+/// Returns how the project's file starts the task of this name, whose last run was in the directory
+/// `cwd`. `None` if the project has no such task: also if its file cannot be read or is another user's,
+/// and if the run was outside the project and the file does not say so, because the session may be that
+/// of another one.
+///
+/// # Errors
+///
+/// When there is something wrong in the file.
 pub(super) fn options_in_project(
     session: &TaskSession,
     name: &str,

@@ -53,8 +53,10 @@ enum Change {
 }
 
 /// Follows all sessions in which the calling conversation has launched tasks, until `orders` is closed.
-/// Fails when the caller is no conversation of another machine, or the notes of the sessions cannot be
-/// found.
+///
+/// # Errors
+///
+/// When the caller is no conversation of another machine, or the notes of the sessions cannot be found.
 pub(crate) async fn serve_follow(
     mut orders: mpsc::Receiver<FollowOrder>,
     replies: mpsc::Sender<FollowReply>,
@@ -120,6 +122,7 @@ struct ServedSession {
     /// What was acknowledged last: epoch and sequence number.
     acknowledged: watch::Sender<(String, Seq)>,
     is_idle: bool,
+    /// Ends with this.
     _stream: JoinSet<()>,
 }
 
@@ -417,6 +420,7 @@ impl SessionStream {
 
 /// Why a stream ended.
 enum Ended {
+    /// The daemon has ended.
     Daemon,
     /// Nobody needs it any more.
     Left,
@@ -427,6 +431,7 @@ struct QuietCheck {
     at: Instant,
     /// Whether it had none when it was asked last, and nothing has changed since.
     had_none: bool,
+    /// What was reported.
     is_idle: bool,
 }
 

@@ -22,6 +22,7 @@ pub(crate) struct TaskStats {
     pub(crate) usual_ms: Option<Millis>,
     /// The longest duration of all that ended by themselves, in milliseconds.
     pub(crate) longest_ms: Option<Millis>,
+    /// The last one.
     pub(crate) last: RunInfo,
 }
 

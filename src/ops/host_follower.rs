@@ -38,6 +38,7 @@ struct HostNote {
 /// What is reported of a machine.
 #[derive(Debug)]
 pub(crate) enum HostNews {
+    /// It has said this.
     Reply(FollowReply),
     /// It has no task and no undelivered message of the conversation, and is not followed any more.
     Forgotten,
@@ -88,6 +89,7 @@ impl HostNotes {
         self.notes.watch()
     }
 
+    /// Returns the machines.
     pub(crate) fn hosts(&self) -> Vec<String> {
         let notes = self.notes.list::<HostNote>().into_iter();
         let own = notes.filter(|note| note.owner == self.owner);

@@ -70,6 +70,7 @@ pub(crate) async fn kill_all(
     })
 }
 
+/// Removes ended tasks.
 pub(crate) async fn prune(session: &mut TaskSession) -> Result<Vec<EndedTask>, OpsError> {
     Ok(killed(session.ask_by_name(&Request::Prune).await?)?.ended)
 }

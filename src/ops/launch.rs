@@ -12,9 +12,11 @@ use crate::model::{ReplacedRun, Replaces, RunRequest, StopChoice};
 use crate::tmux::{self, Gate, Launch, NewRun, PreparedLaunch};
 use crate::wire::{DirectLaunch, LaunchedRun, Request, Response};
 
+/// A task that was launched.
 pub(super) struct LaunchedTask {
     /// The session's present name.
     pub(super) session: TaskSession,
+    /// The daemon that supervises it, if any.
     pub(super) daemon: Option<DaemonClient>,
     pub(super) run: LaunchedRun,
     /// Holds the command back, if the launch waits.

@@ -72,6 +72,7 @@ pub(super) async fn find_listed(session: &mut TaskSession, name: &str) -> Result
     Ok(*found)
 }
 
+/// Counts the tasks.
 pub(crate) async fn count(session: &mut TaskSession) -> Result<StatusCounts, OpsError> {
     let Response::Counted(counts) = session.ask_by_name(&Request::Count).await? else {
         return Err(ClientError::Unexpected.into());

@@ -25,8 +25,11 @@ impl LostDaemons {
         true
     }
 
-    /// The same for a request that can be repeated. `log` is the daemon's log. Fails when too many daemons
-    /// have ended, or with any other error.
+    /// The same for a request that can be repeated. `log` is the daemon's log.
+    ///
+    /// # Errors
+    ///
+    /// The error that ends the command: too many daemons have ended, or it is another one.
     pub(super) fn repeat_after(
         &mut self,
         error: ClientError,

@@ -28,6 +28,7 @@ const PAUSE: Backoff = Backoff::new(Duration::from_millis(2), Duration::from_mil
 /// The longest note that is read, in bytes.
 const MAX_NOTE: u64 = 16 * 1024;
 
+/// A folder of notes.
 #[derive(Debug, Clone)]
 pub(crate) struct Notes {
     pub(crate) folder: PathBuf,
@@ -48,11 +49,19 @@ pub(crate) struct TakenNote {
 
 impl Notes {
     /// Returns the notes of this machine's conversations: where they have tasks.
+    ///
+    /// # Errors
+    ///
+    /// When the environment names no folder for state.
     pub(crate) fn of_conversations(env: Env<'_>) -> Result<Self, PathsError> {
         Self::in_folder(env, "to")
     }
 
     /// Returns the notes of other machines' conversations that have tasks here.
+    ///
+    /// # Errors
+    ///
+    /// When the environment names no folder for state.
     pub(crate) fn of_sessions(env: Env<'_>) -> Result<Self, PathsError> {
         Self::in_folder(env, "from")
     }
@@ -63,6 +72,10 @@ impl Notes {
     }
 
     /// Holds the note of this conversation and place; creates it, durably, if there is none.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
     pub(crate) async fn hold(
         &self,
         conversation: &str,
@@ -111,6 +124,10 @@ impl Notes {
     }
 
     /// Takes a note, to remove it; `None` if a launch holds it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be opened.
     pub(crate) fn take(&self, conversation: &str, place: &str) -> io::Result<Option<TakenNote>> {
         let path = self.path(conversation, place);
         let file = files::open_existing_to_write(&path)?;
@@ -119,6 +136,10 @@ impl Notes {
     }
 
     /// Returns what resolves when notes have changed.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be watched.
     pub(crate) fn watch(&self) -> io::Result<NoteWatch> {
         files::make_folder(&self.folder, OPEN_TO_OTHERS)?;
         NoteWatch::new(&self.folder)
@@ -131,6 +152,11 @@ impl Notes {
 }
 
 impl TakenNote {
+    /// Removes the note.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be removed.
     pub(crate) fn remove(self) -> io::Result<()> {
         fs::remove_file(&self.path)
     }

@@ -32,7 +32,9 @@ pub(crate) struct NotReady {
     pub(crate) tail: Vec<String>,
     /// What the user can do about it.
     pub(crate) hint: Option<String>,
+    /// Whether the time was over.
     pub(crate) has_timed_out: bool,
+    /// What it asked for then.
     pub(crate) asks: Option<String>,
 }
 
@@ -83,6 +85,7 @@ impl NotReady {
 /// How it is known that a task is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readiness {
+    /// It has printed the text.
     Printed,
     /// It listens on its port or answers.
     Listens,

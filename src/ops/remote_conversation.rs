@@ -32,12 +32,14 @@ const READABLE_CHARS: usize = 40;
 pub(super) struct Conversation {
     /// `CLIENT:ID`.
     pub(super) owner: String,
+    /// What its machine is called.
     pub(super) machine: String,
 }
 
 /// A session in which a conversation of another machine has launched tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SessionNote {
+    /// The conversation.
     #[serde(flatten)]
     pub(super) by: Conversation,
     /// The socket of the session's tmux server.
@@ -106,6 +108,7 @@ async fn create_consumer(
     }
 }
 
+/// Returns the conversation as a consumer, if it is one.
 pub(super) async fn find_consumer(
     daemon: &mut DaemonClient,
     by: &Conversation,

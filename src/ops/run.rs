@@ -58,18 +58,22 @@ pub(crate) struct RunOptions {
 pub(crate) enum LaunchWait {
     #[default]
     No,
+    /// The end of the run.
     End,
     /// A text, or all of the output. The command starts when the wait has begun.
     Text,
 }
 
+/// A run that was started.
 #[derive(Debug)]
 pub(crate) struct StartedRun {
+    /// The session's name.
     pub(crate) session_name: String,
     /// The session's files.
     pub(crate) paths: Paths,
     /// The task's name.
     pub(crate) name: String,
+    /// The owner of the run.
     pub(crate) owner: Option<String>,
     /// The directory of the run, an absolute path.
     pub(crate) cwd: String,
@@ -299,6 +303,10 @@ fn directory(given: Option<PathBuf>) -> Result<PathBuf, OpsError> {
 
 /// Waits in a task's pane, which has this file, for a place in the task's slot. `on_wait` is called if it
 /// has to wait.
+///
+/// # Errors
+///
+/// When the folder of the slots cannot be used.
 pub(crate) fn wait_for_place(
     file: &Path,
     slot: &Slot,

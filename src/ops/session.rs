@@ -61,6 +61,7 @@ pub(crate) struct TaskSession {
     pub(super) daemon_version: Option<String>,
     /// Whether a daemon exists and did not answer in time.
     pub(crate) is_daemon_silent: bool,
+    /// Whether the name is resolved.
     is_name_resolved: bool,
     /// Whether the command line names a tmux program, which is checked even if a daemon makes it
     /// unnecessary.
@@ -223,6 +224,7 @@ impl TaskSession {
         }
     }
 
+    /// Uses these files.
     pub(crate) fn use_files(&mut self, paths: Paths) {
         let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
         *socket = paths.socket();
@@ -439,6 +441,7 @@ impl TaskSession {
         Ok(Arc::clone(look.find_task(name)?))
     }
 
+    /// Returns the error for a missing session.
     pub(crate) fn missing(&self) -> OpsError {
         match self.server.check_socket_folder() {
             Ok(()) => OpsError::NoSession(self.name.clone()),

@@ -5,8 +5,11 @@ use std::path::Path;
 
 use crate::paths::{Env, hex};
 
-/// Returns the session named by the user or the environment; `None` when neither names one. Fails when tmux
-/// cannot use the name unchanged; the text says why.
+/// Returns the session named by the user or the environment; `None` when neither names one.
+///
+/// # Errors
+///
+/// When tmux cannot use the name unchanged; the text says why.
 pub(crate) fn named(option: Option<&str>, env: Env<'_>) -> Result<Option<String>, String> {
     if let Some(name) = option {
         return check(name.to_owned(), "--session").map(Some);

@@ -19,6 +19,7 @@ use crate::{clock, files, process};
 /// counts seconds, and the kernel's ticks are added to the time of the boot.
 const SAME_START: Millis = 5000;
 
+/// A state folder.
 #[derive(Debug)]
 pub(crate) struct StateFolder {
     pub(crate) path: PathBuf,
@@ -29,9 +30,11 @@ pub(crate) struct StateFolder {
     /// When its feed, its saved snapshot or its daemon's log was last written, in milliseconds since
     /// 1970.
     pub(crate) used_at: Millis,
+    /// Whether it is of use.
     pub(crate) use_of_it: FolderUse,
 }
 
+/// Whether a state folder is of use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FolderUse {
     /// Its session is gone, and nothing in it is unread.
@@ -39,6 +42,7 @@ pub(crate) enum FolderUse {
     /// Its session is gone, and it has messages that were not read, or that a consumer has not
     /// acknowledged.
     Unread,
+    /// A daemon runs.
     Daemon,
     /// Its session exists, or another one of its name.
     Session,

@@ -31,6 +31,7 @@ pub(crate) struct Undelivered {
 /// The adapter of a conversation's client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Adapter {
+    /// The client has none.
     None,
     /// `init` installs it for this client.
     Available(&'static str),

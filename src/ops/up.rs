@@ -22,11 +22,13 @@ pub(crate) struct FilePlan {
     pub(crate) tasks: Vec<TaskPlan>,
 }
 
+/// A task of a file.
 #[derive(Debug, Clone)]
 pub(crate) struct TaskPlan {
     pub(crate) name: String,
     /// The tasks that it starts after.
     pub(crate) after: Vec<String>,
+    /// What says that it is ready.
     pub(crate) ready: Option<Ready>,
     /// Whether the user has named it: then it runs again although it has finished.
     is_named: bool,
@@ -38,6 +40,7 @@ pub(crate) struct TaskPlan {
 /// What is to be done for a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Start {
+    /// It runs already.
     Running(EarlierRun),
     /// Its run in this window has ended with code 0, and nothing more is expected of the task.
     Finished(String),
@@ -51,6 +54,7 @@ enum Start {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EarlierRun {
     pub(crate) window: String,
+    /// Its number.
     pub(super) run: Option<u32>,
     /// The keys whose values in the file are not those that it runs with.
     pub(crate) outdated: Vec<&'static str>,
@@ -141,6 +145,7 @@ fn groups_down(tasks: &[TaskEntry]) -> Vec<Vec<&str>> {
     groups
 }
 
+/// Returns the task of this name, as a launch finds it.
 fn find<'a>(view: &'a LsView, name: &str) -> Result<Option<&'a TaskFields>, LaunchError> {
     let named = view.tasks.iter();
     let mut named = named.filter(|listed| listed.is_task_named(name));
@@ -162,8 +167,11 @@ fn find<'a>(view: &'a LsView, name: &str) -> Result<Option<&'a TaskFields>, Laun
 }
 
 impl TaskPlan {
-    /// Returns what is to be done, given the tasks that there are. Fails when several windows have its
-    /// name.
+    /// Returns what is to be done, given the tasks that there are.
+    ///
+    /// # Errors
+    ///
+    /// When several windows have its name.
     fn start(&self, view: &LsView) -> Result<Start, LaunchError> {
         let wanted = &self.options;
         let command = CommandWords::from_words(wanted.command.clone()).shown_bounded();

@@ -105,6 +105,7 @@ pub(crate) async fn follow_wakes(
     }
 }
 
+/// Wakes on one connection.
 struct WakeStream<'a> {
     reader: WakeReader,
     /// This machine: its daemons deliver their follow-ups themselves.

@@ -71,7 +71,11 @@ impl TaskSession {
     }
 }
 
-/// Answers a request. `watch` follows the runs that it ends. Fails where only a daemon can answer it.
+/// Answers a request. `watch` follows the runs that it ends.
+///
+/// # Errors
+///
+/// When it fails, or only a daemon can answer it.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "a request is the daemon's unless it is answered here"

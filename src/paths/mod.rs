@@ -40,13 +40,16 @@ pub(crate) enum PathsError {
     /// The folder cannot be created or examined.
     #[error("could not use the folder {}", .path.display())]
     Io {
+        /// The folder.
         path: PathBuf,
+        /// Why.
         #[source]
         source: io::Error,
     },
     /// The folder, or one above it, is another user's or a link.
     #[error("{refused}; {}", advice(.variable, .path, .refused))]
     NotOurs {
+        /// What is wrong.
         refused: RefusedFile,
         /// The folder to be used.
         path: PathBuf,
@@ -120,8 +123,11 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// Returns the files of the session of this name on the tmux server at `server_socket`. Fails when the
-    /// environment names none, or one by a relative path.
+    /// Returns the files of the session of this name on the tmux server at `server_socket`.
+    ///
+    /// # Errors
+    ///
+    /// When the environment names no folder for state, or names one by a relative path.
     pub(crate) fn locate(
         server_socket: &Path,
         name: &str,
@@ -262,7 +268,11 @@ impl Paths {
         tmp_root().join(format!("{stand_in}.{extension}"))
     }
 
-    /// Creates the state folder, for the user alone. Fails when another user could change its contents.
+    /// Creates the state folder, for the user alone.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be created, or when another user could change its contents.
     pub(crate) fn create_state(&self) -> Result<(), PathsError> {
         if let Some(root) = self.state.parent() {
             check_above(root).map_err(|error| place_error(root, STATE_DIR, error))?;
@@ -271,8 +281,11 @@ impl Paths {
             .map_err(|error| place_error(&self.state, STATE_DIR, error))
     }
 
-    /// Creates the folder of socket and lock, for the user alone, and checks that it is theirs. Fails when
-    /// another user could change its contents.
+    /// Creates the folder of socket and lock, for the user alone, and checks that it is theirs.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be created, or when another user could change its contents.
     pub(crate) fn create_runtime(&self) -> Result<(), PathsError> {
         let socket = self.socket();
         let stand_in = socket.parent().filter(|folder| *folder != self.runtime);
@@ -301,6 +314,10 @@ fn make_runtime_folder(folder: &Path) -> Result<(), PathsError> {
 const MAX_LINKS_PATH: usize = MAX_SOCKET_PATH - 58;
 
 /// Creates the folder of the sockets that lead to other machines, for the user alone, and returns it.
+///
+/// # Errors
+///
+/// As [`Paths::create_runtime`].
 pub(crate) fn create_links_folder(env: Env<'_>) -> Result<PathBuf, PathsError> {
     let mut root = runtime_root(env)?;
     if root.as_os_str().len() + "/hosts".len() > MAX_LINKS_PATH {
@@ -312,8 +329,12 @@ pub(crate) fn create_links_folder(env: Env<'_>) -> Result<PathBuf, PathsError> {
     Ok(folder)
 }
 
-/// Checks the folder that contains the state of all sessions, which may not exist yet. Changes nothing.
-/// Fails when no state can be created below it because another user could change it.
+/// Checks the folder that contains the state of all sessions, which may not exist yet. Changes
+/// nothing.
+///
+/// # Errors
+///
+/// When no state can be created below it because another user could change it.
 pub(crate) fn check_state(env: Env<'_>) -> Result<(), PathsError> {
     let root = state_root(env)?;
     check_above(&root).map_err(|error| place_error(&root, STATE_DIR, error))
@@ -327,8 +348,11 @@ pub(crate) fn foreign_home(env: Env<'_>) -> Option<(PathBuf, u32)> {
     (owner != our_uid()).then_some((home, owner))
 }
 
-/// Checks the folder of sockets and locks, which may not exist yet. Changes nothing. Fails when it is not
-/// ours, or another user can change its contents.
+/// Checks the folder of sockets and locks, which may not exist yet. Changes nothing.
+///
+/// # Errors
+///
+/// When it is not ours, or another user can change its contents.
 pub(crate) fn check_runtime(env: Env<'_>) -> Result<(), PathsError> {
     let root = runtime_root(env)?;
     match files::check_folder(&root) {
@@ -390,8 +414,11 @@ fn set(env: Env<'_>, variable: &str) -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
-/// Returns the folder that contains a folder for each task session. Fails when the environment names none,
-/// or names one by a relative path.
+/// Returns the folder that contains a folder for each task session.
+///
+/// # Errors
+///
+/// When the environment names none, or names one by a relative path.
 pub(crate) fn state_root(env: Env<'_>) -> Result<PathBuf, PathsError> {
     if let Some(dir) = own(env, STATE_DIR)? {
         return Ok(dir);
@@ -403,8 +430,12 @@ pub(crate) fn state_root(env: Env<'_>) -> Result<PathBuf, PathsError> {
     Ok(home.join(".local/state/tmux-task"))
 }
 
-/// Returns the folder of sockets and locks. `XDG_RUNTIME_DIR` of another user, which `su` leaves set, is
-/// ignored. Fails when the environment names one by a relative path.
+/// Returns the folder of sockets and locks. `XDG_RUNTIME_DIR` of another user, which `su` leaves set,
+/// is ignored.
+///
+/// # Errors
+///
+/// When the environment names one by a relative path.
 pub(crate) fn runtime_root(env: Env<'_>) -> Result<PathBuf, PathsError> {
     if let Some(dir) = own(env, RUNTIME_DIR)? {
         return Ok(dir);

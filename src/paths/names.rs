@@ -43,12 +43,20 @@ impl Names {
     }
 
     /// Makes a name lead to the folder.
+    ///
+    /// # Errors
+    ///
+    /// When the link cannot be made.
     pub(crate) fn add(&self, server_socket: &Path, name: &str) -> io::Result<()> {
         self.link(&own_key(server_socket, name), &self.key)
     }
 
     /// Makes the name of a new session lead to the folder, and no other one: not the names of the session
     /// that had it, and not the one after which it is named.
+    ///
+    /// # Errors
+    ///
+    /// When the links cannot be changed.
     pub(crate) fn begin_session(&self, server_socket: &Path, name: &str) -> io::Result<()> {
         self.forget()?;
         if own_key(server_socket, name) != self.key {
@@ -62,6 +70,10 @@ impl Names {
     }
 
     /// Removes the links to the folder.
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be removed.
     pub(crate) fn forget(&self) -> io::Result<()> {
         let entries = match fs::read_dir(self.root.join(NAMES)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -75,6 +75,7 @@ pub(super) fn widths(text: &str) -> (usize, usize) {
     (whole.min(unmarked), whole.max(each))
 }
 
+/// Whether a row is blank.
 pub(super) fn is_blank(row: &str) -> bool {
     row.trim().is_empty()
 }

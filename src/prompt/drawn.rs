@@ -16,6 +16,7 @@ pub(super) const ROWS: usize = 24;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DrawnPrompt {
     pub(super) kind: PromptKind,
+    /// The row that asks.
     pub(super) row: usize,
     /// The rows of what asks, see [`super::PromptMatch::rows`].
     pub(super) rows: Range<usize>,

@@ -11,6 +11,7 @@ use super::words::{
 use super::{choices, report, secret};
 use crate::model::PromptKind;
 
+/// What a line asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ask {
     pub(super) kind: PromptKind,

@@ -166,6 +166,7 @@ pub(super) fn is_own_name(line: &str, programs: &[String]) -> bool {
     programs.iter().any(|program| name == Some(program))
 }
 
+/// Whether all of these programs are shells.
 pub(super) fn are_shells(programs: &[String]) -> bool {
     !programs.is_empty()
         && programs

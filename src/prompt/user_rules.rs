@@ -22,6 +22,9 @@ pub struct UserRules {
 impl UserRules {
     /// Returns the rules: regular expressions for lines that ask and for lines that do not, and
     /// tasks and kinds to mute.
+    /// # Errors
+    ///
+    /// When one of the texts is not a regular expression.
     pub fn new(
         asks: &[String],
         mutes: &[String],

@@ -37,6 +37,7 @@ impl CharClass {
         Self(class.ranges().iter().map(range).collect())
     }
 
+    /// Whether it has this character.
     pub(super) fn has(&self, c: char) -> bool {
         let after = self.0.partition_point(|(start, _)| *start <= c);
         after > 0 && c <= self.0[after - 1].1
@@ -57,6 +58,7 @@ pub(super) fn is_of_word(c: char) -> bool {
     }
 }
 
+/// Returns the text from its first word on.
 pub(super) fn from_first_word(text: &str) -> &str {
     text.trim_start_matches(|c| !is_of_word(c))
 }

@@ -39,8 +39,11 @@ pub(crate) struct Restart {
     pub(crate) after: Duration,
 }
 
-/// Reads `on-failure` or `on-failure:N`: how often in a row a task is run again. The error says what is
-/// possible.
+/// Reads `on-failure` or `on-failure:N`: how often in a row a task is run again.
+///
+/// # Errors
+///
+/// When it is anything else; the error says what is possible.
 pub(crate) fn parse_limit(text: &str) -> Result<u32, String> {
     let limit = match text.split_once(':') {
         None if text == "on-failure" => Some(DEFAULT_LIMIT),
@@ -55,7 +58,11 @@ pub(crate) fn parse_limit(text: &str) -> Result<u32, String> {
         })
 }
 
-/// Checks the pause before the first restart. The error says what is possible.
+/// Checks the pause before the first restart.
+///
+/// # Errors
+///
+/// When it is too long; the error says what is possible.
 pub(crate) fn check_backoff(backoff: Duration) -> Result<Duration, String> {
     if backoff <= RestartPolicy::LONGEST_FIRST {
         Ok(backoff)

@@ -129,6 +129,7 @@ impl Session {
         self.jobs.archive_next(&windows, replaced);
     }
 
+    /// Processes the result of a command.
     pub(super) fn command_done(
         &mut self,
         command: Command,
@@ -362,6 +363,7 @@ impl Session {
         self.search_next(request_id, pattern, rest, matches);
     }
 
+    /// Continues after a look.
     pub(super) fn after_look(&mut self, then: AfterLook, now: Now) {
         match then {
             AfterLook::Answer(request_id, request) => self.respond(request_id, request, now),

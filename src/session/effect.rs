@@ -35,6 +35,7 @@ pub(crate) enum Effect {
     /// look.
     Append {
         records: Vec<Record>,
+        /// The session's name.
         session_name: String,
         /// The checkpoint; `None` before the first look.
         checkpoint: Option<Checkpoint>,
@@ -62,12 +63,14 @@ pub(crate) enum Effect {
     OutputCut(RequestId),
     /// Write this to the daemon's log.
     Log(LogEntry),
+    /// Stop.
     Leave,
 }
 
 /// A job of the link to tmux. One job runs at a time.
 #[derive(Debug)]
 pub(crate) enum Job {
+    /// Look at windows.
     Look(LookOrder),
     /// Look at the next slice of all windows.
     Sweep,
@@ -110,6 +113,7 @@ pub(crate) enum Job {
     MarkEndings(Vec<(WindowId, u32, GoneReason)>),
     /// Remove that note: the runs could not be ended.
     UnmarkEndings(Vec<WindowId>),
+    /// Close these windows.
     Kill(Vec<WindowId>),
     /// Find out which of these windows belong to another session as well.
     FindShared(Vec<WindowId>),
@@ -119,6 +123,7 @@ pub(crate) enum Job {
     Prune(Vec<(WindowId, PaneId)>),
     /// End the session when no task in it is active.
     Cleanup,
+    /// Find out who has this name.
     FindName(String),
     /// Clear tmux's death record: these deaths are recorded.
     ForgetDeaths(String),

@@ -9,6 +9,7 @@ use crate::model::{Body, EventKind, Millis, Record, Snapshot, Task, WindowId};
 /// How many are kept. A wait for a run begins soon after the run.
 const MOST: usize = 64;
 
+/// A second, in milliseconds.
 const SECOND_MS: Millis = 1000;
 
 /// The runs that ended or disappeared last, as they were then.

@@ -13,9 +13,11 @@ use crate::model::{GoneReason, LeftProcess, Life, RunRequest, Snapshot, Task, Wi
 pub(super) enum Then {
     /// Close their windows, and answer.
     Answer(RequestId),
+    /// End the session.
     EndSession(RequestId, Killer),
     /// Start the next run in the slot.
     Launch(RequestId, Box<RunRequest>),
+    /// Close their windows.
     Close,
     /// Nothing: the client that wanted the slot of this name has left.
     Abandon(String),
@@ -89,6 +91,7 @@ pub(super) enum Stage {
 /// A command that waits for runs to end.
 #[derive(Debug)]
 pub(super) struct WaitingCommand {
+    /// All of its tasks.
     pub(super) tasks: Vec<Arc<Task>>,
     /// Those that have not ended.
     pub(super) open: BTreeSet<WindowId>,

@@ -36,6 +36,7 @@ pub(crate) enum Input {
     /// How long a run usually takes.
     UsualDuration {
         window: WindowId,
+        /// The number of the run.
         run: Option<u32>,
         millis: Millis,
     },
@@ -57,7 +58,11 @@ pub(crate) enum Change {
     /// A pane printed something: look soon.
     Output,
     /// Output of a followed pane.
-    Printed { pane: PaneId, bytes: Vec<u8> },
+    Printed {
+        pane: PaneId,
+        /// The output.
+        bytes: Vec<u8>,
+    },
     /// A pane that is not followed sends its output and has to be paused.
     Unfollowed,
     /// tmux has paused a followed pane: its further output does not arrive.
@@ -87,6 +92,7 @@ impl Change {
     }
 }
 
+/// Who has a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NameOwner {
     /// Our session, or nobody. Contains the session's present name, if it exists.
@@ -95,8 +101,10 @@ pub(crate) enum NameOwner {
     Other,
 }
 
+/// The result of a job.
 #[derive(Debug)]
 pub(crate) enum JobOutcome {
+    /// A look.
     Looked(Box<Look>),
     /// No look was needed: nothing was reported or named, or all windows were looked at and tmux has not
     /// run since.
@@ -116,6 +124,7 @@ pub(crate) enum JobOutcome {
     Shared(BTreeSet<WindowId>),
     /// The session was ended. These of its windows live on in another one.
     SessionKilled(BTreeSet<WindowId>),
+    /// Who has a name.
     Name(NameOwner),
     /// The answer to a command, and the window that it has changed.
     Answered(Box<Response>, Option<WindowId>),
@@ -129,6 +138,7 @@ pub(crate) enum JobOutcome {
     Finished,
 }
 
+/// One look as a snapshot.
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -149,9 +159,11 @@ pub(crate) struct Look {
     /// tmux's death record as it was read, to be cleared once the deaths are recorded; may be
     /// empty.
     pub(crate) death_record: String,
+    /// The state of the link after it.
     pub(crate) link: LinkState,
 }
 
+/// The state of the link to tmux.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LinkState {
     /// The life of the session; `None` while it is missing.

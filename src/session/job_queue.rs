@@ -20,6 +20,7 @@ use crate::model::{PaneId, Task, WindowId};
 use crate::wait::Spec;
 use crate::wire::Request;
 
+/// The next slice of a sweep.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum NextSlice {
     /// There is none, or it runs.

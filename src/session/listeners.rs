@@ -26,6 +26,7 @@ pub(super) struct Listeners {
     pieces: Vec<Piece>,
 }
 
+/// A wait and its request.
 #[derive(Debug)]
 pub(super) struct ActiveWait {
     pub(super) request_id: RequestId,
@@ -41,6 +42,7 @@ pub(super) struct ActiveWait {
     pub(super) owner: Option<String>,
 }
 
+/// A wait that has ended.
 #[derive(Debug)]
 pub(super) struct EndedWait {
     pub(super) active: ActiveWait,
@@ -61,6 +63,7 @@ struct OutputStream {
 /// What is sent on an output stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
+    /// This.
     Text(RequestId, String),
     /// The run has ended, and its output is complete.
     End(RequestId),
@@ -97,10 +100,12 @@ impl Listeners {
         }
     }
 
+    /// Returns the followed panes.
     pub(super) fn panes(&self) -> BTreeSet<PaneId> {
         self.pane_streams.keys().copied().collect()
     }
 
+    /// Whether this pane is followed.
     pub(super) fn follows(&self, pane: PaneId) -> bool {
         self.pane_streams.contains_key(&pane)
     }
@@ -110,6 +115,7 @@ impl Listeners {
         self.waits.len()
     }
 
+    /// Returns what the waits are for.
     pub(super) fn specs(&self) -> impl Iterator<Item = &Spec> {
         self.waits.iter().map(|active| &active.wait.spec)
     }
@@ -165,6 +171,7 @@ impl Listeners {
         self.waits.push(active);
     }
 
+    /// Adds a stream of a task's output.
     pub(super) fn add_output_stream(
         &mut self,
         request_id: RequestId,

@@ -9,7 +9,10 @@ pub(super) const WRONG_OUTCOME: &str = "internal error: the outcome does not fit
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LogEntry {
     /// A look failed, for another reason than the one before.
-    LookFailed { error: String },
+    LookFailed {
+        /// Why.
+        error: String,
+    },
     /// A look succeeded after failed ones.
     LooksRecovered,
     /// A safety look found an event that tmux or the kernel should have reported.
@@ -20,7 +23,10 @@ pub(crate) enum LogEntry {
     /// Windows were not marked before their runs were ended.
     NotMarked { error: String },
     /// The session could not be ended after its tasks.
-    CleanupFailed { error: String },
+    CleanupFailed {
+        /// Why.
+        error: String,
+    },
     /// A task's output was not searched, because its window was closed.
     NotSearched {
         window: WindowId,
@@ -30,11 +36,17 @@ pub(crate) enum LogEntry {
     /// A pane could not be read.
     PaneNotRead {
         pane: PaneId,
+        /// What for.
         purpose: &'static str,
+        /// Why.
         error: String,
     },
     /// A pane has another run than the one whose last output was to be read.
     RunReplaced { pane: PaneId },
     /// A task could not be restarted. It is tried again.
-    RestartFailed { window: WindowId, error: String },
+    RestartFailed {
+        window: WindowId,
+        /// Why.
+        error: String,
+    },
 }

@@ -76,6 +76,7 @@ pub(super) enum Due {
 /// Whether a look found a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LookFinding {
+    /// Something has changed.
     Changed,
     /// Nothing has changed.
     Unchanged,
@@ -83,6 +84,7 @@ pub(super) enum LookFinding {
     ReportedUnchanged,
 }
 
+/// The result of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LookResult {
     pub(super) reporting: Reporting,
@@ -95,6 +97,7 @@ pub(super) struct LookResult {
     pub(super) n_windows: usize,
 }
 
+/// The schedule of the next look.
 #[derive(Debug)]
 pub(super) struct LookSchedule {
     /// The longest time between two looks.
@@ -139,6 +142,7 @@ impl LookSchedule {
         self.want(self.last + WHILE_PAUSED);
     }
 
+    /// Notes a look.
     pub(super) fn looked(&mut self, result: LookResult, now: Instant) {
         let LookResult {
             reporting,

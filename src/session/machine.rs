@@ -28,6 +28,7 @@ use crate::model::{
 /// a write.
 pub(super) const SAVE_WITHIN: Duration = Duration::from_secs(1);
 
+/// One task session.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(super) engine: Engine,
@@ -37,9 +38,11 @@ pub(crate) struct Session {
     pub(super) ended_runs: EndedRuns,
     /// How far the feed is on the disk.
     pub(super) store: StoreState,
+    /// Its name for records.
     pub(super) session_name: String,
     /// The state of the link after the last look.
     pub(super) link: LinkState,
+    /// Whether there was a look.
     pub(super) has_looked: bool,
     /// What the next look has to decide.
     pub(super) doubts: Doubts,
@@ -353,6 +356,7 @@ impl Session {
         }
     }
 
+    /// Orders a look with a trigger.
     pub(super) fn order(&mut self, order: LookOrder) -> &mut QueuedLook {
         let look = self.jobs.order(order);
         look.is_safety = false;
@@ -399,6 +403,7 @@ impl Session {
         self.effects.push(Effect::Log(entry));
     }
 
+    /// Converts effects of the engine.
     pub(super) fn perform(&mut self, effects: Vec<engine::EngineEffect>) {
         for effect in effects {
             match effect {

@@ -23,6 +23,7 @@ pub(super) struct OutputWatches {
     answers: Vec<(WindowId, RequestId, Response)>,
 }
 
+/// A run that is searched.
 #[derive(Debug)]
 struct WatchedRun {
     run: Option<u32>,

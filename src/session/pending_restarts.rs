@@ -19,6 +19,7 @@ pub(super) struct PendingRestarts {
 
 #[derive(Debug)]
 struct PendingRestart {
+    /// The run that has failed.
     run: Option<u32>,
     restarts: TaskRestarts,
     restart: Restart,
@@ -27,6 +28,7 @@ struct PendingRestart {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
+    /// It is due then.
     DueAt(Instant),
     /// The command is queued or runs, or its result has not been looked at.
     Starting,

@@ -12,6 +12,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(320);
 /// longer.
 const PAUSE_PER_LOOK: u32 = 20;
 
+/// When ports are looked at.
 #[derive(Debug, Default)]
 pub(super) struct PortLooks {
     /// When the next look is due; `None` while one is queued or runs.

@@ -42,10 +42,12 @@ pub(super) struct HeldLook {
 #[derive(Debug)]
 pub(super) struct QueuedLook {
     pub(super) order: LookOrder,
+    /// Whether it is a safety look.
     pub(super) is_safety: bool,
     pub(super) then: Vec<AfterLook>,
 }
 
+/// What to do after a look.
 #[derive(Debug)]
 pub(super) enum AfterLook {
     /// Answer a request about the present state.
@@ -170,6 +172,7 @@ pub(super) enum ReadReason {
     Resize,
 }
 
+/// A wait that begins.
 #[derive(Debug)]
 pub(super) struct Begin {
     pub(super) request_id: RequestId,
@@ -179,6 +182,7 @@ pub(super) struct Begin {
     pub(super) owner: Option<String>,
 }
 
+/// An output stream that begins.
 #[derive(Debug)]
 pub(super) struct OutputStreamEntry {
     pub(super) request_id: RequestId,
@@ -232,6 +236,7 @@ impl Purpose {
     }
 }
 
+/// The next step.
 #[derive(Debug)]
 pub(super) enum Next {
     /// A job for the link, and its purpose.
@@ -243,5 +248,6 @@ pub(super) enum Next {
     /// Archive the output of the runs of this name that the next command may replace: the ended ones, or
     /// also live ones.
     KeepReplaced(String, bool),
+    /// Answer a request.
     Answer(RequestId, Response),
 }

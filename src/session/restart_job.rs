@@ -25,6 +25,7 @@ pub(crate) struct EnvironmentCleanup {
     pub(crate) gone: BTreeSet<String>,
 }
 
+/// The result of a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RestartEnd {
     /// The task runs.

@@ -65,6 +65,7 @@ impl Session {
         self.notice(Level::Warning, text, now);
     }
 
+    /// Processes the result of a restart.
     pub(super) fn restarted(
         &mut self,
         task: &Arc<Task>,

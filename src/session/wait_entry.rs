@@ -53,6 +53,7 @@ pub(crate) struct Entry {
     pub(super) wait: Wait,
     /// The anchor in the run's output to begin at; without it, the read.
     pub(super) anchor: Option<Anchor>,
+    /// The result of the read.
     pub(super) reading: EntryRead,
 }
 

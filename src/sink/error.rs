@@ -11,9 +11,11 @@ pub(super) enum SinkError {
     #[error("could not start `{program}`")]
     Spawn {
         program: String,
+        /// Why.
         #[source]
         source: io::Error,
     },
+    /// The program failed.
     #[error("{0}")]
     Failed(String),
     /// It took too long.
@@ -22,7 +24,11 @@ pub(super) enum SinkError {
     /// The key of the signature, or the certificates, cannot be used.
     #[cfg(feature = "webhook")]
     #[error("could not use {}: {why}", .path.display())]
-    File { path: PathBuf, why: String },
+    File {
+        /// The file.
+        path: PathBuf,
+        why: String,
+    },
     /// The peer did not take it.
     #[cfg(feature = "webhook")]
     #[error("the answer was {0}")]

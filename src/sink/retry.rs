@@ -76,6 +76,7 @@ impl SinkState {
 
 pub(super) type LeaseResult = Result<(Subscription, Arc<Lease>), Refusal>;
 
+/// A sink that runs.
 pub(super) struct RunningSink {
     pub(super) sink: Sink,
     pub(super) selection: Selection,

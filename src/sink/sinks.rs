@@ -25,6 +25,7 @@ use crate::wire::{ConsumerStatus, SinkStatus};
 /// How long creating the consumers, all of them, may delay the start.
 const CREATED_WITHIN: Duration = Duration::from_millis(500);
 
+/// The sinks of a daemon.
 #[derive(Debug)]
 pub(crate) struct Sinks {
     states: Vec<Arc<SinkState>>,
@@ -38,6 +39,10 @@ pub(crate) struct Sinks {
 impl Sinks {
     /// Starts the sinks of the session that has these files, on this tmux server; `None` when there are
     /// none. A sink that is new gets what is recorded after `last_seq`.
+    ///
+    /// # Errors
+    ///
+    /// When their thread cannot be created.
     #[cfg_attr(
         not(feature = "fleet"),
         expect(unused_variables, reason = "only the fleet names files and server")

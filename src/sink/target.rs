@@ -12,7 +12,9 @@ use crate::model::Millis;
 
 #[derive(Debug, Clone)]
 pub(super) enum Sink {
+    /// A program.
     Exec(Exec),
+    /// An address.
     #[cfg(feature = "webhook")]
     Webhook(Webhook),
     /// A subject of a broker.
@@ -21,6 +23,7 @@ pub(super) enum Sink {
 }
 
 impl Sink {
+    /// Returns the sink that the configuration describes.
     pub(super) fn of(config: &SinkConfig) -> Self {
         match &config.target {
             SinkTarget::Exec(words) => Self::Exec(Exec {
@@ -64,8 +67,11 @@ impl Sink {
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, a program is ended, and a request may go on until it has ended. Fails
-    /// when it is not certain that the sink has it.
+    /// When the future is dropped, a program is ended, and a request may go on until it has ended.
+    ///
+    /// # Errors
+    ///
+    /// When it is not certain that the sink has it.
     #[cfg_attr(
         not(feature = "webhook"),
         allow(unused_variables, reason = "only a webhook's signature has the time")

@@ -28,12 +28,14 @@ const MAX_CERTIFICATES: u64 = 1 << 20;
 /// Its files are read for each record, so that what replaces them applies at once.
 #[derive(Debug, Clone)]
 pub(crate) struct Webhook {
+    /// The address.
     pub(crate) url: String,
     /// The file with the key of the signature.
     pub(crate) secret_file: Option<PathBuf>,
     /// The file with the certificates that the peer's must be signed by, instead of those that the
     /// program has.
     pub(crate) ca_file: Option<PathBuf>,
+    /// What is sent.
     pub(crate) message: MessageConfig,
     /// How long a delivery may take.
     pub(crate) timeout: Duration,

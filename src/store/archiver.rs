@@ -21,6 +21,7 @@ const MOST_QUEUED: usize = 128 << 20;
 pub(crate) struct KeptRun {
     /// The session's folder of ended runs.
     pub(crate) folder: PathBuf,
+    /// The life of the session.
     pub(crate) life: String,
     /// The run's data.
     pub(crate) about: RunInfo,
@@ -42,6 +43,7 @@ pub(crate) struct BegunRun {
     /// The session's folder of ended runs.
     pub(crate) folder: PathBuf,
     pub(crate) window: WindowId,
+    /// The number of the run.
     pub(crate) run: Option<u32>,
     /// The task's name.
     pub(crate) name: String,
@@ -52,6 +54,7 @@ pub(crate) struct BegunRun {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UsualDuration {
     pub(crate) window: WindowId,
+    /// The number of the run.
     pub(crate) run: Option<u32>,
     pub(crate) millis: Millis,
 }
@@ -79,6 +82,10 @@ pub(crate) struct Archiver {
 
 impl Archiver {
     /// Starts the thread. The receiver gets the durations that [`Archiver::find_usual`] asks for.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be created.
     pub(crate) fn start() -> io::Result<(Self, async_mpsc::Receiver<UsualDuration>)> {
         let (jobs, queue) = mpsc::channel();
         let (usual, found) = async_mpsc::channel(MOST_DURATIONS);

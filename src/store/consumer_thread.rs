@@ -19,6 +19,10 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 const STARTS_AGAIN: &str = "the consumer's position is lost: it starts again at the first record";
 
 /// Loads the consumers of a feed from their folder and starts the thread that saves them.
+///
+/// # Errors
+///
+/// When the thread cannot be made.
 pub(super) fn start(
     folder: PathBuf,
     epoch: &str,

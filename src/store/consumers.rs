@@ -37,6 +37,7 @@ const VERSION: u32 = 1;
 /// The result of saving or removing a consumer, for the one who asked; the error is one line.
 pub(super) type SaveResult = Result<(), String>;
 
+/// The consumers of one feed.
 #[derive(Debug)]
 pub(crate) struct Consumers {
     /// The feed's epoch.
@@ -109,6 +110,7 @@ pub(super) struct Batch {
     pub(super) saves: Vec<Save>,
 }
 
+/// A consumer to save.
 #[derive(Debug)]
 pub(super) struct Save {
     pub(super) saved: SavedConsumer,
@@ -167,9 +169,13 @@ impl Consumers {
         }
     }
 
-    /// Makes the process `pid` the reader of a consumer. A consumer that does not exist is created, which
-    /// is durable when this resolves; `last_seq` is the feed's last record. Fails when another process
-    /// reads as this consumer and is not to be replaced.
+    /// Makes the process `pid` the reader of a consumer. A consumer that does not exist is created,
+    /// which is durable when this resolves; `last_seq` is the feed's last record.
+    ///
+    /// # Errors
+    ///
+    /// When another process reads as this consumer and is not to be replaced, or the consumer cannot
+    /// be created.
     ///
     /// # Cancel safety
     ///
@@ -256,8 +262,11 @@ impl Consumers {
         Ok((lease, created))
     }
 
-    /// Forgets a consumer; it is gone from the disk when this resolves. Fails when there is none of this
-    /// name, or a process reads as it.
+    /// Forgets a consumer; it is gone from the disk when this resolves.
+    ///
+    /// # Errors
+    ///
+    /// When there is none of this name, a process reads as it, or its file cannot be removed.
     pub(crate) async fn remove(&self, name: &str) -> Result<(), Refusal> {
         let (removed, is_removed) = oneshot::channel();
         {

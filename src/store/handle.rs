@@ -35,6 +35,10 @@ pub(crate) struct StoreGone;
 
 impl Store {
     /// Starts the writing thread, and the one that saves consumers.
+    ///
+    /// # Errors
+    ///
+    /// When a thread cannot be created.
     pub(crate) fn start(beginning: StoreSetup) -> io::Result<Self> {
         let consumers = consumer_thread::start(
             beginning.consumers.clone(),

@@ -37,11 +37,14 @@ pub(crate) struct Live {
     started_at: Millis,
 }
 
+/// What changes of it.
 #[derive(Debug)]
 struct LiveState {
     session_name: String,
     extent: FeedExtent,
+    /// The closed segments of the feed.
     closed: Vec<Segment>,
+    /// The follow-ups of the feed.
     follow_ups: Arc<FollowUps>,
     /// The counts; `None` before the first look.
     status: Option<LiveRecord>,
@@ -156,9 +159,13 @@ impl Live {
         self.tasks.send_replace(Arc::new(board));
     }
 
-    /// Makes the process `pid` the reader of a consumer, and returns its stream: what the consumer has not
-    /// acknowledged, and what follows. A consumer that is created is durable when this resolves. Fails when
-    /// another process reads as this consumer.
+    /// Makes the process `pid` the reader of a consumer, and returns its stream: what the consumer
+    /// has not acknowledged, and what follows. A consumer that is created is durable when this
+    /// resolves.
+    ///
+    /// # Errors
+    ///
+    /// When another process reads as this consumer, or it cannot be created.
     pub(crate) async fn consume(
         &self,
         request: ConsumeRequest,
@@ -170,6 +177,10 @@ impl Live {
 
     /// As [`Live::consume`], where a new consumer that starts at the present end starts after
     /// `last_seq` instead.
+    ///
+    /// # Errors
+    ///
+    /// As [`Live::consume`].
     pub(crate) async fn consume_from(
         &self,
         request: ConsumeRequest,
@@ -191,7 +202,10 @@ impl Live {
     }
 
     /// Returns a stream of all records after `seq` for what passes them on: nobody has read them then.
-    /// Fails when the feed has no such record, or the daemon is leaving.
+    ///
+    /// # Errors
+    ///
+    /// When the feed has no such record, or the daemon is leaving.
     #[cfg(feature = "fleet")]
     pub(crate) fn subscribe_to_pass_on(&self, seq: Seq) -> Result<Subscription, Refusal> {
         let start = ReaderStart::After(After { epoch: None, seq });
@@ -220,7 +234,11 @@ impl Live {
         self.tasks.subscribe()
     }
 
-    /// Acknowledges this record and all before it for a consumer. Fails when the feed has no such record.
+    /// Acknowledges this record and all before it for a consumer.
+    ///
+    /// # Errors
+    ///
+    /// When the feed has no such record.
     pub(crate) fn acknowledge(&self, consumer: &Lease, seq: Seq) -> Result<(), Refusal> {
         let last_seq = self.extent().last_seq;
         if seq > last_seq {
@@ -261,6 +279,7 @@ impl Live {
         }
     }
 
+    /// Publishes the follow-ups of the feed.
     pub(super) fn publish_follow_ups(&self, follow_ups: &Arc<FollowUps>) {
         let known = &mut self.state().follow_ups;
         if !Arc::ptr_eq(known, follow_ups) {
@@ -268,6 +287,7 @@ impl Live {
         }
     }
 
+    /// Returns the files of the feed.
     pub(crate) fn files(&self) -> FeedFiles {
         let state = self.state();
         FeedFiles {
@@ -277,6 +297,7 @@ impl Live {
         }
     }
 
+    /// Publishes which closed segments there are.
     pub(super) fn publish_closed(&self, closed: Vec<Segment>) {
         self.state().closed = closed;
     }
@@ -293,6 +314,7 @@ impl Live {
         state.send(FeedChange::Status { extent, status });
     }
 
+    /// Publishes the new end of the feed.
     pub(super) fn publish_end(&self, extent: FeedExtent) {
         let mut state = self.state();
         state.extent = extent;

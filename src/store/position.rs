@@ -22,6 +22,7 @@ pub(super) struct Position {
     sent: Seq,
     /// The first records that were sent and not acknowledged, at most [`MOST_KNOWN`].
     unacknowledged: VecDeque<Seq>,
+    /// Whether there are more of them.
     has_more: bool,
     /// The first follow-up that was left out: it is still to be read by another reader.
     first_left_out: Option<Seq>,

@@ -23,9 +23,11 @@ pub(super) enum Audience {
     User,
     /// For whoever reads the messages of all owners.
     AllOwners,
+    /// For the conversation with this owner.
     Owner(String),
 }
 
+/// The readers of a feed.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
     /// Those that are there, by a number of each.

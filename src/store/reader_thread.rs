@@ -27,11 +27,20 @@ impl Drop for AbortOnDrop {
 }
 
 impl ReaderThread {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be created.
     pub(crate) fn start() -> io::Result<Self> {
         Self::named("readers")
     }
 
     /// Starts a thread for readers of one kind, with a name of its own.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be created.
     pub(crate) fn named(name: &str) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();

@@ -53,6 +53,7 @@ impl Replies {
         self.changed.notify_one();
     }
 
+    /// Takes what is to be sent.
     pub(super) fn take(&self) -> (VecDeque<Seq>, Option<StreamEnd>) {
         let mut contents = self.contents();
         (

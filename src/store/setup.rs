@@ -7,9 +7,11 @@ use crate::store::feed::{Ages, Journal, PendingEvents, Retention};
 
 #[derive(Debug)]
 pub(crate) struct StoreSetup {
+    /// The feed.
     pub(crate) journal: Journal,
     /// The feed's epoch.
     pub(crate) epoch: String,
+    /// The session's name.
     pub(crate) session_name: String,
     /// The sequence number of its last record.
     pub(crate) last_seq: Seq,

@@ -28,10 +28,12 @@ pub(super) enum FeedChange {
     Status {
         /// Where the feed ended then: records before that come first.
         extent: FeedExtent,
+        /// The record.
         status: LiveRecord,
     },
 }
 
+/// The end of the feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FeedExtent {
     /// Its position in the files.
@@ -70,6 +72,7 @@ pub(crate) struct Subscription {
     pub(super) tasks: Option<TaskChanges>,
     /// Whether the filter left out a follow-up, which therefore still needs another reader.
     pub(super) has_skipped: bool,
+    /// Counts this reader.
     pub(super) reading: ReaderGuard,
     /// As which consumer it reads, if as one.
     pub(super) consumer: Option<Arc<Lease>>,

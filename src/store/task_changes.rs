@@ -62,6 +62,7 @@ impl TaskChanges {
     }
 }
 
+/// Returns a task as it is listed.
 pub(crate) fn listed(task: &BoardTask) -> LsTask {
     let fields = TaskFields::from(&*task.task);
     LsTask {

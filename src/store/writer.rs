@@ -71,10 +71,12 @@ enum Place {
     Written(FeedExtent),
 }
 
+/// A write of the feed.
 #[derive(Debug, Clone, Copy)]
 struct Written {
     /// The end of the feed before it.
     before: FeedExtent,
+    /// The end of the feed behind it.
     end: FeedExtent,
     /// How many bytes it had.
     n_bytes: u64,

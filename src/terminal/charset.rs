@@ -13,6 +13,7 @@ impl Charsets {
         self.draws[set] = draws;
     }
 
+    /// Selects a set.
     pub(super) fn turn_to(&mut self, set: usize) {
         self.used = set;
     }

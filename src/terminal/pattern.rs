@@ -26,23 +26,34 @@ pub(crate) enum PatternError {
     /// It is not a regular expression.
     #[error("`{pattern}` is not a regular expression: {why}")]
     Syntax {
+        /// The text.
         pattern: String,
         /// What is wrong, and at which character.
         why: String,
     },
+    /// It is empty.
     #[error("an empty text matches everything")]
     Empty,
     /// No line can match it: tabs are shown as blanks, and other control characters not at all.
     #[error("{pattern:?} can never match: a line has no line ends, tabs or control characters")]
-    NeverMatches { pattern: String },
+    NeverMatches {
+        /// The text.
+        pattern: String,
+    },
     /// It needs too much memory.
     #[error("the regular expression `{pattern}` is too large")]
-    TooLarge { pattern: String },
+    TooLarge {
+        /// The text.
+        pattern: String,
+    },
 }
 
 impl Pattern {
-    /// Returns the pattern for a user's text: a literal text or a regular expression. Fails when the text
-    /// is empty, is not a regular expression, needs too much memory or can never match.
+    /// Returns the pattern for a user's text: a literal text or a regular expression.
+    ///
+    /// # Errors
+    ///
+    /// When the text is empty, is not a regular expression, needs too much memory or can never match.
     pub(crate) fn parse(
         text: &str,
         is_regex: bool,
@@ -81,6 +92,10 @@ impl Pattern {
     }
 
     /// Returns a pattern for a regular expression in the regex crate's syntax.
+    ///
+    /// # Errors
+    ///
+    /// When the text is not a regular expression or needs too much memory.
     pub(crate) fn regex(text: &str, ignore_case: bool) -> Result<Self, PatternError> {
         match build(text, ignore_case) {
             Ok(regex) => Ok(Self { regex }),

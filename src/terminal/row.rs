@@ -8,6 +8,7 @@ use super::line::Stamp;
 /// whole character.
 const MARKS_LIMIT: usize = 32;
 
+/// One cell of the screen.
 #[derive(Debug, Clone)]
 pub(super) struct Cell {
     stamp: Stamp,
@@ -51,6 +52,7 @@ pub(super) enum Wrap {
     Joined,
 }
 
+/// One row of the screen.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Row {
     /// Up to the last cell that was written; blank beyond it.

@@ -15,6 +15,7 @@ pub(super) struct Writer<'a> {
     buffer: Buffer,
 }
 
+/// Which part of a line is reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LinePart {
     /// What changed since it was reported.

@@ -96,6 +96,7 @@ impl FromStr for Cursor {
 }
 
 impl Anchor {
+    /// The start of a run.
     pub(crate) const START: Self = Self {
         row: 0,
         column: 0,
@@ -119,6 +120,7 @@ impl Anchor {
 /// Where an anchor is in rows that were read later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnchorPosition {
+    /// At this row.
     At(usize),
     /// It is gone, or its position is ambiguous.
     Lost,

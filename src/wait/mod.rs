@@ -16,6 +16,7 @@ pub(crate) use output_watch::OutputWatch;
 use crate::model::{self, Exit, GoneReason, Now, Prompt, Snapshot, Task, WaitOutcome, WindowId};
 use crate::terminal::{Line, Pattern, Stamp};
 
+/// What a wait is for.
 pub(crate) type Condition = model::Condition<Pattern>;
 
 /// What a wait was asked for.
@@ -127,6 +128,7 @@ impl Verdict {
     }
 }
 
+/// A wait in progress.
 #[derive(Debug, Clone)]
 pub(crate) struct Wait {
     pub(crate) spec: Spec,

@@ -51,6 +51,10 @@ struct OpenLine {
 
 impl OutputWatch {
     /// Returns the watch for a run.
+    ///
+    /// # Errors
+    ///
+    /// When a text is not a valid pattern.
     pub(crate) fn new(notify_on: &NotifyOn) -> Result<Self, PatternError> {
         let NotifyOn {
             patterns: texts,

@@ -12,8 +12,11 @@ const NAME_CHARS: usize = 120;
 pub const SINK_PREFIX: &str = "sink:";
 
 /// Checks the name of a consumer, which is also the name of its file: 1 to 120 of `A-Za-z0-9._:-`, the
-/// first a letter or digit. A conversation's consumer is named after its owner, `CLIENT:ID`. The error says
-/// what is allowed.
+/// first a letter or digit. A conversation's consumer is named after its owner, `CLIENT:ID`.
+///
+/// # Errors
+///
+/// When it is not one; the line says what is allowed.
 pub fn check_consumer_name(name: &str) -> Result<(), String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
     let first = name.chars().next();

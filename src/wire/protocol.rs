@@ -107,8 +107,11 @@ pub fn request_line(request: &Request) -> Vec<u8> {
     line
 }
 
-/// Parses the line of a request. Fails when it is not a request, or a request of another version that this
-/// one does not understand.
+/// Parses the line of a request.
+///
+/// # Errors
+///
+/// When it is not a request, or a request of another version that this one does not understand.
 pub fn parse_request(line: &[u8]) -> Result<Request, Refusal> {
     let caller: Caller = serde_json::from_slice(line).unwrap_or_default();
     if !caller.is_understood() || caller.would_replace_us() {
@@ -125,6 +128,10 @@ pub fn parse_request(line: &[u8]) -> Result<Request, Refusal> {
 
 /// Parses a line of JSON in which every object is written as one. Without this check a list of an
 /// object's values would count as the object.
+///
+/// # Errors
+///
+/// When it is something else.
 pub fn parse_object<T: DeserializeOwned + Serialize>(line: &[u8]) -> Result<T, serde_json::Error> {
     let parsed: T = serde_json::from_slice(line)?;
     if line.contains(&b'[') {

@@ -73,8 +73,11 @@ impl SavedSession {
         }
     }
 
-    /// Checks that the sequence numbers are some that this feed can have had. The error names one that is
-    /// not.
+    /// Checks that the sequence numbers are some that this feed can have had.
+    ///
+    /// # Errors
+    ///
+    /// When one is not; the text names it.
     pub fn check_numbers(&self) -> Result<(), String> {
         let feed = self.feed.iter();
         let events = feed.flat_map(|feed| feed.undelivered.iter().chain(&feed.restarting));

@@ -236,8 +236,11 @@ impl std::str::FromStr for After {
 }
 
 impl After {
-    /// Returns the sequence number, if a feed with this epoch and last number contains it. The error names
-    /// what the feed contains.
+    /// Returns the sequence number, if a feed with this epoch and last number contains it.
+    ///
+    /// # Errors
+    ///
+    /// When it does not; the line names what the feed contains.
     pub fn check(&self, epoch: &str, last_seq: Seq) -> Result<Seq, String> {
         match &self.epoch {
             Some(other) if other != epoch => Err(format!(

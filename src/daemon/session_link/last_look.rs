@@ -23,6 +23,7 @@ pub(super) fn begun(look: &Snapshot) -> BTreeMap<WindowId, (Option<u32>, Option<
         .into_map()
 }
 
+/// Returns the primary panes of the windows.
 pub(super) fn primary(look: &Snapshot) -> BTreeMap<WindowId, PaneId> {
     let panes = look.tasks.values();
     panes

@@ -26,6 +26,7 @@ enum AttachedLook {
         /// Whether it had a trigger just then.
         has_trigger: bool,
     },
+    /// There is nothing to look at.
     NotNeeded,
     /// A slice of a sweep shows nothing new, and there are further slices.
     NothingNew,
@@ -37,8 +38,10 @@ enum AttachedLook {
 
 /// What was reported before a look.
 struct Reported {
+    /// The session that is looked at.
     life: SessionId,
     facts: LookFacts,
+    /// Windows that were closed.
     closed: BTreeSet<WindowId>,
     /// Whether all earlier reports have arrived, if the order asks for that.
     synced: Result<(), TmuxError>,
@@ -81,8 +84,11 @@ impl LookFacts {
 
 impl SessionLink {
     /// Looks at windows as ordered, or at a slice of all windows. A screen that has been unchanged for
-    /// `quiet` may wait for input. Fails when nothing is known of the session; then the last look remains
-    /// valid.
+    /// `quiet` may wait for input.
+    ///
+    /// # Errors
+    ///
+    /// When nothing is known of the session; then the last look remains valid.
     pub(in crate::daemon) async fn look(
         &mut self,
         order: &LookOrder,
@@ -255,6 +261,7 @@ impl SessionLink {
         })
     }
 
+    /// Looks at what was reported and ordered.
     async fn take_look(
         &mut self,
         order: &LookOrder,

@@ -15,6 +15,7 @@ impl SessionLink {
         self.memory.expect(pane, &BTreeSet::new(), [window]);
     }
 
+    /// Whether options have to be set.
     pub(in crate::daemon) fn has_options_to_set(&self) -> bool {
         self.options.is_any_left()
     }

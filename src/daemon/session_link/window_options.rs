@@ -20,9 +20,12 @@ pub(super) struct WindowOptions {
     runs: BTreeMap<WindowId, u32>,
 }
 
+/// What one line sets.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum OptionLine {
+    /// The options of these windows.
     Prepare(Vec<WindowId>),
+    /// These run numbers.
     Runs(Vec<(WindowId, u32)>),
 }
 
@@ -63,6 +66,7 @@ impl WindowOptions {
         *self = Self::default();
     }
 
+    /// Whether anything has to be set.
     pub(super) fn is_any_left(&self) -> bool {
         !self.unprepared.is_empty() || !self.runs.is_empty()
     }

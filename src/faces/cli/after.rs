@@ -12,9 +12,12 @@ use super::{output, wait};
 use crate::model::limit_words;
 use crate::ops::{self, Success, WaitNews};
 
-/// Waits until all these tasks have succeeded. `what` is the command, `task` the one that starts then. Of a
-/// run that has failed, the last `tail` lines are printed. Fails as soon as one of them has failed, when
-/// the time is over, and when one does not exist.
+/// Waits until all these tasks have succeeded. `what` is the command, `task` the one that starts then.
+/// Of a run that has failed, the last `tail` lines are printed.
+///
+/// # Errors
+///
+/// As soon as one of them has failed, when the time is over, and when one does not exist.
 pub(super) async fn wait_for(
     context: &Context,
     what: &str,

@@ -11,11 +11,13 @@ use crate::wire::RefusalKind;
 pub(crate) enum Kind {
     /// stdout was closed: not a failure.
     OutputClosed,
+    /// It was attempted and failed.
     Failed,
     /// The command line is invalid.
     Usage,
     /// No such session, task or daemon.
     Missing,
+    /// A wait timed out.
     TimedOut,
     /// A wait can no longer succeed.
     Impossible,
@@ -29,6 +31,7 @@ pub(crate) enum Kind {
     RunTimedOut,
     /// `run --wait`: it failed itself, independently of the task.
     RunFailed,
+    /// The user interrupted it.
     Interrupted,
     /// Another signal ended it.
     Signalled(u8),
@@ -86,6 +89,7 @@ impl Failure {
         self.why.is_empty()
     }
 
+    /// Returns an error with all its causes.
     pub(crate) fn of(kind: Kind, what: impl Into<String>, error: &dyn std::error::Error) -> Self {
         Self::new(kind, what, with_causes(error))
     }

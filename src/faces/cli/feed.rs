@@ -163,6 +163,7 @@ impl PrintQueue {
     }
 }
 
+/// Prints a line.
 type Print<'a> = &'a mut dyn FnMut(&str) -> Result<(), Failure>;
 
 /// How many bytes of the feed are read at first for each of the last records that are asked for.
@@ -258,6 +259,7 @@ fn read_kept<'a>(
     Ok((first, read))
 }
 
+/// What was read of the files.
 struct Read<'a> {
     last: &'a Last,
     filter: Filter,

@@ -23,6 +23,7 @@ use crate::hosts::{
 use crate::ops::Fleet;
 use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host};
 
+/// The failure of ssh itself.
 const SSH_FAILED: i32 = 255;
 
 /// What a command needs of this machine.
@@ -32,6 +33,7 @@ const SSH_FAILED: i32 = 255;
 )]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Needs {
+    /// Its name.
     command: &'static str,
     /// It reads standard input.
     stdin: bool,
@@ -264,6 +266,7 @@ async fn connected(
     }
 }
 
+/// Returns what is executed there.
 fn call(
     host: &Host,
     needs: Needs,

@@ -77,6 +77,7 @@ pub(super) async fn prune(context: &Context, args: Prune) -> Result<(), Failure>
     report(DoneTo::Pruned, &pruned, args.json)
 }
 
+/// What was done to tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DoneTo {
     /// Nothing of their runs is left.

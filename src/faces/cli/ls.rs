@@ -142,6 +142,7 @@ fn is_filtered(args: &Ls) -> bool {
     args.filter.is_some() || args.failed || args.waiting || args.running
 }
 
+/// Whether the options select this task.
 fn is_selected(listed: &LsTask, args: &Ls) -> bool {
     let has_state = match listed.state {
         TaskStateName::Exited | TaskStateName::Killed => args.failed && has_failed(listed),
@@ -173,6 +174,7 @@ pub(super) struct Style {
     columns: Option<usize>,
     /// The maximum width of the command and of the last line.
     longest: usize,
+    /// Whether states have colours.
     is_coloured: bool,
 }
 

@@ -22,6 +22,7 @@ pub(super) fn is_caller_guarded() -> bool {
     CALLER.get().is_some_and(|caller| caller.is_guarded)
 }
 
+/// Prints one line of results.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     lines(std::iter::once(text))
 }
@@ -141,6 +142,7 @@ pub(crate) fn result_on_stderr(text: &str) -> io::Result<()> {
     io::stderr().write_all(text.as_bytes())
 }
 
+/// Prints a help text.
 pub(crate) fn help(text: &str) -> ExitCode {
     match lines(std::iter::once(text.trim_end())) {
         Ok(()) => ExitCode::SUCCESS,

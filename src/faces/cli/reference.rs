@@ -17,6 +17,7 @@ and what the exit codes mean.
 This page is made from the program: `TMUX_TASK_BLESS=1 cargo test --lib reference` writes it again.
 ";
 
+/// Returns the page.
 fn page() -> String {
     let program = man::program();
     let mut page = PREFACE.to_owned();

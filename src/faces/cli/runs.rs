@@ -107,6 +107,7 @@ fn stats_json(task: &TaskStats) -> Value {
     })
 }
 
+/// Returns how a run ended.
 fn end(run: &RunInfo) -> String {
     if run.reason.as_deref() == Some("replaced") {
         return "replaced".to_owned();

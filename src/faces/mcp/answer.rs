@@ -16,6 +16,7 @@ const LINE_CHARS: usize = 1000;
 /// What to do when a cursor is of no use.
 pub(super) const WITHOUT_CURSOR: &str = "call read_output without cursor: it has what is left";
 
+/// The answer to a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ToolAnswer {
     /// Sanitised lines.

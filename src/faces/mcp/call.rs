@@ -25,6 +25,7 @@ pub(super) const USUAL_WAIT: Duration = Duration::from_secs(50);
 /// The longest time that a call waits.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
+/// A call.
 pub(super) struct Call {
     pub(super) caller: Caller,
     /// Where its progress is reported, if the client wants that.

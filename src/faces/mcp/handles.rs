@@ -45,6 +45,7 @@ enum CallState {
     /// Its wait runs.
     Working(AbortHandle),
     Ended(ToolAnswer),
+    /// The client has cancelled it.
     Cancelled,
 }
 

@@ -18,6 +18,7 @@ use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host};
 /// The argument of every tool that names the machine.
 pub(super) const ARGUMENT: &str = "host";
 
+/// What the argument is.
 pub(super) const DESCRIPTION: &str = "The machine (ssh), if not this one";
 
 /// The number of the request that is passed on.
@@ -105,6 +106,7 @@ impl HostCall {
         ToolAnswer::refused(&why, None)
     }
 
+    /// Returns what is executed there.
     fn call(&self, host: &Host, choice: &SessionChoice) -> Result<FarCall, ToolAnswer> {
         let session = match &choice.session {
             Some(session) => session.clone(),

@@ -20,6 +20,7 @@ const CWD_CHARS: usize = 400;
 /// The maximum length of a reason, in characters.
 const REASON_CHARS: usize = 400;
 
+/// A task that was started.
 pub(super) struct StartedTask {
     /// What was started, in a line.
     pub(super) line: String,
@@ -32,6 +33,7 @@ pub(super) struct StartedTask {
     pub(super) wait: Option<Wait>,
 }
 
+/// What follows the launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Follow {
     /// What the arguments say.
@@ -40,6 +42,7 @@ pub(super) enum Follow {
     ByHandle,
 }
 
+/// Starts a task.
 pub(super) async fn start(
     mut session: TaskSession,
     choice: SessionChoice,

@@ -61,6 +61,7 @@ fn required(tool: &Tool) -> Vec<&str> {
         .collect()
 }
 
+/// The tools of one client.
 pub(super) struct Tools {
     choice: SessionChoice,
     /// The end of the feed at the first call. Events before it are of no interest.

@@ -47,6 +47,7 @@ enum Subject {
     },
 }
 
+/// A wait for one task.
 struct TaskWait {
     /// The task, as the caller names it.
     name: String,

@@ -25,6 +25,7 @@ use super::work::{ANSWERS_WITHIN, at, text_of};
 use crate::client::DaemonClient;
 use crate::ops::{self, FoundSession, OpsError, Server, SessionChoice, TaskSession};
 
+/// Follows all sessions.
 pub(super) struct AllSessions<'a> {
     choice: &'a SessionChoice,
     /// The present server.
@@ -45,6 +46,7 @@ type Connection = Result<Option<(DaemonClient, TaskSession)>, OpsError>;
 enum Step {
     /// A daemon was connected to, or none listens.
     Connected(PathBuf, Box<Connection>),
+    /// A stream has ended.
     Ended(PathBuf),
     /// The sessions of the server at this socket; `None` if it has not said.
     Listed(PathBuf, Option<Vec<FoundSession>>),

@@ -16,6 +16,7 @@ pub(super) enum Group {
     Failed,
     /// It runs, has been silent for long, and nothing says whether it waits.
     Stalled,
+    /// It runs.
     Running,
     /// It waits for a place in its slot.
     Queued,
@@ -82,12 +83,14 @@ impl Group {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SessionKey(pub(super) usize);
 
+/// A task in the panel.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TaskKey {
     pub(super) session: SessionKey,
     pub(super) window: String,
 }
 
+/// A row of the list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ListRow {
     Task(TaskKey),
@@ -112,6 +115,7 @@ pub(super) struct SessionName {
     pub(super) server: Option<String>,
 }
 
+/// A session and its tasks.
 #[derive(Debug, Clone, Default)]
 struct BoardSession {
     name: SessionName,
@@ -224,6 +228,7 @@ impl Board {
         self.existing().count()
     }
 
+    /// Whether the session has tasks with an owner.
     pub(super) fn has_owned_tasks(&self, key: SessionKey) -> bool {
         let tasks = self
             .sessions

@@ -18,8 +18,10 @@ use super::state::{PanelState, Scope};
 use crate::model::took;
 use crate::terminal::{columns_of, fitted, split_at_column};
 
+/// The style of titles.
 const BAR: Style = Style::new().add_modifier(Modifier::REVERSED);
 
+/// Draws one frame.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &PanelState) {
     let layout = state.layout().clipped(frame.area());
     let buffer = frame.buffer_mut();

@@ -51,6 +51,7 @@ pub(super) enum ConnectResult {
 pub(super) enum SessionEffect {
     /// List the runtime folder.
     Scan,
+    /// Connect to this daemon.
     Connect(PathBuf),
     /// Report the tasks that the daemon pushes that has just been connected to.
     Stream {
@@ -72,6 +73,7 @@ pub(super) enum SessionEffect {
     Remove(SessionKey),
 }
 
+/// The sessions that were found.
 #[derive(Debug)]
 pub(super) struct FoundSessions {
     /// The present server's socket.
@@ -85,6 +87,7 @@ pub(super) struct FoundSessions {
     unlisted: BTreeSet<PathBuf>,
 }
 
+/// A session that was found.
 #[derive(Debug)]
 struct PanelSession {
     key: SessionKey,

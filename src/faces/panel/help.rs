@@ -18,6 +18,7 @@ pub(super) const KEYS: [(&str, &str); 14] = [
     ("mouse", "click, wheel"),
 ];
 
+/// Returns the help as lines.
 pub(super) fn lines() -> Vec<String> {
     let line = |(key, does): &(&str, &str)| {
         let pad = 8_usize.saturating_sub(key.chars().count());

@@ -15,6 +15,7 @@ const LINE_CHARS: usize = 4096;
 /// The answer to what is no command to a host.
 const NOT_HERE: &str = "this does not go through the broker";
 
+/// Performs an effect on a host.
 pub(super) async fn perform(host: &str, session: &str, effect: PanelEffect) -> EffectResult {
     let run = async |args: &[&str]| {
         let args = [&["--host", host, "-s", session], args].concat();

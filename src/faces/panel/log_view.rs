@@ -10,6 +10,7 @@ const SIDEWAYS: usize = 8;
 /// A text with a position in it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LogView {
+    /// What it is.
     pub(super) title: String,
     pub(super) lines: Vec<Line<'static>>,
     /// The lines in lower case, to search in.
@@ -24,9 +25,11 @@ pub(super) struct LogView {
     query: String,
     /// The search that is being typed.
     pub(super) typed: Option<InputLine>,
+    /// The line that was found.
     pub(super) found: Option<usize>,
 }
 
+/// How to move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Move {
     Up,

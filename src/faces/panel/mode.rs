@@ -34,6 +34,7 @@ pub(super) enum Mode {
     View { of: Subject, view: LogView },
 }
 
+/// An answer that is being typed.
 #[derive(Debug)]
 pub(super) struct TypedAnswer {
     pub(super) task: TaskKey,
@@ -53,6 +54,7 @@ pub(super) enum Subject {
     Help,
     /// Why this task waits.
     Explanation(TaskKey),
+    /// The log of this task.
     Log(TaskKey),
 }
 

@@ -54,8 +54,10 @@ pub(crate) enum PanelError {
     Terminal(#[from] io::Error),
 }
 
+/// Which tasks are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
+    /// Those of one session.
     Session,
     /// Those of all sessions of the user.
     AllSessions,

@@ -23,6 +23,7 @@ pub(super) struct Screen {
 }
 
 impl Screen {
+    /// Takes the terminal.
     pub(super) fn take() -> io::Result<Self> {
         restore_on_panic();
         let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;

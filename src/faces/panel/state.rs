@@ -34,6 +34,7 @@ const ERROR_FOR: Duration = Duration::from_secs(15);
 /// Which sessions the panel shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
+    /// One session.
     One,
     /// All task sessions of the user.
     All,
@@ -179,6 +180,7 @@ impl PanelState {
         }
     }
 
+    /// The rows that are shown.
     pub(super) fn visible(&self) -> &[ListRow] {
         let end = self.top + usize::from(self.layout().list.height);
         &self.rows[self.top.min(self.rows.len())..end.min(self.rows.len())]
@@ -354,6 +356,7 @@ impl PanelState {
         self.message.as_ref()?.until
     }
 
+    /// The time of the message is over.
     pub(super) fn on_message_over(&mut self) -> Vec<PanelEffect> {
         self.message = None;
         self.settled()

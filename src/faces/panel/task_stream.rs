@@ -48,6 +48,7 @@ pub(super) enum Incoming {
     Gone(SessionKey),
 }
 
+/// A stream that has begun.
 pub(super) struct TaskStream {
     pub(super) session: Rc<TaskSession>,
     client: DaemonClient,

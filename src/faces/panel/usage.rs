@@ -22,6 +22,7 @@ pub(super) struct Usage {
     pub(super) memory: u64,
 }
 
+/// A sample to take.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SampleOrder {
     /// The tasks with their first process.
@@ -29,6 +30,7 @@ pub(super) struct SampleOrder {
     now: Instant,
 }
 
+/// The last sample.
 #[derive(Debug, Default)]
 pub(super) struct LastSample {
     /// What was used, by pid.

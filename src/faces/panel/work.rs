@@ -21,6 +21,7 @@ const ENDS_SOON: Duration = Duration::from_secs(2);
 /// The maximum length of an error, in characters.
 const ERROR_CHARS: usize = 500;
 
+/// The result of an effect.
 #[derive(Debug)]
 pub(super) enum EffectResult {
     Report(ActionReport),

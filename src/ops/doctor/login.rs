@@ -21,6 +21,7 @@ const LIMIT: Duration = Duration::from_secs(1);
 /// To which part of a user's processes a process belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Group {
+    /// One login.
     Login,
     /// The user's own systemd.
     UserManager,

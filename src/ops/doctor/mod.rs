@@ -19,7 +19,11 @@ use super::session::{SessionChoice, TaskSession};
 use crate::tmux::Server;
 use crate::wire::{CheckResult, DoctorReport, RefusalKind};
 
-/// Runs all checks. Fails only when the choice is invalid, as a session name with a dot is.
+/// Runs all checks.
+///
+/// # Errors
+///
+/// Only when the choice is invalid, as a session name with a dot is.
 pub(crate) async fn examine(choice: &SessionChoice) -> Result<DoctorReport, OpsError> {
     let session = match TaskSession::named(choice) {
         Err(error) if error.kind() == RefusalKind::Usage => return Err(error),

@@ -31,6 +31,7 @@ struct Supervisor {
     /// The pid of a daemon that listens.
     pid: Option<u32>,
     answers: bool,
+    /// The sinks that it runs.
     sinks: Vec<SinkStatus>,
 }
 

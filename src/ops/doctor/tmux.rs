@@ -17,6 +17,7 @@ const INSTALL: &str = "install tmux 3.2 or newer, or name it with --tmux or $TMU
 /// A check, and the version of tmux that it has found.
 type Versioned = (DoctorCheck, Option<String>);
 
+/// Checks program and server.
 pub(super) async fn examine(server: Result<Server, TmuxError>) -> Vec<DoctorCheck> {
     let server = match server {
         Ok(server) => server,

@@ -21,7 +21,9 @@ pub(crate) enum MarkedBlockError {
     /// The file cannot be read or written.
     #[error("could not change {}", .path.display())]
     File {
+        /// The file.
         path: PathBuf,
+        /// Why.
         #[source]
         source: io::Error,
     },
@@ -30,7 +32,12 @@ pub(crate) enum MarkedBlockError {
     Damaged(PathBuf),
     /// The file is a link whose target does not exist, perhaps not at the moment.
     #[error("{} is a link to {}, which does not exist", .path.display(), .target.display())]
-    Dangling { path: PathBuf, target: PathBuf },
+    Dangling {
+        /// The link.
+        path: PathBuf,
+        /// What it names.
+        target: PathBuf,
+    },
     /// The owner of the file has removed its write permission.
     #[error("{} is write-protected", .0.display())]
     Protected(PathBuf),
@@ -42,6 +49,7 @@ pub(crate) enum MarkedBlockError {
 /// The lines, and where they belong.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct MarkedBlock {
+    /// The file.
     pub(crate) path: PathBuf,
     /// The text, with the lines that mark it as ours.
     pub(crate) block: String,
@@ -65,6 +73,10 @@ impl MarkedBlock {
     }
 
     /// Adds the text, in place of an older one. Returns whether the file was changed.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be changed, or is one that we may not change.
     pub(crate) fn install(&self) -> Result<bool, MarkedBlockError> {
         let before = self.read()?;
         let rest = self.without_block(before.as_deref().unwrap_or_default())?;
@@ -81,6 +93,10 @@ impl MarkedBlock {
     }
 
     /// Removes the text; a file that has nothing else goes. Returns whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// As [`MarkedBlock::install`].
     pub(crate) fn remove(&self) -> Result<bool, MarkedBlockError> {
         let Some(before) = self.read()? else {
             return Ok(false);

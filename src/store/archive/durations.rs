@@ -31,6 +31,10 @@ struct Duration {
 
 impl Durations {
     /// Reads the stored runs of a session.
+    ///
+    /// # Errors
+    ///
+    /// When the folder or a run's file cannot be read.
     pub(crate) fn read(folder: &Path) -> io::Result<Self> {
         let mut durations = Self::default();
         for run in &list(folder)? {

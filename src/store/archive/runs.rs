@@ -50,6 +50,7 @@ impl RunInfo {
     }
 }
 
+/// A stored run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ArchivedRun {
     /// Its data.
@@ -60,6 +61,10 @@ pub(crate) struct ArchivedRun {
 
 /// Stores a run's output. `life` distinguishes lives of the session. The oldest runs beyond the
 /// limits are removed.
+///
+/// # Errors
+///
+/// When the folder cannot be used.
 pub(crate) fn keep(
     folder: &Path,
     life: &str,
@@ -90,6 +95,10 @@ pub(crate) fn keep(
 }
 
 /// Returns the latest stored run with this number, of the task with this name or window id.
+///
+/// # Errors
+///
+/// When the folder or the run's file cannot be read.
 pub(crate) fn find(folder: &Path, name: &str, run: u32) -> io::Result<Option<ArchivedRun>> {
     for (_, _, path) in newest_first(folder)? {
         let Some((about, rest)) = read(&path)? else {
@@ -104,6 +113,10 @@ pub(crate) fn find(folder: &Path, name: &str, run: u32) -> io::Result<Option<Arc
 }
 
 /// Returns the data of all stored runs, the last one last.
+///
+/// # Errors
+///
+/// When the folder or a run's file cannot be read.
 pub(crate) fn list(folder: &Path) -> io::Result<Vec<RunInfo>> {
     let mut runs = Vec::new();
     for (_, _, path) in newest_first(folder)?.into_iter().rev() {
@@ -120,6 +133,10 @@ pub(crate) fn list(folder: &Path) -> io::Result<Vec<RunInfo>> {
 }
 
 /// Returns the last numbers of the stored runs.
+///
+/// # Errors
+///
+/// When the folder or a run's file cannot be read.
 pub(crate) fn run_numbers(folder: &Path) -> io::Result<RunNumbers> {
     let runs = list(folder)?.into_iter();
     Ok(runs.map(|run| (run.window_name, run.run)).collect())

@@ -15,8 +15,10 @@ use super::retention::Segment;
 use crate::files;
 use crate::model::{AgeClock, BootTime, Millis, Seq};
 
+/// The name of the file.
 const NAME: &str = "ages.json";
 
+/// The version of the file.
 const VERSION: u32 = 1;
 
 /// The greatest time that the file can have. No feed gets that old, so a later time is damage.
@@ -27,6 +29,7 @@ const LAST: Millis = 1 << 53;
 #[serde(rename_all = "camelCase")]
 struct SavedAges {
     v: u32,
+    /// The boot in which it was written.
     boot: String,
     /// The time since that boot, when it was written.
     since_boot: Millis,
@@ -118,7 +121,11 @@ impl Ages {
         is_news
     }
 
-    /// Writes the file, for the next daemon and for other programs. On failure the old one stays.
+    /// Writes the file, for the next daemon and for other programs.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written. The old one stays.
     pub(crate) fn store(&self, now: &BootTime) -> io::Result<()> {
         let saved = SavedAges {
             v: VERSION,

@@ -11,6 +11,7 @@ use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::Millis;
 use crate::wire::{SavedConsumer, check_consumer_name};
 
+/// The version of the files.
 const VERSION: u32 = 1;
 
 /// The latest time that a file can have, in milliseconds since 1970.
@@ -18,6 +19,10 @@ const LAST_TIME: Millis = 1 << 53;
 
 /// Returns the consumers in this folder, by name. A missing folder has none. A file that cannot be
 /// parsed is logged and returned as the error.
+///
+/// # Errors
+///
+/// When the folder cannot be read.
 pub fn load_consumers(folder: &Path) -> io::Result<Vec<Result<SavedConsumer, DamagedConsumer>>> {
     let entries = match files::check_owner_of_folder(folder).and_then(|()| fs::read_dir(folder)) {
         Ok(entries) => entries,
@@ -48,6 +53,10 @@ pub struct DamagedConsumer {
 impl DamagedConsumer {
     /// Keeps the file under another name, `.NAME.damaged-1`, so that the consumer can be created
     /// again.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be renamed.
     pub fn set_aside(&self, folder: &Path) -> io::Result<PathBuf> {
         // No consumer has a name that begins with a dot.
         let hidden = folder.join(format!(".{}", self.name));
@@ -78,8 +87,12 @@ fn parse(bytes: &[u8], name: &str) -> Result<SavedConsumer, String> {
     Ok(saved)
 }
 
-/// Replaces a consumer's file in one step and writes it to the disk. Creates the folder if it is missing.
-/// The file is durable after `sync_consumers`. On failure the old file stays.
+/// Replaces a consumer's file in one step and writes it to the disk. Creates the folder if it is
+/// missing. The file is durable after `sync_consumers`.
+///
+/// # Errors
+///
+/// When it cannot be written. The old file stays.
 pub fn store_consumer(folder: &Path, saved: &SavedConsumer) -> io::Result<()> {
     let mut bytes = serde_json::to_vec(saved).map_err(io::Error::from)?;
     bytes.push(b'\n');
@@ -96,6 +109,10 @@ pub fn store_consumer(folder: &Path, saved: &SavedConsumer) -> io::Result<()> {
 }
 
 /// Removes a consumer's file. A missing one is fine.
+///
+/// # Errors
+///
+/// When it cannot be removed.
 pub(crate) fn remove_consumer(folder: &Path, name: &str) -> io::Result<()> {
     match fs::remove_file(folder.join(name)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -103,7 +120,11 @@ pub(crate) fn remove_consumer(folder: &Path, name: &str) -> io::Result<()> {
     }
 }
 
-/// Makes the replaced and removed files of this folder durable. A missing folder is fine.
+/// Makes the replaced and removed files of this folder durable.
+///
+/// # Errors
+///
+/// When the disk refuses. A missing folder is fine.
 pub(crate) fn sync_consumers(folder: &Path) -> io::Result<()> {
     match files::sync_folder(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -13,8 +13,8 @@ pub enum FeedError {
         what: &'static str,
         /// The feed's file.
         path: PathBuf,
-        #[source]
         /// The cause.
+        #[source]
         source: io::Error,
     },
 }

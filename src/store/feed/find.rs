@@ -51,6 +51,7 @@ impl Part {
 /// A position in one of the files at which a line starts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Place {
+    /// Which file.
     pub(super) part: Part,
     /// The file that was found there; `None` if it was not opened.
     pub(super) id: Option<FileId>,
@@ -61,6 +62,7 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Returns the start of a part.
     pub(super) fn start_of(part: Part) -> Self {
         Self {
             part,
@@ -173,6 +175,10 @@ pub(super) fn find_tail(feed: &Path, n_bytes: u64) -> io::Result<Place> {
 
 /// Returns a record behind which at least about `n_bytes` of the feed at `path` lie. `None` if the
 /// feed is shorter, or if no such record is found.
+///
+/// # Errors
+///
+/// When the feed cannot be read.
 pub(crate) fn before_tail(path: &Path, n_bytes: u64) -> Result<Option<Seq>, FeedError> {
     let place = find_tail(path, n_bytes).map_err(FeedError::reading(path))?;
     Ok(place.frame.map(|frame| frame.seq))

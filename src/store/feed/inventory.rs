@@ -12,8 +12,11 @@ use super::segments::segment_path;
 use crate::files;
 use crate::model::{Millis, Seq};
 
-/// Returns the closed segments that are kept, in order, at this time of the feed's clock. A missing folder
-/// has no segments.
+/// Returns the closed segments that are kept, in order, at this time of the feed's clock.
+///
+/// # Errors
+///
+/// When the folder cannot be read. A missing one has no segments.
 pub(crate) fn closed_segments(feed: &Path, ages: &Ages, now: Millis) -> io::Result<Vec<Segment>> {
     let mut segments = Vec::new();
     for first in closed_firsts(feed)? {
@@ -31,8 +34,12 @@ pub(crate) fn closed_segments(feed: &Path, ages: &Ages, now: Millis) -> io::Resu
     Ok(segments)
 }
 
-/// Returns the files of the feed at `feed`, which has records up to `last_seq`, at this time of its clock.
-/// Missing files are empty.
+/// Returns the files of the feed at `feed`, which has records up to `last_seq`, at this time of its
+/// clock.
+///
+/// # Errors
+///
+/// When they cannot be read. Missing files are empty.
 pub(crate) fn feed_files(
     feed: &Path,
     last_seq: Seq,

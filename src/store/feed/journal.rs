@@ -38,6 +38,7 @@ pub struct Journal {
     changes: u64,
 }
 
+/// The records that are to be written.
 #[derive(Debug)]
 struct QueuedRecords {
     first: Seq,
@@ -50,6 +51,10 @@ impl Journal {
     /// Opens the file where records are appended, cuts off what is behind the byte `end`, a partial write
     /// left by a crash, and syncs what is before it. A file without a complete write, where `end` is 0, is kept under
     /// another name. `last_seq` is the last record of the feed, which may be in a closed segment.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be opened or cut.
     pub fn open(path: &Path, end: u64, last_seq: Seq) -> Result<Self, FeedError> {
         let failed = |what| FeedError::io(what, path);
         let file = files::open_to_append(path).map_err(failed("open"))?;
@@ -116,9 +121,13 @@ impl Journal {
         self.first_at
     }
 
-    /// Makes the file a closed segment and continues in a new one. What is queued is written there. Does
-    /// nothing if the file is empty, or not as it was written: the next write finds out. Fails when the
-    /// disk refuses. The next write then continues in the file that is there, or in a new one.
+    /// Makes the file a closed segment and continues in a new one. What is queued is written there.
+    /// Does nothing if the file is empty, or not as it was written: the next write finds out.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses. The next write then continues in the file that is there, or in a new
+    /// one.
     pub fn close_segment(&mut self) -> Result<(), FeedError> {
         let failed = |what| FeedError::io(what, &self.path);
         let there = fs::symlink_metadata(&self.path);
@@ -147,9 +156,12 @@ impl Journal {
         &self.path
     }
 
-    /// Writes these records, and all that an earlier failure left unwritten, in one write, and waits until
-    /// they are on the disk. Fails when the disk refuses. Nothing is lost then: the records are written by
-    /// the next call.
+    /// Writes these records, and all that an earlier failure left unwritten, in one write, and
+    /// waits until they are on the disk.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses. Nothing is lost then: the records are written by the next call.
     pub fn append(&mut self, records: &[Record], context: &Context) -> Result<(), FeedError> {
         self.queue(records, context);
         self.flush()
@@ -193,6 +205,10 @@ impl Journal {
     }
 
     /// Writes everything queued, in one write, and waits until it is on the disk.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses again.
     pub fn flush(&mut self) -> Result<(), FeedError> {
         if self.unwritten.is_empty() {
             return Ok(());

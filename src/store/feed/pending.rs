@@ -60,6 +60,7 @@ impl PendingEvents {
         &self.follow_ups
     }
 
+    /// Processes an event.
     pub(super) fn event(&mut self, seq: Seq, event: &Event) {
         let window = event.task.window;
         match &event.kind {
@@ -179,7 +180,11 @@ impl PendingEvents {
         }
     }
 
-    /// Returns the state from a saved snapshot. The error names the field.
+    /// Returns the state from a saved snapshot.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read; the error names the field.
     pub fn from_saved(saved: &SavedFeed) -> Result<Self, String> {
         let mut pending = Self {
             follow_ups: Arc::new(saved.follow_ups.clone()),

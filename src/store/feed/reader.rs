@@ -90,6 +90,10 @@ impl Reader {
 
     /// Returns the next line before `end`; `None` when there is none yet. Segments that were removed
     /// are skipped: the numbers of the lines show it.
+    ///
+    /// # Errors
+    ///
+    /// When the feed cannot be read.
     pub(crate) fn next(&mut self, end: &FeedEnd) -> Result<Option<FeedLine>, FeedError> {
         let bytes = self.next_bytes(end);
         let bytes = bytes.map_err(FeedError::reading(&self.feed))?;

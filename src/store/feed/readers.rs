@@ -31,6 +31,10 @@ pub(crate) struct LastRead {
 
 /// Stores in the file at `path` that the feed is being read at this time of its clock, and up to which
 /// follow-up. The stored number never decreases for the same feed.
+///
+/// # Errors
+///
+/// When the file cannot be written.
 pub(crate) fn note_read(path: &Path, epoch: &str, seq: Seq, now: Millis) -> io::Result<()> {
     let before = last_read(path).filter(|before| before.epoch == epoch);
     let seq = before.map_or(seq, |before| before.seq.max(seq));
@@ -68,6 +72,10 @@ pub(crate) struct Holdings {
 }
 
 /// Returns the contents of the feed at `path`, read from its end. A missing one has none.
+///
+/// # Errors
+///
+/// When the feed cannot be read.
 pub(super) fn holdings(path: &Path) -> Result<Holdings, FeedError> {
     read_holdings(path).map_err(FeedError::reading(path))
 }
@@ -172,9 +180,12 @@ pub(crate) enum ProgressError {
 }
 
 impl ReadProgress {
-    /// Returns the progress in the feed at `feed`, whose consumers are in a folder, and whose readers note
-    /// in a file how far they are. What is missing is empty. Fails when one of them cannot be read: what is
-    /// unread is not known then.
+    /// Returns the progress in the feed at `feed`, whose consumers are in a folder, and whose readers
+    /// note in a file how far they are. What is missing is empty.
+    ///
+    /// # Errors
+    ///
+    /// When one of them cannot be read: what is unread is not known then.
     pub(crate) fn load(
         feed: &Path,
         consumers: &Path,

@@ -39,9 +39,13 @@ pub struct RecordedLook {
 /// not delivered yet is in the last records: more than [`super::Journal::is_full`] allows never waits.
 const TAIL: u64 = 8 << 20;
 
-/// Reads the feed, from the last record that `saved` includes if that record is still at its position.
-/// Otherwise it reads what was recorded after that, and at least the last 8 MiB; without `saved`, all of
-/// it. Passes on the looks recorded after that record, in order. A missing feed is empty.
+/// Reads the feed, from the last record that `saved` includes if that record is still at its
+/// position. Otherwise it reads what was recorded after that, and at least the last 8 MiB; without
+/// `saved`, all of it. Passes on the looks recorded after that record, in order.
+///
+/// # Errors
+///
+/// When the feed cannot be read. A missing one is empty.
 pub fn recover(
     path: &Path,
     saved: Option<&SavedSession>,

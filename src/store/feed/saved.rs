@@ -19,13 +19,20 @@ pub struct DamagedSnapshot {
 impl DamagedSnapshot {
     /// Keeps the file under another name, so that the next one does not replace it. What was
     /// kept before stays.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be renamed.
     pub fn set_aside(&self) -> io::Result<PathBuf> {
         files::put_aside(&self.path, "damaged")
     }
 }
 
-/// Returns the state saved by the last daemon; `None` when there is none. Fails also for a file of another
-/// version.
+/// Returns the state saved by the last daemon; `None` when there is none.
+///
+/// # Errors
+///
+/// When the file cannot be read, or is of another version.
 pub fn load_saved(path: &Path) -> Result<Option<SavedSession>, DamagedSnapshot> {
     let damaged = |why: String| DamagedSnapshot {
         path: path.to_owned(),
@@ -48,13 +55,17 @@ pub fn load_saved(path: &Path) -> Result<Option<SavedSession>, DamagedSnapshot> 
     Ok(Some(saved))
 }
 
+/// What every version of the file has.
 #[derive(serde::Deserialize)]
 struct FileVersion {
     v: u32,
 }
 
-/// Writes the saved snapshot to the disk, before records are removed that it makes unnecessary. Fails when
-/// the disk refuses. A missing one is fine: the next daemon then reads all records.
+/// Writes the saved snapshot to the disk, before records are removed that it makes unnecessary.
+///
+/// # Errors
+///
+/// When the disk refuses. A missing one is fine: the next daemon then reads all records.
 pub(crate) fn sync_saved(path: &Path) -> io::Result<()> {
     match files::open(path) {
         Ok(file) => file.sync_data(),
@@ -63,8 +74,12 @@ pub(crate) fn sync_saved(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Replaces the saved snapshot in one step. It is not synced: a power cut also ends the tmux server that it
-/// describes. On failure the old one stays.
+/// Replaces the saved snapshot in one step. It is not synced: a power cut also ends the tmux server
+/// that it describes.
+///
+/// # Errors
+///
+/// When it cannot be written; the old one stays.
 pub(crate) fn store_saved(path: &Path, saved: &SavedSession) -> io::Result<()> {
     // One write: with the file itself, the serializer would make a system call for every token.
     let mut bytes = serde_json::to_vec(saved).map_err(io::Error::from)?;

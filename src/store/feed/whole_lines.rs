@@ -44,13 +44,21 @@ pub struct WholeLines {
 
 impl WholeLines {
     /// Returns the lines from the start of the feed. A missing feed has no lines.
+    ///
+    /// # Errors
+    ///
+    /// When the files cannot be listed.
     pub fn new(feed: &Path) -> Result<Self, FeedError> {
         let first = Part::first(feed).map_err(FeedError::reading(feed))?;
         Ok(Self::behind(feed, Place::start_of(first)))
     }
 
-    /// Returns the lines from about the record `after` on: all records behind it, and some before it. A
-    /// missing feed has no lines.
+    /// Returns the lines from about the record `after` on: all records behind it, and some before
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// When the feed cannot be read. A missing one has no lines.
     pub fn after(feed: &Path, after: Seq) -> Result<Self, FeedError> {
         let place = find(feed, after).map_err(FeedError::reading(feed))?;
         Ok(Self::behind(feed, place))
@@ -91,6 +99,10 @@ impl WholeLines {
     }
 
     /// Returns the next line; `None` when there is no complete one.
+    ///
+    /// # Errors
+    ///
+    /// When the feed cannot be read.
     pub fn next_line(&mut self) -> Result<Option<FeedLine>, FeedError> {
         while self.whole.is_empty() {
             let step = self.files.next_step();
@@ -144,6 +156,7 @@ impl WholeLines {
 
 /// The result of reading on.
 enum Step {
+    /// A complete line.
     Line(Vec<u8>),
     /// A closed segment was read to its end.
     EndOfSegment,

@@ -27,12 +27,14 @@ pub(super) fn put(
     buffer.set_stringn(x, area.y, fitted(text, columns), columns, style);
 }
 
+/// Returns a row of an area.
 pub(super) fn row(area: Rect, y: usize) -> Rect {
     let y = u16::try_from(y).unwrap_or(u16::MAX).min(area.height);
     let height = u16::from(y < area.height);
     Rect::new(area.x, area.y + y, area.width, height)
 }
 
+/// Returns the colour of a group.
 pub(super) fn style_of(group: Group) -> Style {
     match group {
         Group::Ask => Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD),

@@ -27,8 +27,10 @@ const WIDE: usize = 120;
 /// The width of a name that is whole where a list has room for it: the longest that a task can have.
 const WHOLE_NAME: usize = 40;
 
+/// The header of the sessions.
 const SESSION: &str = "SESSION";
 
+/// The header of the commands.
 const COMMAND: &str = "COMMAND";
 
 /// From this percentage of its usual duration on a run is late.

@@ -152,6 +152,7 @@ impl PanelState {
         }
     }
 
+    /// A key for the selected task.
     fn on_task_key(&mut self, key: KeyCode) -> Vec<PanelEffect> {
         let is_for_task = matches!(key, KeyCode::Enter)
             || matches!(key, KeyCode::Char('a' | 's' | 'x' | 'r' | 'l' | 'e'));
