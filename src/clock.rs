@@ -8,7 +8,6 @@ use crate::files::PROC;
 use crate::model::{BootTime, Millis, Now};
 
 /// Reads both clocks. The monotonic one is tokio's, so that tests with paused time control it.
-#[must_use]
 pub(crate) fn now() -> Now {
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -20,7 +19,6 @@ pub(crate) fn now() -> Now {
 }
 
 /// Reads the clock by which ages are counted.
-#[must_use]
 pub(crate) fn boot_time() -> BootTime {
     let boot =
         std::fs::read_to_string(format!("{PROC}/sys/kernel/random/boot_id")).unwrap_or_default();
@@ -31,7 +29,6 @@ pub(crate) fn boot_time() -> BootTime {
 }
 
 /// Returns the time since the boot, in milliseconds.
-#[must_use]
 pub(crate) fn since_boot() -> Millis {
     #[cfg(linux)]
     let id = ClockId::Boottime;
@@ -42,7 +39,6 @@ pub(crate) fn since_boot() -> Millis {
 }
 
 /// Returns the local time of day, in minutes since midnight.
-#[must_use]
 pub(crate) fn minute_of_day(wall: Millis) -> u16 {
     let Ok(time) = jiff::Timestamp::from_millisecond(wall) else {
         return 0;
@@ -52,7 +48,6 @@ pub(crate) fn minute_of_day(wall: Millis) -> u16 {
 }
 
 /// Returns how long this thread has been on a processor.
-#[must_use]
 pub(crate) fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

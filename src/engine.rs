@@ -101,7 +101,6 @@ pub struct Engine {
 
 impl Engine {
     /// Returns an engine that continues from `memory`.
-    #[must_use]
     pub fn new(settings: Settings, memory: RestoredState, now: Now) -> Self {
         let mut episodes = Episodes::default();
         for (task, prompt) in memory.waiting {
@@ -126,7 +125,7 @@ impl Engine {
     /// Sets the user's rules on prompts.
     #[must_use]
     pub fn with_user_rules(mut self, user_rules: UserRules) -> Self {
-        self.episodes.set_user_rules(user_rules);
+        self.episodes.user_rules = user_rules;
         self
     }
 
@@ -247,7 +246,7 @@ impl Engine {
     fn deliver_all(&mut self, gatherings: VecDeque<Gathering>, now: Now) -> Vec<EngineEffect> {
         let mut bodies = Vec::new();
         for gathering in gatherings {
-            bodies.extend(gathering.deliver(self.episodes.user_rules(), self.settings.shells));
+            bodies.extend(gathering.deliver(&self.episodes.user_rules, self.settings.shells));
         }
         let records: Vec<Record> = bodies
             .into_iter()
@@ -311,7 +310,6 @@ impl Engine {
 
     /// Returns when [`Engine::deliver_due`] has something to do; `None` also while the gathered
     /// events are not on the disk ([`Engine::tried`]).
-    #[must_use]
     pub(crate) fn deliver_at(&self) -> Option<Instant> {
         let first = self.gatherings.front()?;
         self.is_written(first).then(|| self.due(first))
@@ -336,14 +334,12 @@ impl Engine {
     }
 
     /// Returns the sequence number of the first event that is not delivered yet.
-    #[must_use]
     pub(crate) fn first_undelivered(&self) -> Option<Seq> {
         let gatherings = self.gatherings.iter();
         gatherings.filter_map(Gathering::first_seq).min()
     }
 
     /// Returns when another look could report a prompt that is on a screen now.
-    #[must_use]
     pub(crate) fn look_at(&self) -> Option<Instant> {
         self.episodes.next_deadline(self.settings.quiet)
     }
@@ -354,13 +350,11 @@ impl Engine {
     }
 
     /// Returns the last look.
-    #[must_use]
     pub fn last_look(&self) -> Option<&Snapshot> {
         self.last_look.as_ref()
     }
 
     /// Returns the reported prompt that a task waits at.
-    #[must_use]
     pub fn prompt_of(&self, window: WindowId) -> Option<&Prompt> {
         self.episodes.prompt_of(window)
     }
@@ -372,7 +366,6 @@ impl Engine {
 
     /// Returns the judgement of a task's screen, since when its screen is unchanged, and since when
     /// it has been reported as waiting.
-    #[must_use]
     pub fn judgement_of(&self, window: WindowId) -> Option<(&Judgement, Instant, Option<Now>)> {
         Some((
             self.episodes.judgement_of(window)?,
@@ -383,38 +376,32 @@ impl Engine {
 
     /// Returns how long a task's screen has not changed, where that is long enough to count as
     /// stalled. This is a status for requests and never an event.
-    #[must_use]
     pub fn stalled_for(&self, window: WindowId, now: Now) -> Option<Duration> {
         let task = self.last_look.as_ref()?.tasks.get(&window)?;
         self.task_stalled_for(task, now)
     }
 
     /// Returns the user's rules on prompts.
-    #[must_use]
     pub fn user_rules(&self) -> &UserRules {
-        self.episodes.user_rules()
+        &self.episodes.user_rules
     }
 
     /// Whether a user's rule mutes the event: it is recorded and not delivered.
-    #[must_use]
     pub fn mutes(&self, event: &Event) -> bool {
         gathering::is_muted(event, self.user_rules())
     }
 
     /// Returns the settings.
-    #[must_use]
     pub fn settings(&self) -> Settings {
         self.settings
     }
 
     /// Returns the counts that were last published; `None` before the first look.
-    #[must_use]
     pub fn counts(&self) -> Option<StatusCounts> {
         self.counts
     }
 
     /// Returns the sequence number of the last record.
-    #[must_use]
     pub fn last_seq(&self) -> Seq {
         self.last_seq
     }
@@ -423,7 +410,7 @@ impl Engine {
         let after = self.settings.stalled_after?;
         // There is evidence once a screen has been unchanged for `quiet`.
         let after = after.max(self.settings.quiet);
-        (task.is_alive() && !self.episodes.user_rules().mutes_task(task))
+        (task.is_alive() && !self.episodes.user_rules.mutes_task(task))
             .then(|| self.episodes.stalled_for(task.window, after, now))
             .flatten()
     }

@@ -64,7 +64,6 @@ impl From<RefusedFile> for io::Error {
 }
 
 /// Whether the error is a refusal, and not a failure to open.
-#[must_use]
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
     error
         .get_ref()
@@ -72,7 +71,6 @@ pub(crate) fn is_refusal(error: &io::Error) -> bool {
 }
 
 /// Returns the user id that owns the files we create.
-#[must_use]
 pub(crate) fn our_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
@@ -340,7 +338,6 @@ pub(crate) fn check_owner_of_folder(path: &Path) -> io::Result<()> {
 
 /// Returns the nearest existing folder at or above this path, with its owner. Links count as their
 /// targets.
-#[must_use]
 pub(crate) fn nearest_folder(path: &Path) -> Option<(PathBuf, u32)> {
     path.ancestors().find_map(|folder| {
         let found = fs::metadata(folder).ok()?;

@@ -183,14 +183,14 @@ fn is_plain(word: &str) -> bool {
 /// Returns what happened to one task, with how often: `rang the bell (3 times)`.
 fn counted(kind: AlertEvent, n: u64) -> String {
     let what = match kind {
-        AlertEvent::Started => "started",
-        AlertEvent::Exited => "finished",
-        AlertEvent::Notify => "rang the bell",
-        AlertEvent::Output => "printed a line",
-        AlertEvent::Disappeared => "disappeared",
-        AlertEvent::Failed => "failed",
         AlertEvent::Input => "asked",
         AlertEvent::Other => "more",
+        AlertEvent::Started
+        | AlertEvent::Exited
+        | AlertEvent::Notify
+        | AlertEvent::Output
+        | AlertEvent::Disappeared
+        | AlertEvent::Failed => plural(kind),
     };
     if n > 1 {
         format!("{what} ({n} times)")

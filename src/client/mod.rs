@@ -130,7 +130,6 @@ impl DaemonClient {
     }
 
     /// Returns the daemon's pid, where the kernel reports it.
-    #[must_use]
     pub(crate) fn pid(&self) -> Option<u32> {
         self.pid
     }

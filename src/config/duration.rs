@@ -10,7 +10,6 @@ const DAY: u64 = 24 * 3600;
 /// Parses a duration: numbers with the units `ms`, `s`, `m`, `h` and `d`, the largest unit first,
 /// such as `500ms`, `1.5m`, `1m30s` or `30d`. A number alone is seconds. A number of days is whole.
 /// `None` when it is not a duration, or too long.
-#[must_use]
 pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     if text.chars().all(|c| c.is_ascii_digit() || c == '.') {
         return parse_with_units(&format!("{text}s"));

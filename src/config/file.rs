@@ -25,8 +25,6 @@ pub(crate) enum ConfigFile {
 }
 
 impl ConfigFile {
-    /// Returns the path of the file.
-    #[must_use]
     pub(crate) fn path(&self) -> &Path {
         match self {
             Self::Named(path) | Self::Usual(path) => path,
@@ -37,7 +35,6 @@ impl ConfigFile {
 /// Returns the location of the file; `None` when this user has no home directory. Its existence is
 /// not checked. Empty variables count as unset, and so do `$XDG_CONFIG_HOME` and `$HOME` when they
 /// are not absolute.
-#[must_use]
 pub(crate) fn find(env: Env<'_>) -> Option<ConfigFile> {
     let variable = |name| env(name).filter(|value| !value.is_empty());
     if let Some(path) = variable("TMUX_TASK_CONFIG") {

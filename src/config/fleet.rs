@@ -15,8 +15,12 @@ pub(super) const WITHOUT_FLEET: &str =
 
 /// The broker, and what it may ask of this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-#[serde(expecting = "a table")]
+#[serde(
+    default,
+    deny_unknown_fields,
+    rename_all = "kebab-case",
+    expecting = "a table"
+)]
 pub(crate) struct FleetConfig {
     /// The addresses of the broker's servers, one at least: key `url`.
     #[serde(deserialize_with = "urls")]
@@ -37,8 +41,12 @@ pub(crate) struct FleetConfig {
 
 /// The files of TLS. The system's own certificates are trusted where no others are named.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-#[serde(expecting = "a table")]
+#[serde(
+    default,
+    deny_unknown_fields,
+    rename_all = "kebab-case",
+    expecting = "a table"
+)]
 pub(crate) struct TlsConfig {
     /// The certificates that the broker's must be signed by: key `ca-file`.
     #[serde(deserialize_with = "file")]

@@ -9,7 +9,6 @@ use serde::{Deserialize, Deserializer};
 use super::error::quotable;
 use super::value::{text, wrong};
 
-/// What a webhook sends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct MessageConfig {
     /// The format of the body: key `format`.

@@ -11,10 +11,13 @@ use super::value::{text, words, wrong};
 use crate::alerts::{AlertEvent, QuietHours, TerminalSequence};
 use crate::model::Ordered as _;
 
-/// What is displayed to the user, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-#[serde(expecting = "a table")]
+#[serde(
+    default,
+    deny_unknown_fields,
+    rename_all = "kebab-case",
+    expecting = "a table"
+)]
 pub(crate) struct NoticesConfig {
     /// The kinds of events that make a desktop notification: key `desktop`. Empty turns them off.
     #[serde(deserialize_with = "events")]

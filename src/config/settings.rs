@@ -18,8 +18,12 @@ use crate::model::{PromptKind, ShellDelivery, Signal, StopPlan, StopSettings};
 
 /// The contents of the file, with defaults for missing keys.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-#[serde(expecting = "a table")]
+#[serde(
+    default,
+    deny_unknown_fields,
+    rename_all = "kebab-case",
+    expecting = "a table"
+)]
 pub(crate) struct Config {
     /// What is displayed to the user, and where: table `notices`.
     #[serde(deserialize_with = "notices")]
@@ -58,8 +62,12 @@ pub(crate) struct Config {
 
 /// How runs are ended, unless the task itself says it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-#[serde(expecting = "a table")]
+#[serde(
+    default,
+    deny_unknown_fields,
+    rename_all = "kebab-case",
+    expecting = "a table"
+)]
 pub(crate) struct StopConfig {
     /// The signal that asks a run to end: key `signal`.
     #[serde(deserialize_with = "signal")]
@@ -85,7 +93,6 @@ impl Default for StopConfig {
 
 impl StopConfig {
     /// Returns how runs are ended whose launch says nothing.
-    #[must_use]
     pub(crate) fn plan(&self) -> StopPlan {
         StopPlan {
             signal: self.signal.clone(),
@@ -97,8 +104,12 @@ impl StopConfig {
 
 /// How much output of ended runs is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-#[serde(expecting = "a table")]
+#[serde(
+    default,
+    deny_unknown_fields,
+    rename_all = "kebab-case",
+    expecting = "a table"
+)]
 pub(crate) struct LogsConfig {
     /// Lines of one run, its last ones: key `keep-lines`.
     #[serde(deserialize_with = "number::<1, 1_000_000, _>")]
@@ -123,8 +134,12 @@ impl Default for LogsConfig {
 
 /// How much of a session's feed is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-#[serde(expecting = "a table")]
+#[serde(
+    default,
+    deny_unknown_fields,
+    rename_all = "kebab-case",
+    expecting = "a table"
+)]
 pub(crate) struct FeedConfig {
     /// The size in bytes above which the oldest records are removed: key `keep-size`.
     #[serde(deserialize_with = "keep_size")]
@@ -150,8 +165,12 @@ impl Default for FeedConfig {
 
 /// How follow-ups are delivered to agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-#[serde(expecting = "a table")]
+#[serde(
+    default,
+    deny_unknown_fields,
+    rename_all = "kebab-case",
+    expecting = "a table"
+)]
 pub(crate) struct AgentsConfig {
     /// How many messages a conversation gets within a minute before the rest becomes one summary: key
     /// `max-per-minute`.
@@ -167,8 +186,12 @@ impl Default for AgentsConfig {
 
 /// What counts as a prompt, and which prompts are reported.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-#[serde(expecting = "a table")]
+#[serde(
+    default,
+    deny_unknown_fields,
+    rename_all = "kebab-case",
+    expecting = "a table"
+)]
 pub(crate) struct InputConfig {
     /// Regular expressions for lines that ask: key `ask`.
     #[serde(deserialize_with = "expressions")]

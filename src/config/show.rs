@@ -46,7 +46,6 @@ pub(crate) struct Setting {
     pub comparable: Option<String>,
 }
 
-/// The settings that apply.
 #[derive(Debug)]
 pub(crate) struct ShownConfig {
     /// The settings as the program uses them.
@@ -247,18 +246,11 @@ fn hash(text: &str) -> String {
 
 /// Returns a value as it is written in the file, lists without their comments.
 fn written(text: &str, value: &toml::Spanned<DeValue<'_>>) -> String {
-    match value.get_ref() {
-        DeValue::Array(items) => {
-            let items: Vec<String> = items.iter().map(|item| written(text, item)).collect();
-            format!("[{}]", items.join(", "))
-        }
-        DeValue::Table(_)
-        | DeValue::String(_)
-        | DeValue::Integer(_)
-        | DeValue::Float(_)
-        | DeValue::Boolean(_)
-        | DeValue::Datetime(_) => text.get(value.span()).unwrap_or_default().to_owned(),
-    }
+    let DeValue::Array(items) = value.get_ref() else {
+        return text.get(value.span()).unwrap_or_default().to_owned();
+    };
+    let items: Vec<String> = items.iter().map(|item| written(text, item)).collect();
+    format!("[{}]", items.join(", "))
 }
 
 fn plain_key(key: &str) -> String {

@@ -35,7 +35,6 @@ pub(crate) struct SinkConfig {
     pub timeout: Duration,
 }
 
-/// What gets the records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SinkTarget {
     /// A program with its arguments, started for each record: key `exec`.

@@ -49,7 +49,6 @@ pub(super) struct DueAlerts {
     sequences: BTreeSet<TerminalSequence>,
 }
 
-/// tmux's status line, if enabled.
 #[derive(Debug)]
 pub(super) struct StatusLineDisplay {
     is_wanted: bool,

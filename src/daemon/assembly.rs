@@ -70,12 +70,12 @@ pub(super) fn assemble(
         consumers: paths.consumers(),
     })
     .map_err(DaemonError::Thread)?;
-    let live = Arc::clone(store.live());
+    let live = Arc::clone(&store.live);
     let marks = Arc::new(ReadMarks::new(
         paths.last_reader(),
         &beginning.epoch,
         clock,
-        Arc::clone(live.readers()),
+        Arc::clone(&live.readers),
     ));
     readers.handle().start(Arc::clone(&marks).keep());
     let context = Context {
@@ -117,7 +117,7 @@ pub(super) fn assemble(
             announced,
             store: StoreState {
                 written: last_seq,
-                tried: publisher.tried_seq(),
+                tried: publisher.report.tried,
                 is_full: false,
             },
         },

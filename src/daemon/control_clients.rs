@@ -300,7 +300,7 @@ fn of_report(reported: ReportedWindows, activity: &mut PaneActivity) -> Change {
             for ReportedWindow { window, bells } in windows {
                 activity.record_window(window);
                 if let Some(bells) = bells {
-                    activity.record_bells(window, bells);
+                    activity.bells.insert(window, bells);
                 }
             }
         }
@@ -332,7 +332,7 @@ fn of_notification(
             Some(Change::Layout)
         }
         Notification::WindowClose(window) => {
-            activity.record_closed(*window);
+            activity.closed.insert(*window);
             Some(Change::Windows)
         }
         // With many sessions on the server, a reaction to each other's changes would keep it busy.

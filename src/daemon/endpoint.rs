@@ -78,7 +78,6 @@ pub(super) enum EndpointOwner {
     Theirs,
 }
 
-/// The socket and locks of a daemon.
 #[derive(Debug)]
 pub(super) struct Endpoint {
     paths: Paths,

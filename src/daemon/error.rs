@@ -8,7 +8,6 @@ use crate::paths::PathsError;
 use crate::store::feed::FeedError;
 use crate::tmux::TmuxError;
 
-/// Why a daemon did not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DaemonError {
     /// Another daemon holds the lock, or the lock cannot be used.

@@ -53,9 +53,9 @@ pub(super) struct EventLoop {
     /// Ends the processes of runs.
     ender: RunEnder,
     displays: Displays,
-    /// The sinks, once they run.
-    sinks: Option<Arc<Sinks>>,
-    service_manager: Option<ServiceManager>,
+    /// The sinks, once they run: the status shows them.
+    pub(super) sinks: Option<Arc<Sinks>>,
+    pub(super) service_manager: Option<ServiceManager>,
     /// Clients that wait for an answer.
     pending_replies: BTreeMap<RequestId, PendingReply>,
     /// When their requests were received, without waits and output streams.
@@ -69,8 +69,7 @@ pub(super) struct EventLoop {
     traffic: Traffic,
     /// The longest time from a request to its answer, without waits.
     slowest_answer: Duration,
-    /// The request to stop.
-    stopping: StopRequest,
+    pub(super) stopping: StopRequest,
     is_leaving: bool,
 }
 
@@ -150,15 +149,6 @@ impl EventLoop {
         }
     }
 
-    /// Shows these sinks in the status, and stops them at the end.
-    pub(super) fn set_sinks(&mut self, sinks: Option<Arc<Sinks>>) {
-        self.sinks = sinks;
-    }
-
-    pub(super) fn stopping(&self) -> &StopRequest {
-        &self.stopping
-    }
-
     /// Takes the first look.
     pub(super) async fn begin(&mut self, patience: Duration) {
         self.take(Input::Due);
@@ -169,11 +159,6 @@ impl EventLoop {
         // Its result is in the feed before the daemon reports that it is ready. A disk that hangs
         // does not prevent serving.
         self.wait_for_disk(patience).await;
-    }
-
-    /// Returns the service manager that started the daemon, if one did.
-    pub(super) fn service_manager(&mut self) -> Option<&mut ServiceManager> {
-        self.service_manager.as_mut()
     }
 
     /// Starts a scan for other sessions of the project.
@@ -201,7 +186,7 @@ impl EventLoop {
                 () = stopping.asked() => Wake::Stop,
                 Some(message) = messages.recv() => Wake::Message(Box::new(message)),
                 report = self.link.report() => Wake::Reported(report),
-                stored = self.publisher.changed() => Wake::Stored(stored),
+                stored = self.publisher.store.changed() => Wake::Stored(stored),
                 report = self.ender.report() => Wake::Ending(report),
                 window = self.displays.clicked() => Wake::Clicked(window),
                 Some(usual) = self.usual.recv() => Wake::UsualFound(usual),
@@ -311,10 +296,10 @@ impl EventLoop {
     /// Waits until the disk has accepted or refused everything recorded by now, and the counts are
     /// published, within this time.
     async fn wait_for_disk(&mut self, limit: Duration) {
-        let (seq, counts) = (self.publisher.given_seq(), self.publisher.given_counts());
+        let (seq, counts) = (self.publisher.given_seq, self.publisher.given_counts);
         let deadline = Instant::now() + limit;
         while !self.publisher.has_tried(seq, counts) {
-            match timeout_at(deadline, self.publisher.changed()).await {
+            match timeout_at(deadline, self.publisher.store.changed()).await {
                 Ok(Ok(())) => self.on_stored(),
                 // If the store is gone, the loop will stop.
                 Ok(Err(_)) | Err(_) => return,
@@ -384,7 +369,7 @@ impl EventLoop {
                 }
                 self.publisher.rename(&session_name);
                 if let Some(checkpoint) = checkpoint {
-                    self.publisher.set_checkpoint(checkpoint);
+                    self.publisher.context.checkpoint = Some(checkpoint);
                 }
                 self.publisher.append(records);
                 return self
@@ -400,7 +385,7 @@ impl EventLoop {
                 name: task.name.clone(),
                 command: task.command.clone(),
             }),
-            Effect::Tasks(board) => self.publisher.live().publish_tasks(board),
+            Effect::Tasks(board) => self.publisher.store.live.publish_tasks(board),
             Effect::Save(look, bookmark, first_undelivered) => {
                 let is_taken = self.publisher.save(&look, bookmark, first_undelivered);
                 return (!is_taken).then_some(Input::NotSaved);
@@ -591,8 +576,8 @@ impl EventLoop {
     fn status(&self) -> DaemonStatus {
         let tasks = self.session.status().unwrap_or_default();
         let counts = self.session.counts();
-        let files = self.publisher.live().files();
-        let consumers = self.publisher.live().consumer_list().consumers;
+        let files = self.publisher.store.live.files();
+        let consumers = self.publisher.store.live.consumer_list().consumers;
         let sinks = self.sinks.as_ref();
         DaemonStatus {
             pid: std::process::id(),
@@ -601,8 +586,8 @@ impl EventLoop {
             server: self.server_socket.clone(),
             exists: tasks.exists,
             started_at: self.started_at,
-            epoch: self.publisher.context().epoch.clone(),
-            last_seq: self.publisher.last_seq(),
+            epoch: self.publisher.context.epoch.clone(),
+            last_seq: self.publisher.report.written,
             first_seq: files.first_seq(),
             feed: self.paths.feed().display().to_string(),
             feed_bytes: files.bytes(),
@@ -611,7 +596,7 @@ impl EventLoop {
             config: self.config.clone(),
             problems: self.problems(),
             readers: self.n_readers(),
-            reader_owners: self.publisher.live().readers().owners(),
+            reader_owners: self.publisher.store.live.readers.owners(),
             sinks: sinks.map_or_else(Vec::new, |sinks| sinks.status(&consumers)),
             consumers,
             waits: self.session.n_waits(),
@@ -641,7 +626,7 @@ impl EventLoop {
             .problem()
             .into_iter()
             .chain(of_looks)
-            .chain(self.publisher.live().consumers().problem())
+            .chain(self.publisher.store.live.consumers.problem())
             .collect()
     }
 
@@ -657,13 +642,13 @@ impl EventLoop {
     }
 
     fn n_readers(&self) -> usize {
-        self.publisher.live().readers().n()
+        self.publisher.store.live.readers.n()
     }
 
     fn store_state(&self) -> StoreState {
         StoreState {
-            written: self.publisher.last_seq(),
-            tried: self.publisher.tried_seq(),
+            written: self.publisher.report.written,
+            tried: self.publisher.report.tried,
             is_full: self.publisher.is_full(),
         }
     }
@@ -681,7 +666,7 @@ impl EventLoop {
         let effects = self.session.save_all();
         self.perform_all(effects);
         // A slow disk has more time while tmux is being cleaned up.
-        let written = timeout(limit / 2, self.publisher.close()).await;
+        let written = timeout(limit / 2, self.publisher.store.close()).await;
         self.on_stored();
         // What is gathered for display is displayed now.
         self.display_due(now().after(GATHERED));
@@ -696,7 +681,7 @@ impl EventLoop {
         tokio::join!(link.close(archives, patience, limit), displays.close());
         let rest = async {
             if written.is_err() {
-                publisher.close().await;
+                publisher.store.close().await;
             }
             archiver.close().await;
         };

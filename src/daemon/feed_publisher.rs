@@ -2,11 +2,10 @@
 //! written.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use crate::model::{Body, Bookmark, Event, Level, Record, Seq, Snapshot, StatusCounts};
-use crate::store::{Live, MOST_WAITING, SavedLook, Store, StoreGone, StoreReport, with_waiting};
-use crate::wire::{Checkpoint, Context};
+use crate::store::{MOST_WAITING, SavedLook, Store, StoreReport, with_waiting};
+use crate::wire::Context;
 
 /// What may be displayed to the user once its record is on the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,14 +51,14 @@ impl DisplayQueue {
 /// The store, and what waits for its reports.
 #[derive(Debug)]
 pub(super) struct FeedPublisher {
-    store: Store,
-    context: Context,
+    pub(super) store: Store,
+    pub(super) context: Context,
     /// The store's latest report.
-    report: StoreReport,
+    pub(super) report: StoreReport,
     /// The sequence number of the last queued record.
-    given_seq: Seq,
+    pub(super) given_seq: Seq,
     /// The counts queued last.
-    given_counts: Option<StatusCounts>,
+    pub(super) given_counts: Option<StatusCounts>,
     /// What is displayed once its record is on the disk.
     unshown: DisplayQueue,
 }
@@ -88,8 +87,7 @@ impl FeedPublisher {
         }
     }
 
-    /// Queues records for writing. It never waits: [`FeedPublisher::changed`] resolves when the store
-    /// reports.
+    /// Queues records for writing. It never waits: [`Store::changed`] resolves when the store reports.
     pub(super) fn append(&mut self, records: Vec<Record>) {
         for record in &records {
             self.given_seq = record.seq;
@@ -119,15 +117,6 @@ impl FeedPublisher {
         self.store.publish(counts);
     }
 
-    /// Resolves when the store has a report. An error means that its thread has ended.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    pub(super) async fn changed(&mut self) -> Result<(), StoreGone> {
-        self.store.changed().await
-    }
-
     /// Processes the store's latest report. Returns what may be shown now.
     pub(super) fn publish(&mut self) -> Publication {
         let report = self.store.report();
@@ -141,11 +130,6 @@ impl FeedPublisher {
             n_missed,
             counts,
         }
-    }
-
-    /// Resolves when everything queued is written and saved, or refused.
-    pub(super) async fn close(&self) {
-        self.store.close().await;
     }
 
     /// Returns why records are not on the disk, if the disk refuses them.
@@ -178,52 +162,18 @@ impl FeedPublisher {
         })
     }
 
-    /// Sets the checkpoint for the next recorded events.
-    pub(super) fn set_checkpoint(&mut self, checkpoint: Checkpoint) {
-        self.context.checkpoint = Some(checkpoint);
-    }
-
     /// Handles a rename: later records have the new name.
     pub(super) fn rename(&mut self, session_name: &str) {
         if self.context.session_name != session_name {
             self.context.session_name = session_name.to_owned();
-            self.store.live().rename(session_name);
+            self.store.live.rename(session_name);
         }
-    }
-
-    pub(super) fn context(&self) -> &Context {
-        &self.context
-    }
-
-    /// Returns the sequence number of the last record on the disk.
-    pub(super) fn last_seq(&self) -> Seq {
-        self.report.written
-    }
-
-    /// Returns the sequence number of the last record queued.
-    pub(super) fn given_seq(&self) -> Seq {
-        self.given_seq
-    }
-
-    /// Returns the counts queued last.
-    pub(super) fn given_counts(&self) -> Option<StatusCounts> {
-        self.given_counts
     }
 
     /// Whether the disk has accepted or refused the records up to this sequence number, and these
     /// counts are published.
     pub(super) fn has_tried(&self, seq: Seq, counts: Option<StatusCounts>) -> bool {
         self.report.tried >= seq && self.report.counts == counts
-    }
-
-    /// Returns the sequence number of the last record that the disk has accepted or refused.
-    pub(super) fn tried_seq(&self) -> Seq {
-        self.report.tried
-    }
-
-    /// Returns what readers are served from.
-    pub(super) fn live(&self) -> &Arc<Live> {
-        self.store.live()
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) async fn run(
     };
     link.write_runs_named(&request.name).await;
     let request = RunRequest {
-        last_run: link.last_run(&request.name),
+        last_run: link.observer.last_run(&request.name),
         ..request
     };
     match launch(link, paths, session, &request, ended).await {
@@ -59,7 +59,7 @@ pub(super) async fn restart(
     let order = TaskRestart {
         task: &due.task,
         number: due.number,
-        last_run: link.last_run(&due.task.name),
+        last_run: link.observer.last_run(&due.task.name),
         session: &due.session_name,
         runtime: &paths.runtime,
         kept: &paths.kept_environments(),
@@ -80,7 +80,6 @@ pub(super) async fn restart(
 }
 
 /// Returns what a window says of its last launch in the socket's format.
-#[must_use]
 pub(crate) fn task_record(task: &Task, found: LaunchRecord) -> TaskRecord {
     let LaunchRecord { record, restart } = found;
     TaskRecord {
@@ -108,7 +107,7 @@ async fn launch(
     let launched = match launched {
         // Our client was detached during the launch.
         Err(LaunchError::Tmux(TmuxError::Closed)) => {
-            let server = link.server();
+            let server = &link.server;
             let found = tmux::find_launched(&mut Connection::OneShot(server), request).await;
             found.map(|found| found.map(LaunchAnswer::Started))
         }
@@ -121,7 +120,6 @@ async fn launch(
 }
 
 /// Returns a started run in the socket's format.
-#[must_use]
 pub(crate) fn launched_run(launched: &NewRun) -> LaunchedRun {
     let cursor = Cursor {
         life: Cursor::life_of(&launched.life),

@@ -186,7 +186,6 @@ impl Link {
     }
 }
 
-/// The link, on its thread.
 struct LinkTask {
     jobs: LinkJobs,
     rules: UserRules,

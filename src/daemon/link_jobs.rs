@@ -192,7 +192,7 @@ impl LinkJobs {
                 Done::of(unmarked.map(|()| JobOutcome::Finished).map_err(text))
             }),
             Job::FindShared(windows) => boxed(move || async move {
-                let Some(session) = self.link.life().map(|life| life.id) else {
+                let Some(session) = self.link.life.as_ref().map(|life| life.id) else {
                     return Done::of(Ok(JobOutcome::Shared(BTreeSet::new())));
                 };
                 let mut connection = self.link.connection();
@@ -235,7 +235,7 @@ impl LinkJobs {
 
     /// Displays alerts, except for those of windows that the user has in view.
     pub(super) async fn show_alerts(&mut self, mut due: DueAlerts) {
-        let session = self.link.life().map(|life| life.id);
+        let session = self.link.life.as_ref().map(|life| life.id);
         let mut connection = self.link.connection();
         // If the server is gone, nothing is in view.
         let viewers = tmux::list_viewers(&mut connection)
@@ -253,7 +253,7 @@ impl LinkJobs {
 
     /// Shows a window to the user.
     pub(super) async fn show_window(&mut self, window: WindowId) {
-        let Some(session) = self.link.life().map(|life| life.id) else {
+        let Some(session) = self.link.life.as_ref().map(|life| life.id) else {
             return;
         };
         let _lock = self.options.paths.lock_server().await;
@@ -265,7 +265,7 @@ impl LinkJobs {
 
     /// Stores the counts for tmux's status line.
     pub(super) async fn show_status(&mut self, counts: &StatusCounts) {
-        if let Some(id) = self.link.life().map(|life| life.id) {
+        if let Some(id) = self.link.life.as_ref().map(|life| life.id) {
             let mut connection = self.link.connection();
             self.notices.status(&mut connection, id, counts).await;
         }
@@ -273,7 +273,7 @@ impl LinkJobs {
 
     /// Archives the output of a run. It is written later, without waiting.
     pub(super) async fn archive(&mut self, task: &Arc<Task>, reason: Option<&'static str>) {
-        let Some(life) = self.link.life().cloned() else {
+        let Some(life) = self.link.life.clone() else {
             return;
         };
         let paths = &self.options.paths;
@@ -290,7 +290,7 @@ impl LinkJobs {
 
     /// Removes hooks and options from tmux.
     pub(super) async fn leave(&mut self) {
-        if let Some(id) = self.link.life().map(|life| life.id) {
+        if let Some(id) = self.link.life.as_ref().map(|life| life.id) {
             let mut connection = self.link.connection();
             self.notices.clear(&mut connection, id).await;
         }
@@ -304,7 +304,7 @@ impl LinkJobs {
 
     /// Reads the output of a task's present run.
     async fn read_log(&mut self, task: &Task, request: &LogRequest) -> JobOutcome {
-        let Some(life) = self.link.life().cloned() else {
+        let Some(life) = self.link.life.clone() else {
             return JobOutcome::Answered(Box::new(Response::Unattached), None);
         };
         let log = read_task_log(&mut self.link.connection(), &life, task, request).await;
@@ -395,7 +395,7 @@ impl LinkJobs {
 
     /// Ends the session. A window that is linked into another one, or into one of its group, lives on.
     async fn kill_session(&mut self, windows: &[WindowId]) -> Result<JobOutcome, TmuxError> {
-        if let Some(id) = self.link.life().map(|life| life.id) {
+        if let Some(id) = self.link.life.as_ref().map(|life| life.id) {
             let _lock = self.options.paths.lock_server().await;
             tmux::kill_session(&mut self.link.connection(), id).await?;
         }
@@ -407,7 +407,7 @@ impl LinkJobs {
 
     /// Ends the session when no task in it is active.
     async fn cleanup(&mut self) -> Result<JobOutcome, TmuxError> {
-        let Some(life) = self.link.life().cloned() else {
+        let Some(life) = self.link.life.clone() else {
             return Ok(JobOutcome::Finished);
         };
         let _lock = self.options.paths.lock_server().await;

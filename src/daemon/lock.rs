@@ -78,14 +78,12 @@ pub(super) fn is_held_by(path: &Path, pid: u32) -> bool {
 }
 
 /// Returns the pid of the daemon that holds the lock at `path`, or held it last.
-#[must_use]
 pub(crate) fn written_pid(path: &Path) -> Option<u32> {
     let said = files::read(path).ok()?;
     String::from_utf8_lossy(&said).trim().parse().ok()
 }
 
 /// Whether a daemon holds the lock at `path`.
-#[must_use]
 pub(crate) fn is_held(path: &Path) -> bool {
     files::open(path).is_ok_and(|file| file.try_lock_shared().is_err())
 }

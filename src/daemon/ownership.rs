@@ -47,7 +47,6 @@ pub(crate) struct ResolvedName {
 
 /// Returns what a name means: the session with that name; if there is none, the session that had it.
 /// `paths` are the files to which the name leads.
-#[must_use]
 pub(crate) fn resolve(sessions: &[MarkedSession], name: &str, paths: &Paths) -> ResolvedName {
     let owner = |key: &str| {
         let has_it = |session: &&MarkedSession| session.folder.as_deref() == Some(key);
@@ -77,7 +76,6 @@ pub(crate) fn resolve(sessions: &[MarkedSession], name: &str, paths: &Paths) -> 
 
 /// Returns the session that a daemon with these files supervises: the one that has them, else one that
 /// has none yet and has the name `name`, else one whose name leads to them.
-#[must_use]
 pub(super) fn occupant<'a>(
     sessions: &'a [MarkedSession],
     server_socket: &Path,
@@ -91,7 +89,6 @@ pub(super) fn occupant<'a>(
 }
 
 /// Whether these are the files of the session.
-#[must_use]
 pub(crate) fn has(session: &MarkedSession, server_socket: &Path, paths: &Paths) -> bool {
     match &session.folder {
         Some(folder) => *folder == paths.key,

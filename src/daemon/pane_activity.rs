@@ -35,11 +35,11 @@ pub(super) struct PaneActivity {
     /// Windows that were added or have changed since the last look.
     changed: BTreeSet<WindowId>,
     /// Windows that tmux has reported as closed since then, of any session.
-    closed: BTreeSet<WindowId>,
+    pub(super) closed: BTreeSet<WindowId>,
     /// How many bells their hook had counted by window, if any has rung since the last look.
-    bells: BTreeMap<WindowId, u64>,
+    pub(super) bells: BTreeMap<WindowId, u64>,
     /// Whether a report since then does not say which windows have changed.
-    are_all_reported: bool,
+    pub(super) are_all_reported: bool,
 }
 
 impl PaneActivity {
@@ -91,34 +91,9 @@ impl PaneActivity {
         std::mem::take(&mut self.changed)
     }
 
-    /// Records how many bells of a window have been counted.
-    pub(super) fn record_bells(&mut self, window: WindowId, bells: u64) {
-        self.bells.insert(window, bells);
-    }
-
-    /// Takes the counts of the bells that have rung since the last look.
-    pub(super) fn take_bells(&mut self) -> BTreeMap<WindowId, u64> {
-        std::mem::take(&mut self.bells)
-    }
-
-    /// Records that a window of some session was closed.
-    pub(super) fn record_closed(&mut self, window: WindowId) {
-        self.closed.insert(window);
-    }
-
-    /// Takes the windows that were closed since the last look, for the next one.
-    pub(super) fn take_closed(&mut self) -> BTreeSet<WindowId> {
-        std::mem::take(&mut self.closed)
-    }
-
     /// Records a report that does not say which windows have changed: all of them count as reported.
     pub(super) fn record_all(&mut self) {
         self.are_all_reported = true;
-    }
-
-    /// Whether there was such a report since the last look.
-    pub(super) fn are_all_reported(&self) -> bool {
-        self.are_all_reported
     }
 
     /// Whether windows were reported as added or changed since the last look. Closed windows are up to the
@@ -260,8 +235,12 @@ mod tests {
             activity.has_reports_since_look(ours)
         };
         assert!(!has_reports(|_| {}));
-        assert!(!has_reports(|activity| activity.record_closed(WindowId(2))));
-        assert!(has_reports(|activity| activity.record_closed(WindowId(1))));
+        assert!(!has_reports(|activity| {
+            activity.closed.insert(WindowId(2));
+        }));
+        assert!(has_reports(|activity| {
+            activity.closed.insert(WindowId(1));
+        }));
         assert!(has_reports(|activity| activity.record_window(WindowId(2))));
         assert!(has_reports(PaneActivity::record_all));
         assert!(has_reports(print));

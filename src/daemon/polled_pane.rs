@@ -59,7 +59,7 @@ pub(super) struct PolledPane {
     /// The call in which it was read, as of the last look.
     shown: Option<ShownCall>,
     /// Whether its programs may check for keys: they run, and sleep often in between.
-    may_check_keys: bool,
+    pub(super) may_check_keys: bool,
     /// How often each of their threads had slept at the examination from which on this is counted, and
     /// when it was.
     slept: Option<(BTreeMap<u32, u64>, Instant)>,
@@ -167,11 +167,6 @@ impl PolledPane {
     /// not they check for keys.
     pub(super) fn forget_pauses(&mut self) {
         self.slept = None;
-    }
-
-    /// Whether its programs may check for keys.
-    pub(super) fn may_check_keys(&self) -> bool {
-        self.may_check_keys
     }
 
     /// Returns the evidence on its terminal, if there is any.

@@ -206,16 +206,9 @@ fn carry_on(snapshot: &mut Snapshot, bookmark: &mut Bookmark, look: &RecordedLoo
             let window = event.task.window;
             bookmark.searched.insert(window, cursor.clone());
         }
-        match event.kind {
-            // All tasks of the previous life are gone already.
-            EventKind::Disappeared { .. } if is_other_life => {}
-            EventKind::Disappeared { .. }
-            | EventKind::Started { .. }
-            | EventKind::Exited { .. }
-            | EventKind::Notify { .. }
-            | EventKind::Output(_)
-            | EventKind::Input { .. }
-            | EventKind::InputResolved { .. } => apply(snapshot, event),
+        // All tasks of the previous life are gone already.
+        if !(is_other_life && matches!(event.kind, EventKind::Disappeared { .. })) {
+            apply(snapshot, event);
         }
     }
 }

@@ -80,7 +80,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
         marks,
         last_seq,
     } = assemble(&options, claimed)?;
-    let consumers = Arc::clone(live.consumers());
+    let consumers = Arc::clone(&live.consumers);
     let mut tasks = JoinSet::new();
     let sinks = Sinks::start(
         &options.config,
@@ -92,14 +92,14 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     )
     .await;
     let sinks = sinks.map_err(DaemonError::Thread)?.map(Arc::new);
-    events.set_sinks(sinks.clone());
+    events.sinks.clone_from(&sinks);
 
     let mut locks = Some(locks);
     let mut endpoint = None;
     let acceptor = Acceptor::new(descriptors.most_connections());
     let (sender, mut messages) = mpsc::channel(MESSAGES_QUEUED);
     let requests = RequestSender::new(sender);
-    let stopping = events.stopping().clone();
+    let stopping = events.stopping.clone();
     let supervising = async {
         events.begin(RUNNING_JOB_LIMIT).await;
         if options.stdout {
@@ -113,7 +113,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
             "supervising"
         );
         ready();
-        if let Some(manager) = events.service_manager() {
+        if let Some(manager) = &mut events.service_manager {
             manager.is_ready(Instant::now());
         }
         events.scan_others();
@@ -139,7 +139,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
         }
     }
     tracing::info!("leaving");
-    if let Some(manager) = events.service_manager() {
+    if let Some(manager) = &mut events.service_manager {
         manager.is_stopping();
     }
     let locks = endpoint.map(Endpoint::leave).or(locks);

@@ -51,7 +51,6 @@ impl PendingMessages {
 impl ServiceManager {
     /// Returns the service manager that the environment names, if it does. Only the process that it
     /// has started may speak to it: a process in the background was started by another one.
-    #[must_use]
     pub(crate) fn from_environment(env: &dyn Fn(&str) -> Option<OsString>) -> Option<Self> {
         let address = address(&env("NOTIFY_SOCKET")?)?;
         let number = |name: &str| env(name)?.to_str()?.parse::<u64>().ok();

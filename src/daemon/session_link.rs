@@ -41,15 +41,15 @@ const LOCK_LIMIT: Duration = Duration::from_millis(500);
 /// Looks at one task session.
 #[derive(Debug)]
 pub(super) struct SessionLink {
-    server: Server,
+    pub(super) server: Server,
     /// The session's last known name.
     name: String,
     /// The life that we follow, through renames; `None` while there is none.
-    life: Option<SessionLife>,
+    pub(super) life: Option<SessionLife>,
     attachment: Attachment,
     /// Whether tmux reports respawns; see [`tmux::install`].
     reports_respawns: bool,
-    observer: Observer,
+    pub(super) observer: Observer,
     memory: LookMemory,
     /// Whether a run had ended in the last look and tmux had not reported how.
     is_unsettled: bool,
@@ -74,7 +74,7 @@ pub(super) struct SessionLink {
     /// The life that has our mark.
     claimed: Option<SessionLife>,
     /// Data of the session itself, from the last successful look.
-    about: SessionInfo,
+    pub(super) about: SessionInfo,
     /// Evidence on the tasks' terminals.
     pub(super) terminals: TtyPoller,
     /// What was exchanged with control clients that have gone, and is not counted yet.
@@ -150,27 +150,10 @@ impl SessionLink {
         }
     }
 
-    pub(super) fn server(&self) -> &Server {
-        &self.server
-    }
-
-    pub(super) fn about(&self) -> &SessionInfo {
-        &self.about
-    }
-
-    pub(super) fn life(&self) -> Option<&SessionLife> {
-        self.life.as_ref()
-    }
-
     /// Returns the session that our client is attached to.
     pub(super) fn attached_session(&self) -> Option<SessionId> {
         let life = self.life.as_ref().filter(|_| self.is_connected())?;
         Some(life.id)
-    }
-
-    /// Returns the last number that a run of this name has had.
-    pub(super) fn last_run(&self, name: &str) -> u32 {
-        self.observer.last_run(name)
     }
 
     /// Returns the name that the number of this run belongs to.

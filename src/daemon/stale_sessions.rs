@@ -50,11 +50,11 @@ pub(super) struct Project {
 impl Project {
     /// Returns the project of our session, if it has one.
     pub(super) fn of(link: &SessionLink, options: &Options) -> Option<Self> {
-        let about = link.about();
+        let about = &link.about;
         let given = || Some(options.project.as_deref()?.display().to_string());
         Some(Self {
             root: about.root.clone().or_else(given)?,
-            ours: link.life().map(|life| life.id),
+            ours: link.life.as_ref().map(|life| life.id),
             our_name: about.name.as_ref().unwrap_or(&options.session).clone(),
         })
     }

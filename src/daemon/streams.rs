@@ -64,7 +64,7 @@ impl Streams {
 
     /// Forgets a consumer that has no reader.
     pub(super) async fn remove_consumer(&self, name: &str) -> Result<(), Refusal> {
-        self.live.consumers().remove(name).await
+        self.live.consumers.remove(name).await
     }
 
     /// Writes a stream to this connection until either side closes it. What the other side sends is

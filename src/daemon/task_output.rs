@@ -32,8 +32,6 @@ pub(crate) enum OutputError {
 }
 
 impl OutputError {
-    /// Returns the kind of failure.
-    #[must_use]
     pub(crate) fn kind(&self) -> RefusalKind {
         match self {
             Self::NoCursor(_) => RefusalKind::Usage,
@@ -44,7 +42,6 @@ impl OutputError {
     }
 
     /// Returns what the user can do about it.
-    #[must_use]
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::CursorLost => Some("without --since, `tmux-task logs` prints what is left"),

@@ -104,7 +104,7 @@ impl TtyPoller {
             } else if pane.screen != task.screen {
                 // A countdown goes on.
                 let goes_on = differ_in_numbers(&pane.screen, &task.screen);
-                let may_check_keys = goes_on && pane.may_check_keys();
+                let may_check_keys = goes_on && pane.may_check_keys;
                 let reads = std::mem::take(&mut pane.reads);
                 *pane = moving().with_key_checks(may_check_keys);
                 pane.reads = reads;

@@ -71,7 +71,6 @@ pub(crate) enum TypingError {
 
 impl TypingError {
     /// Returns what the user can do about it.
-    #[must_use]
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Answered(_) => Some(
@@ -136,7 +135,7 @@ pub(super) async fn answer(
     explanation: Option<&Explanation>,
     request: SendRequest,
 ) -> Response {
-    let server = link.server().clone();
+    let server = link.server.clone();
     let mut connection = link.connection();
     match type_into_task(&mut connection, &server, task, explanation, request).await {
         Ok(()) => Response::Done,

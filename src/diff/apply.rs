@@ -22,36 +22,26 @@ use crate::model::{Event, EventKind, Snapshot, Task};
 pub fn apply(snapshot: &mut Snapshot, event: &Event) {
     let task = &event.task;
     let in_place = snapshot.tasks.get(&task.window);
-    match event.kind {
-        EventKind::InputResolved { .. }
-        | EventKind::Started { .. }
-        | EventKind::Notify { .. }
-        | EventKind::Output(_)
-        | EventKind::Exited { .. }
-        | EventKind::Input { .. } => {
-            if !in_place.is_some_and(|in_place| is_older_run(task, in_place)) {
-                // Events read from the feed have no pid. That of a dead task may belong to an
-                // earlier life of the server, because its end produced no event.
-                let goes_on = |in_place: &&Arc<Task>| {
-                    in_place.is_alive()
-                        && is_same_run(task, in_place)
-                        && !matches!(event.kind, EventKind::Started { .. })
-                };
-                let known = in_place.filter(goes_on);
-                let pid = task.pid.or(known.and_then(|known| known.pid));
-                let task = Task {
-                    pid,
-                    ..task.clone()
-                };
-                snapshot.tasks.insert(task.window, Arc::new(task));
-                snapshot.exists = true;
-            }
+    if matches!(event.kind, EventKind::Disappeared { .. }) {
+        if in_place.is_some_and(|in_place| is_same_run(task, in_place)) {
+            snapshot.tasks.remove(&task.window);
         }
-        EventKind::Disappeared { .. } => {
-            if in_place.is_some_and(|in_place| is_same_run(task, in_place)) {
-                snapshot.tasks.remove(&task.window);
-            }
-        }
+    } else if !in_place.is_some_and(|in_place| is_older_run(task, in_place)) {
+        // Events read from the feed have no pid. That of a dead task may belong to an earlier life of
+        // the server, because its end produced no event.
+        let goes_on = |in_place: &&Arc<Task>| {
+            in_place.is_alive()
+                && is_same_run(task, in_place)
+                && !matches!(event.kind, EventKind::Started { .. })
+        };
+        let known = in_place.filter(goes_on);
+        let pid = task.pid.or(known.and_then(|known| known.pid));
+        let task = Task {
+            pid,
+            ..task.clone()
+        };
+        snapshot.tasks.insert(task.window, Arc::new(task));
+        snapshot.exists = true;
     }
 }
 

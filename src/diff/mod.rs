@@ -25,7 +25,6 @@ pub use apply::apply;
 /// let look = Snapshot::missing("work", 0);
 /// assert!(diff(&look, &look).is_empty());
 /// ```
-#[must_use]
 pub fn diff(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
     if !is_another_life(before, after) {
         return between(before, after);
@@ -53,7 +52,6 @@ pub fn diff(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
 
 /// Whether the ids of the two snapshots are unrelated: another server, or another session of the
 /// same name.
-#[must_use]
 pub fn is_another_life(before: &Snapshot, after: &Snapshot) -> bool {
     match (&before.life, &after.life) {
         (Some(before), Some(after)) => before != after,

@@ -5,9 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::test_notation::{describe, snapshot};
-use crate::model::{
-    GoneReason, Level, Millis, PaneId, Screen, SessionId, SessionLife, StopSettings,
-};
+use crate::model::{GoneReason, Level, Millis, PaneId, SessionId, SessionLife};
 
 #[track_caller]
 fn check(before: &str, after: &str, expected: &[&str]) {
@@ -558,31 +556,13 @@ struct Window {
 
 fn run_of(window: u32, run: u32, life: Life, bells: Option<u64>, bell: bool) -> Task {
     Task {
-        window: WindowId(window),
-        name: format!("task-{window}"),
         pane: Some(PaneId(window)),
         pid: Some(window * 100 + run),
         life,
-        command: None,
-        cwd: None,
         bell,
         bell_count: bells,
         run: Some(run),
-        owner: None,
-        shell: false,
-        is_named_by_tmux: false,
-        is_linked: false,
-        started_at: None,
-        ended_at: None,
-        restarts: None,
-        stop: StopSettings::default(),
-        notify_on: None,
-        slot: None,
-        queued: false,
-        ending: None,
-        stopped: None,
-        progress: None,
-        screen: Screen::default(),
+        ..Task::new(WindowId(window), format!("task-{window}"))
     }
 }
 

@@ -38,31 +38,18 @@ impl WaitReturn {
     /// Whether this is that event, and the command's owner is the task's.
     fn is_of(&self, event: &Event) -> bool {
         let task = &event.task;
-        let is_what = match (&event.kind, self.what) {
+        let is_what = matches!(
+            (&event.kind, self.what),
             (
                 EventKind::Exited { .. }
-                | EventKind::Notify { .. }
-                | EventKind::Output(_)
-                | EventKind::Input { .. },
+                    | EventKind::Notify { .. }
+                    | EventKind::Output(_)
+                    | EventKind::Input { .. },
                 ReturnCause::End,
-            )
-            | (EventKind::Input { .. }, ReturnCause::Input)
-            | (EventKind::Notify { .. }, ReturnCause::Bell)
-            | (EventKind::Disappeared { .. }, ReturnCause::Disappearance) => true,
-            (
-                EventKind::Started { .. }
-                | EventKind::InputResolved { .. }
-                | EventKind::Exited { .. }
-                | EventKind::Notify { .. }
-                | EventKind::Output(_)
-                | EventKind::Input { .. }
-                | EventKind::Disappeared { .. },
-                ReturnCause::End
-                | ReturnCause::Input
-                | ReturnCause::Bell
-                | ReturnCause::Disappearance,
-            ) => false,
-        };
+            ) | (EventKind::Input { .. }, ReturnCause::Input)
+                | (EventKind::Notify { .. }, ReturnCause::Bell)
+                | (EventKind::Disappeared { .. }, ReturnCause::Disappearance)
+        );
         is_what && (task.window, task.run, &task.owner) == (self.window, self.run, &self.owner)
     }
 }
@@ -264,15 +251,7 @@ fn deliver_to(audience: Audience, group: Vec<GatheredEvent>) -> Option<Body> {
 
 /// Whether a user's rule mutes the event.
 pub(super) fn is_muted(event: &Event, user_rules: &UserRules) -> bool {
-    match &event.kind {
-        EventKind::Input { prompt } => user_rules.mutes(&event.task, prompt),
-        EventKind::InputResolved { .. }
-        | EventKind::Started { .. }
-        | EventKind::Notify { .. }
-        | EventKind::Output(_)
-        | EventKind::Exited { .. }
-        | EventKind::Disappeared { .. } => false,
-    }
+    matches!(&event.kind, EventKind::Input { prompt } if user_rules.mutes(&event.task, prompt))
 }
 
 #[cfg(test)]

@@ -70,7 +70,6 @@ impl BucketWatch {
     }
 }
 
-/// Returns what a bucket has, and then what changes.
 async fn read(
     connection: &Connection,
     bucket: Bucket,

@@ -27,7 +27,6 @@ pub(super) enum Claim {
     Taken,
 }
 
-/// A request that may be executed.
 #[derive(Debug)]
 pub(super) struct Claimed(File);
 

@@ -7,6 +7,9 @@
 //! rename does not change and which is another one on another tmux server; in commands it is the
 //! session's name.
 
+use std::fmt::Display;
+
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Seq;
@@ -91,37 +94,29 @@ pub(crate) fn feed_subject(host: &str, session_key: &str, body: &RecordBody) -> 
     subject_of(host, session_key, body.kind(), event_type)
 }
 
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Event => "event",
-        Kind::Notice => "notice",
-        Kind::FollowUp => "followUp",
-    }
-}
-
 fn subject_of(host: &str, key: &str, kind: Kind, event_type: Option<EventType>) -> String {
-    let kind = kind_name(kind);
-    let event_type = event_type.map_or("all", EventType::name);
+    let event_type = event_type.map_or_else(|| "all".to_owned(), |known| known.to_string());
     format!("{FEED}.{}.{}.{kind}.{event_type}", token(host), token(key))
 }
 
 /// Returns all subjects of a session's records.
 pub(crate) fn feed_subjects_of(host: &str, session_key: &str) -> Vec<String> {
-    let types = EventType::ALL.map(|known| (Kind::Event, Some(known)));
+    let types = EventType::value_variants().iter();
     let others = [(Kind::Notice, None), (Kind::FollowUp, None)];
-    let all = types.into_iter().chain(others);
+    let types = types.map(|known| (Kind::Event, Some(*known)));
+    let all = types.chain(others);
     all.map(|(kind, event_type)| subject_of(host, session_key, kind, event_type))
         .collect()
 }
 
 /// Returns filters of the records of these kinds and types, of all hosts; none if all are meant.
 pub(crate) fn feed_filters(kinds: &[Kind], types: &[EventType]) -> Vec<String> {
-    let of = |kind: Kind, event_type: &str| format!("{FEED}.*.*.{}.{event_type}", kind_name(kind));
+    let of = |kind: Kind, event_type: &dyn Display| format!("{FEED}.*.*.{kind}.{event_type}");
     let kinds = kinds
         .iter()
         .filter(|kind| types.is_empty() || **kind != Kind::Event);
-    let kinds = kinds.map(|kind| of(*kind, "*"));
-    let types = types.iter().map(|known| of(Kind::Event, known.name()));
+    let kinds = kinds.map(|kind| of(*kind, &"*"));
+    let types = types.iter().map(|known| of(Kind::Event, known));
     let mut filters: Vec<String> = kinds.chain(types).collect();
     filters.sort_unstable();
     filters.dedup();

@@ -72,7 +72,6 @@ impl Problem {
     }
 }
 
-/// What one daemon publishes.
 struct Member {
     config: FleetConfig,
     uplink: Arc<Uplink>,

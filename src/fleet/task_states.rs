@@ -96,11 +96,7 @@ fn json(value: &impl serde::Serialize) -> String {
 fn shortened(mut task: LsTask) -> LsTask {
     let short = |text: &str| text::bounded(text, MAX_TEXT);
     let fields = &mut task.task;
-    let last = fields
-        .output_preview
-        .lines()
-        .rfind(|line| !line.trim().is_empty());
-    fields.output_preview = short(last.unwrap_or_default());
+    fields.output_preview = short(fields.last_line());
     fields.current_command = fields.current_command.as_deref().map(short);
     fields.task_cwd = fields.task_cwd.as_deref().map(short);
     fields.cursor_x = None;

@@ -50,7 +50,6 @@ pub(super) struct Uplink {
     pub(super) has_all: Notify,
 }
 
-/// A record as it is published.
 #[derive(Serialize)]
 struct FromHost<'a> {
     host: &'a str,
@@ -97,7 +96,7 @@ impl Uplink {
                     let id = message.headers.get("Nats-Msg-Id");
                     let id = id.and_then(|id| parse_message_id(id.as_str()));
                     // A feed that was created again has other records with these numbers.
-                    if let Some((_, seq)) = id.filter(|(epoch, _)| epoch == self.live.epoch()) {
+                    if let Some((_, seq)) = id.filter(|(epoch, _)| *epoch == self.live.epoch) {
                         known = known.max(seq);
                     }
                 }

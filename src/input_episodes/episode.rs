@@ -6,7 +6,6 @@ use std::time::Instant;
 use crate::model::{Event, EventKind, Life, Now, ReadCall, Task};
 use crate::prompt::PromptMatch;
 
-/// A prompt on a task's screen, reported or not.
 #[derive(Debug, Clone)]
 pub(super) struct Episode {
     /// The task at the last look at which the prompt was there.

@@ -94,7 +94,6 @@ impl LastLook {
     }
 }
 
-/// Returns the look at a task, with its judgement.
 pub(super) fn see(
     before: Option<LastLook>,
     task: &Arc<Task>,

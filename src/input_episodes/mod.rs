@@ -32,15 +32,10 @@ use task_look::TaskLook;
 pub(crate) struct Episodes {
     last_look: BTreeMap<WindowId, LastLook>,
     episodes: BTreeMap<WindowId, Episode>,
-    user_rules: UserRules,
+    pub(crate) user_rules: UserRules,
 }
 
 impl Episodes {
-    /// Sets the user's rules.
-    pub(crate) fn set_user_rules(&mut self, user_rules: UserRules) {
-        self.user_rules = user_rules;
-    }
-
     /// Returns the `input` and `inputResolved` events of this look.
     ///
     /// The screen must be unchanged for `quiet`, and at two looks at least.
@@ -154,7 +149,6 @@ impl Episodes {
     }
 
     /// Returns what the tasks ask or may ask, and what was reported.
-    #[must_use]
     pub(crate) fn open_questions(&self) -> BTreeMap<WindowId, OpenQuestion> {
         let question = |(window, look): (&WindowId, &LastLook)| {
             let rows = look.may_ask.then(|| Arc::clone(&look.still.rows));
@@ -169,13 +163,11 @@ impl Episodes {
     }
 
     /// Whether this task was reported as waiting and still waits.
-    #[must_use]
     pub(crate) fn is_waiting(&self, window: WindowId) -> bool {
         self.prompt_of(window).is_some()
     }
 
     /// Returns the reported prompt that this task waits at.
-    #[must_use]
     pub(crate) fn prompt_of(&self, window: WindowId) -> Option<&Prompt> {
         self.episodes
             .get(&window)
@@ -187,7 +179,6 @@ impl Episodes {
 
     /// Returns since when this task has been reported as waiting; `None` where it is not, or where
     /// it was reported before a restart.
-    #[must_use]
     pub(crate) fn reported_since(&self, window: WindowId) -> Option<Now> {
         self.episodes
             .get(&window)
@@ -198,20 +189,17 @@ impl Episodes {
     }
 
     /// Returns the judgement of the last look at this task.
-    #[must_use]
     pub(crate) fn judgement_of(&self, window: WindowId) -> Option<&Judgement> {
         self.last_look.get(&window)?.judgement.as_ref()
     }
 
     /// Returns since when this task's rows are unchanged.
-    #[must_use]
     pub(crate) fn still_since(&self, window: WindowId) -> Option<Instant> {
         self.last_look.get(&window).map(|last_look| last_look.since)
     }
 
     /// Returns how long this task's rows are unchanged, if that is at least `after` and no evidence
     /// says whether the task waits or works.
-    #[must_use]
     pub(crate) fn stalled_for(
         &self,
         window: WindowId,
@@ -230,14 +218,7 @@ impl Episodes {
         (still_for >= after && is_open()).then_some(still_for)
     }
 
-    /// Returns the user's rules.
-    #[must_use]
-    pub(crate) fn user_rules(&self) -> &UserRules {
-        &self.user_rules
-    }
-
     /// Returns when the next look can report a prompt, or that one has gone.
-    #[must_use]
     pub(crate) fn next_deadline(&self, quiet: Duration) -> Option<Instant> {
         self.candidates(quiet).map(|(_, due)| due).min()
     }

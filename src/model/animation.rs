@@ -15,7 +15,6 @@ enum LeftOut {
 
 /// Returns the text without what a program may animate in it, and without white space, which moves
 /// when that changes its width.
-#[must_use]
 pub fn without_animation(text: &str) -> String {
     without(text, LeftOut::SignsAndTimes)
 }
@@ -43,7 +42,6 @@ fn without(text: &str, left_out: LeftOut) -> String {
 
 /// Whether two texts differ at most in turning signs, growing dots and white space. A time may be what
 /// is asked about.
-#[must_use]
 pub fn is_same_except_signs(text: &str, other: &str) -> bool {
     let rest = without(text, LeftOut::Signs);
     !rest.is_empty() && rest == without(other, LeftOut::Signs)
@@ -51,7 +49,6 @@ pub fn is_same_except_signs(text: &str, other: &str) -> bool {
 
 /// Returns the text without a turning sign at its end, behind white space; `None` where there is
 /// none.
-#[must_use]
 pub fn without_last_sign(text: &str) -> Option<&str> {
     let (before, sign) = text.trim_end().rsplit_once(char::is_whitespace)?;
     let mut chars = sign.chars();
@@ -63,7 +60,6 @@ pub fn without_last_sign(text: &str) -> Option<&str> {
 impl Screen {
     /// Whether the rows differ at most in what programs animate, and in white space. Rows that are
     /// shared are not compared one by one.
-    #[must_use]
     pub fn is_same_but_animated(&self, other: &Self) -> bool {
         let is_same = |(row, other): (&String, &String)| {
             row == other || without_animation(row) == without_animation(other)
@@ -74,7 +70,6 @@ impl Screen {
     }
 
     /// Returns the screen without what programs animate.
-    #[must_use]
     pub fn without_animation(&self) -> Self {
         Self {
             rows: self.rows.iter().map(|row| without_animation(row)).collect(),

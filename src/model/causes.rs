@@ -4,7 +4,6 @@ use std::error::Error;
 
 /// Returns an error with its causes, `what: why: why`, without the numbers of the system's errors. The
 /// text is not sanitised.
-#[must_use]
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -19,7 +19,6 @@ pub struct EndOrder {
 
 impl EndOrder {
     /// Returns the order for a task's run; `None` if tmux has forgotten its process.
-    #[must_use]
     pub fn of(task: &Task, plan: StopPlan, is_asked: bool) -> Option<Self> {
         Some(Self {
             window: task.window,
@@ -44,7 +43,6 @@ pub struct LeftProcess {
 
 impl LeftProcess {
     /// Returns it in words: `postgres (pid 71)`.
-    #[must_use]
     pub fn words(&self) -> String {
         let name = &self.name;
         let pid = self.pid;
@@ -56,7 +54,6 @@ impl LeftProcess {
     }
 
     /// Returns in words that these still run: `postgres (pid 71) still runs`.
-    #[must_use]
     pub fn still_run(left: &[Self]) -> String {
         let names: Vec<String> = left.iter().map(Self::words).collect();
         let s = if left.len() == 1 { "s" } else { "" };

@@ -106,7 +106,6 @@ pub struct WithheldVariables {
 
 impl WithheldVariables {
     /// Returns the built-in list, extended by `more`: names, or prefixes ending in `*`.
-    #[must_use]
     pub fn with(more: &[String]) -> Self {
         Self {
             more: more.to_vec(),
@@ -114,7 +113,6 @@ impl WithheldVariables {
     }
 
     /// Whether the variable is withheld.
-    #[must_use]
     pub fn covers(&self, name: &str) -> bool {
         name.starts_with("TERM")
             || OF_TERMINAL.contains(&name)
@@ -131,33 +129,28 @@ impl WithheldVariables {
 
 /// Whether the variable may be passed to a tmux server that we start. It stays in the server's
 /// environment, where every later window can read it.
-#[must_use]
 pub fn reaches_tmux_server(name: &str) -> bool {
     OF_LOGIN.iter().any(|pattern| covers_name(pattern, name))
 }
 
 /// Whether a daemon that a command starts keeps the variable. It runs for days, and everything else
 /// in its caller's environment, such as an agent's tokens, is not its business.
-#[must_use]
 pub fn reaches_daemon(name: &str) -> bool {
     reaches_tmux_server(name) || OF_DAEMON.iter().any(|pattern| covers_name(pattern, name))
 }
 
 /// Whether `text` is a name, or a prefix followed by `*`, as [`WithheldVariables`] takes them.
-#[must_use]
 pub fn is_name_pattern(text: &str) -> bool {
     is_shell_name(text.strip_suffix('*').unwrap_or(text))
 }
 
 /// Whether a shell can have a variable of this name.
-#[must_use]
 pub fn is_shell_name(name: &str) -> bool {
     let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     starts && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 /// Whether a name, or a prefix ending in `*`, covers the name.
-#[must_use]
 pub fn covers_name(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning),

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::wire_name::shown_by_wire_name;
 use super::{GoneReason, OutputMatches, Task};
 
 /// A change that is reported, with the task as it was at that moment.
@@ -102,23 +103,9 @@ impl PromptKind {
         ("dialog", Self::Dialog),
         ("debugger", Self::Debugger),
     ];
-
-    /// Returns the word for it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Confirm => "confirm",
-            Self::Text => "text",
-            Self::Password => "password",
-            Self::Menu => "menu",
-            Self::Key => "key",
-            Self::Pager => "pager",
-            Self::Editor => "editor",
-            Self::Dialog => "dialog",
-            Self::Debugger => "debugger",
-        }
-    }
 }
+
+shown_by_wire_name!(PromptKind, Level);
 
 /// How the answer to a prompt is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +121,6 @@ pub enum AnswerBy {
 impl AnswerBy {
     /// Returns how a prompt is answered; its kind is `None` where it is not known. Whether the answer
     /// is a secret counts first: a field of a dialog may be one.
-    #[must_use]
     pub fn of(kind: Option<PromptKind>, is_secret: bool) -> Self {
         match kind {
             _ if is_secret => Self::Secret,
@@ -180,7 +166,6 @@ pub enum Level {
 
 impl Event {
     /// Returns the level: `Warning` for input, output, disappearances and any exit other than code 0.
-    #[must_use]
     pub fn level(&self) -> Level {
         match self.kind {
             EventKind::Input { .. } | EventKind::Output(_) | EventKind::Disappeared { .. } => {

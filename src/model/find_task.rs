@@ -48,7 +48,6 @@ pub enum NameError {
 
 impl NameError {
     /// Returns what the user can do.
-    #[must_use]
     pub fn hint(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::Missing { .. } => "`tmux-task ls` lists them",

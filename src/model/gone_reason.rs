@@ -25,14 +25,12 @@ impl GoneReason {
     ];
 
     /// Returns the word for a reason why a run is ended; `None` for one that ends nothing.
-    #[must_use]
     pub fn word(self) -> Option<&'static str> {
         let mut ended = Self::ENDED.iter();
         ended.find_map(|(word, reason)| (*reason == self).then_some(*word))
     }
 
     /// Returns the word for it in what users read, where an agent is one of them.
-    #[must_use]
     pub fn shown_word(self) -> Option<&'static str> {
         match self {
             Self::OtherAgentKilled => Self::AgentKilled.word(),
@@ -41,14 +39,12 @@ impl GoneReason {
     }
 
     /// Returns the reason with this word.
-    #[must_use]
     pub fn of_word(word: &str) -> Option<Self> {
         let mut ended = Self::ENDED.iter();
         ended.find_map(|(other, reason)| (*other == word).then_some(*reason))
     }
 
     /// Whether our commands have ended the run, and not something else.
-    #[must_use]
     pub fn is_end(self) -> bool {
         self.word().is_some()
     }

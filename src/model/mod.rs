@@ -40,6 +40,7 @@ pub(crate) mod test_notation;
 pub mod text;
 mod tty;
 mod wait;
+mod wire_name;
 
 pub use animation::{is_same_except_signs, without_animation, without_last_sign};
 pub(crate) use backoff::Backoff;
@@ -72,3 +73,4 @@ pub use task_board::{BoardTask, TaskBoard};
 pub use task_name::{TASK_NAME_RULE, is_task_name};
 pub use tty::{Foreground, ReadCall, Stop, TtyEvidence, TtyUse};
 pub use wait::{Condition, WaitOutcome};
+pub(crate) use wire_name::shown_by_wire_name;

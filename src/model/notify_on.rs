@@ -28,7 +28,6 @@ impl NotifyOn {
     pub const MOST_BYTES: usize = 1024;
 
     /// Whether their number and length are allowed.
-    #[must_use]
     pub fn is_small(&self) -> bool {
         let bytes: usize = self.patterns.iter().map(String::len).sum();
         (1..=Self::MOST).contains(&self.patterns.len()) && bytes <= Self::MOST_BYTES

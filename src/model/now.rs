@@ -46,7 +46,6 @@ pub struct AgeClock {
 
 impl AgeClock {
     /// Returns what it shows this many milliseconds after the boot.
-    #[must_use]
     pub fn at(self, since_boot: Millis) -> Millis {
         self.at_boot.saturating_add(since_boot)
     }
@@ -54,13 +53,11 @@ impl AgeClock {
 
 /// Returns a duration in whole milliseconds, as programs exchange it; the largest number if it is
 /// longer.
-#[must_use]
 pub fn whole_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Returns a duration in its largest unit.
-#[must_use]
 pub fn age(millis: Millis) -> String {
     let seconds = millis.max(0) / 1000;
     match seconds {
@@ -72,7 +69,6 @@ pub fn age(millis: Millis) -> String {
 }
 
 /// Returns a duration in its two largest units; below ten seconds in tenths.
-#[must_use]
 pub fn took(millis: Millis) -> String {
     let seconds = millis / 1000;
     match seconds {
@@ -84,7 +80,6 @@ pub fn took(millis: Millis) -> String {
 }
 
 /// Returns a duration as a user writes it: `10m`, `1m30s`, `500ms`.
-#[must_use]
 pub fn written(duration: Duration) -> String {
     let units = [
         (duration.as_secs() / 3600, "h"),
@@ -102,7 +97,6 @@ pub fn written(duration: Duration) -> String {
 }
 
 /// Returns a time limit as it was given, for messages: `1 ms`, `300 ms`, `30.0 s`.
-#[must_use]
 pub fn limit_words(limit: Duration) -> String {
     if limit < Duration::from_secs(1) {
         return format!("{} ms", limit.as_millis());

@@ -17,7 +17,6 @@ const CLIENTS: [(&str, &str); 3] = [
 /// Returns the owner that an environment names: `$TMUX_TASK_OWNER`, else `CLIENT:ID` of the
 /// conversation whose shell this is; `None` for a user at a terminal. Empty variables count as
 /// unset. The owner is sanitised text.
-#[must_use]
 pub fn owner_of_environment(env: &dyn Fn(&str) -> Option<OsString>) -> Option<String> {
     let value = |name: &str| {
         let value = text::one_line(env(name)?.as_encoded_bytes(), MAX_CHARS);
@@ -32,7 +31,6 @@ pub fn owner_of_environment(env: &dyn Fn(&str) -> Option<OsString>) -> Option<St
 }
 
 /// Returns the name of the machine that a command comes from; `None` if it is this one.
-#[must_use]
 pub fn machine_of_environment(env: &dyn Fn(&str) -> Option<OsString>) -> Option<String> {
     let machine = text::one_line(env("TMUX_TASK_MACHINE")?.as_encoded_bytes(), MAX_CHARS);
     (!machine.is_empty()).then_some(machine)

@@ -23,7 +23,6 @@ pub struct PortHolder {
 
 impl PortHolder {
     /// Returns who has the port, in words.
-    #[must_use]
     pub fn words(&self) -> String {
         let Self { port, uid, .. } = self;
         let Some(pid) = self.pid else {
@@ -44,7 +43,6 @@ impl PortHolder {
 }
 
 /// Returns ports in words: `3000, 9229`.
-#[must_use]
 pub fn port_words(ports: &[u16]) -> String {
     let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
     ports.join(", ")

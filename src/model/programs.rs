@@ -71,7 +71,6 @@ const ALL: [(CommandReader, &[&str]); 4] = [
 
 /// Returns how the program of this name reads commands; `None` when it is not known to. A leading
 /// `-`, which login shells have, and a version at the end are ignored: `-zsh`, `python3.12`.
-#[must_use]
 pub fn command_reader(name: &str) -> Option<CommandReader> {
     let name = name.strip_prefix('-').unwrap_or(name);
     let bare = without_version(name);
@@ -82,7 +81,6 @@ pub fn command_reader(name: &str) -> Option<CommandReader> {
 
 /// Whether a program that reads commands may show this word in its prompt: its name, or the first
 /// part of it (`sqlite>`, `redis>`).
-#[must_use]
 pub fn is_prompt_of_command_reader(word: &str) -> bool {
     let word = word.to_lowercase();
     ALL.iter().any(|(_, names)| {
@@ -95,7 +93,6 @@ pub fn is_prompt_of_command_reader(word: &str) -> bool {
 }
 
 /// Returns a program's name without a version at its end: `python` for `python3.12`.
-#[must_use]
 pub fn without_version(name: &str) -> &str {
     name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
 }

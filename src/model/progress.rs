@@ -32,7 +32,6 @@ pub enum ProgressState {
 impl Progress {
     /// Parses tmux's state and percentage, with a blank between them; `None` where the program shows no
     /// progress.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (state, percent) = text.split_once(' ')?;
         let state = match state {
@@ -52,7 +51,6 @@ impl Progress {
     }
 
     /// Returns a bar of this many columns.
-    #[must_use]
     pub fn bar(self, columns: usize) -> String {
         let Some(percent) = self.percent else {
             return "▒".repeat(columns);
@@ -63,14 +61,12 @@ impl Progress {
     }
 
     /// Returns the percentage; empty where the program does not say it.
-    #[must_use]
     pub fn percentage(self) -> String {
         self.percent
             .map_or_else(String::new, |percent| format!("{percent}%"))
     }
 
     /// Returns what is to be said besides a percentage; empty while the work goes on.
-    #[must_use]
     pub fn note(self) -> &'static str {
         match self.state {
             ProgressState::Normal | ProgressState::Indeterminate => "",

@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 /// Which run of a task a launch may replace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Replaces {
     /// Whichever there is.
+    #[default]
     Any,
     /// One that has ended.
     Ended,

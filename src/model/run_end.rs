@@ -19,7 +19,6 @@ pub enum RunEnd<'a> {
 
 impl<'a> RunEnd<'a> {
     /// Returns the end of a run with this signal and this code, where they are known.
-    #[must_use]
     pub fn of(signal: Option<&'a str>, code: Option<i32>) -> Self {
         match (signal, code) {
             (Some(signal), _) => Self::Signal(signal),
@@ -29,7 +28,6 @@ impl<'a> RunEnd<'a> {
     }
 
     /// Returns what the run did, in words that follow the task's name.
-    #[must_use]
     pub fn words(self) -> String {
         match self {
             Self::Signal(signal) => format!("was killed by {signal}"),
@@ -39,7 +37,6 @@ impl<'a> RunEnd<'a> {
 
     /// Returns the hint for it if it is the end of a run that was killed; see
     /// [`Exit::hint`](super::Exit::hint).
-    #[must_use]
     pub fn kill_hint(self) -> Option<&'static str> {
         match self {
             Self::Signal("SIGKILL") | Self::Code(KILLED_CODE) => Some(KILLED),
@@ -48,7 +45,6 @@ impl<'a> RunEnd<'a> {
     }
 
     /// Returns [`RunEnd::words`] with the hint, if there is one.
-    #[must_use]
     pub fn words_with(self, hint: Option<&str>) -> String {
         match (self, hint) {
             (Self::Signal(_), Some(hint)) => format!("was {hint}"),
@@ -58,7 +54,6 @@ impl<'a> RunEnd<'a> {
     }
 
     /// Returns what it ended with: the signal's name or the code.
-    #[must_use]
     pub fn cause(self) -> String {
         match self {
             Self::Signal(signal) => signal.to_owned(),

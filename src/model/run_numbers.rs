@@ -15,7 +15,6 @@ pub struct RunNumbers(Arc<Vec<(String, u32)>>);
 
 impl RunNumbers {
     /// Returns the last number of a name; 0 if it has had no run.
-    #[must_use]
     pub fn last(&self, name: &str) -> u32 {
         let known = self.0.iter().rfind(|(known, _)| known == name);
         known.map_or(0, |(_, run)| *run)

@@ -50,7 +50,6 @@ pub struct RunRequest {
 
 impl RunRequest {
     /// Returns the path of the task's file.
-    #[must_use]
     pub fn file(&self) -> &str {
         self.words.last().map_or("", String::as_str)
     }

@@ -35,7 +35,6 @@ const SIGNALS: [&str; 31] = [
 
 impl Signal {
     /// Returns the signal with this number.
-    #[must_use]
     pub fn from_number(number: u8) -> Self {
         match SIGNALS.get(usize::from(number).wrapping_sub(1)) {
             Some(name) => Self(format!("SIG{name}")),
@@ -44,7 +43,6 @@ impl Signal {
     }
 
     /// Reads a number (`9`) or a name with or without `SIG`, in any case.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if let Ok(number) = text.parse() {
             return (number != 0).then(|| Self::from_number(number));
@@ -60,13 +58,11 @@ impl Signal {
     }
 
     /// Returns the name, `SIGKILL`.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.0
     }
 
     /// Returns the number, for exit codes of 128 and more.
-    #[must_use]
     pub fn number(&self) -> Option<u8> {
         let name = self.0.strip_prefix("SIG")?;
         let by_name = SIGNALS.iter().position(|known| *known == name);

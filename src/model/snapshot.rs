@@ -36,7 +36,6 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Returns the snapshot of a missing session.
-    #[must_use]
     pub fn missing(session: impl Into<String>, captured_at: Millis) -> Self {
         Self {
             session: session.into(),
@@ -46,7 +45,6 @@ impl Snapshot {
     }
 
     /// Returns how much another look differs from this one.
-    #[must_use]
     pub fn difference(&self, other: &Self) -> Difference {
         let Self {
             session,
@@ -79,7 +77,6 @@ impl Snapshot {
     }
 
     /// Counts the tasks. `waiting` says which windows wait for input.
-    #[must_use]
     pub fn counts(&self, waiting: impl Fn(WindowId) -> bool) -> StatusCounts {
         let mut counts = StatusCounts {
             exists: self.exists,
@@ -140,7 +137,6 @@ pub struct StatusCounts {
 
 impl StatusCounts {
     /// Returns the status line, `tmux: 3 tasks`; `None` when the session is missing.
-    #[must_use]
     pub fn line(&self) -> Option<String> {
         let n = self.running + self.waiting + self.dead;
         self.exists
@@ -149,7 +145,6 @@ impl StatusCounts {
 
     /// Returns the status line with what needs a look: `tmux: 3 tasks · 1 needs you · 2 failed`;
     /// `None` when the session is missing.
-    #[must_use]
     pub fn line_with_details(&self) -> Option<String> {
         let parts = std::iter::once(self.line()?).chain(self.needs_a_look());
         Some(parts.collect::<Vec<_>>().join(BETWEEN_COUNTS))
@@ -157,7 +152,6 @@ impl StatusCounts {
 
     /// Returns the counts in words, first what needs a person: `2 need you · 1 failed · 3 running`.
     /// Finished tasks are counted if there is nothing else. `None` without a task.
-    #[must_use]
     pub fn summary(&self) -> Option<String> {
         let mut parts: Vec<String> = self.needs_a_look().collect();
         parts.extend(counted(self.running, "running"));

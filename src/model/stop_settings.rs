@@ -39,7 +39,6 @@ impl StopSettings {
     pub const LONGEST: Duration = millis::LONGEST;
 
     /// Returns the name of the signal that asks a run to end, where nothing else says it.
-    #[must_use]
     pub fn signal_name(&self) -> &str {
         self.signal.as_ref().map_or("SIGTERM", Signal::name)
     }
@@ -56,7 +55,6 @@ impl StopSettings {
     }
 
     /// Whether the launch has said nothing.
-    #[must_use]
     pub fn is_unset(&self) -> bool {
         *self == Self::default()
     }
@@ -92,7 +90,6 @@ impl StopPlan {
 
     /// Returns the plan for a task: what the command asks for, else what its launch has set, else these
     /// defaults.
-    #[must_use]
     pub fn of(settings: &StopSettings, choice: &StopChoice, defaults: &Self) -> Self {
         let signal = choice.signal.as_ref().or(settings.signal.as_ref());
         Self {

@@ -70,8 +70,38 @@ pub struct Task {
 }
 
 impl Task {
+    /// Returns a task of which nothing else is known.
+    pub fn new(window: WindowId, name: String) -> Self {
+        Self {
+            window,
+            name,
+            pane: None,
+            pid: None,
+            life: Life::Unknown,
+            command: None,
+            cwd: None,
+            bell: false,
+            bell_count: None,
+            run: None,
+            owner: None,
+            shell: false,
+            is_named_by_tmux: false,
+            is_linked: false,
+            started_at: None,
+            ended_at: None,
+            restarts: None,
+            stop: StopSettings::default(),
+            notify_on: None,
+            slot: None,
+            queued: false,
+            ending: None,
+            stopped: None,
+            progress: None,
+            screen: Screen::default(),
+        }
+    }
+
     /// Returns how much another look at this task differs from this one.
-    #[must_use]
     pub fn difference(&self, other: &Self) -> Difference {
         let Self {
             window,
@@ -125,7 +155,6 @@ impl Task {
     }
 
     /// Whether the run continues, as far as is known.
-    #[must_use]
     pub fn is_alive(&self) -> bool {
         match self.life {
             Life::Unknown | Life::Alive => true,
@@ -135,13 +164,11 @@ impl Task {
 
     /// Whether `prune` may remove its window: its run has ended, and it is neither a shell nor a window
     /// of another session, whose last output its user may want to keep.
-    #[must_use]
     pub fn is_prunable(&self) -> bool {
         !self.is_alive() && !self.shell && !self.is_linked
     }
 
     /// Returns how the run ended; `None` while it continues.
-    #[must_use]
     pub fn exit(&self) -> Option<&Exit> {
         match &self.life {
             Life::Unknown | Life::Alive => None,
@@ -150,19 +177,16 @@ impl Task {
     }
 
     /// Returns how the run ended, for words; unknown also while it continues.
-    #[must_use]
     pub fn run_end(&self) -> RunEnd<'_> {
         self.exit().map_or(RunEnd::Unknown, Exit::end)
     }
 
     /// Returns [`Exit::hint`] of a run that has ended.
-    #[must_use]
     pub fn exit_hint(&self) -> Option<&'static str> {
         self.exit().and_then(Exit::hint)
     }
 
     /// Whether a program of it is stopped because it wants the terminal from the background.
-    #[must_use]
     pub fn is_stopped_in_background(&self) -> bool {
         self.stopped.is_some_and(Stop::is_in_background)
     }
@@ -171,7 +195,6 @@ impl Task {
     ///
     /// Counted runs are compared by number. Without numbers on both sides, the only sign of a new
     /// run is a live process where a dead one was.
-    #[must_use]
     pub fn is_new_run_after(&self, before: &Self) -> bool {
         match (before.run, self.run) {
             (Some(before), Some(after)) => before != after,
@@ -204,7 +227,6 @@ pub struct Exit {
 
 impl Exit {
     /// Returns the exit of a process that returned this code.
-    #[must_use]
     pub fn with_code(code: i32) -> Self {
         Self {
             code: Some(code),
@@ -213,7 +235,6 @@ impl Exit {
     }
 
     /// Returns the exit of a process that this signal has ended.
-    #[must_use]
     pub fn with_signal(signal: Option<Signal>) -> Self {
         Self {
             signal,
@@ -222,19 +243,16 @@ impl Exit {
     }
 
     /// Returns it for words.
-    #[must_use]
     pub fn end(&self) -> RunEnd<'_> {
         RunEnd::of(self.signal.as_ref().map(Signal::name), self.code)
     }
 
     /// Returns what may have killed the run; `None` if it was not killed, or by us.
-    #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         self.end().kill_hint().filter(|_| !self.by_us)
     }
 
     /// Whether anything is known of how the run ended.
-    #[must_use]
     pub fn is_known(&self) -> bool {
         self.code.is_some() || self.signal.is_some()
     }
@@ -283,7 +301,6 @@ impl PartialEq for Screen {
 
 impl Screen {
     /// Whether the rows are equal. Rows that are shared are not compared one by one.
-    #[must_use]
     pub fn has_rows_of(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.rows, &other.rows) || self.rows == other.rows
     }
@@ -293,7 +310,6 @@ impl Screen {
     /// # Panics
     ///
     /// When it has no such row.
-    #[must_use]
     pub fn with_row(&self, row: usize, text: &str) -> Self {
         let mut rows = self.rows.to_vec();
         text.clone_into(&mut rows[row]);
@@ -304,14 +320,12 @@ impl Screen {
     }
 
     /// Returns the index of the first row that is not history; 0 where it is not known.
-    #[must_use]
     pub fn first_visible(&self) -> usize {
         let top = self.top.and_then(|top| usize::try_from(top).ok());
         top.unwrap_or(0).min(self.rows.len())
     }
 
     /// Returns the screen with blank rows in place of its history.
-    #[must_use]
     pub fn without_history(&self) -> Self {
         let top = self.first_visible();
         if self.rows[..top].iter().all(String::is_empty) {
@@ -325,7 +339,6 @@ impl Screen {
     }
 
     /// Returns the last `n` rows that are not blank, in their order.
-    #[must_use]
     pub fn last_text_rows(&self, n: usize) -> Vec<&str> {
         let mut rows: Vec<&str> = self
             .rows

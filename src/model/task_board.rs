@@ -31,7 +31,6 @@ pub struct BoardTask {
 
 impl BoardTask {
     /// Whether it looks the same as another. That a silence goes on is no difference.
-    #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         (Arc::ptr_eq(&self.task, &other.task) || self.task == other.task)
             && self.waiting_for == other.waiting_for

@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use super::{
     Body, CursorPosition, Event, EventKind, Exit, GoneReason, Level, Life, NotifyOn, PaneId,
-    Record, ReplacedBy, RestartPolicy, Screen, Seq, SessionId, SessionLife, Signal, Snapshot, Stop,
-    StopSettings, Task, TaskRestarts, WindowId,
+    Record, ReplacedBy, RestartPolicy, Seq, SessionId, SessionLife, Signal, Snapshot, Stop, Task,
+    TaskRestarts, WindowId,
 };
 
 /// Reads a snapshot.
@@ -91,31 +91,10 @@ pub(crate) fn task(notation: &str) -> Task {
         other => panic!("no state: {other:?} in `{notation}`"),
     };
     let mut task = Task {
-        window,
-        name,
         pane: Some(PaneId(window.0)),
-        pid: None,
         life,
-        command: None,
-        cwd: None,
-        bell: false,
-        bell_count: None,
         run,
-        owner: None,
-        shell: false,
-        is_named_by_tmux: false,
-        is_linked: false,
-        started_at: None,
-        ended_at: None,
-        restarts: None,
-        stop: StopSettings::default(),
-        notify_on: None,
-        slot: None,
-        queued: false,
-        ending: None,
-        stopped: None,
-        progress: None,
-        screen: Screen::default(),
+        ..Task::new(window, name)
     };
     if !rows.is_empty() {
         task.screen.rows = rows.split('|').map(str::to_owned).collect();

@@ -7,7 +7,6 @@
 ///
 /// Escape sequences are dropped, tabs and line ends become blanks, other control characters and
 /// invisible characters are removed. `…` marks a cut.
-#[must_use]
 pub fn one_line(bytes: &[u8], max_chars: usize) -> String {
     let line = sanitised(bytes, |c| matches!(c, '\t' | '\n' | '\r'));
     bounded(line.trim(), max_chars)
@@ -15,7 +14,6 @@ pub fn one_line(bytes: &[u8], max_chars: usize) -> String {
 
 /// Returns one row of a pane as sanitised text. Like [`one_line`], but leading blanks are kept and
 /// nothing is cut.
-#[must_use]
 pub fn row(bytes: &[u8]) -> String {
     let mut row = sanitised(bytes, |c| c == '\t');
     row.truncate(row.trim_end().len());
@@ -23,7 +21,6 @@ pub fn row(bytes: &[u8]) -> String {
 }
 
 /// Returns a piece of a row of a pane as sanitised text. Like [`row`], but blanks at its end are kept.
-#[must_use]
 pub fn piece(bytes: &[u8]) -> String {
     sanitised(bytes, |c| c == '\t')
 }
@@ -62,7 +59,6 @@ fn is_kept(before: char, c: char, after: Option<char>) -> bool {
 }
 
 /// Returns `text` cut to at most `max_chars` characters. `…` marks a cut.
-#[must_use]
 pub fn bounded(text: &str, max_chars: usize) -> String {
     match text.char_indices().nth(max_chars) {
         None => text.to_owned(),
@@ -180,14 +176,12 @@ impl Iterator for Unescaped<'_> {
 }
 
 /// Returns a number of things: `1 task`, `3 tasks`.
-#[must_use]
 pub fn counted(n: usize, noun: &str) -> String {
     let plural = if n == 1 { "" } else { "s" };
     format!("{n} {noun}{plural}")
 }
 
 /// Returns a size in its largest unit.
-#[must_use]
 pub fn size(n_bytes: u64) -> String {
     let tenths = |unit: u64| {
         let tenths = n_bytes.saturating_mul(10) / unit;

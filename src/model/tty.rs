@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::wire_name::shown_by_wire_name;
+
+shown_by_wire_name!(TtyUse, Foreground);
+
 /// The kernel's evidence on a pane's terminal and on the programs in its foreground. What is not
 /// serialised is of use only where it can be compared with what holds now.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +68,6 @@ impl Stop {
                               with timeout: `timeout --foreground`";
 
     /// Whether the program wants the terminal.
-    #[must_use]
     pub fn is_in_background(self) -> bool {
         match self {
             Self::BySignal => false,
@@ -88,13 +91,11 @@ pub struct ReadCall {
 
 impl ReadCall {
     /// Whether this is the same call as an earlier one, which has not returned since.
-    #[must_use]
     pub fn goes_on_from(&self, earlier: &Self) -> bool {
         (self.thread, self.switches) == (earlier.thread, earlier.switches)
     }
 
     /// Whether the same thread has read something since an earlier call.
-    #[must_use]
     pub fn has_read_since(&self, earlier: &Self) -> bool {
         self.thread == earlier.thread && self.bytes > earlier.bytes && earlier.bytes.is_some()
     }
@@ -117,20 +118,8 @@ pub enum TtyUse {
 
 impl TtyUse {
     /// Whether one of them certainly takes input.
-    #[must_use]
     pub fn takes_input(self) -> bool {
         matches!(self, Self::Reading | Self::Polling)
-    }
-
-    /// Returns the name used on the wire.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Reading => "reading",
-            Self::Polling => "polling",
-            Self::Elsewhere => "elsewhere",
-            Self::Unknown => "unknown",
-        }
     }
 }
 
@@ -145,16 +134,4 @@ pub enum Foreground {
     /// The system does not say.
     #[default]
     Unknown,
-}
-
-impl Foreground {
-    /// Returns the name used on the wire.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Command => "command",
-            Self::Idle => "idle",
-            Self::Unknown => "unknown",
-        }
-    }
 }

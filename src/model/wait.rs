@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::millis;
+use super::wire_name::shown_by_wire_name;
 
 /// What a wait is for. A text is a pattern where it is searched for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,9 +72,10 @@ pub enum WaitOutcome {
     AnchorLost,
 }
 
+shown_by_wire_name!(WaitOutcome);
+
 impl<T> Condition<T> {
     /// Returns the condition's name on the command line.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Exit => "exit",
@@ -87,21 +89,14 @@ impl<T> Condition<T> {
     }
 
     /// Returns the port that is waited for, if it is a certain one.
-    #[must_use]
     pub fn port(&self) -> Option<u16> {
-        match self {
-            Self::Listen { port } => *port,
-            Self::Exit
-            | Self::Text(_)
-            | Self::Change
-            | Self::Bell
-            | Self::Input
-            | Self::Idle { .. } => None,
-        }
+        let Self::Listen { port } = self else {
+            return None;
+        };
+        *port
     }
 
     /// Whether the task's output has to be followed.
-    #[must_use]
     pub fn needs_output(&self) -> bool {
         match self {
             Self::Text(_) | Self::Change | Self::Idle { .. } => true,

@@ -114,7 +114,6 @@ impl Desktop {
     /// Returns a sink for the desktop that this process's environment names. It connects when there
     /// is something to show, and passes on the slot of a notice that the user has clicked. Clicks that
     /// `clicked` has no room for do not matter.
-    #[must_use]
     pub fn new(clicked: mpsc::Sender<u64>) -> Self {
         Self {
             clicked,

@@ -11,7 +11,7 @@ use super::evidence::Evidence;
 use super::known::{KnownWindow, UnsettledEnd};
 use crate::model::{
     Bookmark, Exit, Life, Millis, Now, Ordered as _, RunNumbers, Screen, SessionLife, Signal,
-    Snapshot, StopSettings, Task, WindowId,
+    Snapshot, Task, WindowId,
 };
 use crate::protocol::rows::{DeadPane, Death, LookRows, PaneRow, WindowRow};
 
@@ -61,7 +61,6 @@ type EndedRun = (usize, Task);
 
 impl Observer {
     /// Returns an observer that has not looked yet.
-    #[must_use]
     pub fn new(session: impl Into<String>) -> Self {
         Self {
             session: session.into(),
@@ -75,7 +74,6 @@ impl Observer {
     }
 
     /// Returns an observer that has not looked yet, and continues the numbers of earlier runs.
-    #[must_use]
     pub fn numbering_from(session: impl Into<String>, numbers: RunNumbers) -> Self {
         Self {
             numbers,
@@ -85,7 +83,6 @@ impl Observer {
 
     /// Returns an observer that continues from a snapshot and from the bookmark of an earlier
     /// observer.
-    #[must_use]
     pub fn from_snapshot(snapshot: &Snapshot, bookmark: &Bookmark) -> Self {
         let mut numbers = bookmark.run_numbers.clone();
         for task in snapshot.tasks.values() {
@@ -123,7 +120,6 @@ impl Observer {
     }
 
     /// Returns how much of tmux's data has been processed.
-    #[must_use]
     pub fn bookmark(&self) -> Bookmark {
         let launched =
             |(window, known): (&WindowId, &KnownWindow)| Some((*window, known.started_option?));
@@ -143,13 +139,11 @@ impl Observer {
     }
 
     /// Returns the last number that a run of this name has had.
-    #[must_use]
     pub fn last_run(&self, name: &str) -> u32 {
         self.numbers.last(name)
     }
 
     /// Returns the name that the number of this run belongs to.
-    #[must_use]
     pub fn name_of_run<'a>(&'a self, task: &'a Task) -> &'a str {
         let known = self.windows.get(&task.window);
         let known = known.filter(|known| Some(known.run) == task.run);
@@ -157,7 +151,6 @@ impl Observer {
     }
 
     /// Returns [`Bookmark::deaths_read`].
-    #[must_use]
     pub fn deaths_read(&self) -> Option<u64> {
         self.deaths
     }
@@ -763,31 +756,12 @@ fn ends_of_unknown(
         *run = counted.max(death.run.unwrap_or(0));
         numbers.note(&name, *run);
         let task = Task {
-            window: death.window,
-            name,
             pane: Some(death.pane),
             pid: death.pid,
-            life: Life::Unknown,
-            command: None,
-            cwd: None,
-            bell: false,
-            bell_count: None,
             run: Some(*run),
             owner: death.owner.clone(),
             shell: death.is_shell,
-            is_named_by_tmux: false,
-            is_linked: false,
-            started_at: None,
-            ended_at: None,
-            restarts: None,
-            stop: StopSettings::default(),
-            notify_on: None,
-            slot: None,
-            queued: false,
-            ending: None,
-            stopped: None,
-            progress: None,
-            screen: Screen::default(),
+            ..Task::new(death.window, name)
         };
         ended.push((place, end(task, death, now)));
     }

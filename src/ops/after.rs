@@ -58,44 +58,37 @@ pub(crate) async fn wait_for_success(
             Err(error) if patience.goes_on_after(&error) => continue,
             Err(error) => return Err(error),
         };
-        match result.outcome {
-            WaitOutcome::Timeout => return Ok(Success::TimedOut(patience.asks)),
-            WaitOutcome::Respawned => {}
-            WaitOutcome::Exited if result.exit_code == Some(0) => return Ok(Success::Yes),
-            WaitOutcome::Exited => {
-                let listed = find_listed(session, name).await?;
-                match listed.next_restart {
-                    Some(restart) => {
-                        if !patience.sleep_until(restart).await {
-                            return Ok(Success::TimedOut(None));
-                        }
-                    }
-                    // Another run has begun meanwhile.
-                    None if !listed.task.dead => {}
-                    None => {
-                        return Ok(Success::No(RunFailure {
-                            why: ended_as(&listed.task),
-                            tail: result.tail,
-                        }));
-                    }
+        if result.outcome == WaitOutcome::Timeout {
+            return Ok(Success::TimedOut(patience.asks));
+        }
+        if result.outcome == WaitOutcome::Respawned {
+            continue;
+        }
+        if result.outcome != WaitOutcome::Exited {
+            let why = if result.outcome == WaitOutcome::Disappeared {
+                "has disappeared"
+            } else {
+                "could not be waited for"
+            };
+            return Ok(Success::No(RunFailure::without_output(why)));
+        }
+        if result.exit_code == Some(0) {
+            return Ok(Success::Yes);
+        }
+        let listed = find_listed(session, name).await?;
+        match listed.next_restart {
+            Some(restart) => {
+                if !patience.sleep_until(restart).await {
+                    return Ok(Success::TimedOut(None));
                 }
             }
-            WaitOutcome::Disappeared => {
-                let gone = RunFailure::without_output("has disappeared");
-                return Ok(Success::No(gone));
-            }
-            WaitOutcome::Matched
-            | WaitOutcome::Changed
-            | WaitOutcome::Bell
-            | WaitOutcome::Input
-            | WaitOutcome::Idle
-            | WaitOutcome::Listening
-            | WaitOutcome::Signalled
-            | WaitOutcome::Died
-            | WaitOutcome::Stopped
-            | WaitOutcome::AnchorLost => {
-                let lost = RunFailure::without_output("could not be waited for");
-                return Ok(Success::No(lost));
+            // Another run has begun meanwhile.
+            None if !listed.task.dead => {}
+            None => {
+                return Ok(Success::No(RunFailure {
+                    why: ended_as(&listed.task),
+                    tail: result.tail,
+                }));
             }
         }
     }

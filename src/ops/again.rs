@@ -6,7 +6,7 @@ use super::file_tasks::options_in_project;
 use super::run::{LaunchWait, RunOptions};
 use super::session::TaskSession;
 use crate::client::ClientError;
-use crate::model::{Replaces, StopSettings};
+use crate::model::Replaces;
 use crate::tmux::RecordedCommand;
 use crate::wire::{Request, Response, TaskRecord};
 
@@ -64,22 +64,7 @@ pub(crate) async fn plan_restarts(
 ) -> Result<Vec<RunOptions>, OpsError> {
     let mut all: Vec<RunOptions> = Vec::new();
     for name in names {
-        let options = RunOptions {
-            name,
-            cwd: None,
-            is_env_clean: false,
-            env: Vec::new(),
-            command: Vec::new(),
-            replaces: Replaces::Any,
-            owner: Caller::of_environment().owner,
-            wait,
-            restart: None,
-            stop: StopSettings::default(),
-            notify_on: None,
-            slot: None,
-            inputs: None,
-        };
-        let found = find_record(session, &options.name).await?;
+        let found = find_record(session, &name).await?;
         let record = found.record.as_deref().and_then(RecordedCommand::decode);
         let of_file = match &record {
             Some(record) => options_in_project(session, &found.window_name, &record.cwd)?,
@@ -87,11 +72,15 @@ pub(crate) async fn plan_restarts(
         };
         let options = match of_file {
             Some(of_file) => RunOptions {
-                replaces: options.replaces,
-                wait,
+                replaces: Replaces::Any,
                 ..of_file
             },
-            None => with_record(options, found)?,
+            None => with_record(RunOptions::default(), found)?,
+        };
+        let options = RunOptions {
+            owner: Caller::of_environment().owner,
+            wait,
+            ..options
         };
         options.check()?;
         if !all.iter().any(|other| other.name == options.name) {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::patient_wait::WaitNews;
 use super::readiness::{NotReady, Readiness, wait_until_ready};
 use super::session::TaskSession;
-use super::up::{EarlierRun, FileTaskRun, TaskPlan, start_one};
+use super::up::{TaskPlan, TaskRun, start_one};
 use crate::wire::LsView;
 
 /// Until when tasks are waited for, and for which.
@@ -29,7 +29,7 @@ pub(crate) struct BringUpOptions {
 #[derive(Debug)]
 pub(crate) enum BringUpNews<'a> {
     /// It was started, or was before.
-    Runs { run: &'a FileTaskRun },
+    Runs(&'a TaskRun),
     Ready {
         window: &'a str,
         /// How that is known.
@@ -50,45 +50,7 @@ pub(crate) struct BringUpResult {
     /// The run that was started now or before; `None` if it was not started.
     pub(crate) run: Option<TaskRun>,
     /// Whether it is ready, or why not; `None` where that was not waited for.
-    pub(crate) is_ready: Option<Result<(), BringUpFailure>>,
-}
-
-/// The run of a task of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum TaskRun {
-    /// It was started now, in this window.
-    Started(String),
-    /// It ran before, and was left alone.
-    Running(EarlierRun),
-    /// It has finished, in this window if that is still there.
-    Finished(Option<String>),
-}
-
-impl TaskRun {
-    /// Returns the task's window, if it has one.
-    pub(crate) fn window(&self) -> Option<&str> {
-        match self {
-            Self::Started(window) => Some(window),
-            Self::Running(earlier) => Some(&earlier.window),
-            Self::Finished(window) => window.as_deref(),
-        }
-    }
-}
-
-/// Why a task is not ready.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BringUpFailure {
-    /// What happened to it, in words that follow its name; for one that was not started because of
-    /// another one, what happened to that.
-    pub(crate) why: String,
-    /// The last lines of its output, where it has ended.
-    pub(crate) tail: Vec<String>,
-    /// The prompt that it waited at when the time was over.
-    pub(crate) asks: Option<String>,
-    /// Whether the time was over.
-    pub(crate) has_timed_out: bool,
-    /// Which task failed, this one or one before it, and how.
-    cause: String,
+    pub(crate) is_ready: Option<Result<(), NotReady>>,
 }
 
 /// What is known of a task, for those that start after it.
@@ -135,11 +97,8 @@ pub(crate) async fn bring_up<E>(
         .enumerate()
         .map(|(index, (plan, sender))| async move {
             let is_needed = plans.iter().any(|other| other.after.contains(&plan.name));
-            let result = bring.one(plan, is_needed).await?;
-            sender.send_replace(match &result.is_ready {
-                Some(Err(failure)) => Progress::Failed(failure.cause.clone()),
-                Some(Ok(())) | None => Progress::Ready,
-            });
+            let (result, progress) = bring.one(plan, is_needed).await?;
+            sender.send_replace(progress);
             Ok((index, result))
         })
         .collect();
@@ -163,7 +122,7 @@ struct BringUp<'a, R> {
 
 impl<E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'_, R> {
     /// Starts a task when those before it are ready, and waits until it is ready if that matters.
-    async fn one(&self, plan: &TaskPlan, is_needed: bool) -> Result<BringUpResult, E> {
+    async fn one(&self, plan: &TaskPlan, is_needed: bool) -> Result<(BringUpResult, Progress), E> {
         let name = &plan.name;
         let mut result = BringUpResult {
             name: name.clone(),
@@ -173,27 +132,17 @@ impl<E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'_, R> {
         for other in &plan.after {
             if let Progress::Failed(cause) = self.progress_of(other).await {
                 (self.report)(name, BringUpNews::NotStarted(&cause))?;
-                result.is_ready = Some(Err(BringUpFailure {
-                    why: cause.clone(),
-                    tail: Vec::new(),
-                    asks: None,
-                    has_timed_out: false,
-                    cause,
-                }));
-                return Ok(result);
+                result.is_ready = Some(Err(NotReady::because(cause.clone())));
+                return Ok((result, Progress::Failed(cause)));
             }
         }
-        if let Err(failed) = self.start(plan, is_needed, &mut result).await? {
-            (self.report)(name, BringUpNews::Failed(&failed))?;
-            result.is_ready = Some(Err(BringUpFailure {
-                cause: format!("{name} {}", failed.why),
-                why: failed.why,
-                tail: failed.tail,
-                asks: failed.asks,
-                has_timed_out: failed.has_timed_out,
-            }));
-        }
-        Ok(result)
+        let Err(failed) = self.start(plan, is_needed, &mut result).await? else {
+            return Ok((result, Progress::Ready));
+        };
+        (self.report)(name, BringUpNews::Failed(&failed))?;
+        let cause = format!("{name} {}", failed.why);
+        result.is_ready = Some(Err(failed));
+        Ok((result, Progress::Failed(cause)))
     }
 
     /// Starts a task now, and waits until it is ready if that matters. The tasks may have changed while
@@ -207,18 +156,13 @@ impl<E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'_, R> {
         let mut session = self.session.for_request();
         let seen = plan.after.is_empty().then_some(self.view);
         let will_wait = is_needed || self.options.waits_for_all && plan.ready.is_some();
-        let run = match start_one(&mut session, plan, seen, will_wait).await {
-            Ok(run) => run,
+        let (run, launched) = match start_one(&mut session, plan, seen, will_wait).await {
+            Ok(started) => started,
             Err(error) => return Ok(Err(NotReady::not_started(&error))),
         };
-        (self.report)(&plan.name, BringUpNews::Runs { run: &run })?;
-        let window = run.window().unwrap_or_default().to_owned();
-        result.run = Some(match &run {
-            FileTaskRun::Now(_) => TaskRun::Started(window.clone()),
-            FileTaskRun::Before(earlier) => TaskRun::Running(earlier.clone()),
-            FileTaskRun::Finished(window) => TaskRun::Finished(window.clone()),
-        });
-        if matches!(run, FileTaskRun::Finished(_)) {
+        (self.report)(&plan.name, BringUpNews::Runs(&run))?;
+        let run = &*result.run.insert(run);
+        if matches!(run, TaskRun::Finished(_)) {
             result.is_ready = will_wait.then_some(Ok(()));
             return Ok(Ok(()));
         }
@@ -231,13 +175,22 @@ impl<E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'_, R> {
         };
         let limit = self.options.timeout.unwrap_or_default();
         let BringUpOptions { tail, .. } = self.options;
-        let wait = wait_until_ready(&mut session, plan, run, self.deadline, limit, tail, &report);
+        let started = (run, launched);
+        let wait = wait_until_ready(
+            &mut session,
+            plan,
+            started,
+            self.deadline,
+            limit,
+            tail,
+            &report,
+        );
         let readiness = match wait.await {
             Ok(readiness) => readiness,
             Err(failed) => return Ok(Err(failed)),
         };
         result.is_ready = Some(Ok(()));
-        let window = &window;
+        let window = run.window().unwrap_or_default();
         (self.report)(&plan.name, BringUpNews::Ready { window, readiness })?;
         Ok(Ok(()))
     }

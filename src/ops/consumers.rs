@@ -21,7 +21,6 @@ pub(crate) async fn list_consumers(session: &TaskSession) -> Result<ConsumerList
     Ok(list)
 }
 
-/// Forgets a consumer of the session's feed.
 pub(crate) async fn remove_consumer(session: &TaskSession, name: &str) -> Result<(), OpsError> {
     check_consumer_name(name).map_err(OpsError::Usage)?;
     let request = Request::RemoveConsumer {

@@ -44,9 +44,6 @@ pub(crate) enum OpsError {
     /// The feed cannot be read.
     #[error(transparent)]
     Feed(#[from] FeedError),
-    /// The feed has no consumer of this name.
-    #[error("no consumer `{0}`")]
-    NoConsumer(String),
     /// A folder of state, or a file in it, cannot be read or removed.
     #[error("could not use {}", .folder.display())]
     Folder {
@@ -158,7 +155,6 @@ impl OpsError {
             Self::Usage(_) => RefusalKind::Usage,
             Self::NoSession(_)
             | Self::NoFeed(_)
-            | Self::NoConsumer(_)
             | Self::NoDaemon(_)
             | Self::NotKept { .. }
             | Self::Name(NameError::Missing { .. })
@@ -181,7 +177,6 @@ impl OpsError {
                 "`tmux-task run NAME -- COMMAND` starts a task and with it the session"
             }
             Self::NoFeed(_) => "a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`",
-            Self::NoConsumer(_) => "`tmux-task consumer ls` shows which there are",
             Self::NoDaemon(_) => START_DAEMON,
             Self::Name(error) => return Some(error.hint().into_owned()),
             Self::NotKept { name, .. } => {

@@ -63,11 +63,7 @@ pub(crate) async fn end_of_events(session: &TaskSession) -> Result<After, OpsErr
         // Its file may have more than the disk is known to have.
         let hello = daemon.subscribe(ReaderStart::Now, Filter::default()).await;
         if let Ok(hello) = hello {
-            let begin = After {
-                epoch: None,
-                seq: 0,
-            };
-            let reading = EventReading::new(begin, 0, &hello)?;
+            let reading = EventReading::new(After::default(), 0, &hello)?;
             return Ok(After {
                 epoch: Some(reading.epoch),
                 seq: reading.last_before,
@@ -76,10 +72,7 @@ pub(crate) async fn end_of_events(session: &TaskSession) -> Result<After, OpsErr
     }
     let feed = session.paths.feed();
     if !has_files(&feed) {
-        return Ok(After {
-            epoch: None,
-            seq: 0,
-        });
+        return Ok(After::default());
     }
     let (epoch, seq) = end_of_feed(&feed)?;
     Ok(After { epoch, seq })

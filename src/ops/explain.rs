@@ -79,7 +79,6 @@ pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<S
         } else {
             ""
         };
-        let kind = kind.name();
         lines.push(line("prompt", format!("{prompt} ({kind}{secret})")));
     }
     if let Some(shown) = &explanation.line {
@@ -114,8 +113,8 @@ pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<S
                 format!(
                     "{}: {}, {}",
                     terminal.programs.join(" "),
-                    terminal.reader.name(),
-                    terminal.foreground.name()
+                    terminal.reader,
+                    terminal.foreground
                 ),
             ));
         }

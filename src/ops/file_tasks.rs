@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::caller::Caller;
 use super::error::OpsError;
-use super::run::{LaunchWait, RunOptions};
+use super::run::RunOptions;
 use super::session::TaskSession;
 use crate::config::{self, ConfigError, Inputs, PROCFILE, TASK_FILE, TaskEntry};
 use crate::model::Replaces;
@@ -28,7 +28,6 @@ impl ReadFile {
     }
 }
 
-/// The tasks of a file that a command is about.
 pub(super) struct SelectedTasks {
     pub(super) file: ReadFile,
     /// All of the file, each after those that it starts after.
@@ -83,7 +82,6 @@ pub(super) fn select(
 }
 
 impl SelectedTasks {
-    /// Whether the command is about this task.
     pub(super) fn is_named(&self, name: &str) -> bool {
         self.names.is_empty() || self.names.contains(name)
     }
@@ -111,17 +109,15 @@ pub(super) fn options_of(task: TaskEntry) -> Result<RunOptions, OpsError> {
     Ok(RunOptions {
         name: task.name,
         cwd: Some(cwd),
-        is_env_clean: false,
         env,
         command: task.command.into_iter().map(Into::into).collect(),
         replaces: Replaces::Ended,
         owner: Caller::of_environment().owner,
-        wait: LaunchWait::No,
         restart: task.restart,
         stop: task.stop,
         notify_on: task.notify_on,
         slot: task.slot,
-        inputs: None,
+        ..RunOptions::default()
     })
 }
 

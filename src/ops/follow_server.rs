@@ -66,7 +66,7 @@ pub(crate) async fn serve_follow(
         .ok_or_else(|| OpsError::Usage("no conversation of another machine calls".to_owned()))?;
     let notes = Notes::of_sessions(&lookup)?;
     let watched = notes.watch().map_err(|source| OpsError::Folder {
-        folder: notes.folder().to_owned(),
+        folder: notes.folder.clone(),
         source,
     });
     let mut watch = watched?;
@@ -118,7 +118,6 @@ struct Served {
     reporter: mpsc::Sender<Report>,
 }
 
-/// A session, and the task that follows it.
 struct ServedSession {
     note: SessionNote,
     /// The epoch of the present stream.

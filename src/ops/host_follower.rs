@@ -44,7 +44,6 @@ pub(crate) enum HostNews {
     Forgotten,
 }
 
-/// The machines on which a conversation has tasks.
 #[derive(Debug, Clone)]
 pub(crate) struct HostNotes {
     notes: Notes,
@@ -65,7 +64,7 @@ pub(crate) async fn note_host(owner: &str, host: &str) -> Result<Option<HeldNote
     match notes.hold(owner, host, &note).await {
         Ok(held) => Ok(Some(held)),
         Err(source) => Err(OpsError::Folder {
-            folder: notes.folder().to_owned(),
+            folder: notes.folder.clone(),
             source,
         }),
     }

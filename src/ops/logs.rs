@@ -81,7 +81,6 @@ pub(crate) async fn follow_launched(started: &StartedRun) -> Result<DaemonClient
     Ok(daemon)
 }
 
-/// Returns the lines of tasks' output that match.
 pub(crate) async fn search(
     session: &mut TaskSession,
     request: SearchRequest,

@@ -62,9 +62,7 @@ pub(crate) use across_daemons::wait_across_daemons;
 pub(crate) use after::{Success, wait_for_success};
 pub(crate) use again::{plan_restarts, run_again};
 pub(crate) use attach::{Attachment, attachment, own_pane};
-pub(crate) use bring_up::{
-    BringUpFailure, BringUpNews, BringUpOptions, BringUpResult, TaskRun, bring_up,
-};
+pub(crate) use bring_up::{BringUpNews, BringUpOptions, BringUpResult, bring_up};
 pub(crate) use caller::Caller;
 pub(crate) use consumers::{list_consumers, remove_consumer};
 pub(crate) use daemon::{daemon_status, stop_daemon};
@@ -97,7 +95,7 @@ pub(crate) use notes::NoteWatch;
 pub(crate) use patient_wait::WaitNews;
 #[cfg(feature = "panel")]
 pub(crate) use preview::{TreeUsage, preview, usage, whole_log};
-pub(crate) use readiness::Readiness;
+pub(crate) use readiness::{NotReady, Readiness};
 pub(crate) use run::{LaunchWait, RunOptions, StartedRun, run, wait_for_place};
 pub(crate) use send::send;
 pub(crate) use session::{SessionChoice, TaskSession};
@@ -108,7 +106,7 @@ pub(crate) use task_stream::task_stream;
 #[cfg(feature = "panel")]
 pub(crate) use task_stream::task_stream_at;
 pub(crate) use undelivered::{Adapter, Undelivered, undelivered, undelivered_to};
-pub(crate) use up::{EarlierRun, FilePlan, FileTaskRun, WindowsDown, plan_tasks, windows_down};
+pub(crate) use up::{EarlierRun, FilePlan, TaskRun, WindowsDown, plan_tasks, windows_down};
 pub(crate) use wait::{
     CHANNEL, check_texts, find_to_wait, holders, signal_channel, wait, wait_for_channel,
     wait_for_task, wait_of_launch,

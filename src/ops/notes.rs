@@ -31,7 +31,7 @@ const MAX_NOTE: u64 = 16 * 1024;
 /// A folder of notes.
 #[derive(Debug, Clone)]
 pub(crate) struct Notes {
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
 }
 
 /// A note that is not removed while this exists.
@@ -69,11 +69,6 @@ impl Notes {
     fn in_folder(env: Env<'_>, name: &str) -> Result<Self, PathsError> {
         let folder = state_root(env)?.join(HOSTS).join(name);
         Ok(Self { folder })
-    }
-
-    /// Returns where they are.
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
     }
 
     /// Holds the note of this conversation and place; creates it, durably, if there is none.

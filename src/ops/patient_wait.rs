@@ -23,7 +23,6 @@ pub(crate) enum WaitNews<'a> {
     DaemonEnded,
 }
 
-/// A wait that goes on while the task asks for input, and when the daemon ends.
 pub(super) struct PatientWait<'a> {
     deadline: Option<Instant>,
     /// How many of the last lines of a failed run are wanted.
@@ -90,32 +89,17 @@ impl<'a> PatientWait<'a> {
                 }
             };
             let result = wait(daemon, asked, begin).await?;
-            match result.outcome {
-                WaitOutcome::Input => {
-                    if self.reported != result.line {
-                        (self.report)(WaitNews::Asks(&result));
-                    }
-                    self.reported.clone_from(&result.line);
-                    self.asks = Some(result.line.clone().unwrap_or_default());
+            let is_news = matches!(result.outcome, WaitOutcome::Input | WaitOutcome::Changed);
+            if result.outcome == WaitOutcome::Input {
+                if self.reported != result.line {
+                    (self.report)(WaitNews::Asks(&result));
                 }
-                WaitOutcome::Changed => self.asks = None,
-                WaitOutcome::Timeout => return Ok(result),
-                WaitOutcome::Matched
-                | WaitOutcome::Exited
-                | WaitOutcome::Bell
-                | WaitOutcome::Idle
-                | WaitOutcome::Listening
-                | WaitOutcome::Signalled
-                | WaitOutcome::Died
-                | WaitOutcome::Respawned
-                | WaitOutcome::Disappeared
-                | WaitOutcome::Stopped
-                | WaitOutcome::AnchorLost => {
-                    self.asks = None;
-                    return Ok(result);
-                }
+                self.reported.clone_from(&result.line);
+                self.asks = Some(result.line.clone().unwrap_or_default());
+            } else if result.outcome != WaitOutcome::Timeout {
+                self.asks = None;
             }
-            if is_for_text {
+            if is_for_text || !is_news {
                 return Ok(result);
             }
         }

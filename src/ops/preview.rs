@@ -40,15 +40,13 @@ async fn read(
     let request = LogRequest {
         task: window,
         raw: true,
-        since: None,
-        lines: None,
         history_rows,
+        ..LogRequest::default()
     };
     Ok(further_log(session, request).await?.lines)
 }
 
 /// Returns what these processes and their descendants use, by pid.
-#[must_use]
 pub(crate) fn usage(pids: &[u32]) -> BTreeMap<u32, TreeUsage> {
     process::tree_usage(pids)
 }

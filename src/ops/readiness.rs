@@ -11,8 +11,9 @@ use super::list::find_listed;
 use super::logs::present_log;
 use super::patient_wait::{PatientWait, WaitNews};
 use super::port_readiness::wait_for_port;
+use super::run::StartedRun;
 use super::session::TaskSession;
-use super::up::{FileTaskRun, TaskPlan};
+use super::up::{TaskPlan, TaskRun};
 use super::wait::{find_to_wait, wait_of_launch};
 use crate::client::{ClientError, DaemonClient};
 use crate::config::Ready;
@@ -38,7 +39,7 @@ pub(crate) struct NotReady {
 }
 
 impl NotReady {
-    fn because(why: String) -> Self {
+    pub(super) fn because(why: String) -> Self {
         Self {
             why,
             tail: Vec::new(),
@@ -101,14 +102,14 @@ pub(crate) enum Readiness {
 pub(crate) async fn wait_until_ready(
     session: &mut TaskSession,
     plan: &TaskPlan,
-    started: FileTaskRun,
+    started: (&TaskRun, Option<StartedRun>),
     deadline: Option<Instant>,
     limit: Duration,
     tail: usize,
     report: &dyn Fn(WaitNews<'_>),
 ) -> Result<Readiness, NotReady> {
     let patience = PatientWait::new(deadline, tail, report);
-    let window = started.window().unwrap_or_default().to_owned();
+    let window = started.0.window().unwrap_or_default().to_owned();
     let mut trouble = None;
     let (found, ready) = match &plan.ready {
         Some(Ready::Text(text)) => {
@@ -155,13 +156,14 @@ fn has_disappeared(error: &OpsError) -> bool {
 async fn wait_for_text(
     session: &mut TaskSession,
     text: &str,
-    started: FileTaskRun,
+    started: (&TaskRun, Option<StartedRun>),
     tail: usize,
     mut patience: PatientWait<'_>,
 ) -> Result<Option<Success>, OpsError> {
-    let name = started.window().unwrap_or_default().to_owned();
-    let earlier = started.earlier_run();
-    let mut from_start = started.into_launched();
+    let (run, launched) = started;
+    let name = run.window().unwrap_or_default().to_owned();
+    let earlier = run.earlier_run();
+    let mut from_start = launched.and_then(|one| Some((one.daemon?, one.run, one.gate)));
     // The run that a wait was refused for.
     let mut refused = None;
     loop {
@@ -180,10 +182,7 @@ async fn wait_for_text(
             // What was printed before the wait begins, and from there on what is printed.
             let request = LogRequest {
                 task: listed.task.window_id.clone(),
-                raw: false,
-                since: None,
-                lines: None,
-                history_rows: None,
+                ..LogRequest::default()
             };
             let log = present_log(session, request).await?;
             match find_in_log(&log, &listed.task, text, tail, earlier) {

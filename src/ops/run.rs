@@ -23,7 +23,7 @@ use crate::tmux::{self, CommandWords, Gate, Launch, LaunchRestarts, TaskEnvironm
 use crate::wire::LaunchedRun;
 
 /// What to start, and how.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct RunOptions {
     /// The task's name.
     pub(crate) name: String,
@@ -54,9 +54,9 @@ pub(crate) struct RunOptions {
 }
 
 /// What the caller of a launch will wait for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum LaunchWait {
-    /// None.
+    #[default]
     No,
     /// The end of the run.
     End,

@@ -5,7 +5,6 @@ use super::session::TaskSession;
 use crate::client::ClientError;
 use crate::wire::{Request, Response, SendRequest};
 
-/// Types into a task.
 pub(crate) async fn send(session: &mut TaskSession, request: SendRequest) -> Result<(), OpsError> {
     let request = if request.is_guarded {
         Request::SendGuarded(request)

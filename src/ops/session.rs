@@ -407,7 +407,6 @@ impl TaskSession {
         Connection::OneShot(&self.server)
     }
 
-    /// Looks at the session without a daemon.
     pub(crate) async fn look(&self) -> Result<Snapshot, OpsError> {
         let target = Target::Name(self.name.clone());
         let mut captures = LookMemory::default();

@@ -47,7 +47,6 @@ fn check(name: String, given_by: &str) -> Result<String, String> {
 
 /// Returns the session of a project, `task-SLUG-HASH`: of the enclosing git work tree, else of the
 /// directory itself.
-#[must_use]
 pub(crate) fn of_project(project: &Path) -> String {
     let base = project
         .file_name()
@@ -81,7 +80,6 @@ fn slug(name: &str) -> String {
 const STAND_IN: char = '/';
 
 /// Returns the git work tree that contains `dir`, else `dir`.
-#[must_use]
 pub(crate) fn project_of(dir: &Path) -> &Path {
     dir.ancestors()
         .find(|ancestor| ancestor.join(".git").exists())

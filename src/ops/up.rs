@@ -9,14 +9,12 @@ use super::file_tasks::{ReadFile, digest_of_inputs, options_of, select};
 use super::list::list;
 use super::run::{LaunchWait, RunOptions, StartedRun, run, with_stop_defaults};
 use super::session::TaskSession;
-use crate::client::DaemonClient;
 use crate::config::{Inputs, Ready, TaskEntry};
 use crate::daemon::stored_run_numbers;
 use crate::store::archive;
-use crate::tmux::{CommandWords, Gate, LaunchError, RecordedCommand, digest_of};
-use crate::wire::{LaunchedRun, LsView, TaskFields};
+use crate::tmux::{CommandWords, LaunchError, RecordedCommand, digest_of};
+use crate::wire::{LsView, TaskFields};
 
-/// The tasks of a file that are to be started.
 #[derive(Debug)]
 pub(crate) struct FilePlan {
     pub(crate) file: ReadFile,
@@ -288,23 +286,23 @@ impl TaskPlan {
     }
 }
 
-/// A task of a file that runs, or has finished.
-#[derive(Debug)]
-pub(crate) enum FileTaskRun {
-    /// It was started now.
-    Now(Box<StartedRun>),
-    /// It runs already.
-    Before(EarlierRun),
+/// The run of a task of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TaskRun {
+    /// It was started now, in this window.
+    Started(String),
+    /// It ran before, and was left alone.
+    Running(EarlierRun),
     /// It has finished, in this window if that is still there.
     Finished(Option<String>),
 }
 
-impl FileTaskRun {
+impl TaskRun {
     /// Returns the task's window, if it has one.
     pub(crate) fn window(&self) -> Option<&str> {
         match self {
-            Self::Now(started) => Some(&started.run.window_id),
-            Self::Before(earlier) => Some(&earlier.window),
+            Self::Started(window) => Some(window),
+            Self::Running(earlier) => Some(&earlier.window),
             Self::Finished(window) => window.as_deref(),
         }
     }
@@ -312,28 +310,16 @@ impl FileTaskRun {
     /// Returns the number of a run that was not started now.
     pub(super) fn earlier_run(&self) -> Option<u32> {
         match self {
-            Self::Before(earlier) => earlier.run,
-            Self::Now(_) | Self::Finished(_) => None,
+            Self::Running(earlier) => earlier.run,
+            Self::Started(_) | Self::Finished(_) => None,
         }
-    }
-
-    /// Returns a run that was started now, with the daemon to wait with and the gate that its command
-    /// waits at.
-    pub(super) fn into_launched(self) -> Option<(DaemonClient, LaunchedRun, Option<Gate>)> {
-        let Self::Now(started) = self else {
-            return None;
-        };
-        let StartedRun {
-            run, daemon, gate, ..
-        } = *started;
-        Some((daemon?, run, gate))
     }
 }
 
 /// How often a task may change between a look at it and its launch.
 const LOOKS: usize = 10;
 
-/// Starts a task of a file unless it runs already or has finished. `seen` are the tasks as they were just
+/// Starts a task of a file unless it runs already or has finished, and returns what was started. `seen` are the tasks as they were just
 /// now, if that is known; `will_wait` says that it will be waited for. Of several commands that start a
 /// task at the same time, one does, and the others find that it runs.
 pub(crate) async fn start_one(
@@ -341,7 +327,7 @@ pub(crate) async fn start_one(
     plan: &TaskPlan,
     seen: Option<&LsView>,
     will_wait: bool,
-) -> Result<FileTaskRun, OpsError> {
+) -> Result<(TaskRun, Option<StartedRun>), OpsError> {
     let mut seen = seen.map(|seen| plan.start(seen)).transpose()?;
     // What is written to them from here on, the run may not have seen.
     let inputs = digest_of_inputs(&plan.name, plan.once.as_ref())?;
@@ -353,9 +339,9 @@ pub(crate) async fn start_one(
             None => plan.start(&list(session).await?)?,
         };
         match plan.compare_record(session, start, inputs).await? {
-            Start::Running(earlier) => return Ok(FileTaskRun::Before(earlier)),
-            Start::Finished(window) => return Ok(FileTaskRun::Finished(Some(window))),
-            Start::Gone => return Ok(FileTaskRun::Finished(None)),
+            Start::Running(earlier) => return Ok((TaskRun::Running(earlier), None)),
+            Start::Finished(window) => return Ok((TaskRun::Finished(Some(window)), None)),
+            Start::Gone => return Ok((TaskRun::Finished(None), None)),
             Start::Needed => {}
         }
         // Nobody has started it meanwhile.
@@ -371,7 +357,10 @@ pub(crate) async fn start_one(
             ..plan.options.clone()
         };
         match run(session.for_request(), options).await {
-            Ok(started) => return Ok(FileTaskRun::Now(Box::new(started))),
+            Ok(started) => {
+                let window = started.run.window_id.clone();
+                return Ok((TaskRun::Started(window), Some(started)));
+            }
             // The task may have been started meanwhile.
             Err(error) => failed = Some(error),
         }

@@ -12,7 +12,6 @@ use crate::terminal::Pattern;
 use crate::tmux;
 use crate::wire::{LaunchedRun, Request, Response, WaitRequest, WaitResult};
 
-/// The condition of a wait on a channel.
 pub(crate) const CHANNEL: &str = "channel";
 
 /// Returns a daemon to wait with, and the window of the task of this name. If the task does not

@@ -428,7 +428,8 @@ fn remove_consumer(session: &TaskSession, name: &str) -> Result<(), OpsError> {
     let folder = session.paths.consumers();
     let failed = |source: io::Error| {
         if source.kind() == io::ErrorKind::NotFound {
-            OpsError::NoConsumer(name.to_owned())
+            let hint = "`tmux-task consumer ls` shows which there are";
+            OpsError::missing(format!("no consumer `{name}`"), hint)
         } else {
             failed(&folder, source)
         }

@@ -3,7 +3,6 @@
 use sha2::{Digest, Sha256};
 
 /// Returns the first `digits` hexadecimal digits of the hash of `bytes`.
-#[must_use]
 pub(crate) fn hex(bytes: &[u8], digits: usize) -> String {
     let hash = Sha256::digest(bytes);
     hash.iter()

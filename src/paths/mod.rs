@@ -82,7 +82,6 @@ fn advice(variable: &str, path: &Path, refused: &RefusedFile) -> String {
 }
 
 /// Returns the folder of the adapters for agents; `None` when there is no home folder.
-#[must_use]
 pub(crate) fn adapters_folder(env: Env<'_>) -> Option<PathBuf> {
     let data = match folder_of(env, "XDG_DATA_HOME") {
         Some(data) => data,
@@ -93,7 +92,6 @@ pub(crate) fn adapters_folder(env: Env<'_>) -> Option<PathBuf> {
 
 /// Returns a file that is there if this client's adapter is installed; `None` for a client without an
 /// adapter, and when there is no home folder.
-#[must_use]
 pub(crate) fn adapter_file(client: &str, env: Env<'_>) -> Option<PathBuf> {
     let file = match client {
         "pi" => "pi/package.json",
@@ -145,8 +143,6 @@ impl Paths {
         })
     }
 
-    /// Returns the files of the session that has this state folder.
-    #[must_use]
     pub(crate) fn of_folder(&self, state: &Path) -> Self {
         let key = state.file_name().unwrap_or_default();
         Self {
@@ -158,50 +154,42 @@ impl Paths {
     }
 
     /// Returns the files with this key, which are beside these.
-    #[must_use]
     pub(crate) fn with_key(&self, key: &str) -> Self {
         self.of_folder(&self.state.with_file_name(key))
     }
 
     /// Returns the names that lead to these files.
-    #[must_use]
     pub(crate) fn names(&self) -> Names {
         Names::of(&self.state, &self.key)
     }
 
     /// Returns the feed's file.
-    #[must_use]
     pub(crate) fn feed(&self) -> PathBuf {
         self.state.join("feed.jsonl")
     }
 
     /// Returns the file of the saved snapshot.
-    #[must_use]
     pub(crate) fn saved(&self) -> PathBuf {
         self.state.join("session.json")
     }
 
     /// Returns the folder with the output of ended runs.
-    #[must_use]
     pub(crate) fn runs(&self) -> PathBuf {
         self.state.join("runs")
     }
 
     /// Returns the folder with a file for each consumer of the feed.
-    #[must_use]
     pub(crate) fn consumers(&self) -> PathBuf {
         self.state.join("consumers")
     }
 
     /// Returns the folder with a file for each consumer of which messages were given up.
-    #[must_use]
     pub(crate) fn given_up(&self) -> PathBuf {
         self.state.join("given-up")
     }
 
     /// Returns the lock file of the process that delivers this owner's follow-ups in the background.
     /// It is removed before that process ends.
-    #[must_use]
     pub(crate) fn follower_lock(&self, owner: &str) -> PathBuf {
         let file = format!("{}.{}.follower", self.key, hex(owner.as_bytes(), 12));
         self.runtime.join(file)
@@ -209,51 +197,43 @@ impl Paths {
 
     /// Returns the file that exists if the conversation with this owner was told that nothing delivers
     /// messages of this session to it.
-    #[must_use]
     pub(crate) fn told_undelivered(&self, owner: &str) -> PathBuf {
         let file = format!("{}.{}.undelivered", self.key, hex(owner.as_bytes(), 12));
         self.runtime.join(file)
     }
 
     /// Returns the folder of the environments that are kept for restarts of the session's tasks.
-    #[must_use]
     pub(crate) fn kept_environments(&self) -> PathBuf {
         self.runtime.join(format!("{}.environments", self.key))
     }
 
     /// Returns the daemon's log.
-    #[must_use]
     pub(crate) fn log(&self) -> PathBuf {
         self.state.join("daemon.log")
     }
 
     /// Returns the file whose modification time is when the live feed was last read.
-    #[must_use]
     pub(crate) fn last_reader(&self) -> PathBuf {
         self.state.join("last-reader")
     }
 
     /// Returns the daemon's lock file, which contains its pid.
-    #[must_use]
     pub(crate) fn lock(&self) -> PathBuf {
         self.runtime_file("lock")
     }
 
     /// Returns the daemon's second lock file, which survives if the folder of the first is deleted.
-    #[must_use]
     pub(crate) fn state_lock(&self) -> PathBuf {
         self.state.join("daemon.lock")
     }
 
     /// Returns the daemon's socket.
-    #[must_use]
     pub(crate) fn socket(&self) -> PathBuf {
         self.runtime_file("sock")
     }
 
     /// Returns the sockets of all daemons of this user that have this runtime folder, by name. Their
     /// daemons may be gone.
-    #[must_use]
     pub(crate) fn sockets(&self) -> Vec<PathBuf> {
         let mut folders = vec![self.runtime.clone()];
         // Where those are whose paths would be too long.

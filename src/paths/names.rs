@@ -118,7 +118,6 @@ fn linked(link: &Path) -> Option<String> {
 }
 
 /// Whether this is a key, and thus the name of a file in the folder that it is looked for in.
-#[must_use]
 pub(crate) fn is_key(text: &str) -> bool {
     let is_in_label = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     text.rsplit_once('-').is_some_and(|(label, digits)| {
@@ -130,7 +129,6 @@ pub(crate) fn is_key(text: &str) -> bool {
 }
 
 /// Returns the key after this one, for a session of the same name.
-#[must_use]
 pub(crate) fn next_key(key: &str) -> String {
     let label = key.rsplit_once('-').map_or(key, |(label, _)| label);
     format!("{label}-{}", hex(key.as_bytes(), DIGITS))

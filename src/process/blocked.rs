@@ -610,7 +610,7 @@ mod tests {
             row.takes_keys,
         );
         assert_eq!(
-            does.name(),
+            does.to_string(),
             expected,
             "syscall shown: {has_syscall}, {row:?}"
         );

@@ -77,7 +77,6 @@ impl Judgement {
 
     /// Whether it is open if the task waits or works: nothing on `screen`, which was judged, and
     /// nothing in its terminal says either.
-    #[must_use]
     pub fn leaves_open(&self, screen: &Screen) -> bool {
         let shown = self.row.and_then(|row| screen.rows.get(row));
         !self.is_settled
@@ -87,7 +86,6 @@ impl Judgement {
 }
 
 /// Returns whether this screen waits for input, by all the evidence there is.
-#[must_use]
 pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, user_rules: &UserRules) -> Judgement {
     let draws = |terminal: &TtyEvidence| terminal.canonical == Some(false);
     // What a program that draws has cleared may be in the history.
@@ -118,7 +116,6 @@ pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, user_rules: &UserR
 
 /// The same for a task. In a shell, a user has typed the command: a program that copies what is typed,
 /// or that has printed nothing since, does not ask the user for anything.
-#[must_use]
 pub fn judge_task(
     task: &Task,
     terminal: Option<&TtyEvidence>,
@@ -171,13 +168,11 @@ fn judge_rows(
 }
 
 /// Returns what the screen asks, by its text alone.
-#[must_use]
 pub fn find(screen: &Screen) -> Option<PromptMatch> {
     judge(screen, None, &UserRules::default()).found
 }
 
 /// Returns the rows of a list that asks if a program reads keys, which a screen does not show.
-#[must_use]
 pub(crate) fn rows_if_keys_are_read(screen: &Screen) -> Option<Range<usize>> {
     let list = list::standing(&screen.without_history(), CursorContext::of(screen), false)?;
     Some(list.rows)
@@ -185,7 +180,6 @@ pub(crate) fn rows_if_keys_are_read(screen: &Screen) -> Option<Range<usize>> {
 
 /// Whether a prompt asks by its words alone or shows choices, also while other rows move. What a program
 /// at work shows beside its turning sign may name the key that ends the work.
-#[must_use]
 pub(crate) fn asks_beside(found: &PromptMatch) -> bool {
     let shows_choices = match found.prompt.kind {
         PromptKind::Confirm | PromptKind::Menu | PromptKind::Dialog => found.rows.len() > 2,
@@ -205,7 +199,6 @@ pub(crate) fn asks_beside(found: &PromptMatch) -> bool {
     shows_choices || asks()
 }
 
-/// A screen to judge.
 struct Evaluation<'a> {
     screen: &'a Screen,
     context: CursorContext,

@@ -437,7 +437,6 @@ fn run_of(screen: &Screen, pointer: usize) -> Option<(usize, usize)> {
     (first < last && is_only && !has_code).then_some((first, last))
 }
 
-/// What a row of a list is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Choice,

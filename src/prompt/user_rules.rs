@@ -50,13 +50,11 @@ impl UserRules {
     }
 
     /// Whether the user has muted all prompts of this task.
-    #[must_use]
     pub fn mutes_task(&self, task: &Task) -> bool {
         self.muted_tasks.contains(&task.name) || self.muted_tasks.contains(&task.window.to_string())
     }
 
     /// Whether the user has muted this prompt of this task.
-    #[must_use]
     pub fn mutes(&self, task: &Task, prompt: &Prompt) -> bool {
         self.mutes_task(task)
             || self.muted_kinds.contains(&prompt.kind)

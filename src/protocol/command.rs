@@ -17,7 +17,6 @@ pub struct Command {
 
 impl Command {
     /// Returns the command of this name, without arguments.
-    #[must_use]
     pub fn new(name: &str) -> Self {
         Self { words: Vec::new() }.arg(name)
     }
@@ -41,7 +40,6 @@ impl Command {
     }
 
     /// Returns the command's name.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.words.first().map_or("", String::as_str)
     }
@@ -49,7 +47,6 @@ impl Command {
 
 /// Returns the commands as one line of control mode, or as one command string for `if-shell` and
 /// `set-hook`. tmux runs the commands of one line without interruption.
-#[must_use]
 pub fn control_line(commands: &[Command]) -> String {
     let one = |command: &Command| {
         let words: Vec<String> = command.words.iter().map(|word| quote(word)).collect();
@@ -60,7 +57,6 @@ pub fn control_line(commands: &[Command]) -> String {
 }
 
 /// Returns the commands as the arguments of one call of the tmux program.
-#[must_use]
 pub fn argv(commands: &[Command]) -> Vec<String> {
     let mut argv = Vec::new();
     for (index, command) in commands.iter().enumerate() {
@@ -79,7 +75,6 @@ pub fn argv(commands: &[Command]) -> Vec<String> {
 }
 
 /// Returns `word` quoted so that tmux's parser reads exactly this one word.
-#[must_use]
 pub fn quote(word: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     if !word.is_empty() && word.bytes().all(plain) {
@@ -101,7 +96,6 @@ pub fn quote(word: &str) -> String {
 
 /// Returns `text` quoted so that a tmux format expands to it unchanged. `##` expands to `#`, except
 /// before `[`, where tmux leaves every `#` as it is.
-#[must_use]
 pub fn literal_format(text: &str) -> String {
     let mut literal = String::with_capacity(text.len());
     let mut rest = text;
@@ -121,7 +115,6 @@ pub fn literal_format(text: &str) -> String {
 
 /// Returns `text` quoted as [`literal_format`] does, and so that it can be an argument of a modifier,
 /// as in `#{==:FORMAT,text}`.
-#[must_use]
 pub fn literal_argument(text: &str) -> String {
     let literal = literal_format(text);
     literal.replace(',', "#,").replace('}', "#}")

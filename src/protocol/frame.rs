@@ -18,7 +18,6 @@ pub struct Frame {
 
 impl Frame {
     /// Returns the body as one text. Bytes that are not UTF-8 are replaced.
-    #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body.join(&b'\n')).into_owned()
     }

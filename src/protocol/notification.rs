@@ -57,7 +57,6 @@ pub enum Notification {
 
 impl Notification {
     /// Parses one line.
-    #[must_use]
     pub fn parse(line: &[u8]) -> Self {
         parse_known(line).unwrap_or_else(|| Self::Other(line.to_vec()))
     }

@@ -178,7 +178,6 @@ impl Death {
     /// Parses the record: `WINDOW PANE PID STATUS SIGNAL TIME NUMBER TERMINAL NAME RUN OWNER PANES
     /// KIND;` for each death. All fields from NUMBER on may be missing, and fields of a later
     /// version may follow. An entry cut off by the record's size limit is skipped.
-    #[must_use]
     pub fn parse_record(record: &str) -> Vec<Self> {
         record.split(';').filter_map(Self::parse).collect()
     }
@@ -218,7 +217,6 @@ impl Death {
     }
 
     /// Whether the pane was its window's primary pane: no other pane had a lower id.
-    #[must_use]
     pub fn is_of_primary_pane(&self) -> bool {
         self.panes.iter().min() == Some(&self.pane)
     }

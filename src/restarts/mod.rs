@@ -73,7 +73,6 @@ pub(crate) fn check_backoff(backoff: Duration) -> Result<Duration, String> {
 
 impl Restart {
     /// Returns it in words, given how long it still takes: `restarts in 4 s, 2 of 5`.
-    #[must_use]
     pub(crate) fn words(&self, still: Duration) -> String {
         let Self { number, limit, .. } = self;
         if still.is_zero() {
@@ -86,7 +85,6 @@ impl Restart {
 
 /// Returns what follows the end of this run; `None` while it continues, when it succeeded, when how it
 /// ended is not known, and when the task has no policy.
-#[must_use]
 pub(crate) fn after_end(task: &Task) -> Option<AfterEnd> {
     let restarts = task.restarts.as_ref()?;
     let exit = task.exit()?;
@@ -111,7 +109,6 @@ pub(crate) fn after_end(task: &Task) -> Option<AfterEnd> {
 }
 
 /// Returns the restart that follows the end of this run, if one does.
-#[must_use]
 pub(crate) fn restart_of(task: &Task) -> Option<Restart> {
     match after_end(task)? {
         AfterEnd::Restart(restart) => Some(restart),
@@ -120,7 +117,6 @@ pub(crate) fn restart_of(task: &Task) -> Option<Restart> {
 }
 
 /// Returns in words that a task is not restarted again: `gave up after 2 restarts`.
-#[must_use]
 pub(crate) fn gave_up(used: u32) -> String {
     format!("gave up after {}", text::counted(used as usize, "restart"))
 }
@@ -133,7 +129,6 @@ fn pause(backoff: Duration, used: u32) -> Duration {
 }
 
 /// Returns a pause in its unit, rounded up: `500 ms`, `4 s`, `3 min`.
-#[must_use]
 pub(crate) fn shown(pause: Duration) -> String {
     let ms = pause.as_millis();
     match ms {

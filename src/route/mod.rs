@@ -37,7 +37,6 @@ pub(crate) enum Reach {
 }
 
 /// Returns how far this event is delivered, before owners and shells are considered.
-#[must_use]
 pub(crate) fn reach(event: &Event) -> Reach {
     match &event.kind {
         EventKind::InputResolved { .. } => Reach::FeedOnly,
@@ -71,7 +70,6 @@ pub(crate) fn reach(event: &Event) -> Reach {
 
 /// Returns the one delivery for the events of a gathering, in their order, each with its reach;
 /// `None` when all of them are for the feed only.
-#[must_use]
 pub(crate) fn route(events: &[(&Event, Reach)]) -> Option<Delivery> {
     let furthest = events.iter().map(|(_, reach)| *reach).max()?;
     // The text leaves out what the agent knows already; the level covers all events.
@@ -100,7 +98,6 @@ pub(crate) fn route(events: &[(&Event, Reach)]) -> Option<Delivery> {
 /// Returns a message from another machine as it reads on this one: its tasks are named with the host.
 /// Whatever that machine has sent, it is sanitised text, and only a line that begins with a task's
 /// name is changed: quoted output is indented.
-#[must_use]
 pub(crate) fn from_host(content: &str, host: &str) -> String {
     let named = |line: &str| {
         let line = text::bounded(&text::row(line.as_bytes()), LINE_CHARS);
@@ -162,8 +159,6 @@ fn is_plain_end(event: &Event) -> bool {
     event.kind == EventKind::Exited { replaced: None }
 }
 
-/// Returns the text for a single event.
-#[must_use]
 pub(crate) fn text_of(event: &Event) -> String {
     let task = &event.task;
     match &event.kind {

@@ -22,7 +22,7 @@ impl Session {
         for ended in ended {
             let wait = &ended.active.wait;
             let task = self.task(wait.window());
-            let task = task.filter(|task| task.run == wait.entry().run);
+            let task = task.filter(|task| task.run == wait.entry.run);
             match task.and_then(|task| Some((task.pane?, task))) {
                 Some((pane, task)) => self.jobs.read_end(EndRead {
                     pane,

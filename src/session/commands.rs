@@ -13,9 +13,7 @@ use super::log_entry::{LogEntry, WRONG_OUTCOME};
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command, Search};
 use crate::engine::ExpectedWait;
-use crate::model::{
-    Level, Life, Now, RunRequest, Screen, StopChoice, StopSettings, Task, WindowId,
-};
+use crate::model::{Level, Now, RunRequest, StopChoice, Task, WindowId};
 use crate::terminal::Pattern;
 use crate::wire::{
     DirectLaunch, EndedTask, Refusal, RefusalKind, Request, Response, SearchMatch, SearchRequest,
@@ -448,31 +446,12 @@ impl Session {
 /// Returns the task of a launched run that no look has contained.
 fn unseen_task(launch: DirectLaunch) -> Option<Task> {
     Some(Task {
-        window: launch.run.window_id.parse().ok()?,
-        name: launch.name,
-        pane: None,
-        pid: None,
-        life: Life::Unknown,
         command: Some(launch.command),
         cwd: Some(launch.cwd),
-        bell: false,
-        bell_count: None,
         run: Some(launch.run.run),
         owner: launch.owner,
-        shell: false,
-        is_named_by_tmux: false,
-        is_linked: false,
         started_at: Some(launch.started),
-        ended_at: None,
-        restarts: None,
-        stop: StopSettings::default(),
-        notify_on: None,
-        slot: None,
-        queued: false,
-        ending: None,
-        stopped: None,
-        progress: None,
-        screen: Screen::default(),
+        ..Task::new(launch.run.window_id.parse().ok()?, launch.name)
     })
 }
 

@@ -20,11 +20,10 @@ const JUST_ENDED: usize = 8;
 
 impl Session {
     /// Returns when [`Input::Due`](super::Input::Due) is due, if ever.
-    #[must_use]
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let look_at = match (self.jobs.has_look(), self.jobs.has_sweep()) {
             (true, _) => None,
-            (false, true) => earliest(self.schedule.wanted(), self.engine.look_at()),
+            (false, true) => earliest(self.schedule.wanted, self.engine.look_at()),
             (false, false) => earliest(Some(self.schedule.next_look()), self.engine.look_at()),
         };
         [

@@ -17,7 +17,6 @@ impl Departures {
     /// Compares the windows that the last look watched, with the pids of their live runs, with those
     /// that are present now. `killed` has the windows that a command of ours has ended, `ended` the
     /// processes that have ended.
-    #[must_use]
     pub(crate) fn new(
         watched: &[(WindowId, Option<u32>)],
         present: &BTreeSet<WindowId>,

@@ -166,7 +166,6 @@ pub(crate) struct LookOrder {
 
 impl LookOrder {
     /// Returns an order for these windows and everything reported.
-    #[must_use]
     pub(crate) fn of(windows: impl IntoIterator<Item = WindowId>) -> Self {
         Self {
             windows: windows.into_iter().collect(),
@@ -176,7 +175,6 @@ impl LookOrder {
 
     /// Whether the look at the windows that it names is its barrier: tmux sends its reports before the
     /// answer. This saves a round trip where nothing was reported; otherwise the look is repeated.
-    #[must_use]
     pub(crate) fn is_own_barrier(&self) -> bool {
         self.is_barrier && !self.windows.is_empty()
     }

@@ -42,7 +42,6 @@ impl Then {
     }
 }
 
-/// The runs that are being ended.
 #[derive(Debug, Default)]
 pub(super) struct Endings {
     pub(super) runs: BTreeMap<WindowId, Ending>,
@@ -64,7 +63,6 @@ pub(super) struct TimeLimit {
     pub(super) at: Instant,
 }
 
-/// A run that is being ended.
 #[derive(Debug)]
 pub(super) struct Ending {
     /// The task as it was when this began.

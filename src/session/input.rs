@@ -78,7 +78,6 @@ pub(crate) enum Change {
 
 impl Change {
     /// Returns what it is called in the log, without what it carries.
-    #[must_use]
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Windows => "windows",

@@ -31,7 +31,6 @@ enum NextSlice {
     Queued,
 }
 
-/// Queued jobs, and the running one.
 #[derive(Debug, Default)]
 pub(super) struct JobQueue {
     /// The purpose of the running job; `None` while the link is idle.
@@ -316,7 +315,7 @@ impl JobQueue {
             ReadReason::TakeUp(..) | ReadReason::Resize => &[],
         });
         let entries = entries.filter_map(|begin| begin.entry.as_ref());
-        entries.map(|entry| entry.wait.spec())
+        entries.map(|entry| &entry.wait.spec)
     }
 
     /// Reads a paused pane, before the reads for new listeners.

@@ -14,7 +14,6 @@ use crate::model::{
 use crate::terminal::{PaneOutput, Stamp, Utf8Splitter};
 use crate::wait::{AnchorPosition, Spec, Verdict, Wait, locate};
 
-/// Waits in progress, output streams, runs that are searched, and the panes that they follow.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     waits: Vec<ActiveWait>,
@@ -118,13 +117,13 @@ impl Listeners {
 
     /// Returns what the waits are for.
     pub(super) fn specs(&self) -> impl Iterator<Item = &Spec> {
-        self.waits.iter().map(|active| active.wait.spec())
+        self.waits.iter().map(|active| &active.wait.spec)
     }
 
     /// Returns the waits for ports, each with its request and one of the ports.
     pub(super) fn waits_for_ports(&self) -> impl Iterator<Item = (RequestId, &Wait, Option<u16>)> {
         self.waits.iter().flat_map(|active| {
-            let ports = active.wait.spec().ports();
+            let ports = active.wait.spec.ports();
             ports.map(|port| (active.request_id, &active.wait, port))
         })
     }
@@ -136,7 +135,7 @@ impl Listeners {
         ports: &BTreeMap<u32, BTreeSet<u16>>,
     ) -> Vec<EndedWait> {
         let ended = self.take_ended(|active| {
-            let run = (active.wait.window(), active.wait.entry().run);
+            let run = (active.wait.window(), active.wait.entry.run);
             active.wait.listens(ports.get(runs.get(&run)?)?)
         });
         self.forget_idle_streams();
@@ -301,8 +300,8 @@ impl Listeners {
             true
         });
         self.take_ended(|active| {
-            let is_of_it = active.pane == Some(pane) && active.wait.entry().run == run;
-            if !is_of_it || !active.wait.spec().needs_text() {
+            let is_of_it = active.pane == Some(pane) && active.wait.entry.run == run;
+            if !is_of_it || !active.wait.spec.needs_text() {
                 return None;
             }
             let since = give_wait_since(&mut active.wait, anchor.as_ref(), output);
@@ -313,7 +312,7 @@ impl Listeners {
     /// Whether a listener's run is over without a pane to read.
     pub(super) fn is_over(&self, look: &Snapshot) -> bool {
         let waits = self.waits.iter().filter(|active| active.pane.is_some());
-        let waits = waits.map(|active| (active.wait.window(), active.wait.entry().run));
+        let waits = waits.map(|active| (active.wait.window(), active.wait.entry.run));
         let output_streams = self.output_streams.iter();
         waits
             .chain(output_streams.map(|stream| (stream.window, stream.run)))

@@ -106,7 +106,7 @@ pub(super) struct LookSchedule {
     /// When the next safety look is due.
     safety: Instant,
     /// When a look is due because something is in progress.
-    wanted: Option<Instant>,
+    pub(super) wanted: Option<Instant>,
     /// When a sweep is due even if things go on changing; `None` when nothing has changed since the
     /// last one.
     sweep_by: Option<Instant>,
@@ -222,12 +222,6 @@ impl LookSchedule {
         self.wanted = Some(self.wanted.map_or(at, |wanted| wanted.min(at)));
     }
 
-    /// Returns when a look is due because something is in progress.
-    pub(super) fn wanted(&self) -> Option<Instant> {
-        self.wanted
-    }
-
-    /// Returns when to look.
     pub(super) fn next_look(&self) -> Instant {
         let due = [Some(self.safety), self.sweep_by, self.wanted];
         due.into_iter().flatten().min().unwrap_or(self.safety)

@@ -277,16 +277,8 @@ fn records(effects: &[EngineEffect]) -> impl Iterator<Item = &Record> {
 /// Returns the windows whose runs have ended by these effects and still exist.
 fn ended_runs(effects: &[EngineEffect]) -> Vec<(WindowId, Option<u32>)> {
     let ended = records(effects).filter_map(|record| match &record.body {
-        Body::Event(event) => match event.kind {
-            EventKind::Exited { replaced: None } => Some((event.task.window, event.task.run)),
-            EventKind::Exited { replaced: Some(_) }
-            | EventKind::Started { .. }
-            | EventKind::Notify { .. }
-            | EventKind::Output(_)
-            | EventKind::Input { .. }
-            | EventKind::InputResolved { .. }
-            | EventKind::Disappeared { .. } => None,
-        },
+        Body::Event(event) => matches!(event.kind, EventKind::Exited { replaced: None })
+            .then_some((event.task.window, event.task.run)),
         Body::Notice { .. } | Body::FollowUp { .. } => None,
     });
     ended.collect()

@@ -134,7 +134,6 @@ pub(crate) struct Counts {
 
 impl Session {
     /// Returns a session that has not looked yet.
-    #[must_use]
     pub(crate) fn new(setup: Setup, now: Now) -> Self {
         let Setup {
             mut engine,
@@ -239,55 +238,45 @@ impl Session {
     }
 
     /// Whether a user's rule mutes the event: it is recorded and not delivered.
-    #[must_use]
     pub(crate) fn mutes(&self, event: &Event) -> bool {
         self.engine.mutes(event)
     }
 
     /// Returns the counts of tasks; `None` before the first look.
-    #[must_use]
     pub(crate) fn status(&self) -> Option<StatusCounts> {
         self.engine.counts()
     }
 
-    /// Returns the counters.
-    #[must_use]
     pub(crate) fn counts(&self) -> Counts {
         self.counts
     }
 
     /// Whether events are gathered and not delivered yet.
-    #[must_use]
     pub(crate) fn has_undelivered(&self) -> bool {
         self.engine.first_undelivered().is_some()
     }
 
     /// Returns how many waits are in progress.
-    #[must_use]
     pub(crate) fn n_waits(&self) -> usize {
         self.listeners.n_waits() + self.held.n_waits()
     }
 
     /// Returns the session's present name.
-    #[must_use]
     pub(crate) fn name(&self) -> &str {
         &self.session_name
     }
 
     /// Returns the name that it had in the last look; `None` while it is missing.
-    #[must_use]
     pub(crate) fn present_name(&self) -> Option<&str> {
         self.link.session_name.as_deref()
     }
 
     /// Returns what keeps it from working now, if anything.
-    #[must_use]
     pub(crate) fn problem(&self) -> Option<&str> {
         self.look_problem.as_deref()
     }
 
     /// Whether there was a look, or a failed one.
-    #[must_use]
     pub(crate) fn has_begun(&self) -> bool {
         self.engine.counts().is_some() || self.look_problem.is_some()
     }

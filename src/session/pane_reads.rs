@@ -227,12 +227,12 @@ impl Session {
             None => None,
         };
         let look = self.engine.last_look().cloned().unwrap_or_default();
-        let look = self.ended_runs.look_for(wait.entry(), look);
+        let look = self.ended_runs.look_for(&wait.entry, look);
         let prompt = self.engine.prompt_of(wait.window());
         let verdict = verdict.or_else(|| wait.look(&look, prompt));
         let active = ActiveWait {
             request_id,
-            began: wait.began(),
+            began: wait.began,
             wait,
             pane,
             matched_at_entry: reading.is_text_there,

@@ -26,7 +26,7 @@ impl Session {
         }
         let mut queries: Vec<PortQuery> = Vec::new();
         for (_, wait, port) in self.listeners.waits_for_ports() {
-            let (window, run) = (wait.window(), wait.entry().run);
+            let (window, run) = (wait.window(), wait.entry.run);
             let task = self.task(window).filter(|task| task.run == run);
             let Some(leader) = task.and_then(|task| task.pid) else {
                 continue;

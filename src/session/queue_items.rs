@@ -230,21 +230,13 @@ pub(super) enum Purpose {
 impl Purpose {
     /// Whether this request is carried out only after the job.
     pub(super) fn precedes(&self, request_id: RequestId) -> bool {
-        match self {
-            Self::Command(Command::Resolve(of, ..) | Command::FindShared(of, ..)) => {
-                *of == request_id
-            }
-            Self::Command(Command::Search(search)) => search.request_id == request_id,
-            Self::Command(_)
-            | Self::Look(_)
-            | Self::Sweep
-            | Self::LastOutput(..)
-            | Self::Drain
-            | Self::End(_)
-            | Self::Read(_)
-            | Self::Chore
-            | Self::Archive => false,
-        }
+        let Self::Command(
+            command @ (Command::Resolve(..) | Command::FindShared(..) | Command::Search(_)),
+        ) = self
+        else {
+            return false;
+        };
+        command.request() == Some(request_id)
     }
 }
 

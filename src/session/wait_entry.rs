@@ -93,7 +93,7 @@ pub(crate) fn judge_entries(entries: &mut [Entry], output: &PaneOutput) {
             let lines: &Vec<Row> = lines.get_or_insert_with(rows);
             lines.iter().any(|row| text.find(&row.line(), 0).is_some())
         };
-        let is_text_there = wait.spec().texts().any(&mut is_there);
+        let is_text_there = wait.spec.texts().any(&mut is_there);
         let since = anchor.as_ref();
         *reading = EntryRead {
             is_text_there,
@@ -181,7 +181,7 @@ pub(super) fn give_wait_since(
     anchor: Option<&Anchor>,
     output: &PaneOutput,
 ) -> OutputSinceAnchor {
-    let is_of_whole_run = wait.is_of_whole_run();
+    let is_of_whole_run = wait.is_of_whole_run;
     give_since(anchor, output, is_of_whole_run, &mut |line| {
         wait.line_since(line);
     })

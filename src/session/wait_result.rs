@@ -42,14 +42,14 @@ pub(super) fn result(
     result.line = line.map(|line| text::one_line(line.as_bytes(), LINE_CHARS));
     result.matched_index = verdict.index;
     result.ports = verdict.ports.iter().copied().collect();
-    result.pane_pid = active.wait.entry().pid;
+    result.pane_pid = active.wait.entry.pid;
     if let Some(prompt) = &verdict.prompt {
         result.prompt_kind = Some(prompt.kind);
         result.secret = Some(prompt.secret);
         result.stopped = verdict.is_stopped_in_background;
     }
     result.matched_at_entry = active.matched_at_entry;
-    result.saw_new_output = active.wait.saw_output();
+    result.saw_new_output = active.wait.saw_output;
     let elapsed = now.mono.saturating_duration_since(active.began);
     result.elapsed_ms = whole_millis(elapsed);
     if let Some((cursor, output)) = end {
@@ -81,7 +81,7 @@ pub(super) fn wait_return(ended: &EndedWait) -> Option<WaitReturn> {
     Some(WaitReturn {
         owner: active.owner.clone(),
         window: active.wait.window(),
-        run: active.wait.entry().run,
+        run: active.wait.entry.run,
         what,
     })
 }

@@ -5,7 +5,6 @@ use crate::model::WindowId;
 use crate::terminal::PaneOutput;
 use crate::wait::{Anchor, OutputWatch};
 
-/// A run whose search begins with a read of its pane.
 #[derive(Debug)]
 pub(crate) struct WatchEntry {
     pub(super) window: WindowId,

@@ -1,6 +1,7 @@
 //! A record on its way to a sink.
 
-use crate::model::Level;
+use std::fmt::Display;
+
 use crate::wire::{DurableRecord, EventFields, RecordBody};
 
 /// The longest text in a variable, in bytes: the kernel limits each.
@@ -22,21 +23,15 @@ impl Delivery {
     /// feed.
     pub(crate) fn new(sink: &str, record: &DurableRecord, line: &str) -> Self {
         let id = format!("{}:{}", record.epoch, record.seq);
-        let (kind, level, owner, text, events) = match &record.body {
+        let (level, owner, text, events) = match &record.body {
             RecordBody::Event(fields) => {
                 let owner = fields.task.owner.as_deref();
                 let text = fields.prompt.as_deref().unwrap_or_default();
-                (
-                    "event",
-                    fields.level,
-                    owner,
-                    text,
-                    std::slice::from_ref(&**fields),
-                )
+                (fields.level, owner, text, std::slice::from_ref(&**fields))
             }
             RecordBody::Notice {
                 level, text, owner, ..
-            } => ("notice", *level, owner.as_deref(), text.as_str(), &[][..]),
+            } => (*level, owner.as_deref(), text.as_str(), &[][..]),
             RecordBody::FollowUp {
                 level,
                 message,
@@ -44,26 +39,16 @@ impl Delivery {
                 ..
             } => {
                 let events = &message.details.events[..];
-                (
-                    "followUp",
-                    *level,
-                    owner.as_deref(),
-                    message.content.as_str(),
-                    events,
-                )
+                (*level, owner.as_deref(), message.content.as_str(), events)
             }
-        };
-        let level = match level {
-            Level::Info => "info",
-            Level::Warning => "warning",
         };
         let variables = vec![
             ("SINK", sink.to_owned()),
             ("SESSION", record.session_name.clone()),
             ("RECORD", id.clone()),
-            ("KIND", kind.to_owned()),
-            ("LEVEL", level.to_owned()),
-            ("TYPES", each(events, |event| event.event_type.name())),
+            ("KIND", record.body.kind().to_string()),
+            ("LEVEL", level.to_string()),
+            ("TYPES", each(events, |event| event.event_type)),
             ("TASKS", each(events, |event| &event.task.window_name)),
             ("FOR_OWNER", owner.unwrap_or_default().to_owned()),
             ("TEXT", bounded(text)),
@@ -84,10 +69,10 @@ impl Delivery {
 }
 
 /// Returns the different words of these events, in their order, with blanks between them.
-fn each<'a>(events: &'a [EventFields], word: impl Fn(&'a EventFields) -> &'a str) -> String {
-    let mut words: Vec<&str> = Vec::new();
+fn each<'a, W: Display>(events: &'a [EventFields], word: impl Fn(&'a EventFields) -> W) -> String {
+    let mut words: Vec<String> = Vec::new();
     for event in events {
-        let word = word(event);
+        let word = word(event).to_string();
         if !words.contains(&word) {
             words.push(word);
         }

@@ -5,7 +5,6 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why a record was not delivered.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SinkError {
     /// The program did not start.

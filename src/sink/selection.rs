@@ -1,10 +1,11 @@
 //! Which records of the feed a sink gets.
 
+use clap::ValueEnum;
+
 use crate::config::SinkFilter;
 use crate::model::Level;
 use crate::wire::{EventType, Filter, Kind, RecordBody, is_owner_of};
 
-/// Which records a sink gets.
 #[derive(Debug, Clone)]
 pub(super) struct Selection {
     pub(super) filter: Filter,
@@ -14,17 +15,18 @@ pub(super) struct Selection {
 
 impl Selection {
     pub(super) fn new(config: &SinkFilter) -> Self {
-        let kind = |name: &&str| match *name {
-            "event" => Kind::Event,
-            "notice" => Kind::Notice,
-            _ => Kind::FollowUp,
-        };
-        let types = EventType::ALL;
-        let event_type = |name: &&str| types.into_iter().find(|known| known.name() == *name);
         Self {
             filter: Filter::new(
-                config.kinds.iter().map(kind).collect(),
-                config.types.iter().filter_map(event_type).collect(),
+                config
+                    .kinds
+                    .iter()
+                    .filter_map(|name| Kind::from_str(name, false).ok())
+                    .collect(),
+                config
+                    .types
+                    .iter()
+                    .filter_map(|name| EventType::from_str(name, false).ok())
+                    .collect(),
                 config.tasks.clone(),
             ),
             owners: config.owners.clone(),
@@ -82,11 +84,19 @@ mod tests {
     fn kinds_and_types_are_those_of_the_feed() {
         let config = SinkFilter {
             kinds: vec!["event", "notice", "followUp"],
-            types: EventType::ALL.iter().map(|known| known.name()).collect(),
+            types: vec![
+                "started",
+                "exited",
+                "notify",
+                "output",
+                "input",
+                "inputResolved",
+                "disappeared",
+            ],
             ..SinkFilter::default()
         };
         let filter = Selection::new(&config).filter;
         assert_eq!(filter.kinds, [Kind::Event, Kind::Notice, Kind::FollowUp]);
-        assert_eq!(filter.types, EventType::ALL);
+        assert_eq!(filter.types, EventType::value_variants());
     }
 }

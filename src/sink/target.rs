@@ -10,7 +10,6 @@ use super::webhook::Webhook;
 use crate::config::{SinkConfig, SinkTarget};
 use crate::model::Millis;
 
-/// What gets the records.
 #[derive(Debug, Clone)]
 pub(super) enum Sink {
     /// A program.

@@ -68,7 +68,7 @@ fn load(folder: &Path) -> Vec<SavedConsumer> {
 fn run(consumers: &Consumers, folder: &Path) {
     loop {
         let mut state = wait(consumers);
-        let batch = state.take_batch(consumers.epoch());
+        let batch = state.take_batch(&consumers.epoch);
         let closing = state.closing.take();
         drop(state);
         let done = perform(batch, folder);
@@ -92,7 +92,7 @@ fn run(consumers: &Consumers, folder: &Path) {
         }
         if has_failed {
             // An early wake-up only tries early.
-            drop(consumers.work().wait_timeout(state, RETRY_AFTER));
+            drop(consumers.work.wait_timeout(state, RETRY_AFTER));
         }
     }
 }
@@ -100,7 +100,7 @@ fn run(consumers: &Consumers, folder: &Path) {
 fn wait(consumers: &Consumers) -> MutexGuard<'_, ConsumerTable> {
     let is_idle = |state: &mut ConsumerTable| !state.has_work() && state.closing.is_none();
     consumers
-        .work()
+        .work
         .wait_while(consumers.state(), is_idle)
         .unwrap_or_else(PoisonError::into_inner)
 }

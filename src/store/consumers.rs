@@ -41,12 +41,12 @@ pub(super) type SaveResult = Result<(), String>;
 #[derive(Debug)]
 pub(crate) struct Consumers {
     /// The feed's epoch.
-    epoch: String,
+    pub(super) epoch: String,
     /// The feed's clock.
     ages: AgeClock,
     state: Mutex<ConsumerTable>,
     /// Wakes the thread that saves.
-    work: Condvar,
+    pub(super) work: Condvar,
     /// Notified when a reader leaves.
     left: Notify,
 }
@@ -365,19 +365,9 @@ impl Consumers {
         }
     }
 
-    /// The feed's epoch.
-    pub(super) fn epoch(&self) -> &str {
-        &self.epoch
-    }
-
     pub(super) fn state(&self) -> MutexGuard<'_, ConsumerTable> {
         // Nothing is left half done where it is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What the thread waits on for work.
-    pub(super) fn work(&self) -> &Condvar {
-        &self.work
     }
 }
 
@@ -496,18 +486,13 @@ pub(crate) struct Lease {
     id: u64,
     /// The consumer's cursor when the lease began.
     cursor: Seq,
-    replies: Arc<Replies>,
+    pub(super) replies: Arc<Replies>,
 }
 
 impl Lease {
     /// Returns the last record that was acknowledged when the lease began.
     pub(crate) fn cursor(&self) -> Seq {
         self.cursor
-    }
-
-    /// What is to be sent to the reader besides records.
-    pub(super) fn replies(&self) -> &Replies {
-        &self.replies
     }
 
     /// Notes that only the messages of these owners are passed on of what is read.

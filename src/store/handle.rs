@@ -16,12 +16,11 @@ use super::writer::Writer;
 use crate::model::{Record, StatusCounts};
 use crate::wire::Context;
 
-/// A handle to the writing thread.
 #[derive(Debug)]
 pub(crate) struct Store {
     jobs: mpsc::Sender<StoreJob>,
     reports: watch::Receiver<StoreReport>,
-    live: Arc<Live>,
+    pub(crate) live: Arc<Live>,
     /// How many snapshots are queued.
     n_unsaved: Arc<AtomicUsize>,
 }
@@ -67,11 +66,6 @@ impl Store {
             live,
             n_unsaved,
         })
-    }
-
-    /// Returns what readers are served from.
-    pub(crate) fn live(&self) -> &Arc<Live> {
-        &self.live
     }
 
     /// Appends these records, all of them or none.

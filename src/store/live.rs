@@ -24,12 +24,12 @@ use crate::wire::{
 pub(crate) struct Live {
     /// The feed's file.
     path: PathBuf,
-    epoch: String,
+    pub(crate) epoch: String,
     state: Mutex<LiveState>,
-    readers: Arc<Readers>,
+    pub(crate) readers: Arc<Readers>,
     /// The tasks as the last look saw them.
     tasks: watch::Sender<Arc<TaskBoard>>,
-    consumers: Arc<Consumers>,
+    pub(crate) consumers: Arc<Consumers>,
     retention: Retention,
     /// The feed's clock.
     ages: AgeClock,
@@ -216,10 +216,6 @@ impl Live {
 
     /// Returns the identity of the feed.
     #[cfg(feature = "fleet")]
-    pub(crate) fn epoch(&self) -> &str {
-        &self.epoch
-    }
-
     /// Returns the number of the last record.
     #[cfg(feature = "fleet")]
     pub(crate) fn last_seq(&self) -> Seq {
@@ -253,11 +249,6 @@ impl Live {
         }
         consumer.acknowledge(seq);
         Ok(())
-    }
-
-    /// The consumers of the feed.
-    pub(crate) fn consumers(&self) -> &Arc<Consumers> {
-        &self.consumers
     }
 
     /// Returns the consumers of the feed as they are listed.
@@ -314,11 +305,6 @@ impl Live {
     /// Sets the session's new name.
     pub(crate) fn rename(&self, session_name: &str) {
         session_name.clone_into(&mut self.state().session_name);
-    }
-
-    /// Returns the readers of the feed.
-    pub(crate) fn readers(&self) -> &Arc<Readers> {
-        &self.readers
     }
 
     /// Publishes the counts as of the time when the feed ended at `extent`.

@@ -24,12 +24,12 @@ const NOTE_EVERY: Millis = 60_000;
 pub(super) struct Retainer {
     feed: PathBuf,
     epoch: String,
-    retention: Retention,
+    pub(super) retention: Retention,
     ages: Ages,
     /// The file of the saved snapshot.
     saved: PathBuf,
     live: Arc<Live>,
-    check_at: Instant,
+    pub(super) check_at: Instant,
     /// Whether it was logged that segments cannot be removed.
     has_complained: bool,
 }
@@ -57,15 +57,6 @@ impl Retainer {
         retainer.complain(published);
         retainer.store_ages();
         retainer
-    }
-
-    pub(super) fn retention(&self) -> &Retention {
-        &self.retention
-    }
-
-    /// Returns when the next check is due.
-    pub(super) fn check_at(&self) -> Instant {
-        self.check_at
     }
 
     /// Makes a check due now: there is a new segment.
@@ -124,7 +115,7 @@ impl Retainer {
     fn remove(&mut self, needed: Seq) -> io::Result<()> {
         self.publish()?;
         let kept = self.live.files();
-        let holders = self.live.consumers().holders();
+        let holders = self.live.consumers.holders();
         let now = self.now();
         let first = self.retention.first_to_keep(&kept, &holders, needed, now);
         if first > kept.first_seq() {

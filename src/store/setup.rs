@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use crate::model::Seq;
 use crate::store::feed::{Ages, Journal, PendingEvents, Retention};
 
-/// The initial state of a store.
 #[derive(Debug)]
 pub(crate) struct StoreSetup {
     /// The feed.

@@ -215,7 +215,7 @@ async fn add_tasks<W: AsyncWrite + Unpin>(
 /// is no consumer's.
 async fn replies_changed(consumer: Option<&Lease>) {
     match consumer {
-        Some(consumer) => consumer.replies().changed().await,
+        Some(consumer) => consumer.replies.changed().await,
         None => std::future::pending().await,
     }
 }
@@ -229,7 +229,7 @@ async fn replies<W: AsyncWrite + Unpin>(
     let Some(consumer) = consumer else {
         return Ok(ControlFlow::Continue(()));
     };
-    let (confirmed, end) = consumer.replies().take();
+    let (confirmed, end) = consumer.replies.take();
     if !confirmed.is_empty() {
         reading.has_read(consumer.read());
     }

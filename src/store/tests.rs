@@ -251,7 +251,7 @@ async fn a_reader_at_the_end_reads_nothing_of_what_is_before() {
     let store = Store::start(desk.beginning(journal)).unwrap();
     let after = |seq| ReaderStart::After(After { epoch: None, seq });
     let subscription = store
-        .live()
+        .live
         .subscribe(&after(100), Filter::default())
         .unwrap();
     // What was before may as well be damaged: nothing of it is looked at.
@@ -273,11 +273,11 @@ async fn a_stream_goes_on_while_records_are_appended_and_ends_with_the_store() {
     let desk = Desk::new();
     let journal = Journal::open(&desk.feed, 0, 0).unwrap();
     let mut store = Store::start(desk.beginning(journal)).unwrap();
-    let live = Arc::clone(store.live());
+    let live = Arc::clone(&store.live);
     let subscription = live
         .subscribe(&ReaderStart::Now, Filter::default())
         .unwrap();
-    assert_eq!(live.readers().n(), 1);
+    assert_eq!(live.readers.n(), 1);
     store.append(vec![notice(1, &[])], &context());
     while store.report().written < 1 {
         store.changed().await.unwrap();
@@ -291,7 +291,7 @@ async fn a_stream_goes_on_while_records_are_appended_and_ends_with_the_store() {
     let stream = String::from_utf8(stream).unwrap();
     let n_records = stream.matches("\"kind\":\"notice\"").count();
     assert_eq!(n_records, 2, "{stream}");
-    assert_eq!(live.readers().n(), 0);
+    assert_eq!(live.readers.n(), 0);
     let refused = live.subscribe(&ReaderStart::Now, Filter::default());
     assert_eq!(refused.unwrap_err().message, "the daemon is leaving");
 }
@@ -358,11 +358,8 @@ impl Desk {
     /// What a reader gets that begins with the first record.
     async fn read(&self) -> Vec<String> {
         let store = self.small_store();
-        let start = ReaderStart::After(After {
-            epoch: None,
-            seq: 0,
-        });
-        let subscription = store.live().subscribe(&start, Filter::default()).unwrap();
+        let start = ReaderStart::After(After::default());
+        let subscription = store.live.subscribe(&start, Filter::default()).unwrap();
         drop(store);
         let mut stream = Vec::new();
         serve(subscription, &mut stream).await.unwrap();
@@ -375,7 +372,7 @@ async fn a_feed_that_becomes_large_loses_its_oldest_segments_and_readers_get_one
     let desk = Desk::new();
     let store = desk.small_store();
     record_notices(&store, 1..=40).await;
-    let files = store.live().files();
+    let files = store.live.files();
     assert_eq!(files, desk.files());
     assert!(files.bytes() <= 17 * SIZE as u64, "{files:?}");
     assert!(files.closed.len() >= 6, "{files:?}");
@@ -412,9 +409,9 @@ async fn a_consumer_keeps_what_it_has_not_acknowledged_up_to_the_hard_limit() {
     }
     let store = desk.small_store();
     record_notices(&store, 1..=40).await;
-    let files = store.live().files();
+    let files = store.live.files();
     assert_eq!(files.first_seq(), 1, "{files:?}");
-    let list = store.live().consumer_list();
+    let list = store.live.consumer_list();
     let held: Vec<u64> = list.consumers.iter().map(|one| one.held_bytes).collect();
     assert_eq!(held[1], 0, "it was forgotten");
     assert!(
@@ -422,7 +419,7 @@ async fn a_consumer_keeps_what_it_has_not_acknowledged_up_to_the_hard_limit() {
         "{held:?}"
     );
     record_notices(&store, 41..=90).await;
-    let files = store.live().files();
+    let files = store.live.files();
     assert!(files.bytes() <= 65 * SIZE as u64, "{files:?}");
     assert!(files.bytes() >= 60 * SIZE as u64, "{files:?}");
     drop(store);
@@ -445,14 +442,14 @@ async fn a_segment_ends_where_all_is_delivered_and_what_is_not_stays() {
     record(&store, vec![notice(4, &[1])], None).await;
     record_notices(&store, 5..=5).await;
     let firsts = |files: &FeedFiles| files.closed.iter().map(|one| one.first).collect::<Vec<_>>();
-    let files = store.live().files();
+    let files = store.live.files();
     assert_eq!((firsts(&files), files.active_first), (vec![1], 5));
     // It does not wait for ever, and what is not delivered stays.
     record(&store, events(6, "@1 a running", "@1 a dead 0"), Some(6)).await;
     for seq in 7..=40 {
         record(&store, vec![large_notice(seq)], Some(6)).await;
     }
-    let files = store.live().files();
+    let files = store.live.files();
     assert_eq!(files.first_seq(), 5, "{files:?}");
     assert!(files.closed.len() > 6, "{files:?}");
     drop(store);
@@ -604,7 +601,7 @@ async fn while_the_disk_hangs_little_waits_in_memory_and_readers_are_served() {
     assert_eq!(store.report().tried, 0);
     // A reader is served meanwhile.
     let now = ReaderStart::Now;
-    assert!(store.live().subscribe(&now, Filter::default()).is_ok());
+    assert!(store.live.subscribe(&now, Filter::default()).is_ok());
     other_end.read_exact(&mut vec![0; capacity]).unwrap();
     // A pipe cannot be synced, which is refused.
     store.close().await;

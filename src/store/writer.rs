@@ -186,7 +186,7 @@ impl Writer {
     /// Returns the next job, or a timeout when there is something to do without one: to try a failed
     /// write again, or to check which segments are kept.
     fn next(&self, queue: &Receiver<StoreJob>) -> Result<StoreJob, RecvTimeoutError> {
-        let check_at = self.retainer.check_at();
+        let check_at = self.retainer.check_at;
         let at = [self.retry_at, self.save_again_at]
             .into_iter()
             .flatten()
@@ -207,7 +207,7 @@ impl Writer {
     fn close_segment(&mut self) {
         let (at, first_at) = (self.journal.end().at, self.journal.first_at());
         let now = clock::now().wall;
-        let retention = self.retainer.retention();
+        let retention = &self.retainer.retention;
         if !retention.closes(at, first_at, self.has_undelivered, now) {
             return;
         }

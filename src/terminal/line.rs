@@ -24,7 +24,6 @@ pub(crate) struct Line<'a> {
 impl<'a> Line<'a> {
     /// Returns a line of this text. Each entry of `runs` is the end of a run of bytes, and its
     /// stamp.
-    #[must_use]
     pub(crate) fn new(full: &'a str, runs: &'a [(usize, Stamp)], complete: bool) -> Self {
         Self {
             full,
@@ -35,20 +34,17 @@ impl<'a> Line<'a> {
     }
 
     /// Returns the line without trailing blanks.
-    #[must_use]
     pub(crate) fn text(&self) -> &'a str {
         &self.full[..self.trimmed]
     }
 
     /// Returns the line with the blanks that a program wrote at its end, as after a question.
-    #[must_use]
     pub(crate) fn text_with_blanks(&self) -> &'a str {
         self.full
     }
 
     /// Whether any character in this byte range was written with a stamp greater than `since`.
     /// Cells that were skipped or erased do not count as written.
-    #[must_use]
     pub(crate) fn is_fresh(&self, range: Range<usize>, since: Stamp) -> bool {
         let first = self.runs.partition_point(|&(end, _)| end <= range.start);
         let mut start = first.checked_sub(1).map_or(0, |before| self.runs[before].0);
@@ -65,7 +61,6 @@ impl<'a> Line<'a> {
     }
 
     /// Whether the line was ended by a line feed or by scrolling off the screen.
-    #[must_use]
     pub(crate) fn is_complete(&self) -> bool {
         self.complete
     }

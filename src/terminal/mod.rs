@@ -69,7 +69,6 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     /// Returns an empty terminal with the cursor at the top left.
-    #[must_use]
     pub(crate) fn new(width: usize, height: usize) -> Self {
         Self {
             strings: Strings::default(),
@@ -86,7 +85,6 @@ impl Terminal {
     /// All of it has stamp 0. A capture does not say which rows wrapped, so none did. Modes and
     /// margins are those of a new terminal. The main screen behind an alternate one is unknown: see
     /// [`Terminal::is_guess`].
-    #[must_use]
     pub(crate) fn seeded(
         width: usize,
         height: usize,
@@ -134,7 +132,6 @@ impl Terminal {
     }
 
     /// Whether the alternate screen is shown.
-    #[must_use]
     pub(crate) fn is_alternate(&self) -> bool {
         self.grid.is_alternate()
     }
@@ -142,34 +139,29 @@ impl Terminal {
     /// Whether the screen is a guess, because the terminal started with an alternate screen and has
     /// left it since: rows may be wrongly blank, and the cursor may be elsewhere. New text is still
     /// reported, but not what was on its row before. [`Terminal::resize`] with a capture ends this.
-    #[must_use]
     pub(crate) fn is_guess(&self) -> bool {
         self.grid.is_guess()
     }
 
     /// Returns the cursor's column and row. The column is the width when the next character wraps.
-    #[must_use]
     pub(crate) fn cursor(&self) -> (usize, usize) {
         self.grid.cursor()
     }
 
     /// Returns how many rows have gone from the main screen into the history since the beginning,
     /// by scrolling or by clearing the screen.
-    #[must_use]
     pub(crate) fn scrolled(&self) -> u64 {
         self.grid.scrolled()
     }
 
     /// Returns the rows of the screen as `capture-pane -p` prints them, without trailing blanks,
     /// line drawing as letters.
-    #[must_use]
     pub(crate) fn rows(&self) -> Vec<String> {
         self.grid.texts()
     }
 
     /// Whether a string (OSC, DCS, APC, a title) was started and not ended. All output belongs to
     /// it until its end, which may never come.
-    #[must_use]
     pub(crate) fn is_in_string(&self) -> bool {
         self.strings.is_inside()
     }

@@ -28,15 +28,12 @@ pub(crate) struct PaneOutput {
 }
 
 impl PaneOutput {
-    /// Returns the rows of the screen.
-    #[must_use]
     pub(crate) fn screen(&self) -> &[String] {
         &self.rows[self.rows.len().saturating_sub(self.height)..]
     }
 
     /// Returns the lines from this row and column on, with wrapped rows joined: a row that fills
     /// its width continues in the next one. Blank lines at the end are omitted.
-    #[must_use]
     pub(crate) fn lines_from(&self, row: usize, column: usize) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         let mut goes_on = false;
@@ -57,7 +54,6 @@ impl PaneOutput {
 
     /// Whether rows may have left the history. tmux drops the oldest tenth of a history that is full, so
     /// it is never shorter than the rest after that.
-    #[must_use]
     pub(crate) fn may_lack_rows(&self) -> bool {
         if self.limit == 0 {
             return self.cursor.1 + 1 >= self.height;
@@ -66,13 +62,11 @@ impl PaneOutput {
     }
 
     /// Returns the row of the cursor, counted from the top of the history.
-    #[must_use]
     pub(crate) fn cursor_row(&self) -> usize {
         self.history + self.cursor.1
     }
 
     /// Returns the number of the first of [`PaneOutput::rows`], counted from the top of the history.
-    #[must_use]
     pub(crate) fn first_row(&self) -> usize {
         (self.history + self.height).saturating_sub(self.rows.len())
     }

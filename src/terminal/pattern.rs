@@ -82,7 +82,6 @@ impl Pattern {
 
     /// Returns a pattern that finds a text. With `ignore_case`, a text too large to compile (tens
     /// of thousands of characters) is searched case-sensitively.
-    #[must_use]
     pub(crate) fn literal(text: &str, ignore_case: bool) -> Self {
         let escaped = regex::escape(text);
         let regex = build(&escaped, ignore_case)
@@ -111,7 +110,6 @@ impl Pattern {
     }
 
     /// Returns how much is searched for, in bytes.
-    #[must_use]
     pub(crate) fn bytes(&self) -> usize {
         self.regex.as_str().len()
     }
@@ -121,7 +119,6 @@ impl Pattern {
     /// Matches that start within an older one are found too. Trailing blanks that were written
     /// belong to the line for a pattern that needs them, but the range is always within
     /// [`Line::text`].
-    #[must_use]
     pub(crate) fn find(&self, line: &Line<'_>, since: Stamp) -> Option<Range<usize>> {
         let text = line.text();
         let full = line.text_with_blanks();

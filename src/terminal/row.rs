@@ -293,14 +293,12 @@ impl Row {
 }
 
 /// Returns how many columns a row of text takes.
-#[must_use]
 pub(crate) fn columns_of(text: &str) -> usize {
     text.chars().map(width_of).sum()
 }
 
 /// Splits a row of text at a column. A character that starts before the column belongs to the first
 /// part.
-#[must_use]
 pub(crate) fn split_at_column(text: &str, column: usize) -> (&str, &str) {
     let mut at = 0;
     let end = text.char_indices().find(|(_, c)| {
@@ -312,7 +310,6 @@ pub(crate) fn split_at_column(text: &str, column: usize) -> (&str, &str) {
 }
 
 /// Returns `text` cut to this many columns. `…` marks a cut.
-#[must_use]
 pub(crate) fn fitted(text: &str, columns: usize) -> String {
     if columns_of(text) <= columns {
         return text.to_owned();

@@ -23,7 +23,6 @@ pub(crate) struct Cursor {
     pub anchor: Anchor,
 }
 
-/// A position in the rows of history and screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Anchor {
     /// The row, counted from the top of the history.
@@ -48,7 +47,6 @@ impl std::error::Error for CursorError {}
 
 impl Cursor {
     /// Returns a short hash of a life of a session.
-    #[must_use]
     pub(crate) fn life_of(life: &SessionLife) -> String {
         let SessionLife {
             server_pid,
@@ -107,7 +105,6 @@ impl Anchor {
 
     /// Returns the anchor at this position of history and screen. `rows` are those from number
     /// `first` on; the row itself and the one above it must be among them.
-    #[must_use]
     pub(crate) fn at(rows: &[String], first: usize, row: usize, column: usize) -> Self {
         if (row, column) == (0, 0) {
             return Self::START;
@@ -131,7 +128,6 @@ pub(crate) enum AnchorPosition {
 
 /// Finds an anchor in rows of history and screen. `limit` is the pane's history limit, and
 /// `history` is how many of the rows are history.
-#[must_use]
 pub(crate) fn locate(
     anchor: &Anchor,
     rows: &[String],

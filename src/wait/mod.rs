@@ -35,42 +35,30 @@ pub(crate) struct Spec {
 impl Spec {
     /// Returns the texts that end the wait, with success or without.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &Pattern> {
-        self.conditions
-            .iter()
-            .filter_map(|condition| match condition {
-                Condition::Text(pattern) => Some(pattern),
-                Condition::Exit
-                | Condition::Change
-                | Condition::Bell
-                | Condition::Input
-                | Condition::Idle { .. }
-                | Condition::Listen { .. } => None,
-            })
+        self.conditions.iter().filter_map(|condition| {
+            let Condition::Text(pattern) = condition else {
+                return None;
+            };
+            Some(pattern)
+        })
     }
 
     /// Returns the ports that end the wait, `None` for any.
     pub(crate) fn ports(&self) -> impl Iterator<Item = Option<u16>> {
-        self.conditions
-            .iter()
-            .filter_map(|condition| match condition {
-                Condition::Listen { port } => Some(*port),
-                Condition::Exit
-                | Condition::Text(_)
-                | Condition::Change
-                | Condition::Bell
-                | Condition::Input
-                | Condition::Idle { .. } => None,
-            })
+        self.conditions.iter().filter_map(|condition| {
+            let Condition::Listen { port } = condition else {
+                return None;
+            };
+            Some(*port)
+        })
     }
 
     /// Whether the text of the task's output is needed.
-    #[must_use]
     pub(crate) fn needs_text(&self) -> bool {
         !self.stops.is_empty() || self.texts().next().is_some()
     }
 
     /// Whether the task's output has to be followed.
-    #[must_use]
     pub(crate) fn needs_output(&self) -> bool {
         !self.stops.is_empty() || self.conditions.iter().any(Condition::needs_output)
     }
@@ -135,7 +123,6 @@ impl Verdict {
     }
 
     /// Returns the verdict on a wait for which output is missing.
-    #[must_use]
     pub(crate) fn anchor_lost() -> Self {
         Self::of(WaitOutcome::AnchorLost)
     }
@@ -144,24 +131,23 @@ impl Verdict {
 /// A wait in progress.
 #[derive(Debug, Clone)]
 pub(crate) struct Wait {
-    spec: Spec,
+    pub(crate) spec: Spec,
     /// The run that is waited for, as it was when the wait began.
-    entry: Arc<Task>,
+    pub(crate) entry: Arc<Task>,
     /// Output with this stamp or a smaller one is old.
     since: Stamp,
     /// Whether it began with the run, so that all output of the run counts.
-    is_of_whole_run: bool,
-    began: Instant,
+    pub(crate) is_of_whole_run: bool,
+    pub(crate) began: Instant,
     deadline: Option<Instant>,
     last_output: Instant,
-    saw_output: bool,
+    pub(crate) saw_output: bool,
     stopped: Option<Verdict>,
     matched: Option<Verdict>,
 }
 
 impl Wait {
     /// Begins a wait for the run in `entry`. Output counts when its stamp is greater than `since`.
-    #[must_use]
     pub(crate) fn begin(spec: Spec, entry: impl Into<Arc<Task>>, since: Stamp, now: Now) -> Self {
         Self {
             deadline: spec.timeout.map(|timeout| now.mono + timeout),
@@ -191,40 +177,8 @@ impl Wait {
         }
     }
 
-    /// Whether all output of the run counts.
-    #[must_use]
-    pub(crate) fn is_of_whole_run(&self) -> bool {
-        self.is_of_whole_run
-    }
-
-    /// Returns when it began.
-    #[must_use]
-    pub(crate) fn began(&self) -> Instant {
-        self.began
-    }
-
-    /// Returns the window that is waited for.
-    #[must_use]
     pub(crate) fn window(&self) -> WindowId {
         self.entry.window
-    }
-
-    /// Returns the run that is waited for, as it was when the wait began.
-    #[must_use]
-    pub(crate) fn entry(&self) -> &Task {
-        &self.entry
-    }
-
-    /// Returns what the wait was asked for.
-    #[must_use]
-    pub(crate) fn spec(&self) -> &Spec {
-        &self.spec
-    }
-
-    /// Whether anything was written since the wait began.
-    #[must_use]
-    pub(crate) fn saw_output(&self) -> bool {
-        self.saw_output
     }
 
     /// Processes a line that was written. [`Wait::on_output`] gives the result for all lines that came
@@ -316,22 +270,12 @@ impl Wait {
             });
         }
         for condition in &self.spec.conditions {
-            match condition {
-                Condition::Bell if self.rang(task) => {
-                    return Some(Verdict::by(WaitOutcome::Bell, condition.name()));
-                }
-                Condition::Input => {
-                    if let Some(prompt) = prompt {
-                        let verdict = Verdict::by(WaitOutcome::Input, condition.name());
-                        return Some(verdict.asked(prompt, task));
-                    }
-                }
-                Condition::Bell
-                | Condition::Exit
-                | Condition::Text(_)
-                | Condition::Change
-                | Condition::Idle { .. }
-                | Condition::Listen { .. } => {}
+            if matches!(condition, Condition::Bell) && self.rang(task) {
+                return Some(Verdict::by(WaitOutcome::Bell, condition.name()));
+            }
+            if let (Condition::Input, Some(prompt)) = (condition, prompt) {
+                let verdict = Verdict::by(WaitOutcome::Input, condition.name());
+                return Some(verdict.asked(prompt, task));
             }
         }
         if let Some(exit) = task.exit() {
@@ -368,25 +312,17 @@ impl Wait {
     }
 
     /// Returns when [`Wait::tick`] may return a verdict.
-    #[must_use]
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.idle_at().into_iter().chain(self.deadline).min()
     }
 
     fn idle_at(&self) -> Option<Instant> {
-        let idle = self
-            .spec
-            .conditions
-            .iter()
-            .filter_map(|condition| match condition {
-                Condition::Idle { limit } => Some(*limit),
-                Condition::Exit
-                | Condition::Text(_)
-                | Condition::Change
-                | Condition::Bell
-                | Condition::Input
-                | Condition::Listen { .. } => None,
-            });
+        let idle = self.spec.conditions.iter().filter_map(|condition| {
+            let Condition::Idle { limit } = condition else {
+                return None;
+            };
+            Some(*limit)
+        });
         idle.min().map(|quiet| self.last_output + quiet)
     }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{GoneReason, Life, PaneId, PromptKind, Screen, Signal, StopSettings};
+use crate::model::{GoneReason, Life, PaneId, PromptKind, Signal};
 
 const WINDOW: WindowId = WindowId(1);
 
@@ -12,31 +12,11 @@ fn now() -> Now {
 
 fn task(life: Life, run: u32) -> Task {
     Task {
-        window: WINDOW,
-        name: "api".into(),
         pane: Some(PaneId(1)),
         pid: Some(100 + run),
         life,
-        command: None,
-        cwd: None,
-        bell: false,
-        bell_count: None,
         run: Some(run),
-        owner: None,
-        shell: false,
-        is_named_by_tmux: false,
-        is_linked: false,
-        started_at: None,
-        ended_at: None,
-        restarts: None,
-        stop: StopSettings::default(),
-        notify_on: None,
-        slot: None,
-        queued: false,
-        ending: None,
-        stopped: None,
-        progress: None,
-        screen: Screen::default(),
+        ..Task::new(WINDOW, "api".into())
     }
 }
 

@@ -6,11 +6,10 @@ use super::{DurableRecord, RecordBody};
 
 /// Returns `record` as a CloudEvent: `id` is `EPOCH:SEQ`, `source` the task session, `type`
 /// `tmux-task.event.exited` and the like, `subject` the window of an event, `data` the record.
-#[must_use]
 pub fn cloud_event(record: &DurableRecord) -> Value {
     let (kind, subject) = match &record.body {
         RecordBody::Event(fields) => (
-            format!("tmux-task.event.{}", fields.event_type.name()),
+            format!("tmux-task.event.{}", fields.event_type),
             Some(fields.task.window_id.clone()),
         ),
         RecordBody::Notice { .. } => ("tmux-task.notice".to_owned(), None),

@@ -64,7 +64,6 @@ pub struct SendRequest {
 
 impl SendRequest {
     /// Whether it depends on what the task asks.
-    #[must_use]
     pub fn needs_prompt(&self) -> bool {
         self.if_prompt.is_some() || self.is_guarded
     }

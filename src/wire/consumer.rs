@@ -62,7 +62,6 @@ const MOST_LOST: Seq = 1 << 32;
 
 /// Whether a feed whose last record is `last_seq` can have had the record `seq` once. If not, the number
 /// is damage.
-#[must_use]
 pub(crate) fn can_have_lost(last_seq: Seq, seq: Seq) -> bool {
     seq.saturating_sub(last_seq) <= MOST_LOST
 }
@@ -98,7 +97,6 @@ impl SavedConsumer {
     ///
     /// A feed that was created again has nothing that was acknowledged. In a feed that lost its end,
     /// the numbers behind the end may be given to other records.
-    #[must_use]
     pub fn cursor_in(&self, epoch: &str, last_seq: Seq) -> Seq {
         // A cursor far behind the end is damage: what it seems to acknowledge is given again.
         if self.epoch == epoch && can_have_lost(last_seq, self.cursor) {
@@ -109,14 +107,12 @@ impl SavedConsumer {
     }
 
     /// Whether it is a sink, which passes records on and reads none.
-    #[must_use]
     pub fn is_sink(&self) -> bool {
         self.name.starts_with(SINK_PREFIX)
     }
 
     /// Returns the record up to which the consumer has read every follow-up of the feed with this
     /// epoch, and its filter left out none.
-    #[must_use]
     pub fn read_in(&self, epoch: &str) -> Seq {
         let first = self.first_left_out.unwrap_or(Seq::MAX);
         self.cursor_in(epoch, first.saturating_sub(1))

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Millis, age};
+use crate::model::{Millis, age, shown_by_wire_name};
 
 /// Whether the messages about a task, or those for a consumer, were delivered: one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -22,18 +22,7 @@ pub enum DeliveryState {
     Unknown,
 }
 
-impl DeliveryState {
-    /// Returns the word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Delivered => "delivered",
-            Self::Pending => "pending",
-            Self::NotDeliverable => "not deliverable",
-            Self::Unknown => "unknown",
-        }
-    }
-}
+shown_by_wire_name!(DeliveryState);
 
 /// Whether messages were delivered, and since when one is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -56,7 +45,6 @@ impl DeliveryStatus {
     };
 
     /// Returns this word for messages of which the first undelivered one was recorded then.
-    #[must_use]
     pub fn since(state: DeliveryState, at: Millis) -> Self {
         Self {
             state,
@@ -65,16 +53,14 @@ impl DeliveryStatus {
     }
 
     /// Returns the word, with how long ago the first undelivered message was recorded.
-    #[must_use]
     pub fn words(&self, now: Millis) -> String {
         match self.since {
-            Some(at) => format!("{} {}", self.state.as_str(), age(now - at)),
-            None => self.state.as_str().to_owned(),
+            Some(at) => format!("{} {}", self.state, age(now - at)),
+            None => self.state.to_string(),
         }
     }
 
     /// Whether everything is delivered.
-    #[must_use]
     pub fn is_delivered(&self) -> bool {
         self.state == DeliveryState::Delivered
     }

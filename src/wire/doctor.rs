@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::model::shown_by_wire_name;
+
 /// The results of all checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -41,14 +43,4 @@ pub enum CheckResult {
     Fail,
 }
 
-impl CheckResult {
-    /// Returns the name used on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warn => "warn",
-            Self::Fail => "fail",
-        }
-    }
-}
+shown_by_wire_name!(CheckResult);

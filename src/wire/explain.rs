@@ -80,7 +80,6 @@ pub enum ExplainedState {
 
 impl Explanation {
     /// Returns the explanation of how a task's screen was judged. It is not marked as reported yet.
-    #[must_use]
     pub fn new(task: &Task, judgement: Option<&Judgement>, terminal: Option<&TtyEvidence>) -> Self {
         let prompt: Option<&Prompt> = judgement
             .and_then(|judgement| judgement.found.as_ref())

@@ -34,7 +34,6 @@ const REMEMBERED: u32 = 1000;
 
 /// Whether the owner is one that a pattern stands for: itself, or any owner with its beginning if it
 /// ends in `*`.
-#[must_use]
 pub fn is_owner_of(pattern: &str, owner: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => owner.starts_with(start),
@@ -45,7 +44,6 @@ pub fn is_owner_of(pattern: &str, owner: &str) -> bool {
 impl Filter {
     /// Returns the number after which it has to see the records if those after `after` are asked
     /// for: a notice names its events by number, and only they say which task it is about.
-    #[must_use]
     pub fn first_seen(&self, after: Seq) -> Seq {
         let chooses_tasks_or_types = !(self.types.is_empty() && self.tasks.is_empty());
         let wants_notices = if self.kinds.is_empty() {
@@ -61,7 +59,6 @@ impl Filter {
     }
 
     /// Returns a filter for these kinds, types and tasks.
-    #[must_use]
     pub fn new(kinds: Vec<Kind>, types: Vec<EventType>, tasks: Vec<String>) -> Self {
         Self {
             kinds,
@@ -81,7 +78,6 @@ impl Filter {
     }
 
     /// Passes only follow-ups for this owner, and none for everybody.
-    #[must_use]
     pub fn own_follow_ups(owner: &str) -> Self {
         Self {
             owner: Some(owner.to_owned()),
@@ -91,7 +87,6 @@ impl Filter {
     }
 
     /// Returns for whom follow-ups pass.
-    #[must_use]
     pub fn audience(&self) -> ConsumerAudience {
         let is_partial = !self.tasks.is_empty() || !self.types.is_empty();
         ConsumerAudience {
@@ -103,7 +98,6 @@ impl Filter {
     }
 
     /// Whether records of unknown kinds pass.
-    #[must_use]
     pub fn wants_unknown(&self) -> bool {
         self.kinds.is_empty() && self.types.is_empty() && self.tasks.is_empty()
     }

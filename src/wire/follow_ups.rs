@@ -52,13 +52,11 @@ impl Marks {
     }
 
     /// Returns the last one.
-    #[must_use]
     pub fn last(&self) -> Option<(Seq, Millis)> {
         self.0.last().copied()
     }
 
     /// Returns the first one after this record. If it was left out, it is the first one that was not.
-    #[must_use]
     pub fn first_after(&self, cursor: Seq) -> Option<(Seq, Millis)> {
         self.0.iter().find(|(seq, _)| *seq > cursor).copied()
     }
@@ -96,7 +94,6 @@ impl FollowUps {
     }
 
     /// Whether [`FollowUps::forget_gone`] changes anything.
-    #[must_use]
     pub fn has_gone(&self, look: &Snapshot) -> bool {
         let mut windows = self.owners().flat_map(|one| one.windows.keys());
         self.life != look.life || windows.any(|window| !has_window(look, window))
@@ -120,7 +117,6 @@ impl FollowUps {
     }
 
     /// Returns the follow-ups of this owner about this window.
-    #[must_use]
     pub fn about(&self, owner: Option<&str>, window: &str) -> Option<&Marks> {
         let mut owners = self.owners();
         let of_owner = owners.find(|one| one.owner.as_deref() == owner)?;

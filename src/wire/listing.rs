@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{DeliveryStatus, SnapshotLine, TaskFields};
-use crate::model::{Millis, Task};
+use crate::model::{Millis, Task, shown_by_wire_name};
 
 /// A task in the output of `ls --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -66,7 +66,6 @@ pub struct NextRestart {
 impl LsTask {
     /// Returns a task with its prompt, and with how long its screen has not changed where that
     /// counts as stalled.
-    #[must_use]
     pub fn new(task: TaskFields, waiting_for: Option<String>, stalled_ms: Option<u64>) -> Self {
         let state = match (task.dead, &task.exit_signal) {
             (true, Some(_)) => TaskStateName::Killed,
@@ -93,12 +92,11 @@ impl LsTask {
 
     /// Returns its state as a list shows it: `stopped` is no state of its own, because such a task may
     /// wait for input as well.
-    #[must_use]
-    pub fn state_word(&self) -> &'static str {
+    pub fn state_word(&self) -> String {
         if self.task.stopped && !self.task.dead {
-            "stopped"
+            "stopped".to_owned()
         } else {
-            self.state.as_str()
+            self.state.to_string()
         }
     }
 
@@ -114,7 +112,6 @@ impl LsTask {
 
     /// Whether this is what a launch of a task of this name finds: not a shell, and not a window that
     /// a user opened and tmux named, or that belongs to another session.
-    #[must_use]
     pub fn is_task_named(&self, name: &str) -> bool {
         self.task.window_name == name && !self.task.shell && !self.named_by_tmux && !self.linked
     }
@@ -146,21 +143,7 @@ pub enum TaskStateName {
     Shell,
 }
 
-impl TaskStateName {
-    /// Returns the name used on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Queued => "queued",
-            Self::Waiting => "waiting",
-            Self::Exited => "exited",
-            Self::Killed => "killed",
-            Self::Stalled => "stalled",
-            Self::Shell => "shell",
-        }
-    }
-}
+shown_by_wire_name!(TaskStateName);
 
 /// The output of `ls --json`: a snapshot, with the prompt of each waiting task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -180,7 +163,6 @@ pub struct LsView {
 
 impl LsView {
     /// Returns a daemon's view of a snapshot. `listed` adds what is known of each task besides.
-    #[must_use]
     pub fn new(line: SnapshotLine, listed: impl Fn(TaskFields) -> LsTask) -> Self {
         let tasks = line.tasks.into_iter().map(listed).collect();
         Self {

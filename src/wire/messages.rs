@@ -66,7 +66,6 @@ enum Scope {
 }
 
 /// Returns the client of an owner or of a conversation's consumer, if that has an adapter.
-#[must_use]
 pub fn client_of(owner: &str) -> Option<&'static str> {
     let (client, _) = owner.split_once(':')?;
     ADAPTER_CLIENTS.into_iter().find(|known| *known == client)
@@ -106,7 +105,6 @@ fn is_of_other_machine(consumer: &str) -> bool {
 
 impl Messages {
     /// Whether something will deliver a message for this owner that is recorded now.
-    #[must_use]
     pub fn can_deliver(&self, owner: &str, now: Millis) -> bool {
         let reads = |reader: &Option<String>| reader.as_ref().is_none_or(|of| of == owner);
         self.readers.iter().any(reads)
@@ -118,7 +116,6 @@ impl Messages {
 
     /// Whether a reader for this owner may connect soon: its adapter is installed, or one has left just
     /// now.
-    #[must_use]
     pub fn is_expected(&self, owner: &str, now: Millis) -> bool {
         let has_left = |consumer: &ConsumerStatus| {
             scope_of(consumer, owner).is_some() && now - consumer.used_at < CONNECTED_WITHIN
@@ -129,7 +126,6 @@ impl Messages {
 
     /// Returns the word for the messages about a task; `None` if there is none that concerns
     /// anybody.
-    #[must_use]
     pub fn of_task(
         &self,
         owner: Option<&str>,
@@ -153,7 +149,6 @@ impl Messages {
     }
 
     /// Returns the word for the messages that a consumer reads; `None` if there are none.
-    #[must_use]
     pub fn of_consumer(&self, consumer: &ConsumerStatus, now: Millis) -> Option<DeliveryStatus> {
         let owners = self.follow_ups.owners().filter(|one| match &one.owner {
             Some(owner) => scope_of(consumer, owner).is_some(),
@@ -248,7 +243,6 @@ impl Messages {
     }
 
     /// Whether the adapter of this client is installed.
-    #[must_use]
     pub fn has_adapter(&self, client: &str) -> bool {
         self.adapters.iter().any(|one| one == client)
     }

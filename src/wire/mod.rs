@@ -70,7 +70,6 @@ pub const VERSION: u32 = 1;
 const SESSION_CHARS: usize = 200;
 
 /// Returns a time as the feed writes it: RFC 3339, UTC, milliseconds.
-#[must_use]
 pub fn rfc3339(millis: crate::model::Millis) -> String {
     let time = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     jiff::fmt::temporal::DateTimePrinter::new()
@@ -79,7 +78,6 @@ pub fn rfc3339(millis: crate::model::Millis) -> String {
 }
 
 /// Parses a time written by [`rfc3339`].
-#[must_use]
 pub fn parse_rfc3339(text: &str) -> Option<crate::model::Millis> {
     text.parse::<jiff::Timestamp>()
         .ok()

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A request for the output of a task's present run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogRequest {
     /// The task, by name or window id.

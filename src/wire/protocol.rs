@@ -76,7 +76,6 @@ impl Caller {
 }
 
 /// Whether one version of this program is older than another. Texts that are not versions are not.
-#[must_use]
 pub fn is_older(version: &str, than: &str) -> bool {
     let (Some(version), Some(than)) = (numbers(version), numbers(than)) else {
         return false;
@@ -97,7 +96,6 @@ fn numbers(version: &str) -> Option<([u64; 3], bool)> {
 }
 
 /// Returns the line for this request, including its line end.
-#[must_use]
 pub fn request_line(request: &Request) -> Vec<u8> {
     let line = RequestLine {
         protocol: PROTOCOL,

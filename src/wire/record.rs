@@ -9,7 +9,7 @@ use super::{
 };
 use crate::model::{
     Body, DeliveredEvent, Event, EventKind, GoneReason, Level, OutputMatches, Prompt, PromptKind,
-    Record, ReplacedBy, Seq, StatusCounts, WindowId, text,
+    Record, ReplacedBy, Seq, StatusCounts, WindowId, shown_by_wire_name, text,
 };
 
 /// The maximum length of a line or a text of an event, in characters.
@@ -116,9 +116,10 @@ pub enum Kind {
     FollowUp,
 }
 
+shown_by_wire_name!(Kind, EventType);
+
 impl RecordBody {
     /// Returns the kind of record this is the body of.
-    #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
             Self::Event(_) => Kind::Event,
@@ -153,33 +154,6 @@ pub enum EventType {
     /// A task that was alive left the session.
     #[value(help = "A live task left the session")]
     Disappeared,
-}
-
-impl EventType {
-    /// All types.
-    pub const ALL: [Self; 7] = [
-        Self::Started,
-        Self::Exited,
-        Self::Notify,
-        Self::Output,
-        Self::Input,
-        Self::InputResolved,
-        Self::Disappeared,
-    ];
-
-    /// Returns the name used on the wire.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Started => "started",
-            Self::Exited => "exited",
-            Self::Notify => "notify",
-            Self::Output => "output",
-            Self::Input => "input",
-            Self::InputResolved => "inputResolved",
-            Self::Disappeared => "disappeared",
-        }
-    }
 }
 
 /// An event, with the fields of its type.
@@ -407,7 +381,6 @@ pub(super) fn is_none_of_them(count: &usize) -> bool {
 
 impl DurableRecord {
     /// Returns `record` as a line of the feed. `more` records of the same write follow it.
-    #[must_use]
     pub fn new(record: &Record, more: u32, context: &Context) -> Self {
         let is_last_event = more == 0 && matches!(record.body, Body::Event(_));
         Self {
@@ -424,7 +397,6 @@ impl DurableRecord {
     }
 
     /// Whether it names its task, if it is an event. Without that it is damaged.
-    #[must_use]
     pub fn names_its_task(&self) -> bool {
         match &self.body {
             RecordBody::Event(fields) => fields.task.window_id.parse::<WindowId>().is_ok(),

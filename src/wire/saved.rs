@@ -61,7 +61,6 @@ pub struct SavedEvent {
 
 impl SavedSession {
     /// Returns the state to save for this look.
-    #[must_use]
     pub fn new(snapshot: &Snapshot, bookmark: &Bookmark, epoch: &str, last_seq: Seq) -> Self {
         Self {
             v: super::VERSION,

@@ -9,7 +9,6 @@ use super::StreamRecord;
 /// Returns the JSON Schema of a line of the feed or of a live stream. Readers may rely on it as
 /// follows: other fields may be added, and fields that are not required may be missing in lines of
 /// an older version.
-#[must_use]
 pub fn feed_schema() -> serde_json::Value {
     let settings = SchemaSettings::draft2020_12().with_transform(RecursiveTransform(tidy));
     let mut schema = settings

@@ -165,7 +165,6 @@ pub enum Request {
 
 impl Request {
     /// Returns what it is called in the log, without what it carries.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::To { request, .. } => request.name(),
@@ -212,7 +211,7 @@ pub enum ReaderStart {
 }
 
 /// A sequence number in the form of `--after`: `12`, or `EPOCH:12` to name the feed as well.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct After {
     /// The feed's epoch, if given.
@@ -399,7 +398,6 @@ pub struct Refusal {
 
 impl Refusal {
     /// Returns a refusal for this reason.
-    #[must_use]
     pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
         Self {
             kind,

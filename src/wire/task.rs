@@ -243,14 +243,20 @@ fn bounded_screen(screen: &Screen) -> Screen {
 }
 
 impl TaskFields {
+    /// Returns the last line of the preview that is not blank; empty if there is none.
+    pub fn last_line(&self) -> &str {
+        let mut lines = self.output_preview.lines().rev();
+        lines
+            .find(|line| !line.trim().is_empty())
+            .unwrap_or_default()
+    }
+
     /// Returns how the run ended, for words; unknown also while it continues.
-    #[must_use]
     pub fn run_end(&self) -> RunEnd<'_> {
         RunEnd::of(self.exit_signal.as_deref(), self.exit_code)
     }
 
     /// Returns how the run ended in words that follow the task's name, with the hint if there is one.
-    #[must_use]
     pub fn end_words(&self) -> String {
         self.run_end().words_with(self.exit_hint.as_deref())
     }

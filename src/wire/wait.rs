@@ -105,7 +105,6 @@ pub struct WaitResult {
 
 impl WaitResult {
     /// Returns the result of a wait with this outcome and no further values.
-    #[must_use]
     pub fn new(outcome: WaitOutcome) -> Self {
         Self {
             outcome,
@@ -134,7 +133,6 @@ impl WaitResult {
     }
 
     /// Returns what a task does whose outcome is `input`, in words that follow its name.
-    #[must_use]
     pub fn asking_words(&self) -> &'static str {
         if self.stopped {
             "is stopped, waiting for input in the background"
@@ -144,27 +142,23 @@ impl WaitResult {
     }
 
     /// Returns how the run ended, where the outcome is its end.
-    #[must_use]
     pub fn run_end(&self) -> RunEnd<'_> {
         RunEnd::of(self.exit_signal.as_deref(), self.exit_code)
     }
 
     /// Returns who has the ports that were waited for, in words; `None` where nobody else has.
-    #[must_use]
     pub fn holder_words(&self) -> Option<String> {
         let words: Vec<String> = self.port_holders.iter().map(PortHolder::words).collect();
         (!words.is_empty()).then(|| words.join("; "))
     }
 
     /// Returns how the run ended in words that follow the task's name, with the hint if there is one.
-    #[must_use]
     pub fn end_words(&self) -> String {
         self.run_end().words_with(self.exit_hint.as_deref())
     }
 
     /// Returns what has become of the run, where the outcome is `disappeared`, in words that follow the
     /// task's name.
-    #[must_use]
     pub fn gone_words(&self) -> &'static str {
         match self.reason {
             Some(Reason::UserKilled | Reason::AgentKilled) => "was killed",
@@ -175,7 +169,6 @@ impl WaitResult {
     }
 
     /// Returns how the prompt of an outcome `input` is answered.
-    #[must_use]
     pub fn answer_by(&self) -> AnswerBy {
         let kind = self.prompt_kind;
         AnswerBy::of(kind, self.secret == Some(true))

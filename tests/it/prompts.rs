@@ -144,7 +144,7 @@ impl Score {
                 self.inputs += 1;
                 if let Some(found) = found {
                     self.found += 1;
-                    self.kind_right += usize::from(found.prompt.kind.name() == row.kind);
+                    self.kind_right += usize::from(found.prompt.kind.to_string() == row.kind);
                     let is_line = row
                         .prompt
                         .as_ref()
@@ -196,17 +196,13 @@ fn score(title: &str, rows: &[&Row], judge: impl Fn(&Row) -> Judgement) -> (Scor
             )
             .expect("a string takes everything");
         } else if let Some(prompt) = told
-            && (prompt.kind.name() != row.kind
+            && (prompt.kind.to_string() != row.kind
                 || row.prompt.as_ref().is_some_and(|line| *line != prompt.text))
         {
             writeln!(
                 report,
                 "  other: {}: {} for {}, {:?} for {:?}",
-                row.id,
-                prompt.kind.name(),
-                row.kind,
-                prompt.text,
-                row.prompt
+                row.id, prompt.kind, row.kind, prompt.text, row.prompt
             )
             .expect("a string takes everything");
         }

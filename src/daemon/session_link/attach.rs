@@ -71,7 +71,6 @@ impl SessionLink {
         Ok(found.filter(|index| index.life == *life))
     }
 
-    /// Marks the session as ours. Returns whether it is.
     async fn claim(&mut self, index: &SessionIndex) -> Result<bool, TmuxError> {
         let SessionIndex { life, name, .. } = index;
         if self.claimed.as_ref() == Some(life) {

@@ -240,7 +240,7 @@ impl SessionLink {
         // The look includes whatever triggers it.
         let mut has_trigger = clients.catch_up().await;
         has_trigger |= self.processes.catch_up();
-        let mut closed = clients.activity.take_closed();
+        let mut closed = std::mem::take(&mut clients.activity.closed);
         // Of a window that came and went since the last look, it was reported that it came.
         closed.retain(|window| self.primary.contains_key(window));
         // What was reported before is on its way to the session, or waits for this look.
@@ -287,7 +287,7 @@ impl SessionLink {
         tracing::debug!(plan = ?kind, windows = ?changed, "look planned");
         let (hung_up, in_place) = self.processes.ended_since();
         self.memory.expect(activity.printed(), &in_place, changed);
-        if activity.are_all_reported() {
+        if activity.are_all_reported {
             self.memory.expect_all();
         }
         self.memory.forget_hung_up(&hung_up);
@@ -324,7 +324,7 @@ impl SessionLink {
     /// Takes the counts of bells that hooks have reported.
     fn bells(&mut self) -> BTreeMap<WindowId, u64> {
         match &mut self.attachment {
-            Attachment::Attached(clients) => clients.activity.take_bells(),
+            Attachment::Attached(clients) => std::mem::take(&mut clients.activity.bells),
             Attachment::Detached { .. } => BTreeMap::new(),
         }
     }

@@ -97,7 +97,7 @@ async fn follow_for_other_machine() -> Result<(), Failure> {
     let print = async {
         while let Some(reply) = to_print.recv().await {
             let line = serde_json::to_string(&reply);
-            output::line(&line.map_err(|error| Failure::of(Kind::Failed, WHAT, &error))?)?;
+            output::line(&line.map_err(Failure::by(WHAT))?)?;
         }
         Ok(())
     };
@@ -112,7 +112,7 @@ async fn follow_for_other_machine() -> Result<(), Failure> {
 async fn claude_hook(context: &Context, wait: bool) -> Result<(), Failure> {
     let mut input = Vec::new();
     let read = std::io::stdin().take(MAX_INPUT).read_to_end(&mut input);
-    read.map_err(|error| Failure::of(Kind::Failed, WHAT, &error))?;
+    read.map_err(Failure::by(WHAT))?;
     let input = HookInput::parse(&input).map_err(|error| {
         let why = format!("standard input is not the input of a hook: {error}");
         Failure::new(Kind::Failed, WHAT, why)
@@ -135,14 +135,12 @@ async fn claude_hook(context: &Context, wait: bool) -> Result<(), Failure> {
 /// The session of a conversation is its project's, in whichever folder the hook is run.
 fn enter_project() -> Result<(), Failure> {
     match lookup("CLAUDE_PROJECT_DIR").filter(|dir| !dir.is_empty()) {
-        Some(dir) => env::set_current_dir(PathBuf::from(dir))
-            .map_err(|error| Failure::of(Kind::Failed, WHAT, &error)),
+        Some(dir) => env::set_current_dir(PathBuf::from(dir)).map_err(Failure::by(WHAT)),
         None => Ok(()),
     }
 }
 
 fn max_per_minute() -> Result<u32, Failure> {
-    let config = config::load(&lookup)
-        .map_err(|error| Failure::of(Kind::Failed, "configuration", &error))?;
+    let config = config::load(&lookup).map_err(Failure::by("configuration"))?;
     Ok(config.agents.max_per_minute)
 }

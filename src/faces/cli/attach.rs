@@ -28,7 +28,7 @@ pub(super) async fn run(context: &Context, args: Attach) -> Result<(), Failure> 
     }
     // tmux says itself why it cannot switch.
     let status = command.status();
-    let status = status.map_err(|error| Failure::of(Kind::Failed, "attach", &error))?;
+    let status = status.map_err(Failure::by("attach"))?;
     if status.success() {
         Ok(())
     } else {

@@ -24,7 +24,7 @@ pub(super) fn run(args: Completions) -> Result<(), Failure> {
             return Err(Failure::new(Kind::Failed, "completions", "no such script"));
         }
     };
-    written.map_err(|error| Failure::of(Kind::Failed, "completions", &error))?;
+    written.map_err(Failure::by("completions"))?;
     output::text(&String::from_utf8_lossy(&script))
 }
 

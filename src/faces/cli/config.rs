@@ -108,7 +108,7 @@ async fn show(context: &Context, args: Json) -> Result<(), Failure> {
             &format!("removed, the daemon still has {value}"),
         ));
     }
-    output::lines(lines.iter().map(String::as_str))?;
+    output::lines(&lines)?;
     if !pending.is_empty() {
         output::note(&format!("hint: {}", ops::APPLY_CONFIG));
     }
@@ -231,48 +231,37 @@ fn selected(context: &Context) -> Result<Vec<SelectedValue>, Failure> {
     let socket = given(server.socket_path.is_some(), "-S")
         .or_else(|| given(server.socket_name.is_some(), "-L"));
     let autostart = by(None, &["TMUX_TASK_NO_AUTOSTART"]);
+    let session_by = by(
+        given(choice.session.is_some(), "--session"),
+        &["TMUX_TASK_SESSION", "PI_TMUX_SESSION"],
+    );
+    let tmux_by = given(server.program.is_some(), "--tmux");
+    let name = text::one_line(session.name.as_bytes(), MAX_CHARS);
+    let (paths, file) = (&session.paths, config::find(&lookup));
+    let file = file.map_or_else(String::new, |file| one_line(file.path()));
+    let state_by = by(None, &["TMUX_TASK_STATE_DIR", "XDG_STATE_HOME"]);
+    let runtime_by = by(None, &["TMUX_TASK_RUNTIME_DIR", "XDG_RUNTIME_DIR"]);
+    let of = |key, value, by| SelectedValue { key, value, by };
     Ok(vec![
-        SelectedValue {
-            key: "session",
-            value: text::one_line(session.name.as_bytes(), MAX_CHARS),
-            by: by(
-                given(choice.session.is_some(), "--session"),
-                &["TMUX_TASK_SESSION", "PI_TMUX_SESSION"],
-            ),
-        },
-        SelectedValue {
-            key: "server",
-            value: one_line(session.server.socket()),
-            by: by(socket, &["TMUX", "TMUX_TMPDIR"]),
-        },
-        SelectedValue {
-            key: "tmux",
-            value: one_line(session.server.program()),
-            by: by(
-                given(server.program.is_some(), "--tmux"),
-                &["TMUX_TASK_TMUX"],
-            ),
-        },
-        SelectedValue {
-            key: "state",
-            value: one_line(&session.paths.state),
-            by: by(None, &["TMUX_TASK_STATE_DIR", "XDG_STATE_HOME"]),
-        },
-        SelectedValue {
-            key: "runtime",
-            value: one_line(&session.paths.runtime),
-            by: by(None, &["TMUX_TASK_RUNTIME_DIR", "XDG_RUNTIME_DIR"]),
-        },
-        SelectedValue {
-            key: "autostart",
-            value: autostart.is_none().to_string(),
-            by: autostart,
-        },
-        SelectedValue {
-            key: "config",
-            value: config::find(&lookup).map_or_else(String::new, |file| one_line(file.path())),
-            by: by(None, &["TMUX_TASK_CONFIG", "XDG_CONFIG_HOME"]),
-        },
+        of("session", name, session_by),
+        of(
+            "server",
+            one_line(session.server.socket()),
+            by(socket, &["TMUX", "TMUX_TMPDIR"]),
+        ),
+        of(
+            "tmux",
+            one_line(session.server.program()),
+            by(tmux_by, &["TMUX_TASK_TMUX"]),
+        ),
+        of("state", one_line(&paths.state), state_by),
+        of("runtime", one_line(&paths.runtime), runtime_by),
+        of("autostart", autostart.is_none().to_string(), autostart),
+        of(
+            "config",
+            file,
+            by(None, &["TMUX_TASK_CONFIG", "XDG_CONFIG_HOME"]),
+        ),
     ])
 }
 

@@ -27,7 +27,7 @@ pub(super) fn ask(
     let asked = write!(stderr, "{question} [y/N] ")
         .and_then(|()| stderr.flush())
         .and_then(|()| io::stdin().lock().read_line(&mut answer));
-    asked.map_err(|error| Failure::of(Kind::Failed, command, &error))?;
+    asked.map_err(Failure::by(command))?;
     if matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
         return Ok(());
     }

@@ -141,8 +141,7 @@ impl AutoAck {
         format: FeedFormat,
         client: &mut DaemonClient,
     ) -> Result<(), Failure> {
-        let numbers = serde_json::from_str::<Numbers>(text)
-            .map_err(|error| Failure::of(Kind::Failed, "feed", &error))?;
+        let numbers = serde_json::from_str::<Numbers>(text).map_err(Failure::by("feed"))?;
         if numbers.kind == "acked" {
             self.is_waiting = false;
         } else {

@@ -41,7 +41,7 @@ async fn list(context: &Context, args: Json) -> Result<(), Failure> {
         return output::json(&list);
     }
     let table = table_of(&list, clock::now().wall, output::terminal_columns());
-    output::lines(table.iter().map(String::as_str))
+    output::lines(&table)
 }
 
 async fn remove(context: &Context, names: &[String]) -> Result<(), Failure> {

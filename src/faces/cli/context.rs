@@ -117,7 +117,20 @@ impl Context {
 /// From here on the program handles interrupts: they do not end the process, and are kept until
 /// queried.
 pub(super) fn interrupts(what: &str) -> Result<Signal, Failure> {
-    signal(SignalKind::interrupt()).map_err(|error| Failure::of(Kind::Failed, what, &error))
+    signal(SignalKind::interrupt()).map_err(Failure::by(what))
+}
+
+/// Does a part of the command `what`, unless the user interrupts it.
+pub(super) async fn unless_interrupted<T>(
+    what: &str,
+    work: impl Future<Output = T>,
+) -> Result<T, Failure> {
+    let mut interrupts = interrupts(what)?;
+    tokio::select! {
+        biased;
+        _ = interrupts.recv() => Err(Failure::silent(Kind::Interrupted)),
+        done = work => Ok(done),
+    }
 }
 
 /// The signals that end a command which has to clean up.
@@ -138,7 +151,7 @@ impl ExitWatch {
         ];
         let listen = |kind| match signal(kind) {
             Ok(signal) => Ok((signal, ended_by(kind))),
-            Err(error) => Err(Failure::of(Kind::Failed, what, &error)),
+            Err(error) => Err(Failure::by(what)(error)),
         };
         kinds
             .into_iter()

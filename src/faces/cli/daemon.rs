@@ -66,8 +66,7 @@ async fn detach(context: &Context, args: &Supervise) -> Result<(), Failure> {
 
 async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
     let session = session(context, &args).await?;
-    let shown = config::show(&lookup)
-        .map_err(|error| Failure::of(Kind::Failed, "configuration", &error))?;
+    let shown = config::show(&lookup).map_err(Failure::by("configuration"))?;
     let shown_config = DaemonConfig {
         file: shown.path(),
         exists: shown.exists,
@@ -167,13 +166,13 @@ fn daemon_failure(error: DaemonError) -> Failure {
 pub(super) fn leave_terminal() -> Result<(), Failure> {
     rustix::process::setsid()
         .map(drop)
-        .map_err(|errno| Failure::of(Kind::Failed, "daemon", &std::io::Error::from(errno)))
+        .map_err(Failure::by("daemon"))
 }
 
 /// A long-lived daemon must not keep a file system from being unmounted, or a folder from being
 /// removed.
 pub(super) fn leave_folder() -> Result<(), Failure> {
-    std::env::set_current_dir("/").map_err(|error| Failure::of(Kind::Failed, "daemon", &error))
+    std::env::set_current_dir("/").map_err(Failure::by("daemon"))
 }
 
 /// Reports that the daemon is ready, and closes the streams that its starter waits for.
@@ -208,8 +207,7 @@ async fn status(context: &Context, args: Json) -> Result<(), Failure> {
     if args.json {
         return output::json(&status);
     }
-    let lines = status_lines(&status);
-    output::lines(lines.iter().map(String::as_str))
+    output::lines(status_lines(&status))
 }
 
 fn status_lines(status: &DaemonStatus) -> Vec<String> {

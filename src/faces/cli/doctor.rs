@@ -16,8 +16,7 @@ pub(super) async fn run(context: &Context, args: Json) -> Result<(), Failure> {
     if args.json {
         output::json(&report)?;
     } else {
-        let lines = lines(&report);
-        output::lines(lines.iter().map(String::as_str))?;
+        output::lines(lines(&report))?;
     }
     if report.failures > 0 {
         return Err(Failure::silent(Kind::Failed));
@@ -36,7 +35,7 @@ fn lines(report: &DoctorReport) -> Vec<String> {
         hint,
     } in &report.checks
     {
-        lines.push(format!("{:4}  {check:width$}  {message}", result.as_str()));
+        lines.push(format!("{result:4}  {check:width$}  {message}"));
         let indent = " ".repeat(width + 8);
         lines.extend(hint.iter().map(|hint| format!("{indent}hint: {hint}")));
     }

@@ -16,5 +16,5 @@ pub(super) async fn run(context: &Context, args: Explain) -> Result<(), Failure>
         return output::json(&explanation);
     }
     let lines = ops::explanation_lines(&explanation, clock::now().wall);
-    output::lines(lines.iter().map(String::as_str))
+    output::lines(&lines)
 }

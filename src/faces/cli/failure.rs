@@ -94,6 +94,11 @@ impl Failure {
         Self::new(kind, what, with_causes(error))
     }
 
+    /// Returns how an error becomes the failure of the command `what`.
+    pub(crate) fn by<E: std::error::Error>(what: &str) -> impl Fn(E) -> Self + '_ {
+        move |error| Self::of(Kind::Failed, what, &error)
+    }
+
     /// A use case that failed.
     pub(crate) fn of_ops(what: &str, error: impl Into<OpsError>) -> Self {
         let error = error.into();

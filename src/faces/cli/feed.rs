@@ -424,11 +424,7 @@ fn before_last(
 ) -> Result<After, Failure> {
     let path = session.paths.feed();
     if !feed::has_files(&path) {
-        let beginning = After {
-            epoch: None,
-            seq: 0,
-        };
-        return Ok(after.unwrap_or(beginning));
+        return Ok(after.unwrap_or_default());
     }
     let mut ignore = |_: &str| Ok(());
     let (_, read) = read_kept(&path, after.as_ref(), filter, last, format, &mut ignore)?;

@@ -33,7 +33,7 @@ pub(super) fn durable(record: &DurableRecord, format: FeedFormat) -> String {
         FeedFormat::Text => {
             let (kind, text) = match &record.body {
                 RecordBody::Event(fields) => (
-                    format!("event {}", fields.event_type.name()),
+                    format!("event {}", fields.event_type),
                     match fields.to_event() {
                         Ok(event) => crate::route::text_of(&event),
                         Err(error) => error,

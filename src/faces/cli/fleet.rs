@@ -30,7 +30,7 @@ async fn ls(args: FleetLs) -> Result<(), Failure> {
         return output::json(&json!({ "hosts": hosts }));
     }
     let lines = table_of_hosts(&board, clock::now().wall, Style::of(args.wide));
-    output::lines(lines.iter().map(String::as_str))
+    output::lines(&lines)
 }
 
 fn host_json((name, host): (&String, &FleetHost)) -> Value {
@@ -134,7 +134,7 @@ async fn status(args: Json) -> Result<(), Failure> {
     if streams.iter().any(StreamUse::is_single) {
         lines.push(format!("note:    {SINGLE}"));
     }
-    output::lines(lines.iter().map(String::as_str))
+    output::lines(&lines)
 }
 
 fn stream_line(stream: &StreamUse, now: Millis) -> String {

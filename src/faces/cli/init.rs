@@ -2,10 +2,8 @@
 
 use std::path::PathBuf;
 
-use tokio::signal::unix::{SignalKind, signal};
-
 use super::args::{Init, InitClient};
-use super::context::Context;
+use super::context::{self, Context};
 use super::failure::{Failure, Kind};
 use super::{init_host, output};
 use crate::faces::agent::{AgentClient, CommandError, Setup, SetupError};
@@ -52,13 +50,8 @@ pub(super) async fn run(context: &Context, args: &Init) -> Result<(), Failure> {
     };
     // Each command of a client has a time limit of its own.
     context.limit.lift();
-    let mut interrupts =
-        signal(SignalKind::interrupt()).map_err(|error| Failure::of(Kind::Failed, WHAT, &error))?;
-    tokio::select! {
-        done = set_up_client(args, client) => done,
-        // A command that runs is killed.
-        _ = interrupts.recv() => Err(Failure::silent(Kind::Interrupted)),
-    }
+    // A command that runs is killed by an interrupt.
+    context::unless_interrupted(WHAT, set_up_client(args, client)).await?
 }
 
 /// Shows what installing an adapter would do, installs it or removes it.
@@ -122,8 +115,7 @@ fn print(
     let commands = commands
         .iter()
         .map(|command| format!("{command_verb} {command}"));
-    let lines: Vec<String> = files.chain(commands).collect();
-    output::lines(lines.iter().map(String::as_str))
+    output::lines(files.chain(commands))
 }
 
 /// Shows what would be added to a file of the program, adds it or removes it.

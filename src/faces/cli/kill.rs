@@ -61,18 +61,10 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Fai
         return output::json(&json!({ "killed": ended, "moved": moved }));
     }
     report(DoneTo::Killed, &ended, args.json)?;
-    let lines: Vec<String> = moved
-        .iter()
-        .map(|task| {
-            let EndedTask {
-                window_id,
-                window_name,
-                ..
-            } = task;
-            format!("not ended {window_id} ({window_name}): it lives on in another session")
-        })
-        .collect();
-    output::lines(lines.iter().map(String::as_str))
+    output::lines(moved.iter().map(|task| {
+        let (window, name) = (&task.window_id, &task.window_name);
+        format!("not ended {window} ({name}): it lives on in another session")
+    }))
 }
 
 pub(super) async fn prune(context: &Context, args: Prune) -> Result<(), Failure> {
@@ -102,9 +94,6 @@ pub(super) fn report(done: DoneTo, ended: &[EndedTask], args: Json) -> Result<()
     if args.json {
         return output::json(&json!({ key: ended }));
     }
-    let lines: Vec<String> = ended
-        .iter()
-        .map(|task| format!("{word} {} ({})", task.window_id, task.window_name))
-        .collect();
-    output::lines(lines.iter().map(String::as_str))
+    let lines = ended.iter();
+    output::lines(lines.map(|task| format!("{word} {} ({})", task.window_id, task.window_name)))
 }

@@ -77,7 +77,7 @@ fn request(name: &str, args: &Logs) -> LogRequest {
         raw: args.raw,
         since: args.since.clone(),
         lines: args.lines,
-        history_rows: None,
+        ..LogRequest::default()
     }
 }
 
@@ -242,7 +242,7 @@ fn print(log: &TaskLog, args: &Logs) -> Result<(), Failure> {
     if args.json.json {
         return output::json(log);
     }
-    output::lines(log.lines.iter().map(String::as_str))
+    output::lines(&log.lines)
 }
 
 /// Prints the last lines of the present output and follows the run until it ends. Each line has this
@@ -268,14 +268,10 @@ async fn follow(
         // All of it is in what was read.
         early.retain(|piece| piece == END);
     }
-    print_lines(log.lines.iter().map(String::as_str), prefix)?;
+    print_lines(&log.lines, prefix)?;
     context.limit.lift();
-    let mut interrupts = context::interrupts("logs")?;
-    tokio::select! {
-        biased;
-        _ = interrupts.recv() => Err(Failure::silent(Kind::Interrupted)),
-        end = print_followed("logs", daemon, early, args.raw, prefix) => end,
-    }
+    let followed = print_followed("logs", daemon, early, args.raw, prefix);
+    context::unless_interrupted("logs", followed).await?
 }
 
 /// Prints the output that a daemon sends, after what has arrived `early`, until the run ends. `what` is
@@ -295,8 +291,7 @@ pub(super) async fn print_followed(
                 None => return Err(stopped(what)),
             },
         };
-        let text: Option<String> = serde_json::from_str(&piece)
-            .map_err(|error| Failure::of(Kind::Failed, what, &error))?;
+        let text: Option<String> = serde_json::from_str(&piece).map_err(Failure::by(what))?;
         // The run has ended, and this was all of it.
         let Some(text) = text else { return Ok(()) };
         if is_raw {
@@ -311,10 +306,8 @@ pub(super) async fn print_followed(
 async fn is_unchanged(session: &TaskSession, window: &str, log: &TaskLog) -> bool {
     let request = LogRequest {
         task: window.to_owned(),
-        raw: false,
         since: log.cursor.clone(),
-        lines: None,
-        history_rows: None,
+        ..LogRequest::default()
     };
     let later = ops::further_log(session, request).await;
     log.cursor.is_some() && later.is_ok_and(|later| later.lines.is_empty())
@@ -328,18 +321,15 @@ fn stopped(what: &str) -> Failure {
 }
 
 /// Prints lines, each behind the prefix.
-fn print_lines<'a>(
-    lines: impl IntoIterator<Item = &'a str>,
+fn print_lines(
+    lines: impl IntoIterator<Item = impl AsRef<str>>,
     prefix: Option<&str>,
 ) -> Result<(), Failure> {
     let Some(prefix) = prefix else {
         return output::lines(lines);
     };
-    let lines: Vec<String> = lines
-        .into_iter()
-        .map(|line| format!("{prefix}{line}"))
-        .collect();
-    output::lines(lines.iter().map(String::as_str))
+    let lines = lines.into_iter();
+    output::lines(lines.map(|line| format!("{prefix}{}", line.as_ref())))
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
         return output::json(&view);
     }
     let table = table_of(&view, clock::now().wall, Style::of(args.wide));
-    output::lines(table.iter().map(String::as_str))
+    output::lines(&table)
 }
 
 /// Lists all task sessions, each below its name.
@@ -118,7 +118,7 @@ async fn all(context: &Context, args: &Ls) -> Result<(), Failure> {
         let heading = format!("{} ({tasks}{server}{daemon})", view.session_name);
         push_section(&mut lines, &heading, Some(view), now, style);
     }
-    output::lines(lines.iter().map(String::as_str))
+    output::lines(&lines)
 }
 
 /// Adds a heading, and the tasks below it.
@@ -257,14 +257,14 @@ fn table_of(view: &LsView, now: Millis, style: Style) -> Vec<String> {
 /// Returns the colour of a task's state, as a parameter of the escape sequence.
 fn colour(listed: &LsTask) -> Option<&'static str> {
     let task = &listed.task;
-    match listed.state.as_str() {
-        "shell" => Some("2"),
-        "waiting" => Some("1;33"),
+    match listed.state {
+        TaskStateName::Shell => Some("2"),
+        TaskStateName::Waiting => Some("1;33"),
         _ if has_failed(listed) => Some("31"),
-        "stalled" => Some("33"),
-        "running" if task.stopped => Some("33"),
-        "running" => Some("32"),
-        _ => None,
+        TaskStateName::Stalled => Some("33"),
+        TaskStateName::Running if task.stopped => Some("33"),
+        TaskStateName::Running => Some("32"),
+        TaskStateName::Queued | TaskStateName::Exited | TaskStateName::Killed => None,
     }
 }
 
@@ -281,17 +281,12 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
     let restart = restart.or_else(|| prevented.map(ops::cannot_restart_words));
     let last = restart.as_deref().or(listed.waiting_for.as_deref());
     let last = last.or(task.exit_hint.as_deref());
-    let last = last.or_else(|| {
-        task.output_preview
-            .lines()
-            .rev()
-            .find(|line| !line.trim().is_empty())
-    });
+    let last = last.unwrap_or_else(|| task.last_line());
     let trimmed = |text: &str| text.trim().to_owned();
     [
         task.window_id.clone(),
         task.window_name.clone(),
-        listed.state_word().to_owned(),
+        listed.state_word(),
         code,
         task.run
             .map_or_else(|| "-".to_owned(), |run| run.to_string()),
@@ -307,7 +302,7 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
             Some(ports) => port_words(ports),
         },
         trimmed(task.current_command.as_deref().unwrap_or("-")),
-        trimmed(last.unwrap_or_default()),
+        trimmed(last),
     ]
 }
 

@@ -58,7 +58,7 @@ fn page(command: &Command) -> Result<String, Failure> {
     )
     .title(title.to_uppercase())
     .render(&mut page)
-    .map_err(|error| Failure::of(Kind::Failed, "man", &error))?;
+    .map_err(Failure::by("man"))?;
     Ok(String::from_utf8_lossy(&page).into_owned())
 }
 

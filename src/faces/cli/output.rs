@@ -27,12 +27,11 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
     lines(std::iter::once(text))
 }
 
-/// Prints lines of results.
-pub(crate) fn lines<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<(), Failure> {
+pub(crate) fn lines(texts: impl IntoIterator<Item = impl AsRef<str>>) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let printed = texts
         .into_iter()
-        .try_for_each(|text| writeln!(stdout, "{text}"))
+        .try_for_each(|text| writeln!(stdout, "{}", text.as_ref()))
         .and_then(|()| stdout.flush());
     printed.or_else(|error| closed_is_fine(&error))
 }
@@ -68,8 +67,7 @@ pub(crate) fn text(text: &str) -> Result<(), Failure> {
 
 /// Prints one JSON value as a line.
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string(value)
-        .map_err(|error| Failure::of(Kind::Failed, "output", &error))?;
+    let text = serde_json::to_string(value).map_err(Failure::by("output"))?;
     line(&text)
 }
 

@@ -55,11 +55,8 @@ pub(super) async fn run(session: &TaskSession, args: &Prune) -> Result<(), Failu
     if args.yes || gone.is_empty() {
         note_kept(&kept, now);
     }
-    let lines: Vec<String> = removed
-        .iter()
-        .map(|folder| format!("removed {}", described(folder, now)))
-        .collect();
-    output::lines(lines.iter().map(String::as_str))
+    let lines = removed.iter();
+    output::lines(lines.map(|folder| format!("removed {}", described(folder, now))))
 }
 
 /// Names the folders that a user may wonder about.

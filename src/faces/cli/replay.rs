@@ -78,7 +78,6 @@ fn replay(input: impl BufRead) -> Result<(), Failure> {
 }
 
 fn write(out: &mut impl Write, record: &DurableRecord) -> Result<(), Failure> {
-    let line = serde_json::to_string(record)
-        .map_err(|error| Failure::of(Kind::Failed, "replay", &error))?;
+    let line = serde_json::to_string(record).map_err(Failure::by("replay"))?;
     writeln!(out, "{line}").or_else(|error| output::closed_is_fine(&error))
 }

@@ -403,10 +403,10 @@ fn print(
             "replaced": run.replaced,
         }))?,
         LaunchReport::Lines => output::lines([
-            format!("session={session_name}").as_str(),
-            &format!("window_id={}", run.window_id),
-            &format!("task={name}"),
-            &format!("cwd={}", as_one_line(cwd)),
+            format!("session={session_name}"),
+            format!("window_id={}", run.window_id),
+            format!("task={name}"),
+            format!("cwd={}", as_one_line(cwd)),
         ])?,
         LaunchReport::Line => {
             context.line(&format!(
@@ -415,9 +415,8 @@ fn print(
         }
         LaunchReport::Followed => output::note(&line),
         LaunchReport::Restarted => {
-            output::lines([
-                format!("restarted {} ({name}), run {}", run.window_id, run.run).as_str(),
-            ])?;
+            let (window, run) = (&run.window_id, run.run);
+            output::line(&format!("restarted {window} ({name}), run {run}"))?;
         }
     }
     if let Some(OlderDaemon { version, why }) = older_daemon {

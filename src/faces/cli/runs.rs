@@ -129,8 +129,7 @@ fn unknown() -> String {
 
 /// Prints rows with their columns below each other, so that they fit the terminal.
 fn print<const N: usize>(rows: &[[String; N]], narrowing: &Narrowing<'_>) -> Result<(), Failure> {
-    let lines = table::lines(rows, output::terminal_columns(), narrowing);
-    output::lines(lines.iter().map(String::as_str))
+    output::lines(table::lines(rows, output::terminal_columns(), narrowing))
 }
 
 #[cfg(test)]

@@ -25,8 +25,7 @@ pub(super) async fn run(context: &Context, args: Search) -> Result<(), Failure> 
             let (window, name) = (&found.window_id, &found.window_name);
             format!("{window} {name}:{}: {}", found.line_number, found.line)
         };
-        let lines: Vec<String> = found.iter().map(line).collect();
-        output::lines(lines.iter().map(String::as_str))?;
+        output::lines(found.iter().map(line))?;
     }
     // As with grep: no match is not a success.
     if found.is_empty() {

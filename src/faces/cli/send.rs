@@ -39,7 +39,7 @@ fn read_stdin() -> Result<String, Failure> {
     io::stdin()
         .lock()
         .read_to_string(&mut text)
-        .map_err(|error| Failure::of(Kind::Failed, "send", &error))?;
+        .map_err(Failure::by("send"))?;
     Ok(text)
 }
 

@@ -29,7 +29,7 @@ pub(super) async fn run(context: &Context, args: Serve) -> Result<(), Failure> {
     }
     hosts::serve(tokio::io::stdin(), tokio::io::stdout())
         .await
-        .map_err(|error| Failure::of(Kind::Failed, WHAT, &error))
+        .map_err(Failure::by(WHAT))
 }
 
 async fn link(name: &str) -> Result<(), HostError> {

@@ -72,7 +72,7 @@ async fn tasks(choice: SessionChoice) -> Option<Vec<CompletionCandidate>> {
     session.resolve_name().await.ok()?;
     let listed = ops::list(&mut session).await.ok()?;
     let candidate = |task: LsTask| {
-        let state = task.state.as_str();
+        let state = task.state.to_string();
         CompletionCandidate::new(task.task.window_name).help(Some(state.into()))
     };
     Some(listed.tasks.into_iter().map(candidate).collect())

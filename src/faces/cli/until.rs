@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::failure::{Failure, Kind};
-use super::{output, wait};
+use super::failure::{Failure, Kind, OrFail};
+use super::{context, output, wait};
 use crate::client::DaemonClient;
 use crate::model::{Condition, Signal, WaitOutcome, whole_millis};
 use crate::ops::{self, Caller};
@@ -55,12 +55,12 @@ impl Until {
         };
         let command = what.split(' ').next().unwrap_or_default();
         let wait = ops::wait(daemon, request, || drop(gate));
-        let result = wait::unless_interrupted(command, wait).await;
+        let result = context::unless_interrupted(command, wait).await?;
         // Whoever takes this for a launch that failed would replace the live run.
         let goes_on = || {
             format!("the task was started and goes on; `tmux-task wait {name}` waits for its end")
         };
-        let result = result.map_err(|failure| {
+        let result = result.or_fail(command).map_err(|failure| {
             if failure.kind == Kind::Missing {
                 // It was launched, and no look has contained its window.
                 Failure::new(Kind::Impossible, what.as_str(), "the task has disappeared")
@@ -74,38 +74,27 @@ impl Until {
         if json {
             output::json(&result)?;
         }
-        match result.outcome {
-            WaitOutcome::Exited => ended(&what, &result, json),
-            WaitOutcome::Input => {
-                let then = format!("then `tmux-task wait {name}` waits for its end");
-                Err(wait::asks(&what, name, &result, &then))
-            }
-            WaitOutcome::Timeout => {
-                Err(
-                    Failure::new(Kind::TimedOut, what, "timed out; the task is still running")
-                        .with_hint(format!("`tmux-task wait {name}` waits for its end")),
-                )
-            }
-            // As `timeout` does.
-            WaitOutcome::Disappeared if result.reason == Some(Reason::TimedOut) => Err(
-                Failure::new(Kind::TimedOut, what, wait::bad(&result, timeout)),
-            ),
-            WaitOutcome::Matched
-            | WaitOutcome::Changed
-            | WaitOutcome::Bell
-            | WaitOutcome::Idle
-            | WaitOutcome::Listening
-            | WaitOutcome::Signalled
-            | WaitOutcome::Died
-            | WaitOutcome::Respawned
-            | WaitOutcome::Disappeared
-            | WaitOutcome::Stopped
-            | WaitOutcome::AnchorLost => Err(Failure::new(
-                Kind::Impossible,
-                what,
-                wait::bad(&result, timeout),
-            )),
+        let outcome = result.outcome;
+        if outcome == WaitOutcome::Exited {
+            return ended(&what, &result, json);
         }
+        let wait = format!("`tmux-task wait {name}` waits for its end");
+        if outcome == WaitOutcome::Input {
+            return Err(wait::asks(&what, name, &result, &format!("then {wait}")));
+        }
+        if outcome == WaitOutcome::Timeout {
+            let why = "timed out; the task is still running";
+            return Err(Failure::new(Kind::TimedOut, what, why).with_hint(wait));
+        }
+        let has_timed_out =
+            outcome == WaitOutcome::Disappeared && result.reason == Some(Reason::TimedOut);
+        let kind = if has_timed_out {
+            // As `timeout` does.
+            Kind::TimedOut
+        } else {
+            Kind::Impossible
+        };
+        Err(Failure::new(kind, what, wait::bad(&result, timeout)))
     }
 }
 

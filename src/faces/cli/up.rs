@@ -1,7 +1,6 @@
 //! `up` and `down`: the tasks of a file.
 
-use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::args::{Down, Json, Up};
 use super::context::{self, Context};
@@ -11,67 +10,34 @@ use super::kill::DoneTo;
 use super::{after, kill, output, undelivered};
 use crate::model::StopChoice;
 use crate::ops::{
-    self, BringUpFailure, BringUpNews, BringUpOptions, BringUpResult, Caller, EarlierRun, EndWatch,
-    FilePlan, FileTaskRun, OpsError, ReadFile, Readiness, TaskRun, WindowsDown,
+    self, BringUpNews, BringUpOptions, BringUpResult, Caller, EarlierRun, EndWatch, FilePlan,
+    NotReady, OpsError, ReadFile, Readiness, TaskRun, WindowsDown,
 };
 
-/// The result for one task, in JSON.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct TaskFields<'a> {
-    window_name: &'a str,
-    window_id: Option<&'a str>,
-    state: UpState,
-    /// The keys whose values in the file are not those that it runs with.
-    outdated: &'a [&'static str],
-    /// Whether it is ready; null where that was not waited for.
-    ready: Option<bool>,
-    /// Why it was not started, or is not ready.
-    why: Option<&'a str>,
-    /// The last lines of its output, where it has failed.
-    tail: &'a [String],
-    /// The prompt that it waited at when the time was over.
-    waiting_for: Option<&'a str>,
+fn result_json(result: &BringUpResult) -> Value {
+    let (state, outdated) = match &result.run {
+        None => ("notStarted", &[][..]),
+        Some(TaskRun::Started(_)) => ("started", &[][..]),
+        Some(TaskRun::Finished(_)) => ("finished", &[][..]),
+        Some(TaskRun::Running(earlier)) => ("running", &*earlier.outdated),
+    };
+    let failure = failure(result);
+    let is_ready = result.is_ready.as_ref().map(Result::is_ok);
+    json!({
+        "windowName": result.name,
+        "windowId": result.run.as_ref().and_then(TaskRun::window),
+        "state": state,
+        // The keys whose values in the file are not those that it runs with.
+        "outdated": outdated,
+        // Null where that was not waited for.
+        "ready": is_ready.filter(|_| result.run.is_some()),
+        "why": failure.map(|failure| &failure.why),
+        "tail": failure.map_or(&[][..], |failure| &failure.tail),
+        "waitingFor": failure.and_then(|failure| failure.asks.as_ref()),
+    })
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-enum UpState {
-    /// It was started.
-    Started,
-    /// It runs already.
-    Running,
-    /// It has ended with code 0, and was not run again.
-    Finished,
-    NotStarted,
-}
-
-impl<'a> From<&'a BringUpResult> for TaskFields<'a> {
-    fn from(result: &'a BringUpResult) -> Self {
-        let failure = failure(result);
-        let is_ready = result.is_ready.as_ref().map(Result::is_ok);
-        Self {
-            window_name: &result.name,
-            window_id: result.run.as_ref().and_then(TaskRun::window),
-            state: match result.run {
-                None => UpState::NotStarted,
-                Some(TaskRun::Started(_)) => UpState::Started,
-                Some(TaskRun::Finished(_)) => UpState::Finished,
-                Some(TaskRun::Running(_)) => UpState::Running,
-            },
-            outdated: match &result.run {
-                Some(TaskRun::Running(earlier)) => &earlier.outdated,
-                Some(TaskRun::Started(_) | TaskRun::Finished(_)) | None => &[],
-            },
-            ready: is_ready.filter(|_| result.run.is_some()),
-            why: failure.map(|failure| failure.why.as_str()),
-            tail: failure.map_or(&[], |failure| &failure.tail),
-            waiting_for: failure.and_then(|failure| failure.asks.as_deref()),
-        }
-    }
-}
-
-fn failure(result: &BringUpResult) -> Option<&BringUpFailure> {
+fn failure(result: &BringUpResult) -> Option<&NotReady> {
     result.is_ready.as_ref()?.as_ref().err()
 }
 
@@ -89,13 +55,10 @@ pub(super) async fn up(context: &Context, args: Up) -> Result<(), Failure> {
     };
     let report =
         |name: &str, news: BringUpNews<'_>| print_news(context, args.json.json, &file, name, news);
-    let mut interrupts = context::interrupts(what)?;
-    let results = tokio::select! {
-        results = ops::bring_up(&session, &tasks, &view, options, &report) => results?,
-        _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
-    };
+    let bringing = ops::bring_up(&session, &tasks, &view, options, &report);
+    let results = context::unless_interrupted(what, bringing).await??;
     if args.json.json {
-        let tasks: Vec<TaskFields<'_>> = results.iter().map(TaskFields::from).collect();
+        let tasks: Vec<Value> = results.iter().map(result_json).collect();
         let file = file.path.to_string_lossy();
         output::json(&json!({ "sessionName": session.name, "file": file, "tasks": tasks }))?;
     }
@@ -133,11 +96,11 @@ fn print_news(
         Ok(())
     };
     let line = match news {
-        BringUpNews::Runs { run } => {
+        BringUpNews::Runs(run) => {
             let done = match run {
-                FileTaskRun::Now(_) => "started",
-                FileTaskRun::Finished(_) => "finished already:",
-                FileTaskRun::Before(earlier) => {
+                TaskRun::Started(_) => "started",
+                TaskRun::Finished(_) => "finished already:",
+                TaskRun::Running(earlier) => {
                     note_outdated(context, file, name, earlier);
                     "runs already:"
                 }

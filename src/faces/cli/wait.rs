@@ -13,7 +13,7 @@ use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use crate::client::DaemonClient;
 use crate::model::{AnswerBy, Condition, Stop, WaitOutcome, limit_words, port_words, whole_millis};
-use crate::ops::{self, Caller, OpsError, TaskSession};
+use crate::ops::{self, Caller, TaskSession};
 use crate::wire::{WaitRequest, WaitResult};
 
 pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
@@ -39,9 +39,9 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
     print_result(&result, args.timeout, &what, &name, args.json.json)
 }
 
-/// Waits for several tasks at the same time, or for the last ones of a loop, and prints each outcome when it is there. Ends with
-/// the first one, or with the exit code of the first task whose wait did not succeed. A task that is
-/// named twice, also by its window's id, is waited for once.
+/// Waits for several tasks at the same time, or for the last ones of a loop, and prints each outcome
+/// when it is there. Ends with the first one, or with the exit code of the first task whose wait did
+/// not succeed. A task that is named twice, also by its window's id, is waited for once.
 async fn wait_for_several(
     context: &Context,
     session: &mut TaskSession,
@@ -66,14 +66,14 @@ async fn wait_for_several(
         .map(|(index, (mut daemon, window))| async move {
             let request = of_caller(request(args, &window));
             let wait = ops::wait(&mut daemon, request, || {});
-            (index, unless_interrupted("wait", wait).await)
+            (index, context::unless_interrupted("wait", wait).await)
         })
         .collect();
     let mut failed: BTreeMap<usize, Kind> = BTreeMap::new();
     // With --any: those that did not end in time. Another one may have done so in the last moment.
     let mut timed_out: Vec<(usize, WaitResult)> = Vec::new();
     while let Some((index, result)) = waits.next().await {
-        let result = result?;
+        let result = result?.or_fail("wait")?;
         if args.any && result.outcome == WaitOutcome::Timeout {
             timed_out.push((index, result));
             continue;
@@ -175,47 +175,32 @@ fn request(args: &Wait, name: &str) -> WaitRequest {
 }
 
 fn conditions(args: &Wait) -> Vec<Condition> {
-    let mut conditions = Vec::new();
-    if args.exit {
-        conditions.push(Condition::Exit);
-    }
-    conditions.extend(args.text.iter().cloned().map(Condition::Text));
-    if args.change {
-        conditions.push(Condition::Change);
-    }
-    if args.bell {
-        conditions.push(Condition::Bell);
-    }
-    if args.input {
-        conditions.push(Condition::Input);
-    }
-    conditions.extend(args.idle.map(|idle| Condition::Idle { limit: idle }));
-    conditions.extend(args.listen.map(|port| Condition::Listen { port }));
-    conditions
+    let texts = args.text.iter().cloned().map(Condition::Text);
+    let others = [
+        args.change.then_some(Condition::Change),
+        args.bell.then_some(Condition::Bell),
+        args.input.then_some(Condition::Input),
+        args.idle.map(|limit| Condition::Idle { limit }),
+        args.listen.map(|port| Condition::Listen { port }),
+    ];
+    let exit = args.exit.then_some(Condition::Exit).into_iter();
+    exit.chain(texts)
+        .chain(others.into_iter().flatten())
+        .collect()
 }
 
 /// Waits for a task. An interrupt does not affect the task.
 async fn ask(session: &mut TaskSession, request: WaitRequest) -> Result<WaitResult, Failure> {
     let wait = ops::wait_for_task(session, of_caller(request));
-    unless_interrupted("wait", wait).await
+    context::unless_interrupted("wait", wait)
+        .await?
+        .or_fail("wait")
 }
 
 fn of_caller(request: WaitRequest) -> WaitRequest {
     WaitRequest {
         owner: Caller::of_environment().owner,
         ..request
-    }
-}
-
-/// Waits for this, unless the user interrupts it. `what` is the command, for errors.
-pub(super) async fn unless_interrupted(
-    what: &str,
-    wait: impl Future<Output = Result<WaitResult, OpsError>>,
-) -> Result<WaitResult, Failure> {
-    let mut interrupts = context::interrupts(what)?;
-    tokio::select! {
-        result = wait => result.or_fail(what),
-        _ = interrupts.recv() => Err(Failure::silent(Kind::Interrupted)),
     }
 }
 
@@ -337,8 +322,7 @@ fn kind(result: &WaitResult) -> Option<Kind> {
 }
 
 fn good(result: &WaitResult) -> String {
-    let name = serde_json::to_value(result.outcome).unwrap_or_default();
-    let name = name.as_str().unwrap_or_default().to_owned();
+    let name = result.outcome;
     let detail = if result.outcome == WaitOutcome::Exited {
         Some(result.run_end().cause())
     } else if result.outcome == WaitOutcome::Listening {
@@ -346,7 +330,7 @@ fn good(result: &WaitResult) -> String {
     } else {
         result.line.clone()
     };
-    detail.map_or(name.clone(), |detail| format!("{name}: {detail}"))
+    detail.map_or_else(|| name.to_string(), |detail| format!("{name}: {detail}"))
 }
 
 /// Returns why the condition did not hold within this time limit, and who has the port.

@@ -36,7 +36,6 @@ pub(super) struct Call {
     pub(super) takes_handles: bool,
 }
 
-/// Reports the progress of one call.
 pub(super) struct Progress {
     pub(super) peer: Peer<RoleServer>,
     pub(super) token: ProgressToken,

@@ -29,7 +29,6 @@ pub(super) const CALL: u64 = 2;
 /// What the protocol's own names begin with in `_meta`.
 const PROTOCOL: &str = "io.modelcontextprotocol/";
 
-/// A call of a tool on another machine.
 #[derive(Debug)]
 pub(super) struct HostCall {
     host: String,

@@ -38,11 +38,10 @@ pub(super) async fn read(
     let most = lines.unwrap_or(LINES).min(MOST_LINES);
     let request = LogRequest {
         task: name,
-        raw: false,
         since: cursor,
         // One more shows that there are earlier ones.
         lines: Some(most + 1),
-        history_rows: None,
+        ..LogRequest::default()
     };
     let read = async {
         Ok(match run {

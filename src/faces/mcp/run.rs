@@ -7,7 +7,7 @@ use super::answer::{ToolAnswer, short};
 use super::arguments::RunTask;
 use super::call::{Call, Limit, within};
 use super::wait::Wait;
-use crate::model::{Condition, NotifyOn, ReplacedRun, Replaces, Slot, StopSettings};
+use crate::model::{Condition, NotifyOn, ReplacedRun, Replaces, Slot};
 use crate::ops::{self, LaunchWait, OpsError, RunOptions, SessionChoice, StartedRun, TaskSession};
 use crate::wire::WaitRequest;
 
@@ -73,7 +73,6 @@ pub(super) async fn start(
     let options = RunOptions {
         name: arguments.task,
         cwd: arguments.cwd.map(Into::into),
-        is_env_clean: false,
         env: arguments.env.into_iter().collect(),
         command: arguments.command.iter().map(OsString::from).collect(),
         replaces: if arguments.only_if_absent {
@@ -83,15 +82,13 @@ pub(super) async fn start(
         },
         owner: call.caller.owner.clone(),
         wait,
-        restart: None,
-        stop: StopSettings::default(),
         notify_on: (!arguments.notify_on.is_empty()).then_some(NotifyOn {
             patterns: arguments.notify_on,
             regex,
             ignore_case,
         }),
         slot,
-        inputs: None,
+        ..RunOptions::default()
     };
     let is_again = arguments.command.is_none();
     let work = async {

@@ -103,8 +103,8 @@ fn row(listed: &LsTask, now: Millis) -> String {
         TaskStateName::Waiting if task.stopped => "stopped, asks for input".to_owned(),
         TaskStateName::Waiting => "asks for input".to_owned(),
         TaskStateName::Running | TaskStateName::Stalled if task.stopped => "stopped".to_owned(),
-        TaskStateName::Shell => TaskStateName::Running.as_str().to_owned(),
-        TaskStateName::Running | TaskStateName::Stalled => listed.state.as_str().to_owned(),
+        TaskStateName::Shell => TaskStateName::Running.to_string(),
+        TaskStateName::Running | TaskStateName::Stalled => listed.state.to_string(),
     };
     let since = if task.dead {
         task.ended_at
@@ -142,11 +142,8 @@ fn row(listed: &LsTask, now: Millis) -> String {
         command if command.is_empty() || task.shell => String::new(),
         command => format!(" `{command}`"),
     };
-    let last = listed.waiting_for.as_deref().or_else(|| {
-        let lines = task.output_preview.lines();
-        lines.rev().find(|line| !line.trim().is_empty())
-    });
-    let last = match short(last.unwrap_or_default(), LAST_CHARS) {
+    let last = listed.waiting_for.as_deref();
+    let last = match short(last.unwrap_or_else(|| task.last_line()), LAST_CHARS) {
         last if last.is_empty() => String::new(),
         last => format!(": {last}"),
     };

@@ -140,7 +140,7 @@ impl Tools {
 
     /// Returns a handle for a result that comes later.
     fn later(&self, wait: Wait) -> Reply {
-        let (name, what) = (wait.name().to_owned(), wait.what());
+        let (name, what) = (wait.name.clone(), wait.what());
         let task = self.handles.begin(&name, what, wait.outcome());
         Reply(CallToolResponse::Task(CreateTaskResult::new(task)))
     }
@@ -326,10 +326,7 @@ impl Tools {
     ) -> Result<Reply, ToolAnswer> {
         let arguments = arguments.0?;
         let session = self.session().await?;
-        let begin = self.begin.get().cloned().unwrap_or(After {
-            epoch: None,
-            seq: 0,
-        });
+        let begin = self.begin.get().cloned().unwrap_or_default();
         Ok(events::next(&session, &call, arguments, begin)
             .await?
             .into())

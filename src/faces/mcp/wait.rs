@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
 use super::answer::{ToolAnswer, line, short};
-use super::arguments::WaitFor;
+use super::arguments::{Seconds, WaitFor};
 use super::call::{Call, Limit, within_time};
 use crate::client::DaemonClient;
 use crate::model::{AnswerBy, Condition, Millis, Stop, WaitOutcome, port_words, whole_millis};
@@ -28,7 +28,7 @@ const PROMPT_CHARS: usize = 1000;
 /// A wait that can begin.
 pub(super) struct Wait {
     /// The tasks or the channel, as the caller names them.
-    name: String,
+    pub(super) name: String,
     /// Where to find another daemon if this one ends.
     choice: SessionChoice,
     limit: Limit,
@@ -155,10 +155,6 @@ impl Wait {
         format!("waiting for {}", self.name)
     }
 
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
     pub(super) fn time(&self) -> Option<Duration> {
         self.limit.time()
     }
@@ -254,59 +250,46 @@ fn answer(name: &str, limit: Limit, result: Result<WaitResult, OpsError>) -> Too
 }
 
 fn conditions(arguments: &WaitFor) -> Vec<Condition> {
-    let mut conditions = Vec::new();
-    if arguments.exit {
-        conditions.push(Condition::Exit);
-    }
-    conditions.extend(arguments.text.iter().cloned().map(Condition::Text));
-    if arguments.change {
-        conditions.push(Condition::Change);
-    }
-    if arguments.bell {
-        conditions.push(Condition::Bell);
-    }
-    if arguments.input {
-        conditions.push(Condition::Input);
-    }
-    let idle = arguments.idle_seconds.map(|idle| Condition::Idle {
-        limit: idle.to_duration(),
-    });
-    conditions.extend(idle);
-    let listen = arguments.listen.map(|port| Condition::Listen {
-        port: Some(port).filter(|port| *port > 0),
-    });
-    conditions.extend(listen);
-    conditions
+    let texts = arguments.text.iter().cloned().map(Condition::Text);
+    let idle = arguments.idle_seconds.map(Seconds::to_duration);
+    let listen = arguments.listen.map(|port| (port > 0).then_some(port));
+    let others = [
+        arguments.change.then_some(Condition::Change),
+        arguments.bell.then_some(Condition::Bell),
+        arguments.input.then_some(Condition::Input),
+        idle.map(|limit| Condition::Idle { limit }),
+        listen.map(|port| Condition::Listen { port }),
+    ];
+    let exit = arguments.exit.then_some(Condition::Exit).into_iter();
+    exit.chain(texts)
+        .chain(others.into_iter().flatten())
+        .collect()
 }
 
 /// Returns the lines of a result: how the wait ended, the last output, and how to continue.
 fn describe(name: &str, limit: Limit, result: &WaitResult) -> Vec<String> {
     let seconds = Duration::from_millis(result.elapsed_ms).as_secs_f64();
-    let outcome = serde_json::to_value(result.outcome).unwrap_or_default();
-    let outcome = outcome.as_str().unwrap_or_default();
     let sentence = sentence(name, limit, result);
-    let mut lines = vec![format!("{sentence} [{outcome}, {seconds:.1} s]")];
+    let mut lines = vec![format!("{sentence} [{}, {seconds:.1} s]", result.outcome)];
     if result.matched_at_entry && result.outcome != WaitOutcome::Matched {
         lines
             .push("the text was on the screen before the wait began: see search_output".to_owned());
     }
     lines.extend(result.holder_words());
-    let n_tail = match result.outcome {
-        WaitOutcome::Exited if result.exit_code == Some(0) => TAIL_OF_SUCCESS,
-        WaitOutcome::Exited
-        | WaitOutcome::Died
-        | WaitOutcome::Timeout
-        | WaitOutcome::Stopped
-        | WaitOutcome::AnchorLost
-        | WaitOutcome::Bell
-        | WaitOutcome::Idle
-        | WaitOutcome::Changed
-        | WaitOutcome::Input => TAIL,
+    let says_it_all = matches!(
+        result.outcome,
         WaitOutcome::Matched
-        | WaitOutcome::Listening
-        | WaitOutcome::Signalled
-        | WaitOutcome::Respawned
-        | WaitOutcome::Disappeared => 0,
+            | WaitOutcome::Listening
+            | WaitOutcome::Signalled
+            | WaitOutcome::Respawned
+            | WaitOutcome::Disappeared
+    );
+    let n_tail = if says_it_all {
+        0
+    } else if result.outcome == WaitOutcome::Exited && result.exit_code == Some(0) {
+        TAIL_OF_SUCCESS
+    } else {
+        TAIL
     };
     let tail = &result.tail[result.tail.len().saturating_sub(n_tail)..];
     if !tail.is_empty() {

@@ -50,45 +50,32 @@ impl Group {
         }
     }
 
-    /// The word in front of its tasks.
-    pub(super) fn label(self) -> &'static str {
+    /// The word in front of its tasks, the same for narrow terminals, and what follows the number of
+    /// one of them and of several.
+    fn words(self) -> [&'static str; 4] {
         match self {
-            Self::Ask => "ASK",
-            Self::Failed => "FAILED",
-            Self::Stalled => "STALLED",
-            Self::Done => "DONE",
-            Self::Running => "RUNNING",
-            Self::Queued => "QUEUED",
-            Self::Shell => "SHELL",
+            Self::Ask => ["ASK", "ASK", "needs you", "need you"],
+            Self::Failed => ["FAILED", "FAIL", "failed", "failed"],
+            Self::Stalled => ["STALLED", "STAL", "stalled", "stalled"],
+            Self::Running => ["RUNNING", "RUN", "running", "running"],
+            Self::Queued => ["QUEUED", "QUEU", "queued", "queued"],
+            Self::Done => ["DONE", "DONE", "done", "done"],
+            Self::Shell => ["SHELL", "SH", "shell", "shells"],
         }
     }
 
-    /// The same for narrow terminals.
+    pub(super) fn label(self) -> &'static str {
+        self.words()[0]
+    }
+
     pub(super) fn short_label(self) -> &'static str {
-        match self {
-            Self::Ask => "ASK",
-            Self::Failed => "FAIL",
-            Self::Stalled => "STAL",
-            Self::Done => "DONE",
-            Self::Running => "RUN",
-            Self::Queued => "QUEU",
-            Self::Shell => "SH",
-        }
+        self.words()[1]
     }
 
     /// The word after this number of its tasks.
     pub(super) fn counted(self, n: usize) -> &'static str {
-        match self {
-            Self::Ask if n == 1 => "needs you",
-            Self::Ask => "need you",
-            Self::Failed => "failed",
-            Self::Stalled => "stalled",
-            Self::Done => "done",
-            Self::Running => "running",
-            Self::Queued => "queued",
-            Self::Shell if n == 1 => "shell",
-            Self::Shell => "shells",
-        }
+        let [_, _, one, several] = self.words();
+        if n == 1 { one } else { several }
     }
 }
 
@@ -391,9 +378,7 @@ pub(super) fn last_line(listed: &LsTask) -> String {
     if let Some(prompt) = &listed.waiting_for {
         return prompt.trim().to_owned();
     }
-    let lines = task.output_preview.lines().rev();
-    let last = lines.map(str::trim).find(|line| !line.is_empty());
-    let last = last.unwrap_or_default();
+    let last = task.last_line().trim();
     if Group::of(listed) != Group::Failed {
         return last.to_owned();
     }

@@ -90,7 +90,6 @@ impl Painter {
     }
 }
 
-/// Returns one of the 256 colours.
 fn indexed(number: u16) -> Color {
     Color::Indexed(u8::try_from(number).unwrap_or(u8::MAX))
 }

@@ -6,7 +6,6 @@ use super::board::{SessionKey, TaskKey};
 use crate::ops::TaskSession;
 use crate::wire::{Messages, SendRequest};
 
-/// An effect of the panel besides drawing.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PanelEffect {
     Quit,

@@ -5,7 +5,6 @@ use super::input_line::InputLine;
 use super::log_view::LogView;
 use crate::model::text;
 
-/// What the keys mean.
 #[derive(Debug)]
 pub(super) enum Mode {
     /// They choose a task and what to do with it.
@@ -60,7 +59,6 @@ pub(super) enum Subject {
 }
 
 impl Mode {
-    /// Returns what the user is asked.
     pub(super) fn question(&self) -> Option<String> {
         match self {
             Self::Answer(TypedAnswer {

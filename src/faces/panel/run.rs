@@ -256,18 +256,13 @@ impl Panel {
     fn begin(&mut self, effects: Vec<PanelEffect>) {
         self.is_changed = true;
         for effect in effects {
-            match effect {
-                PanelEffect::Quit => self.has_quit = true,
+            if matches!(effect, PanelEffect::Quit) {
+                self.has_quit = true;
+            } else if matches!(effect, PanelEffect::Preview { .. }) {
                 // Only the latest counts.
-                PanelEffect::Preview { .. } => self.preview = Some(effect),
-                PanelEffect::Attach { .. }
-                | PanelEffect::Send { .. }
-                | PanelEffect::Kill { .. }
-                | PanelEffect::Rerun { .. }
-                | PanelEffect::Prune { .. }
-                | PanelEffect::ReadMessages { .. }
-                | PanelEffect::Explain { .. }
-                | PanelEffect::ReadLog { .. } => self.perform(effect),
+                self.preview = Some(effect);
+            } else {
+                self.perform(effect);
             }
         }
     }

@@ -1,8 +1,9 @@
 //! The programs of a user that can be set up: shells, for completion, and tmux, for the panel's key.
 
-use super::marked_block::{MarkedBlock, MarkedBlockError};
 #[cfg(feature = "panel")]
-use super::popup_key;
+use std::path::{Path, PathBuf};
+
+use super::marked_block::{MarkedBlock, MarkedBlockError};
 use crate::paths::{Env, folder_of};
 
 const BASH: &str = r#"if [[ $- == *i* ]] && command -v tmux-task >/dev/null; then
@@ -16,7 +17,11 @@ fi"#;
 
 const FISH: &str = "command -q tmux-task; and tmux-task completions fish | source";
 
-/// A program that can be set up.
+/// `-EE`: the popup stays open when the panel fails, so that its error can be read.
+#[cfg(feature = "panel")]
+const BINDING: &str =
+    r##"bind-key T display-popup -EE -w 90% -h 90% -d "#{pane_current_path}" "tmux-task panel""##;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UserProgram {
     Bash,
@@ -39,11 +44,6 @@ impl UserProgram {
     }
 }
 
-/// Returns what sets this program up.
-///
-/// # Errors
-///
-/// When there is no home folder.
 pub(crate) fn setup_of(
     program: UserProgram,
     env: Env<'_>,
@@ -57,11 +57,7 @@ pub(crate) fn setup_of(
             (folder.join(".zshrc"), ZSH, false)
         }
         #[cfg(feature = "panel")]
-        UserProgram::Tmux => (
-            popup_key::tmux_config(&home?, env),
-            popup_key::BINDING,
-            false,
-        ),
+        UserProgram::Tmux => (tmux_config(&home?, env), BINDING, false),
         UserProgram::Fish => {
             let config = match folder("XDG_CONFIG_HOME") {
                 Some(config) => config,
@@ -71,4 +67,17 @@ pub(crate) fn setup_of(
         }
     };
     Ok(MarkedBlock::new(path, program.name(), text, is_ours))
+}
+
+/// Returns tmux's configuration file: of the two places, the one that has it.
+#[cfg(feature = "panel")]
+fn tmux_config(home: &Path, env: Env<'_>) -> PathBuf {
+    let own = home.join(".tmux.conf");
+    let config = folder_of(env, "XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
+    let other = config.join("tmux/tmux.conf");
+    if !own.exists() && other.exists() {
+        other
+    } else {
+        own
+    }
 }

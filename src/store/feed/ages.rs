@@ -46,7 +46,6 @@ struct SavedAges {
     closed: BTreeMap<Seq, Millis>,
 }
 
-/// The clock of a feed, and what was noted by it.
 #[derive(Debug)]
 pub(crate) struct Ages {
     path: PathBuf,
@@ -62,7 +61,6 @@ pub(crate) struct Ages {
 impl Ages {
     /// Returns the clock of the feed at `feed`. Without its file, or with a damaged one, it begins
     /// at 0, and nothing has an age yet.
-    #[must_use]
     pub(crate) fn load(feed: &Path, now: &BootTime) -> Self {
         Self::of_daemon(feed, now).unwrap_or_else(|| Self {
             path: feed.with_file_name(NAME),
@@ -76,7 +74,6 @@ impl Ages {
     }
 
     /// Returns the clock of a feed that a daemon of this version has written; `None` if none has.
-    #[must_use]
     pub(super) fn of_daemon(feed: &Path, now: &BootTime) -> Option<Self> {
         let path = feed.with_file_name(NAME);
         let saved = load(&path)?;
@@ -104,14 +101,11 @@ impl Ages {
         })
     }
 
-    /// Returns the clock.
-    #[must_use]
     pub(crate) fn clock(&self) -> AgeClock {
         self.clock
     }
 
     /// Returns when a segment was closed; one that was not noted, just now.
-    #[must_use]
     pub(super) fn closed_at(&self, first: Seq, now: Millis) -> Millis {
         self.closed.get(&first).copied().unwrap_or(now)
     }

@@ -35,7 +35,6 @@ fn path(feed: &Path) -> PathBuf {
 }
 
 /// Returns the first record that the feed keeps: 1 if nothing was removed.
-#[must_use]
 pub(crate) fn first_kept(feed: &Path) -> Seq {
     load(feed).map_or(1, |floor| floor.first_seq)
 }

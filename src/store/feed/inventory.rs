@@ -60,8 +60,6 @@ pub(crate) fn feed_files(
     Ok(files)
 }
 
-/// Whether the feed at `feed` has any file.
-#[must_use]
 pub(crate) fn has_files(feed: &Path) -> bool {
     feed.exists() || closed_firsts(feed).is_ok_and(|firsts| !firsts.is_empty())
 }

@@ -112,13 +112,11 @@ impl Journal {
     }
 
     /// Returns where the last complete write ends.
-    #[must_use]
     pub fn end(&self) -> FeedEnd {
         self.end
     }
 
     /// Returns when the first record of the file was made; `None` when that is not known.
-    #[must_use]
     pub fn first_at(&self) -> Option<Millis> {
         self.first_at
     }
@@ -149,13 +147,11 @@ impl Journal {
     }
 
     /// Returns how many times the file was removed or replaced: readers then start over.
-    #[must_use]
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
     /// Returns the feed's file.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -194,19 +190,16 @@ impl Journal {
     }
 
     /// Returns how many bytes the next [`Journal::flush`] has to write.
-    #[must_use]
     pub fn n_unwritten(&self) -> usize {
         self.unwritten.len()
     }
 
     /// Whether an earlier failure left records unwritten.
-    #[must_use]
     pub fn is_behind(&self) -> bool {
         !self.unwritten.is_empty()
     }
 
     /// Whether so much is unwritten that recording should stop until the disk accepts it.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         self.unwritten.len() >= MOST_UNWRITTEN
     }

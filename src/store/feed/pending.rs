@@ -56,7 +56,6 @@ impl PendingEvents {
     }
 
     /// Returns the follow-ups.
-    #[must_use]
     pub fn follow_ups(&self) -> &Arc<FollowUps> {
         &self.follow_ups
     }
@@ -122,7 +121,6 @@ impl PendingEvents {
     }
 
     /// Returns the ends after which a restart was announced that has not happened.
-    #[must_use]
     pub fn restarting(&self) -> Vec<DeliveredEvent> {
         self.restarting.values().cloned().collect()
     }
@@ -137,7 +135,6 @@ impl PendingEvents {
     }
 
     /// Returns the events that are not delivered yet.
-    #[must_use]
     pub fn undelivered(&self) -> Vec<DeliveredEvent> {
         let events = self.undelivered.iter();
         events
@@ -149,29 +146,23 @@ impl PendingEvents {
     }
 
     /// Returns the tasks that wait for input, as they were when that was recorded.
-    #[must_use]
     pub fn waiting(&self) -> Vec<(Task, Prompt)> {
-        let inputs = self.waiting.values().filter_map(|event| match &event.kind {
-            EventKind::Input { prompt } => Some((event.task.clone(), prompt.clone())),
-            EventKind::InputResolved { .. }
-            | EventKind::Started { .. }
-            | EventKind::Exited { .. }
-            | EventKind::Notify { .. }
-            | EventKind::Output(_)
-            | EventKind::Disappeared { .. } => None,
+        let inputs = self.waiting.values().filter_map(|event| {
+            let EventKind::Input { prompt } = &event.kind else {
+                return None;
+            };
+            Some((event.task.clone(), prompt.clone()))
         });
         inputs.collect()
     }
 
     /// Returns the number of the first event that is not delivered yet.
-    #[must_use]
     pub fn first_undelivered(&self) -> Option<Seq> {
         self.undelivered.keys().next().copied()
     }
 
     /// Returns its form in the saved snapshot, for a feed whose last record ends before the byte
     /// `end` of the file that begins with the record `segment`.
-    #[must_use]
     pub fn to_saved(&self, segment: Seq, end: u64) -> SavedFeed {
         let saved = |seq: Seq, event: &Event| SavedEvent {
             seq,

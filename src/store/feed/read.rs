@@ -63,7 +63,6 @@ impl FeedLine {
     }
 
     /// Returns the common fields, if the line can be read.
-    #[must_use]
     pub fn frame(&self) -> Option<Frame> {
         match self {
             Self::Record(record) => Some(Frame {
@@ -85,19 +84,16 @@ pub struct Sequence {
 
 impl Sequence {
     /// Returns the sequence that continues after this number.
-    #[must_use]
     pub fn after(last: Seq) -> Self {
         Self { last }
     }
 
     /// Returns the last number that was read or skipped.
-    #[must_use]
     pub fn last(&self) -> Seq {
         self.last
     }
 
     /// Whether this number was read or skipped.
-    #[must_use]
     pub fn has(&self, seq: Seq) -> bool {
         seq <= self.last
     }

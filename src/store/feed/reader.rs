@@ -38,7 +38,6 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// Returns a reader that starts at this end.
-    #[must_use]
     pub(crate) fn at_end(feed: &Path, end: &FeedEnd) -> Self {
         Self {
             feed: feed.to_owned(),
@@ -51,7 +50,6 @@ impl Reader {
 
     /// Returns a reader that starts shortly before the record `after`; at the start of the feed
     /// where that cannot be found. `end` is the feed's present end.
-    #[must_use]
     pub(crate) fn before(feed: &Path, after: Seq, end: &FeedEnd) -> Self {
         let mut reader = Self {
             feed: feed.to_owned(),

@@ -43,7 +43,6 @@ pub(crate) fn note_read(path: &Path, epoch: &str, seq: Seq, now: Millis) -> io::
 }
 
 /// Returns what was stored last; `None` when the feed was never read.
-#[must_use]
 fn last_read(path: &Path) -> Option<LastRead> {
     let at = fs::symlink_metadata(path).ok()?.modified().ok()?;
     // If the file cannot be parsed, its time is still known.
@@ -127,7 +126,6 @@ impl Holdings {
     }
 
     /// Whether there is a follow-up that was not read, or that a consumer has not acknowledged.
-    #[must_use]
     fn has_unread(&self, read: Option<&LastRead>, consumers: &[SavedConsumer]) -> bool {
         let Some(last) = self.last_follow_up else {
             return false;
@@ -210,7 +208,6 @@ impl ReadProgress {
     }
 
     /// Whether there is a follow-up that was not read, or that a consumer has not acknowledged.
-    #[must_use]
     pub(crate) fn has_unread(&self) -> bool {
         self.feed.has_unread(self.read.as_ref(), &self.consumers)
     }

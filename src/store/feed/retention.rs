@@ -57,14 +57,12 @@ pub struct FeedFiles {
 
 impl FeedFiles {
     /// Returns the size of all files in bytes.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         let closed: u64 = self.closed.iter().map(|segment| segment.bytes).sum();
         closed + self.active_bytes
     }
 
     /// Returns the sequence number of the first record.
-    #[must_use]
     pub fn first_seq(&self) -> Seq {
         self.closed
             .first()
@@ -80,7 +78,6 @@ impl FeedFiles {
 
 impl Retention {
     /// Returns these bounds: a size in bytes, an age, and a time without use of a consumer.
-    #[must_use]
     pub fn new(size: u64, age: Duration, consumer_age: Duration) -> Self {
         let millis = |time: Duration| Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX);
         Self {
@@ -94,7 +91,6 @@ impl Retention {
     /// the next write. `has_undelivered` says whether it has events that are not delivered yet: those should
     /// be in one file with their delivery. Both times are in milliseconds since 1970: a clock that was
     /// set back closes the file as one that was set ahead, which loses nothing.
-    #[must_use]
     pub fn closes(
         &self,
         bytes: u64,
@@ -111,7 +107,6 @@ impl Retention {
     /// Returns the first record to keep at this time of the feed's clock. What lies before it is in segments that are larger or older
     /// than allowed and that no consumer needs, or beyond the hard limit. Records from `needed` on
     /// are always kept.
-    #[must_use]
     pub fn first_to_keep(
         &self,
         files: &FeedFiles,
@@ -133,7 +128,6 @@ impl Retention {
     }
 
     /// Returns how many bytes would be removed if this consumer did not need them.
-    #[must_use]
     pub fn held_bytes(&self, files: &FeedFiles, holder: &Holder, now: Millis) -> u64 {
         let (mut bytes, mut held) = (files.bytes(), 0);
         for (segment, behind) in files.closed_with_ends() {

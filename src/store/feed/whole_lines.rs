@@ -144,13 +144,11 @@ impl WholeLines {
     }
 
     /// Returns the epoch of the record behind which reading began; `None` at the start.
-    #[must_use]
     pub fn epoch(&self) -> Option<&str> {
         self.epoch.as_deref()
     }
 
     /// Returns the end of the last complete write that was read.
-    #[must_use]
     pub fn end(&self) -> End {
         self.end
     }
