@@ -256,7 +256,7 @@ impl Stored {
     fn ask(&self, host: &str, verb: &str, args: &[&str], key: Option<&str>) -> Answer {
         let call = serde_json::json!({
             "args": args, "caller": {"host": host, "machine": "laptop"}, "owner": "claude:far",
-            "hasStdin": false,
+            "stdin": "nothing",
         });
         self.runtime.block_on(async {
             let client = self.context.client();
