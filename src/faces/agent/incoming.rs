@@ -40,3 +40,10 @@ pub(crate) enum Incoming {
     /// The daemon has left, and the follower is allowed to leave too.
     Left,
 }
+
+impl Incoming {
+    /// Whether nothing follows it.
+    pub(super) fn is_last(&self) -> bool {
+        matches!(self, Self::Replaced | Self::Left)
+    }
+}

@@ -327,9 +327,9 @@ impl Ledger {
         found.map(SettledRecords::of)
     }
 
-    /// Forgets how far a feed was handed over, if all of that was acknowledged, and what is of a feed
-    /// of this machine that this one has replaced. `last` is the feed's last record: if it has lost
-    /// later ones, their numbers are used again. It is not saved, as it is found again.
+    /// Forgets how far a feed was handed over, if all of that was acknowledged. Of the feeds of this
+    /// machine only the present one counts, up to its record `last`: if it has lost later ones, their
+    /// numbers are used again. It is not saved, as it is found again.
     pub(super) fn forget_acknowledged(
         &mut self,
         host: Option<&str>,
@@ -337,24 +337,24 @@ impl Ledger {
         cursor: Seq,
         last: Seq,
     ) {
-        let is_replaced =
-            |of: &Option<String>, other: &str| host.is_none() && of.is_none() && other != epoch;
-        let is_lost = |one: &SentMessage| {
-            let is_later = one.seqs.last().is_some_and(|seq| *seq > last);
-            is_replaced(&one.host, &one.epoch) || one.epoch == epoch && is_later
-        };
         let Contents {
             handed_over,
             given_up,
             feeds,
             ..
         } = &mut self.contents;
-        handed_over.retain(|one| !is_lost(one));
-        given_up.retain(|one| !is_lost(one));
-        feeds.retain(|of, feed| {
-            let is_passed = of == epoch && feed.last <= cursor;
-            !is_passed && !is_replaced(&feed.host, of)
-        });
+        feeds.retain(|of, feed| of != epoch || feed.last > cursor);
+        // A feed of another machine may be read in two ways, and one of them may be behind.
+        if host.is_some() {
+            return;
+        }
+        let is_there = |one: &SentMessage| {
+            let is_in = one.seqs.last().is_some_and(|seq| *seq <= last);
+            one.host.is_some() || one.epoch == epoch && is_in
+        };
+        handed_over.retain(is_there);
+        given_up.retain(is_there);
+        feeds.retain(|of, feed| feed.host.is_some() || of == epoch);
         if let Some(feed) = feeds.get_mut(epoch) {
             feed.last = feed.last.min(last);
         }

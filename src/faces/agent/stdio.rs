@@ -291,10 +291,13 @@ impl Lane {
         let ledger = loop {
             tokio::select! {
                 biased;
-                incoming = follower.next() => match incoming? {
-                    Incoming::Replaced | Incoming::Left => return Ok(None),
-                    incoming => earlier.push(incoming),
-                },
+                incoming = follower.next() => {
+                    let incoming = incoming?;
+                    if incoming.is_last() {
+                        return Ok(None);
+                    }
+                    earlier.push(incoming);
+                }
                 taken = &mut taking => break taken,
             }
         };
@@ -329,10 +332,13 @@ impl Lane {
             let line = tokio::select! {
                 // What is there already belongs into the same message.
                 biased;
-                incoming = self.follower.next() => match incoming? {
-                    Incoming::Replaced | Incoming::Left => return Ok(Ended::Replaced),
-                    incoming => self.receive(incoming).as_ref().map(line_of),
-                },
+                incoming = self.follower.next() => {
+                    let incoming = incoming?;
+                    if incoming.is_last() {
+                        return Ok(Ended::Replaced);
+                    }
+                    self.receive(incoming).as_ref().map(line_of)
+                }
                 id = received.recv() => {
                     let Some(id) = id else { return Ok(Ended::Left) };
                     if let Some(settled) = self.messages.confirm(&id) {
