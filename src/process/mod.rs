@@ -17,7 +17,8 @@ mod input_watch;
 mod kqueue;
 #[cfg_attr(not(linux), allow(dead_code, reason = "only Linux shows it"))]
 mod ports;
-#[cfg(not(linux))]
+#[cfg(any(test, not(linux)))]
+#[cfg_attr(linux, allow(dead_code, reason = "there is `/proc`"))]
 mod ps;
 mod resources;
 mod run_time;

@@ -9,6 +9,10 @@
 //! descriptors that report the ends of processes. Where the system has none, it looks 20 times a second.
 
 pub(super) mod members;
+#[cfg(any(test, not(linux)))]
+#[cfg_attr(linux, allow(dead_code, reason = "there is a better table"))]
+mod ps_table;
+#[cfg(linux)]
 pub(super) mod table;
 mod worker;
 

@@ -17,6 +17,9 @@ use tokio::sync::mpsc;
 
 use super::super::running;
 use super::members::{HOLD, Known, ProcessRow};
+#[cfg(not(linux))]
+use super::ps_table as table;
+#[cfg(linux)]
 use super::table;
 use crate::model::programs::{CommandReader, command_reader};
 use crate::model::{EndOrder, LeftProcess, WindowId};

@@ -1,0 +1,130 @@
+//! The system's table of processes where there is no `/proc`: from `ps`.
+
+use std::collections::BTreeMap;
+
+use super::super::{exists, ps};
+use super::members::{NAME_CHARS, ProcessRow, SignalMasks};
+use crate::model::programs::{CommandReader, command_reader};
+use crate::model::text;
+
+/// What [`parse`] reads. The words of the command are last: they contain blanks.
+const COLUMNS: [&str; 6] = ["pid", "ppid", "pgid", "tty", "stat", "args"];
+
+/// Returns all processes.
+pub(in crate::process) fn read() -> Vec<ProcessRow> {
+    parse(&ps::ps(&["-A"], &COLUMNS))
+}
+
+/// The present time as in [`ProcessRow::started`] is not known.
+pub(super) fn now() -> Option<u64> {
+    None
+}
+
+/// Whether a process has this pid.
+pub(super) fn contains(pid: u32, _started: u64) -> bool {
+    exists(pid)
+}
+
+/// Returns what a process of this name does with signals. Masks are not shown everywhere, but an
+/// interactive shell ignores what asks it to end.
+pub(super) fn masks(_pid: u32, name: &str) -> SignalMasks {
+    let ignored = if name.starts_with('-') { u64::MAX } else { 0 };
+    SignalMasks { ignored, caught: 0 }
+}
+
+/// Reads what `ps` prints. It does not show sessions, but their terminals and leaders; a process that has
+/// lost its terminal is still in its group. The name of an interactive shell begins with `-`.
+fn parse(printed: &str) -> Vec<ProcessRow> {
+    let row = |line: &str| {
+        let mut words = line.split_whitespace();
+        let mut number = || words.next()?.parse::<u32>().ok();
+        let ids = (number()?, number()?, number()?);
+        let (tty, state) = (words.next()?, words.next()?);
+        let words: Vec<&str> = words.collect();
+        // Not a process that has ended.
+        (!state.starts_with('Z')).then(|| (ids, tty.to_owned(), state.to_owned(), name(&words)))
+    };
+    let rows: Vec<_> = printed.lines().filter_map(row).collect();
+    let leaders: BTreeMap<&str, u32> = rows
+        .iter()
+        .filter(|(_, tty, state, _)| !tty.starts_with(['?', '-']) && state.contains('s'))
+        .map(|((pid, ..), tty, ..)| (tty.as_str(), *pid))
+        .collect();
+    let row =
+        |((pid, parent, group), tty, state, name): &((u32, u32, u32), String, String, String)| {
+            ProcessRow {
+                pid: *pid,
+                parent: *parent,
+                session: *leaders.get(tty.as_str()).unwrap_or(group),
+                started: 0,
+                is_stopped: state.starts_with('T'),
+                name: name.clone(),
+            }
+        };
+    rows.iter().map(row).collect()
+}
+
+/// Returns a program's name, by the words that it was started with.
+fn name(words: &[&str]) -> String {
+    let [program, options @ ..] = words else {
+        return String::new();
+    };
+    let file = program.rsplit('/').next().unwrap_or_default();
+    let file = text::one_line(file.trim_start_matches('-').as_bytes(), NAME_CHARS);
+    let has_no_command =
+        |word: &&str| word.starts_with("--") || (word.starts_with('-') && !word.contains('c'));
+    let is_shell = command_reader(&file) == Some(CommandReader::Shell);
+    let dash = if is_shell && options.iter().all(has_no_command) {
+        "-"
+    } else {
+        ""
+    };
+    format!("{dash}{file}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ps_shows_sessions_by_their_terminals_and_leaders_or_groups() {
+        let printed = "    1     0     1 ?        Ss   /sbin/init
+  200     1   200 pts/3    Ss   bash --noprofile -lc x
+  201   200   200 pts/3    T+   ./my program
+  202   200   200 pts/3    Z    [bash]
+ 3001   201  3001 ??       Ss   /usr/sbin/daemon -d
+ 3002  3001  3001 -        I    worker
+not a process
+";
+        let rows = parse(printed);
+        let sessions: Vec<_> = rows
+            .iter()
+            .map(|row| (row.pid, row.parent, row.session, row.name.as_str()))
+            .collect();
+        let expected = [
+            (1, 0, 1, "init"),
+            (200, 1, 200, "bash"),
+            (201, 200, 200, "my"),
+            (3001, 201, 3001, "daemon"),
+            (3002, 3001, 3001, "worker"),
+        ];
+        assert_eq!(sessions, expected);
+        assert!(rows[2].is_stopped && !rows[1].is_stopped);
+    }
+
+    #[test]
+    fn a_shell_without_a_command_or_script_is_interactive() {
+        let check = |line: &str, expected| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            assert_eq!(name(&words), expected, "{line}");
+        };
+        for line in ["-zsh", "/bin/zsh --no-rcs -i", "zsh"] {
+            check(line, "-zsh");
+        }
+        for line in ["bash -lc make", "bash build.sh", "/bin/bash --norc -ec x"] {
+            check(line, "bash");
+        }
+        check("vim", "vim");
+        check("", "");
+    }
+}
