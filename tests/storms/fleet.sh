@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Three hosts of a fleet and two conversations, while the broker, daemons and clients are
 # killed at random, and connections are cut. Then checks that each end of a task was told
-# once, to the conversation whose task it was.
+# once, to the conversation whose task it was. In a storm of two minutes or more, one host
+# after the other loses its connection until it is reported as gone, and then as back.
 #
 #   tests/storms/fleet.sh [SECONDS [SEED]]
 #

@@ -1,15 +1,20 @@
 //! Three hosts of a fleet and two conversations: the broker, daemons and clients are killed at random,
-//! and connections are cut. Each end of a task is told once, to the conversation whose task it was.
+//! and connections are cut. Each end of a task is told once, to the conversation whose task it was. In a
+//! long storm, a host without a connection is reported as gone, and as back when it has one again.
 //!
 //! `tests/storms/fleet.sh` runs a long one.
 
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, BufRead, BufReader};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use std::{fmt, fs};
+
+use serde_json::Value;
 
 use super::conversation::{Conversation, Verdict};
 use super::{Dice, asked, say};
@@ -19,10 +24,14 @@ use crate::support::{Broker, Output, World};
 /// some.
 const TOLD_WITHIN: Duration = Duration::from_secs(240);
 
+/// From which length on hosts are taken away: each is known as gone after a minute.
+const LONG: Duration = Duration::from_secs(120);
+
 /// A machine's way to the broker, which can be cut.
 struct Link {
     port: u16,
     open: Mutex<Vec<TcpStream>>,
+    is_closed: AtomicBool,
 }
 
 impl Link {
@@ -31,6 +40,7 @@ impl Link {
         let link = Arc::new(Self {
             port: listener.local_addr().unwrap().port(),
             open: Mutex::default(),
+            is_closed: AtomicBool::new(false),
         });
         let of_thread = Arc::clone(&link);
         thread::spawn(move || {
@@ -46,7 +56,12 @@ impl Link {
                     });
                 }
                 let mut open = of_thread.open.lock().unwrap();
-                open.extend([near, far]);
+                if !of_thread.is_closed.load(Ordering::Relaxed) {
+                    open.extend([near, far]);
+                    continue;
+                }
+                // It may have ended.
+                drop((near.shutdown(Shutdown::Both), far.shutdown(Shutdown::Both)));
             }
         });
         link
@@ -58,6 +73,89 @@ impl Link {
             drop(stream.shutdown(Shutdown::Both));
         }
     }
+
+    /// Lets nothing through until [`Self::open`].
+    fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.cut();
+    }
+
+    fn open(&self) {
+        self.is_closed.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Who is gone, as `fleet feed --follow` reports it on a machine.
+struct Presence {
+    feed: Mutex<Child>,
+    gone: Mutex<BTreeSet<String>>,
+}
+
+impl Presence {
+    fn of(world: &World) -> Self {
+        let mut command = world.command(World::program());
+        command.args(["fleet", "feed", "--follow"]);
+        let feed = command.stdout(Stdio::piped()).stderr(Stdio::null());
+        Self {
+            feed: Mutex::new(feed.spawn().unwrap()),
+            gone: Mutex::default(),
+        }
+    }
+
+    /// Reads until [`Self::end`].
+    fn read(&self) {
+        let stdout = self.feed.lock().unwrap().stdout.take().unwrap();
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let record: Value = serde_json::from_str(&line).unwrap();
+            let host = record["host"].as_str().unwrap_or_default().to_owned();
+            let mut gone = self.gone.lock().unwrap();
+            if record["kind"] == "hostGone" {
+                gone.insert(host);
+            } else if record["kind"] == "hostBack" {
+                gone.remove(&host);
+            }
+        }
+    }
+
+    /// Waits until the host is reported as gone, or as back. Returns how long that took.
+    #[track_caller]
+    fn until(&self, host: &str, is_gone: bool) -> Duration {
+        let began = Instant::now();
+        while self.gone.lock().unwrap().contains(host) != is_gone {
+            assert!(began.elapsed() < TOLD_WITHIN, "{host}: gone: {}", !is_gone);
+            thread::sleep(Duration::from_millis(50));
+        }
+        began.elapsed()
+    }
+
+    fn end(&self) {
+        let mut feed = self.feed.lock().unwrap();
+        drop((feed.kill(), feed.wait()));
+    }
+}
+
+/// Lets one host after the other be without a connection, until the storm is over.
+fn take_away(hosts: &[(World, Arc<Link>, &str)], presence: &Presence, is_over: &AtomicBool) {
+    let mut times = [Vec::new(), Vec::new()];
+    for (_, link, name) in hosts.iter().cycle() {
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        presence.until(name, false);
+        link.close();
+        times[0].push(presence.until(name, true));
+        link.open();
+        times[1].push(presence.until(name, false));
+    }
+    let [gone, back] = times.map(|times| {
+        let most = times.iter().max().copied().unwrap_or_default();
+        format!(
+            "{} times, after at most {:.0} s",
+            times.len(),
+            most.as_secs_f64()
+        )
+    });
+    say(&format!("reported as gone: {gone}; as back: {back}"));
 }
 
 /// What was done.
@@ -112,7 +210,18 @@ fn each_end_on_three_hosts_is_told_once_whatever_is_killed_or_cut() {
     let mut deeds = Deeds::default();
     let mut expected = [BTreeSet::new(), BTreeSet::new()];
     let began = Instant::now();
+    let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
+        let presence = (lasts >= LONG).then(|| Arc::new(Presence::of(&near)));
+        if let Some(presence) = &presence {
+            let (of_reader, of_absences) = (Arc::clone(presence), Arc::clone(presence));
+            let (hosts, is_over) = (&hosts, &is_over);
+            scope.spawn(move || of_reader.read());
+            scope.spawn(move || {
+                take_away(hosts, &of_absences, is_over);
+                of_absences.end();
+            });
+        }
         for (n, client) in (8..).zip(&clients) {
             scope.spawn(move || client.serve(Dice::new(seed, n)));
         }
@@ -155,6 +264,7 @@ fn each_end_on_three_hosts_is_told_once_whatever_is_killed_or_cut() {
                 }
             }
         }
+        is_over.store(true, Ordering::Relaxed);
         for (world, ..) in &hosts {
             world.task(["daemon", "--detach"]);
         }
