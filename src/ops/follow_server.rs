@@ -51,6 +51,8 @@ enum Change {
     Reply(FollowReply),
     /// Whether the conversation has neither a task nor an undelivered message in the session.
     Idle(bool),
+    /// Another process has forgotten the conversation.
+    Forgotten,
 }
 
 /// Follows all sessions in which the calling conversation has launched tasks, until `orders` is closed.
@@ -143,6 +145,7 @@ impl Served {
         let (acknowledged, received) = watch::channel((String::new(), 0));
         let stream = SessionStream {
             note: note.clone(),
+            notes: self.notes.clone(),
             reporter: self.reporter.clone(),
             acknowledged: received,
             last: 0,
@@ -167,6 +170,12 @@ impl Served {
         match change {
             Change::Idle(is_idle) => {
                 session.is_idle = is_idle;
+                None
+            }
+            Change::Forgotten => {
+                self.sessions.remove(key);
+                // A launch may have noted it again.
+                self.find_sessions();
                 None
             }
             Change::Reply(reply) => {
@@ -272,6 +281,7 @@ async fn remove_consumer(note: &SessionNote, consumer: &str) -> bool {
 /// The stream of one session's follow-ups.
 struct SessionStream {
     note: SessionNote,
+    notes: Notes,
     reporter: mpsc::Sender<Report>,
     acknowledged: watch::Receiver<(String, Seq)>,
     /// The last record that was sent, and the last one that is acknowledged on the disk.
@@ -288,6 +298,11 @@ impl SessionStream {
             match self.follow(&mut retry).await {
                 // The conversation's machine is no longer served.
                 Ok(Ended::Left) => return,
+                Ok(Ended::Forgotten) => {
+                    let report = (self.note.key.clone(), Change::Forgotten);
+                    drop(self.reporter.send(report).await);
+                    return;
+                }
                 Ok(Ended::Stream) => {}
                 Err(error) => {
                     tracing::debug!(session = self.note.session, %error, "cannot read the feed now");
@@ -302,6 +317,15 @@ impl SessionStream {
         let (paths, start) = locate(&self.note)?;
         let mut client = connect(&paths, &start).await?;
         let by = &self.note.by;
+        // Until the consumer is read, so that no other process forgets it meanwhile.
+        let held = self.notes.hold_existing(&consumer_of(by), &self.note.key);
+        let held = held.map_err(|source| OpsError::Folder {
+            folder: self.notes.folder().to_owned(),
+            source,
+        });
+        let Some(held) = held? else {
+            return Ok(Ended::Forgotten);
+        };
         let known = find_consumer(&mut client, by).await?;
         let hello = client.consume(consume_request(by, false)).await?;
         let hello =
@@ -312,6 +336,7 @@ impl SessionStream {
         else {
             return Err(ClientError::Unexpected.into());
         };
+        drop(held);
         *retry = RETRY;
         self.quiet = QuietCheck::new();
         let cursor = known.as_ref().map_or(0, |consumer| consumer.cursor);
@@ -445,6 +470,8 @@ enum Ended {
     Stream,
     /// Nobody needs it any more.
     Left,
+    /// The session has no note of the conversation any more.
+    Forgotten,
 }
 
 /// When to ask whether the conversation has tasks.

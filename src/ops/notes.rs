@@ -123,6 +123,25 @@ impl Notes {
         entries.filter_map(read).collect()
     }
 
+    /// Holds the note of this conversation and place; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be opened, or is taken.
+    pub(crate) fn hold_existing(
+        &self,
+        conversation: &str,
+        place: &str,
+    ) -> io::Result<Option<HeldNote>> {
+        let path = self.path(conversation, place);
+        let file = match files::open_existing_to_write(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        file.try_lock_shared()?;
+        Ok(is_at(&file, &path).then_some(HeldNote { _file: file }))
+    }
+
     /// Takes a note, to remove it; `None` if a launch holds it.
     ///
     /// # Errors

@@ -139,9 +139,11 @@ impl HostStreams {
             HostNews::Forgotten => {
                 self.orders.remove(host);
                 let is_of_host = |(of, _): &(String, String)| of == host;
-                for (_, epoch) in self.epochs.extract_if(.., |key, _| is_of_host(key)) {
-                    self.readings.remove(&epoch);
-                }
+                self.epochs.retain(|key, _| !is_of_host(key));
+                // The machine may be followed by another name.
+                let epochs = &self.epochs;
+                let is_followed = |epoch: &String| epochs.values().any(|of| of == epoch);
+                self.readings.retain(|epoch, _| is_followed(epoch));
                 return Some(Incoming::Forgotten(host.to_owned()));
             }
         };

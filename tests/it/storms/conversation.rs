@@ -157,14 +157,15 @@ impl<'a> Conversation<'a> {
             .collect()
     }
 
-    /// Returns the tasks of a host in the order in which their ends were told first.
-    pub(super) fn order(&self, host: &str) -> Vec<String> {
+    /// Returns the tasks of the host with these names in the order in which their ends were told first.
+    pub(super) fn order(&self, names: &[&str]) -> Vec<String> {
         let heard = self.heard();
         let mut known = BTreeSet::new();
-        let of_host = heard
-            .ends
-            .iter()
-            .filter(|end| end.host.as_deref() == Some(host));
+        let of_host = heard.ends.iter().filter(|end| {
+            end.host
+                .as_deref()
+                .is_some_and(|host| names.contains(&host))
+        });
         let names = of_host.map(|end| &end.name);
         names.filter(|name| known.insert(*name)).cloned().collect()
     }

@@ -24,6 +24,9 @@ use crate::support::{Far, Place, World, machines_in};
 
 const HOSTS: [&str; 3] = ["gpu1", "gpu2", "gpu3"];
 
+/// Another name of the first machine.
+const ALIAS: &str = "big";
+
 /// How long everything may take to be told after the storm: the longest pause before a connection, and
 /// some.
 const TOLD_WITHIN: Duration = Duration::from_secs(240);
@@ -72,17 +75,21 @@ impl HostStorm<'_> {
             }
             let pause = dice.below(300);
             let name = format!("{conversation}-{}-{n}", HOSTS[host]);
+            let called = match dice.below(4) {
+                0 if host == 0 => ALIAS,
+                _ => HOSTS[host],
+            };
             let line = format!("sleep 0.{pause:03}; echo {name} >>{journal}; exit 3");
             let mut command = self.near.command(World::program());
             command
-                .args(["--host", HOSTS[host], "run", &name, "--", &line])
+                .args(["--host", called, "run", &name, "--", &line])
                 .env("TMUX_TASK_OWNER", format!("opencode:{conversation}"));
             let output = command.output().unwrap();
             self.n_launched.fetch_add(1, Ordering::Relaxed);
             if !output.status.success() {
                 let said = String::from_utf8_lossy(&output.stderr);
                 let said = said.lines().next().unwrap_or_default();
-                let said = said.replace(&name, "NAME").replace(HOSTS[host], "HOST");
+                let said = said.replace(&name, "NAME").replace(called, "HOST");
                 *self.failures.lock().unwrap().entry(said).or_default() += 1;
             }
         }
@@ -182,7 +189,8 @@ impl HostStorm<'_> {
             .filter(|record| record["type"] == "exited" && record["task"]["owner"] == *owner)
             .map(|record| record["task"]["windowName"].as_str().unwrap().to_owned())
             .collect();
-        let told = conversation.order(HOSTS[host]);
+        let names = [&[HOSTS[host]][..], if host == 0 { &[ALIAS] } else { &[] }].concat();
+        let told = conversation.order(&names);
         let in_order: Vec<String> = of_feed
             .into_iter()
             .filter(|name| told.contains(name))
@@ -213,9 +221,12 @@ fn each_end_on_machines_behind_ssh_is_told_once_whatever_is_killed_or_cut() {
         .append(true)
         .open(near.path("config.toml"))
         .unwrap();
-    config
-        .write_all(b"[agents]\nmax-per-minute = 10000\n")
-        .unwrap();
+    let program = World::program().display();
+    let more = format!(
+        "{ALIAS} = {{ ssh = '{}', program = '{program}' }}\n[agents]\nmax-per-minute = 10000\n",
+        HOSTS[0]
+    );
+    config.write_all(more.as_bytes()).unwrap();
     let storm = HostStorm {
         near: &near,
         far,
