@@ -37,8 +37,8 @@ mod lost_daemons;
 mod messages;
 mod notes;
 mod patient_wait;
-#[cfg(feature = "panel")]
 mod port_readiness;
+#[cfg(feature = "panel")]
 mod preview;
 mod readiness;
 mod remote_conversation;
