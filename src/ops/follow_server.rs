@@ -320,7 +320,7 @@ impl SessionStream {
         // Until the consumer is read, so that no other process forgets it meanwhile.
         let held = self.notes.hold_existing(&consumer_of(by), &self.note.key);
         let held = held.map_err(|source| OpsError::Folder {
-            folder: self.notes.folder().to_owned(),
+            folder: self.notes.folder.clone(),
             source,
         });
         let Some(held) = held? else {

@@ -86,34 +86,43 @@ impl Link {
 }
 
 /// Who is gone, as `fleet feed --follow` reports it on a machine.
-struct Presence {
-    feed: Mutex<Child>,
+struct Presence<'a> {
+    world: &'a World,
     gone: Mutex<BTreeSet<String>>,
+    feed: Mutex<Option<Child>>,
+    is_over: AtomicBool,
 }
 
-impl Presence {
-    fn of(world: &World) -> Self {
-        let mut command = world.command(World::program());
-        command.args(["fleet", "feed", "--follow"]);
-        let feed = command.stdout(Stdio::piped()).stderr(Stdio::null());
+impl<'a> Presence<'a> {
+    fn of(world: &'a World) -> Self {
         Self {
-            feed: Mutex::new(feed.spawn().unwrap()),
+            world,
             gone: Mutex::default(),
+            feed: Mutex::default(),
+            is_over: AtomicBool::new(false),
         }
     }
 
-    /// Reads until [`Self::end`].
+    /// Reads until [`Self::end`]. At first there is nothing to follow.
     fn read(&self) {
-        let stdout = self.feed.lock().unwrap().stdout.take().unwrap();
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            let record: Value = serde_json::from_str(&line).unwrap();
-            let host = record["host"].as_str().unwrap_or_default().to_owned();
-            let mut gone = self.gone.lock().unwrap();
-            if record["kind"] == "hostGone" {
-                gone.insert(host);
-            } else if record["kind"] == "hostBack" {
-                gone.remove(&host);
+        while !self.is_over.load(Ordering::Relaxed) {
+            let mut command = self.world.command(World::program());
+            command.args(["fleet", "feed", "--follow"]);
+            let feed = command.stdout(Stdio::piped()).stderr(Stdio::null());
+            let mut feed = feed.spawn().unwrap();
+            let stdout = feed.stdout.take().unwrap();
+            *self.feed.lock().unwrap() = Some(feed);
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let record: Value = serde_json::from_str(&line).unwrap();
+                let host = record["host"].as_str().unwrap_or_default().to_owned();
+                let mut gone = self.gone.lock().unwrap();
+                if record["kind"] == "hostGone" {
+                    gone.insert(host);
+                } else if record["kind"] == "hostBack" {
+                    gone.remove(&host);
+                }
             }
+            self.kill();
         }
     }
 
@@ -128,14 +137,20 @@ impl Presence {
         began.elapsed()
     }
 
+    fn kill(&self) {
+        if let Some(mut feed) = self.feed.lock().unwrap().take() {
+            drop((feed.kill(), feed.wait()));
+        }
+    }
+
     fn end(&self) {
-        let mut feed = self.feed.lock().unwrap();
-        drop((feed.kill(), feed.wait()));
+        self.is_over.store(true, Ordering::Relaxed);
+        self.kill();
     }
 }
 
 /// Lets one host after the other be without a connection, until the storm is over.
-fn take_away(hosts: &[(World, Arc<Link>, &str)], presence: &Presence, is_over: &AtomicBool) {
+fn take_away(hosts: &[(World, Arc<Link>, &str)], presence: &Presence<'_>, is_over: &AtomicBool) {
     let mut times = [Vec::new(), Vec::new()];
     for (_, link, name) in hosts.iter().cycle() {
         if is_over.load(Ordering::Relaxed) {
