@@ -25,7 +25,6 @@ core=(
 # The launcher's shell does not wait for its command's children there: docs/platforms.md.
 absent=(
     endings::the_child_of_a_script_is_not_hung_up_on_while_it_stops
-    followed::what_ends_it_otherwise_is_said_as_with_wait
     prompts_live::
 )
 [ $# -eq 0 ] || core=("$@") absent=()

@@ -39,6 +39,10 @@ const TSTP: u8 = 20;
 const PWR: u8 = 30;
 
 impl SignalMasks {
+    /// What our launcher's shell catches while it waits.
+    #[cfg(any(test, not(linux)))]
+    pub(super) const OF_LAUNCHER: u64 = 1 << (PWR - 1) | 1 << (STKFLT - 1);
+
     fn has(mask: u64, signal: u8) -> bool {
         signal
             .checked_sub(1)

@@ -26,10 +26,29 @@ pub(super) fn contains(pid: u32, _started: u64) -> bool {
 }
 
 /// Returns what a process of this name does with signals. Masks are not shown everywhere, but an
-/// interactive shell ignores what asks it to end.
-pub(super) fn masks(_pid: u32, name: &str) -> SignalMasks {
-    let ignored = if name.starts_with('-') { u64::MAX } else { 0 };
-    SignalMasks { ignored, caught: 0 }
+/// interactive shell ignores what asks it to end, and a line of shell shows its traps.
+pub(super) fn masks(pid: u32, name: &str) -> SignalMasks {
+    let all = |does| if does { u64::MAX } else { 0 };
+    let is_interactive = name.starts_with('-');
+    let is_shell = command_reader(name) == Some(CommandReader::Shell);
+    let has_trap = is_shell && !is_interactive && {
+        let line = ps::column(pid, "args").unwrap_or_default();
+        sets_trap(&line)
+    };
+    SignalMasks {
+        ignored: all(is_interactive),
+        // Not the signal at which our launcher's shell waits: that it does is not shown.
+        caught: all(has_trap) & !SignalMasks::OF_LAUNCHER,
+    }
+}
+
+/// Whether a shell with these words sets a trap. Those of our launcher are called by `builtin`.
+fn sets_trap(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let mut pairs = words.windows(2);
+    pairs.any(|pair| {
+        pair[1].trim_start_matches(|c| "({;".contains(c)) == "trap" && !pair[0].ends_with("builtin")
+    })
 }
 
 /// Reads what `ps` prints. It does not show sessions, but their terminals and leaders; a process that has
@@ -110,6 +129,16 @@ not a process
         ];
         assert_eq!(sessions, expected);
         assert!(rows[2].is_stopped && !rows[1].is_stopped);
+    }
+
+    #[test]
+    fn traps_of_a_line_of_shell_are_seen_and_ours_are_not() {
+        let ours = "bash -lc builtin trap 'x' EXIT; [ -n \"$(builtin trap -p TERM)\" ]";
+        assert!(!sets_trap(ours));
+        for line in ["trap 'echo bye' TERM; sleep 9", "(trap : TERM; sleep 9)"] {
+            assert!(sets_trap(&format!("{ours}; {line}")), "{line}");
+        }
+        assert!(!sets_trap("bash mousetrap.sh"));
     }
 
     #[test]
