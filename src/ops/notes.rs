@@ -277,6 +277,22 @@ mod tests {
         assert_eq!(sorted(&notes), ["two"]);
     }
 
+    #[tokio::test]
+    async fn a_reader_holds_a_note_only_where_there_is_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let notes = notes(&dir);
+        assert!(notes.hold_existing("pi:1", "work").unwrap().is_none());
+        drop(notes.hold("pi:1", "work", &"one").await.unwrap());
+        let held = notes.hold_existing("pi:1", "work").unwrap().unwrap();
+        assert!(notes.take("pi:1", "work").unwrap().is_none());
+        drop(held);
+        let taken = notes.take("pi:1", "work").unwrap().unwrap();
+        assert!(notes.hold_existing("pi:1", "work").is_err());
+        taken.remove().unwrap();
+        assert!(notes.hold_existing("pi:1", "work").unwrap().is_none());
+        assert_eq!(sorted(&notes), Vec::<String>::new());
+    }
+
     fn sorted(notes: &Notes) -> Vec<String> {
         let mut all = notes.list::<String>();
         all.sort();

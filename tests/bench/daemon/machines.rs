@@ -57,9 +57,7 @@ impl Machines {
             config.push_str(&format!("m{n} = {{ program = '{}' }}\n", program()));
             machines.far.push(far);
         }
-        let settings = machines.near.path("config/tmux-task");
-        fs::create_dir_all(&settings).unwrap();
-        fs::write(settings.join("config.toml"), config).unwrap();
+        configure(&machines.near, &config);
         let folder = folder.display();
         let wrapper = format!(
             "#!/bin/sh\nfor word; do case $before in --) name=$word;; esac; before=$word; done\n\
@@ -179,6 +177,7 @@ impl Drop for Machines {
 impl Far {
     fn new(folder: &Path, n: usize) -> Self {
         let world = World::new();
+        configure(&world, "");
         let file = |end: &str| folder.join(format!("m{n}.{end}"));
         keygen(&file("hostkey"));
         let mut login = String::from("#!/bin/sh\n");
@@ -236,6 +235,14 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream) {
         }
     }
     drop(to.shutdown(std::net::Shutdown::Write));
+}
+
+/// Writes the configuration. Conversations get as many messages as there are.
+fn configure(world: &World, text: &str) {
+    let settings = world.path("config/tmux-task");
+    fs::create_dir_all(&settings).unwrap();
+    let text = format!("{text}[agents]\nmax-per-minute = 10000\n");
+    fs::write(settings.join("config.toml"), text).unwrap();
 }
 
 fn keygen(path: &Path) {
