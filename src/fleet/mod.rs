@@ -24,5 +24,6 @@ pub(crate) use feed_reader::{FeedReader, FeedRequest, FeedStart};
 pub(crate) use membership::Membership;
 pub(crate) use request::{Absent, HostAnswers, absence};
 pub(crate) use streams::{SINGLE, StreamUse, stream_uses};
+#[cfg(feature = "mcp")]
 pub(crate) use verbs::verb_of_tool;
 pub(crate) use wake_reader::{Wake, WakeReader};

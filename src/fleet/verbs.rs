@@ -57,6 +57,7 @@ const TOOLS: [(&str, Verb, &str); 7] = [
 ];
 
 /// Returns what a call of a tool is called in a subject: its verb, or the tool's name if it has none.
+#[cfg(feature = "mcp")]
 pub(crate) fn verb_of_tool(tool: &str) -> &str {
     let known = TOOLS.iter().find(|(name, ..)| *name == tool);
     known.map_or(tool, |(_, verb, _)| verb.name())

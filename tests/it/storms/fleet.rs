@@ -126,6 +126,23 @@ impl<'a> Presence<'a> {
         }
     }
 
+    /// Waits until the host is listed as one that is there.
+    #[track_caller]
+    fn until_listed(&self, host: &str) {
+        let began = Instant::now();
+        let is_listed = || {
+            let list = self.world.task(["fleet", "ls", "--json"]);
+            let list: Value = serde_json::from_str(&list.out).unwrap_or_default();
+            let hosts = list["hosts"].as_array().cloned().unwrap_or_default();
+            let is_it = |one: &Value| one["host"] == host && one["goneSince"].is_null();
+            hosts.iter().any(is_it)
+        };
+        while !is_listed() {
+            assert!(began.elapsed() < TOLD_WITHIN, "{host} is not listed");
+            thread::sleep(Duration::from_millis(500));
+        }
+    }
+
     /// Waits until the host is reported as gone, or as back. Returns how long that took.
     #[track_caller]
     fn until(&self, host: &str, is_gone: bool) -> Duration {
@@ -156,7 +173,8 @@ fn take_away(hosts: &[(World, Arc<Link>, &str)], presence: &Presence<'_>, is_ove
         if is_over.load(Ordering::Relaxed) {
             break;
         }
-        presence.until(name, false);
+        // One that was never there cannot go.
+        presence.until_listed(name);
         link.close();
         times[0].push(presence.until(name, true));
         link.open();
