@@ -106,7 +106,10 @@ impl DaemonClient {
             Err(error)
                 if matches!(
                     error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+                    io::ErrorKind::NotFound
+                        | io::ErrorKind::ConnectionRefused
+                        // It ended before it accepted.
+                        | io::ErrorKind::ConnectionReset
                 ) =>
             {
                 return Err(ClientError::NoDaemon);
@@ -290,8 +293,16 @@ impl DaemonClient {
     async fn write(&mut self, line: &[u8]) -> Result<(), ClientError> {
         match self.writer.write_all(line).await {
             Ok(()) => Ok(()),
-            // A daemon that leaves, or refuses connections, says so before it reads the request.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            // A daemon that leaves, or refuses connections, says so before it reads the request. The
+            // next line is what it said, or that it has ended.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+                ) =>
+            {
+                Ok(())
+            }
             Err(source) => Err(ClientError::Io {
                 path: self.path.clone(),
                 source,
