@@ -121,7 +121,6 @@ fn hidden(folder: &Path, consumer: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsString;
 
     use serde_json::json;
 
@@ -153,13 +152,7 @@ mod tests {
     #[test]
     fn what_was_given_up_is_kept_until_it_is_withdrawn() {
         let dir = tempfile::tempdir().unwrap();
-        let root = OsString::from(dir.path());
-        let env = |name: &str| {
-            ["TMUX_TASK_STATE_DIR", "TMUX_TASK_RUNTIME_DIR"]
-                .contains(&name)
-                .then(|| root.clone())
-        };
-        let paths = Paths::locate(Path::new("/s"), "work", &env).unwrap();
+        let paths = Paths::below(dir.path());
         std::fs::create_dir_all(&paths.state).unwrap();
         let lines: Vec<_> = [(1, "@1"), (2, "@2"), (3, "@1")]
             .map(|(seq, window)| follow_up(seq, window) + "\n")

@@ -123,6 +123,16 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
+    /// Returns the files of a session of a test, all below this folder.
+    #[cfg(test)]
+    pub(crate) fn below(folder: &Path) -> Self {
+        let env = |name: &str| {
+            let is_ours = ["TMUX_TASK_STATE_DIR", "TMUX_TASK_RUNTIME_DIR"].contains(&name);
+            is_ours.then(|| folder.into())
+        };
+        Self::locate(Path::new("/s"), "work", &env).expect("both folders are named")
+    }
+
     /// Returns the files of the session of this name on the tmux server at `server_socket`.
     ///
     /// # Errors

@@ -1,6 +1,4 @@
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::Path;
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -163,18 +161,12 @@ struct World {
 impl World {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let root = OsString::from(folder.path());
-        let env = |name: &str| {
-            ["TMUX_TASK_STATE_DIR", "TMUX_TASK_RUNTIME_DIR"]
-                .contains(&name)
-                .then(|| root.clone())
-        };
         Self {
             runtime: tokio::runtime::Builder::new_current_thread()
                 .enable_time()
                 .build()
                 .unwrap(),
-            paths: Paths::locate(Path::new("/s"), "work", &env).unwrap(),
+            paths: Paths::below(folder.path()),
             conversation: Conversation::new(AgentClient::Pi, "p").unwrap(),
             _folder: folder,
             feeds: [Feed::new("e", None), Feed::new("f", Some("gpu1"))],

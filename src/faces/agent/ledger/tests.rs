@@ -1,5 +1,3 @@
-use std::ffi::OsString;
-
 use serde_json::json;
 
 use super::Standing::{HandedOver, New, Settled};
@@ -34,13 +32,7 @@ struct Folder {
 impl Folder {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let root = OsString::from(dir.path());
-        let env = |name: &str| {
-            ["TMUX_TASK_STATE_DIR", "TMUX_TASK_RUNTIME_DIR"]
-                .contains(&name)
-                .then(|| root.clone())
-        };
-        let paths = Paths::locate(Path::new("/s"), "work", &env).unwrap();
+        let paths = Paths::below(dir.path());
         let conversation = Conversation::new(AgentClient::Claude, "c1").unwrap();
         Self {
             dir,
