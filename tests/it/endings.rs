@@ -734,7 +734,8 @@ fn for_whom_is_waited_is_said_also_where_the_ending_begins_late() {
     let tmux = world.script("slow-tmux", &tmux);
     world.set("TMUX_TASK_TMUX", tmux.to_str().unwrap());
     let kill = world.start(["kill", "api"]);
-    // Longer than until the command would say it.
+    // Longer than until the command looks for whom it waits. Nothing shows that it has looked: on a slow
+    // machine it looks later, and this checks less.
     std::thread::sleep(std::time::Duration::from_millis(1500));
     slow.open();
     let pid = until_it_waits(&world, &kill, "kill", "api");
