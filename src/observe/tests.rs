@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::model::{
     Bookmark, Exit, GoneReason, Life, Now, PaneId, Screen, SessionId, SessionLife, Signal,
-    Snapshot, StopSettings, WindowId,
+    Snapshot, WindowId,
 };
 use crate::protocol::rows::{DeadPane, Death, LookRows, PaneRow, SessionRow, WindowRow};
 
@@ -145,27 +145,8 @@ fn row(text: &str) -> WindowRow {
         screen: Screen::default(),
     });
     let mut row = WindowRow {
-        window,
         name: format!("task-{}", window.0),
-        bell: false,
-        bell_count: None,
-        activity: 0,
-        run: None,
-        started: None,
-        replaced: None,
-        owner: None,
-        restarts: None,
-        stop: StopSettings::default(),
-        notify_on: None,
-        slot: None,
-        ending: None,
-        is_bare: false,
-        is_named_by_tmux: false,
-        is_linked: false,
-        is_launching: false,
-        command: None,
-        cwd: None,
-        pane: None,
+        ..WindowRow::new(window)
     };
     for word in words {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));

@@ -112,6 +112,36 @@ pub struct WindowRow {
     pub pane: Option<PaneRow>,
 }
 
+impl WindowRow {
+    /// Returns the row of a window without a name, a task and a pane.
+    #[must_use]
+    pub fn new(window: WindowId) -> Self {
+        Self {
+            window,
+            name: String::new(),
+            bell: false,
+            bell_count: None,
+            activity: 0,
+            run: None,
+            started: None,
+            replaced: None,
+            owner: None,
+            restarts: None,
+            stop: StopSettings::default(),
+            notify_on: None,
+            slot: None,
+            ending: None,
+            is_bare: false,
+            is_named_by_tmux: false,
+            is_linked: false,
+            is_launching: false,
+            command: None,
+            cwd: None,
+            pane: None,
+        }
+    }
+}
+
 /// A window's primary pane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PaneRow {

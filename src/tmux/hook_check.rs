@@ -3,7 +3,7 @@
 use super::client::Connection;
 use super::error::TmuxError;
 use super::hooks::{BELL_HOOK, DEATH_HOOK, LINK_HOOK};
-use super::rows::IS_BARE;
+use super::pane_origin::IS_BARE;
 use crate::model::{SessionId, WindowId};
 use crate::protocol::{Command, Frame};
 

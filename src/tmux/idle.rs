@@ -4,7 +4,8 @@
 use super::client::Connection;
 use super::error::TmuxError;
 use super::launch_lines::{go_on_if, is_contended};
-use super::rows::{IS_LINKED, IS_OF_LAUNCHER};
+use super::pane_origin::IS_OF_LAUNCHER;
+use super::rows::IS_LINKED;
 use crate::model::{PaneId, SessionLife, WindowId};
 use crate::protocol::{Command, Frame, control_line};
 

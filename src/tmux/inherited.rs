@@ -4,7 +4,7 @@
 //! server. What describes a task must be set on its own window. tmux expands the format of
 //! `list-commands` without a session or a window, so there it finds only what all of them inherit.
 
-use super::rows::OPTION_NAMES;
+use super::window_options::OPTION_NAMES;
 use crate::protocol::Command;
 
 /// Prints a format with the inherited options only. It may not be the only reason to start a server.

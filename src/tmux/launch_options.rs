@@ -1,9 +1,10 @@
 //! The options by which a launch describes the task on its window.
 
 use super::notify_option::{NOTIFY_ON, encode_notify_on};
+use super::pane_origin::{NOT_THE_TASK, TASK_PANE};
 use super::recorded::RECORD;
 use super::restart_option::{RESTART, encode_restarts};
-use super::rows::{MARK, NOT_THE_TASK, TASK_PANE};
+use super::rows::MARK;
 use super::slot_option::{SLOT, encode_slot};
 use super::stop_option::{STOP, encode_stop};
 use crate::model::RunRequest;

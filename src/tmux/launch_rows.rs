@@ -3,11 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use super::pane_origin::{HAS_NO_RUN, IS_BARE, IS_OWN_PANE};
 use super::respawn::ATTACHED_CLIENTS;
-use super::rows::{
-    HAS_NO_RUN, IS_BARE, IS_FLOATING, IS_LINKED, IS_MARKED, IS_NAMED_BY_TMUX, IS_OWN_PANE, MARK,
-    PaneOrder,
-};
+use super::rows::{IS_FLOATING, IS_LINKED, IS_MARKED, IS_NAMED_BY_TMUX, MARK, PaneOrder};
 use crate::model::{PaneId, SessionLife, WindowId};
 
 /// A pane of the list.

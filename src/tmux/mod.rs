@@ -33,6 +33,7 @@ mod one_shot;
 mod output;
 mod own_clients;
 mod ownership;
+mod pane_origin;
 mod pane_state;
 mod probe;
 mod quoted;
@@ -54,6 +55,7 @@ mod task_file;
 mod tests;
 mod version;
 mod viewers;
+mod window_options;
 
 pub(crate) use client::{Client, Connection, ReceivedItem, Traffic};
 pub(crate) use command_words::{CommandWords, quote_where_needed};

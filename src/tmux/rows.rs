@@ -11,18 +11,14 @@ use std::sync::LazyLock;
 
 use super::banner::BANNER;
 use super::capture::Shape;
-use super::notify_option::{NOTIFY_ON, decode_notify_on};
-use super::quoted::{
-    Fields, Print, bounded, counter, expanded, join_fields, quoted, read_rows, row_format,
-    unless_plain,
-};
-use super::restart_option::{RESTART, decode_restarts};
-use super::slot_option::{SLOT, decode_slot};
-use super::stop_option::{STOP, decode_ending, decode_stop};
-use super::task_file::PREFIX;
-use crate::model::{
-    Exit, Millis, PaneId, Progress, Screen, SessionLife, Signal, StopSettings, WindowId, text,
-};
+use super::notify_option::decode_notify_on;
+use super::pane_origin::{IS_LAUNCHING, IS_OWN_PANE, ORIGIN, PaneOrigin, TASK_PANE};
+use super::quoted::{Fields, bounded, counter, expanded, quoted, read_rows, row_format};
+use super::restart_option::decode_restarts;
+use super::slot_option::decode_slot;
+use super::stop_option::{decode_ending, decode_stop};
+use super::window_options::{OPTION_FIELDS, OPTION_NAMES, WindowOptions};
+use crate::model::{Exit, PaneId, Progress, Screen, SessionLife, Signal, WindowId, text};
 use crate::protocol::Command;
 use crate::protocol::rows::{DeadPane, PaneRow, SessionRow, WindowRow};
 
@@ -323,90 +319,6 @@ fn read_sign(fields: &mut Fields) -> Option<(WindowId, PaneId, String)> {
 /// distinguishes it from an option of this name that is set for a session or for all windows.
 pub(super) const BELLS: &str = "@tmux_task_bells";
 
-/// Whether the pane was opened without a command of its own, or only with a shell: [`RUNS_SHELL`]. tmux
-/// stores `default-command` as if it had been given, quoted if it is more than one word.
-///
-/// Regular expressions take long, so that a task that a launcher has started is not compared with one.
-pub(super) static IS_BARE: LazyLock<String> = LazyLock::new(|| {
-    let is_default = "#{||:#{==:#{pane_start_command},},\
-                      #{||:#{==:#{pane_start_command},#{default-command}},\
-                      #{==:#{pane_start_command},\"#{default-command}\"}}}";
-    let start = "#{=1000:pane_start_command}";
-    let runs_shell = format!("#{{?#{{m:*[sSn][hHu]*,{start}}},#{{m/r:{RUNS_SHELL},{start}}},0}}");
-    format!(
-        "#{{?{is_default},1,#{{?{},0,{runs_shell}}}}}",
-        *IS_OF_LAUNCHER
-    )
-});
-
-/// A regular expression for commands that end as an interactive shell and only print before: `zsh -l`,
-/// and `cat 'FILE'; exec -l /bin/bash`, with which tmux-resurrect opens a window again. It has no comma
-/// and no brace, which would end it in a format. tmux quotes a command of several words, and escapes
-/// quotes and dollars in it.
-const RUNS_SHELL: &str = concat!(
-    r#"^"?("#,
-    r#"(cat|echo|printf|clear|reset|tput|stty|cd|export|unset)( +('[^']*'|[^';&|])*)? *(;|&&) *"#,
-    r#")*"#,
-    r#"(exec( +-[cl]+| +-a +[^ ;&|]+)* +)?"#,
-    r#"([^ ;&|]*/)?(env +([A-Za-z0-9_]+=[^ ;&|]* +)*|reattach-to-user-namespace +(-l +)?)?"#,
-    r#"\\?"?("#,
-    r#"\\?[$]SHELL|"#,
-    r#"([^ ;&|]*/)?-?(nu|(a|ba|c|da|elvi|fi|k|mk|rba|tc|xon|z|pw)?sh)[0-9.]*"#,
-    r#")\\?"?( +-[A-Za-z-]*)* *;?"?$"#,
-);
-
-/// The option of a task's pane, and of its window, with different values: in another pane of the window
-/// tmux finds the window's. A pane takes its options along wherever it is moved. Its value is the id of
-/// the window in which a launcher has started it.
-pub(super) const TASK_PANE: &str = "@tmux_task_pane";
-
-/// Its value in the window.
-pub(super) const NOT_THE_TASK: &str = "other";
-
-/// Whether a launcher has started a task in the pane, which is still in that window.
-pub(super) static IS_OF_LAUNCHER: LazyLock<String> =
-    LazyLock::new(|| format!("#{{==:#{{{TASK_PANE}}},#{{window_id}}}}"));
-
-/// Whether a launcher may run the window's task again in the pane: it is not one of another window.
-pub(super) static IS_OWN_PANE: LazyLock<String> =
-    LazyLock::new(|| format!("#{{||:#{{==:#{{{TASK_PANE}}},}},{}}}", *IS_OF_LAUNCHER));
-
-/// Who has started what runs in a pane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PaneOrigin {
-    /// A launcher, in this window.
-    Launcher,
-    /// Not what a launcher has started in this window, if one has: the window's own pane was closed or
-    /// moved, or this one was moved into the window, whoever has started it.
-    Moved { is_bare: bool },
-    /// Somebody else.
-    Other { is_bare: bool },
-}
-
-/// Prints a [`PaneOrigin`].
-static ORIGIN: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "#{{?{},{LAUNCHER},#{{?{TASK_PANE},{MOVED},}}{}}}",
-        *IS_OF_LAUNCHER, *IS_BARE
-    )
-});
-const LAUNCHER: &str = "launcher";
-const MOVED: &str = "moved";
-
-impl PaneOrigin {
-    fn parse(text: &str) -> Self {
-        match (text, text.strip_prefix(MOVED)) {
-            (LAUNCHER, _) => Self::Launcher,
-            (_, Some(is_bare)) => Self::Moved {
-                is_bare: is_bare == "1",
-            },
-            (is_bare, None) => Self::Other {
-                is_bare: is_bare == "1",
-            },
-        }
-    }
-}
-
 /// Whether tmux names the window after what runs in it. A name that somebody gives turns this off.
 pub(super) const IS_NAMED_BY_TMUX: &str = "#{?automatic-rename,1,0}";
 
@@ -418,103 +330,6 @@ pub(super) const IS_MARKED: &str = "#{||:#{@tmux_task_command},#{@pi_task_comman
 
 /// The window option with the token of the last launch.
 pub(super) const MARK: &str = "@tmux_task_launch";
-
-/// Whether the pane waits to run a task that is not described on it yet.
-static IS_LAUNCHING: LazyLock<String> = LazyLock::new(|| {
-    format!("#{{?{TASK_PANE},0,#{{m:* exec */{PREFIX}*,#{{pane_start_command}}}}}}")
-});
-
-/// Whether the pane has no run: it has ended, or has not begun.
-pub(super) static HAS_NO_RUN: LazyLock<String> =
-    LazyLock::new(|| format!("#{{||:#{{pane_dead}},{}}}", *IS_LAUNCHING));
-
-/// The options that describe a task.
-pub(super) const OPTION_NAMES: [&str; 12] = [
-    "@tmux_task_run",
-    "@tmux_task_started",
-    "@tmux_task_replaced",
-    "@tmux_task_owner",
-    "@tmux_task_command",
-    "@pi_task_command",
-    "@tmux_task_cwd",
-    "@pi_task_cwd",
-    RESTART,
-    STOP,
-    NOTIFY_ON,
-    SLOT,
-];
-
-static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
-    let [
-        run,
-        started,
-        replaced,
-        owner,
-        command,
-        of_pi,
-        cwd,
-        cwd_of_pi,
-        restart,
-        stop,
-        notify_on,
-        slot,
-    ] = OPTION_NAMES;
-    let fields = |print: Print| {
-        join_fields(&[
-            &print.bounded(owner),
-            &print.first_of(command, of_pi),
-            &print.first_of(cwd, cwd_of_pi),
-            &print.bounded(restart),
-            &print.bounded(stop),
-            &print.bounded(notify_on),
-            &print.bounded(slot),
-        ])
-    };
-    let texts = [
-        owner, command, of_pi, cwd, cwd_of_pi, restart, stop, notify_on, slot,
-    ];
-    let texts = texts.map(|option| format!("#{{{option}}}")).concat();
-    join_fields(&[
-        &counter(run),
-        &counter(started),
-        &counter(replaced),
-        &unless_plain(&texts, &fields(Print::Quoted), &fields(Print::Plain)),
-    ])
-});
-
-/// The values of these options, as in [`WindowRow`].
-#[derive(Debug, Default)]
-struct WindowOptions {
-    run: Option<u32>,
-    started: Option<Millis>,
-    replaced: Option<u32>,
-    owner: Option<String>,
-    command: Option<String>,
-    cwd: Option<String>,
-    /// As [`decode_restarts`] reads it.
-    restart: Option<String>,
-    /// As [`decode_stop`] and [`decode_ending`] read it.
-    stop: Option<String>,
-    /// As [`decode_notify_on`] reads it.
-    notify_on: Option<String>,
-    /// As [`decode_slot`] reads it.
-    slot: Option<String>,
-}
-
-fn read_options(fields: &mut Fields) -> Option<WindowOptions> {
-    Some(WindowOptions {
-        run: fields.maybe()?,
-        started: fields.maybe()?,
-        replaced: fields.maybe()?,
-        owner: fields.some_text()?,
-        command: fields.some_text()?,
-        cwd: fields.some_text()?,
-        restart: fields.some_text()?,
-        stop: fields.some_text()?,
-        notify_on: fields.some_text()?,
-        slot: fields.some_text()?,
-    })
-}
 
 /// What a program shows of its progress. Before tmux 3.7 there are no such formats, and the names are those
 /// of variables that anybody can set in tmux's environment.
@@ -568,30 +383,17 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
     let activity = fields.maybe()?.unwrap_or_default();
     let bell_count = own_count(window, &fields.raw()?);
     let may_have_bells_of_pi = !fields.raw()?.trim().is_empty();
-    let options = read_options(fields)?;
+    let options = WindowOptions::read(fields)?;
     let origin = PaneOrigin::parse(&fields.raw()?);
     let mut window = WindowRow {
-        window,
         bell,
         activity,
         bell_count,
-        run: None,
-        started: None,
-        replaced: None,
-        owner: None,
-        restarts: None,
-        stop: StopSettings::default(),
-        notify_on: None,
-        slot: None,
-        ending: None,
-        is_bare: false,
         is_named_by_tmux: fields.flag()?,
         is_linked: fields.flag()?,
         is_launching: fields.flag()?,
         name: fields.text()?,
-        command: None,
-        cwd: None,
-        pane: None,
+        ..WindowRow::new(window)
     };
     let pid = fields.maybe()?;
     describe(&mut window, options, origin, pid);
@@ -758,7 +560,7 @@ mod tests {
 
     #[test]
     fn what_no_launcher_has_set_may_be_inherited() {
-        let of_launcher = listed(" ", LAUNCHER);
+        let of_launcher = listed(" ", "launcher");
         assert!(!of_launcher.may_inherit(false, None));
         assert!(of_launcher.may_inherit(true, None));
         let mut found = listed(" ", "1");
@@ -782,61 +584,6 @@ mod tests {
         moved.take_own_options(&printed(&[command, ("@tmux_task_owner", "pi:7")]));
         assert!(moved.window.is_bare);
         assert_eq!((&moved.window.owner, &moved.window.command), (&None, &None));
-    }
-
-    #[test]
-    fn commands_that_end_as_a_shell_are_known() {
-        let pattern = regex::Regex::new(RUNS_SHELL).unwrap();
-        assert!(!RUNS_SHELL.contains([',', '{', '}', '#', '%']));
-        for command in [
-            "bash",
-            "/usr/bin/zsh",
-            "zsh -l",
-            "\"exec -l bash\"",
-            "exec fish --login",
-            "bash5.2 -i",
-            "-bash",
-            "\"\\$SHELL\"",
-            "\"exec \\\"\\$SHELL\\\" -l\"",
-            "\"cat '/tmp/resurrect/pane-R&D; x:0.1'; exec -l /bin/bash\"",
-            "\"cat '/a b'; exec /bin/zsh\"",
-            "\"cat saved 2>/dev/null; exec reattach-to-user-namespace -l zsh\"",
-            "\"clear; echo \\\"hello; there\\\" && exec bash --login\"",
-            "\"cd /srv && exec -a -sh dash -i\"",
-            "env \"TERM=xterm-256color\" nu",
-            "\"exec env LANG=C PS1=x /bin/sh;\"",
-        ] {
-            let quoted_argument = command.replace("\"TERM=xterm-256color\"", "TERM=xterm-256color");
-            // A semicolon in double quotes ends what is recognised.
-            let is_known = !command.contains("; there");
-            assert_eq!(pattern.is_match(&quoted_argument), is_known, "{command}");
-        }
-        for command in [
-            "make",
-            "\"bash -c 'make; exec bash'\"",
-            "bash script.sh",
-            "bash -c make",
-            "bash -lc make",
-            "zsh -i -c ls",
-            "\"exec ./server\"",
-            "./bash-server",
-            "fish.py",
-            "\"make; exec bash\"",
-            "\"make && exec bash\"",
-            "\"cat queue | bash\"",
-            "\"cat a; ./deploy.sh\"",
-            "\"cat 'a; exec bash'\"",
-            "\"echo bash\"",
-            "\"exec bash -l & make\"",
-            "\"exec bash || make\"",
-            "ssh",
-            "push",
-            "nu-server",
-            "env make",
-            "\"tail -f log; exec bash\"",
-        ] {
-            assert!(!pattern.is_match(command), "{command}");
-        }
     }
 
     #[test]

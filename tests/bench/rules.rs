@@ -11,8 +11,7 @@ use divan::{Bencher, counter::BytesCount, counter::ItemsCount};
 use tmux_task::diff::diff;
 use tmux_task::engine::{Engine, RestoredState, Settings};
 use tmux_task::model::{
-    CursorPosition, Exit, Now, PaneId, Screen, SessionId, SessionLife, Snapshot, StopSettings,
-    WindowId,
+    CursorPosition, Exit, Now, PaneId, Screen, SessionId, SessionLife, Snapshot, WindowId,
 };
 use tmux_task::observe::{Evidence, Observer};
 use tmux_task::protocol::Parser;
@@ -145,27 +144,15 @@ fn look(windows: u32, turn: u32) -> LookRows {
             },
         };
         WindowRow {
-            window: WindowId(n),
             name: format!("task-{n}"),
-            bell: false,
             bell_count: Some(u64::from(turn > 0 && n % 10 == 1)),
             activity: 1_795_167_259,
             run: Some(1),
             started: Some(1_795_167_000_000),
-            replaced: None,
-            owner: None,
-            restarts: None,
-            stop: StopSettings::default(),
-            notify_on: None,
-            slot: None,
-            ending: None,
-            is_bare: false,
-            is_named_by_tmux: false,
-            is_linked: false,
-            is_launching: false,
             command: Some("cargo test --workspace".to_owned()),
             cwd: Some("/home/somebody/src/something".to_owned()),
             pane: Some(pane),
+            ..WindowRow::new(WindowId(n))
         }
     };
     LookRows {
