@@ -382,6 +382,29 @@ fn an_interactive_shell_ends_at_once() {
     assert!(!world.tmux(["list-windows", "-F", format]).contains(&window));
 }
 
+/// bash loses a hangup that comes while it goes to its prompt. This one always loses the first.
+#[test]
+fn a_shell_that_loses_a_hangup_is_hung_up_again() {
+    let world = World::new();
+    let shell = r#"
+import signal, sys
+
+def hung_up(number, frame):
+    signal.signal(signal.SIGHUP, lambda *_: sys.exit(9))
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGTSTP, signal.SIG_IGN)
+signal.signal(signal.SIGHUP, hung_up)
+print("ready", flush=True)
+while True:
+    signal.pause()
+"#;
+    let line = python(&world, "shell.py", shell);
+    run_until_ready(&world, &[], "shell", &line);
+    let killed = killed(&world, &["shell", "--grace", "1h"]);
+    assert_eq!(killed[0]["exitCode"], 9, "{killed}");
+}
+
 #[test]
 fn a_stopped_process_ends_and_so_does_what_runs_in_the_background() {
     let world = World::new();

@@ -36,6 +36,10 @@ const LEADER_PAUSE: Duration = Duration::from_millis(1);
 const LEADER_SOON: Duration = Duration::from_millis(100);
 const LEADER_PAUSE_LATER: Duration = Duration::from_millis(50);
 
+/// When an interactive shell that was hung up, and is still there, is hung up once more: bash loses a
+/// hangup that comes while it goes to its prompt, as it does when the program that it waits for ends.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
 /// How often a process is looked at that cannot be watched: the system cannot, or descriptors are short.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -168,6 +172,10 @@ impl Worker {
             if run.members.is_empty() || run.is_due(now) {
                 run.proceed(all.get_or_insert_with(table::read), now);
             }
+            if run.look_again_at.is_some_and(|at| at <= now) {
+                // Not the table of this step: it may be from before the signal.
+                run.hang_up_shells(&table::read());
+            }
             if run.is_over(now) {
                 ended.push(*window);
             } else if run.tell_at.is_some_and(|at| at <= now) {
@@ -229,6 +237,8 @@ struct Run {
     give_up_at: Option<Instant>,
     /// When those who wait are told for whom; `None` once they are.
     tell_at: Option<Instant>,
+    /// When shells that were asked are looked at once more; `None` while there is nothing to look at.
+    look_again_at: Option<Instant>,
     /// Since when only the leader is left, which has waited for the others.
     alone_since: Option<Instant>,
     /// Whether its processes were looked for.
@@ -245,6 +255,8 @@ struct Member {
     parent: u32,
     /// Whether it was asked to end, or is not to be.
     is_asked: bool,
+    /// Whether it got the signal, and was not looked at since.
+    is_signalled: bool,
     /// Whether it may not be signalled.
     is_anothers: bool,
     role: Role,
@@ -272,6 +284,7 @@ impl Run {
             until,
             give_up_at: None,
             tell_at: Some(Instant::now() + TELL_AFTER),
+            look_again_at: None,
             alone_since: None,
             has_begun: false,
         }
@@ -303,7 +316,8 @@ impl Run {
                 LEADER_PAUSE_LATER
             }
         });
-        let deadlines = [self.tell_at, unwatched, releasing].into_iter().flatten();
+        let deadlines = [self.tell_at, self.look_again_at, unwatched, releasing];
+        let deadlines = deadlines.into_iter().flatten();
         deadlines.fold(self.give_up_at.unwrap_or(self.until), Instant::min)
     }
 
@@ -439,6 +453,7 @@ impl Run {
                 Role::Plain => {
                     member.is_asked = true;
                     member.stop(*pid, signal, stop);
+                    self.look_again_at = Some(Instant::now() + LOOK_AGAIN_AFTER);
                 }
             }
             let is_stopped = |row: &ProcessRow| row.pid == *pid && row.is_stopped;
@@ -458,8 +473,24 @@ impl Run {
             })
     }
 
+    /// Hangs up shells that ignore the signal and are still there, unless they wait for a program: that
+    /// is how they may clean up.
+    fn hang_up_shells(&mut self, all: &[ProcessRow]) {
+        let signal = self.signal_number();
+        self.look_again_at = None;
+        for (pid, member) in &mut self.members {
+            let is_signalled = std::mem::take(&mut member.is_signalled);
+            let is_waiting = all.iter().any(|row| row.parent == *pid);
+            if is_signalled && !is_waiting && table::masks(*pid, &member.name).is_deaf_shell(signal)
+            {
+                member.send(Signal::HUP);
+            }
+        }
+    }
+
     /// Ends the leader, which has waited for the others.
     fn release_leader(&mut self) {
+        self.look_again_at = Some(Instant::now() + LOOK_AGAIN_AFTER);
         let signal = self.signal_number();
         let stop = Signal::from_named_raw(i32::from(signal)).unwrap_or(Signal::TERM);
         for (pid, member) in &mut self.members {
@@ -535,6 +566,7 @@ impl Member {
             started: row.started,
             parent: row.parent,
             is_asked: false,
+            is_signalled: false,
             is_anothers: false,
             role: Role::Plain,
         };
@@ -553,6 +585,7 @@ impl Member {
         // Before the signal: many programs ignore it from then on, while they stop.
         let is_deaf = table::masks(pid, &self.name).is_deaf_shell(signal);
         self.send(stop);
+        self.is_signalled = true;
         if is_deaf {
             self.send(Signal::HUP);
         }
