@@ -180,7 +180,7 @@ async fn is_supervised(server: &Server, life: &SessionLife, daemon: u32) -> bool
 /// Whether this process has control clients on the session, as far as the system reports (Linux).
 /// The clients of a daemon that was killed have another parent.
 fn is_attached(server: &Server, life: &SessionLife, daemon: u32) -> bool {
-    let clients = tmux::running_clients(server, life.id);
+    let clients = tmux::running_clients(server, Some(life.id));
     clients.into_iter().any(|pid| parent(pid) == Some(daemon))
 }
 

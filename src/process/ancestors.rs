@@ -14,7 +14,7 @@ const GENERATIONS: usize = 64;
 pub(crate) fn parent(pid: u32) -> Option<u32> {
     #[cfg(linux)]
     {
-        stat(pid)?.field(4)?.parse().ok()
+        stat::read(pid)?.field(4)?.parse().ok()
     }
     #[cfg(not(linux))]
     {

@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
 
 use super::blocked::{self, Facts, MOST_FILES};
-use super::thread_state;
+use super::stat::thread_state;
 use super::tree::{ForegroundGroup, Host, Process};
 use crate::model::{ReadCall, Stop, TtyUse};
 

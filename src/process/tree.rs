@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::cpu_activity::CpuActivity;
-use super::{stat, thread_state};
+use super::stat::{self, thread_state};
 use crate::model::{Ordered as _, text};
 
 /// The maximum number of processes that are examined: a build may have thousands.
@@ -244,7 +244,7 @@ pub(super) fn processes(pid: u32) -> (Vec<Process>, CpuActivity) {
         // Counted first, so that everything they do from here on is noticed.
         activity.count(pid);
         let mut threads = threads(pid);
-        let Some(stat) = stat(pid) else {
+        let Some(stat) = stat::read(pid) else {
             activity.miss();
             continue;
         };

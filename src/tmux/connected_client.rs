@@ -113,8 +113,12 @@ impl Server {
     }
 
     /// Whether a process with this command line (words that end with a zero byte) is a control
-    /// client of this session, as [`Server::connect`] starts it.
-    pub(super) fn is_control_client(&self, command_line: &[u8], session: SessionId) -> bool {
+    /// client of this server, as [`Server::connect`] starts it; if a session is given, one of that.
+    pub(super) fn is_control_client(
+        &self,
+        command_line: &[u8],
+        session: Option<SessionId>,
+    ) -> bool {
         // The first word is the program.
         let words: Vec<&[u8]> = command_line.split(|byte| *byte == 0).skip(1).collect();
         let socket = self.socket().as_os_str().as_bytes();
@@ -122,8 +126,11 @@ impl Server {
             .into_iter()
             .chain(CONNECT.map(str::as_bytes))
             .collect();
-        let Some([_, rest @ ..]) = words.strip_prefix(before.as_slice()) else {
+        let Some([channel, rest @ ..]) = words.strip_prefix(before.as_slice()) else {
             return false;
+        };
+        let Some(session) = session else {
+            return channel.starts_with(CHANNEL.as_bytes());
         };
         let session = session.to_string();
         let flags = [Output::None, Output::Reported].map(Output::flags);

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 use super::error::TmuxError;
 use super::nonce::nonce;
 use super::nudge::nudge;
+use super::own_clients::let_server_end;
 use super::probe::Probe;
 use super::server::Server;
 use crate::protocol::{Command, Frame, argv, control_line};
@@ -196,6 +197,7 @@ impl Server {
     /// Returns what it means that a client lost its connection. A client only knows that; the kernel
     /// knows whether the server still listens.
     pub(super) async fn after_loss(&self) -> TmuxError {
+        let_server_end(self);
         let deadline = Instant::now() + CLOSES_WITHIN;
         while Instant::now() < deadline {
             if self.probe() == Probe::Absent {

@@ -62,7 +62,7 @@ pub(crate) async fn end_clients_left_behind(
     loop {
         // The processes first: when one is gone, the server has its end before our commands. One
         // that leaves is not listed any more.
-        let mut leaving = running_clients(server, session);
+        let mut leaving = running_clients(server, Some(session));
         leaving.retain(|pid| !ours.contains(pid) && !has_daemon(*pid));
         let frames = connection.run(&commands).await?;
         if let [stored, listed] = &frames[..] {
@@ -92,10 +92,21 @@ pub(crate) async fn end_clients_left_behind(
     }
 }
 
-/// Returns the running control clients of our user that were started as a daemon of this session
-/// starts them, as far as the system lists processes (Linux). A daemon that was killed while it
+/// Ends the control clients of killed daemons of any session. To be called when a server listens and
+/// serves nobody: one that ends waits for ever for a client whose daemon was killed before it had read
+/// all that tmux had written to it.
+pub(super) fn let_server_end(server: &Server) {
+    for pid in running_clients(server, None) {
+        if !has_daemon(pid) {
+            end_client(pid);
+        }
+    }
+}
+
+/// Returns the running control clients of our user that were started as a daemon of this session, or of
+/// any, starts them, as far as the system lists processes (Linux). A daemon that was killed while it
 /// attached has not stored them.
-pub(crate) fn running_clients(server: &Server, session: SessionId) -> BTreeSet<u32> {
+pub(crate) fn running_clients(server: &Server, session: Option<SessionId>) -> BTreeSet<u32> {
     let Ok(processes) = std::fs::read_dir(PROC) else {
         return BTreeSet::new();
     };

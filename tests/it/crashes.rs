@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::runs::codes;
-use crate::support::{World, all_told, event, story};
+use crate::support::{Running, World, all_told, event, has_ended, story};
 
 /// Puts deaths back into tmux's record: the state if a daemon is killed after it wrote their events
 /// and before it cut the record.
@@ -235,6 +235,32 @@ fn a_daemon_that_is_killed_repeatedly_loses_no_end_and_reports_none_twice() {
         told.windows(2).all(|runs| runs[0].0 < runs[1].0),
         "{told:?}"
     );
+}
+
+/// A server that ends waits until each control client has what was written to it: for ever, if nobody
+/// reads it any more.
+#[test]
+fn a_server_that_waits_for_a_client_of_a_killed_daemon_is_not_in_the_way() {
+    let world = World::new();
+    world.tmux(["new-session", "-d", "-s", "work"]);
+    let socket = world.tmux(["display-message", "-p", "#{socket_path}"]);
+    let client = Running::start({
+        let mut shell = world.command("sh");
+        shell.args([
+            "-c",
+            r"sleep 1000 | tmux -u -S $0 -C display-message -p connected \; \
+                wait-for tmux-task-attach-1-0 \; attach-session -E -f no-output -t '$0' \; \
+                display-message -p attached | { head -c 1 >connected; echo connected; }",
+            &socket,
+        ]);
+        shell
+    });
+    assert_eq!(client.line(), "connected");
+    let server = world.server();
+    world.tmux(["kill-server"]);
+    assert!(!has_ended(server), "it waits");
+    world.run("api", "exec sleep 1000");
+    assert!(has_ended(server));
 }
 
 fn now_millis() -> i64 {

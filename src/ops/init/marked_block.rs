@@ -214,7 +214,7 @@ pub(crate) fn replace_user_file(path: &Path, text: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::program::{UserProgram, setup_of};
+    use super::super::setup_lines::{UserProgram, setup_of};
     use super::*;
 
     fn setup(program: UserProgram, home: &Path) -> MarkedBlock {

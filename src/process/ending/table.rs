@@ -33,7 +33,7 @@ pub(super) fn contains(pid: u32, started: u64) -> bool {
 
 /// Returns a process; `None` when it is gone or only waits for its parent to notice that.
 fn row(pid: u32) -> Option<ProcessRow> {
-    let stat = stat(pid)?;
+    let stat = stat::read(pid)?;
     let number = |field| stat.field(field)?.parse().ok();
     // Its first thread can have ended before the others.
     if stat.field(3) == Some("Z") && number(20).is_none_or(|threads: u32| threads <= 1) {

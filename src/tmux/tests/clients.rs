@@ -237,17 +237,17 @@ async fn a_client_that_has_connected_attaches_when_it_is_released() {
     assert_eq!(attached(), "0");
     // A daemon that is killed now leaves it behind. While the daemon runs it is not ended, whoever
     // attaches.
-    assert_eq!(running_clients(server, id).len(), 1);
+    assert_eq!(running_clients(server, Some(id)).len(), 1);
     let mut connection = private.connection();
     end_clients_left_behind(server, &mut connection, id, &[])
         .await
         .unwrap();
-    assert!(running_clients(server, SessionId(1)).is_empty());
+    assert!(running_clients(server, Some(SessionId(1))).is_empty());
     server.release([&client]).await.unwrap();
     let client = client.into_client(server).await.unwrap();
     assert_eq!(attached(), "1");
     client.close().await;
-    assert!(running_clients(server, id).is_empty());
+    assert!(running_clients(server, Some(id)).is_empty());
 }
 
 #[tokio::test]
