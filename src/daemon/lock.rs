@@ -5,6 +5,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::paths::Paths;
 use crate::{files, process};
 
 /// The lock, held as long as this lives.
@@ -46,8 +47,8 @@ pub(crate) enum LockError {
     },
 }
 
-/// Takes the lock and writes our pid into it.
-pub(super) fn take(path: &Path) -> Result<Lock, LockError> {
+/// Takes the lock and writes our pid and our runtime folder into it.
+pub(super) fn take(path: &Path, runtime: &Path) -> Result<Lock, LockError> {
     let failed = |source| LockError::Io {
         path: path.to_owned(),
         source,
@@ -56,10 +57,10 @@ pub(super) fn take(path: &Path) -> Result<Lock, LockError> {
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            let mut pid = String::new();
-            file.read_to_string(&mut pid).map_err(failed)?;
+            let mut written = Vec::new();
+            file.read_to_end(&mut written).map_err(failed)?;
             return Err(LockError::Held {
-                pid: pid.trim().parse().unwrap_or(0),
+                pid: pid_in(&written).unwrap_or(0),
             });
         }
         Err(TryLockError::Error(error)) => return Err(failed(error)),
@@ -67,8 +68,17 @@ pub(super) fn take(path: &Path) -> Result<Lock, LockError> {
     file.set_len(0)
         .and_then(|()| file.rewind())
         .map_err(failed)?;
-    writeln!(file, "{}", std::process::id()).map_err(failed)?;
+    let written = format!("{}\n{}\n", std::process::id(), runtime.display());
+    file.write_all(written.as_bytes()).map_err(failed)?;
     Ok(Lock { file })
+}
+
+fn pid_in(written: &[u8]) -> Option<u32> {
+    String::from_utf8_lossy(written)
+        .lines()
+        .next()?
+        .parse()
+        .ok()
 }
 
 /// Whether the daemon with this pid holds the lock at `path`. The lock itself is tried last: for
@@ -79,8 +89,20 @@ pub(super) fn is_held_by(path: &Path, pid: u32) -> bool {
 
 /// Returns the pid of the daemon that holds the lock at `path`, or held it last.
 pub(crate) fn written_pid(path: &Path) -> Option<u32> {
-    let said = files::read(path).ok()?;
-    String::from_utf8_lossy(&said).trim().parse().ok()
+    pid_in(&files::read(path).ok()?)
+}
+
+/// Returns the pid of the daemon that has these files, but another folder for its socket: no command
+/// with these paths finds it.
+pub(crate) fn held_elsewhere(paths: &Paths) -> Option<u32> {
+    let path = paths.state_lock();
+    let written = files::read(&path).ok()?;
+    let pid = pid_in(&written)?;
+    let written = String::from_utf8_lossy(&written);
+    let (_, runtime) = written.split_once('\n')?;
+    let runtime = runtime.trim_end_matches('\n');
+    let is_other = !runtime.is_empty() && runtime != paths.runtime.to_string_lossy();
+    (is_other && is_held_by(&path, pid)).then_some(pid)
 }
 
 /// Whether a daemon holds the lock at `path`.
