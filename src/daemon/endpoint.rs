@@ -42,7 +42,7 @@ impl Locks {
         } else {
             None
         };
-        let runtime = lock::take(&paths.lock(), &paths.runtime)?;
+        let runtime = lock::take(&paths.lock())?;
         Ok(Self { runtime, state })
     }
 
@@ -56,7 +56,7 @@ impl Locks {
 }
 
 fn take_state(paths: &Paths) -> Result<Option<Lock>, LockError> {
-    match lock::take(&paths.state_lock(), &paths.runtime) {
+    match lock::take_state(paths) {
         Ok(lock) => Ok(Some(lock)),
         Err(held @ LockError::Held { .. }) => Err(held),
         Err(LockError::Io { path, source }) if files::is_refusal(&source) => {
@@ -157,7 +157,7 @@ impl Endpoint {
         }
         self.paths.create_runtime()?;
         if !is_locked {
-            self.locks.runtime = lock::take(&path, &self.paths.runtime)?;
+            self.locks.runtime = lock::take(&path)?;
         }
         if !self.socket.is_there() {
             let (listener, socket) = listen(&self.paths.socket())?;

@@ -47,8 +47,8 @@ pub(crate) enum LockError {
     },
 }
 
-/// Takes the lock and writes our pid and our runtime folder into it.
-pub(super) fn take(path: &Path, runtime: &Path) -> Result<Lock, LockError> {
+/// Takes the lock and writes our pid into it.
+pub(super) fn take(path: &Path) -> Result<Lock, LockError> {
     let failed = |source| LockError::Io {
         path: path.to_owned(),
         source,
@@ -68,9 +68,17 @@ pub(super) fn take(path: &Path, runtime: &Path) -> Result<Lock, LockError> {
     file.set_len(0)
         .and_then(|()| file.rewind())
         .map_err(failed)?;
-    let written = format!("{}\n{}\n", std::process::id(), runtime.display());
-    file.write_all(written.as_bytes()).map_err(failed)?;
+    writeln!(file, "{}", std::process::id()).map_err(failed)?;
     Ok(Lock { file })
+}
+
+/// Takes the lock in the state folder, and writes our runtime folder behind our pid.
+pub(super) fn take_state(paths: &Paths) -> Result<Lock, LockError> {
+    let path = paths.state_lock();
+    let mut lock = take(&path)?;
+    let written = writeln!(lock.file, "{}", paths.runtime.display());
+    written.map_err(|source| LockError::Io { path, source })?;
+    Ok(lock)
 }
 
 fn pid_in(written: &[u8]) -> Option<u32> {
@@ -97,11 +105,10 @@ pub(crate) fn written_pid(path: &Path) -> Option<u32> {
 pub(crate) fn held_elsewhere(paths: &Paths) -> Option<u32> {
     let path = paths.state_lock();
     let written = files::read(&path).ok()?;
-    let pid = pid_in(&written)?;
     let written = String::from_utf8_lossy(&written);
-    let (_, runtime) = written.split_once('\n')?;
-    let runtime = runtime.trim_end_matches('\n');
-    let is_other = !runtime.is_empty() && runtime != paths.runtime.to_string_lossy();
+    let (pid, runtime) = written.trim_end_matches('\n').split_once('\n')?;
+    let pid = pid.parse().ok()?;
+    let is_other = runtime != paths.runtime.to_string_lossy();
     (is_other && is_held_by(&path, pid)).then_some(pid)
 }
 
