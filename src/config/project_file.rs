@@ -20,7 +20,7 @@ use super::named_path::NamedPath;
 use super::parse::{line_of, parse_as};
 use super::ready::{Ready, ready};
 use super::settings::parse_signal;
-use super::value::{OneOrMany, duration, one_or_many, text, wrong};
+use super::value::{OneOrMany, duration, from_value, one_or_many, text, wrong};
 use super::{ConfigError, parse_duration, procfile};
 use crate::files;
 use crate::model::{
@@ -545,7 +545,7 @@ fn notify_on<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NotifyOn>, D::
     } else {
         toml::Table::from_iter([("patterns".to_owned(), given)]).into()
     };
-    let table: NotifyOnTable = table.try_into().map_err(D::Error::custom)?;
+    let table: NotifyOnTable = from_value(table)?;
     Ok(Some(NotifyOn {
         patterns: match table.patterns {
             OneOrMany::One(text) => vec![text],

@@ -6,6 +6,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use super::error::quotable;
+use super::value::from_value;
 
 /// What says that a task of the file is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +44,7 @@ pub(super) fn ready<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Ready>,
     let ready = if let Some(text) = given.as_str() {
         parse_text(text)
     } else if given.is_table() {
-        let table: Table = given.try_into().map_err(D::Error::custom)?;
+        let table: Table = from_value(given)?;
         match (table.port, table.http) {
             (Some(0), _) => Err("must not have port 0".to_owned()),
             (Some(port), None) => Ok(Ready::Port(port)),

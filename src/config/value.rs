@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use serde::de::value::SeqAccessDeserializer;
-use serde::de::{DeserializeSeed, Error, SeqAccess, Unexpected, Visitor};
+use serde::de::{DeserializeOwned, DeserializeSeed, Error, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::error::quotable;
@@ -102,6 +102,16 @@ pub(super) fn duration<'de, D: Deserializer<'de>, T>(
 pub(super) enum OneOrMany<T> {
     One(String),
     Many(Vec<T>),
+}
+
+/// Reads what was read as a value first. Its unknown keys are named as such: the error has the key of the
+/// value.
+pub(super) fn from_value<T: DeserializeOwned, E: Error>(value: toml::Value) -> Result<T, E> {
+    let read: Result<T, toml::de::Error> = value.try_into();
+    read.map_err(|error| {
+        let message = error.message();
+        E::custom(message.replacen("unknown field", "has the unknown key", 1))
+    })
 }
 
 /// Reads a string, or a list. `expected` describes it for errors.

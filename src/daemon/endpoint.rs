@@ -56,7 +56,7 @@ impl Locks {
 }
 
 fn take_state(paths: &Paths) -> Result<Option<Lock>, LockError> {
-    match lock::take(&paths.state_lock()) {
+    match lock::take_state(paths) {
         Ok(lock) => Ok(Some(lock)),
         Err(held @ LockError::Held { .. }) => Err(held),
         Err(LockError::Io { path, source }) if files::is_refusal(&source) => {

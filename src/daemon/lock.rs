@@ -5,6 +5,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::paths::Paths;
 use crate::{files, process};
 
 /// The lock, held as long as this lives.
@@ -56,10 +57,10 @@ pub(super) fn take(path: &Path) -> Result<Lock, LockError> {
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            let mut pid = String::new();
-            file.read_to_string(&mut pid).map_err(failed)?;
+            let mut written = Vec::new();
+            file.read_to_end(&mut written).map_err(failed)?;
             return Err(LockError::Held {
-                pid: pid.trim().parse().unwrap_or(0),
+                pid: pid_in(&written).unwrap_or(0),
             });
         }
         Err(TryLockError::Error(error)) => return Err(failed(error)),
@@ -71,6 +72,23 @@ pub(super) fn take(path: &Path) -> Result<Lock, LockError> {
     Ok(Lock { file })
 }
 
+/// Takes the lock in the state folder, and writes our runtime folder behind our pid.
+pub(super) fn take_state(paths: &Paths) -> Result<Lock, LockError> {
+    let path = paths.state_lock();
+    let mut lock = take(&path)?;
+    let written = writeln!(lock.file, "{}", paths.runtime.display());
+    written.map_err(|source| LockError::Io { path, source })?;
+    Ok(lock)
+}
+
+fn pid_in(written: &[u8]) -> Option<u32> {
+    String::from_utf8_lossy(written)
+        .lines()
+        .next()?
+        .parse()
+        .ok()
+}
+
 /// Whether the daemon with this pid holds the lock at `path`. The lock itself is tried last: for
 /// that moment it looks taken to a daemon that starts.
 pub(super) fn is_held_by(path: &Path, pid: u32) -> bool {
@@ -79,8 +97,19 @@ pub(super) fn is_held_by(path: &Path, pid: u32) -> bool {
 
 /// Returns the pid of the daemon that holds the lock at `path`, or held it last.
 pub(crate) fn written_pid(path: &Path) -> Option<u32> {
-    let said = files::read(path).ok()?;
-    String::from_utf8_lossy(&said).trim().parse().ok()
+    pid_in(&files::read(path).ok()?)
+}
+
+/// Returns the pid of the daemon that has these files, but another folder for its socket: no command
+/// with these paths finds it.
+pub(crate) fn held_elsewhere(paths: &Paths) -> Option<u32> {
+    let path = paths.state_lock();
+    let written = files::read(&path).ok()?;
+    let written = String::from_utf8_lossy(&written);
+    let (pid, runtime) = written.trim_end_matches('\n').split_once('\n')?;
+    let pid = pid.parse().ok()?;
+    let is_other = runtime != paths.runtime.to_string_lossy();
+    (is_other && is_held_by(&path, pid)).then_some(pid)
 }
 
 /// Whether a daemon holds the lock at `path`.

@@ -49,7 +49,7 @@ mod typing;
 
 pub(crate) use error::DaemonError;
 pub(crate) use launches::{launched_run, task_record};
-pub(crate) use lock::{LockError, is_held, written_pid};
+pub(crate) use lock::{LockError, held_elsewhere, is_held, written_pid};
 pub(crate) use options::Options;
 pub(crate) use ownership::{has, list_sessions, resolve};
 pub(crate) use recovery::stored_run_numbers;

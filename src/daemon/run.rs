@@ -13,11 +13,13 @@ use super::connection::{ConnectionMessage, RequestSender};
 use super::endpoint::{Endpoint, Locks};
 use super::error::DaemonError;
 use super::event_loop::{EventLoop, MESSAGES_QUEUED};
+use super::lock::{LockError, held_elsewhere};
 use super::options::Options;
 use super::ownership::{self, Claim};
 use super::signals::{Signals, StopRequest};
 use super::{descriptors, log};
 use crate::model::SessionLife;
+use crate::paths::Paths;
 use crate::sink::Sinks;
 use crate::store::{Consumers, ReadMarks};
 use crate::tmux::{Mark, MarkedSession, TmuxError};
@@ -52,7 +54,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     let options = Options { server, ..options };
     let paths = &options.paths;
     paths.create_runtime()?;
-    let mut locks = Locks::take(paths)?;
+    let mut locks = Locks::take(paths).map_err(|error| locked(error, paths))?;
     let (checked, sessions) = tokio::join!(
         options.server.check_version(),
         timeout(FIRST_ANSWER, ownership::list_sessions(&options.server))
@@ -64,7 +66,9 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     // The first look reports why tmux does not answer.
     let (claimed, is_new) = claim(&options, &sessions.unwrap_or_default()).await?;
     paths.create_state()?;
-    locks.complete(paths)?;
+    locks
+        .complete(paths)
+        .map_err(|error| locked(error, paths))?;
     let _flusher = log::open(&paths.log()).map_err(|source| DaemonError::Io {
         path: paths.log(),
         source,
@@ -150,6 +154,14 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     }
     drop(locks);
     Ok(())
+}
+
+/// Whoever looks for the daemon that holds the lock waits for its socket, and in vain if that is elsewhere.
+fn locked(error: LockError, paths: &Paths) -> DaemonError {
+    match (&error, held_elsewhere(paths)) {
+        (LockError::Held { .. }, Some(pid)) => TmuxError::OtherDaemon { pid }.into(),
+        _ => error.into(),
+    }
 }
 
 /// Resolves when the daemon is to stop, by a signal or by request, and has not stopped in time.

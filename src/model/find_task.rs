@@ -95,10 +95,13 @@ impl Snapshot {
     ///
     /// When there is none, or more than one.
     pub fn find_task(&self, name: &str) -> Result<&Arc<Task>, NameError> {
-        // An id goes before a window that has it as its name.
-        let id: Option<WindowId> = name.parse().ok();
-        if let Some(task) = id.and_then(|id| self.tasks.get(&id)) {
-            return Ok(task);
+        let missing = || NameError::Missing {
+            name: name.to_owned(),
+            session: self.session.clone(),
+        };
+        // An id never means a window that has it as its name: that of a window that is gone would.
+        if let Ok(id) = name.parse::<WindowId>() {
+            return self.tasks.get(&id).ok_or_else(missing);
         }
         let named = || self.tasks.values().filter(|task| task.name == name);
         // A name means a task: tmux names a user's window after what runs in it, and a user can link
@@ -108,10 +111,7 @@ impl Snapshot {
         let is_meant = |task: &&Arc<Task>| Some(rank(task)) == first;
         let meant: Vec<&Arc<Task>> = named().filter(is_meant).collect();
         match meant.as_slice() {
-            [] => Err(NameError::Missing {
-                name: name.to_owned(),
-                session: self.session.clone(),
-            }),
+            [] => Err(missing()),
             [task] => Ok(task),
             several => Err(NameError::Ambiguous {
                 name: name.to_owned(),
@@ -172,7 +172,15 @@ mod tests {
 
     #[test]
     fn a_task_is_found_by_its_name_or_id() {
-        let look = look(&["@1 api running", "@2 web running", "@3 @1 running"], &[]);
+        let look = look(
+            &[
+                "@1 api running",
+                "@2 web running",
+                "@3 @1 running",
+                "@4 @9 running",
+            ],
+            &[],
+        );
         check(&look, "web", Ok(2));
         check(&look, "@2", Ok(2));
         check(&look, "@1", Ok(1));

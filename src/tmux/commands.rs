@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::client::Connection;
 use super::error::TmuxError;
-use super::inherited::print_inherited;
+use super::inherited::{print_inherited, read_own};
 use super::rows::{IS_FLOATING, PaneOrder};
 use super::server::Server;
 use crate::model::{Ordered as _, PaneId, SessionId, WindowId, text};
@@ -103,9 +103,9 @@ pub(crate) async fn list_sessions(
     // `=` removes control characters, so that no text can form rows or fields.
     let list = Command::new("list-sessions").args([
         "-F",
-        "#{session_id} #{session_created} #{?@tmux_task_daemon,#{=20:@tmux_task_daemon},-} \
-         #{?@tmux_task_death_count,1,0} #{=200:session_name}\t#{=4096:@tmux_task_root}\t#{=4096:@tmux_task_title}\t\
-         #{=200:@tmux_task_folder}",
+        "#{session_id} #{session_created} #{?@tmux_task_death_count,1,0} #{=200:session_name}\t\
+         #{=4096:@tmux_task_root}\t#{=4096:@tmux_task_title}\t#{=200:@tmux_task_folder}\t\
+         #{=200:@tmux_task_daemon}",
     ]);
     // A root that is set for all sessions marks none of them as ours.
     let inherited = print_inherited("#{=4096:@tmux_task_root}");
@@ -187,23 +187,24 @@ fn some_line(text: &str) -> Option<String> {
 }
 
 fn read_session(line: &str) -> Option<ListedSession> {
-    let mut numbers = line.splitn(5, ' ');
+    let mut numbers = line.splitn(4, ' ');
     let id = numbers.next()?.parse().ok()?;
     let created = numbers.next()?.parse().ok()?;
-    let daemon = numbers.next()?.parse().ok();
     let has_record = numbers.next()? == "1";
     let mut texts = numbers.next()?.split('\t');
     let name = texts.next()?;
     let mut some = || some_line(texts.next().unwrap_or_default());
+    let (root, title) = (some(), some());
+    let mut own = || some().and_then(|value| Some(read_own(id, &value)?.to_owned()));
     Some(ListedSession {
         id,
         created,
-        daemon,
         has_record,
         name: text::one_line(name.as_bytes(), 200),
-        root: some(),
-        title: some(),
-        folder: some(),
+        root,
+        title,
+        folder: own(),
+        daemon: own().and_then(|pid| pid.parse().ok()),
     })
 }
 

@@ -7,6 +7,7 @@ use rustix::process::test_kill_process;
 use super::client::Connection;
 use super::error::TmuxError;
 use super::hook_wakeups::{MOST_REPORTED, OF_BELLS, REPORTED, channel, clear_reported};
+use super::inherited::{is_own, own_format, own_value};
 use super::nudge::process;
 use super::pane_origin::{IS_BARE, IS_OF_LAUNCHER};
 use super::rows::{BELLS, noted_formats};
@@ -14,13 +15,14 @@ use crate::model::{PaneId, SessionId, WindowId};
 use crate::protocol::rows::Death;
 use crate::protocol::{Command, control_line};
 
-/// Marks a session as supervised. Contains the pid of its daemon.
+/// Marks a session as supervised. Contains the pid of its daemon, as an own value: others would be marked, and
+/// none claimed, where it is set for all sessions.
 pub(super) const MARK: &str = "@tmux_task_daemon";
 /// A session option with what tells the process of that daemon from a later one with its pid.
 const IDENTITY: &str = "@tmux_task_daemon_process";
 /// A session option with the command that wakes the session's daemon.
 const CALL: &str = "@tmux_task_call";
-/// A session option with the key of the folder with the session's files. It stays when the daemon leaves:
+/// A session option with the key of the folder with the session's files, as an own value. It stays when the daemon leaves:
 /// the next one continues from there, whatever the session's name is by then.
 pub(super) const FOLDER: &str = "@tmux_task_folder";
 /// A session option with the death record.
@@ -40,7 +42,7 @@ const VERSION: &str = "@tmux_task_hooks";
 /// The version of the hooks below, to be raised when their text changes. Later hooks must continue
 /// to write what the daemons of earlier versions read, or use other names and numbers: daemons of
 /// several versions share them.
-const OUR_VERSION: u32 = 6;
+const OUR_VERSION: u32 = 7;
 /// A pane option with the pane's pid: tmux 3.8 has forgotten the pid when the death is recorded.
 const PROCESS: &str = "@tmux_task_pid";
 
@@ -99,7 +101,7 @@ pub(crate) async fn install(
     let formats = noted_formats().map(|(name, format)| on_session(name, format));
     let commands = [
         on_session(CALL, &control_line(&[signal])),
-        on_session(MARK, &daemon_pid.to_string()),
+        on_session(MARK, &own_value(session, &daemon_pid.to_string())),
         on_session(IDENTITY, identity),
         on_session("bell-action", "any"),
         hook_if(&is_of_marked_window(), "-g", BELL_HOOK, &on_bell),
@@ -162,7 +164,7 @@ pub(crate) async fn uninstall(
     session: Option<SessionId>,
     may_run: impl Fn(u32, &str) -> bool,
 ) -> Result<(), TmuxError> {
-    let format = format!("#{{session_id}} #{{{MARK}}} #{{=200:{IDENTITY}}}");
+    let format = format!("{} #{{=200:{IDENTITY}}}", own_format(MARK));
     let list = Command::new("list-sessions").args(["-F", &format]);
     let frames = match connection.run(&[list]).await {
         Err(error) if error.is_missing() => return Ok(()),
@@ -188,7 +190,8 @@ pub(crate) async fn uninstall(
     ]);
     // Checked in the line that removes them, so that a daemon that starts meanwhile keeps its hooks.
     let when_none = |removal: &str| {
-        Command::new("if-shell").args(["-F", "#{S:#{@tmux_task_daemon}}", "", removal])
+        let marks = format!("#{{S:{}}}", own_format(MARK));
+        Command::new("if-shell").args(["-F", &marks, "", removal])
     };
     commands.push(when_none(&removal));
     connection.run(&commands).await?;
@@ -212,7 +215,11 @@ fn unmark(session: SessionId, pid: u32) -> Command {
         "-F",
         "-t",
         &target,
-        &format!("#{{&&:#{{==:#{{session_id}},{session}}},#{{==:#{{{MARK}}},{pid}}}}}"),
+        &format!(
+            "#{{==:{},{}}}",
+            own_format(MARK),
+            own_value(session, &pid.to_string())
+        ),
         &control_line(&own.collect::<Vec<_>>()),
     ])
 }
@@ -320,7 +327,7 @@ fn run_if(condition: &str, commands: &[Command]) -> String {
 
 /// Whether the session of a hook is supervised.
 fn is_marked() -> String {
-    format!("#{{{MARK}}}")
+    is_own(MARK)
 }
 
 /// Whether the session of a hook is supervised and the hook runs for the window that it is about.
@@ -428,7 +435,7 @@ mod tests {
     #[test]
     fn a_bell_is_counted_for_the_window_that_rang_only() {
         let text = run_if(&is_of_marked_window(), &[count_bell()]);
-        let condition = "if-shell -F '#{&&:#{@tmux_task_daemon},\
+        let condition = "if-shell -F '#{&&:#{m:#{session_id} *,#{@tmux_task_daemon}},\
                          #{?hook_window,#{==:#{hook_window},#{window_id}},1}}' { ";
         assert!(text.starts_with(condition), "{text}");
         assert!(text.ends_with(" }"), "{text}");
@@ -436,7 +443,7 @@ mod tests {
 
     #[test]
     fn a_death_is_recorded_for_the_pane_that_died_only() {
-        let condition = "#{&&:#{@tmux_task_daemon},\
+        let condition = "#{&&:#{m:#{session_id} *,#{@tmux_task_daemon}},\
                          #{&&:#{pane_dead},#{?hook_pane,#{==:#{hook_pane},#{pane_id}},1}}}";
         assert_eq!(is_of_dead_pane(), condition);
     }

@@ -3,6 +3,7 @@
 use super::client::Connection;
 use super::error::TmuxError;
 use super::hooks::{FOLDER, MARK};
+use super::inherited::{own_format, own_value, read_own};
 use super::quoted::{quoted, read_rows, row_format};
 use crate::model::{SessionId, SessionLife};
 use crate::protocol::{Command, Frame, control_line};
@@ -54,10 +55,12 @@ pub(crate) async fn list_marks(
             id: fields.parse()?,
             created: fields.parse()?,
         };
+        let name = fields.raw()?;
+        let folder = fields.raw()?;
         Some(MarkedSession {
+            name,
+            folder: read_own(life.id, &folder).map(str::to_owned),
             life,
-            name: fields.raw()?,
-            folder: fields.some_text()?,
         })
     });
     rows.ok_or_else(|| TmuxError::Confused {
@@ -78,27 +81,34 @@ pub(crate) async fn claim(
     ours: &Mark,
 ) -> Result<(String, Mark), TmuxError> {
     let target = format!("{session}:");
-    let set =
-        |name: &str, value: &str| Command::new("set-option").args(["-t", &target, name, value]);
+    let set = |name: &str, value: &str| {
+        Command::new("set-option").args(["-t", &target, name, &own_value(session, value)])
+    };
     let show = |name: &str| Command::new("show-options").args(["-qv", "-t", &target, name]);
-    let before = before.map(|mark| mark.pid.to_string()).unwrap_or_default();
+    let before = before.map(|mark| own_value(session, &mark.pid.to_string()));
+    let before = before.unwrap_or_default();
     let commands = [
         show(FOLDER),
         Command::new("if-shell").args([
             "-F",
             "-t",
             &target,
-            &format!("#{{==:#{{{MARK}}},{before}}}"),
+            &format!("#{{==:{},{before}}}", own_format(MARK)),
             &control_line(&[set(FOLDER, &ours.folder), set(MARK, &ours.pid.to_string())]),
         ]),
         show(MARK),
         show(FOLDER),
     ];
     let frames = connection.run(&commands).await?;
-    let shown = |index: usize| frames.get(index).map(Frame::text).unwrap_or_default();
-    let mark = Mark {
-        pid: shown(2).trim().parse().unwrap_or_default(),
-        folder: shown(3).trim().to_owned(),
+    let shown = |index: usize| {
+        let text = frames.get(index).map(Frame::text).unwrap_or_default();
+        read_own(session, text.trim())
+            .unwrap_or_default()
+            .to_owned()
     };
-    Ok((shown(0).trim().to_owned(), mark))
+    let mark = Mark {
+        pid: shown(2).parse().unwrap_or_default(),
+        folder: shown(3),
+    };
+    Ok((shown(0), mark))
 }

@@ -78,6 +78,21 @@ fn source(world: &World, key: &str) -> String {
 }
 
 #[test]
+fn a_variable_that_is_ignored_is_not_where_a_path_is_from() {
+    let mut world = World::new();
+    for (variable, key, other) in [
+        ("XDG_STATE_HOME", "state", "TMUX_TASK_STATE_DIR"),
+        ("XDG_RUNTIME_DIR", "runtime", "TMUX_TASK_RUNTIME_DIR"),
+        ("XDG_CONFIG_HOME", "config", "TMUX_TASK_CONFIG"),
+    ] {
+        world.set(other, "");
+        assert_eq!(source(&world, key), variable);
+        world.set(variable, "relative");
+        assert_eq!(source(&world, key), "default");
+    }
+}
+
+#[test]
 fn what_the_running_daemon_does_not_have_is_marked() {
     let mut world = World::new();
     let file = world.path("conf/tmux-task/config.toml");

@@ -212,6 +212,25 @@ fn folders_and_configuration_that_cannot_be_used_are_failures() {
 }
 
 #[test]
+fn one_fault_of_the_configuration_or_a_folder_is_one_failure() {
+    let mut world = World::new();
+    world.run("api", "true");
+    world.task(["daemon", "stop"]).ok();
+    let file = world.path("conf/tmux-task/config.toml");
+    fs::create_dir(file.parent().unwrap()).unwrap();
+    fs::write(&file, "notices = 3\n").unwrap();
+    let report = Report::of(&world);
+    report.check("config", "fail", &["config.toml:1"]);
+    assert_eq!(report.0["failures"], 1, "{:#}", report.0);
+    fs::remove_file(&file).unwrap();
+    symlink(world.path("run"), world.path("link")).unwrap();
+    let link = world.path("link").display().to_string();
+    world.set("TMUX_TASK_RUNTIME_DIR", &link);
+    let report = Report::of(&world);
+    assert!(report.results("consumers").is_empty(), "{:#}", report.0);
+}
+
+#[test]
 fn it_works_where_nothing_does() {
     let mut world = World::new();
     for name in [

@@ -118,6 +118,32 @@ fn a_daemon_with_other_folders_leaves_a_supervised_session_alone() {
 }
 
 #[test]
+fn a_command_with_another_folder_for_sockets_alone_names_the_daemon() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    let pid = world.daemon_pid().as_raw_nonzero().get();
+    let elsewhere = |args: &[&str]| {
+        let mut command = world.command(World::program());
+        command.env("TMUX_TASK_RUNTIME_DIR", world.path("other"));
+        command.args(args);
+        Output::of(command)
+    };
+    let why = left_to(pid.try_into().unwrap());
+    elsewhere(&["daemon"]).fails(1, &format!("tmux-task: daemon: {why}"));
+    for args in [&["run", "web", "--", "true"][..], &["wait", "api"]] {
+        let expected = format!(
+            "tmux-task: {}: the daemon did not start: {why}\nhint: `tmux-task daemon` in the \
+             foreground shows what keeps it from starting",
+            args[0]
+        );
+        elsewhere(args).fails(1, &expected);
+    }
+    let doctor = elsewhere(&["doctor"]);
+    assert!(doctor.out.contains(&why), "{doctor}");
+    world.run("web", "exec sleep 1000");
+}
+
+#[test]
 fn of_two_daemons_with_different_folders_one_supervises_a_new_session() {
     let world = World::new();
     for folder in FOLDERS {

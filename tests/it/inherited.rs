@@ -197,3 +197,39 @@ fn nothing_is_ended_for_a_launch_that_is_refused() {
         assert_ne!(panes(&world), before);
     }
 }
+
+#[test]
+fn what_names_a_sessions_files_and_its_daemon_counts_for_no_other_session() {
+    const NOTES: [&str; 2] = ["@tmux_task_folder", "@tmux_task_daemon"];
+    let world = World::new();
+    world.tmux(["new-session", "-d", "-s", "mine", "-n", "shell"]);
+    world.run("first", "exec sleep 1000");
+    let noted = |name| world.tmux(["show-options", "-v", "-t", "=work:", name]);
+    let noted = NOTES.map(|name| noted(name).trim().to_owned());
+    let bare = noted.clone().map(|value| {
+        let words = value.split(' ');
+        words.last().unwrap().to_owned()
+    });
+    let leave = || {
+        world.task(["kill-all", "--yes"]).ok();
+        world.task(["daemon", "stop"]).ok();
+    };
+    leave();
+    for (scope, values) in [("-g", &noted), ("-g", &bare), ("-s", &noted), ("-s", &bare)] {
+        for (name, value) in NOTES.into_iter().zip(values) {
+            set(&world, &[scope], name, value);
+        }
+        assert_eq!(world.task(["ls"]).code, 3, "the name leads to `mine`");
+        let name = format!("api{scope}-{}", values[0].len());
+        world.run(&name, "exit 3");
+        world.until_delivered("exited", &name);
+        leave();
+        for name in NOTES {
+            unset(&world, &[scope], name);
+        }
+        let hooks = world.tmux(["show-hooks", "-g"]);
+        assert!(!hooks.contains("9010"), "{hooks}");
+    }
+    let windows = world.tmux(["list-windows", "-a", "-F", "#{session_name}:#{window_name}"]);
+    assert_eq!(windows.trim(), "mine:shell");
+}

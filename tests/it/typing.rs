@@ -248,3 +248,42 @@ fn an_answer_typed_by_hand_is_one() {
     send(&world, "ask", &[], "n").ok();
     world.until_shows(&window, "got <yn>");
 }
+
+#[test]
+fn a_secret_that_is_typed_at_a_terminal_is_not_displayed() {
+    let world = World::new();
+    world.tmux(["new-session", "-d", "-s", "mine", "exec sleep 1000"]);
+    let line = "read -r -s -p 'Password: ' x; echo \"got <$x>\"; exec sleep 1000";
+    let asking = world.run("ask", line);
+    world.task(["wait", "ask", "--input"]).ok();
+    let line = format!(
+        "'{}' -s work send ask --secret; echo \"code $?\"; \
+         case $(stty -a) in *' echo '*) echo restored;; esac; exec sleep 1000",
+        World::program().display()
+    );
+    for (key, code) in [("C-c", "code 130"), ("Enter", "code 0")] {
+        let open = [
+            "new-window",
+            "-d",
+            "-P",
+            "-F",
+            "#{window_id}",
+            "-t",
+            "=mine:",
+            &line,
+        ];
+        let terminal = world.tmux(open).trim().to_owned();
+        world.until_shows(&terminal, "it is not displayed");
+        world.tmux(["send-keys", "-t", &terminal, "-l", "hunter2"]);
+        world.tmux(["send-keys", "-t", &terminal, key]);
+        world.until_shows(&terminal, "restored");
+        let shown = world.tmux(["capture-pane", "-p", "-t", &terminal]);
+        assert!(
+            shown.contains(code) && !shown.contains("hunter2"),
+            "{shown}"
+        );
+    }
+    world.until_shows(&asking, "got <");
+    let shown = world.tmux(["capture-pane", "-p", "-t", &asking]);
+    assert!(shown.contains("got <hunter2>"), "{shown}");
+}

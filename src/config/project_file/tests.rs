@@ -289,6 +289,14 @@ fn errors_name_the_line_and_the_key() {
         "3: `tasks.a.ready` must not be empty: an empty text matches everything",
     );
     check_error(
+        "[tasks.a]\ncommand = 'x'\nready = { https = 'x' }\n",
+        "3: `tasks.a.ready`: has the unknown key `https`, expected `port` or `http`",
+    );
+    check_error(
+        "[tasks.a]\ncommand = 'x'\nnotify-on = 3\n",
+        "3: `tasks.a.notify-on` must be a text, or a list of texts, found an integer",
+    );
+    check_error(
         "[tasks.a]\ncommand = 'x'\n[tasks.'a b']\ncommand = 'x'\n",
         "3: `tasks.a b`: `a b` is not a task name: 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a \
          letter or digit",

@@ -10,7 +10,9 @@ use super::args::{Config, ConfigCommand, Json};
 use super::context::Context;
 use super::failure::{Failure, Kind};
 use super::output;
-use crate::config::{self, PendingSetting, Setting, ShownConfig, is_of_daemon, pending_settings};
+use crate::config::{
+    self, ConfigFile, PendingSetting, Setting, ShownConfig, is_of_daemon, pending_settings,
+};
 use crate::model::{text, with_causes};
 use crate::ops::{self, lookup};
 use crate::wire::{DaemonConfig, RefusalKind};
@@ -237,10 +239,22 @@ fn selected(context: &Context) -> Result<Vec<SelectedValue>, Failure> {
     );
     let tmux_by = given(server.program.is_some(), "--tmux");
     let name = text::one_line(session.name.as_bytes(), MAX_CHARS);
-    let (paths, file) = (&session.paths, config::find(&lookup));
-    let file = file.map_or_else(String::new, |file| one_line(file.path()));
-    let state_by = by(None, &["TMUX_TASK_STATE_DIR", "XDG_STATE_HOME"]);
-    let runtime_by = by(None, &["TMUX_TASK_RUNTIME_DIR", "XDG_RUNTIME_DIR"]);
+    let paths = &session.paths;
+    // One that is ignored, such as a relative $XDG_STATE_HOME, does not name the path.
+    let named_by = |path: &Path, variables: &[&'static str]| {
+        let names = |name: &&&str| {
+            lookup(name).is_some_and(|folder| !folder.is_empty() && path.starts_with(folder))
+        };
+        variables.iter().find(names).copied()
+    };
+    let state_by = named_by(&paths.state, &["TMUX_TASK_STATE_DIR", "XDG_STATE_HOME"]);
+    let runtime_by = named_by(
+        &paths.runtime,
+        &["TMUX_TASK_RUNTIME_DIR", "XDG_RUNTIME_DIR"],
+    );
+    let file = config::find(&lookup);
+    let file = file.as_ref().map_or(Path::new(""), ConfigFile::path);
+    let file_by = named_by(file, &["TMUX_TASK_CONFIG", "XDG_CONFIG_HOME"]);
     let of = |key, value, by| SelectedValue { key, value, by };
     Ok(vec![
         of("session", name, session_by),
@@ -257,11 +271,7 @@ fn selected(context: &Context) -> Result<Vec<SelectedValue>, Failure> {
         of("state", one_line(&paths.state), state_by),
         of("runtime", one_line(&paths.runtime), runtime_by),
         of("autostart", autostart.is_none().to_string(), autostart),
-        of(
-            "config",
-            file,
-            by(None, &["TMUX_TASK_CONFIG", "XDG_CONFIG_HOME"]),
-        ),
+        of("config", one_line(file), file_by),
     ])
 }
 

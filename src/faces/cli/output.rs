@@ -146,7 +146,10 @@ pub(crate) fn result_on_stderr(text: &str) -> io::Result<()> {
 pub(crate) fn help(text: &str) -> ExitCode {
     match lines(std::iter::once(text.trim_end())) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => ExitCode::from(failure.kind.code()),
+        Err(failure) => {
+            complain(&failure);
+            ExitCode::from(failure.kind.code())
+        }
     }
 }
 

@@ -1,6 +1,10 @@
 //! `send`: types into a task.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read, StdinLock};
+
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+};
 
 use super::args::Send;
 use super::context::Context;
@@ -34,13 +38,39 @@ pub(super) async fn run(context: &Context, args: Send) -> Result<(), Failure> {
     ops::send(&mut session, request).await.or_fail("send")
 }
 
+/// The key that interrupts, as a character.
+const INTERRUPT: u8 = 3;
+
 fn read_stdin() -> Result<String, Failure> {
+    let mut stdin = io::stdin().lock();
+    if let Ok(settings) = tcgetattr(&stdin) {
+        return read_line_unseen(&mut stdin, &settings);
+    }
     let mut text = String::new();
-    io::stdin()
-        .lock()
+    stdin
         .read_to_string(&mut text)
         .map_err(Failure::by("send"))?;
     Ok(text)
+}
+
+/// Reads a line from the terminal, which does not show it. The interrupt key ends the line instead of
+/// the process, so that the terminal gets its settings back.
+fn read_line_unseen(stdin: &mut StdinLock<'_>, settings: &Termios) -> Result<String, Failure> {
+    let mut unseen = settings.clone();
+    unseen.local_modes -= LocalModes::ECHO | LocalModes::ISIG;
+    unseen.local_modes |= LocalModes::ECHONL;
+    unseen.special_codes[SpecialCodeIndex::VEOL] = INTERRUPT;
+    // What was typed before has been displayed.
+    tcsetattr(&*stdin, OptionalActions::Flush, &unseen).map_err(Failure::by("send"))?;
+    output::note("type the secret and Enter; it is not displayed");
+    // The terminal gives one line at a time.
+    let line = stdin.fill_buf().map(<[u8]>::to_vec);
+    tcsetattr(&*stdin, OptionalActions::Now, settings).map_err(Failure::by("send"))?;
+    let line = line.map_err(Failure::by("send"))?;
+    if line.ends_with(&[INTERRUPT]) {
+        return Err(Failure::silent(Kind::Interrupted));
+    }
+    String::from_utf8(line).map_err(Failure::by("send"))
 }
 
 /// Returns what was read, without the final line end. A line end alone is an intended empty line;

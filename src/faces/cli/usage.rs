@@ -50,8 +50,13 @@ pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Failure {
             why.push_str(line);
         }
     }
-    // The usage of a command that does not exist says nothing.
-    let usage = usage.filter(|_| error.kind() != ErrorKind::InvalidSubcommand);
+    // The usage of a command that does not exist says nothing, and that of arguments which exclude each
+    // other has them together.
+    let is_helpful = !matches!(
+        error.kind(),
+        ErrorKind::InvalidSubcommand | ErrorKind::ArgumentConflict
+    );
+    let usage = usage.filter(|_| is_helpful);
     let hint = meant_command(error, &path)
         .or_else(|| without_separator(error, &path, args))
         .or_else(|| without_wait(error, &path, args))

@@ -36,7 +36,10 @@ pub(super) async fn examine(session: &TaskSession, sinks: Vec<SinkStatus>) -> Ve
     };
     let mut consumers = match timeout(LIMIT, list_consumers(session)).await {
         Ok(Ok(list)) => list.consumers,
-        Ok(Err(OpsError::NoFeed(_))) => return Vec::new(),
+        // What is wrong with the configuration or the daemon is another check's finding.
+        Ok(Err(OpsError::NoFeed(_) | OpsError::Config(_) | OpsError::Client(_))) => {
+            return Vec::new();
+        }
         Ok(Err(error)) => return vec![unreadable(with_causes(&error))],
         Err(_elapsed) => return vec![no_answer("consumers")],
     };

@@ -3,7 +3,7 @@
 
 use tokio::time::timeout;
 
-use super::check::{LIMIT, fail, no_answer, ok, silent, warn};
+use super::check::{LIMIT, fail, fail_without_hint, no_answer, ok, silent, warn};
 use super::{login, readers};
 use crate::client::{ClientError, DaemonClient};
 use crate::config;
@@ -14,7 +14,7 @@ use crate::ops::lookup;
 use crate::ops::session::{TaskSession, is_autostart_forbidden};
 use crate::ops::state_folders::{FolderUse, StateFolder, state_folders};
 use crate::process;
-use crate::tmux::{Connection, Probe, check_hooks, list_sessions};
+use crate::tmux::{Connection, Probe, TmuxError, check_hooks, list_sessions};
 use crate::wire::{
     DaemonConfig, DaemonStatus, DoctorCheck, RefusalKind, Request, Response, SinkStatus, is_older,
 };
@@ -210,6 +210,10 @@ async fn judge_config(of_daemon: DaemonConfig) -> Vec<DoctorCheck> {
 fn without_daemon(session: &TaskSession, exists: bool) -> DoctorCheck {
     let socket = session.paths.socket();
     let shown = socket.display();
+    if let Some(pid) = daemon::held_elsewhere(&session.paths) {
+        // The error contains what to do.
+        return fail_without_hint("daemon", TmuxError::OtherDaemon { pid }.to_string());
+    }
     if daemon::is_held(&session.paths.lock()) || daemon::is_held(&session.paths.state_lock()) {
         return fail(
             "daemon",

@@ -83,7 +83,7 @@ async fn two_daemons_share_the_hooks() {
     // The mark of a daemon that died without a word does not keep the hooks, though another process
     // has its pid by now.
     for (option, value) in [
-        ("@tmux_task_daemon", daemon.to_string().as_str()),
+        ("@tmux_task_daemon", format!("$3 {daemon}").as_str()),
         ("@tmux_task_daemon_process", "1 its namespace"),
     ] {
         private.asks(&["set-option", "-t", "=other:", option, value]);
