@@ -94,7 +94,7 @@ pub(super) fn script(order: &TaskOrder) -> String {
     // As in `bash -c LINE`. `eval` ends the line where it ends, whatever its last character is.
     let run = match order.command {
         CommandWords::Line(_) => {
-            r#"BASH_EXECUTION_STRING=$1; builtin set --; builtin eval "$BASH_EXECUTION_STRING""#
+            r#"BASH_EXECUTION_STRING=$1; builtin set --; builtin eval -- "$BASH_EXECUTION_STRING""#
         }
         CommandWords::Argv(_) => r#""$@""#,
     };
