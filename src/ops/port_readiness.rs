@@ -13,7 +13,7 @@ use super::error::OpsError;
 use super::list::find_listed;
 use super::patient_wait::PatientWait;
 use super::session::TaskSession;
-use super::wait::find_to_wait;
+use super::wait::{find_to_wait, holders};
 use crate::client::ClientError;
 use crate::config::HttpUrl;
 use crate::model::{Condition, PortHolder, WaitOutcome};
@@ -61,10 +61,10 @@ pub(super) async fn wait_for_port(
                 task: window,
                 run: listed.task.run,
                 // Of an ended run, the last lines.
-                conditions: (!is_dead).then_some(listens).into_iter().collect(),
+                conditions: (!is_dead).then(|| listens.clone()).into_iter().collect(),
                 ..WaitRequest::default()
             };
-            let result = match patience.wait(&mut daemon, request, || {}).await {
+            let mut result = match patience.wait(&mut daemon, request, || {}).await {
                 Ok(result) => result,
                 Err(error) if patience.goes_on_after(&error) => continue,
                 // It is at another run by now.
@@ -74,11 +74,14 @@ pub(super) async fn wait_for_port(
                 }
                 Err(error) => return Err(error),
             };
+            if is_dead && is_here {
+                result.port_holders = holders(&[listens], None);
+            }
+            *trouble = result.holder_words().or(trouble.take());
             if is_dead {
                 let (why, tail) = (ended_as(&listed.task), result.tail);
                 return Ok(Success::No(RunFailure { why, tail }));
             }
-            *trouble = result.holder_words().or(trouble.take());
             if result.outcome == WaitOutcome::Timeout {
                 return Ok(Success::TimedOut(patience.asks));
             }

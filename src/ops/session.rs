@@ -423,13 +423,28 @@ impl TaskSession {
             };
             let observed = observer.observe(look.as_ref(), &evidence, clock::now());
             let Some(life) = observed.snapshot.life.as_ref().filter(|_| observed.nudge) else {
-                return Ok(observed.snapshot);
+                return Ok(self.with_queued(observed.snapshot));
             };
             // A run has ended and tmux has not collected its status. It will soon, and the observer
             // limits how long to wait.
             crate::tmux::nudge(life.server_pid);
             tokio::time::sleep(NUDGED).await;
         }
+    }
+
+    /// Adds which tasks wait for a place in their slots, and when the others began.
+    fn with_queued(&self, mut snapshot: Snapshot) -> Snapshot {
+        for task in snapshot
+            .tasks
+            .values_mut()
+            .filter(|task| task.slot.is_some())
+        {
+            let (is_queued, began) = process::queue_state(&self.paths.runtime, task);
+            let task = Arc::make_mut(task);
+            task.queued = is_queued;
+            task.started_at = began.or(task.started_at);
+        }
+        snapshot
     }
 
     /// Returns the task of this name or window id.

@@ -39,7 +39,7 @@ pub(crate) use ports::{answers_at, listening, port_holders};
 pub(crate) use resources::{control_group_of, descriptors_of};
 pub(crate) use run_time::{RunTime, run_time};
 pub(crate) use running::{Process, exists, wait_for_any};
-pub(crate) use slots::{began_at, wait_for_place, waits_to_run};
+pub(crate) use slots::{queue_state, wait_for_place};
 pub(crate) use stat::{exit_of_zombie, identity, is_stopped, may_run, started_at, starts};
 #[cfg(feature = "panel")]
 pub(crate) use usage::{TreeUsage, tree_usage};

@@ -1,8 +1,9 @@
 //! Places for runs of which only some may run at once, in all sessions of the user.
 //!
 //! A run draws a ticket, a file whose number says who came first, and begins when fewer runs with an
-//! earlier ticket are alive than there are places. Whether they are, the kernel says, so whoever is
-//! killed gives its place back: nothing has to be removed. Only the kernel wakes who waits.
+//! earlier ticket are alive than there are places, and all of these have begun. Whether they are, the
+//! kernel says, so whoever is killed gives its place back: nothing has to be removed. Only the kernel
+//! wakes who waits.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,7 +13,7 @@ use super::ancestors::parent;
 use super::stat::{WORD_END, command_line, identity, may_run};
 use super::{Process, wait_for_any};
 use crate::files::{self, WRITABLE_BY_OTHERS};
-use crate::model::{Millis, Slot};
+use crate::model::{Millis, Slot, Task};
 
 /// The folder of all slots, in the runtime folder.
 const FOLDER: &str = "slots";
@@ -20,12 +21,13 @@ const FOLDER: &str = "slots";
 /// How the names of tasks' files begin, which the launcher gives them.
 const TASK_FILE: &str = "exec-task-";
 
-/// A ticket: `NUMBER-PID`. It contains the identity of the process and, from the beginning of its run on,
-/// the time of that.
+/// A ticket: `NUMBER-PID-PLACES`. It contains the identity of the process and, from the beginning of its run on,
+/// the time of that. Until then the process holds a lock on it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Ticket {
     number: u64,
     pid: u32,
+    places: usize,
     path: PathBuf,
 }
 
@@ -42,8 +44,8 @@ pub(crate) fn wait_for_place(
     on_wait: impl FnOnce(),
 ) -> io::Result<()> {
     let folder = folder_of(runtime, &slot.name);
-    let (ticket, mut file) = draw(runtime, &folder)?;
     let places = usize::try_from(slot.places).unwrap_or(usize::MAX);
+    let (ticket, mut file) = draw(runtime, &folder, places)?;
     let mut on_wait = Some(on_wait);
     loop {
         let mut tickets = tickets(&folder)?;
@@ -59,14 +61,29 @@ pub(crate) fn wait_for_place(
         }
         wait_for_any(&alive);
     }
+    // Earlier runs that are due as well begin first, however late the kernel wakes them.
+    for other in tickets(&folder)? {
+        if other.number < ticket.number && other.places >= places {
+            other.wait_for_begin()?;
+        }
+    }
     writeln!(file, "{}", now())
+}
+
+/// Returns whether a task waits for a place in its slot, and when its run began there, if that is known.
+#[must_use]
+pub(crate) fn queue_state(runtime: &Path, task: &Task) -> (bool, Option<Millis>) {
+    // First, because a run that does not wait any more has noted when it began.
+    let waits = task.is_alive() && task.pid.is_some_and(waits_to_run);
+    let read = || began_at(runtime, task.slot.as_ref()?, task.pid?, task.started_at?);
+    let at = read();
+    (task.slot.is_some() && waits && at.is_none(), at)
 }
 
 /// Returns when the run of this process, which was launched at this time, began in its slot; `None` where
 /// it has not, or that is not known. The run may have ended since: a ticket is there until the next one is
 /// drawn.
-#[must_use]
-pub(crate) fn began_at(runtime: &Path, slot: &Slot, pid: u32, launched: Millis) -> Option<Millis> {
+fn began_at(runtime: &Path, slot: &Slot, pid: u32, launched: Millis) -> Option<Millis> {
     let tickets = tickets(&folder_of(runtime, &slot.name)).ok()?;
     let ticket = tickets.iter().rev().find(|ticket| ticket.pid == pid)?;
     let text = fs::read_to_string(&ticket.path).ok()?;
@@ -79,7 +96,7 @@ pub(crate) fn began_at(runtime: &Path, slot: &Slot, pid: u32, launched: Millis) 
 /// Whether this process of a pane still waits to run its task, for a place or for its launcher, or has not
 /// even come to that: tmux has made it, and it is still a copy of tmux. False where that cannot be known.
 #[must_use]
-pub(crate) fn waits_to_run(pid: u32) -> bool {
+fn waits_to_run(pid: u32) -> bool {
     let Some(line) = command_line(pid) else {
         return false;
     };
@@ -100,7 +117,7 @@ fn folder_of(runtime: &Path, slot: &str) -> PathBuf {
 }
 
 /// Draws the next ticket, and removes those of processes that are gone.
-fn draw(runtime: &Path, folder: &Path) -> io::Result<(Ticket, fs::File)> {
+fn draw(runtime: &Path, folder: &Path, places: usize) -> io::Result<(Ticket, fs::File)> {
     files::make_folder(&runtime.join(FOLDER), WRITABLE_BY_OTHERS)?;
     files::make_folder(folder, WRITABLE_BY_OTHERS)?;
     let lock = files::open_to_write(&folder.join("lock"))?;
@@ -113,10 +130,17 @@ fn draw(runtime: &Path, folder: &Path) -> io::Result<(Ticket, fs::File)> {
         }
     }
     let pid = std::process::id();
-    let path = folder.join(format!("{number:020}-{pid}"));
+    let path = folder.join(format!("{number:020}-{pid}-{places}"));
     let mut file = files::create_new(&path)?;
+    file.lock()?;
     writeln!(file, "{}", identity(pid).unwrap_or_default())?;
-    Ok((Ticket { number, pid, path }, file))
+    let ticket = Ticket {
+        number,
+        pid,
+        places,
+        path,
+    };
+    Ok((ticket, file))
 }
 
 /// Returns the tickets in a folder, in the order in which they were drawn.
@@ -125,11 +149,16 @@ fn tickets(folder: &Path) -> io::Result<Vec<Ticket>> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str());
-        let parts = name.and_then(|name| name.split_once('-'));
-        if let Some((number, pid)) = parts
-            && let (Ok(number), Ok(pid)) = (number.parse(), pid.parse())
+        let parts: Vec<&str> = name.unwrap_or_default().split('-').collect();
+        if let [number, pid, places] = parts[..]
+            && let (Ok(number), Ok(pid), Ok(places)) = (number.parse(), pid.parse(), places.parse())
         {
-            found.push(Ticket { number, pid, path });
+            found.push(Ticket {
+                number,
+                pid,
+                places,
+                path,
+            });
         }
     }
     found.sort();
@@ -145,6 +174,16 @@ impl Ticket {
         let identity = text.lines().next()?;
         (may_run(self.pid, identity) && process.is_running()).then_some(process)
     }
+
+    /// Waits until its run has begun, or its process is gone.
+    fn wait_for_begin(&self) -> io::Result<()> {
+        match fs::File::open(&self.path) {
+            Ok(file) => file.lock_shared(),
+            // Its process was gone when a later ticket was drawn.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -154,10 +193,11 @@ mod tests {
 
     use super::*;
 
-    fn ticket_of(folder: &Path, number: u64, child: &Child) {
+    fn ticket_of(folder: &Path, number: u64, child: &Child) -> PathBuf {
         let pid = child.id();
-        let path = folder.join(format!("{number:020}-{pid}"));
-        fs::write(path, format!("{}\n", identity(pid).unwrap_or_default())).unwrap();
+        let path = folder.join(format!("{number:020}-{pid}-2"));
+        fs::write(&path, format!("{}\n", identity(pid).unwrap_or_default())).unwrap();
+        path
     }
 
     #[test]
@@ -176,7 +216,7 @@ mod tests {
         let pid = std::process::id();
         let old = identity(pid).unwrap().split_once(' ').unwrap().1.to_owned();
         fs::write(
-            folder.join(format!("{:020}-{pid}", 3)),
+            folder.join(format!("{:020}-{pid}-2", 3)),
             format!("1 {old}\n"),
         )
         .unwrap();
@@ -200,6 +240,38 @@ mod tests {
         first.wait().unwrap();
         second.kill().unwrap();
         second.wait().unwrap();
+    }
+
+    #[test]
+    fn a_run_begins_after_all_earlier_ones_that_are_due() {
+        let runtime = tempfile::tempdir().unwrap();
+        let slot = Slot::parse("build:2").unwrap();
+        let folder = folder_of(runtime.path(), "build");
+        files::make_folder(&runtime.path().join(FOLDER), WRITABLE_BY_OTHERS).unwrap();
+        files::make_folder(&folder, WRITABLE_BY_OTHERS).unwrap();
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let path = ticket_of(&folder, 7, &child);
+        // Its place is free, and it has not begun yet.
+        let earlier = fs::File::open(&path).unwrap();
+        earlier.lock().unwrap();
+        let (begins, begun) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let wait = || {
+                wait_for_place(
+                    runtime.path(),
+                    &slot,
+                    || begins.send(()).map_or(0, |()| 42),
+                    || {},
+                )
+            };
+            let waits = scope.spawn(wait);
+            let early = begun.recv_timeout(std::time::Duration::from_millis(100));
+            earlier.unlock().unwrap();
+            waits.join().unwrap().unwrap();
+            assert!(early.is_err());
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

@@ -109,6 +109,16 @@ pub(crate) fn from_host(content: &str, host: &str) -> String {
     content.lines().map(named).collect::<Vec<_>>().join("\n")
 }
 
+/// Whether a message says something about the task of this window: quoted output is indented.
+pub(crate) fn speaks_of(content: &str, window: &str) -> bool {
+    let is_about = |line: &str| {
+        let line = line.strip_prefix(TASK);
+        let rest = line.and_then(|line| line.strip_prefix(window));
+        rest.is_some_and(|rest| rest.starts_with(' '))
+    };
+    content.lines().any(is_about)
+}
+
 /// Returns one text per event. The bells of a run are one text, joined with its exit where both
 /// were gathered.
 fn texts(events: &[&Event]) -> Vec<String> {

@@ -2,7 +2,8 @@
 
 use std::fmt::Display;
 
-use crate::wire::{DurableRecord, EventFields, RecordBody};
+use crate::route;
+use crate::wire::{DurableRecord, EventFields, Kind, RecordBody};
 
 /// The longest text in a variable, in bytes: the kernel limits each.
 const MAX_TEXT: usize = 16 << 10;
@@ -42,14 +43,20 @@ impl Delivery {
                 (*level, owner.as_deref(), message.content.as_str(), events)
             }
         };
+        // A message speaks of some of its events only: not of tasks that have just started.
+        let is_told = |event: &&EventFields| {
+            let is_message = record.body.kind() == Kind::FollowUp;
+            !is_message || route::speaks_of(text, &event.task.window_id)
+        };
+        let events: Vec<&EventFields> = events.iter().filter(is_told).collect();
         let variables = vec![
             ("SINK", sink.to_owned()),
             ("SESSION", record.session_name.clone()),
             ("RECORD", id.clone()),
             ("KIND", record.body.kind().to_string()),
             ("LEVEL", level.to_string()),
-            ("TYPES", each(events, |event| event.event_type)),
-            ("TASKS", each(events, |event| &event.task.window_name)),
+            ("TYPES", each(&events, |event| event.event_type)),
+            ("TASKS", each(&events, |event| &event.task.window_name)),
             ("FOR_OWNER", owner.unwrap_or_default().to_owned()),
             ("TEXT", bounded(text)),
         ];
@@ -69,7 +76,7 @@ impl Delivery {
 }
 
 /// Returns the different words of these events, in their order, with blanks between them.
-fn each<'a, W: Display>(events: &'a [EventFields], word: impl Fn(&'a EventFields) -> W) -> String {
+fn each<'a, W: Display>(events: &[&'a EventFields], word: impl Fn(&'a EventFields) -> W) -> String {
     let mut words: Vec<String> = Vec::new();
     for event in events {
         let word = word(event).to_string();
@@ -121,6 +128,33 @@ mod tests {
             ("TEXT", "Proceed?"),
         ] {
             assert_eq!(of(name), value, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_message_is_about_the_tasks_of_its_text() {
+        let event = |kind: &str, window: &str, name: &str| {
+            serde_json::json!({"type": kind, "level": "info",
+                "task": {"windowId": window, "windowName": name}})
+        };
+        let content = "[tmux-task notification]\ntmux task @1 (api) is waiting for input: Go?\n\
+            recent output:\n  tmux task @3 (web) exited with code 1";
+        let record = serde_json::json!({"v": 1, "seq": 7, "epoch": "e1",
+            "time": "2026-01-01T00:00:00.000Z", "sessionName": "work", "kind": "followUp",
+            "level": "warning", "events": [4, 5, 6], "owner": null,
+            "message": {"customType": "tmux-task-event", "content": content, "display": true,
+                "details": {"source": "extension", "notUserInput": true, "sessionId": "work",
+                    "sessionName": "work", "level": "warning",
+                    "events": [event("input", "@1", "api"), event("started", "@11", "db"),
+                        event("started", "@3", "web")]}},
+            "options": {"triggerTurn": true, "deliverAs": "followUp"}});
+        let record = serde_json::from_value(record).unwrap();
+        let delivery = Delivery::new("phone", &record, "");
+        for word in [("TASKS", "api"), ("TYPES", "input")] {
+            assert!(
+                delivery.variables.contains(&(word.0, word.1.to_owned())),
+                "{delivery:?}"
+            );
         }
     }
 

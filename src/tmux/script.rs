@@ -94,7 +94,7 @@ pub(super) fn script(order: &TaskOrder) -> String {
     // As in `bash -c LINE`. `eval` ends the line where it ends, whatever its last character is.
     let run = match order.command {
         CommandWords::Line(_) => {
-            r#"BASH_EXECUTION_STRING=$1; builtin set --; builtin eval "$BASH_EXECUTION_STRING""#
+            r#"BASH_EXECUTION_STRING=$1; builtin set --; builtin eval -- "$BASH_EXECUTION_STRING""#
         }
         CommandWords::Argv(_) => r#""$@""#,
     };
@@ -174,6 +174,7 @@ mod tests {
         check(&["false | true"], "", 1);
         check(&["false; echo on"], "", 1);
         check(&["exit 7"], "", 7);
+        check(&["-p"], "", 127);
         check(&["echo a\\"], "a\\\n", 0);
         check(&["bash -c 'kill -9 $$'"], "", 137);
     }

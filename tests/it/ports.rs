@@ -145,6 +145,21 @@ fn a_port_of_another_task_is_named_with_it() {
 }
 
 #[test]
+fn a_task_that_ends_at_once_because_its_port_is_held_is_told_with_who_has_it() {
+    let world = World::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let file = world.path("project.toml");
+    let tasks = format!("[tasks.api]\ncommand = 'exit 3'\nready = {{ port = {port} }}\n");
+    fs::write(&file, tasks).unwrap();
+    let up = world.task(["up", file.to_str().unwrap(), "--wait"]);
+    let ours = std::process::id();
+    let expected = format!("up: api exited with code 3; port {port} is held by pid {ours} (");
+    assert!(up.err.contains(&expected), "{up}");
+    world.finish();
+}
+
+#[test]
 fn all_processes_of_a_run_count_also_one_in_the_background() {
     let world = World::new();
     let serve = serve(&world);

@@ -95,6 +95,24 @@ fn a_task_that_is_queued_has_not_started_and_begins_when_a_place_is_free() {
 }
 
 #[test]
+fn a_queued_task_is_shown_as_queued_without_a_daemon_too() {
+    let world = World::new();
+    let run = |name: &str, line: &str| {
+        world
+            .task(["run", name, "--slot", "build:1", "--", line])
+            .ok();
+    };
+    run("first", "exec sleep 1000");
+    run("second", "exec sleep 1000");
+    world.until_true("the second task is queued", || {
+        state(&world, "work", "second") == "queued"
+    });
+    world.kill_daemon();
+    let states = ["first", "second"].map(|name| state(&world, "work", name));
+    assert_eq!(states, ["running", "queued"]);
+}
+
+#[test]
 fn twenty_runs_in_two_sessions_begin_in_their_order_two_at_once_whoever_is_killed() {
     let world = World::new();
     let on = world.gate("on");

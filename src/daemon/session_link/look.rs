@@ -170,14 +170,13 @@ impl SessionLink {
             task.is_some_and(|task| task.run == *run)
         });
         for (window, task) in &mut snapshot.tasks {
-            let Some(slot) = &task.slot else { continue };
-            let read = || process::began_at(&self.paths.runtime, slot, task.pid?, task.started_at?);
-            let known = self.began.get(window).map(|(_, at)| *at);
-            // First, because a run that does not wait any more has noted when it began.
-            let may_wait = known.is_none() && task.is_alive();
-            let waits = may_wait && task.pid.is_some_and(process::waits_to_run);
-            let at = known.unwrap_or_else(read);
-            if waits && at.is_none() {
+            if task.slot.is_none() {
+                continue;
+            }
+            let known = self.began.get(window).map(|(_, at)| (false, *at));
+            let read = || process::queue_state(&self.paths.runtime, task);
+            let (is_queued, at) = known.unwrap_or_else(read);
+            if is_queued {
                 Arc::make_mut(task).queued = true;
                 continue;
             }

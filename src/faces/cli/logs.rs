@@ -120,12 +120,22 @@ async fn several(context: &Context, args: &Logs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the tasks that `--all` means: not shells, and not the one that runs this command, which would
-/// follow what it prints itself.
+/// Returns the tasks that `--all` means: not shells, not the one that runs this command, which would
+/// follow what it prints itself, and none that does the same: they would follow each other without end.
 fn all_of(listed: Vec<LsTask>, own_pane: Option<&str>) -> Vec<TaskFields> {
     let is_own = |task: &TaskFields| own_pane.is_some() && task.pane_id.as_deref() == own_pane;
+    let follows_all = |task: &TaskFields| task.current_command.as_deref().is_some_and(follows_all);
     let tasks = listed.into_iter().map(|listed| listed.task);
-    tasks.filter(|task| !task.shell && !is_own(task)).collect()
+    let tasks = tasks.filter(|task| !task.shell && !is_own(task) && !follows_all(task));
+    tasks.collect()
+}
+
+/// Whether a task's command is `tmux-task logs --all`, with or without other options and paths.
+fn follows_all(command: &str) -> bool {
+    let mut words = command.split_ascii_whitespace();
+    words.any(|word| word.rsplit('/').next() == Some("tmux-task"))
+        && words.any(|word| word == "logs")
+        && words.any(|word| word == "--all")
 }
 
 /// Follows the runs of these tasks until they end; with `--all` also those that begin later, until the
@@ -335,6 +345,23 @@ fn print_lines(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tasks_that_follow_all_are_known_by_their_commands() {
+        for command in [
+            "tmux-task logs --all -f",
+            "NO_COLOR=1 /opt/tmux-task -s work logs -f --all",
+        ] {
+            assert!(follows_all(command), "{command}");
+        }
+        for command in [
+            "tmux-task logs api -f",
+            "npm logs --all",
+            "tmux-task ls --all",
+        ] {
+            assert!(!follows_all(command), "{command}");
+        }
+    }
 
     #[test]
     fn names_stand_below_each_other_each_in_its_colour() {
