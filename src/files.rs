@@ -193,10 +193,7 @@ pub(crate) fn read_written(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 ///
 /// As [`open`]. The old file stays.
 pub(crate) fn replace(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = open_to_write(fresh)?;
-    file.set_len(0)?;
-    file.write_all(bytes)?;
-    fs::rename(fresh, path)
+    replace_after(path, fresh, bytes, |_| Ok(()))
 }
 
 /// Replaces a file of ours in one step, as [`replace`] does, with bytes that are on the disk before.
@@ -206,11 +203,23 @@ pub(crate) fn replace(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Result<()>
 ///
 /// As [`open`]. The old file stays.
 pub(crate) fn replace_synced(path: &Path, fresh: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_after(path, fresh, bytes, File::sync_data)
+}
+
+/// Replaces a file of ours after `sync` of the new one. What could not be written does not stay: on a
+/// full disk it would take what is left.
+fn replace_after(
+    path: &Path,
+    fresh: &Path,
+    bytes: &[u8],
+    sync: fn(&File) -> io::Result<()>,
+) -> io::Result<()> {
     let mut file = open_to_write(fresh)?;
-    file.set_len(0)?;
-    file.write_all(bytes)?;
-    file.sync_data()?;
-    fs::rename(fresh, path)
+    file.set_len(0)
+        .and_then(|()| file.write_all(bytes))
+        .and_then(|()| sync(&file))
+        .and_then(|()| fs::rename(fresh, path))
+        .inspect_err(|_| fs::remove_file(fresh).unwrap_or_default())
 }
 
 /// Returns where a link of ours leads. It is not followed.
@@ -478,6 +487,17 @@ mod tests {
         assert_eq!(fs::read_dir(&real).unwrap().count(), 1);
         let file = real.join("victim");
         assert_eq!(fault(check_folder(&file)), Fault::NotAFolder);
+    }
+
+    #[test]
+    fn what_cannot_be_put_in_place_does_not_stay_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, fresh) = (dir.path().join("taken"), dir.path().join("taken.new"));
+        fs::create_dir_all(path.join("by a folder")).unwrap();
+        for replace in [replace, replace_synced] {
+            replace(&path, &fresh, b"bytes").unwrap_err();
+            assert!(!fresh.exists());
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use serde_path_to_error::{Path as KeyPath, Segment};
-use toml::de::{DeTable, Error};
+use toml::de::{DeTable, DeValue, Error};
 
 use super::error::quotable;
 use super::{Config, ConfigError};
@@ -24,20 +24,42 @@ pub(crate) fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
 
 /// Returns what is in `text`, as [`parse`] does.
 pub(super) fn parse_as<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, ConfigError> {
-    let invalid = |error: &Error, problem: &str| ConfigError::Invalid {
+    let invalid = |at: usize, problem: &str| ConfigError::Invalid {
         path: path.to_owned(),
-        line: line_of(text.as_bytes(), start(error)),
+        line: line_of(text.as_bytes(), at),
         problem: text::one_line(problem.as_bytes(), MAX_PROBLEM_CHARS),
     };
     // The parser continues after an error, and later errors may be consequences of it.
     let (table, errors) = DeTable::parse_recoverable(text);
     if let Some(error) = errors.iter().min_by_key(|error| start(error)) {
-        return Err(invalid(error, error.message()));
+        return Err(invalid(start(error), error.message()));
     }
     serde_path_to_error::deserialize(toml::Deserializer::from(table)).map_err(|error| {
         let problem = explain(text, error.path(), error.inner());
-        invalid(error.inner(), &problem)
+        let item = item_start(text, error.path()).unwrap_or_default();
+        invalid(start(error.inner()).max(item), &problem)
     })
+}
+
+/// Returns where the item of a list begins that the path leads through. Of an error about a whole item,
+/// such as the second table `sink`, serde knows only where the list begins.
+fn item_start(text: &str, at: &KeyPath) -> Option<usize> {
+    let (table, _) = DeTable::parse_recoverable(text);
+    let mut value = &DeValue::Table(table.into_inner());
+    let mut start = None;
+    for segment in at {
+        let inner = match segment {
+            Segment::Map { key } => value.get(key.as_str()),
+            Segment::Seq { index } => value.get(*index),
+            Segment::Enum { .. } | Segment::Unknown => None,
+        };
+        let Some(inner) = inner else { break };
+        if matches!(segment, Segment::Seq { .. }) {
+            start = Some(inner.span().start);
+        }
+        value = inner.get_ref();
+    }
+    start
 }
 
 /// Returns the line, from 1, of the byte at `offset`.
@@ -159,6 +181,27 @@ mod tests {
         check("", &["b"]);
         check("é`", &["b", "c"]);
         assert_eq!(known_keys("", "a").count(), 0);
+    }
+
+    #[test]
+    fn an_error_about_an_item_names_the_line_of_the_item() {
+        #[track_caller]
+        fn check(text: &str, expected: u32) {
+            let Err(ConfigError::Invalid { line, .. }) = parse(Path::new("config.toml"), text)
+            else {
+                panic!("{text} is accepted");
+            };
+            assert_eq!(line, expected, "{text}");
+        }
+        let first = "[[sink]]\nname = \"a\"\nexec = [\"/bin/a\"]\n";
+        check(&format!("{first}\n[[sink]]\nname = \"b\"\n"), 5);
+        check(&format!("{first}\n[[sink]]\nexec = [\"/bin/b\"]\n"), 5);
+        check(&format!("{first}\n[[sink]]\nname = \"b\"\nnope = 1\n"), 7);
+        check("[[sink]]\nname = \"a\"\n", 1);
+        check(
+            "sink = [\n{ name = \"a\", exec = [\"/bin/a\"] },\n{ name = \"b\" } ]\n",
+            3,
+        );
     }
 
     #[test]

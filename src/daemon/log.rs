@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use tracing::level_filters::LevelFilter;
@@ -84,6 +85,12 @@ impl BoundedLog {
     }
 
     fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        // It may have been removed with its folder, which the feed makes again.
+        if self.file.metadata()?.nlink() == 0
+            && let Ok(fresh) = Self::open(&self.path, self.most)
+        {
+            (self.file, self.length) = (fresh.file, fresh.length);
+        }
         let more = line.len() as u64;
         if self.length > 0 && self.length + more > self.most {
             self.put_aside()?;
@@ -194,6 +201,17 @@ mod tests {
         }
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.ends_with("500 INFO number 500\n"), "{text}");
+    }
+
+    #[test]
+    fn a_log_that_was_removed_with_its_folder_is_begun_again_with_it() {
+        let (dir, path, mut log) = log(1000);
+        log.write_all(b"1 INFO before\n").unwrap();
+        fs::remove_dir_all(dir.path()).unwrap();
+        log.write_all(b"2 INFO without a folder\n").unwrap();
+        fs::create_dir(dir.path()).unwrap();
+        log.write_all(b"3 INFO after\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "3 INFO after\n");
     }
 
     #[test]

@@ -460,6 +460,22 @@ fn consumers_are_listed_and_removed_with_and_without_a_daemon() {
     });
     assert_eq!(world.task(["consumer", "rm", "again"]).code, 3);
     assert_eq!(until_live(&consume(&world, "again", &[])), range(1, 12));
+    // One that cannot be removed does not keep those that are named behind it.
+    kill(consume_until_live(&world, "other"));
+    world.until_true("all have left", || {
+        let status = world.daemon_status();
+        let mut consumers = status["consumers"].as_array().unwrap().iter();
+        consumers.all(|consumer| consumer["reader"].is_null())
+    });
+    let removed = world.task(["consumer", "rm", "again", "nope", "neither", "other"]);
+    assert_eq!(removed.code, 3);
+    for name in ["nope", "neither"] {
+        assert!(
+            removed.stderr.contains(&format!("no consumer `{name}`")),
+            "{removed}"
+        );
+    }
+    assert_eq!(listed(&world), []);
 }
 
 fn consume_until_live(world: &World, name: &str) -> Running {

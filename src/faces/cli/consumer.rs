@@ -46,12 +46,17 @@ async fn list(context: &Context, args: Json) -> Result<(), Failure> {
 
 async fn remove(context: &Context, names: &[String]) -> Result<(), Failure> {
     let session = context.session("consumer rm").await?;
+    let mut removed = Ok(());
+    // One that cannot be removed does not keep the others.
     for name in names {
-        ops::remove_consumer(&session, name)
-            .await
-            .or_fail("consumer rm")?;
+        let outcome = ops::remove_consumer(&session, name).await;
+        if let Err(failure) = outcome.or_fail("consumer rm")
+            && let Err(earlier) = std::mem::replace(&mut removed, Err(failure))
+        {
+            context.complain(earlier);
+        }
     }
-    Ok(())
+    removed
 }
 
 fn table_of(list: &ConsumerList, now: Millis, columns: Option<usize>) -> Vec<String> {

@@ -45,7 +45,10 @@ fn push_command(page: &mut String, command: &Command, level: &str, above: &str) 
     page.push_str(&format!("\n{level} {name}\n"));
     let about = command.get_long_about().or(command.get_about());
     if let Some(about) = about {
-        page.push_str(&format!("\n{}.\n", prose(&about.to_string())));
+        for paragraph in about.to_string().split("\n\n") {
+            let text = prose(paragraph);
+            page.push_str(&format!("\n{}.\n", text.trim_end_matches('.')));
+        }
     }
     let aliases: Vec<String> = command
         .get_visible_aliases()

@@ -107,8 +107,19 @@ impl Sequence {
 
     /// Notes that the numbers end with this one. Returns the first and the last missing one.
     pub fn end_at(&mut self, last: Seq) -> Option<(Seq, Seq)> {
-        let gap = (self.last < last).then_some((self.last + 1, last));
+        let gap = (self.last < last).then(|| (self.last + 1, last));
         self.last = self.last.max(last);
         gap
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sequence_may_be_at_the_last_number_that_there_is() {
+        assert_eq!(Sequence::after(Seq::MAX).end_at(38), None);
+        assert_eq!(Sequence::after(36).end_at(38), Some((37, 38)));
     }
 }
