@@ -128,7 +128,8 @@ fn each_client_is_told_once_which_wait_to_use() {
         assert_eq!(run(&own), "");
         // Another session has other readers.
         let other = ["-s", "other", "run", "own", "--", "true"];
-        assert_eq!(run(&other), expected);
+        let of_other = expected.replace("`tmux-task ", "`tmux-task -s other ");
+        assert_eq!(run(&other), of_other);
         assert_eq!(run(&other), "");
     }
     let args = ["run", "persons", "--", "true"];
