@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::allowance::{Allowance, ONE_PART_IN};
 use super::polled_pane::{PolledPane, RESTLESS_PAUSE, TOGETHER, Urgency, differ_in_numbers};
 use crate::clock;
-use crate::model::{Now, OpenQuestion, Snapshot, TtyEvidence, WindowId};
+use crate::model::{Now, OpenQuestion, Snapshot, TtyEvidence, TtyUse, WindowId};
 use crate::prompt::{self, UserRules};
 use crate::protocol::rows::LookRows;
 
@@ -73,6 +73,11 @@ impl TtyPoller {
         });
         let rows = look.map_or(&[][..], |look| &look.windows);
         for row in rows {
+            if row.pane.as_ref().is_some_and(|pane| pane.dead.is_some()) {
+                // Until its status is known it counts as alive, but nobody takes input.
+                snapshot.terminals.insert(row.window, ended_evidence());
+                continue;
+            }
             let tty = row.pane.as_ref().and_then(|pane| pane.tty.as_deref());
             let in_mode = row.pane.as_ref().is_some_and(|pane| pane.in_mode);
             let task = snapshot.tasks.get(&row.window);
@@ -265,6 +270,16 @@ impl Slice {
     fn is_over(&self) -> bool {
         clock::thread_time().saturating_sub(self.began) >= SLICE
     }
+}
+
+/// The evidence on a terminal whose programs have ended.
+fn ended_evidence() -> Arc<TtyEvidence> {
+    Arc::new(TtyEvidence {
+        reader: TtyUse::Elsewhere,
+        canonical: Some(true),
+        echo: Some(true),
+        ..TtyEvidence::default()
+    })
 }
 
 #[cfg(test)]

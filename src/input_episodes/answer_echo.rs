@@ -64,7 +64,13 @@ pub(super) fn follow(
     let Some(judgement) = judgement else {
         return before.cloned();
     };
-    let is_echo = |row| before.is_some_and(|before| before.is_answered_in(&task.screen, row));
+    // Where the terminal does not echo, a program shows an answer only behind words of its own.
+    let echoes = terminal.is_none_or(|terminal| terminal.echo != Some(false));
+    let is_echo = |row| {
+        before.is_some_and(|before| {
+            (echoes || !before.text.is_empty()) && before.is_answered_in(&task.screen, row)
+        })
+    };
     if let Some(found) = &mut judgement.found
         && is_echo(found.row)
     {
@@ -162,6 +168,33 @@ mod tests {
                 ("cursor=0,1 : Name? Press any key", "-"),
             ],
         );
+    }
+
+    #[test]
+    fn a_list_that_is_drawn_again_below_itself_is_no_answer() {
+        let list = |mark: &str| format!("Pick one:|  a|{mark} b|  c");
+        let keys = TtyEvidence {
+            canonical: Some(false),
+            ..reading(TtyUse::Reading)
+        };
+        for echo in [true, false] {
+            let evidence = TtyEvidence {
+                echo: Some(echo),
+                ..keys.clone()
+            };
+            let asked = |place: Option<&AnswerPlace>, screen: &str| {
+                let task = task(&format!("@1#1 a running {screen}"));
+                let mut judgement = judge(&task.screen, Some(&evidence), &UserRules::default());
+                let place = follow(place, &task, Some(&evidence), Some(&mut judgement));
+                (place, judgement.found.map(|found| found.prompt.text))
+            };
+            let (place, first) = asked(None, &format!("cursor=0,4 : {}|", list("❯")));
+            assert_eq!(first.as_deref(), Some("Pick one:"));
+            let twice = format!("cursor=0,8 : {}|{}|", list("❯"), list("❯"));
+            let (_, again) = asked(place.as_ref(), &twice);
+            let expected = if echo { "" } else { "Pick one:" };
+            assert_eq!(again.as_deref(), Some(expected), "{echo}");
+        }
     }
 
     #[test]

@@ -30,6 +30,14 @@ impl Episode {
             Phase::Candidate { .. } => false,
         }
     }
+
+    /// Whether it was reported before a restart, and nothing is known of what was read since.
+    pub(super) fn is_restored(&self) -> bool {
+        match self.state {
+            Phase::Reported { since, .. } => since.is_none() && self.n_reads.is_none(),
+            Phase::Candidate { .. } => false,
+        }
+    }
 }
 
 /// The phase of an episode.

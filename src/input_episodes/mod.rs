@@ -142,7 +142,8 @@ impl Episodes {
                 },
                 read: None,
                 n_reads: None,
-                is_by_terminal: false,
+                // What was decided by evidence cannot be denied without any.
+                is_by_terminal: true,
                 takes_lines: false,
             },
         );

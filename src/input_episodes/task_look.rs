@@ -197,7 +197,8 @@ impl TaskLook<'_> {
     }
 
     /// Returns a reported prompt that is not on the screen, as long as the program may only be drawing
-    /// it again: nothing was read, or keys, which may also be what the terminal reports of itself.
+    /// it again: nothing was read, or keys, which may also be what the terminal reports of itself. A
+    /// screen of another width may show it only in part, or not at all.
     fn until_gone(&self, before: &Episode) -> Option<Episode> {
         let Phase::Reported { since, gone_by } = before.state else {
             return None;
@@ -206,24 +207,30 @@ impl TaskLook<'_> {
             return None;
         }
         let terminal = self.last_look.terminal.as_ref()?;
-        let redraw = match self.has_read_since(before)? {
-            true if before.takes_lines && self.takes_lines() => return None,
-            false if self.found.is_none() && terminal.reader.takes_input() => STILL_BESIDE,
-            true | false => self.quiet,
+        let takes_input = terminal.reader.takes_input();
+        let redraw = match self.has_read_since(before) {
+            None if !before.is_restored() => return None,
+            Some(true) if before.takes_lines && self.takes_lines() => return None,
+            Some(false) if takes_input && self.is_resized_since(before) => None,
+            None | Some(false) if takes_input && self.found.is_none() => Some(STILL_BESIDE),
+            None | Some(_) => Some(self.quiet),
         };
-        let due = self.now.mono + redraw;
-        let gone_by = gone_by.map_or(due, |gone_by| gone_by.min(due));
-        if self.now.mono >= gone_by {
+        let due = redraw.map(|redraw| self.now.mono + redraw);
+        let gone_by = due.map(|due| gone_by.map_or(due, |gone_by| gone_by.min(due)));
+        if gone_by.is_some_and(|gone_by| self.now.mono >= gone_by) {
             return None;
         }
         let kept = without_evidence(before.clone(), self.task)?;
         Some(Episode {
-            state: Phase::Reported {
-                since,
-                gone_by: Some(gone_by),
-            },
+            state: Phase::Reported { since, gone_by },
             ..kept
         })
+    }
+
+    /// Whether the pane has had another width since the prompt was last found.
+    fn is_resized_since(&self, before: &Episode) -> bool {
+        let widths = before.task.screen.width.zip(self.task.screen.width);
+        widths.is_some_and(|(before, after)| before != after)
     }
 
     /// Whether the terminal is in line mode. Libraries switch to it for a moment when they print.
@@ -267,6 +274,11 @@ impl TaskLook<'_> {
         }
         let (old, new) = (&before.found.prompt.text, &found.prompt.text);
         let has_read = self.has_read_since(before);
+        // An earlier answer, or what was printed since, may look like the text of one that has none.
+        let is_unread = has_read == Some(false) || before.is_restored();
+        if is_reported && is_unread && old.is_empty() && !found.is_question {
+            return true;
+        }
         match has_read {
             Some(false) if is_reported => return has_same_words(old, new),
             // A line was read: the answer, even if the screen was cleared since. Where keys are read

@@ -3,8 +3,8 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::EventKind;
 use crate::model::test_notation::{describe, snapshot, task};
+use crate::model::{EventKind, Foreground, TtyUse};
 
 /// The events of each look. The looks are a tenth of a second apart, and two equal ones are enough.
 #[track_caller]
@@ -338,8 +338,6 @@ fn a_prompt_with_an_animated_part_is_reported_once() {
 
 #[test]
 fn a_screen_that_is_never_unchanged_asks_only_if_input_is_taken() {
-    use crate::model::{Foreground, TtyEvidence, TtyUse};
-
     let events_of = |texts: [&str; 2], reader: Option<TtyUse>| -> Vec<String> {
         let mut now = start();
         let mut episodes = Episodes::default();
@@ -440,11 +438,91 @@ fn an_episode_outlives_a_restart() {
     };
     assert!(restored().is_waiting(WindowId(1)));
     assert_eq!(then(ASKS), [""; 0]);
-    assert_eq!(then("@1 a running : x"), RESOLVED);
-    assert_eq!(then("@1 a running : Go? [y/n] y|Go? [y/n]"), RESOLVED);
     assert_eq!(then(""), RESOLVED);
+    // What the terminal shows is known at a later look.
+    assert_eq!(then("@1 a running : x"), [""; 0]);
     let ended: Vec<String> = restored().end_all().iter().map(describe).collect();
     assert_eq!(ended, RESOLVED);
+    // The events of looks with evidence, a second apart.
+    let with_evidence = |reader: TtyUse, looks: &[&str]| -> Vec<String> {
+        let mut now = start();
+        let mut episodes = restored();
+        let admitted = looks.iter().flat_map(|look| {
+            now = now.after(Duration::from_secs(1));
+            episodes.admit(&polled(look, reader, Some(7)), Duration::ZERO, now)
+        });
+        admitted.map(|event| describe(&event)).collect()
+    };
+    let x = "@1 a running : x";
+    assert_eq!(with_evidence(TtyUse::Elsewhere, &[x]), RESOLVED);
+    // It may be drawn again.
+    assert_eq!(with_evidence(TtyUse::Polling, &[x, ASKS, ASKS]), [""; 0]);
+    assert_eq!(with_evidence(TtyUse::Polling, &[x, x, x]), RESOLVED);
+    let again = "@1 a running : Go? [y/n] y|Go? [y/n]";
+    assert_eq!(
+        with_evidence(TtyUse::Polling, &[again, again]),
+        [RESOLVED[0], REPORTED[0]]
+    );
+}
+
+#[test]
+fn an_episode_without_words_outlives_a_restart() {
+    let task = Task::clone(&snapshot("@1 a running : an earlier answer|").tasks[&WindowId(1)]);
+    let prompt = Prompt {
+        text: String::new(),
+        kind: crate::model::PromptKind::Text,
+        secret: false,
+    };
+    let mut episodes = Episodes::default();
+    episodes.restore(task, prompt);
+    let look = "@1 a running cursor=0,1 : an earlier answer|";
+    for _ in 0..3 {
+        let look = polled(look, TtyUse::Reading, Some(7));
+        assert_eq!(episodes.admit(&look, Duration::ZERO, start()), []);
+    }
+}
+
+/// A look at a terminal whose program takes lines.
+fn polled(look: &str, reader: TtyUse, n_reads: Option<u64>) -> Snapshot {
+    let mut look = snapshot(look);
+    let evidence = TtyEvidence {
+        reader,
+        echo: Some(true),
+        canonical: Some(true),
+        foreground: Foreground::Command,
+        n_reads,
+        ..TtyEvidence::default()
+    };
+    look.terminals.insert(WindowId(1), evidence.into());
+    look
+}
+
+#[test]
+fn a_question_that_a_narrow_pane_cuts_off_stays_open() {
+    let mut episodes = Episodes::default();
+    let mut now = start();
+    let mut events_of = |text: &str, width: u32, n_reads: u64| -> Vec<String> {
+        let mut look = polled(
+            &format!("@1 a running : {text}"),
+            TtyUse::Polling,
+            Some(n_reads),
+        );
+        for task in look.tasks.values_mut() {
+            Arc::make_mut(task).screen.width = Some(width);
+        }
+        let mut events = Vec::new();
+        for _ in 0..3 {
+            now = now.after(Duration::from_secs(1));
+            events.extend(episodes.admit(&look, Duration::ZERO, now));
+        }
+        events.iter().map(describe).collect()
+    };
+    assert_eq!(events_of("Go? [y/n]", 80, 7), REPORTED);
+    assert_eq!(events_of("Go", 20, 7), [""; 0]);
+    assert_eq!(events_of("o?", 30, 7), [""; 0]);
+    assert_eq!(events_of("Go? [y/n]", 80, 7), [""; 0]);
+    assert_eq!(events_of("Go", 20, 7), [""; 0]);
+    assert_eq!(events_of("Go", 20, 8), RESOLVED);
 }
 
 #[test]
@@ -562,8 +640,6 @@ fn a_thousand_looks_without_a_prompt_report_nothing() {
 
 #[test]
 fn evidence_overrules_text_and_reports_what_text_cannot() {
-    use crate::model::{TtyEvidence, TtyUse};
-
     let reading = |reader, echo| TtyEvidence {
         reader,
         echo: Some(echo),
@@ -652,8 +728,6 @@ fn evidence_overrules_text_and_reports_what_text_cannot() {
 /// number of reads, and what is reported.
 #[track_caller]
 fn check_reads(canonical: bool, looks: &[(&str, u64, &[&str])]) {
-    use crate::model::{Foreground, TtyEvidence, TtyUse};
-
     let mut now = start();
     let mut episodes = Episodes::default();
     let mut looked = |text: &str, n_reads: u64| -> Vec<String> {
@@ -743,8 +817,6 @@ fn a_line_that_was_read_makes_the_same_words_another_question() {
 
 #[test]
 fn a_question_is_reported_while_other_rows_move() {
-    use crate::model::{Foreground, TtyEvidence, TtyUse};
-
     let events_of = |reader: TtyUse, shown: &dyn Fn(usize) -> String| -> Vec<String> {
         let mut now = start();
         let mut episodes = Episodes::default();

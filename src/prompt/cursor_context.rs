@@ -83,6 +83,9 @@ pub(super) fn is_blank(row: &str) -> bool {
 /// Characters at the left and right edges of frames.
 const FRAME: &[char] = &['│', '┃', '║', '╎', '┆', '▌', '▐', '|'];
 
+/// What is between a question and a frame beside it.
+const BESIDE: &str = "        ";
+
 /// Marks before a question that are not part of it.
 const MARKS: &[char] = &[
     '?', '◆', '◇', '△', '▲', '⚠', '❓', '●', '•', '»', '›', '❯', '✻', '✶', '▸', '▶',
@@ -91,6 +94,11 @@ const MARKS: &[char] = &[
 /// The corners at the start of a frame's upper edge, and the characters of the edge.
 const CORNERS: &[char] = &['┌', '╭', '┏', '╔'];
 const EDGE: &[char] = &['┌', '╭', '┏', '╔', '─', '━', '═', '┐', '╮', '┓', '╗', ' '];
+
+/// Whether frames, rules and scroll bars are drawn with this character.
+pub(super) fn is_line_or_block(c: char) -> bool {
+    ('\u{2500}'..='\u{259f}').contains(&c)
+}
 
 /// Whether the row is the lower edge of a frame.
 pub(super) fn is_lower_edge(row: &str) -> bool {
@@ -130,6 +138,10 @@ fn is_about_keys(inside: &str) -> bool {
 /// Returns what a row asks, without frames, marks, and hints on how to answer.
 pub(super) fn question(row: &str) -> &str {
     let text = unframed(row);
+    let text = match text.rsplit_once(BESIDE) {
+        Some((text, beside)) if beside.trim().chars().all(is_line_or_block) => text.trim_end(),
+        Some(_) | None => text,
+    };
     let unmarked = text
         .strip_prefix("[?]")
         .or_else(|| text.strip_prefix(MARKS))
@@ -222,6 +234,7 @@ mod tests {
             ("  Enter a value:", "Enter a value:"),
             ("? (Y)es / (N)o?", "(Y)es / (N)o?"),
             (">", ">"),
+            ("> a b          ╰─────╯", "> a b"),
             ("#?", "#?"),
         ] {
             assert_eq!(question(row), expected, "{row}");

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::cursor_context::is_framed;
+use super::cursor_context::{is_framed, is_line_or_block};
 use crate::model::{CursorPosition, Screen};
 
 /// The maximum length of a reported prompt, in characters.
@@ -70,6 +70,7 @@ fn goes_on(row: &str, width: usize) -> bool {
     (width.saturating_sub(1)..=width).contains(&text.width())
         && text.chars().any(char::is_alphanumeric)
         && !is_framed(text)
+        && !text.ends_with(is_line_or_block)
 }
 
 #[cfg(test)]
@@ -119,6 +120,8 @@ mod tests {
         check(&["ls", "now? [y/N]"], (10, 1), None);
         check(&["----------", "now? [y/N]"], (10, 1), None);
         check(&["│ a name │", "now? [y/N]"], (10, 1), None);
+        check(&["> a name │", "now? [y/N]"], (10, 1), None);
+        check(&["> a name █", " 1/9 ─────", "> "], (2, 2), None);
         check(&["Remove the", ""], (0, 1), None);
         check(&["Remove the"], (10, 0), None);
     }

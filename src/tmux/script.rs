@@ -43,7 +43,7 @@ pub(super) const BASH_ENV: &str = "TMUX_TASK_BASH_ENV";
 ///
 /// A profile may end the shell, or replace it with another one. Where bash lets a function take the place
 /// of `exit` and `exec`, the script is run again without the profile; everything else that ends the
-/// shell is an error. So bash does not read the profile by itself, which it would do before the script.
+/// shell is an error. `command exec` and `builtin exec` find no such builtin. So bash does not read the profile by itself, which it would do before the script.
 /// `builtin` keeps functions of the environment and of the profile from taking the place of what starts
 /// the task. Behind `||`, `set -e` ends nothing; `builtin .` would not pass that on. Like bash, the script reads no profile in POSIX mode, which knows no
 /// such functions.
@@ -51,16 +51,16 @@ const PROFILE: &str = concat!(
     r#"case "$1 :$SHELLOPTS:" in profile\ *:posix:*) ;; profile\ *) tmux_task_words=("${@:2}"); builtin set --; tmux_task_dir=$PWD; "#,
     r#"tmux_task_env=$(builtin declare -pf exit exec logout 2>/dev/null; @SAVE@); tmux_task_shell="$$ 0"; "#,
     r#"@BEFORE@builtin trap 'case $$ in "${BASHPID-$$}") builtin echo "tmux-task: exec: the login profile has ended the shell" >&2; builtin exit 126;; esac' EXIT@AFTER@; "#,
-    r#"tmux_task_plain='@RESTORE@; builtin cd -- "$tmux_task_dir"; builtin exec "$BASH" --noprofile -lc "$BASH_EXECUTION_STRING" bash plain "${tmux_task_words[@]}"'; "#,
+    r#"tmux_task_plain='@RESTORE@; builtin cd -- "$tmux_task_dir"; builtin enable exec; builtin exec "$BASH" --noprofile -lc "$BASH_EXECUTION_STRING" bash plain "${tmux_task_words[@]}"'; "#,
     r#"exit() { case "${BASHPID-$$} $BASH_SUBSHELL" in "$tmux_task_shell") builtin trap "$tmux_task_plain" EXIT;; esac; builtin exit "$@"; }; "#,
     r#"logout() { exit "$@"; }; "#,
-    r#"exec() { case "$# ${BASHPID-$$} $BASH_SUBSHELL" in "0 "*) ;; *" $tmux_task_shell") exit;; esac; builtin exec "$@"; }; "#,
+    r#"exec() { case "$# ${BASHPID-$$} $BASH_SUBSHELL" in "0 "*) ;; *" $tmux_task_shell") exit;; esac; builtin enable exec; builtin exec "$@"; builtin enable -n exec; }; builtin enable -n exec; "#,
     r#"if builtin [ -r /etc/profile ]; then . /etc/profile || builtin :; fi; "#,
     r#"if builtin [ -r ~/.bash_profile ]; then . ~/.bash_profile || builtin :; "#,
     r#"elif builtin [ -r ~/.bash_login ]; then . ~/.bash_login || builtin :; "#,
     r#"elif builtin [ -r ~/.profile ]; then . ~/.profile || builtin :; fi; "#,
     r#"case ${@BASH_ENV@:+x} in x) builtin eval "tmux_task_file=\"$@BASH_ENV@\""; . "$tmux_task_file" || builtin :;; esac; "#,
-    r#"builtin trap - EXIT; builtin unset -f exit logout exec; "#,
+    r#"builtin trap - EXIT; builtin unset -f exit logout exec; builtin enable exec; "#,
     r#"builtin [ "$tmux_task_dir" = "$PWD" ] || builtin cd -- "$tmux_task_dir" || builtin exit 1; @RESTORE@; "#,
     r#"builtin set -- plain "${tmux_task_words[@]}"; "#,
     r#"builtin unset -v tmux_task_words tmux_task_dir tmux_task_env tmux_task_shell tmux_task_plain tmux_task_file;; esac; builtin shift; "#,
@@ -177,6 +177,7 @@ mod tests {
         check(&["-p"], "", 127);
         check(&["echo a\\"], "a\\\n", 0);
         check(&["bash -c 'kill -9 $$'"], "", 137);
+        check(&["-x"], "", 127);
     }
 
     #[test]

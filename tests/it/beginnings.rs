@@ -23,10 +23,11 @@ const ENDINGS: [&str; 12] = [
 ];
 
 /// Lines that end something else.
-const HARMLESS: [&str; 7] = [
+const HARMLESS: [&str; 8] = [
     "x=$(exit 4) || :",
     "(exit 3) || :",
     "(exec false) || :",
+    "x=$(exec echo y); [ $x = y ] || exit 9",
     "exit 5 | cat",
     "bash -c 'exit 6' || :",
     "exec 3>&1",
@@ -86,6 +87,12 @@ fn a_command_that_never_began_is_no_success() {
         let said = "tmux-task: exec: the login profile has ended the shell\n";
         assert_eq!(code, 126, "{line}");
         assert!(shown.ends_with(said), "{line}: {shown}");
+    }
+    for line in ["command exec true", "exec 3>&1; builtin exec cat"] {
+        fs::write(&profile, format!("{line}\n")).unwrap();
+        let (code, shown) = run(&world, waited(&world, &["exec 3>&1; echo ran; exit 3"]));
+        assert_eq!(code, 3, "{line}");
+        assert!(shown.ends_with("ran\n"), "{line}: {shown}");
     }
 }
 

@@ -236,6 +236,29 @@ fn what_does_not_stop_is_killed() {
 }
 
 #[test]
+fn a_run_that_is_being_ended_asks_nothing_more() {
+    let world = World::new();
+    let of_type = |records: &[Value], wanted: &str| {
+        let events = events(records).into_iter();
+        events.filter(|event| event["type"] == wanted).count()
+    };
+    let ends = [
+        &["kill", "ask"][..],
+        &["run", "ask", "--", "exit 0"],
+        &["kill", "ask", "--grace", "0"],
+    ];
+    for (n, end) in (1..).zip(ends) {
+        world.run("ask", "read -r -p 'Proceed? [y/N] ' _");
+        world.until("the question", |records| of_type(records, "input") == n);
+        world.task(end).ok();
+        world.until("its end", |records| of_type(records, "inputResolved") == n);
+    }
+    let records = world.finish();
+    let counts = ["input", "inputResolved"].map(|wanted| of_type(&records, wanted));
+    assert_eq!(counts, [3, 3]);
+}
+
+#[test]
 fn who_has_killed_a_run_is_said_unless_we_have() {
     const HINT: &str = "killed by SIGKILL (not by tmux-task; out of memory?)";
     let world = World::new();

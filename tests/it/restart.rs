@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 
 use rustix::process::{Signal, kill_process};
+use serde_json::Value;
 
 use crate::runs::codes;
 use crate::support::{World, all_told, deliveries, event, events, has_ended, story};
@@ -107,21 +108,40 @@ fn check_says_nothing_new(leaves: Leaves) {
     world.run("on", &format!("{}; printf '\\a'; {}", on.wait(), on.wait()));
     world.until_deliveries(1);
     on.open();
-    world.run("asks", "read -r -p 'Proceed? [y/N] ' _");
+    // By their text, and only because something reads: a line, a line after an answer, and keys.
+    let questions = [
+        ("asks", "read -r -p 'Proceed? [y/N] ' _"),
+        ("reads", "read -r _"),
+        ("reads-on", "echo Name; read -r _; read -r _"),
+        ("keys", "echo working; read -rsn1 _"),
+    ];
+    for (name, line) in questions {
+        world.run(name, line);
+    }
     world.run("over", "exit 1");
-    world.until("all of it", |records| {
-        let types: Vec<&str> = events(records)
-            .iter()
-            .map(|e| e["type"].as_str().unwrap())
-            .collect();
-        ["notify", "input", "exited"]
-            .iter()
-            .all(|wanted| types.contains(wanted))
-    });
+    let are_asked = |n: usize| {
+        move |records: &[Value]| {
+            let of_type = |wanted: &str| {
+                let events = events(records).into_iter();
+                events.filter(|event| event["type"] == wanted).count()
+            };
+            of_type("notify") == 1 && of_type("input") == n && of_type("exited") == 1
+        }
+    };
+    world.until("all of it", are_asked(questions.len()));
+    world.task(["send", "reads-on", "me"]).ok();
+    world.until("the next question", are_asked(questions.len() + 1));
     let before = world.finish();
     for _ in 0..2 {
         world.daemon();
-        world.look();
+        for (name, _) in questions {
+            world.until_true(&format!("{name} is judged"), || {
+                let explained = world.task(["explain", name, "--json"]);
+                let explained: Value = serde_json::from_str(explained.ok()).unwrap();
+                let is_still = explained["quietMs"].as_u64().is_some_and(|ms| ms > 1500);
+                is_still && explained["asks"] == true
+            });
+        }
         leaves.make(&world);
     }
     assert_eq!(story(&world.records()), story(&before));
@@ -131,7 +151,7 @@ fn check_says_nothing_new(leaves: Leaves) {
     world.until("the answer", |records| {
         events(records)
             .iter()
-            .any(|event| event["type"] == "inputResolved")
+            .any(|event| event["type"] == "inputResolved" && event["task"]["windowName"] == "asks")
     });
 }
 

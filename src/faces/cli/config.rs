@@ -112,7 +112,7 @@ async fn show(context: &Context, args: Json) -> Result<(), Failure> {
     }
     output::lines(&lines)?;
     if !pending.is_empty() {
-        output::note(&format!("hint: {}", ops::APPLY_CONFIG));
+        context.note(&format!("hint: {}", ops::APPLY_CONFIG));
     }
     Ok(())
 }

@@ -64,6 +64,11 @@ impl Context {
         output::line(&with_options(text, &self.global.words()))
     }
 
+    /// The same on stderr, for what is not a failure.
+    pub(super) fn note(&self, text: &str) {
+        output::note(&with_options(text, &self.global.words()));
+    }
+
     /// Returns the selected task session, whichever of its names was given. `what` is the command,
     /// for errors.
     pub(super) async fn session(&self, what: &str) -> Result<TaskSession, Failure> {

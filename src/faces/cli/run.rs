@@ -205,7 +205,7 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
         let mut started = launch(session, what, options).await?;
         print(context, &started, what, report)?;
         if started.unreachable.is_none() {
-            undelivered::say(&mut started, what).await;
+            undelivered::say(context, &mut started, what).await;
         }
     }
     Ok(())
@@ -267,10 +267,10 @@ async fn follow_up(
     let will_wait = wait_of(&follow) != LaunchWait::No;
     print(context, &started, what, report)?;
     if !will_wait && started.unreachable.is_none() {
-        undelivered::say(&mut started, what).await;
+        undelivered::say(context, &mut started, what).await;
     }
     if let Some(why) = started.unreachable.as_ref().filter(|_| !will_wait) {
-        output::note(&format!(
+        context.note(&format!(
             "tmux-task: {what}: no message will come when this task ends or asks for input: {why}\n\
              hint: `tmux-task wait {}` waits for it",
             started.name
@@ -421,7 +421,7 @@ fn print(
     }
     if let Some(OlderDaemon { version, why }) = older_daemon {
         let ours = env!("CARGO_PKG_VERSION");
-        output::note(&format!(
+        context.note(&format!(
             "tmux-task: {what}: the daemon is version {version}, older than this program ({ours}), and \
              goes on: {why}\nhint: {}",
             ops::STOP_OLDER_DAEMON

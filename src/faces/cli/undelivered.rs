@@ -1,18 +1,23 @@
 //! Says to a conversation that nothing delivers messages to it.
 
-use super::output;
+use super::context::Context;
 use crate::ops::{self, Adapter, Caller, StartedRun, TaskSession, Undelivered};
 
 /// Says it on stderr to the owner of a run that was started, if that is so: once until something
 /// delivers.
-pub(super) async fn say(started: &mut StartedRun, what: &str) {
+pub(super) async fn say(context: &Context, started: &mut StartedRun, what: &str) {
     if let Some(undelivered) = ops::undelivered(started).await {
-        note(&undelivered, what, &started.name);
+        note(context, &undelivered, what, &started.name);
     }
 }
 
 /// The same to the caller, who has started these tasks.
-pub(super) async fn say_to_caller(session: &TaskSession, what: &str, names: &[&str]) {
+pub(super) async fn say_to_caller(
+    context: &Context,
+    session: &TaskSession,
+    what: &str,
+    names: &[&str],
+) {
     let Some(owner) = Caller::of_environment().owner.filter(|_| !names.is_empty()) else {
         return;
     };
@@ -21,11 +26,11 @@ pub(super) async fn say_to_caller(session: &TaskSession, what: &str, names: &[&s
     };
     let undelivered = ops::undelivered_to(owner, daemon.as_mut(), &session.paths).await;
     if let Some(undelivered) = undelivered {
-        note(&undelivered, what, &names.join(" "));
+        note(context, &undelivered, what, &names.join(" "));
     }
 }
 
-fn note(undelivered: &Undelivered, what: &str, names: &str) {
+fn note(context: &Context, undelivered: &Undelivered, what: &str, names: &str) {
     let more = match undelivered.adapter {
         Adapter::None => String::new(),
         Adapter::Available(client) => {
@@ -36,7 +41,7 @@ fn note(undelivered: &Undelivered, what: &str, names: &str) {
              again in this project"
         ),
     };
-    output::note(&format!(
+    context.note(&format!(
         "tmux-task: {what}: nothing delivers messages to {}\nhint: `tmux-task wait {names}` blocks until \
          the task ends or asks for input{more}",
         undelivered.owner

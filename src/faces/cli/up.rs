@@ -65,7 +65,7 @@ pub(super) async fn up(context: &Context, args: Up) -> Result<(), Failure> {
     let started = |result: &&BringUpResult| matches!(result.run, Some(TaskRun::Started(_)));
     let started = results.iter().filter(started);
     let started: Vec<&str> = started.map(|result| result.name.as_str()).collect();
-    undelivered::say_to_caller(&session, what, &started).await;
+    undelivered::say_to_caller(context, &session, what, &started).await;
     // The one that came first in the file.
     match results.iter().find_map(failure) {
         None => Ok(()),

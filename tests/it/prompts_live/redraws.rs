@@ -107,3 +107,45 @@ fn an_open_question_is_reported_once_whatever_is_printed() {
         assert_eq!(events_of(&told, task), twice, "{task}: {told:#?}");
     }
 }
+
+/// A menu that is drawn from its first row after each key.
+const MENU: &str = r#"k=0; while :; do printf "$CLEARS"; echo 'Pick one:'; for n in 0 1 2; do if [ $n = $k ]; then echo "> choice $n"; else echo "  choice $n"; fi; done; read -rsn1 x; [ "$x" != q ] || break; k=$((k + 1)); done; sleep 1000"#;
+
+#[test]
+fn a_menu_that_is_drawn_again_after_a_key_is_the_same_question() {
+    // tmux keeps what is cleared from the first cell on in the history.
+    let clears = [
+        ("all", r"\e[H\e[2J"),
+        ("below", r"\e[H\e[J"),
+        ("history", r"\e[H\e[2J\e[3J"),
+    ];
+    let world = World::new();
+    for (task, clear) in clears {
+        world.run(task, &format!("CLEARS='{clear}'; {MENU}"));
+    }
+    let send = |task: &str, key: &str| {
+        let sent = world.call(&["send", task, "--no-enter", key]);
+        assert!(sent.status.success(), "{task}: {sent:?}");
+    };
+    for n in 0..3 {
+        for (task, _) in clears {
+            world.until(&format!("{task} shows choice {n}"), |told| {
+                let screen = world.call(&["logs", task]).stdout;
+                let explained = world.json(&["explain", task, "--json"]);
+                String::from_utf8_lossy(&screen).contains(&format!("> choice {n}"))
+                    && explained["asks"] == true
+                    && explained["quietMs"].as_u64().is_some_and(|ms| ms > 1000)
+                    && !events_of(told, task).is_empty()
+            });
+            send(task, if n < 2 { "x" } else { "q" });
+        }
+    }
+    let told = world.until("all are answered", |told| {
+        let mut tasks = clears.iter();
+        tasks.all(|(task, _)| events_of(told, task).contains(&"inputResolved"))
+    });
+    for (task, _) in clears {
+        let once = ["input", "inputResolved"];
+        assert_eq!(events_of(&told, task), once, "{task}: {told:#?}");
+    }
+}

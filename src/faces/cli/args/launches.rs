@@ -59,7 +59,7 @@ pub(crate) struct Run {
     pub(crate) ending: EndingOfRun,
     /// Notify the owner when a line contains this text: at once, and then at most once in ten seconds;
     /// may be given more than once
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     pub(crate) notify_on: Vec<String>,
     /// Run at most so many at once of all runs with this name, in all sessions, like build:2; the others
     /// wait, in the order in which they came
@@ -134,13 +134,23 @@ pub(crate) struct FollowRun {
     #[arg(long, value_name = "N", default_value = "10", value_parser = parse_lines, requires = "limited")]
     pub(crate) tail: usize,
     /// Wait until this text is written, as `wait --text` does
-    #[arg(long, value_name = "PATTERN", group = "waits")]
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        allow_hyphen_values = true,
+        group = "waits"
+    )]
     pub(crate) until: Vec<String>,
     /// Wait until the task's own processes listen on this TCP port, or on any, as `wait --listen` does
     #[arg(long, value_name = "PORT", value_parser = parse_port, num_args = 0..=1, conflicts_with = "wait")]
     pub(crate) listen: Option<Option<u16>>,
     /// With --until: give up when this text is written; may be given more than once
-    #[arg(long, value_name = "PATTERN", requires = "until")]
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        allow_hyphen_values = true,
+        requires = "until"
+    )]
     pub(crate) stop: Vec<String>,
     /// The texts of --until, --stop and run's --notify-on are regular expressions
     #[arg(long, requires = "texts")]

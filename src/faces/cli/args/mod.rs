@@ -207,4 +207,20 @@ mod tests {
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
+
+    #[test]
+    fn a_text_of_a_task_may_begin_with_hyphens() {
+        for args in [
+            &["send", "a", "--if-prompt", "--More--", "--key", "q"][..],
+            &["wait", "a", "--text", "--- PASS", "--stop", "--- FAIL"],
+            &[
+                "run", "a", "--until", "-> up", "--stop", "-", "--", "make", "-k",
+            ],
+            &["run", "a", "--notify-on", "--- FAIL", "--", "go", "test"],
+        ] {
+            let args = std::iter::once(&"tmux-task").chain(args);
+            let parsed = Cli::try_parse_from(args.clone());
+            assert!(parsed.is_ok(), "{parsed:?}");
+        }
+    }
 }

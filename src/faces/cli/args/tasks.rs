@@ -159,7 +159,7 @@ pub(crate) struct Wait {
     #[arg(long)]
     pub(crate) exit: bool,
     /// Until this text is written; may be given more than once
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     pub(crate) text: Vec<String>,
     #[command(flatten)]
     pub(crate) matching: MatchOptions,
@@ -186,7 +186,7 @@ pub(crate) struct Wait {
           conflicts_with_all = ["names", "exit", "text", "change", "bell", "input", "idle", "listen", "through_prompts", "stop", "since"])]
     pub(crate) channel: Option<String>,
     /// Give up when this text is written; may be given more than once
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     pub(crate) stop: Vec<String>,
     /// The longest time to wait, like 500ms, 30s or 5m
     #[arg(long, value_name = "D", value_parser = parse_duration)]
@@ -234,7 +234,7 @@ pub(crate) struct Send {
     #[arg(long)]
     pub(crate) no_enter: bool,
     /// Only if the task waits for exactly this, and was not answered already
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) if_prompt: Option<String>,
 }
 
