@@ -10,7 +10,7 @@ use super::error::{HostError, HostFailure};
 use super::frame::Hello;
 use super::greeting::{SAID_WITHIN, SSH_FAILED, Said};
 use super::host::Host;
-use super::ssh::{Questions, Ssh, find_program, in_home, of_shell};
+use super::ssh::{Questions, Ssh, find_program, in_home, of_shell_after_noise};
 use crate::model::text;
 use crate::tmux::program;
 
@@ -83,8 +83,12 @@ pub(crate) async fn install(
          if test -x \"$p\"; then echo \"path $p\"; echo \"version $(\"$p\" --version </dev/null)\"; fi"
     );
     let printed = execute(host, ssh, questions, &script, Stdio::null()).await?;
-    let far = FarProgram::of(&printed)
-        .ok_or_else(|| refused(format!("{name} did not answer"), "look at `ssh HOST true`"))?;
+    let far = FarProgram::of(&printed).ok_or_else(|| {
+        refused(
+            format!("{name} did not answer"),
+            format!("look at `ssh {} true`", host.destination),
+        )
+    })?;
     let version = format!("tmux-task {}", Hello::ours().version);
     let target = host.program.as_deref().unwrap_or(DEFAULT_PATH);
     let full = target.replacen('~', &far.home, usize::from(target.starts_with("~/")));
@@ -93,8 +97,12 @@ pub(crate) async fn install(
             return Ok(Installed::Already(path));
         }
         if path != full {
+            let has = match &*far.version {
+                "" => "something else",
+                version => version,
+            };
             return Err(refused(
-                format!("{name} has {} at {path}, this is {version}", far.version),
+                format!("{name} has {has} at {path}, this is {version}"),
                 format!(
                     "update it there, or name another place: `hosts.{name}.program = \"{DEFAULT_PATH}\"`"
                 ),
@@ -139,7 +147,7 @@ async fn execute(
     script: &str,
     stdin: Stdio,
 ) -> Result<String, HostError> {
-    let mut ssh = ssh.start(host, questions, &of_shell(script), stdin)?;
+    let mut ssh = ssh.start(host, questions, &of_shell_after_noise(script), stdin)?;
     let said = Said::default();
     let stderr = ssh.stderr.take().expect("stderr is piped");
     let ended = async {
@@ -166,10 +174,16 @@ async fn execute(
             format!("could not reach {name}: {}", said.words()),
             format!("`ssh {}` has to work first", host.destination),
         )),
-        _ => Err(refused(
-            format!("could not install on {name}: {}", said.words()),
-            "install the same version there by other means",
-        )),
+        code => {
+            // What a login is refused with is often no error.
+            said.add(&output.stdout);
+            let why = format!("could not install on {name}{}", said.end(code));
+            let hint = format!(
+                "`ssh {} true` has to work; or install the same version there by other means",
+                host.destination
+            );
+            Err(refused(why, hint))
+        }
     }
 }
 
