@@ -98,11 +98,11 @@ impl Service {
         let failed = |why: String| Frame::Failed(HostFailure { why, hint: None });
         let (call, verb) = match self.accept(&message).await {
             Ok(accepted) => accepted,
-            Err(why) => {
+            Err(failure) => {
                 let what = text::one_line(message.subject.as_bytes(), MAX_LOGGED);
+                let why = &failure.why;
                 tracing::info!(what, why, "a command from elsewhere was refused");
-                let hint = Some(NOT_BY_BROKER.to_owned());
-                return answers.send(Frame::Failed(HostFailure { why, hint })).await;
+                return answers.send(Frame::Failed(failure)).await;
             }
         };
         if !is_free {
@@ -163,7 +163,7 @@ impl Service {
 
     /// Returns the socket of the tmux server on which a daemon supervises the session, because any daemon
     /// of the host may get the request. `None` if there is none: then it is the server of a login.
-    async fn server_of(&self, session: &str) -> Result<Option<String>, String> {
+    async fn server_of(&self, session: &str) -> Result<Option<String>, HostFailure> {
         let sockets = self.paths.sockets();
         let asked = sockets.iter().map(|socket| status_of(socket));
         let mut found: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
@@ -174,18 +174,27 @@ impl Service {
         let servers: BTreeSet<String> = found.into_iter().map(|status| status.server).collect();
         match servers.len() {
             0 | 1 => Ok(servers.into_iter().next()),
-            n => Err(format!(
-                "session `{session}` is on {n} tmux servers: -L names one"
-            )),
+            n => Err(HostFailure {
+                why: format!("session `{session}` is on {n} tmux servers"),
+                hint: Some("-L names one".to_owned()),
+            }),
         }
     }
 
     /// Reads a request. Returns what to execute.
-    async fn accept(&self, message: &Message) -> Result<(FarCall, Verb), String> {
-        let (session, verb) = parse_command(&message.subject).ok_or("it is no command")?;
-        let mut call: FarCall =
-            serde_json::from_slice(&message.payload).map_err(|_| "it cannot be read".to_owned())?;
-        let verb = check(&verb, &session, &self.allow, &call)?;
+    async fn accept(&self, message: &Message) -> Result<(FarCall, Verb), HostFailure> {
+        let failure = |why: &str| HostFailure {
+            why: why.to_owned(),
+            hint: None,
+        };
+        let parsed = parse_command(&message.subject);
+        let (session, verb) = parsed.ok_or_else(|| failure("it is no command"))?;
+        let call = serde_json::from_slice(&message.payload);
+        let mut call: FarCall = call.map_err(|_| failure("it cannot be read"))?;
+        let verb = check(&verb, &session, &self.allow, &call).map_err(|why| HostFailure {
+            why,
+            hint: Some(NOT_BY_BROKER.to_owned()),
+        })?;
         // What follows `--` are the words of a command.
         let mut options = call.args.iter().take_while(|arg| *arg != "--");
         if !options.any(|arg| arg.starts_with("-L"))

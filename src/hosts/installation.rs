@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::process::Stdio;
 
+use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
 use super::error::{HostError, HostFailure};
@@ -22,6 +23,9 @@ const ANSWERS: &str = "tmux-task: answers";
 
 /// How long a line of an answer may be, in characters.
 const MAX_CHARS: usize = 400;
+
+/// The most that start files and our scripts may print, in bytes.
+const MOST_PRINTED: u64 = 1 << 20;
 
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,33 +154,39 @@ async fn execute(
     let mut ssh = ssh.start(host, questions, &of_shell_after_noise(script), stdin)?;
     let said = Said::default();
     let stderr = ssh.stderr.take().expect("stderr is piped");
+    let stdout = ssh.stdout.take().expect("stdout is piped");
     let ended = async {
-        let output = ssh.wait_with_output().await;
-        if output.as_ref().is_ok_and(|output| !output.status.success()) {
+        let mut printed = Vec::new();
+        stdout.take(MOST_PRINTED).read_to_end(&mut printed).await?;
+        if printed.len() as u64 == MOST_PRINTED {
+            ssh.start_kill()?;
+        }
+        let status = ssh.wait().await?;
+        if !status.success() {
             // What it has said may still be in the pipe, whose end does not come: ssh's background
             // process may hold it.
             tokio::time::sleep(SAID_WITHIN).await;
         }
-        output
+        io::Result::Ok((status, printed))
     };
     let output = tokio::select! {
         output = ended => output,
         never = async { said.collect(stderr).await; std::future::pending().await } => never,
     };
-    let output = output.map_err(|source| HostError::Io {
+    let (status, printed) = output.map_err(|source| HostError::Io {
         host: host.name.clone(),
         source,
     })?;
     let name = &host.name;
-    match output.status.code() {
-        Some(0) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+    match status.code() {
+        Some(0) => Ok(String::from_utf8_lossy(&printed).into_owned()),
         Some(SSH_FAILED) => Err(refused(
             format!("could not reach {name}: {}", said.words()),
             format!("`ssh {}` has to work first", host.destination),
         )),
         code => {
             // What a login is refused with is often no error.
-            said.add(&output.stdout);
+            said.add(&printed);
             let why = format!("could not install on {name}{}", said.end(code));
             let hint = format!(
                 "`ssh {} true` has to work; or install the same version there by other means",

@@ -66,16 +66,20 @@ fn a_host_of_the_fleet_does_what_its_configuration_allows() {
     on_gpu1(&near, &["wait", "two", "--input"]).ok();
     let hidden = on_gpu1(&near, &["send", "two", "pw", "--if-prompt", "Password:"]);
     assert_eq!(hidden.code, 1, "{hidden}");
-    let refused = on_gpu1(&near, &["kill", "one"]);
-    refused.fails(
-        1,
-        "tmux-task: kill: gpu1: `kill` is not allowed through the broker",
-    );
-    let refused = on_gpu1(&near, &["send", "one", "y"]);
-    refused.fails(
-        1,
-        "tmux-task: send: gpu1: `send` through the broker needs `--if-prompt`",
-    );
+    for (args, why) in [
+        (
+            &["kill", "one"][..],
+            "kill: gpu1: `kill` is not allowed through the broker",
+        ),
+        (
+            &["send", "one", "y"],
+            "send: gpu1: `send` through the broker needs `--if-prompt`",
+        ),
+    ] {
+        let hint = "`[fleet] allow` in the configuration there permits commands, `[hosts]` in yours names \
+                    hosts for ssh";
+        on_gpu1(&near, args).fails(1, &format!("tmux-task: {why}\nhint: {hint}"));
+    }
     drop(broker);
     let output = on_gpu1(&near, &["ls"]);
     let expected = "tmux-task: ls: could not reach the broker at ";
@@ -204,7 +208,9 @@ fn the_tmux_server_is_the_one_with_the_session() {
         .ok();
     let either = on_gpu1(&near, &["-s", "elsewhere", "ls"]);
     assert!(
-        either.err.contains("is on 2 tmux servers: -L names one"),
+        either
+            .err
+            .contains("is on 2 tmux servers\nhint: -L names one"),
         "{either}"
     );
     on_gpu1(&near, &["-L", "other", "-s", "elsewhere", "ls"]).ok();

@@ -173,8 +173,10 @@ fn copies_of_a_machine_are_heard_each() {
             &mut adapter,
             &format!("tmux task {host}:@ ({name}) exited with code 1"),
         );
+        until_noted(&near, seq);
     }
-    drop(adapter);
+    adapter.signal(Signal::KILL);
+    adapter.wait();
     // It is known from before, and by the same names.
     let mut again = near.adapter("one");
     wake("box1", 10, "told");

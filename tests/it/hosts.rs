@@ -288,16 +288,16 @@ fn each_thing_that_is_wrong_is_one_line() {
     machines.install(&[("tmux-task", Some("#!/bin/sh\necho no >&2\nexit 5\n"))]);
     let why = format!("tmux-task: ls: tmux-task on {HOST} did not start (code 5): no");
     check(&machines.task(&["ls"]), 1, &why);
-    // A login shell may print something first.
-    let noisy = format!("#!/bin/sh\necho welcome\nexec {there} \"$@\"\n");
-    machines.install(&[("tmux-task", Some(&noisy))]);
-    machines.task(&["signal", "x"]).fails_with(3);
-    machines.disconnect();
     // What prints for ever is not waited for.
     machines.install(&[("tmux-task", Some("#!/bin/sh\nexec yes welcome\n"))]);
     let why =
         format!("tmux-task: ls: {HOST} prints something else than tmux-task: welcome; welcome");
     check(&machines.task(&["ls"]), 1, &why);
+    // A login shell may print something first.
+    let noisy = format!("#!/bin/sh\necho welcome\nexec {there} \"$@\"\n");
+    machines.install(&[("tmux-task", Some(&noisy))]);
+    machines.task(&["signal", "x"]).fails_with(3);
+    machines.disconnect();
     let known = machines.near.path("home/.ssh/known");
     fs::remove_file(known).unwrap();
     machines.end_masters();
@@ -445,6 +445,11 @@ fn what_start_files_print_has_no_line_end_or_is_why_nothing_starts() {
             "{output}"
         );
     }
+    // What prints for ever is neither waited for nor kept.
+    shell("#!/bin/sh\nexec yes hello\n");
+    let output = machines.near.task(["init", "host", HOST]);
+    let why = "tmux-task: init: could not install on gpu1 (a signal): hello; hell";
+    assert!(output.err.starts_with(why), "{output}");
 }
 
 #[test]
@@ -466,7 +471,7 @@ fn a_secret_is_typed_at_the_terminal_here_and_not_shown() {
     machines
         .near
         .tmux(["new-session", "-d", "-s", "terminal", "-x", "100", &line]);
-    machines.near.until_shows("terminal", "secret: ");
+    machines.near.until_shows("terminal", "secret:");
     let press = |keys: &[&str]| {
         machines
             .near
