@@ -86,15 +86,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     } = assemble(&options, claimed)?;
     let consumers = Arc::clone(&live.consumers);
     let mut tasks = JoinSet::new();
-    let sinks = Sinks::start(
-        &options.config,
-        paths,
-        options.server.socket(),
-        &live,
-        last_seq,
-        &mut tasks,
-    )
-    .await;
+    let sinks = Sinks::start(&options.config, paths, &live, last_seq, &mut tasks).await;
     let sinks = sinks.map_err(DaemonError::Thread)?.map(Arc::new);
     events.sinks.clone_from(&sinks);
 

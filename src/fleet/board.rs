@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::layout::{HostState, SessionState, TaskState, parse_state_key, text_of};
 use super::streams::PRESENT;
-use super::untrusted::parse;
+use super::untrusted::parse_of_lines;
 use crate::config::is_host_name;
 use crate::model::Millis;
 use crate::wire::LsTask;
@@ -93,7 +93,7 @@ impl FleetBoard {
         let known = self.hosts.entry(host.clone()).or_default();
         match &entry.value {
             Some(value) => {
-                let state = parse(value)?;
+                let state = parse_of_lines(value)?;
                 let before = std::mem::replace(&mut known.presence, Presence::Here(state));
                 let is_back = !matches!(before, Presence::Here(_));
                 is_back.then_some(FleetChange::HostBack { host })
@@ -119,7 +119,7 @@ impl FleetBoard {
                 sessions.remove(&key.session);
             }
             (Some(value), None) => {
-                let state = parse(value)?;
+                let state = parse_of_lines(value)?;
                 sessions.entry(key.session.clone()).or_default().state = Some(state);
             }
             (None, Some(window)) => {
@@ -128,7 +128,7 @@ impl FleetBoard {
                 }
             }
             (Some(value), Some(window)) => {
-                let state: TaskState = parse(value)?;
+                let state: TaskState = parse_of_lines(value)?;
                 if state.task.task.window_id != window {
                     return None;
                 }
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_session_has_the_tasks_that_it_names() {
         let mut board = FleetBoard::default();
-        for (window, name) in [("@10", "b"), ("@9", "a"), ("@3", "old")] {
+        for (window, name) in [("@10", "b\nc"), ("@9", "a"), ("@3", "old")] {
             board.apply(&task("gpu1", window, name));
         }
         let names = |board: &FleetBoard| -> Vec<String> {
@@ -244,7 +244,7 @@ mod tests {
             entry(Bucket::State, session_key("gpu1", "k"), Some(value), 0)
         };
         board.apply(&state(true));
-        assert_eq!(names(&board), ["a", "b"]);
+        assert_eq!(names(&board), ["a", "b c"]);
         assert_eq!(board.hosts["gpu1"].sessions["k"].name(), Some("work"));
         board.apply(&state(false));
         assert!(names(&board).is_empty());

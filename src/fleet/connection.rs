@@ -1,6 +1,7 @@
 //! A connection to the broker. It ends with the first interruption: what was published on it and not
 //! confirmed is checked on the next one, before anything else is published.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +18,7 @@ use super::layout;
 use crate::config::FleetConfig;
 use crate::files;
 use crate::hosts::this_machine;
-use crate::model::{text, with_causes};
+use crate::model::{Seq, text, with_causes};
 
 /// How long connecting to one server may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -44,7 +45,7 @@ const MAX_SAID: usize = 300;
 /// Why the broker cannot be used. Nothing of the credentials is in it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FleetError {
-    /// The file of credentials cannot be used.
+    /// A file of credentials or certificates cannot be used.
     #[error("could not use {}: {why}", .path.display())]
     Credentials { path: PathBuf, why: String },
     /// The address is none.
@@ -71,6 +72,9 @@ pub(crate) enum FleetError {
     /// Another process reads as this consumer.
     #[error("another process reads as consumer `{0}`")]
     Taken(String),
+    /// No record has this place, nor one behind it.
+    #[error("there is no record {0}: the last one is {1}")]
+    Beyond(Seq, Seq),
     /// What records are stored in is missing, and could not be created.
     #[error("the broker has no {name}, and did not create it: {why}")]
     NoStream { name: &'static str, why: String },
@@ -189,6 +193,14 @@ fn options(config: &FleetConfig) -> Result<ConnectOptions, FleetError> {
     };
     if let Some(tls) = &config.tls {
         options = options.require_tls(true);
+        let files = [&tls.ca_file, &tls.cert_file, &tls.key_file];
+        for path in files.into_iter().flatten() {
+            // The library does not say which file it cannot read.
+            File::open(path).map_err(|error| FleetError::Credentials {
+                path: path.clone(),
+                why: error.to_string(),
+            })?;
+        }
         if let Some(authorities) = &tls.ca_file {
             options = options.add_root_certificates(authorities.clone());
         }

@@ -24,6 +24,9 @@ const MAX_UNACKNOWLEDGED: i64 = 10_000;
 /// When a record is sent again that was not acknowledged. The reader has it already.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
+/// Which part of a record's subject is its kind.
+const KIND_TOKEN: usize = 5;
+
 /// Where a reader starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FeedStart {
@@ -104,6 +107,11 @@ impl FeedReader {
         let last = known.filter(|known| known.bounds.epoch == epoch);
         let last = last.map(|known| known.last);
         let (policy, after) = match &request.start {
+            // All that the broker has is of after it had lost its stream.
+            _ if known.is_some() && last.is_none() => (DeliverPolicy::All, 0),
+            FeedStart::After(place) if *place > info.state.last_sequence => {
+                return Err(FleetError::Beyond(*place, info.state.last_sequence));
+            }
             FeedStart::Now => (DeliverPolicy::New, info.state.last_sequence),
             FeedStart::First => {
                 let before = info.state.first_sequence.saturating_sub(1);
@@ -276,11 +284,15 @@ async fn open(
 }
 
 /// Returns a record as it is passed on. The subject says which host it is of: what the host says of
-/// itself does not count.
+/// itself does not count. What has not the subject's kind is no record.
 fn record(message: &Message, place: Seq) -> Option<FleetRecord> {
     let (host, _) = source_of_record(&message.subject).filter(|(host, _)| is_host_name(host))?;
     let mut fields: Value = parse(&message.payload)?;
     let object = fields.as_object_mut()?;
+    let kind = object.get("kind")?.as_str()?;
+    if message.subject.split('.').nth(KIND_TOKEN)? != kind {
+        return None;
+    }
     object.insert("host".to_owned(), json!(host));
     object.insert("fleetSeq".to_owned(), json!(place));
     Some(FleetRecord { place, fields })

@@ -3,7 +3,6 @@
 //! is left when it ends.
 
 use std::io;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -81,12 +80,11 @@ struct Member {
 }
 
 impl Membership {
-    /// Joins the fleet with the session that has these files, on this tmux server. A session that is
-    /// new in it gets its records after `last_seq` published.
+    /// Joins the fleet with the session that has these files. A session that is new in it gets its records
+    /// after `last_seq` published.
     pub(crate) async fn start(
         config: &FleetConfig,
         paths: &Paths,
-        server_socket: &Path,
         live: &Arc<Live>,
         last_seq: Seq,
         tasks: &mut JoinSet<()>,
@@ -115,7 +113,7 @@ impl Membership {
         let service = Service {
             host: uplink.host.clone(),
             allow: config.allow.clone(),
-            server_socket: server_socket.to_owned(),
+            paths: paths.clone(),
             keys: ExecutionKeys(paths.runtime.join("fleet")),
         };
         let member = Member {

@@ -3,29 +3,44 @@
 //! Any daemon of the host answers, one for each request.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_nats::service::ServiceExt as _;
 use async_nats::{Client, HeaderMap, Message, Subject, client};
+use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::connection::FleetError;
 use super::execution_keys::{Claim, ExecutionKeys};
 use super::layout::{KEY_HEADER, ORDER_HEADER, SERVICE, commands_of, parse_command};
 use super::verbs::{changes, check};
+use crate::client::DaemonClient;
 use crate::config::Verb;
 use crate::hosts::{FarCall, Frame, Hello, HostFailure, execute};
 use crate::model::text;
+use crate::paths::Paths;
+use crate::wire::{DaemonStatus, Request, Response};
 
 /// How many commands are executed at a time: each is a process.
 const MOST_AT_ONCE: usize = 32;
 
 /// How often it is asked whether the requester is still there.
 const ASKED_EVERY: Duration = Duration::from_secs(5);
+
+/// How long a daemon may take to say which session it supervises.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What the subjects of answers begin with: to others, a requester could have the host write in its own
+/// name.
+const INBOX: &str = "_INBOX.";
+
+/// What to do about a command that is not executed.
+const NOT_BY_BROKER: &str = "`[fleet] allow` in the configuration there permits commands, `[hosts]` in \
+                             yours names hosts for ssh";
 
 /// The longest name that is logged, in characters.
 const MAX_LOGGED: usize = 200;
@@ -35,8 +50,8 @@ const MAX_LOGGED: usize = 200;
 pub(super) struct Service {
     pub(super) host: String,
     pub(super) allow: BTreeSet<Verb>,
-    /// The socket of the tmux server for commands that name none.
-    pub(super) server_socket: PathBuf,
+    /// The files of any session: where daemons listen is the same for all.
+    pub(super) paths: Paths,
     pub(super) keys: ExecutionKeys,
 }
 
@@ -74,18 +89,20 @@ impl Service {
     }
 
     async fn answer(&self, client: &Client, message: Message, is_free: bool) {
-        let Some(reply) = message.reply.clone() else {
+        let reply = message.reply.clone();
+        let Some(reply) = reply.filter(|reply| reply.starts_with(INBOX)) else {
             return;
         };
         let answers = Answers::new(client, reply);
         answers.send(Frame::Hello(Hello::ours())).await;
         let failed = |why: String| Frame::Failed(HostFailure { why, hint: None });
-        let (call, verb) = match self.accept(&message) {
+        let (call, verb) = match self.accept(&message).await {
             Ok(accepted) => accepted,
-            Err(why) => {
+            Err(failure) => {
                 let what = text::one_line(message.subject.as_bytes(), MAX_LOGGED);
+                let why = &failure.why;
                 tracing::info!(what, why, "a command from elsewhere was refused");
-                return answers.send(failed(why)).await;
+                return answers.send(Frame::Failed(failure)).await;
             }
         };
         if !is_free {
@@ -144,21 +161,64 @@ impl Service {
         }
     }
 
+    /// Returns the socket of the tmux server on which a daemon supervises the session, because any daemon
+    /// of the host may get the request. `None` if there is none: then it is the server of a login.
+    async fn server_of(&self, session: &str) -> Result<Option<String>, HostFailure> {
+        let sockets = self.paths.sockets();
+        let asked = sockets.iter().map(|socket| status_of(socket));
+        let mut found: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
+        found.retain(|status| status.session_name == session);
+        if found.iter().any(|status| status.exists) {
+            found.retain(|status| status.exists);
+        }
+        let servers: BTreeSet<String> = found.into_iter().map(|status| status.server).collect();
+        match servers.len() {
+            0 | 1 => Ok(servers.into_iter().next()),
+            n => Err(HostFailure {
+                why: format!("session `{session}` is on {n} tmux servers"),
+                hint: Some("-L names one".to_owned()),
+            }),
+        }
+    }
+
     /// Reads a request. Returns what to execute.
-    fn accept(&self, message: &Message) -> Result<(FarCall, Verb), String> {
-        let (session, verb) = parse_command(&message.subject).ok_or("it is no command")?;
-        let mut call: FarCall =
-            serde_json::from_slice(&message.payload).map_err(|_| "it cannot be read".to_owned())?;
-        let verb = check(&verb, &session, &self.allow, &call)?;
-        let names_server = call.args.iter().any(|arg| arg.starts_with("-L"));
-        if !names_server && let Some(socket) = self.server_socket.to_str() {
-            call.args.splice(0..0, ["-S".to_owned(), socket.to_owned()]);
+    async fn accept(&self, message: &Message) -> Result<(FarCall, Verb), HostFailure> {
+        let failure = |why: &str| HostFailure {
+            why: why.to_owned(),
+            hint: None,
+        };
+        let parsed = parse_command(&message.subject);
+        let (session, verb) = parsed.ok_or_else(|| failure("it is no command"))?;
+        let call = serde_json::from_slice(&message.payload);
+        let mut call: FarCall = call.map_err(|_| failure("it cannot be read"))?;
+        let verb = check(&verb, &session, &self.allow, &call).map_err(|why| HostFailure {
+            why,
+            hint: Some(NOT_BY_BROKER.to_owned()),
+        })?;
+        // What follows `--` are the words of a command.
+        let mut options = call.args.iter().take_while(|arg| *arg != "--");
+        if !options.any(|arg| arg.starts_with("-L"))
+            && let Some(socket) = self.server_of(&session).await?
+        {
+            call.args.splice(0..0, ["-S".to_owned(), socket]);
         }
         call.session = Some(session);
         self.host.clone_into(&mut call.caller.host);
         call.caller.is_guarded = true;
         Ok((call, verb))
     }
+}
+
+/// Returns what a daemon says of itself; `None` if none listens there, or it does not answer.
+async fn status_of(socket: &Path) -> Option<Box<DaemonStatus>> {
+    let asked = async {
+        let mut daemon = DaemonClient::connect(socket).await.ok()?;
+        let Response::Status(status) = daemon.ask(&Request::Status).await.ok()? else {
+            return None;
+        };
+        Some(status)
+    };
+    timeout(PATIENCE, asked).await.ok()?
 }
 
 /// The answers to one request.

@@ -126,7 +126,8 @@ fn check_args(verb: Verb, session: &str, args: &[String]) -> Result<(), String> 
             break;
         }
         if !arg.starts_with('-') || arg == "-" {
-            if !has_verb && arg != named {
+            let is_alias = matches!((arg, verb), ("ps", Verb::Ls) | ("stop", Verb::Kill));
+            if !has_verb && arg != named && !is_alias {
                 return Err(format!("`{arg}` is not `{named}`"));
             }
             has_verb = true;
@@ -225,6 +226,8 @@ mod tests {
             ("send", "send --if-prompt=Go? train -- --secret"),
             ("kill", "kill train --grace 0"),
             ("wait", "wait train --text done --timeout 5s"),
+            ("ls", "ps --json"),
+            ("kill", "stop train"),
         ] {
             assert_eq!(answer(named, line).map(Verb::name), Ok(named), "{line}");
         }

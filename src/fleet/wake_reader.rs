@@ -67,12 +67,16 @@ impl WakeReader {
         })
     }
 
-    /// Returns the next wake.
+    /// Returns the next wake, in whose record the epoch is the name that `name` gives to the host's feed
+    /// with this epoch.
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub(crate) async fn next(&mut self) -> Result<Wake, FleetError> {
+    pub(crate) async fn next(
+        &mut self,
+        name: impl FnOnce(&str, &str) -> String,
+    ) -> Result<Wake, FleetError> {
         loop {
             let message = tokio::select! {
                 biased;
@@ -84,11 +88,12 @@ impl WakeReader {
             };
             let host = source_of_wake(&message.subject).filter(|host| is_host_name(host));
             let record: Option<DurableRecord> = parse(&message.payload);
-            let Some((host, record)) = host.zip(record) else {
+            let Some((host, mut record)) = host.zip(record) else {
                 // What nobody can read does not come again.
                 self.confirm(&message).await?;
                 continue;
             };
+            record.epoch = name(&host, &record.epoch);
             let key = (record.epoch.clone(), record.seq);
             self.open.insert(key, message);
             return Ok(Wake { host, record });

@@ -33,7 +33,7 @@ const MOST_SAID: usize = 4 << 10;
 const SAID_LINES: usize = 2;
 const SAID_CHARS: usize = 400;
 
-/// What ssh has said on standard error, its end.
+/// What ssh and the start files of the login shell have said, its end.
 #[derive(Debug, Default)]
 pub(super) struct Said(RefCell<Vec<u8>>);
 
@@ -42,10 +42,23 @@ impl Said {
     pub(super) async fn collect(&self, mut from: impl AsyncRead + Unpin) {
         let mut piece = [0; 1024];
         while let Ok(n @ 1..) = from.read(&mut piece).await {
-            let mut said = self.0.borrow_mut();
-            said.extend_from_slice(&piece[..n]);
-            let surplus = said.len().saturating_sub(MOST_SAID);
-            said.drain(..surplus);
+            self.add(&piece[..n]);
+        }
+    }
+
+    pub(super) fn add(&self, piece: &[u8]) {
+        let mut said = self.0.borrow_mut();
+        said.extend_from_slice(&piece[piece.len().saturating_sub(MOST_SAID)..]);
+        let surplus = said.len().saturating_sub(MOST_SAID);
+        said.drain(..surplus);
+    }
+
+    /// Returns how something has ended, and its last lines: ` (code 1): no such file`.
+    pub(super) fn end(&self, code: Option<i32>) -> String {
+        let end = code.map_or_else(|| "a signal".to_owned(), |code| format!("code {code}"));
+        match self.words() {
+            words if words.is_empty() => format!(" ({end})"),
+            words => format!(" ({end}): {words}"),
         }
     }
 
@@ -76,9 +89,8 @@ pub(super) async fn greet(
     let name = &host.name;
     let read = async {
         for _ in 0..MOST_NOISE {
-            let Ok(Some(line)) = from.line().await else {
-                break;
-            };
+            let Ok(line) = from.line().await else { break };
+            let Some(line) = line else { return Ok(None) };
             if let Some((0, line)) = of_channel(line)
                 && let Ok(Frame::Hello(hello)) = Frame::parse(&line)
             {
@@ -94,8 +106,17 @@ pub(super) async fn greet(
                 let hint = format!("`tmux-task init host {name}` puts this program there");
                 return Err(refused(why, hint));
             }
+            said.add(line);
         }
-        Ok(None)
+        let why = format!(
+            "{name} prints something else than tmux-task: {}",
+            said.words()
+        );
+        let hint = format!(
+            "the start files of the login shell there print it: `ssh {} true`",
+            host.destination
+        );
+        Err(refused(why, hint))
     };
     let greeted = timeout(GREETS_WITHIN, read).await.map_err(|_elapsed| {
         let why = format!("{name} did not answer within {} s", GREETS_WITHIN.as_secs());
@@ -110,8 +131,8 @@ pub(super) async fn greet(
     let status = timeout(GREETS_WITHIN, ssh.wait()).await;
     tokio::time::sleep(SAID_WITHIN).await;
     let code = status.ok().and_then(|status| status.ok()?.code());
-    let words = said.words();
     Err(if code == Some(SSH_FAILED) {
+        let words = said.words();
         let words = if words.is_empty() {
             "ssh failed"
         } else {
@@ -123,13 +144,7 @@ pub(super) async fn greet(
         );
         refused(format!("could not reach {name}: {words}"), hint)
     } else {
-        let end = code.map_or_else(|| "a signal".to_owned(), |code| format!("code {code}"));
-        let words = if words.is_empty() {
-            String::new()
-        } else {
-            format!(": {words}")
-        };
-        let why = format!("tmux-task on {name} did not start ({end}){words}");
+        let why = format!("tmux-task on {name} did not start{}", said.end(code));
         refused(why, SAME_VERSION.to_owned())
     })
 }

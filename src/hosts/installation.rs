@@ -4,13 +4,14 @@ use std::fs::File;
 use std::io;
 use std::process::Stdio;
 
+use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
 use super::error::{HostError, HostFailure};
 use super::frame::Hello;
 use super::greeting::{SAID_WITHIN, SSH_FAILED, Said};
 use super::host::Host;
-use super::ssh::{Questions, Ssh, find_program, in_home, of_shell};
+use super::ssh::{Questions, Ssh, find_program, in_home, of_shell_after_noise};
 use crate::model::text;
 use crate::tmux::program;
 
@@ -22,6 +23,9 @@ const ANSWERS: &str = "tmux-task: answers";
 
 /// How long a line of an answer may be, in characters.
 const MAX_CHARS: usize = 400;
+
+/// The most that start files and our scripts may print, in bytes.
+const MOST_PRINTED: u64 = 1 << 20;
 
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,8 +87,12 @@ pub(crate) async fn install(
          if test -x \"$p\"; then echo \"path $p\"; echo \"version $(\"$p\" --version </dev/null)\"; fi"
     );
     let printed = execute(host, ssh, questions, &script, Stdio::null()).await?;
-    let far = FarProgram::of(&printed)
-        .ok_or_else(|| refused(format!("{name} did not answer"), "look at `ssh HOST true`"))?;
+    let far = FarProgram::of(&printed).ok_or_else(|| {
+        refused(
+            format!("{name} did not answer"),
+            format!("look at `ssh {} true`", host.destination),
+        )
+    })?;
     let version = format!("tmux-task {}", Hello::ours().version);
     let target = host.program.as_deref().unwrap_or(DEFAULT_PATH);
     let full = target.replacen('~', &far.home, usize::from(target.starts_with("~/")));
@@ -93,8 +101,12 @@ pub(crate) async fn install(
             return Ok(Installed::Already(path));
         }
         if path != full {
+            let has = match &*far.version {
+                "" => "something else",
+                version => version,
+            };
             return Err(refused(
-                format!("{name} has {} at {path}, this is {version}", far.version),
+                format!("{name} has {has} at {path}, this is {version}"),
                 format!(
                     "update it there, or name another place: `hosts.{name}.program = \"{DEFAULT_PATH}\"`"
                 ),
@@ -139,37 +151,49 @@ async fn execute(
     script: &str,
     stdin: Stdio,
 ) -> Result<String, HostError> {
-    let mut ssh = ssh.start(host, questions, &of_shell(script), stdin)?;
+    let mut ssh = ssh.start(host, questions, &of_shell_after_noise(script), stdin)?;
     let said = Said::default();
     let stderr = ssh.stderr.take().expect("stderr is piped");
+    let stdout = ssh.stdout.take().expect("stdout is piped");
     let ended = async {
-        let output = ssh.wait_with_output().await;
-        if output.as_ref().is_ok_and(|output| !output.status.success()) {
+        let mut printed = Vec::new();
+        stdout.take(MOST_PRINTED).read_to_end(&mut printed).await?;
+        if printed.len() as u64 == MOST_PRINTED {
+            ssh.start_kill()?;
+        }
+        let status = ssh.wait().await?;
+        if !status.success() {
             // What it has said may still be in the pipe, whose end does not come: ssh's background
             // process may hold it.
             tokio::time::sleep(SAID_WITHIN).await;
         }
-        output
+        io::Result::Ok((status, printed))
     };
     let output = tokio::select! {
         output = ended => output,
         never = async { said.collect(stderr).await; std::future::pending().await } => never,
     };
-    let output = output.map_err(|source| HostError::Io {
+    let (status, printed) = output.map_err(|source| HostError::Io {
         host: host.name.clone(),
         source,
     })?;
     let name = &host.name;
-    match output.status.code() {
-        Some(0) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+    match status.code() {
+        Some(0) => Ok(String::from_utf8_lossy(&printed).into_owned()),
         Some(SSH_FAILED) => Err(refused(
             format!("could not reach {name}: {}", said.words()),
             format!("`ssh {}` has to work first", host.destination),
         )),
-        _ => Err(refused(
-            format!("could not install on {name}: {}", said.words()),
-            "install the same version there by other means",
-        )),
+        code => {
+            // What a login is refused with is often no error.
+            said.add(&printed);
+            let why = format!("could not install on {name}{}", said.end(code));
+            let hint = format!(
+                "`ssh {} true` has to work; or install the same version there by other means",
+                host.destination
+            );
+            Err(refused(why, hint))
+        }
     }
 }
 

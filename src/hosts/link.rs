@@ -22,7 +22,7 @@ use super::error::HostError;
 use super::frame::{Frame, Hello, LineReader, WINDOW, of_channel, to_channel};
 use super::greeting::{Said, greet};
 use super::host::Host;
-use super::ssh::{Questions, Ssh, far_line};
+use super::ssh::{Questions, Ssh, far_script, of_shell_after_noise};
 use crate::files;
 use crate::paths::hex;
 
@@ -65,7 +65,7 @@ pub(crate) async fn hold_link(
     ssh: &Ssh,
     ready: impl FnOnce(),
 ) -> Result<(), HostError> {
-    let line = far_line(host.program.as_deref(), "serve --stdio");
+    let line = of_shell_after_noise(&far_script(host.program.as_deref(), "serve --stdio"));
     let mut child = ssh.start(host, Questions::Never, &line, Stdio::piped())?;
     let stdin = child.stdin.take().expect("stdin is piped");
     let mut from = LineReader::new(child.stdout.take().expect("stdout is piped"));

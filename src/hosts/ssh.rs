@@ -53,7 +53,7 @@ impl Ssh {
     /// Returns what executes a call in this terminal.
     pub(crate) fn in_terminal(&self, host: &Host, call: &FarCall) -> Command {
         let words = format!("serve --call {}", call.to_word());
-        let line = far_line(host.program.as_deref(), &words);
+        let line = of_shell(&far_script(host.program.as_deref(), &words));
         // Without ssh's own words at the end.
         let options = ["-t", "-oLogLevel=ERROR"];
         self.command(host, Questions::AtTerminal, &options, &line)
@@ -120,18 +120,23 @@ fn config(folder: &Path) -> String {
     )
 }
 
-/// Returns a command line that executes our program there with these words.
-pub(crate) fn far_line(program: Option<&str>, words: &str) -> String {
+/// Returns a script that executes our program there with these words.
+pub(super) fn far_script(program: Option<&str>, words: &str) -> String {
     let find = find_program(program);
-    of_shell(&format!(
-        "{find}; test -x \"$p\" || {{ echo \"{MISSING}$(uname -sm)\"; exit 127; }}; \
-         exec \"$p\" {words}"
-    ))
+    format!(
+        "{find}; test -x \"$p\" || {{ echo \"{MISSING}$(uname -sm)\"; exit 127; }}; exec \"$p\" {words}"
+    )
+}
+
+/// Returns the command line of a script whose first line is the first of its output, whatever start
+/// files of the login shell print: they may leave a line without an end.
+pub(super) fn of_shell_after_noise(script: &str) -> String {
+    of_shell(&format!("echo; {script}"))
 }
 
 /// Returns a command line for `sh`, whatever the login shell is. The script is without single quotes,
 /// backslashes, and signs that a shell could read in single quotes.
-pub(super) fn of_shell(script: &str) -> String {
+fn of_shell(script: &str) -> String {
     format!("exec sh -c '{script}'")
 }
 
@@ -172,12 +177,12 @@ mod tests {
     #[test]
     fn no_shell_reads_anything_in_the_line() {
         for program in [None, Some("~/bin/tmux task"), Some("/opt/tmux-task")] {
-            let line = far_line(program, "serve --stdio");
+            let line = of_shell_after_noise(&far_script(program, "serve --stdio"));
             let inner = line.strip_prefix("exec sh -c '").unwrap();
             let inner = inner.strip_suffix('\'').unwrap();
             assert!(!inner.contains(['\'', '\\', '!', '\n']), "{line}");
         }
-        let line = far_line(Some("~/bin/x"), "serve");
+        let line = far_script(Some("~/bin/x"), "serve");
         assert!(line.contains("p=\"$HOME/bin/x\""), "{line}");
     }
 

@@ -101,9 +101,14 @@ pub(crate) async fn ask_fleet(
 impl From<FleetError> for OpsError {
     fn from(error: FleetError) -> Self {
         let hint = match &error {
-            FleetError::Unreachable { .. } => "`[fleet] url` in the configuration names the broker",
-            FleetError::Refused(_) | FleetError::Credentials { .. } => {
+            FleetError::Unreachable { .. } => {
+                "`[fleet]` in the configuration names the broker (`url`) and who signs its certificate (`tls`)"
+            }
+            FleetError::Refused(_) => {
                 "`[fleet] creds-file` in the configuration names the credentials; see docs/fleet.md"
+            }
+            FleetError::Credentials { .. } => {
+                "`[fleet]` in the configuration names the file; see docs/fleet.md"
             }
             FleetError::Unreadable { .. } | FleetError::NoStream { .. } => {
                 "the first daemon with `[fleet]` creates what is missing, if its credentials permit that; \
@@ -112,6 +117,7 @@ impl From<FleetError> for OpsError {
             FleetError::OtherVersion { .. } => "install the same version on both machines",
             FleetError::Taken(_)
             | FleetError::Address(_)
+            | FleetError::Beyond(..)
             | FleetError::Broken
             | FleetError::NotConfirmed(_) => "",
         };

@@ -34,8 +34,11 @@ const KEPT: Millis = 30 * 24 * 3_600_000;
 struct Positions {
     folder: PathBuf,
     path: PathBuf,
-    /// By epoch, which no other feed has: the sequence number, and when it was noted.
-    feeds: BTreeMap<String, (Seq, Millis)>,
+    /// By the feed's name: the sequence number, when it was noted, and the host; none if it was read by
+    /// ssh only.
+    feeds: BTreeMap<String, (Seq, Millis, String)>,
+    /// The first host that had a feed with an epoch.
+    hosts: BTreeMap<String, String>,
 }
 
 impl Positions {
@@ -46,24 +49,44 @@ impl Positions {
         files::make_folder(&folder, OPEN_TO_OTHERS)?;
         let path = folder.join(format!("{}.json", hex(owner.as_bytes(), 32)));
         let found = files::read(&path).unwrap_or_default();
-        let feeds = serde_json::from_slice(&found).unwrap_or_default();
+        let feeds: BTreeMap<_, _> = serde_json::from_slice(&found).unwrap_or_default();
+        let known = |(name, (_, _, host)): (&String, &(Seq, Millis, String))| {
+            (!host.is_empty()).then(|| (name.clone(), host.clone()))
+        };
         Ok(Self {
             folder,
             path,
+            hosts: feeds.iter().filter_map(known).collect(),
             feeds,
         })
     }
 
-    fn of_feed(&self, epoch: &str) -> Seq {
-        self.feeds.get(epoch).map_or(0, |(seq, _)| *seq)
+    /// Returns the name of a host's feed: its epoch, by which a feed is recognised that comes by ssh as
+    /// well, unless another host has one with this epoch. Copies of a machine have the same epochs, and a
+    /// host may say anything.
+    fn name(&mut self, host: &str, epoch: &str) -> String {
+        let first = self.hosts.entry(epoch.to_owned());
+        let is_first = first.or_insert_with(|| host.to_owned()) == host;
+        match is_first && !epoch.contains('/') {
+            true => epoch.to_owned(),
+            false => format!("{host}/{epoch}"),
+        }
+    }
+
+    fn of_feed(&self, name: &str) -> Seq {
+        self.feeds.get(name).map_or(0, |(seq, ..)| *seq)
     }
 
     /// Moves a position. It is on the disk when this returns.
-    fn note(&mut self, epoch: String, seq: Seq) -> io::Result<()> {
+    fn note(&mut self, name: String, seq: Seq) -> io::Result<()> {
         let now = clock::now().wall;
         self.feeds
-            .retain(|_, (_, at)| now.saturating_sub(*at) < KEPT);
-        self.feeds.insert(epoch, (seq, now));
+            .retain(|_, (_, at, _)| now.saturating_sub(*at) < KEPT);
+        let host = match name.split_once('/') {
+            Some((host, _)) => host.to_owned(),
+            None => self.hosts.get(&name).cloned().unwrap_or_default(),
+        };
+        self.feeds.insert(name, (seq, now, host));
         let bytes = serde_json::to_vec(&self.feeds).map_err(io::Error::from)?;
         files::replace_synced(&self.path, &self.path.with_extension("new"), &bytes)?;
         files::sync_folder(&self.folder)
@@ -120,8 +143,11 @@ impl WakeStream<'_> {
         orders: &mut mpsc::UnboundedReceiver<FollowOrder>,
     ) -> Result<(), FleetError> {
         loop {
+            let positions = &mut *self.positions;
             tokio::select! {
-                wake = self.reader.next() => self.receive(wake?).await?,
+                wake = self.reader.next(|host, epoch| positions.name(host, epoch)) => {
+                    self.receive(wake?).await?;
+                }
                 order = orders.recv() => match order {
                     Some(FollowOrder::Ack { epoch, seq }) => {
                         // Without a note it would come again after the broker has lost it.
@@ -145,7 +171,7 @@ impl WakeStream<'_> {
         if host == self.here || seq <= cursor {
             return self.reader.acknowledge(&epoch, seq).await;
         }
-        // Each epoch is a feed of its own: what one has left is delivered also when another has begun.
+        // Each name is a feed of its own: what one has left is delivered also when another has begun.
         let feed = epoch.clone();
         let record = Box::new(record);
         let replies = [

@@ -2,7 +2,6 @@
 //! fleet's broker is one more, on a thread of its own.
 
 use std::io;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -37,20 +36,19 @@ pub(crate) struct Sinks {
 }
 
 impl Sinks {
-    /// Starts the sinks of the session that has these files, on this tmux server; `None` when there are
-    /// none. A sink that is new gets what is recorded after `last_seq`.
+    /// Starts the sinks of the session that has these files; `None` when there are none. A sink that is
+    /// new gets what is recorded after `last_seq`.
     ///
     /// # Errors
     ///
     /// When their thread cannot be created.
     #[cfg_attr(
         not(feature = "fleet"),
-        expect(unused_variables, reason = "only the fleet names files and server")
+        expect(unused_variables, reason = "only the fleet names files")
     )]
     pub(crate) async fn start(
         config: &Config,
         paths: &Paths,
-        server_socket: &Path,
         live: &Arc<Live>,
         last_seq: Seq,
         tasks: &mut JoinSet<()>,
@@ -61,9 +59,7 @@ impl Sinks {
         }
         #[cfg(feature = "fleet")]
         let membership = match &config.fleet {
-            Some(fleet) => {
-                Some(Membership::start(fleet, paths, server_socket, live, last_seq, tasks).await?)
-            }
+            Some(fleet) => Some(Membership::start(fleet, paths, live, last_seq, tasks).await?),
             None => None,
         };
         let thread = match configs.is_empty() {

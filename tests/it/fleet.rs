@@ -327,6 +327,22 @@ fn commands_from_elsewhere_are_executed_if_they_are_allowed() {
         &["send", "one", "y"],
         "`send` through the broker needs `--if-prompt`",
     );
+    // Nobody makes the host write in its own name.
+    stored.runtime.block_on(async {
+        let call = r#"{"args":["ls"],"caller":{"host":"gpu1","machine":"x"},"stdin":"nothing"}"#;
+        let client = stored.context.client();
+        let reply = "tt.v1.feed.gpu1.x.notice.all";
+        let sent = client.publish_with_reply("tt.v1.cmd.gpu1.work.ls", reply, call.into());
+        sent.await.unwrap();
+    });
+    let listed = stored.ask("gpu1", "ls", &["ps"], None);
+    assert!(matches!(listed, Answer::Exited(0, _)), "{listed:?}");
+    let subjects = stored.of("TT_FEED").into_iter().map(|(subject, _)| subject);
+    assert!(
+        subjects
+            .into_iter()
+            .all(|subject| !subject.contains("gpu1.x."))
+    );
     // Twice is once.
     let send = ["send", "one", "yes", "--if-prompt", "Go?"];
     for _ in 0..2 {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Stdio;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{Broker, FleetHosts, Running, World, exited};
@@ -105,7 +106,8 @@ fn records_name_the_host_of_their_subject_and_can_be_selected() {
     forged["host"] = "gpu1".into();
     forged["fleetSeq"] = 99.into();
     hosts.publish("tt.v1.feed.box.k.event.exited", &[], &forged.to_string());
-    // What is no record, and what no host can be called.
+    // What is no record, pretends to be another kind, and what no host can be called.
+    hosts.publish("tt.v1.feed.box.k.notice.all", &[], r#"{"kind": "sync"}"#);
     hosts.publish("tt.v1.feed.box.k.event.exited", &[], "no record");
     hosts.publish(
         "tt.v1.feed.a=0Ab.k.event.exited",
@@ -116,7 +118,7 @@ fn records_name_the_host_of_their_subject_and_can_be_selected() {
     notice["kind"] = "notice".into();
     hosts.publish("tt.v1.feed.box.k.notice.all", &[], &notice.to_string());
     let all = kept(&world, &[]);
-    assert_eq!(places(&all), [1, 2, 5]);
+    assert_eq!(places(&all), [1, 2, 6]);
     let names: Vec<_> = all
         .iter()
         .map(|one| (&one["host"], &one["task"]["windowName"]))
@@ -130,7 +132,7 @@ fn records_name_the_host_of_their_subject_and_can_be_selected() {
             .map(|(host, name)| (host, name))
             .collect::<Vec<_>>()
     );
-    assert_eq!(places(&kept(&world, &["--kind", "notice"])), [5]);
+    assert_eq!(places(&kept(&world, &["--kind", "notice"])), [6]);
     assert_eq!(
         places(&kept(&world, &["--type", "exited", "--after", "1"])),
         [2]
@@ -217,6 +219,46 @@ fn a_stream_says_which_hosts_are_gone_and_back() {
     hosts.beat("new", "3600");
     let back = stream.records_until(|line| line["kind"] == "hostBack");
     assert_eq!(back.last().unwrap()["host"], "new");
+}
+
+#[test]
+fn a_broker_that_has_lost_everything_begins_again_for_its_readers() {
+    let (world, mut broker) = fleet_world();
+    let hosts = FleetHosts::of(&broker);
+    for seq in 1..=4 {
+        hosts.exited("gpu1", seq, "a");
+    }
+    let streams = [follow(&world, &[]), follow(&world, &["--after", "3"])];
+    streams.iter().for_each(|stream| drop(until_live(stream)));
+    // They come back when it has new records already.
+    streams
+        .iter()
+        .for_each(|stream| stream.signal(Signal::STOP));
+    broker.kill();
+    broker.wipe();
+    broker.start_again();
+    let hosts = FleetHosts::of(&broker);
+    for seq in 3..=5 {
+        hosts.exited("gpu1", seq, "a");
+    }
+    streams
+        .iter()
+        .for_each(|stream| stream.signal(Signal::CONT));
+    for stream in &streams {
+        let lines = stream.records_until(|line| line["fleetSeq"] == 3);
+        assert_eq!(lines[0]["kind"], "hello");
+        assert_eq!(places(&lines), [1, 2, 3]);
+    }
+    // Who was not there meanwhile learns that its place is of before.
+    let beyond = "tmux-task: fleet feed: there is no record 4: the last one is 3";
+    for args in [
+        &["fleet", "feed", "--after", "4"][..],
+        &["fleet", "feed", "-f", "--after", "4"],
+    ] {
+        let output = world.task(args);
+        assert_eq!(output.code, 1, "{output}");
+        assert!(output.err.starts_with(beyond), "{output}");
+    }
 }
 
 #[test]

@@ -66,16 +66,20 @@ fn a_host_of_the_fleet_does_what_its_configuration_allows() {
     on_gpu1(&near, &["wait", "two", "--input"]).ok();
     let hidden = on_gpu1(&near, &["send", "two", "pw", "--if-prompt", "Password:"]);
     assert_eq!(hidden.code, 1, "{hidden}");
-    let refused = on_gpu1(&near, &["kill", "one"]);
-    refused.fails(
-        1,
-        "tmux-task: kill: gpu1: `kill` is not allowed through the broker",
-    );
-    let refused = on_gpu1(&near, &["send", "one", "y"]);
-    refused.fails(
-        1,
-        "tmux-task: send: gpu1: `send` through the broker needs `--if-prompt`",
-    );
+    for (args, why) in [
+        (
+            &["kill", "one"][..],
+            "kill: gpu1: `kill` is not allowed through the broker",
+        ),
+        (
+            &["send", "one", "y"],
+            "send: gpu1: `send` through the broker needs `--if-prompt`",
+        ),
+    ] {
+        let hint = "`[fleet] allow` in the configuration there permits commands, `[hosts]` in yours names \
+                    hosts for ssh";
+        on_gpu1(&near, args).fails(1, &format!("tmux-task: {why}\nhint: {hint}"));
+    }
     drop(broker);
     let output = on_gpu1(&near, &["ls"]);
     let expected = "tmux-task: ls: could not reach the broker at ";
@@ -174,6 +178,44 @@ fn a_host_that_is_not_there_answers_at_once() {
     near.task(["--host", "box", "ls"]).fails(1, &expected);
 }
 
+/// Any daemon of the host may get a request.
+#[test]
+fn the_tmux_server_is_the_one_with_the_session() {
+    let (near, far, _broker) = fleet("'ls', 'run'");
+    let other = |args: &[&str]| far.task([&["-L", "other", "-s", "elsewhere"], args].concat());
+    other(&["run", "two", "--", "sleep 1000"]).ok();
+    until_answered(&near);
+    // Its daemon answers as well.
+    let daemons = || {
+        let hosts = near.task(["fleet", "ls", "--json"]);
+        let hosts: Value = serde_json::from_str(hosts.ok()).unwrap();
+        hosts["hosts"][0]["sessions"].as_array().map_or(0, Vec::len)
+    };
+    near.until_true("both publish", || daemons() == 2);
+    for _ in 0..10 {
+        on_gpu1(&near, &["ls"]).ok();
+        on_gpu1(&near, &["-s", "elsewhere", "ls"]).ok();
+        on_gpu1(&near, &["-s", "new", "run", "c", "--", "echo", "-L"]).ok();
+        let none = on_gpu1(&near, &["-s", "none", "ls"]);
+        none.fails(
+            3,
+            "tmux-task: ls: no session `none`\nhint: `tmux-task --host gpu1 -s none run NAME -- COMMAND` \
+             starts a task and with it the session",
+        );
+    }
+    assert_eq!(far.task(["-L", "other", "-s", "new", "ls"]).code, 3);
+    far.task(["-s", "elsewhere", "run", "two", "--", "sleep 1000"])
+        .ok();
+    let either = on_gpu1(&near, &["-s", "elsewhere", "ls"]);
+    assert!(
+        either
+            .err
+            .contains("is on 2 tmux servers\nhint: -L names one"),
+        "{either}"
+    );
+    on_gpu1(&near, &["-L", "other", "-s", "elsewhere", "ls"]).ok();
+}
+
 #[test]
 fn a_broker_with_tls_is_used_if_its_certificate_is_known() {
     let (near, far) = (World::new(), World::new());
@@ -206,6 +248,12 @@ fn a_broker_with_tls_is_used_if_its_certificate_is_known() {
     let output = on_gpu1(&near, &["ls"]);
     assert!(output.code == 1, "{output}");
     assert!(output.err.contains("certificate"), "{output}");
+    join(&near, &url, "laptop", "tls.ca-file = '/none'\n");
+    let output = on_gpu1(&near, &["ls"]);
+    assert!(
+        output.err.contains("could not use /none: No such file"),
+        "{output}"
+    );
 }
 
 /// Seeds and public keys, made for these tests.

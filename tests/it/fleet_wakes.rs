@@ -7,7 +7,7 @@ use regex::Regex;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Broker, Running, World};
+use crate::support::{Broker, FleetHosts, Running, World};
 
 fn join(world: &World, broker: &Broker, host: &str) {
     let file = world.path("conf/tmux-task/config.toml");
@@ -143,4 +143,43 @@ fn conversations_and_machines_are_kept_apart() {
     hear(&mut one, "tmux task gpu1:@ (d) exited with code 6");
     run(&mut near, "two", "e", "exit 7");
     hear(&mut two, "tmux task @ (e) exited with code 7");
+}
+
+#[test]
+fn copies_of_a_machine_are_heard_each() {
+    let (near, _far, broker) = fleet();
+    let hosts = FleetHosts::of(&broker);
+    let mut adapter = near.adapter("one");
+    let wake = |host: &str, seq: u64, name: &str| {
+        let content = format!("[tmux-task notification]\ntmux task @1 ({name}) exited with code 1");
+        let message = json!({"customType": "tmux-task-event", "content": content, "display": true,
+            "details": {"source": "extension", "notUserInput": true, "sessionId": "s", "sessionName": "s",
+                "level": "warning", "events": []}});
+        let record = json!({"v": 1, "seq": seq, "epoch": "e1", "time": "2026-01-01T00:00:01.250Z",
+            "sessionName": "s", "kind": "followUp", "level": "warning", "events": [seq - 1],
+            "owner": "opencode:one", "message": message,
+            "options": {"triggerTurn": true, "deliverAs": "followUp"}});
+        let subject = format!("tt.v1.wake.opencode.one.{host}");
+        hosts.publish(&subject, &[], &record.to_string());
+    };
+    for (host, seq, name) in [
+        ("box1", 9, "a"),
+        ("box2", 9, "b"),
+        ("box2", 11, "c"),
+        ("box1", 10, "d"),
+    ] {
+        wake(host, seq, name);
+        hear(
+            &mut adapter,
+            &format!("tmux task {host}:@ ({name}) exited with code 1"),
+        );
+        until_noted(&near, seq);
+    }
+    adapter.signal(Signal::KILL);
+    adapter.wait();
+    // It is known from before, and by the same names.
+    let mut again = near.adapter("one");
+    wake("box1", 10, "told");
+    wake("box2", 12, "e");
+    hear(&mut again, "tmux task box2:@ (e) exited with code 1");
 }

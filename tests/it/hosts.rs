@@ -288,6 +288,11 @@ fn each_thing_that_is_wrong_is_one_line() {
     machines.install(&[("tmux-task", Some("#!/bin/sh\necho no >&2\nexit 5\n"))]);
     let why = format!("tmux-task: ls: tmux-task on {HOST} did not start (code 5): no");
     check(&machines.task(&["ls"]), 1, &why);
+    // What prints for ever is not waited for.
+    machines.install(&[("tmux-task", Some("#!/bin/sh\nexec yes welcome\n"))]);
+    let why =
+        format!("tmux-task: ls: {HOST} prints something else than tmux-task: welcome; welcome");
+    check(&machines.task(&["ls"]), 1, &why);
     // A login shell may print something first.
     let noisy = format!("#!/bin/sh\necho welcome\nexec {there} \"$@\"\n");
     machines.install(&[("tmux-task", Some(&noisy))]);
@@ -401,6 +406,88 @@ fn every_login_shell_starts_it() {
             "{shell}: {output}"
         );
     }
+}
+
+/// Start files print it in front of what the command line of ssh does, and may leave the shell.
+#[test]
+fn what_start_files_print_has_no_line_end_or_is_why_nothing_starts() {
+    let machines = Machines::new();
+    let shell = |text: &str| {
+        let path = machines.far.script("shell", text);
+        let login = fs::read_to_string(machines.far.path("login")).unwrap();
+        let first = login.rsplit_once("exec ").unwrap().0;
+        let line = format!("{first}exec {} \"$SSH_ORIGINAL_COMMAND\"\n", path.display());
+        fs::write(machines.far.path("login"), line).unwrap();
+    };
+    shell("#!/bin/sh\nprintf '\\033]0;title\\007welcome'\nexec sh -c \"$1\"\n");
+    machines.task(&["ls"]).fails_with(3);
+    let init = machines.near.task(["init", "host", HOST]);
+    assert!(
+        init.out.starts_with(&format!("{HOST} has this version: ")),
+        "{init}"
+    );
+    machines.disconnect();
+    machines.end_masters();
+    shell("#!/bin/sh\necho This account is not available.\nexit 1\n");
+    let why = "(code 1): This account is not available.";
+    for (args, what) in [
+        (
+            &["--host", HOST, "ls"][..],
+            "ls: tmux-task on gpu1 did not start",
+        ),
+        (&["init", "host", HOST], "init: could not install on gpu1"),
+    ] {
+        let output = machines.near.task(args);
+        assert!(
+            output
+                .err
+                .starts_with(&format!("tmux-task: {what} {why}\n")),
+            "{output}"
+        );
+    }
+    // What prints for ever is neither waited for nor kept.
+    shell("#!/bin/sh\nexec yes hello\n");
+    let output = machines.near.task(["init", "host", HOST]);
+    let why = "tmux-task: init: could not install on gpu1 (a signal): hello; hell";
+    assert!(output.err.starts_with(why), "{output}");
+}
+
+#[test]
+fn a_secret_is_typed_at_the_terminal_here_and_not_shown() {
+    let machines = Machines::new();
+    machines
+        .task(&[
+            "run",
+            "a",
+            "--",
+            "read -rsp 'Password: ' x; echo got-${#x}; sleep 1000",
+        ])
+        .ok();
+    machines.task(&["wait", "a", "--input"]).ok();
+    let line = format!(
+        "{} --host {HOST} send a --secret; echo code=$?; read -r x; echo after=$x; read -r _",
+        World::program().display()
+    );
+    machines
+        .near
+        .tmux(["new-session", "-d", "-s", "terminal", "-x", "100", &line]);
+    machines.near.until_shows("terminal", "secret:");
+    let press = |keys: &[&str]| {
+        machines
+            .near
+            .tmux([&["send-keys", "-t", "terminal"], keys].concat());
+    };
+    press(&["hunter2", "Enter"]);
+    machines.near.until_shows("terminal", "code=0");
+    machines.far.until_shows("a", "got-7");
+    // What is typed then is shown again.
+    press(&["more", "Enter"]);
+    machines.near.until_shows("terminal", "after=more");
+    let shown = machines.near.tmux(["capture-pane", "-p", "-t", "terminal"]);
+    assert!(
+        !shown.contains("hunter2") && shown.matches("more").count() == 2,
+        "{shown}"
+    );
 }
 
 #[test]
@@ -554,7 +641,7 @@ fn what_keeps_the_program_from_a_machine_is_one_line() {
     // One that does not run there is not put in its place.
     machines.install(&[("chmod", Some("#!/bin/sh\nexec /bin/chmod 644 \"$2\"\n"))]);
     let broken = init(&["host", HOST]);
-    let why = format!("tmux-task: init: could not install on {HOST}: ");
+    let why = format!("tmux-task: init: could not install on {HOST} (code 1): ");
     assert!(broken.err.starts_with(&why) && broken.code == 1, "{broken}");
     assert_eq!(fs::read_dir(target.parent().unwrap()).unwrap().count(), 0);
     let unreachable = init(&["host", "no.such.invalid"]);

@@ -273,7 +273,7 @@ fn a_secret_that_is_typed_at_a_terminal_is_not_displayed() {
             &line,
         ];
         let terminal = world.tmux(open).trim().to_owned();
-        world.until_shows(&terminal, "it is not displayed");
+        world.until_shows(&terminal, "secret:");
         world.tmux(["send-keys", "-t", &terminal, "-l", "hunter2"]);
         world.tmux(["send-keys", "-t", &terminal, key]);
         world.until_shows(&terminal, "restored");

@@ -203,7 +203,8 @@ impl HostStreams {
         let is_named = |name: &str| !name.is_empty() && name.len() <= MAX_NAME;
         let key = (host.to_owned(), feed);
         let is_known = self.epochs.contains_key(&key);
-        if !is_named(&key.1) || !is_named(&epoch) || !is_known && self.epochs.len() >= MAX_FEEDS {
+        let n_feeds = self.epochs.keys().filter(|(of, _)| of == host).count();
+        if !is_named(&key.1) || !is_named(&epoch) || !is_known && n_feeds >= MAX_FEEDS {
             return None;
         }
         let before = self.epochs.insert(key, epoch.clone());

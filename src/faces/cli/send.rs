@@ -1,13 +1,11 @@
 //! `send`: types into a task.
 
-use std::io::{self, BufRead, Read, StdinLock};
+use std::io::{self, IsTerminal, Read, Write};
 
-use rustix::termios::{
-    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
-};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use super::args::Send;
-use super::context::Context;
+use super::context::{Context, ExitWatch};
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use crate::ops;
@@ -22,7 +20,7 @@ pub(super) async fn run(context: &Context, args: Send) -> Result<(), Failure> {
     let enter = !args.no_enter;
     let input = if args.secret {
         // Read first, because it may take time.
-        TypedInput::Secret(SecretText(secret_of(&read_stdin()?)?))
+        TypedInput::Secret(SecretText(secret_of(&read_secret().await?)?))
     } else if args.key.is_empty() {
         TypedInput::Text(args.text.join(" "))
     } else {
@@ -38,39 +36,46 @@ pub(super) async fn run(context: &Context, args: Send) -> Result<(), Failure> {
     ops::send(&mut session, request).await.or_fail("send")
 }
 
-/// The key that interrupts, as a character.
-const INTERRUPT: u8 = 3;
-
-fn read_stdin() -> Result<String, Failure> {
-    let mut stdin = io::stdin().lock();
-    if let Ok(settings) = tcgetattr(&stdin) {
-        return read_line_unseen(&mut stdin, &settings);
-    }
+/// Reads standard input; of a terminal, one line, which is not shown.
+async fn read_secret() -> Result<String, Failure> {
     let mut text = String::new();
-    stdin
-        .read_to_string(&mut text)
-        .map_err(Failure::by("send"))?;
-    Ok(text)
+    if !io::stdin().is_terminal() {
+        let read = io::stdin().lock().read_to_string(&mut text);
+        return read.map(|_| text).map_err(Failure::by("send"));
+    }
+    let mut signals = ExitWatch::listen("send")?;
+    let _hidden = Hidden::begin().map_err(Failure::by("send"))?;
+    let reading = tokio::task::spawn_blocking(move || {
+        let read = io::stdin().read_line(&mut text);
+        read.map(|_| text)
+    });
+    tokio::select! {
+        read = reading => read.map_err(Failure::by("send"))?.map_err(Failure::by("send")),
+        kind = signals.recv() => Err(Failure::silent(kind)),
+    }
 }
 
-/// Reads a line from the terminal, which does not show it. The interrupt key ends the line instead of
-/// the process, so that the terminal gets its settings back.
-fn read_line_unseen(stdin: &mut StdinLock<'_>, settings: &Termios) -> Result<String, Failure> {
-    let mut unseen = settings.clone();
-    unseen.local_modes -= LocalModes::ECHO | LocalModes::ISIG;
-    unseen.local_modes |= LocalModes::ECHONL;
-    unseen.special_codes[SpecialCodeIndex::VEOL] = INTERRUPT;
-    // What was typed before has been displayed.
-    tcsetattr(&*stdin, OptionalActions::Flush, &unseen).map_err(Failure::by("send"))?;
-    output::note("type the secret and Enter; it is not displayed");
-    // The terminal gives one line at a time.
-    let line = stdin.fill_buf().map(<[u8]>::to_vec);
-    tcsetattr(&*stdin, OptionalActions::Now, settings).map_err(Failure::by("send"))?;
-    let line = line.map_err(Failure::by("send"))?;
-    if line.ends_with(&[INTERRUPT]) {
-        return Err(Failure::silent(Kind::Interrupted));
+/// A terminal that does not show what is typed. Dropping it ends that.
+struct Hidden(Termios);
+
+impl Hidden {
+    fn begin() -> io::Result<Self> {
+        let before = tcgetattr(io::stdin())?;
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(io::stdin(), OptionalActions::Flush, &hidden)?;
+        let hidden = Self(before);
+        write!(io::stderr(), "secret: ")?;
+        Ok(hidden)
     }
-    String::from_utf8(line).map_err(Failure::by("send"))
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        // Its end was not shown either. A terminal that is gone needs neither.
+        writeln!(io::stderr()).ok();
+        tcsetattr(io::stdin(), OptionalActions::Now, &self.0).ok();
+    }
 }
 
 /// Returns what was read, without the final line end. A line end alone is an intended empty line;

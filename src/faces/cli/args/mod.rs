@@ -94,10 +94,15 @@ impl Global {
     pub(crate) fn words(&self) -> String {
         let path = |path: &Option<PathBuf>| path.clone().map(PathBuf::into_os_string);
         let name = |name: &Option<String>| name.clone().map(OsString::from);
+        // The host itself adds the socket to what comes by the broker, which takes none.
+        let is_guarded = self
+            .far_caller
+            .as_ref()
+            .is_some_and(|caller| caller.is_guarded);
         let options = [
             ("--host", name(&self.host)),
             ("-L", name(&self.socket_name)),
-            ("-S", path(&self.socket_path)),
+            ("-S", path(&self.socket_path).filter(|_| !is_guarded)),
             ("--tmux", path(&self.tmux)),
             ("-s", name(&self.session)),
         ];
