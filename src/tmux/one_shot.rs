@@ -227,6 +227,8 @@ impl Server {
         let mut process = self.client_process();
         process
             .args(argv(&[command, say.clone()]))
+            // A signal to our group is answered by us: a client that it ends looks like a server that ended.
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

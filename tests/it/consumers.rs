@@ -471,7 +471,7 @@ fn consumers_are_listed_and_removed_with_and_without_a_daemon() {
     assert_eq!(removed.code, 3);
     for name in ["nope", "neither"] {
         assert!(
-            removed.stderr.contains(&format!("no consumer `{name}`")),
+            removed.err.contains(&format!("no consumer `{name}`")),
             "{removed}"
         );
     }

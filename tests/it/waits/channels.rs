@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use rustix::process::{Pid, getpgid};
+
 use super::*;
 
 #[test]
@@ -33,15 +35,18 @@ fn a_wait_on_a_channel_takes_its_client_along_and_knows_a_signal_from_an_end() {
     world.run("api", "exec sleep 1000");
     let socket = world.tmux(["display-message", "-p", "#{socket_path}"]);
     // The clients that wait on this channel, by their command lines.
-    let clients = |channel: &str| {
+    let clients_of = |channel: &str| -> Vec<i32> {
         let mine = |entry: &fs::DirEntry| {
             let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).into_owned();
             line.contains(&socket) && line.contains("wait-for") && line.contains(channel)
         };
         let processes = fs::read_dir("/proc").unwrap();
-        processes.map(Result::unwrap).filter(mine).count()
+        let processes = processes.map(Result::unwrap).filter(mine);
+        let name = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+        processes.filter_map(name).collect()
     };
+    let clients = |channel: &str| clients_of(channel).len();
     for (signal, code) in [
         (Signal::TERM, 143),
         (Signal::HUP, 129),
@@ -53,6 +58,9 @@ fn a_wait_on_a_channel_takes_its_client_along_and_knows_a_signal_from_an_end() {
     ] {
         let mut waiting = world.start(["wait", "--channel", "never"]);
         world.until_true("it waits", || clients("never") == 1);
+        // A signal to the command's group does not end the client first, as if the server had gone.
+        let client = Pid::from_raw(clients_of("never")[0]).unwrap();
+        assert_eq!(getpgid(Some(client)).unwrap(), client);
         waiting.signal(signal);
         assert_eq!(waiting.wait(), code);
         world.until_true("its client has gone", || clients("never") == 0);
