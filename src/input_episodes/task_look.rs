@@ -209,7 +209,7 @@ impl TaskLook<'_> {
         let terminal = self.last_look.terminal.as_ref()?;
         let takes_input = terminal.reader.takes_input();
         let redraw = match self.has_read_since(before) {
-            None if !before.is_restored() => return None,
+            None if !before.is_restored() || !takes_input => return None,
             Some(true) if before.takes_lines && self.takes_lines() => return None,
             Some(false) if takes_input && self.is_resized_since(before) => None,
             None | Some(false) if takes_input && self.found.is_none() => Some(STILL_BESIDE),

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::readers::{Holdings, holdings};
@@ -522,7 +523,12 @@ impl Daemon<'_> {
     }
 
     fn look(&mut self, look: &str) {
-        let effects = self.engine.look(snapshot(look), self.now);
+        let mut look = snapshot(look);
+        // What a daemon has reported ends for the next one when the terminal has been examined.
+        let tasks = look.tasks.values();
+        let examined = tasks.filter(|task| *task.screen.rows == ["x"]);
+        look.terminals = examined.map(|task| (task.window, Arc::default())).collect();
+        let effects = self.engine.look(look, self.now);
         self.write(effects);
     }
 
