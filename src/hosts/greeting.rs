@@ -53,6 +53,16 @@ impl Said {
         said.drain(..surplus);
     }
 
+    /// Returns the last lines as one. A client of a shared connection says nothing when that is lost.
+    pub(super) fn words_of_ssh(&self) -> String {
+        let words = self.words();
+        if words.is_empty() {
+            "ssh failed".to_owned()
+        } else {
+            words
+        }
+    }
+
     /// Returns how something has ended, and its last lines: ` (code 1): no such file`.
     pub(super) fn end(&self, code: Option<i32>) -> String {
         let end = code.map_or_else(|| "a signal".to_owned(), |code| format!("code {code}"));
@@ -132,12 +142,7 @@ pub(super) async fn greet(
     tokio::time::sleep(SAID_WITHIN).await;
     let code = status.ok().and_then(|status| status.ok()?.code());
     Err(if code == Some(SSH_FAILED) {
-        let words = said.words();
-        let words = if words.is_empty() {
-            "ssh failed"
-        } else {
-            &words
-        };
+        let words = said.words_of_ssh();
         let hint = format!(
             "in a terminal, ssh asks what it needs: `ssh {}`",
             host.destination

@@ -181,7 +181,7 @@ async fn execute(
     match status.code() {
         Some(0) => Ok(String::from_utf8_lossy(&printed).into_owned()),
         Some(SSH_FAILED) => Err(refused(
-            format!("could not reach {name}: {}", said.words()),
+            format!("could not reach {name}: {}", said.words_of_ssh()),
             format!("`ssh {}` has to work first", host.destination),
         )),
         code => {

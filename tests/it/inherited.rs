@@ -207,8 +207,8 @@ fn what_names_a_sessions_files_and_its_daemon_counts_for_no_other_session() {
     let noted = |name| world.tmux(["show-options", "-v", "-t", "=work:", name]);
     let noted = NOTES.map(|name| noted(name).trim().to_owned());
     let bare = noted.clone().map(|value| {
-        let words = value.split(' ');
-        words.last().unwrap().to_owned()
+        let mut words = value.split(' ');
+        words.next_back().unwrap().to_owned()
     });
     let leave = || {
         world.task(["kill-all", "--yes"]).ok();
