@@ -7,7 +7,8 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use super::connected_client::{AttachedClient, ConnectedClient};
-use super::control_client::{ControlClient, Output};
+use super::control_client::ControlClient;
+use super::control_line::Output;
 use super::error::TmuxError;
 use super::nonce::nonce;
 use super::server::Server;

@@ -6,29 +6,13 @@
 //! to all control clients. So each client connects first and waits inside tmux. No client of ours
 //! connects while another one attaches.
 
-use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use super::control_client::{ControlClient, Output};
+use super::control_client::ControlClient;
+use super::control_line::{ATTACHED, CONNECTED, Output, line_words, new_channel};
 use super::error::TmuxError;
 use super::one_shot::TIME_LIMIT;
 use super::server::Server;
 use crate::model::SessionId;
 use crate::protocol::{Command, ControlItem, Notification};
-
-/// Printed by a client that has connected, and by one that is attached.
-const CONNECTED: &str = "connected";
-const ATTACHED: &str = "attached";
-
-/// The command line of a control client: it connects and waits on the channel that follows.
-const CONNECT: [&str; 6] = ["-C", "display-message", "-p", CONNECTED, ";", "wait-for"];
-
-/// Then it attaches; its flags and the session follow. `-E`: the session's environment belongs to
-/// its user and must not be updated from the daemon's, which may have been started anywhere.
-const ATTACH: [&str; 4] = [";", "attach-session", "-E", "-f"];
-
-/// The end of its command line.
-const REPORT: [&str; 4] = [";", "display-message", "-p", ATTACHED];
 
 /// The hooks that attaching runs.
 const ATTACH_HOOKS: [&str; 2] = ["client-attached", "client-session-changed"];
@@ -68,13 +52,7 @@ impl Server {
     ) -> Result<ConnectedClient, TmuxError> {
         let channel = new_channel();
         let target = session.to_string();
-        let words = CONNECT
-            .into_iter()
-            .chain([channel.as_str()])
-            .chain(ATTACH)
-            .chain([output.flags(), "-t", &target])
-            .chain(REPORT);
-        let mut control = self.start_control(words)?;
+        let mut control = self.start_control(line_words(&channel, output.flags(), &target))?;
         within_limit(read_until(&mut control, CONNECTED, self)).await?;
         Ok(ConnectedClient { control, channel })
     }
@@ -111,41 +89,6 @@ impl Server {
         let commands: Vec<Command> = clients.into_iter().map(wake).collect();
         self.one_shot(&commands).await.map(drop)
     }
-
-    /// Whether a process with this command line (words that end with a zero byte) is a control
-    /// client of this server, as [`Server::connect`] starts it; if a session is given, one of that.
-    pub(super) fn is_control_client(
-        &self,
-        command_line: &[u8],
-        session: Option<SessionId>,
-    ) -> bool {
-        // The first word is the program.
-        let words: Vec<&[u8]> = command_line.split(|byte| *byte == 0).skip(1).collect();
-        let socket = self.socket().as_os_str().as_bytes();
-        let before: Vec<&[u8]> = [b"-u", b"-S".as_slice(), socket]
-            .into_iter()
-            .chain(CONNECT.map(str::as_bytes))
-            .collect();
-        let Some([channel, rest @ ..]) = words.strip_prefix(before.as_slice()) else {
-            return false;
-        };
-        let Some(session) = session else {
-            return channel.starts_with(CHANNEL.as_bytes());
-        };
-        let session = session.to_string();
-        let flags = [Output::None, Output::Reported].map(Output::flags);
-        // Earlier versions had one flag more.
-        let earlier = flags.map(|flags| format!("{flags},ignore-size"));
-        let mut all = flags.into_iter().chain(earlier.iter().map(String::as_str));
-        all.any(|flags| {
-            let expected = ATTACH
-                .into_iter()
-                .chain([flags, "-t", &session])
-                .chain(REPORT)
-                .chain([""]);
-            rest.iter().copied().eq(expected.map(str::as_bytes))
-        })
-    }
 }
 
 impl ConnectedClient {
@@ -162,25 +105,6 @@ impl ConnectedClient {
             notifications,
         })
     }
-}
-
-/// Begins the name of the channel on which a client waits; then the pid of its daemon follows.
-const CHANNEL: &str = "tmux-task-attach-";
-
-/// Returns the name of a channel on which no other client waits.
-fn new_channel() -> String {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    format!("{CHANNEL}{}-{number}", std::process::id())
-}
-
-/// Returns the pid of the daemon that has started the client with this command line (words that end
-/// with a zero byte), in the daemon's own namespace; `None` when it is no client of a daemon.
-pub(super) fn daemon_of(command_line: &[u8]) -> Option<u32> {
-    let mut words = command_line.split(|byte| *byte == 0);
-    let channel = words.find_map(|word| word.strip_prefix(CHANNEL.as_bytes()))?;
-    let (pid, _) = std::str::from_utf8(channel).ok()?.split_once('-')?;
-    pid.parse().ok()
 }
 
 async fn within_limit<T>(

@@ -36,17 +36,6 @@ pub(super) struct ControlClient {
     running: Option<ClientProcess>,
 }
 
-/// What a control client receives of the output of the session's panes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Output {
-    /// Nothing.
-    None,
-    /// Notifications that a pane has printed. tmux pauses a pane that prints faster than it can
-    /// report (`pause-after=0`), so that the client is never behind: tmux up to 3.7c crashes when a
-    /// pane is respawned while a client has output of it to consume.
-    Reported,
-}
-
 #[derive(Debug)]
 struct ClientProcess {
     /// Terminated on drop, for when there is no time to read it to its end, as when the daemon
@@ -81,18 +70,6 @@ impl Server {
                 parser,
             }),
         })
-    }
-}
-
-impl Output {
-    /// Returns the flags of a client that receives this. Not `ignore-size`: tmux ignores a control
-    /// client that has set no size anyway, and goes through all clients for each client with the flag
-    /// and each window, whenever an option is set.
-    pub(super) fn flags(self) -> &'static str {
-        match self {
-            Self::None => "no-output",
-            Self::Reported => "pause-after=0",
-        }
     }
 }
 

@@ -3,10 +3,12 @@
 mod banner;
 mod capture;
 mod client;
+mod client_processes;
 mod command_words;
 mod commands;
 mod connected_client;
 mod control_client;
+mod control_line;
 mod error;
 mod history_slices;
 mod hook_check;
@@ -58,12 +60,13 @@ mod viewers;
 mod window_options;
 
 pub(crate) use client::{Client, Connection, ReceivedItem, Traffic};
+pub(crate) use client_processes::running_clients;
 pub(crate) use command_words::{CommandWords, quote_where_needed};
 pub(crate) use commands::{
     ListedSession, ListedTask, existing_panes, kill_session, kill_window, list_sessions,
     list_tasks, set_session_option, shared_windows, signal_channel, wait_for, where_is,
 };
-pub(crate) use control_client::Output;
+pub(crate) use control_line::Output;
 pub(crate) use error::TmuxError;
 pub(crate) use hook_check::{check_hooks, server_version};
 pub(crate) use hook_wakeups::{HookWakeups, ReportedWindow, ReportedWindows};
@@ -85,7 +88,7 @@ pub(crate) use output::{
     History, Log, MAX_SLICED_READINGS, PaneEnd, Style, UnsentOutput, complete, follow_output,
     read_log, read_output,
 };
-pub(crate) use own_clients::{end_clients_left_behind, own_clients, running_clients};
+pub(crate) use own_clients::{end_clients_left_behind, own_clients};
 pub(crate) use ownership::{Mark, MarkedSession, claim, list_marks};
 pub(crate) use probe::Probe;
 pub(crate) use recorded::{LaunchRecord, RecordedCommand, read_record};

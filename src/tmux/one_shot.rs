@@ -12,10 +12,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Child;
 use tokio::time::{Instant, sleep};
 
+use super::client_processes::let_server_end;
 use super::error::TmuxError;
 use super::nonce::nonce;
 use super::nudge::nudge;
-use super::own_clients::let_server_end;
 use super::probe::Probe;
 use super::server::Server;
 use crate::protocol::{Command, Frame, argv, control_line};

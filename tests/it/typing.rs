@@ -257,7 +257,7 @@ fn a_secret_that_is_typed_at_a_terminal_is_not_displayed() {
     let asking = world.run("ask", line);
     world.task(["wait", "ask", "--input"]).ok();
     let line = format!(
-        "'{}' -s work send ask --secret; echo \"code $?\"; \
+        "trap : INT; '{}' -s work send ask --secret; echo \"code $?\"; \
          case $(stty -a) in *' echo '*) echo restored;; esac; exec sleep 1000",
         World::program().display()
     );

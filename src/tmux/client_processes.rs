@@ -1,0 +1,118 @@
+//! The processes of our control clients, also of daemons that were killed.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::process::{Signal, kill_process};
+
+use super::control_line::daemon_of;
+use super::nudge::process;
+use super::server::Server;
+use crate::files::PROC;
+use crate::model::SessionId;
+
+/// Ends the control clients of killed daemons of any session. To be called when a server listens and
+/// serves nobody: one that ends waits for ever for a client whose daemon was killed before it had read
+/// all that tmux had written to it.
+pub(super) fn let_server_end(server: &Server) {
+    for pid in running_clients(server, None) {
+        if !has_daemon(pid) {
+            end_client(pid);
+        }
+    }
+}
+
+/// Returns the running control clients of our user that were started as a daemon of this session, or of
+/// any, starts them, as far as the system lists processes (Linux). A daemon that was killed while it
+/// attached has not stored them.
+pub(crate) fn running_clients(server: &Server, session: Option<SessionId>) -> BTreeSet<u32> {
+    let Ok(processes) = std::fs::read_dir(PROC) else {
+        return BTreeSet::new();
+    };
+    let uid = rustix::process::geteuid().as_raw();
+    let is_running_client = |entry: std::fs::DirEntry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let is_client = server.is_control_client(&line, session);
+        (is_client && entry.metadata().ok()?.uid() == uid && sees_socket(server, pid))
+            .then_some(pid)
+    };
+    processes
+        .filter_map(|entry| is_running_client(entry.ok()?))
+        .collect()
+}
+
+/// Whether the path of the server's socket is the same file to this process as to us. In another mount
+/// namespace (a container, `PrivateTmp=`) it can be the socket of another server.
+fn sees_socket(server: &Server, pid: u32) -> bool {
+    let socket = server.socket();
+    let inside = socket.strip_prefix("/").unwrap_or(socket);
+    let theirs = Path::new(PROC).join(pid.to_string()).join("root");
+    let (Ok(ours), Ok(theirs)) = (socket.metadata(), theirs.join(inside).metadata()) else {
+        return false;
+    };
+    (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino())
+}
+
+/// Whether the daemon that has started this client still runs, as far as the system reports (Linux): it
+/// is the client's parent. The pid in the client's command line is that of the daemon's own namespace.
+pub(super) fn has_daemon(pid: u32) -> bool {
+    let line = std::fs::read(format!("{PROC}/{pid}/cmdline")).unwrap_or_default();
+    let daemon = daemon_of(&line);
+    let parent = status_field(pid, "PPid:").and_then(|field| field.parse().ok());
+    let parent = parent.and_then(|parent: u32| innermost_pid(parent));
+    daemon.is_some() && daemon == parent
+}
+
+/// Returns a process's pid in the innermost namespace that it is in.
+fn innermost_pid(pid: u32) -> Option<u32> {
+    let pids = status_field(pid, "NSpid:");
+    let innermost = pids
+        .as_deref()
+        .and_then(|pids| pids.split_whitespace().last());
+    innermost.map_or(Some(pid), |innermost| innermost.parse().ok())
+}
+
+fn status_field(pid: u32, name: &str) -> Option<String> {
+    let status = std::fs::read_to_string(format!("{PROC}/{pid}/status")).ok()?;
+    let field = status.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(field.trim().to_owned())
+}
+
+pub(super) fn end_client(pid: u32) {
+    tracing::info!(pid, "ending a control client that was left behind");
+    if let Some(process) = process(pid)
+        && let Err(error) = kill_process(process, Signal::TERM)
+    {
+        tracing::debug!(%error, "could not end the control client");
+    }
+}
+
+/// Whether this process is a control client that a daemon has started for this server, as far as the
+/// system reports (Linux): its pid may have been reused.
+pub(super) fn is_control_client(server: &Server, pid: u32) -> bool {
+    let line = std::fs::read(format!("{PROC}/{pid}/cmdline"));
+    line.is_ok_and(|line| daemon_of(&line).is_some()) && sees_socket(server, pid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(linux)]
+    fn a_process_sees_the_socket_that_its_path_leads_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let choice = crate::tmux::ServerChoice {
+            socket_path: Some(dir.path().join("s")),
+            ..crate::tmux::ServerChoice::default()
+        };
+        let server = Server::locate(&choice, &|_| None).unwrap();
+        let pid = std::process::id();
+        assert!(!sees_socket(&server, pid));
+        let _listener = std::os::unix::net::UnixListener::bind(server.socket()).unwrap();
+        assert!(sees_socket(&server, pid));
+        assert_eq!(innermost_pid(pid), Some(pid));
+    }
+}
