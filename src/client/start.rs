@@ -78,7 +78,8 @@ pub(crate) async fn connect_or_start(how: &Start) -> Result<DaemonClient, StartE
     }
 }
 
-/// Starts a daemon and waits until it is ready. Of our environment it gets what it needs. Returns what it printed, if anything.
+/// Starts a daemon and waits until it is ready. Of our environment it gets what it needs. Returns what it
+/// printed, if anything.
 ///
 /// # Errors
 ///

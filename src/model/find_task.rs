@@ -121,8 +121,8 @@ impl Snapshot {
     }
 
     /// Returns the one task of this name or window id, to end it: a name does not mean a shell, or a
-    /// window that tmux has named or that is another session's, which are a person's. The task of that name may be gone, and such a
-    /// window remain.
+    /// window that tmux has named or that is another session's, which are a person's. The task of that
+    /// name may be gone, and such a window remain.
     ///
     /// # Errors
     ///

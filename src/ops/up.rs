@@ -319,9 +319,9 @@ impl TaskRun {
 /// How often a task may change between a look at it and its launch.
 const LOOKS: usize = 10;
 
-/// Starts a task of a file unless it runs already or has finished, and returns what was started. `seen` are the tasks as they were just
-/// now, if that is known; `will_wait` says that it will be waited for. Of several commands that start a
-/// task at the same time, one does, and the others find that it runs.
+/// Starts a task of a file unless it runs already or has finished, and returns what was started. `seen`
+/// are the tasks as they were just now, if that is known; `will_wait` says that it will be waited for. Of
+/// several commands that start a task at the same time, one does, and the others find that it runs.
 pub(crate) async fn start_one(
     session: &mut TaskSession,
     plan: &TaskPlan,

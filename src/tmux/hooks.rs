@@ -22,8 +22,8 @@ pub(super) const MARK: &str = "@tmux_task_daemon";
 const IDENTITY: &str = "@tmux_task_daemon_process";
 /// A session option with the command that wakes the session's daemon.
 const CALL: &str = "@tmux_task_call";
-/// A session option with the key of the folder with the session's files, as an own value. It stays when the daemon leaves:
-/// the next one continues from there, whatever the session's name is by then.
+/// A session option with the key of the folder with the session's files, as an own value. It stays when
+/// the daemon leaves: the next one continues from there, whatever the session's name is by then.
 pub(super) const FOLDER: &str = "@tmux_task_folder";
 /// A session option with the death record.
 const DEATHS: &str = "@tmux_task_deaths";

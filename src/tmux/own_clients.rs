@@ -34,9 +34,9 @@ pub(crate) async fn own_clients(
 }
 
 /// Ends the control clients that a daemon of the session has left behind which does not run any more,
-/// except `ours`, and waits until they are gone, at most for [`LEAVING`]. To be called before a control client attaches:
-/// tmux up to 3.5a crashes when a client detaches while a control client connects. tmux can also
-/// keep a client whose daemon was killed, and itself with it, for ever.
+/// except `ours`, and waits until they are gone, at most for [`LEAVING`]. To be called before a control
+/// client attaches: tmux up to 3.5a crashes when a client detaches while a control client connects. tmux
+/// can also keep a client whose daemon was killed, and itself with it, for ever.
 ///
 /// # Errors
 ///

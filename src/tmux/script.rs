@@ -42,11 +42,12 @@ pub(super) const BASH_ENV: &str = "TMUX_TASK_BASH_ENV";
 /// Reads the login profile, and undoes what it has changed of the environment and the directory.
 ///
 /// A profile may end the shell, or replace it with another one. Where bash lets a function take the place
-/// of `exit` and `exec`, the script is run again without the profile; everything else that ends the
-/// shell is an error. `command exec` and `builtin exec` find no such builtin. So bash does not read the profile by itself, which it would do before the script.
-/// `builtin` keeps functions of the environment and of the profile from taking the place of what starts
-/// the task. Behind `||`, `set -e` ends nothing; `builtin .` would not pass that on. Like bash, the script reads no profile in POSIX mode, which knows no
-/// such functions.
+/// of `exit` and `exec`, the script is run again without the profile; everything else that ends the shell
+/// is an error. So bash does not read the profile by itself, which it would do before the script.
+/// `command exec` and `builtin exec` find no such builtin meanwhile. `builtin` keeps functions of the
+/// environment and of the profile from taking the place of what starts the task. Behind `||`, `set -e`
+/// ends nothing; `builtin .` would not pass that on. Like bash, the script reads no profile in POSIX
+/// mode, which knows no such functions.
 const PROFILE: &str = concat!(
     r#"case "$1 :$SHELLOPTS:" in profile\ *:posix:*) ;; profile\ *) tmux_task_words=("${@:2}"); builtin set --; tmux_task_dir=$PWD; "#,
     r#"tmux_task_env=$(builtin declare -pf exit exec logout 2>/dev/null; @SAVE@); tmux_task_shell="$$ 0"; "#,

@@ -81,7 +81,8 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Installs the adapter, with a program `codex` that notes how it is called. The app-server listens if there is to be one.
+    /// Installs the adapter, with a program `codex` that notes how it is called. The app-server listens
+    /// if there is to be one.
     fn new(source: &str, has_server: bool) -> Self {
         let mut world = World::new();
         let home = world.path("codex");

@@ -1,8 +1,8 @@
 //! Adapters for agents: delivers each follow-up to the conversation that started the task.
 //!
-//! A [`Follower`](follower::Follower) reads the feed as the conversation's consumer, across restarts
-//! of the daemon. [`PendingFollowUps`](outbox::PendingFollowUps) merges what is pending into one message and limits
-//! messages per minute. How a message is handed over, and what counts as its receipt, differs by
+//! A [`Follower`](follower::Follower) reads the feed as the conversation's consumer, across restarts of
+//! the daemon. [`PendingFollowUps`](outbox::PendingFollowUps) merges what is pending into one message and
+//! limits messages per minute. How a message is handed over, and what counts as its receipt, differs by
 //! client: [`serve`] is for adapters that run inside the client, [`claude`] for Claude Code's hooks,
 //! [`codex`] for the app-server of Codex.
 
