@@ -111,7 +111,7 @@ pub enum DesktopError {
 }
 
 impl Desktop {
-    /// Returns a sink for the desktop that this process's environment names. It connects when there
+    /// Returns a display for the desktop that this process's environment names. It connects when there
     /// is something to show, and passes on the slot of a notice that the user has clicked. Clicks that
     /// `clicked` has no room for do not matter.
     pub fn new(clicked: mpsc::Sender<u64>) -> Self {

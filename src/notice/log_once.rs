@@ -2,8 +2,8 @@
 
 use std::mem::{Discriminant, discriminant};
 
-/// The kinds of failure that were logged since a sink last worked. A kind is a variant of the
-/// sink's error.
+/// The kinds of failure that were logged since a display last worked. A kind is a variant of the
+/// display's error.
 #[derive(Debug)]
 pub struct LogOnce<E> {
     /// Contains each variant of `E` at most once, which bounds it.
@@ -17,7 +17,7 @@ impl<E> Default for LogOnce<E> {
 }
 
 impl<E> LogOnce<E> {
-    /// Whether this kind of failure has not been logged since the sink last worked. Marks it as
+    /// Whether this kind of failure has not been logged since the display last worked. Marks it as
     /// logged.
     #[must_use]
     pub fn admit(&mut self, error: &E) -> bool {
@@ -29,7 +29,7 @@ impl<E> LogOnce<E> {
         is_news
     }
 
-    /// Clears the kinds, because the sink works. Returns whether there were any.
+    /// Clears the kinds, because the display works. Returns whether there were any.
     pub fn clear(&mut self) -> bool {
         let had_any = !self.logged.is_empty();
         self.logged.clear();
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_is_logged_once_until_the_sink_works() {
+    fn each_kind_is_logged_once_until_the_display_works() {
         let mut complaints = LogOnce::default();
         assert!(!complaints.clear());
         assert!(complaints.admit(&Some("refused")));

@@ -1,8 +1,8 @@
-//! Sinks: ways to show a notice to the user.
+//! Displays: ways to show an alert to the user.
 //!
-//! A sink gets a level, a title and a text, and decides whether and how it can show them. It never
+//! A display gets a level, a title and a text, and decides whether and how it can show them. It never
 //! decides whether something is news, never blocks for long, and its failures are harmless: a
-//! missing desktop is normal. Each sink is one file; `desktop` uses D-Bus (cargo feature `notice`,
+//! missing desktop is normal. Each display is one file; `desktop` uses D-Bus (cargo feature `notice`,
 //! but not on macOS), `terminal` writes to a terminal's file.
 
 #[cfg(all(feature = "notice", not(target_os = "macos")))]
