@@ -44,6 +44,7 @@ pub fn diff(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
     let mut events = between(&old(known), after);
     let nothing = Snapshot {
         gone: after.gone.clone(),
+        asked_by: after.asked_by.clone(),
         ..Snapshot::default()
     };
     events.extend(disappeared(&old(unknown), &nothing));
@@ -252,7 +253,9 @@ fn disappeared(before: &Snapshot, after: &Snapshot) -> Vec<Event> {
         .map(|task| {
             let reason = after.gone.get(&task.window).copied();
             let task = killed(before, after, task.window).unwrap_or(task);
-            event(EventKind::Disappeared { reason }, task)
+            let mut event = event(EventKind::Disappeared { reason }, task);
+            event.task.asked_by = after.asked_by.get(&event.task.window).cloned();
+            event
         })
         .collect()
 }

@@ -55,7 +55,7 @@ pub use notify_on::{NotifyOn, OutputMatches};
 pub use now::{AgeClock, BootTime, Millis, Now, age, limit_words, took, whole_millis, written};
 pub use open_question::{OpenQuestion, are_same_rows, has_same_words};
 pub(crate) use ordered::Ordered;
-pub use owner::{machine_of_environment, owner_of_environment};
+pub use owner::{ASKER_CHARS, machine_of_environment, owner_of_environment};
 pub use port_holder::{PortHolder, port_words};
 pub use progress::{Progress, ProgressState};
 pub use record::{Body, DeliveredEvent, Delivery, Record, Seq, ShellDelivery};

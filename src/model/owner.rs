@@ -7,6 +7,9 @@ use super::text;
 /// The maximum length of an owner, in characters.
 const MAX_CHARS: usize = 200;
 
+/// The maximum length of who asks from another machine, `OWNER@MACHINE`, in characters.
+pub const ASKER_CHARS: usize = 2 * MAX_CHARS + 1;
+
 /// Which variable names the conversation, by client.
 const CLIENTS: [(&str, &str); 3] = [
     ("claude", "CLAUDE_CODE_SESSION_ID"),

@@ -28,6 +28,8 @@ pub struct Snapshot {
     pub ended: Vec<Task>,
     /// Why windows of the previous look are gone, where the reason is known.
     pub gone: BTreeMap<WindowId, GoneReason>,
+    /// Who asked for that, where it was from another machine.
+    pub asked_by: BTreeMap<WindowId, String>,
     /// By window, the pid of the run that our launcher ended.
     pub launcher_replaced: BTreeMap<WindowId, u32>,
     /// The kernel's evidence on the terminals of tasks whose screens have not changed for a while.
@@ -54,18 +56,27 @@ impl Snapshot {
             tasks,
             ended,
             gone,
+            asked_by,
             launcher_replaced,
             terminals: _,
         } = self;
-        let is_same = (session, life, exists, ended, gone, launcher_replaced)
-            == (
-                &other.session,
-                &other.life,
-                &other.exists,
-                &other.ended,
-                &other.gone,
-                &other.launcher_replaced,
-            );
+        let is_same = (
+            session,
+            life,
+            exists,
+            ended,
+            gone,
+            asked_by,
+            launcher_replaced,
+        ) == (
+            &other.session,
+            &other.life,
+            &other.exists,
+            &other.ended,
+            &other.gone,
+            &other.asked_by,
+            &other.launcher_replaced,
+        );
         if !is_same || tasks.len() != other.tasks.len() {
             return Difference::Otherwise;
         }

@@ -61,6 +61,9 @@ pub struct Task {
     pub queued: bool,
     /// Why its run is being ended, since a command of ours has begun with that.
     pub ending: Option<GoneReason>,
+    /// Who asked for that from another machine, `OWNER@MACHINE` or `MACHINE`; in an event, who asked for
+    /// what it tells.
+    pub asked_by: Option<String>,
     /// Why a program of it is stopped while none takes input; `None` also where that is not known.
     pub stopped: Option<Stop>,
     /// How far its program is, where that says it and it lives.
@@ -95,6 +98,7 @@ impl Task {
             slot: None,
             queued: false,
             ending: None,
+            asked_by: None,
             stopped: None,
             progress: None,
             screen: Screen::default(),
@@ -126,6 +130,7 @@ impl Task {
             slot,
             queued,
             ending,
+            asked_by,
             stopped,
             progress: _,
             screen: _,
@@ -142,7 +147,8 @@ impl Task {
             )
             && (run, started_at, ended_at) == (&other.run, &other.started_at, &other.ended_at)
             && (owner, shell, restarts) == (&other.owner, &other.shell, &other.restarts)
-            && (stop, ending, stopped) == (&other.stop, &other.ending, &other.stopped)
+            && (stop, ending, asked_by, stopped)
+                == (&other.stop, &other.ending, &other.asked_by, &other.stopped)
             && (notify_on, slot, queued) == (&other.notify_on, &other.slot, &other.queued)
             && (is_named_by_tmux, is_linked) == (&other.is_named_by_tmux, &other.is_linked);
         if !is_same {

@@ -118,6 +118,7 @@ pub(crate) fn task(notation: &str) -> Task {
                 task.stop.kill_after = Some(Duration::from_millis(ms.parse().unwrap()));
             }
             Some(("ending", reason)) => task.ending = GoneReason::of_word(reason),
+            Some(("asker", by)) => task.asked_by = Some(by.to_owned()),
             Some(("notifies", text)) => {
                 task.notify_on = Some(NotifyOn {
                     patterns: vec![text.to_owned()],
@@ -206,7 +207,8 @@ pub(crate) fn describe(event: &Event) -> String {
                 Some(GoneReason::TimedOut) => " timedOut",
                 Some(GoneReason::Moved) => " moved",
             };
-            format!("disappeared {window}{why}")
+            let by = event.task.asked_by.iter().map(|by| format!(" for {by}"));
+            format!("disappeared {window}{why}{}", by.collect::<String>())
         }
     }
 }

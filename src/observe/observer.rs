@@ -612,6 +612,7 @@ impl<'a> WindowLook<'a> {
             // What the kernel shows of its processes is added to the snapshot.
             queued: false,
             ending: self.row.ending,
+            asked_by: self.row.asked_by.clone(),
             stopped: None,
             progress: pane.filter(|_| is_alive).and_then(|pane| pane.progress),
             screen: pane.map(|pane| pane.screen.clone()).unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! On whose behalf a use case runs.
 
 use super::lookup;
-use crate::model::owner_of_environment;
+use crate::model::{machine_of_environment, owner_of_environment};
 
 /// Who gives a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,5 +27,15 @@ impl Caller {
             is_agent: owner.is_some(),
             owner,
         }
+    }
+
+    /// Returns the caller for a record, where the command comes from another machine: `OWNER@MACHINE`,
+    /// for a person `MACHINE`.
+    pub(crate) fn remote_name(&self) -> Option<String> {
+        let machine = machine_of_environment(&lookup)?;
+        Some(match &self.owner {
+            Some(owner) => format!("{owner}@{machine}"),
+            None => machine,
+        })
     }
 }

@@ -28,6 +28,7 @@ pub(crate) async fn kill(
     let is_by_agent = caller.is_agent || caller.owner.is_some();
     let request = Request::Kill {
         tasks: names,
+        asked_by: caller.remote_name(),
         owner: caller.owner,
         by_agent: caller.is_agent,
         choice: choice.clone(),
@@ -48,11 +49,12 @@ pub(crate) async fn kill_all(
     choice: &StopChoice,
     watch: &EndWatch,
 ) -> Result<KilledSession, OpsError> {
-    let owner = Caller::of_environment().owner;
-    let is_by_agent = owner.is_some();
+    let caller = Caller::of_environment();
+    let is_by_agent = caller.is_agent;
     let given = session.name.clone();
     let request = Request::KillAll {
-        owner,
+        asked_by: caller.remote_name(),
+        owner: caller.owner,
         choice: choice.clone(),
     };
     let answered = ask_daemon(session, &request, is_by_agent).await?;

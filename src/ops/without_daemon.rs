@@ -114,11 +114,13 @@ pub(super) async fn answer(
             tasks,
             owner,
             by_agent,
+            asked_by,
             choice,
         } => {
             let killer = Killer {
                 owner: owner.clone(),
                 is_agent: *by_agent,
+                asked_by: asked_by.clone(),
             };
             kill(session, request, tasks, &killer, choice, watch).await?
         }
@@ -293,10 +295,11 @@ async fn kill(
         }
     }
     // If a daemon looks before their windows are closed, it has to know why they ended.
+    killer.sign(&mut tasks);
     let reasons = killer.reasons(&tasks);
     let alive = tasks.iter().filter(|task| task.is_alive());
     let marks: Vec<_> = alive
-        .filter_map(|task| Some((task.window, task.pid?, *reasons.get(&task.window)?)))
+        .filter_map(|task| Some((Arc::clone(task), *reasons.get(&task.window)?)))
         .collect();
     tmux::mark_endings(&mut session.connection(), &marks).await?;
     let failed = watch.end_alone(&tasks, choice).await;

@@ -95,6 +95,8 @@ pub struct WindowRow {
     pub slot: Option<Slot>,
     /// Why the pane's run is being ended, as the same option says.
     pub ending: Option<GoneReason>,
+    /// Who asked for that from another machine, sanitised text.
+    pub asked_by: Option<String>,
     /// Whether the pane is a user's: it was opened without a command, so that a shell runs in it, or is
     /// not the pane that a launcher has started in the window.
     pub is_bare: bool,
@@ -131,6 +133,7 @@ impl WindowRow {
             notify_on: None,
             slot: None,
             ending: None,
+            asked_by: None,
             is_bare: false,
             is_named_by_tmux: false,
             is_linked: false,

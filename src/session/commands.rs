@@ -71,6 +71,7 @@ impl Session {
         };
         let mut windows = BTreeSet::new();
         tasks.retain(|task| windows.insert(task.window));
+        killer.sign(&mut tasks);
         let reasons = killer.reasons(&tasks);
         self.end_runs(tasks, &reasons, choice, Then::Answer(request_id), now);
     }
@@ -87,6 +88,7 @@ impl Session {
     ) {
         let mut tasks = self.tasks();
         tasks.retain(|task| task.is_alive() && !shared.contains(&task.window));
+        killer.sign(&mut tasks);
         let reasons = killer.reasons(&tasks);
         let then = Then::EndSession(request_id, killer);
         self.end_runs(tasks, &reasons, choice, then, now);

@@ -109,8 +109,8 @@ pub(crate) enum Job {
     ForgetEnvironments(EnvironmentCleanup),
     /// Type into a task. If the request names a prompt, only while the task shows it.
     Type(Arc<Task>, Option<Box<Explanation>>, SendRequest),
-    /// Note on these windows that their runs, with these processes, are about to be ended.
-    MarkEndings(Vec<(WindowId, u32, GoneReason)>),
+    /// Note on the windows of these tasks that their runs are about to be ended.
+    MarkEndings(Vec<(Arc<Task>, GoneReason)>),
     /// Remove that note: the runs could not be ended.
     UnmarkEndings(Vec<WindowId>),
     /// Close these windows.

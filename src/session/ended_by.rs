@@ -12,9 +12,20 @@ pub(crate) struct Killer {
     pub(crate) owner: Option<String>,
     /// Whether it is an agent. A caller with an owner always is one.
     pub(crate) is_agent: bool,
+    /// `OWNER@MACHINE` or `MACHINE`, where the command comes from another machine.
+    pub(crate) asked_by: Option<String>,
 }
 
 impl Killer {
+    /// Notes on these tasks who asks for their ends.
+    pub(crate) fn sign(&self, tasks: &mut [Arc<Task>]) {
+        for task in tasks {
+            if task.asked_by != self.asked_by {
+                Arc::make_mut(task).asked_by.clone_from(&self.asked_by);
+            }
+        }
+    }
+
     /// Returns why each of these tasks disappears.
     pub(crate) fn reasons<'a>(
         &self,
@@ -57,6 +68,7 @@ mod tests {
             let killer = Killer {
                 owner: owner.map(str::to_owned),
                 is_agent,
+                asked_by: None,
             };
             let tasks = [
                 Arc::new(task("@1 a running")),

@@ -150,6 +150,8 @@ impl Endings {
                         continue;
                     };
                     look.gone.insert(*window, reason);
+                    let asked_by = ending.task.asked_by.clone();
+                    look.asked_by.extend(asked_by.map(|by| (*window, by)));
                     let is_told = look.ended.iter().any(|ended| ended.window == *window);
                     if let Some(ended) = &ending.ended
                         && !is_told
@@ -170,8 +172,11 @@ impl Endings {
                     } else if !task.is_alive() {
                         ending.ended = Some(Arc::clone(task));
                     }
-                    if task.ending != ending.reason {
-                        Arc::make_mut(task).ending = ending.reason;
+                    let asked_by = &ending.task.asked_by;
+                    if (task.ending, &task.asked_by) != (ending.reason, asked_by) {
+                        let task = Arc::make_mut(task);
+                        task.ending = ending.reason;
+                        task.asked_by.clone_from(asked_by);
                     }
                 }
                 // The next run.
@@ -193,6 +198,8 @@ impl Endings {
                 && !look.tasks.contains_key(window)
             {
                 look.gone.entry(*window).or_insert(reason);
+                let asked_by = before.asked_by.clone();
+                look.asked_by.extend(asked_by.map(|by| (*window, by)));
             }
         }
         for window in over {

@@ -40,9 +40,11 @@ impl Session {
             if let Some(ending) = self.endings.runs.get_mut(&task.window) {
                 let is_marked = ending.reason.is_some();
                 ending.reason = ending.reason.or(reason);
-                if let (false, Some(reason), Some(pid)) = (is_marked, reason, task.pid) {
+                if let (false, Some(reason)) = (is_marked, reason) {
+                    let known = Arc::make_mut(&mut ending.task);
+                    known.asked_by.clone_from(&task.asked_by);
                     self.jobs
-                        .push_command(Command::Mark(vec![(task.window, pid, reason)]));
+                        .push_command(Command::Mark(vec![(Arc::clone(task), reason)]));
                 }
                 // A shorter grace time counts.
                 if ending.stage == Stage::Stopping {
@@ -52,8 +54,8 @@ impl Session {
             }
             let mut stage = Stage::Stopping;
             match (reason, task.pid) {
-                (Some(reason), Some(pid)) if task.is_alive() => {
-                    marks.push((task.window, pid, reason));
+                (Some(reason), Some(_)) if task.is_alive() => {
+                    marks.push((Arc::clone(task), reason));
                     stage = Stage::Marking;
                 }
                 (Some(_) | None, Some(_)) => self.stop_processes(task, plan.clone(), false),
@@ -153,9 +155,9 @@ impl Session {
     }
 
     /// Processes that windows are marked: their runs are asked to end.
-    pub(super) fn endings_marked(&mut self, marks: &[(WindowId, u32, GoneReason)], now: Now) {
-        for (window, ..) in marks {
-            let Some(ending) = self.endings.runs.get_mut(window) else {
+    pub(super) fn endings_marked(&mut self, marks: &[(Arc<Task>, GoneReason)], now: Now) {
+        for (marked, _) in marks {
+            let Some(ending) = self.endings.runs.get_mut(&marked.window) else {
                 continue;
             };
             if ending.stage != Stage::Marking {
@@ -163,7 +165,7 @@ impl Session {
             }
             ending.stage = Stage::Stopping;
             let task = Arc::clone(&ending.task);
-            let plan = self.stops.remove(window);
+            let plan = self.stops.remove(&marked.window);
             let plan = plan.unwrap_or_else(|| self.plan_of(&task, &StopChoice::default()));
             self.stop_processes(&task, plan, false);
         }
@@ -413,9 +415,9 @@ impl Session {
                 continue;
             }
             let mut before = Arc::clone(last.filter(|last| last.run == task.run).unwrap_or(task));
-            if before.pid.is_none() {
-                Arc::make_mut(&mut before).pid = task.pid;
-            }
+            let known = Arc::make_mut(&mut before);
+            known.pid = known.pid.or(task.pid);
+            known.asked_by.clone_from(&task.asked_by);
             let plan = self.plan_of(&before, &StopChoice::default());
             self.stop_processes(&before, plan, true);
             let stage = match before.pid {

@@ -76,8 +76,8 @@ pub(super) enum AfterLook {
 pub(super) enum Command {
     /// Start a task; with the processes of the live runs of its slot that were ended for it.
     Launch(RequestId, Box<RunRequest>, Vec<u32>),
-    /// Mark windows whose runs are about to be ended, with their processes.
-    Mark(Vec<(WindowId, u32, GoneReason)>),
+    /// Mark the windows of tasks whose runs are about to be ended.
+    Mark(Vec<(Arc<Task>, GoneReason)>),
     /// Remove the marks of runs that could not be ended.
     Unmark(Vec<WindowId>),
     /// Close the windows of runs that have ended.

@@ -202,24 +202,35 @@ impl Session {
                 tasks,
                 owner,
                 by_agent,
+                asked_by,
                 choice,
             } => {
-                let is_agent = by_agent;
-                let killer = Killer { owner, is_agent };
+                let killer = Killer {
+                    owner,
+                    is_agent: by_agent,
+                    asked_by,
+                };
                 self.kill(request_id, &tasks, &killer, &choice, now);
             }
             Request::Endings { tasks, at_once } => {
                 let runs = self.endings_of(&tasks, at_once);
                 self.answer(request_id, Response::Endings { runs });
             }
-            Request::KillAll { owner, choice } => {
+            Request::KillAll {
+                owner,
+                asked_by,
+                choice,
+            } => {
                 if self.link.life.is_none() {
                     let missing = self.missing();
                     self.refuse_with(request_id, missing);
                     return;
                 }
-                let is_agent = owner.is_some();
-                let killer = Killer { owner, is_agent };
+                let killer = Killer {
+                    is_agent: owner.is_some(),
+                    owner,
+                    asked_by,
+                };
                 let windows = self.tasks().iter().map(|task| task.window).collect();
                 self.jobs
                     .push_command(Command::FindShared(request_id, killer, choice, windows));

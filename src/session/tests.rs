@@ -393,7 +393,11 @@ fn describe(job: &Job) -> String {
         Job::Drain => "drain".to_owned(),
         Job::Launch(request, ended) if ended.is_empty() => format!("launch {}", request.name),
         Job::Launch(request, ended) => format!("launch {} over {ended:?}", request.name),
-        Job::MarkEndings(marks) => format!("mark {marks:?}"),
+        Job::MarkEndings(marks) => {
+            let marks = marks.iter();
+            let marks = marks.map(|(task, reason)| (task.window, task.pid.unwrap(), *reason));
+            format!("mark {:?}", marks.collect::<Vec<_>>())
+        }
         Job::UnmarkEndings(windows) => format!("unmark {windows:?}"),
         Job::FindShared(windows) => format!("find shared {windows:?}"),
         Job::Kill(windows) => format!("kill {windows:?}"),

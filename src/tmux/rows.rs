@@ -463,7 +463,9 @@ fn describe(row: &mut WindowRow, options: WindowOptions, origin: PaneOrigin, pid
     row.stop = decode_stop(options.stop.as_deref(), started);
     row.notify_on = decode_notify_on(options.notify_on.as_deref(), started);
     row.slot = decode_slot(options.slot.as_deref(), started);
-    row.ending = decode_ending(options.stop.as_deref(), pid);
+    let ending = decode_ending(options.stop.as_deref(), pid);
+    row.ending = ending.as_ref().map(|(reason, _)| *reason);
+    row.asked_by = ending.and_then(|(_, asked_by)| asked_by);
 }
 
 static SESSION_FORMAT: LazyLock<String> = LazyLock::new(|| {

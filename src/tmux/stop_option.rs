@@ -4,11 +4,12 @@
 //! appended when a run is about to be ended, and belongs to the run's process: the next daemon reads
 //! there what a killed one had begun.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::Connection;
 use super::error::TmuxError;
-use crate::model::{GoneReason, Millis, Signal, StopSettings, WindowId};
+use crate::model::{ASKER_CHARS, GoneReason, Millis, Signal, StopSettings, Task, WindowId, text};
 use crate::protocol::Command;
 
 /// The window option.
@@ -82,15 +83,33 @@ fn read_settings(text: &str, started: Option<Millis>) -> Option<StopSettings> {
     fields.next().is_none().then_some(settings)
 }
 
-/// Reads why the run with this process is being ended. `pid` is `None` where tmux has forgotten the
-/// process of a dead pane.
-pub(super) fn decode_ending(text: Option<&str>, pid: Option<u32>) -> Option<GoneReason> {
-    let (reason, of) = split(text?).1?.split_once(' ')?;
-    let of: u32 = of.parse().ok()?;
+/// Returns the mark of a run with this process: ` ending REASON PID`, and who asked for it from another
+/// machine, one word.
+fn encode_mark(reason: GoneReason, pid: u32, asked_by: Option<&str>) -> Option<String> {
+    let word = reason.word()?;
+    let asked_by = asked_by.map(|by| text::one_line(by.as_bytes(), ASKER_CHARS));
+    let asked_by = asked_by.map(|by| by.replace('%', "%25").replace(' ', "%20"));
+    let asked_by = asked_by.map_or_else(String::new, |by| format!(" {by}"));
+    Some(format!(" {MARK} {word} {pid}{asked_by}"))
+}
+
+/// Reads why the run with this process is being ended, and who asked for it from another machine. `pid`
+/// is `None` where tmux has forgotten the process of a dead pane.
+pub(super) fn decode_ending(
+    text: Option<&str>,
+    pid: Option<u32>,
+) -> Option<(GoneReason, Option<String>)> {
+    let mut fields = split(text?).1?.split(' ');
+    let reason = GoneReason::of_word(fields.next()?)?;
+    let of: u32 = fields.next()?.parse().ok()?;
     if pid.is_some_and(|pid| pid != of) {
         return None;
     }
-    GoneReason::of_word(reason)
+    let asked_by = fields.next().map(|by| {
+        let by = by.replace("%20", " ").replace("%25", "%");
+        text::one_line(by.as_bytes(), ASKER_CHARS)
+    });
+    Some((reason, asked_by.filter(|by| !by.is_empty())))
 }
 
 /// Separates the settings from the last mark.
@@ -100,19 +119,21 @@ fn split(text: &str) -> (&str, Option<&str>) {
     (settings, mark)
 }
 
-/// Marks windows whose runs are about to be ended. A window that is gone by now is left out.
+/// Marks the windows of tasks whose runs are about to be ended. A window that is gone by now is left out.
 ///
 /// # Errors
 ///
 /// When tmux does not answer.
 pub(crate) async fn mark_endings(
     connection: &mut Connection<'_>,
-    windows: &[(WindowId, u32, GoneReason)],
+    tasks: &[(Arc<Task>, GoneReason)],
 ) -> Result<(), TmuxError> {
-    for (window, pid, reason) in windows {
-        let Some(word) = reason.word() else { continue };
-        let mark = format!(" {MARK} {word} {pid}");
-        let window = window.to_string();
+    for (task, reason) in tasks {
+        let mark = |pid| encode_mark(*reason, pid, task.asked_by.as_deref());
+        let Some(mark) = task.pid.and_then(mark) else {
+            continue;
+        };
+        let window = task.window.to_string();
         let set = Command::new("set-option").args(["-wa", "-t", &window, STOP, &mark]);
         ignore_missing(connection.run(&[set]).await)?;
     }
@@ -198,18 +219,18 @@ mod tests {
         assert_eq!(decode_stop(Some(text), Some(77)), settings());
         assert_eq!(
             decode_ending(Some(text), Some(41)),
-            Some(GoneReason::UserKilled)
+            Some((GoneReason::UserKilled, None))
         );
         assert_eq!(
             decode_ending(Some(text), None),
-            Some(GoneReason::UserKilled)
+            Some((GoneReason::UserKilled, None))
         );
         assert_eq!(decode_ending(Some(text), Some(42)), None);
         // Of a window that no launcher has started, and marked twice.
         let text = " ending userKilled 41 ending timedOut 42";
         assert_eq!(
             decode_ending(Some(text), Some(42)),
-            Some(GoneReason::TimedOut)
+            Some((GoneReason::TimedOut, None))
         );
         for text in [
             " ending moved 42",
@@ -219,5 +240,38 @@ mod tests {
         ] {
             assert_eq!(decode_ending(Some(text), Some(42)), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_mark_says_who_asked_whatever_their_names_are() {
+        let long = "\u{1f600}".repeat(5000);
+        let cut = text::bounded(&long, ASKER_CHARS);
+        for (asked_by, read) in [
+            ("pi:1@laptop", "pi:1@laptop"),
+            ("laptop", "laptop"),
+            ("a ending userKilled 9@b", "a ending userKilled 9@b"),
+            ("me@my%20pending", "me@my%20pending"),
+            ("a\n\u{1b}[31mb\t%c;", "a b %c;"),
+            (&*long, &*cut),
+        ] {
+            let first = encode_mark(GoneReason::AgentKilled, 41, Some(asked_by)).unwrap();
+            assert!(!first.contains(char::is_control), "{first:?}");
+            let ending = (GoneReason::AgentKilled, Some(read.to_owned()));
+            let text = format!("1 77 SIGINT 1500 1 -{first}");
+            assert_eq!(decode_stop(Some(&text), Some(77)), settings());
+            assert_eq!(decode_ending(Some(&text), Some(41)), Some(ending));
+            let second = encode_mark(GoneReason::TimedOut, 42, None).unwrap();
+            assert_eq!(second, " ending timedOut 42");
+            let text = format!("{text}{second}");
+            assert!(text.len() < 4096);
+            assert_eq!(decode_stop(Some(&text), Some(77)), settings());
+            assert_eq!(
+                decode_ending(Some(&text), Some(42)),
+                Some((GoneReason::TimedOut, None))
+            );
+        }
+        let hostile = "ending userKilled 42 a\u{1b}]0;b\u{7}\u{202e}c";
+        let (_, read) = decode_ending(Some(hostile), Some(42)).unwrap();
+        assert!(!read.unwrap().contains(['\u{1b}', '\u{7}', '\u{202e}']));
     }
 }

@@ -8,8 +8,8 @@ use super::{
     Checkpoint, LsTask, OWNER_CHARS, SESSION_CHARS, TaskFields, VERSION, parse_rfc3339, rfc3339,
 };
 use crate::model::{
-    Body, DeliveredEvent, Event, EventKind, GoneReason, Level, OutputMatches, Prompt, PromptKind,
-    Record, ReplacedBy, Seq, StatusCounts, WindowId, shown_by_wire_name, text,
+    ASKER_CHARS, Body, DeliveredEvent, Event, EventKind, GoneReason, Level, OutputMatches, Prompt,
+    PromptKind, Record, ReplacedBy, Seq, StatusCounts, Task, WindowId, shown_by_wire_name, text,
 };
 
 /// The maximum length of a line or a text of an event, in characters.
@@ -217,6 +217,11 @@ pub struct EventFields {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "EndedByName")]
     pub ended_by: Option<EndedByName>,
+    /// `disappeared` by a command from another machine: who gave it, `OWNER@MACHINE`, for a person
+    /// `MACHINE`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub asked_by: Option<String>,
     /// `started`: whether the window had a run before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
@@ -520,6 +525,7 @@ impl From<&Event> for EventFields {
             reason: None,
             replaced_by: None,
             ended_by: None,
+            asked_by: None,
             rerun: None,
         };
         match &event.kind {
@@ -564,6 +570,8 @@ impl From<&Event> for EventFields {
                 fields.reason = reason.map(Reason::from);
                 let by_other = *reason == Some(GoneReason::OtherAgentKilled);
                 fields.ended_by = by_other.then_some(EndedByName::OtherAgent);
+                let asked_by = event.task.asked_by.as_ref();
+                fields.asked_by = asked_by.map(|by| text::one_line(by.as_bytes(), ASKER_CHARS));
             }
         }
         fields
@@ -616,7 +624,10 @@ impl EventFields {
         };
         Ok(Event {
             kind,
-            task: self.task.to_task()?,
+            task: Task {
+                asked_by: self.asked_by.clone(),
+                ..self.task.to_task()?
+            },
         })
     }
 }

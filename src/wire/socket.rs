@@ -67,6 +67,9 @@ pub enum Request {
         owner: Option<String>,
         /// Whether an agent gave the command. One with an owner always is an agent's.
         by_agent: bool,
+        /// Who asks, where that is from another machine.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked_by: Option<String>,
         /// How they are ended, instead of their way.
         #[serde(flatten)]
         choice: StopChoice,
@@ -82,6 +85,9 @@ pub enum Request {
     KillAll {
         /// The owner that the command belongs to; `None` for a user at a terminal.
         owner: Option<String>,
+        /// Who asks, where that is from another machine.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked_by: Option<String>,
         /// How tasks are ended, instead of their way.
         #[serde(flatten)]
         choice: StopChoice,

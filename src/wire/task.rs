@@ -329,6 +329,7 @@ impl TaskFields {
             slot: self.slot.clone(),
             queued: self.queued,
             ending: self.ending.and_then(|reason| reason.gone(None)),
+            asked_by: None,
             // Only such a task is told to wait for input.
             stopped: self.stopped.then_some(Stop::BackgroundRead),
             progress: self.progress,

@@ -116,6 +116,16 @@ fn each_event_has_the_fields_of_its_type() {
         "@1 a running",
         json!({"type": "disappeared", "level": "warning"}),
     );
+    check_event(
+        EventKind::Disappeared {
+            reason: Some(GoneReason::UserKilled),
+        },
+        "@1 a running asker=x\u{1b}[1my@laptop",
+        json!({
+            "type": "disappeared", "level": "warning",
+            "reason": "userKilled", "askedBy": "xy@laptop",
+        }),
+    );
     for (reason, name) in [
         (GoneReason::UserKilled, "userKilled"),
         (GoneReason::AgentKilled, "agentKilled"),

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::recipes::{run, world_with};
-use crate::support::{Broker, FleetHosts, Output, Running, World, blocks};
+use crate::support::{Broker, FleetHosts, Output, Running, World, blocks, event, this_machine};
 
 fn join(world: &World, url: &str, host: &str, more: &str) {
     let file = world.path("conf/tmux-task/config.toml");
@@ -91,7 +91,7 @@ fn a_host_of_the_fleet_does_what_its_configuration_allows() {
 
 #[test]
 fn a_conversation_hears_what_it_has_started_by_the_broker() {
-    let (mut near, _far, _broker) = fleet("'ls', 'run'");
+    let (mut near, far, _broker) = fleet("'ls', 'run', 'kill'");
     until_answered(&near);
     let mut command = near.command(World::program());
     command
@@ -106,6 +106,12 @@ fn a_conversation_hears_what_it_has_started_by_the_broker() {
     assert_eq!(message["details"]["host"], "gpu1");
     let text = message["content"].as_str().unwrap();
     assert!(text.ends_with("(train) exited with code 3"), "{text}");
+    // What it ends says who asked.
+    on_gpu1(&near, &["kill", "one"]).ok();
+    let records = far.until_delivered("disappeared", "one");
+    let gone = &event(&records, "disappeared", "one");
+    assert_eq!(gone["reason"], "agentKilled");
+    assert_eq!(gone["askedBy"], format!("opencode:one@{}", this_machine()));
 }
 
 /// The six commands of `docs/fleet.md`, each on its machine, with a broker that runs already.

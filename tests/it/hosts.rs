@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::{Signal, kill_process};
+use serde_json::{Value, json};
 
-use crate::support::{Output, Running, SESSION, World, has_ended, pid};
+use crate::support::{Output, Running, SESSION, World, event, has_ended, pid, this_machine};
 
 /// What the near side calls it.
 pub(crate) const HOST: &str = "gpu1";
@@ -184,6 +185,20 @@ fn words_answers_and_exit_codes_are_those_of_the_other_machine_over_one_connecti
              hint: `tmux-task --host {HOST} ls` lists them"
         ),
     );
+    // What is ended says who asked, if that was not on the machine itself.
+    for (name, asked_by) in [("c", json!(this_machine())), ("d", Value::Null)] {
+        machines.task(&["run", name, "--", "sleep 1000"]).ok();
+        let killed = if asked_by.is_null() {
+            machines.far.task(["kill", name])
+        } else {
+            machines.task(&["kill", name])
+        };
+        killed.ok();
+        let records = machines.far.until_delivered("disappeared", name);
+        let gone = event(&records, "disappeared", name);
+        assert_eq!(gone["reason"], "userKilled");
+        assert_eq!(gone["askedBy"], asked_by);
+    }
     assert_eq!(machines.connections().len(), 1);
     // Nothing of it is here.
     machines.near.task(["ls"]).fails_with(3);
@@ -502,7 +517,7 @@ fn names_and_words_arrive_as_they_are() {
     let logs = machines.task(&["-s", session, "logs", "a"]);
     assert_eq!(logs.ok().trim_end(), word);
     let listed = machines.task(&["-s", session, "ls", "--json"]);
-    let listed: serde_json::Value = serde_json::from_str(listed.ok()).unwrap();
+    let listed: Value = serde_json::from_str(listed.ok()).unwrap();
     assert_eq!(listed["sessionName"], session);
     assert!(!machines.far.path("home/x").exists() && !machines.near.project().join("x").exists());
 }

@@ -9,6 +9,7 @@ fn kill(names: &[&str]) -> Request {
         tasks: names.iter().map(ToString::to_string).collect(),
         owner: None,
         by_agent: false,
+        asked_by: None,
         choice: StopChoice::default(),
     }
 }
@@ -336,16 +337,16 @@ fn a_run_ends_when_its_time_is_over() {
 
 #[test]
 fn what_a_daemon_had_begun_the_next_one_finishes() {
-    let mut driver = Driver::new("life 1; @1#1 a running pid=7 ending=userKilled");
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7 ending=userKilled asker=laptop");
     assert!(driver.session.endings.contain(window("@1")));
     let task = driver.session.task(window("@1")).unwrap();
     assert_eq!(task.ending, Some(GoneReason::UserKilled));
     driver.run_ended("@1");
-    driver.look("life 1; @1#1 a dead 0 pid=7 ended=5 ending=userKilled");
+    driver.look("life 1; @1#1 a dead 0 pid=7 ended=5 ending=userKilled asker=laptop");
     driver.finish_chores();
     driver.closed();
     driver.look("life 1");
-    assert_eq!(driver.told, ["disappeared @1#1 userKilled"]);
+    assert_eq!(driver.told, ["disappeared @1#1 userKilled for laptop"]);
 }
 
 #[test]
@@ -376,6 +377,7 @@ fn a_second_command_shortens_the_time_and_both_are_answered() {
         tasks: vec!["a".to_owned()],
         owner: Some("pi:1".to_owned()),
         by_agent: true,
+        asked_by: Some("pi:1@laptop".to_owned()),
         choice: StopChoice {
             grace: Some(Duration::ZERO),
             ..StopChoice::default()
@@ -397,7 +399,40 @@ fn a_second_command_shortens_the_time_and_both_are_answered() {
 fn kill_all() -> Request {
     Request::KillAll {
         owner: None,
+        asked_by: Some("laptop".to_owned()),
         choice: StopChoice::default(),
+    }
+}
+
+#[test]
+fn an_end_says_who_asked_from_another_machine() {
+    // Whether its window is closed, goes by itself, or is gone before a look has shown its end.
+    for shown in [
+        "life 1; @1#1 a dead 3 pid=7",
+        "life 1; ended @1#1 a dead 3 pid=7",
+        "life 1",
+    ] {
+        let mut driver = Driver::new(RUNS);
+        driver.ask(Request::Kill {
+            tasks: vec!["a".to_owned()],
+            owner: Some("pi:1".to_owned()),
+            by_agent: true,
+            asked_by: Some("pi:1@laptop".to_owned()),
+            choice: StopChoice::default(),
+        });
+        driver.look(RUNS);
+        driver.marked();
+        driver.run_ended("@1");
+        driver.look(shown);
+        if shown.contains("; @1") {
+            driver.finish_chores();
+            driver.closed();
+            driver.look("life 1");
+        }
+        assert_eq!(
+            driver.told,
+            ["disappeared @1#1 agentKilled for pi:1@laptop"]
+        );
     }
 }
 
@@ -434,5 +469,5 @@ fn a_session_whose_runs_have_ended_ends_also_without_the_client() {
     driver.finish_chores();
     driver.outcome(JobOutcome::SessionKilled(BTreeSet::new()));
     driver.look("missing");
-    assert_eq!(driver.told, ["disappeared @1#1 userKilled"]);
+    assert_eq!(driver.told, ["disappeared @1#1 userKilled for laptop"]);
 }

@@ -56,6 +56,7 @@ fn a_kill_that_comes_during_a_launch_finds_its_window() {
         tasks: vec!["b".to_owned()],
         owner: None,
         by_agent: false,
+        asked_by: None,
         choice: StopChoice::default(),
     });
     driver.did(&[]);
@@ -78,6 +79,7 @@ fn a_command_whose_client_has_left_is_not_carried_out() {
         tasks: vec!["a".to_owned()],
         owner: None,
         by_agent: false,
+        asked_by: None,
         choice: StopChoice::default(),
     };
     let mut driver = Driver::new(tasks);
@@ -362,6 +364,7 @@ fn output_is_archived_before_a_command_changes_its_window() {
         tasks: vec!["a".to_owned()],
         owner: None,
         by_agent: false,
+        asked_by: None,
         choice: StopChoice::default(),
     });
     driver.look("life 1; @1#1 a dead 0 pid=7");

@@ -605,6 +605,12 @@ pub(crate) fn repeated(times: i64) -> i64 {
     times * factor.parse::<i64>().expect("TEST_REPEATS is a number")
 }
 
+/// What this machine is called where it asks another one.
+pub(crate) fn this_machine() -> String {
+    let system = rustix::system::uname();
+    system.nodename().to_str().unwrap().to_owned()
+}
+
 pub(crate) fn pid(number: i64) -> Pid {
     Pid::from_raw(i32::try_from(number).unwrap()).unwrap()
 }
