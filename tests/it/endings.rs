@@ -572,11 +572,14 @@ fn two_interrupts_kill_what_is_left_and_one_does_not() {
 
 #[test]
 fn a_killed_daemon_leaves_the_end_to_the_next_one() {
-    let world = World::new();
+    let mut world = World::new();
     let gate = world.gate("stop");
     run_until_ready(&world, &[], "api", &server(&world, "stop"));
+    let machine = "a #{pid} %20 ending; 'b' laptop;";
+    world.set("TMUX_TASK_MACHINE", machine);
     let mut kill = world.start(["kill", "api", "--grace", "1h"]);
     let pid = until_it_waits(&world, &kill, "kill", "api");
+    world.set("TMUX_TASK_MACHINE", "");
     world.kill_daemon();
     // The command goes on by itself.
     world.daemon();
@@ -587,6 +590,7 @@ fn a_killed_daemon_leaves_the_end_to_the_next_one() {
     let records = world.until_delivered("disappeared", "api");
     let gone = event(&records, "disappeared", "api");
     assert_eq!(gone["reason"], "userKilled");
+    assert_eq!(gone["askedBy"], machine);
     assert_eq!(gone["task"]["exitCode"], 0, "{gone}");
     assert!(has_ended(pid));
     assert_eq!(logs(&world, "api", 1), "ready\nstopping\nstopped\n");
