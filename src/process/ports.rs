@@ -122,12 +122,12 @@ mod system {
         port: Option<u16>,
     ) -> Option<BTreeMap<u32, Listening>> {
         let sockets = sockets(port)?;
-        if sockets.is_empty() {
-            let none = leaders.iter().map(|leader| (*leader, Listening::default()));
-            return Some(none.into_map());
-        }
-        let table = table::read();
-        let of = |leader: &u32| (*leader, listening_of(*leader, &sockets, &table).0);
+        let holders = Holders::read(&sockets);
+        let is_relevant = holders.may_be_of(leaders);
+        let of = |leader: &u32| {
+            let own = is_relevant.then(|| holders.own_of(*leader));
+            (*leader, divide(&sockets, &own.unwrap_or_default()))
+        };
         Some(leaders.iter().map(of).into_map())
     }
 
@@ -135,21 +135,18 @@ mod system {
     #[must_use]
     pub(crate) fn port_holders(port: u16, leader: Option<u32>) -> Vec<PortHolder> {
         let mut sockets = sockets(Some(port)).unwrap_or_default();
-        if sockets.is_empty() {
-            return Vec::new();
-        }
-        let table = table::read();
+        let found = Holders::read(&sockets);
         if let Some(leader) = leader {
-            let (_, own) = listening_of(leader, &sockets, &table);
+            let own = found.own_of(leader);
             sockets.retain(|socket| !own.contains(&socket.inode));
         }
         let mut holders: Vec<PortHolder> = Vec::new();
         for socket in &sockets {
             // The first one has most likely opened it, and the others have it from there.
-            let mut rows = table.iter();
-            let row = rows.find(|row| sockets_of(row.pid).contains(&socket.inode));
+            let mut rows = found.table.iter();
+            let row = rows.find(|row| found.holds(row.pid, socket.inode));
             let holder = match row {
-                Some(row) => holder(row, socket, &table),
+                Some(row) => holder(row, socket, &found.table),
                 None => PortHolder {
                     port,
                     uid: socket.uid,
@@ -161,6 +158,73 @@ mod system {
             }
         }
         holders
+    }
+
+    /// The processes of the system, and which of these sockets they hold. Each process's files are read
+    /// once, however many runs are asked for.
+    struct Holders {
+        table: Vec<ProcessRow>,
+        /// The inodes of the sockets, by the pids of those that hold any.
+        held: BTreeMap<u32, BTreeSet<u64>>,
+        /// The panes in which those were started, as far as they say.
+        panes: BTreeMap<u32, Pane>,
+    }
+
+    impl Holders {
+        fn read(sockets: &[Socket]) -> Self {
+            let inodes = sockets.iter().map(|socket| socket.inode).into_set();
+            let table = if inodes.is_empty() {
+                Vec::new()
+            } else {
+                table::read()
+            };
+            let held: BTreeMap<u32, BTreeSet<u64>> = table
+                .iter()
+                .map(|row| (row.pid, &sockets_of(row.pid) & &inodes))
+                .filter(|(_, held)| !held.is_empty())
+                .into_map();
+            let panes = held.keys().filter(|pid| **pid > 1);
+            let panes = panes
+                .filter_map(|pid| Some((*pid, pane_of(*pid)?)))
+                .into_map();
+            Self { table, held, panes }
+        }
+
+        fn holds(&self, pid: u32, inode: u64) -> bool {
+            let held = self.held.get(&pid);
+            held.is_some_and(|held| held.contains(&inode))
+        }
+
+        /// Whether a process that holds any may belong to one of these runs.
+        fn may_be_of(&self, leaders: &[u32]) -> bool {
+            let mut known = Known::default();
+            known.sessions.extend(leaders);
+            let members = known.find(&self.table, std::process::id());
+            !self.panes.is_empty() || members.iter().any(|row| self.held.contains_key(&row.pid))
+        }
+
+        /// Returns the inodes of the sockets that a run holds.
+        fn own_of(&self, leader: u32) -> BTreeSet<u64> {
+            let mut known = Known::default();
+            known.sessions.insert(leader);
+            let members = known.find(&self.table, std::process::id());
+            let members: BTreeSet<u32> = members.iter().map(|row| row.pid).into_set();
+            let began = self.table.iter().find(|row| row.pid == leader);
+            let pane = began.filter(|_| !self.panes.is_empty());
+            let pane = pane.and_then(|began| Some((began.started, pane_of(leader)?)));
+            let is_own = |pid: &u32| {
+                members.contains(pid)
+                    || pane.as_ref().is_some_and(|(began, pane)| {
+                        // A server that was put into the background has left the session, and its
+                        // parents have ended.
+                        let mut rows = self.table.iter();
+                        let is_later = rows.any(|row| row.pid == *pid && row.started >= *began);
+                        is_later && self.panes.get(pid) == Some(pane)
+                    })
+            };
+            let own = self.held.iter().filter(|(pid, _)| is_own(pid));
+            own.flat_map(|(_, held)| held).copied().into_set()
+        }
     }
 
     fn holder(row: &ProcessRow, socket: &Socket, table: &[ProcessRow]) -> PortHolder {
@@ -185,36 +249,8 @@ mod system {
         }
     }
 
-    /// Returns where a run listens, and the inodes of its sockets.
-    fn listening_of(
-        leader: u32,
-        sockets: &[Socket],
-        table: &[ProcessRow],
-    ) -> (Listening, BTreeSet<u64>) {
-        let mut known = Known::default();
-        known.sessions.insert(leader);
-        let members = known.find(table, std::process::id());
-        let mut own: BTreeSet<u64> = members
-            .iter()
-            .flat_map(|row| sockets_of(row.pid))
-            .into_set();
-        // A server that was put into the background has left the session, and its parents have ended.
-        let members: BTreeSet<u32> = members.iter().map(|row| row.pid).into_set();
-        let began = table.iter().find(|row| row.pid == leader);
-        if let Some((began, pane)) = began.zip(pane_of(leader))
-            && sockets.iter().any(|socket| !own.contains(&socket.inode))
-        {
-            let later = table.iter().filter(|row| {
-                row.started >= began.started && row.pid > 1 && !members.contains(&row.pid)
-            });
-            for row in later {
-                let of_row = sockets_of(row.pid);
-                let holds_one = sockets.iter().any(|socket| of_row.contains(&socket.inode));
-                if holds_one && pane_of(row.pid).as_ref() == Some(&pane) {
-                    own.extend(of_row);
-                }
-            }
-        }
+    /// Returns where a run listens that holds these sockets.
+    fn divide(sockets: &[Socket], own: &BTreeSet<u64>) -> Listening {
         let mut listening = Listening::default();
         for socket in sockets {
             let side = if own.contains(&socket.inode) {
@@ -224,7 +260,7 @@ mod system {
             };
             side.insert(socket.address);
         }
-        (listening, own)
+        listening
     }
 
     /// Returns the sockets that listen, on any port or on this one.
@@ -251,8 +287,10 @@ mod system {
         entries.flatten().filter_map(inode).into_set()
     }
 
-    /// Returns the tmux server and the pane that a process was started in.
-    fn pane_of(pid: u32) -> Option<(String, String)> {
+    /// The tmux server and the pane that a process was started in.
+    type Pane = (String, String);
+
+    fn pane_of(pid: u32) -> Option<Pane> {
         variable(pid, "TMUX").zip(variable(pid, "TMUX_PANE"))
     }
 
