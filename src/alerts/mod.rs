@@ -1,5 +1,5 @@
-//! Decides what is displayed to the user, on the desktop, by terminals and on tmux's status line: which events,
-//! when, with which count, and in which words. The feed's notices and follow-ups do not depend on
+//! Decides what is displayed to the user, on the desktop, by terminals and on tmux's status line: which
+//! events, when, with which count, and in which words. The feed's notices and follow-ups do not depend on
 //! it.
 //!
 //! The events of a task are gathered for a moment and make one alert. A task has at most one alert

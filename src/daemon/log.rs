@@ -21,8 +21,8 @@ const MAX_BYTES: u64 = 1 << 20;
 /// The environment variable with what is logged: levels, for all modules or for the named ones.
 const LEVEL_VARIABLE: &str = "TMUX_TASK_LOG";
 
-/// From here on the program logs into this file, panics as well. It is written by a thread of its own; the last
-/// lines are written when the flusher is dropped.
+/// From here on the program logs into this file, panics as well. It is written by a thread of its own;
+/// the last lines are written when the flusher is dropped.
 pub(super) fn open(path: &Path) -> io::Result<LogFlusher> {
     let log = BoundedLog::open(path, MAX_BYTES)?;
     let (queue, flusher) = LogQueue::start(log)?;

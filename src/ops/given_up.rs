@@ -121,7 +121,6 @@ fn hidden(folder: &Path, consumer: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-
     use serde_json::json;
 
     use super::*;

@@ -67,9 +67,10 @@ impl Positions {
     fn name(&mut self, host: &str, epoch: &str) -> String {
         let first = self.hosts.entry(epoch.to_owned());
         let is_first = first.or_insert_with(|| host.to_owned()) == host;
-        match is_first && !epoch.contains('/') {
-            true => epoch.to_owned(),
-            false => format!("{host}/{epoch}"),
+        if is_first && !epoch.contains('/') {
+            epoch.to_owned()
+        } else {
+            format!("{host}/{epoch}")
         }
     }
 

@@ -21,8 +21,8 @@ const FOLDER: &str = "slots";
 /// How the names of tasks' files begin, which the launcher gives them.
 const TASK_FILE: &str = "exec-task-";
 
-/// A ticket: `NUMBER-PID-PLACES`. It contains the identity of the process and, from the beginning of its run on,
-/// the time of that. Until then the process holds a lock on it.
+/// A ticket: `NUMBER-PID-PLACES`. It contains the identity of the process and, from the beginning of its
+/// run on, the time of that. Until then the process holds a lock on it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Ticket {
     number: u64,

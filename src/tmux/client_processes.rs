@@ -14,7 +14,7 @@ use crate::model::SessionId;
 
 /// Ends the control clients of killed daemons of any session. To be called when a server listens and
 /// serves nobody: one that ends waits for ever for a client whose daemon was killed before it had read
-/// all that tmux had written to it.
+/// all that tmux had written to it. Of a server that lives, clients may not be ended at any time.
 pub(super) fn let_server_end(server: &Server) {
     for pid in running_clients(server, None) {
         if !has_daemon(pid) {

@@ -15,8 +15,8 @@ use crate::model::{PaneId, SessionId, WindowId};
 use crate::protocol::rows::Death;
 use crate::protocol::{Command, control_line};
 
-/// Marks a session as supervised. Contains the pid of its daemon, as an own value: others would be marked, and
-/// none claimed, where it is set for all sessions.
+/// Marks a session as supervised. Contains the pid of its daemon, as an own value: others would be
+/// marked, and none claimed, where it is set for all sessions.
 pub(super) const MARK: &str = "@tmux_task_daemon";
 /// A session option with what tells the process of that daemon from a later one with its pid.
 const IDENTITY: &str = "@tmux_task_daemon_process";

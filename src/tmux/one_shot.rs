@@ -16,7 +16,7 @@ use super::client_processes::let_server_end;
 use super::error::TmuxError;
 use super::nonce::nonce;
 use super::nudge::nudge;
-use super::probe::Probe;
+use super::probe::{Probe, is_closed};
 use super::server::Server;
 use crate::protocol::{Command, Frame, argv, control_line};
 
@@ -197,11 +197,18 @@ impl Server {
     /// Returns what it means that a client lost its connection. A client only knows that; the kernel
     /// knows whether the server still listens.
     pub(super) async fn after_loss(&self) -> TmuxError {
-        let_server_end(self);
-        let deadline = Instant::now() + CLOSES_WITHIN;
+        let mut deadline = Instant::now() + CLOSES_WITHIN;
+        let mut connection = self.try_connect().ok();
         while Instant::now() < deadline {
             if self.probe() == Probe::Absent {
                 return self.no_server();
+            }
+            if connection
+                .take_if(|connection| is_closed(connection))
+                .is_some()
+            {
+                let_server_end(self);
+                deadline = Instant::now() + CLOSES_WITHIN;
             }
             sleep(CLOSES_WITHIN / 40).await;
         }

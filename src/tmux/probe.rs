@@ -71,7 +71,8 @@ impl Server {
         )
     }
 
-    fn try_connect(&self) -> Result<OwnedFd, Errno> {
+    /// Connects without waiting, as a client that has not said yet what it wants.
+    pub(super) fn try_connect(&self) -> Result<OwnedFd, Errno> {
         let address = SocketAddrUnix::new(self.socket())?;
         let socket = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
         rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
@@ -79,6 +80,14 @@ impl Server {
         connect(&socket, &address)?;
         Ok(socket)
     }
+}
+
+/// Whether the server has closed this connection. One that lives keeps it; one that ends closes each.
+pub(super) fn is_closed(connection: &OwnedFd) -> bool {
+    matches!(
+        rustix::io::read(connection, &mut [0; 1]),
+        Ok(0) | Err(Errno::CONNRESET)
+    )
 }
 
 #[cfg(test)]
@@ -96,6 +105,19 @@ mod tests {
             ..ServerChoice::default()
         };
         Server::locate(&choice, &|_| None).unwrap()
+    }
+
+    #[test]
+    fn only_a_server_that_ends_closes_a_connection() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let connection = server(&path).try_connect().unwrap();
+        assert!(!is_closed(&connection), "not accepted yet");
+        let (accepted, _) = listener.accept().unwrap();
+        assert!(!is_closed(&connection));
+        drop(accepted);
+        assert!(is_closed(&connection));
     }
 
     #[test]

@@ -175,7 +175,6 @@ mod tests {
         check(&["false | true"], "", 1);
         check(&["false; echo on"], "", 1);
         check(&["exit 7"], "", 7);
-        check(&["-p"], "", 127);
         check(&["echo a\\"], "a\\\n", 0);
         check(&["bash -c 'kill -9 $$'"], "", 137);
         check(&["-x"], "", 127);

@@ -86,8 +86,8 @@ const ENGINE_SEEN_BY: [&str; 4] = [
     "src/faces/cli/replay.rs",
 ];
 
-/// What commands use of the edges themselves, beside the use cases: what is a key, which server is meant, who does
-/// not answer, the gate that a wait opens, and the environment that a task's shell asks for.
+/// What commands use of the edges themselves, beside the use cases: what is a key, which server is meant,
+/// who does not answer, the gate that a wait opens, and the environment that a task's shell asks for.
 const ASKED_BY_CLI: [(&str, &str); 7] = [
     ("src/faces/cli/args/mod.rs", "tmux"),
     ("src/faces/cli/args/values.rs", "tmux"),

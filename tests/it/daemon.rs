@@ -21,18 +21,9 @@ fn existing_tasks_are_the_baseline() {
         "sleep 1000",
     ]);
     world.tmux(["set-option", "-g", "remain-on-exit", "on"]);
-    let new = [
-        "new-window",
-        "-d",
-        "-t",
-        "work:",
-        "-P",
-        "-F",
-        "#{window_id}",
-    ];
-    let dead = world.tmux([&new[..], &["-n", "dead", "exit 3"]].concat());
+    let dead = world.open_window("work", &["-n", "dead", "exit 3"]);
     let ringing = ["-n", "ringing", "printf '\\a'; exec sleep 1000"];
-    let ringing = world.tmux([&new[..], &ringing].concat());
+    let ringing = world.open_window("work", &ringing);
     world.until_ended(&dead);
     world.until_true("the bell", || {
         world.tmux([

@@ -388,7 +388,7 @@ fn an_interactive_shell_ends_at_once() {
     world.run("other", "exec sleep 1000");
     world.tmux(["set-option", "-g", "default-shell", &bash]);
     let format = "#{window_id}";
-    let window = world.tmux(["new-window", "-d", "-P", "-F", format, "-t", "=work:"]);
+    let window = world.open_window("work", &[]);
     // A shell that waits for a program is hung up as well, and passes that on.
     world.tmux(["send-keys", "-t", &window, "sleep 1000", "Enter"]);
     world.until_true("it runs", || {

@@ -35,17 +35,7 @@ fn any_window_name_is_a_label() {
         output.code == 0
     };
     for name in NAMES {
-        let new = [
-            "new-window",
-            "-d",
-            "-t",
-            "work:",
-            "-P",
-            "-F",
-            "#{window_id}",
-            "exec sleep 1000",
-        ];
-        let window = world.tmux(new);
+        let window = world.open_window("work", &["exec sleep 1000"]);
         // tmux itself reads formats in a new name, and a doubled `#` as one.
         let literal = name.replace('#', "##").replace("##[", "#[");
         takes(name, &["rename-window", "-t", &window, "--", &literal]);

@@ -214,20 +214,7 @@ fn prune_leaves_a_window_alone_that_is_linked_from_another_session() {
     let world = World::new();
     world.run("api", "exit 3");
     world.tmux(["new-session", "-d", "-s", "other", "exec sleep 900"]);
-    let new_window = [
-        "new-window",
-        "-d",
-        "-P",
-        "-F",
-        "#{window_id}",
-        "-t",
-        "other:",
-    ];
-    let theirs = world.tmux(
-        new_window
-            .into_iter()
-            .chain(["-n", "theirs", "exec sleep 900"]),
-    );
+    let theirs = world.open_window("other", &["-n", "theirs", "exec sleep 900"]);
     world.tmux(["set-option", "-w", "-t", &theirs, "remain-on-exit", "on"]);
     world.tmux(["link-window", "-d", "-s", &theirs, "-t", "work:"]);
     let format = "#{pane_pid}";

@@ -44,27 +44,9 @@ fn check_carries_on(leaves: Leaves) {
 
     ends.open();
     world.until_ended(&ending);
-    let new = [
-        "new-window",
-        "-d",
-        "-t",
-        "work:",
-        "-P",
-        "-F",
-        "#{window_id}",
-        "-n",
-        "begins",
-    ];
-    world.tmux([&new[..], &["exec sleep 1000"]].concat());
-    let short = world.tmux(
-        [
-            &new[..],
-            &["exit 6"],
-            &[";", "set-option", "-w", "remain-on-exit", "on"],
-        ]
-        .concat(),
-    );
-    drop(short);
+    world.new_window("begins", "exec sleep 1000");
+    let stays = ["exit 6", ";", "set-option", "-w", "remain-on-exit", "on"];
+    world.open_window("work", &[&["-n", "begins"], &stays[..]].concat());
     world.daemon();
     world.until("what happened meanwhile", |records| {
         deliveries(records).len() > deliveries(&before).len()

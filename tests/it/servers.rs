@@ -110,18 +110,7 @@ fn a_run_in_a_session_whose_name_begins_another_makes_its_own() {
 fn two_windows_of_one_name_are_distinguished_by_id() {
     let world = World::new();
     let first = world.run("api", "exec sleep 1000");
-    let new = [
-        "new-window",
-        "-d",
-        "-t",
-        "work:",
-        "-n",
-        "api",
-        "-P",
-        "-F",
-        "#{window_id}",
-    ];
-    let second = world.tmux([&new[..], &["exec sleep 1000"]].concat());
+    let second = world.open_window("work", &["-n", "api", "exec sleep 1000"]);
     let output = world.task(["kill", "api"]);
     output.fails(
         1,

@@ -262,17 +262,7 @@ fn a_secret_that_is_typed_at_a_terminal_is_not_displayed() {
         World::program().display()
     );
     for (key, code) in [("C-c", "code 130"), ("Enter", "code 0")] {
-        let open = [
-            "new-window",
-            "-d",
-            "-P",
-            "-F",
-            "#{window_id}",
-            "-t",
-            "=mine:",
-            &line,
-        ];
-        let terminal = world.tmux(open).trim().to_owned();
+        let terminal = world.open_window("mine", &[&line]);
         world.until_shows(&terminal, "secret:");
         world.tmux(["send-keys", "-t", &terminal, "-l", "hunter2"]);
         world.tmux(["send-keys", "-t", &terminal, key]);

@@ -664,18 +664,7 @@ fn a_name_means_the_same_window_as_for_a_launch() {
     world.tmux(new_session.into_iter().chain(["exec sleep 900"]));
     world.tmux(["link-window", "-d", "-s", "other:tool", "-t", "work:"]);
     let twins: Vec<String> = (0..2)
-        .map(|_| {
-            let new_window = [
-                "new-window",
-                "-d",
-                "-P",
-                "-F",
-                "#{window_id}",
-                "-t",
-                "work:",
-            ];
-            world.tmux(new_window.into_iter().chain(["-n", "db", "exec sleep 900"]))
-        })
+        .map(|_| world.open_window("work", &["-n", "db", "exec sleep 900"]))
         .collect();
     let format = "#{window_name} #{pane_pid}";
     let show = || world.tmux(["list-panes", "-s", "-t", "other", "-F", format]);

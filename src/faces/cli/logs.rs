@@ -130,10 +130,15 @@ fn all_of(listed: Vec<LsTask>, own_pane: Option<&str>) -> Vec<TaskFields> {
     tasks.collect()
 }
 
-/// Whether a task's command is `tmux-task logs --all`, with or without other options and paths.
+/// Whether a task's command is `tmux-task logs --all`, with or without other options and paths. A command
+/// that does more than that has output of its own.
 fn follows_all(command: &str) -> bool {
-    let mut words = command.split_ascii_whitespace();
-    words.any(|word| word.rsplit('/').next() == Some("tmux-task"))
+    let words = command.split_ascii_whitespace();
+    let mut words = words.skip_while(|word| word.contains('=') || *word == "exec");
+    !command.contains([';', '&', '|', '\n'])
+        && words
+            .next()
+            .is_some_and(|word| word.rsplit('/').next() == Some("tmux-task"))
         && words.any(|word| word == "logs")
         && words.any(|word| word == "--all")
 }
@@ -350,13 +355,15 @@ mod tests {
     fn tasks_that_follow_all_are_known_by_their_commands() {
         for command in [
             "tmux-task logs --all -f",
-            "NO_COLOR=1 /opt/tmux-task -s work logs -f --all",
+            "NO_COLOR=1 exec /opt/tmux-task -s work logs -f --all",
         ] {
             assert!(follows_all(command), "{command}");
         }
         for command in [
             "tmux-task logs api -f",
             "npm logs --all",
+            "npx tmux-task logs --all",
+            "tmux-task logs api; make --all",
             "tmux-task ls --all",
         ] {
             assert!(!follows_all(command), "{command}");

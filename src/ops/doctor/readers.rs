@@ -118,12 +118,11 @@ fn judge_sink(sink: SinkStatus, now: Millis, feed: &Path) -> DoctorCheck {
     let behind = behind(sink.lag, since);
     if let Some(why) = sink.error {
         let ago = age(now.saturating_sub(sink.error_at.unwrap_or(now)));
-        let hint = match sink.kind == "broker" {
-            true => "records wait in the feed until the broker has them; see docs/fleet.md",
-            false => {
-                "the record is repeated until the sink takes it (exit code 0, or a status from 200 to \
-                 299); correct its program or its table `sink`"
-            }
+        let hint = if sink.kind == "broker" {
+            "records wait in the feed until the broker has them; see docs/fleet.md"
+        } else {
+            "the record is repeated until the sink takes it (exit code 0, or a status from 200 to 299); \
+             correct its program or its table `sink`"
         };
         let failed = format!("`{name}`: {behind}; the last attempt failed {ago} ago: {why}");
         return warn("sinks", failed, hint);

@@ -49,8 +49,9 @@ struct QueuedRecords {
 
 impl Journal {
     /// Opens the file where records are appended, cuts off what is behind the byte `end`, a partial write
-    /// left by a crash, and syncs what is before it. A file without a complete write, where `end` is 0, is kept under
-    /// another name. `last_seq` is the last record of the feed, which may be in a closed segment.
+    /// left by a crash, and syncs what is before it. A file without a complete write, where `end` is 0,
+    /// is kept under another name. `last_seq` is the last record of the feed, which may be in a closed
+    /// segment.
     ///
     /// # Errors
     ///

@@ -139,6 +139,7 @@ impl<'a> Presence<'a> {
         };
         while !is_listed() {
             assert!(began.elapsed() < TOLD_WITHIN, "{host} is not listed");
+            // No record says that a host is there for the first time.
             thread::sleep(Duration::from_millis(500));
         }
     }

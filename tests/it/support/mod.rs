@@ -210,6 +210,22 @@ impl World {
         self.tmux(["new-window", "-d", "-t", &session, "-n", name, command]);
     }
 
+    /// Opens a window in a session by hand, with more words of `new-window`, and returns its id.
+    #[track_caller]
+    pub(crate) fn open_window(&self, session: &str, more: &[&str]) -> String {
+        let target = format!("={session}:");
+        let open = [
+            "new-window",
+            "-d",
+            "-P",
+            "-F",
+            "#{window_id}",
+            "-t",
+            &target,
+        ];
+        self.tmux([&open[..], more].concat())
+    }
+
     /// Starts a task in [`SESSION`] and returns its window's id.
     #[track_caller]
     pub(crate) fn run(&self, name: &str, line: &str) -> String {

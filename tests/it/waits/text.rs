@@ -13,18 +13,7 @@ fn a_burst_hides_no_line() {
          done; exec sleep 1000",
         gate.wait()
     );
-    let made = [
-        "new-window",
-        "-d",
-        "-P",
-        "-F",
-        "#{window_id}",
-        "-t",
-        SESSION,
-        "-n",
-        "burst",
-    ];
-    let window = world.tmux([&made[..], &[script.as_str()]].concat());
+    let window = world.open_window(SESSION, &["-n", "burst", &script]);
     let limit = ["display-message", "-p", "-t", &window, "#{history_limit}"];
     assert_eq!(world.tmux(limit), "2000");
     for n in [100, 3000, 50000] {
