@@ -144,7 +144,7 @@ pub(super) async fn greet(
     Err(if code == Some(SSH_FAILED) {
         let words = said.words_of_ssh();
         let hint = format!(
-            "in a terminal, ssh asks what it needs: `ssh {}`",
+            "`ssh {}` has to work first; in a terminal it asks what it needs",
             host.destination
         );
         refused(format!("could not reach {name}: {words}"), hint)
