@@ -353,7 +353,7 @@ assert child.stdout.readline() == "ready\n"
 # A `print` within another one is an error of Python's.
 def stop(number, frame):
     child.send_signal(signal.SIGINT)
-    os.write(1, f"the child {child.stdout.read().strip()}\n".encode())
+    os.write(1, b"the child " + child.stdout.read().encode())
     sys.exit(child.wait())
 
 signal.signal(signal.SIGTERM, stop)
