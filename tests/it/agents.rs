@@ -247,6 +247,8 @@ fn of_two_adapters_that_start_at_once_one_delivers() {
             "{told}"
         );
         receive(&mut before, &told);
+        // A message whose receipt was not read is delivered again.
+        until_acknowledged(&world, "pi:p");
     }
 }
 
