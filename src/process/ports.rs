@@ -176,7 +176,7 @@ mod system {
             let table = if inodes.is_empty() {
                 Vec::new()
             } else {
-                table::read()
+                table::read(&mut Vec::new())
             };
             let held: BTreeMap<u32, BTreeSet<u64>> = table
                 .iter()

@@ -116,6 +116,12 @@ impl Known {
             .extend(found.values().map(|row| (row.pid, row.started)));
         found.into_values().collect()
     }
+
+    /// Whether the process of the table does not belong to the run, and never will: it has not been in its
+    /// sessions nor below its processes.
+    pub(super) fn is_stranger(&self, row: &ProcessRow) -> bool {
+        !self.started.contains_key(&row.pid)
+    }
 }
 
 #[cfg(test)]

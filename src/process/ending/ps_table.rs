@@ -10,8 +10,8 @@ use crate::model::text;
 /// What [`parse`] reads. The words of the command are last: they contain blanks.
 const COLUMNS: [&str; 6] = ["pid", "ppid", "pgid", "tty", "stat", "args"];
 
-/// Returns all processes.
-pub(in crate::process) fn read() -> Vec<ProcessRow> {
+/// Returns all processes: `ps` prints them at once.
+pub(in crate::process) fn read(_strangers: &mut Vec<u32>) -> Vec<ProcessRow> {
     parse(&ps::ps(&["-A"], &COLUMNS))
 }
 

@@ -40,6 +40,10 @@ const LEADER_PAUSE_LATER: Duration = Duration::from_millis(50);
 /// hangup that comes while it goes to its prompt, as it does when the program that it waits for ends.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
+/// How long a listed pid is taken for that of the same process: it is another's only when all other pids
+/// were given in between.
+const SAME_PROCESS: Duration = Duration::from_secs(1);
+
 /// How often a process is looked at that cannot be watched: the system cannot, or descriptors are short.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -72,6 +76,7 @@ impl Handle {
             woken,
             reports,
             runs: BTreeMap::new(),
+            strangers: Strangers::default(),
         };
         worker.take(order);
         thread::Builder::new()
@@ -110,6 +115,35 @@ struct Worker {
     woken: UnixStream,
     reports: mpsc::UnboundedSender<EndReport>,
     runs: BTreeMap<WindowId, Run>,
+    strangers: Strangers,
+}
+
+/// The processes that belong to no run which is being ended. They need not be read again: none becomes a
+/// member of a run.
+#[derive(Default)]
+struct Strangers {
+    pids: Vec<u32>,
+    /// When they were last listed.
+    at: Option<Instant>,
+}
+
+impl Strangers {
+    /// Reads the table of the other processes.
+    fn table(&mut self, now: Instant) -> Vec<ProcessRow> {
+        if self.at.is_none_or(|at| now >= at + SAME_PROCESS) {
+            self.pids.clear();
+        }
+        self.at = Some(now);
+        table::read(&mut self.pids)
+    }
+
+    /// Adds those of a table that no run knows.
+    fn add(&mut self, all: &[ProcessRow], runs: &BTreeMap<WindowId, Run>) {
+        let is_stranger = |row: &&ProcessRow| runs.values().all(|run| run.known.is_stranger(row));
+        self.pids
+            .extend(all.iter().filter(is_stranger).map(|row| row.pid));
+        self.pids.sort_unstable();
+    }
 }
 
 impl Worker {
@@ -156,6 +190,8 @@ impl Worker {
         match self.runs.get_mut(&order.window) {
             Some(run) if run.order.leader == order.leader => run.until = run.until.min(until),
             Some(_) | None => {
+                // Some may be of this run.
+                self.strangers = Strangers::default();
                 self.runs.insert(order.window, Run::new(order, until));
             }
         }
@@ -170,11 +206,12 @@ impl Worker {
         for (window, run) in &mut self.runs {
             run.forget_ended(now);
             if run.members.is_empty() || run.is_due(now) {
-                run.proceed(all.get_or_insert_with(table::read), now);
+                let all = all.get_or_insert_with(|| self.strangers.table(now));
+                run.proceed(all, now);
             }
             if run.look_again_at.is_some_and(|at| at <= now) {
                 // Not the table of this step: it may be from before the signal.
-                run.hang_up_shells(&table::read());
+                run.hang_up_shells(&self.strangers.table(now));
             }
             if run.is_over(now) {
                 ended.push(*window);
@@ -184,6 +221,9 @@ impl Worker {
                 // Whoever has ordered it may be gone.
                 drop(self.reports.send(report));
             }
+        }
+        if let Some(all) = all {
+            self.strangers.add(&all, &self.runs);
         }
         for window in ended {
             if let Some(run) = self.runs.remove(&window) {
@@ -356,7 +396,10 @@ impl Run {
             if is_first {
                 // What they had started while the table was read. What they have started since they
                 // were asked belongs to how they end.
-                let all = table::read();
+                let strangers = all.iter().filter(|row| self.known.is_stranger(row));
+                let mut strangers: Vec<u32> = strangers.map(|row| row.pid).collect();
+                strangers.sort_unstable();
+                let all = table::read(&mut strangers);
                 self.discover(&all);
                 if !self.order.plan.parent_only {
                     for member in self.members.values_mut() {
