@@ -122,12 +122,8 @@ mod system {
         port: Option<u16>,
     ) -> Option<BTreeMap<u32, Listening>> {
         let sockets = sockets(port)?;
-        let holders = Holders::read(&sockets);
-        let is_relevant = holders.may_be_of(leaders);
-        let of = |leader: &u32| {
-            let own = is_relevant.then(|| holders.own_of(*leader));
-            (*leader, divide(&sockets, &own.unwrap_or_default()))
-        };
+        let holders = Holders::among(&sockets, leaders);
+        let of = |leader: &u32| (*leader, divide(&sockets, &holders.own_of(*leader)));
         Some(leaders.iter().map(of).into_map())
     }
 
@@ -135,7 +131,7 @@ mod system {
     #[must_use]
     pub(crate) fn port_holders(port: u16, leader: Option<u32>) -> Vec<PortHolder> {
         let mut sockets = sockets(Some(port)).unwrap_or_default();
-        let found = Holders::read(&sockets);
+        let found = Holders::all(&sockets, leader.as_slice());
         if let Some(leader) = leader {
             let own = found.own_of(leader);
             sockets.retain(|socket| !own.contains(&socket.inode));
@@ -166,28 +162,55 @@ mod system {
         table: Vec<ProcessRow>,
         /// The inodes of the sockets, by the pids of those that hold any.
         held: BTreeMap<u32, BTreeSet<u64>>,
-        /// The panes in which those were started, as far as they say.
+        /// The panes in which those were started that are in no run's sessions, as far as they say.
         panes: BTreeMap<u32, Pane>,
+        /// What may be the first process of a run that holds any.
+        concerned: BTreeSet<u32>,
     }
 
     impl Holders {
-        fn read(sockets: &[Socket]) -> Self {
+        /// Reads the files of all processes; the runs with these first processes may be asked for.
+        fn all(sockets: &[Socket], leaders: &[u32]) -> Self {
+            Self::read(sockets, leaders, true)
+        }
+
+        /// Reads the files of what may belong to one of these runs: they are ten times as dear as the
+        /// environment, and that as a time.
+        fn among(sockets: &[Socket], leaders: &[u32]) -> Self {
+            Self::read(sockets, leaders, false)
+        }
+
+        fn read(sockets: &[Socket], leaders: &[u32], all: bool) -> Self {
             let inodes = sockets.iter().map(|socket| socket.inode).into_set();
             let table = if inodes.is_empty() {
                 Vec::new()
             } else {
                 table::read(&mut Vec::new())
             };
+            let members = members(&table, leaders);
+            let began = table.iter().filter(|row| leaders.contains(&row.pid));
+            let began = began.map(|row| row.started).min();
+            let may_be_own = |row: &ProcessRow| {
+                let is_later = began.is_some_and(|began| row.started >= began);
+                members.contains(&row.pid) || is_later && pane_of(row.pid).is_some()
+            };
             let held: BTreeMap<u32, BTreeSet<u64>> = table
                 .iter()
+                .filter(|row| all || may_be_own(row))
                 .map(|row| (row.pid, &sockets_of(row.pid) & &inodes))
                 .filter(|(_, held)| !held.is_empty())
                 .into_map();
-            let panes = held.keys().filter(|pid| **pid > 1);
-            let panes = panes
+            let others = held.keys().filter(|pid| !members.contains(pid));
+            let panes = others
                 .filter_map(|pid| Some((*pid, pane_of(*pid)?)))
                 .into_map();
-            Self { table, held, panes }
+            let concerned = upwards(&table, held.keys().copied().into_set());
+            Self {
+                table,
+                held,
+                panes,
+                concerned,
+            }
         }
 
         fn holds(&self, pid: u32, inode: u64) -> bool {
@@ -195,20 +218,13 @@ mod system {
             held.is_some_and(|held| held.contains(&inode))
         }
 
-        /// Whether a process that holds any may belong to one of these runs.
-        fn may_be_of(&self, leaders: &[u32]) -> bool {
-            let mut known = Known::default();
-            known.sessions.extend(leaders);
-            let members = known.find(&self.table, std::process::id());
-            !self.panes.is_empty() || members.iter().any(|row| self.held.contains_key(&row.pid))
-        }
-
         /// Returns the inodes of the sockets that a run holds.
         fn own_of(&self, leader: u32) -> BTreeSet<u64> {
-            let mut known = Known::default();
-            known.sessions.insert(leader);
-            let members = known.find(&self.table, std::process::id());
-            let members: BTreeSet<u32> = members.iter().map(|row| row.pid).into_set();
+            let members = if self.concerned.contains(&leader) {
+                members(&self.table, &[leader])
+            } else {
+                BTreeSet::new()
+            };
             let began = self.table.iter().find(|row| row.pid == leader);
             let pane = began.filter(|_| !self.panes.is_empty());
             let pane = pane.and_then(|began| Some((began.started, pane_of(leader)?)));
@@ -224,6 +240,32 @@ mod system {
             };
             let own = self.held.iter().filter(|(pid, _)| is_own(pid));
             own.flat_map(|(_, held)| held).copied().into_set()
+        }
+    }
+
+    /// Returns the pids of the processes in the runs with these first processes.
+    fn members(table: &[ProcessRow], leaders: &[u32]) -> BTreeSet<u32> {
+        let mut known = Known::default();
+        known.sessions.extend(leaders);
+        let members = known.find(table, std::process::id());
+        members.iter().map(|row| row.pid).into_set()
+    }
+
+    /// Returns these pids, those of their parents and of what shares a session with one of them, and so
+    /// on, and the numbers of the sessions.
+    fn upwards(table: &[ProcessRow], mut numbers: BTreeSet<u32>) -> BTreeSet<u32> {
+        loop {
+            let n_numbers = numbers.len();
+            for row in table {
+                if numbers.contains(&row.pid) || numbers.contains(&row.session) {
+                    numbers.extend([row.pid, row.parent, row.session]);
+                }
+            }
+            // What is below the first process, or a child of the kernel, is not for that of one run.
+            numbers.retain(|number| *number > 1);
+            if numbers.len() == n_numbers {
+                return numbers;
+            }
         }
     }
 
