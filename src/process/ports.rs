@@ -11,6 +11,16 @@ use crate::model::Ordered as _;
 /// The state of a socket that listens, in `/proc/net/tcp`.
 const LISTENS: &str = "0A";
 
+/// What the first row of the table has in the place of a state.
+#[cfg(linux)]
+const HEADING: &str = "st";
+
+/// Returns the state in a row of `/proc/net/tcp`.
+#[cfg(linux)]
+fn state_of(row: &str) -> Option<&str> {
+    row.split_ascii_whitespace().nth(3)
+}
+
 /// A socket that listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Socket {
@@ -105,11 +115,12 @@ pub(crate) use system::{listening, port_holders};
 
 #[cfg(linux)]
 mod system {
-    use std::fs;
+    use std::io::Read as _;
+    use std::{fs, io};
 
     use super::super::ending::members::{Known, ProcessRow};
     use super::super::ending::table;
-    use super::{BTreeMap, BTreeSet, Listening, Socket, parse};
+    use super::{BTreeMap, BTreeSet, HEADING, LISTENS, Listening, Socket, parse, state_of};
     use crate::model::{Ordered as _, PortHolder, text};
 
     /// The maximum length of a name, in characters.
@@ -307,13 +318,29 @@ mod system {
 
     /// Returns the sockets that listen, on any port or on this one.
     fn sockets(port: Option<u16>) -> Option<Vec<Socket>> {
-        let mut sockets = parse(&fs::read_to_string("/proc/net/tcp").ok()?);
+        let mut sockets = parse(&listening_rows("/proc/net/tcp").ok()?);
         // A kernel may be without IPv6.
-        sockets.extend(parse(
-            &fs::read_to_string("/proc/net/tcp6").unwrap_or_default(),
-        ));
+        sockets.extend(parse(&listening_rows("/proc/net/tcp6").unwrap_or_default()));
         sockets.retain(|socket| port.is_none_or(|port| port == socket.address.port()));
         Some(sockets)
+    }
+
+    /// Reads a table of sockets up to the first one that does not listen: the kernel shows them last. At
+    /// each read behind those that listen it goes through all that it has room for, which takes a
+    /// millisecond or more.
+    fn listening_rows(path: &str) -> io::Result<String> {
+        let mut table = fs::File::open(path)?;
+        let mut text = String::new();
+        // The kernel returns whole rows, and no more than this at once.
+        let mut rows = [0; 4096];
+        loop {
+            let n_read = table.read(&mut rows)?;
+            text.push_str(&String::from_utf8_lossy(&rows[..n_read]));
+            let state = text.lines().next_back().and_then(state_of);
+            if n_read == 0 || state.is_some_and(|state| state != LISTENS && state != HEADING) {
+                return Ok(text);
+            }
+        }
     }
 
     /// Returns the inodes of the sockets that a process has open; none where that is hidden.
@@ -451,8 +478,10 @@ mod tests {
     #[cfg(linux)]
     fn our_own_port_is_found_by_our_pid() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let holders = port_holders(port, None);
+        let address = listener.local_addr().unwrap();
+        // The sockets of a connection have the same port.
+        let _connected = std::net::TcpStream::connect(address).unwrap();
+        let holders = port_holders(address.port(), None);
         let pids: Vec<_> = holders.iter().map(|holder| holder.pid).collect();
         // Children that other tests have just forked may share it, until they execute their programs.
         assert!(pids.contains(&Some(std::process::id())), "{holders:?}");
