@@ -41,6 +41,7 @@ pub(super) struct LaunchLines<'a> {
 /// A window that a launch has created.
 struct MadeWindow {
     pane: PaneId,
+    pid: Option<u32>,
     /// Whether the server ends with the client that has created it.
     server_ends: bool,
 }
@@ -234,7 +235,7 @@ impl<'a> LaunchLines<'a> {
         let mut connection = Connection::OneShot(server);
         let frames = connection.frames_unseen(&line).await?;
         match (all_ok(&line, frames.clone()), self.made(&frames)) {
-            (_, Some(made)) => self.complete(&mut connection, made).await.map(Some),
+            (_, Some(made)) => self.complete(&mut connection, made).await,
             (Err(TmuxError::Rejected { command, reply }), None)
                 if command == "new-session" && reply.starts_with("duplicate session") =>
             {
@@ -264,7 +265,7 @@ impl<'a> LaunchLines<'a> {
         ];
         let frames = connection.frames_unseen(&line).await?;
         match (all_ok(&line, frames.clone()), self.made(&frames)) {
-            (_, Some(made)) => self.complete(connection, made).await.map(Some),
+            (_, Some(made)) => self.complete(connection, made).await,
             (Err(error), None) if error.is_missing() => Ok(None),
             (Err(TmuxError::Rejected { reply, .. }), None) if reply.ends_with(CHANGED) => Ok(None),
             (Err(error), None) => Err(error.into()),
@@ -299,30 +300,34 @@ impl<'a> LaunchLines<'a> {
         let row = said
             .lines()
             .find_map(|line| line.strip_prefix(&beginning))?;
-        let pane = read_rows(row.get(2..)?).pop()?.pane;
+        let LaunchRow { pane, pid, .. } = read_rows(row.get(2..)?).pop()?;
         Some(MadeWindow {
             pane,
+            pid,
             server_ends: row.starts_with('1'),
         })
     }
 
-    /// Describes the task on a new window. Hooks of the user may have run meanwhile, and have renamed or
-    /// closed it.
+    /// Describes the task on a new window; `None` where another launch has taken the window for one that
+    /// a lost launcher has left. Hooks of the user may have run meanwhile, and have renamed or closed it.
     async fn complete(
         &self,
         connection: &mut Connection<'_>,
         made: MadeWindow,
-    ) -> Result<NewRun, LaunchError> {
+    ) -> Result<Option<NewRun>, LaunchError> {
         let name = &self.request.name;
         if made.server_ends {
             return Err(LaunchError::ServerEnds(name.clone()));
         }
         let pane = made.pane.to_string();
-        let mut line = option_commands(self.request, &pane, RunNumber::First);
+        let is_ours = made.pid.map(|pid| format!("#{{==:#{{pane_pid}},{pid}}}"));
+        let mut line: Vec<Command> = is_ours.iter().map(|is| go_on_if(&pane, is)).collect();
+        line.extend(option_commands(self.request, &pane, RunNumber::First));
         line.push(Command::new("display-message").args(["-p", "-t", &pane, "#{window_name}"]));
         line.push(Self::show_launched(&pane));
         let gone = || LaunchError::Gone(name.clone());
         let frames = match connection.run_unseen(&line).await {
+            Err(TmuxError::Rejected { reply, .. }) if reply.ends_with(CHANGED) => return Ok(None),
             Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => return Err(gone()),
             Err(error) if error.is_missing() => return Err(gone()),
             answer => answer?,
@@ -335,7 +340,7 @@ impl<'a> LaunchLines<'a> {
                 tracing::debug!(%error, %pane, "a new window has another name");
             }
         }
-        self.launched(&frames, None)?.ok_or_else(gone)
+        self.launched(&frames, None)?.ok_or_else(gone).map(Some)
     }
 
     /// Runs the task again in its window; `None` when the window or one of the control clients is
@@ -357,7 +362,11 @@ impl<'a> LaunchLines<'a> {
                 .args(["-wF", "-t", &pane, "@tmux_task_replaced"])
                 .arg("#{?pane_dead,#{@tmux_task_replaced},#{pane_pid}}"),
         );
-        line.extend(option_commands(self.request, &pane, RunNumber::Next));
+        let (number, replaced) = match slot.run {
+            0 => (RunNumber::First, None),
+            _ => (RunNumber::Next, Some(ReplacedRun::Dead)),
+        };
+        line.extend(option_commands(self.request, &pane, number));
         line.extend(self.respawn(&pane));
         line.extend(continue_for(control_clients, slot.pane));
         line.push(Self::show_launched(&pane));
@@ -365,7 +374,7 @@ impl<'a> LaunchLines<'a> {
             Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => return Ok(None),
             answer => answer?,
         };
-        self.launched(&frames, Some(ReplacedRun::Dead))
+        self.launched(&frames, replaced)
     }
 
     /// Fails the line if the window has another name by now, if a client has attached since they were

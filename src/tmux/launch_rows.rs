@@ -15,6 +15,7 @@ pub(super) struct LaunchRow {
     pub(super) window: WindowId,
     pub(super) pane: PaneId,
     is_floating: bool,
+    /// The number of its last run; 0 if another launch has made it, and has not described it yet.
     pub(super) run: u32,
     /// Whether it has no run that would have to be ended; see [`HAS_NO_RUN`].
     pub(super) is_dead: bool,
@@ -42,11 +43,16 @@ pub(super) fn row_format() -> String {
     let is_users = format!("#{{||:#{{||:{is_bare},{IS_NAMED_BY_TMUX}}},{IS_LINKED}}}");
     let is_task = format!("#{{?{IS_MARKED},1,#{{?{is_users},0,1}}}}");
     let is_task = format!("#{{?{},{is_task},0}}", *IS_OWN_PANE);
+    // A window that was never counted had its first run.
+    let has_no_run = &*HAS_NO_RUN;
+    let run = format!(
+        "#{{?@tmux_task_run,#{{@tmux_task_run}},#{{?pane_dead,1,#{{?{has_no_run},0,1}}}}}}"
+    );
     format!(
         "#{{pid}} #{{start_time}} #{{session_id}} #{{session_created}} \
-         #{{window_id}} #{{pane_id}} {} #{{pane_pid}} {} {is_task} \
-         {} #{{@tmux_task_run}} #{{{MARK}}}",
-        *HAS_NO_RUN, *ATTACHED_CLIENTS, *IS_FLOATING
+         #{{window_id}} #{{pane_id}} {has_no_run} #{{pane_pid}} {} {is_task} \
+         {} {run} #{{{MARK}}}",
+        *ATTACHED_CLIENTS, *IS_FLOATING
     )
 }
 

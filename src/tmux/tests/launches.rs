@@ -198,6 +198,21 @@ async fn six_launches_at_once_make_one_window() {
     assert_eq!(created, 1);
 }
 
+/// Its launcher is lost, or has only made the window so far.
+#[tokio::test]
+async fn a_window_that_no_launch_has_described_has_had_no_run() {
+    let private = Private::new();
+    let other = private.task("S", "other", &["sleep", "1000"]);
+    private.launch(&other).await.unwrap();
+    let waiting = "sleep 1000 && tmux-task exec /folder/exec-task-1";
+    private.tmux(&["new-window", "-d", "-t", "=S:", "-n", "api", waiting]);
+    let task = private.task("S", "api", &["sleep", "1000"]);
+    let run = private.launch(&task).await.unwrap();
+    assert_eq!((run.run, run.replaced), (1, None));
+    let run = private.launch(&task).await.unwrap();
+    assert_eq!((run.run, run.replaced.is_some()), (2, true));
+}
+
 #[tokio::test]
 async fn long_commands_are_launched_too() {
     let private = Private::new();
