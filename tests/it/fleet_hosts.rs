@@ -315,6 +315,10 @@ fn the_panel_shows_the_tasks_of_all_hosts_and_acts_on_them() {
     hosts.session("box", "api", &[("@1", "serve", "running")]);
     hosts.beat("box", "1");
     near.run("shell", "sleep 1000");
+    // The panel selects what is first when it opens: by then that is the question.
+    near.until_true("the question is published", || {
+        near.task(["fleet", "ls"]).ok().contains("Go?")
+    });
     let panel = format!("{} panel --fleet", World::program().display());
     near.new_window("panel", &panel);
     near.until_shows("panel", "box is gone since 20");
