@@ -1,4 +1,4 @@
-//! Who listens on which TCP port: sockets from `/proc/net`, and their processes by their open files.
+//! Who listens on which TCP port: sockets from the kernel, and their processes by their open files.
 //!
 //! All of it is read when somebody asks, and nothing is kept. The sockets are read first, because they
 //! are cheap and usually answer already: nobody listens on the port.
@@ -7,28 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::model::Ordered as _;
-
-/// The state of a socket that listens, in `/proc/net/tcp`.
-const LISTENS: &str = "0A";
-
-/// What the first row of the table has in the place of a state.
-#[cfg(linux)]
-const HEADING: &str = "st";
-
-/// Returns the state in a row of `/proc/net/tcp`.
-#[cfg(linux)]
-fn state_of(row: &str) -> Option<&str> {
-    row.split_ascii_whitespace().nth(3)
-}
-
-/// A socket that listens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Socket {
-    address: SocketAddr,
-    inode: u64,
-    /// The user that has opened it.
-    uid: u32,
-}
 
 /// Where a run listens, and where others do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -73,54 +51,22 @@ pub(crate) fn answers_at(leader: u32, address: SocketAddr) -> bool {
     of_run.is_some_and(|listening| listening.answers_at(address))
 }
 
-/// Returns the listening sockets in a table of `/proc/net`. Rows that are not understood are skipped.
-fn parse(table: &str) -> Vec<Socket> {
-    let socket = |row: &str| {
-        let fields: Vec<&str> = row.split_ascii_whitespace().collect();
-        let [_, local, _, LISTENS, _, _, _, uid, _, inode, ..] = fields[..] else {
-            return None;
-        };
-        let (ip, port) = local.split_once(':')?;
-        Some(Socket {
-            address: SocketAddr::new(parse_ip(ip)?, u16::from_str_radix(port, 16).ok()?),
-            inode: inode.parse().ok()?,
-            uid: uid.parse().ok()?,
-        })
-    };
-    table.lines().filter_map(socket).collect()
-}
-
-/// Parses an address: words of four bytes, each as a number of this machine.
-fn parse_ip(hex: &str) -> Option<IpAddr> {
-    let word = |at: usize| {
-        Some(
-            u32::from_str_radix(hex.get(at..at + 8)?, 16)
-                .ok()?
-                .to_ne_bytes(),
-        )
-    };
-    match hex.len() {
-        8 => Some(Ipv4Addr::from(word(0)?).into()),
-        32 => {
-            let words = [word(0)?, word(8)?, word(16)?, word(24)?];
-            let bytes: [u8; 16] = words.concat().try_into().ok()?;
-            Some(Ipv6Addr::from(bytes).into())
-        }
-        _ => None,
-    }
-}
+#[cfg(linux)]
+mod sockets;
 
 #[cfg(linux)]
 pub(crate) use system::{listening, port_holders};
 
 #[cfg(linux)]
 mod system {
-    use std::io::Read as _;
-    use std::{fs, io};
+    use std::fs;
+
+    use rustix::fs::{CWD, Mode, OFlags, RawDir, openat, readlinkat_raw};
 
     use super::super::ending::members::{Known, ProcessRow};
     use super::super::ending::table;
-    use super::{BTreeMap, BTreeSet, HEADING, LISTENS, Listening, Socket, parse, state_of};
+    use super::sockets::{Socket, sockets};
+    use super::{BTreeMap, BTreeSet, Listening};
     use crate::model::{Ordered as _, PortHolder, text};
 
     /// The maximum length of a name, in characters.
@@ -316,44 +262,26 @@ mod system {
         listening
     }
 
-    /// Returns the sockets that listen, on any port or on this one.
-    fn sockets(port: Option<u16>) -> Option<Vec<Socket>> {
-        let mut sockets = parse(&listening_rows("/proc/net/tcp").ok()?);
-        // A kernel may be without IPv6.
-        sockets.extend(parse(&listening_rows("/proc/net/tcp6").unwrap_or_default()));
-        sockets.retain(|socket| port.is_none_or(|port| port == socket.address.port()));
-        Some(sockets)
-    }
-
-    /// Reads a table of sockets up to the first one that does not listen: the kernel shows them last. At
-    /// each read behind those that listen it goes through all that it has room for, which takes a
-    /// millisecond or more.
-    fn listening_rows(path: &str) -> io::Result<String> {
-        let mut table = fs::File::open(path)?;
-        let mut text = String::new();
-        // The kernel returns whole rows, and no more than this at once.
-        let mut rows = [0; 4096];
-        loop {
-            let n_read = table.read(&mut rows)?;
-            text.push_str(&String::from_utf8_lossy(&rows[..n_read]));
-            let state = text.lines().next_back().and_then(state_of);
-            if n_read == 0 || state.is_some_and(|state| state != LISTENS && state != HEADING) {
-                return Ok(text);
-            }
-        }
-    }
-
     /// Returns the inodes of the sockets that a process has open; none where that is hidden.
     fn sockets_of(pid: u32) -> BTreeSet<u64> {
-        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(folder) = openat(CWD, format!("/proc/{pid}/fd"), flags, Mode::empty()) else {
             return BTreeSet::new();
         };
-        let inode = |entry: fs::DirEntry| {
-            let target = fs::read_link(entry.path()).ok()?;
-            let number = target.to_str()?.strip_prefix("socket:[")?;
-            number.strip_suffix(']')?.parse().ok()
-        };
-        entries.flatten().filter_map(inode).into_set()
+        let mut sockets = BTreeSet::new();
+        // `socket:[4242]` has room, and of anything longer the beginning is enough.
+        let (mut entries, mut target) = (Vec::with_capacity(4096), [0; 32]);
+        let mut entries = RawDir::new(&folder, entries.spare_capacity_mut());
+        while let Some(Ok(entry)) = entries.next() {
+            // `.` and `..` are no links.
+            let Ok(n_read) = readlinkat_raw(&folder, entry.file_name(), &mut target) else {
+                continue;
+            };
+            let number = target[..n_read].strip_prefix(b"socket:[");
+            let number = number.and_then(|number| str::from_utf8(number).ok()?.strip_suffix(']'));
+            sockets.extend(number.and_then(|number| number.parse::<u64>().ok()));
+        }
+        sockets
     }
 
     /// The tmux server and the pane that a process was started in.
@@ -389,57 +317,8 @@ pub(crate) fn port_holders(_: u16, _: Option<u32>) -> Vec<crate::model::PortHold
 mod tests {
     use super::*;
 
-    const V4: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:0BB8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4242 1 0000000000000000 100 0 0 10 0
-   1: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 17 1 0000000000000000 100 0 0 10 0
-   2: 0100007F:0BB8 0100007F:C001 01 00000000:00000000 00:00000000 00000000  1000        0 4243 1 0000000000000000 20 4 30 10 -1
-   3: 0100007F:C001 0100007F:0BB8 06 00000000:00000000 03:00000f00 00000000     0        0 0 3 0000000000000000
-";
-
-    const V6: &str = "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 00000000000000000000000001000000:0BB8 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 99 1 0000000000000000 100 0 0 10 0
-   1: 00000000000000000000000000000000:2407 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 98 1 0000000000000000 100 0 0 10 0
-";
-
     fn at(text: &str) -> SocketAddr {
         text.parse().unwrap()
-    }
-
-    #[test]
-    #[cfg(target_endian = "little")]
-    fn sockets_that_listen_are_in_the_tables_of_the_kernel() {
-        let shown = |table| {
-            let sockets = parse(table).into_iter();
-            sockets
-                .map(|socket| (socket.address.to_string(), socket.inode, socket.uid))
-                .collect::<Vec<_>>()
-        };
-        let v4 = [("127.0.0.1:3000", 4242, 1000), ("0.0.0.0:22", 17, 0)];
-        assert_eq!(
-            shown(V4),
-            v4.map(|(at, inode, uid)| (at.to_owned(), inode, uid))
-        );
-        let v6 = [("[::1]:3000", 99, 1000), ("[::]:9223", 98, 0)];
-        assert_eq!(
-            shown(V6),
-            v6.map(|(at, inode, uid)| (at.to_owned(), inode, uid))
-        );
-    }
-
-    #[test]
-    fn rows_that_are_not_understood_are_skipped() {
-        for end in 0..V4.len() {
-            assert!(parse(&V4[..end]).len() <= 2);
-        }
-        for row in [
-            "0: 0100007F:0BB8 00000000:0000 0A a b c 1000 0 x",
-            "0: 0100007F:10000 00000000:0000 0A a b c 1000 0 7",
-            "0: 0100007F 00000000:0000 0A a b c 1000 0 7",
-            "0: 0100é07F:0BB8 00000000:0000 0A a b c 1000 0 7",
-            "0: 0100007F01:0BB8 00000000:0000 0A a b c 1000 0 7",
-        ] {
-            assert_eq!(parse(row), [], "{row}");
-        }
     }
 
     #[test]

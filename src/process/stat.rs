@@ -101,10 +101,10 @@ impl Stat {
 
 pub(super) fn read(pid: u32) -> Option<Stat> {
     let mut file = File::open(format!("{PROC}/{pid}/stat")).ok()?;
-    // Room for all of it, so that the kernel returns it in one piece.
-    let mut bytes = Vec::with_capacity(1024);
-    file.read_to_end(&mut bytes).ok()?;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
+    // Room for all of it: the kernel returns it in one piece, and many processes are read at once.
+    let mut bytes = [0; 2048];
+    let n_read = file.read(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes[..n_read]).into_owned();
     Some(Stat { text })
 }
 
