@@ -16,9 +16,9 @@ pub(crate) struct TaskStats {
     pub(crate) name: String,
     /// How many runs are stored.
     pub(crate) runs: usize,
-    /// How many of them ended with another code than 0, or by a signal.
+    /// How many of them failed.
     pub(crate) failed: usize,
-    /// The median duration of those that ended with code 0, in milliseconds; `None` if there are none.
+    /// The median duration of those that succeeded, in milliseconds; `None` if there are none.
     pub(crate) usual_ms: Option<Millis>,
     /// The longest duration of all that ended by themselves, in milliseconds.
     pub(crate) longest_ms: Option<Millis>,
@@ -87,17 +87,15 @@ pub(crate) fn stats(runs: Vec<RunInfo>) -> Vec<TaskStats> {
         Some(TaskStats {
             name,
             runs: runs.len(),
-            failed: runs.iter().filter(|run| has_failed(run)).count(),
-            usual_ms: archive::median(all(|run| run.exit_code == Some(0))),
-            longest_ms: all(|run| run.exit_code.is_some()).into_iter().max(),
+            failed: runs.iter().filter(|run| run.has_failed()).count(),
+            usual_ms: archive::median(all(RunInfo::has_succeeded)),
+            longest_ms: all(|run| run.exit_code.is_some() && run.reason.is_none())
+                .into_iter()
+                .max(),
             last: runs.last()?.clone(),
         })
     };
     by_name.into_iter().filter_map(of).collect()
-}
-
-fn has_failed(run: &RunInfo) -> bool {
-    run.exit_signal.is_some() || run.exit_code.is_some_and(|code| code != 0)
 }
 
 #[cfg(test)]
@@ -120,6 +118,13 @@ mod tests {
         }
     }
 
+    fn ended(reason: &str, run: RunInfo) -> RunInfo {
+        RunInfo {
+            reason: Some(reason.to_owned()),
+            ..run
+        }
+    }
+
     #[test]
     fn usual_is_the_median_of_the_runs_that_succeeded() {
         let runs = vec![
@@ -128,17 +133,19 @@ mod tests {
             run("b", 7, None, Some("SIGKILL")),
             run("a", 90_000, Some(0), None),
             run("a", 38_000, Some(0), None),
-            // Replaced while it was alive.
-            run("a", 500_000, None, None),
+            ended("agentKilled", run("a", 700_000, Some(0), None)),
+            ended("userKilled", run("b", 9, None, Some("SIGTERM"))),
+            ended("timedOut", run("b", 9, Some(143), None)),
+            ended("replaced", run("a", 500_000, None, None)),
         ];
         let stats = stats(runs.clone());
         let [a, b] = &stats[..] else {
             panic!("{stats:?}")
         };
-        assert_eq!((a.name.as_str(), a.runs, a.failed), ("a", 5, 1));
+        assert_eq!((a.name.as_str(), a.runs, a.failed), ("a", 6, 1));
         assert_eq!((a.usual_ms, a.longest_ms), (Some(40_000), Some(90_000)));
-        assert_eq!(a.last, runs[5]);
-        assert_eq!((b.name.as_str(), b.runs, b.failed), ("b", 1, 1));
+        assert_eq!(a.last, runs[8]);
+        assert_eq!((b.name.as_str(), b.runs, b.failed), ("b", 3, 2));
         assert_eq!((b.usual_ms, b.longest_ms), (None, None));
     }
 

@@ -264,7 +264,7 @@ impl TaskPlan {
     ) -> Result<bool, OpsError> {
         let runs = archive::list(&session.paths.runs()).map_err(OpsError::Archive)?;
         let last = runs.iter().rfind(|run| run.window_name == self.name);
-        let Some(last) = last.filter(|run| run.exit_code == Some(0) && run.reason.is_none()) else {
+        let Some(last) = last.filter(|run| run.has_succeeded()) else {
             return Ok(false);
         };
         let record = last.record.as_deref().and_then(RecordedCommand::decode);

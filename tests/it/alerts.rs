@@ -220,16 +220,18 @@ fn the_status_option_starts_with_what_needs_the_user() {
             "#{@tmux_task_status}",
         ])
     };
+    // The counts are the same before the last one starts.
+    world.until_delivered("exited", "fine");
     world.until_true("the counts are set", || {
         status() == "1 needs you · 1 failed · 1 running"
     });
     // The documented line for the status line of other sessions.
     world.tmux(["new-session", "-d", "-s", "home", "cat"]);
     let everywhere = "#{S:#{?#{@tmux_task_status},#{session_name}: #{@tmux_task_status} ,}}";
-    assert_eq!(
-        world.tmux(["display-message", "-p", "-t", "=home:", everywhere]),
-        "work: 1 needs you · 1 failed · 1 running"
-    );
+    world.until_true("another session shows them", || {
+        world.tmux(["display-message", "-p", "-t", "=home:", everywhere])
+            == "work: 1 needs you · 1 failed · 1 running"
+    });
     world.finish();
     assert_eq!(status(), "");
 }

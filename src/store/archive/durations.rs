@@ -45,7 +45,7 @@ impl Durations {
 
     /// Adds a run that has ended, if it succeeded.
     pub(crate) fn add(&mut self, run: &RunInfo) {
-        let (Some(0), Some(millis)) = (run.exit_code, run.duration()) else {
+        let Some(millis) = run.duration().filter(|_| run.has_succeeded()) else {
             return;
         };
         if self.by_name.len() >= NAMES && !self.by_name.contains_key(&run.window_name) {
@@ -118,6 +118,11 @@ mod tests {
             run(make, 100, Some(2)),
             run(make, 7, None),
             run(Some("make bench"), 900_000, Some(0)),
+            // Somebody ended it.
+            RunInfo {
+                reason: Some("userKilled".to_owned()),
+                ..run(make, 7_000, Some(0))
+            },
         ]);
         assert_eq!(all.usual("tests", make), None);
         all.add(&run(make, 38_000, Some(0)));

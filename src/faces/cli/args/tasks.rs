@@ -98,7 +98,8 @@ pub(crate) struct Logs {
 #[command(
     after_help = "From the stored runs, as many as `logs` in the configuration says: 200 of a session. \
                         A run whose window was closed while it was alive is not stored. USUALLY is \
-                        the median of the runs that ended with code 0."
+                        the median of the runs that ended by themselves with code 0. A run that \
+                        somebody ended or replaced has not failed."
 )]
 pub(crate) struct Stats {
     /// The tasks, by name or window id [default: all]
