@@ -4,8 +4,8 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_nats::jetstream::{self, ContextBuilder};
@@ -60,6 +60,9 @@ pub(crate) enum FleetError {
     /// The connection broke.
     #[error("the connection to the broker broke")]
     Broken,
+    /// It has refused a request: the credentials have no permission for its subject.
+    #[error("the broker refused: {0}")]
+    NotPermitted(String),
     /// It did not confirm what was published.
     #[error("the broker did not confirm: {0}")]
     NotConfirmed(String),
@@ -87,7 +90,7 @@ pub(crate) struct Connection {
     pub(crate) jetstream: jetstream::Context,
     ended: watch::Receiver<bool>,
     /// What the broker refused last.
-    refusal: Arc<Mutex<Option<String>>>,
+    refusal: watch::Receiver<Option<String>>,
 }
 
 impl Connection {
@@ -101,9 +104,26 @@ impl Connection {
     /// Returns what the broker said when it last refused something: a subject for which the credentials
     /// have no permission.
     pub(crate) fn refusal(&self) -> Option<String> {
-        // Nothing is left half done while it is held.
-        let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
-        refusal.clone()
+        self.refusal.borrow().clone()
+    }
+
+    /// Returns what these requests resolve to, unless the broker refuses anything meanwhile: it says so
+    /// at once, but not as the answer to a request, which never comes. For a connection on which nothing
+    /// else is asked.
+    pub(crate) async fn unless_refused<T>(
+        &self,
+        requests: impl Future<Output = Result<T, FleetError>>,
+    ) -> Result<T, FleetError> {
+        let mut refusal = self.refusal.clone();
+        refusal.mark_unchanged();
+        tokio::select! {
+            biased;
+            answer = requests => answer,
+            Ok(()) = refusal.changed() => {
+                let refused = refusal.borrow().clone();
+                Err(FleetError::NotPermitted(refused.unwrap_or_default()))
+            }
+        }
     }
 
     /// Returns the error of something that the broker did not confirm. What it refused says more than
@@ -136,7 +156,8 @@ pub(crate) async fn connect(config: &FleetConfig, host: &str) -> Result<Connecti
     }
     let (has_ended, ended) = watch::channel(false);
     let has_ended = Arc::new(has_ended);
-    let refusal = Arc::new(Mutex::new(None));
+    let (refused, refusal) = watch::channel(None);
+    let refused = Arc::new(refused);
     let is_first = Arc::new(AtomicBool::new(true));
     let options = options(config)?
         .name(format!("tmux-task {host}"))
@@ -154,10 +175,10 @@ pub(crate) async fn connect(config: &FleetConfig, host: &str) -> Result<Connecti
             }
         })
         .event_callback({
-            let refusal = Arc::clone(&refusal);
+            let refused = Arc::clone(&refused);
             move |event| {
-                let (has_ended, refusal) = (Arc::clone(&has_ended), Arc::clone(&refusal));
-                async move { note(event, &has_ended, &refusal) }
+                let (has_ended, refused) = (Arc::clone(&has_ended), Arc::clone(&refused));
+                async move { note(event, &has_ended, &refused) }
             }
         });
     let client = options
@@ -224,7 +245,7 @@ fn credentials(path: &Path) -> Result<ConnectOptions, String> {
         .map_err(|_: io::Error| "it has neither a user's JWT and seed nor a seed alone".to_owned())
 }
 
-fn note(event: Event, has_ended: &watch::Sender<bool>, refusal: &Mutex<Option<String>>) {
+fn note(event: Event, has_ended: &watch::Sender<bool>, refused: &watch::Sender<Option<String>>) {
     match event {
         Event::Disconnected | Event::Closed => {
             has_ended.send_replace(true);
@@ -232,7 +253,7 @@ fn note(event: Event, has_ended: &watch::Sender<bool>, refusal: &Mutex<Option<St
         Event::ServerError(ServerError::Other(why)) => {
             let why = said(&why);
             tracing::warn!(why, "the broker refused");
-            *refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+            refused.send_replace(Some(why));
         }
         event @ (Event::Connected
         | Event::LameDuckMode

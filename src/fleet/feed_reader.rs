@@ -16,6 +16,7 @@ use super::layout::{FEED_STREAM, feed_filters, source_of_record, token};
 use super::untrusted::parse;
 use crate::config::is_host_name;
 use crate::model::Seq;
+use crate::route;
 use crate::wire::{EventType, Kind};
 
 /// How many records a reader may have that it has not acknowledged; further ones wait.
@@ -295,5 +296,10 @@ fn record(message: &Message, place: Seq) -> Option<FleetRecord> {
     }
     object.insert("host".to_owned(), json!(host));
     object.insert("fleetSeq".to_owned(), json!(place));
+    for text in ["/text", "/message/content"] {
+        if let Some(Value::String(text)) = fields.pointer_mut(text) {
+            *text = route::from_host(text, &host);
+        }
+    }
     Some(FleetRecord { place, fields })
 }

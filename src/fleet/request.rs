@@ -64,17 +64,9 @@ impl HostAnswers {
             host: host.to_owned(),
             n_answers: 0,
         };
-        // What the credentials do not permit is not answered.
-        let silent = FleetError::NotConfirmed("no answer".to_owned());
-        let message = match timeout(ANSWER_LIMIT, asked.message()).await {
-            Ok(Some(message)) => message,
-            Ok(None) => return Err(FleetError::Broken),
-            Err(_) => {
-                return Err(connection
-                    .refusal()
-                    .map_or(silent, FleetError::NotConfirmed));
-            }
-        };
+        let silent = |_| FleetError::NotConfirmed("no answer".to_owned());
+        let message = timeout(ANSWER_LIMIT, asked.message()).await;
+        let message = message.map_err(silent)?.ok_or(FleetError::Broken)?;
         if message.status == Some(StatusCode::NO_RESPONDERS) {
             return Ok(None);
         }

@@ -18,6 +18,9 @@ use crate::wire::DurableRecord;
 /// When a wake is sent again that was not acknowledged. Its reader has it already.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
+/// For how long a consumer stays that was created to see whether it can be.
+const CHECK_FOR: Duration = Duration::from_secs(1);
+
 /// A follow-up of another host.
 #[derive(Debug)]
 pub(crate) struct Wake {
@@ -65,6 +68,22 @@ impl WakeReader {
             connection: connection.clone(),
             open: BTreeMap::new(),
         })
+    }
+
+    /// Checks whether the credentials permit to read wakes, by a consumer of none that goes by itself.
+    pub(crate) async fn may_read(connection: &Connection) -> Result<(), FleetError> {
+        let config = pull::Config {
+            name: Some("doctor".to_owned()),
+            filter_subject: wake_filter("doctor:check"),
+            inactive_threshold: CHECK_FOR,
+            ..pull::Config::default()
+        };
+        let created = connection
+            .jetstream
+            .create_consumer_on_stream(config, WAKE_STREAM);
+        let created: Result<Consumer<pull::Config>, _> = created.await;
+        created.map_err(|error| connection.unreadable(WAKE_STREAM, &error))?;
+        Ok(())
     }
 
     /// Returns the next wake, in whose record the epoch is the name that `name` gives to the host's feed

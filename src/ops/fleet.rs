@@ -49,7 +49,8 @@ impl Fleet {
 
     /// Returns what the hosts have published last.
     pub(crate) async fn board(&self) -> Result<FleetBoard, OpsError> {
-        let mut watch = BucketWatch::begin(&self.connection, false).await?;
+        let watch = BucketWatch::begin(&self.connection, false);
+        let mut watch = self.connection.unless_refused(watch).await?;
         let mut board = FleetBoard::default();
         loop {
             match watch.next().await? {
@@ -67,11 +68,16 @@ impl Fleet {
         verb: &str,
         call: &FarCall,
     ) -> Result<Option<HostAnswers>, OpsError> {
-        let asked = HostAnswers::ask(&self.connection, host, session, verb, call).await?;
+        let connection = &self.connection;
+        let asked = HostAnswers::ask(connection, host, session, verb, call);
+        let asked = connection.unless_refused(asked).await?;
         if asked.is_some() {
             return Ok(asked);
         }
-        let why = match fleet::absence(&self.connection, host).await {
+        let absence = async { Ok(fleet::absence(connection, host).await) };
+        // Where the credentials do not permit to know, it may be none of the fleet.
+        let absence = connection.unless_refused(absence).await;
+        let why = match absence.unwrap_or(Absent::Unknown) {
             Absent::Unknown => return Ok(None),
             Absent::AllowsNothing => "allows nothing through the broker",
             Absent::Gone => "is not there",
@@ -113,6 +119,9 @@ impl From<FleetError> for OpsError {
             FleetError::Unreadable { .. } | FleetError::NoStream { .. } => {
                 "the first daemon with `[fleet]` creates what is missing, if its credentials permit that; \
                  see docs/fleet.md"
+            }
+            FleetError::NotPermitted(_) => {
+                "docs/fleet.md lists what the credentials of a machine need for each command"
             }
             FleetError::OtherVersion { .. } => "install the same version on both machines",
             FleetError::Taken(_)

@@ -57,6 +57,7 @@ mod wait;
 mod wakes;
 mod without_daemon;
 
+pub(crate) use crate::tmux::quote_where_needed;
 #[cfg(feature = "mcp")]
 pub(crate) use across_daemons::wait_across_daemons;
 pub(crate) use after::{Success, wait_for_success};

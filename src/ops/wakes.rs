@@ -20,7 +20,7 @@ use crate::clock;
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::fleet::{FleetError, Wake, WakeReader};
 use crate::model::{Backoff, Millis, Seq};
-use crate::paths::{HOSTS, hex, state_root};
+use crate::paths::{HOSTS, PathsError, hex, state_root};
 use crate::wire::{FollowOrder, FollowReply};
 
 /// How long to wait before connecting again.
@@ -44,8 +44,7 @@ struct Positions {
 impl Positions {
     /// A file that cannot be read counts as empty: then a wake may come twice, and none is lost.
     fn of(owner: &str) -> io::Result<Self> {
-        let root = state_root(&lookup).map_err(io::Error::other)?;
-        let folder = root.join(HOSTS).join("wakes");
+        let folder = folder().map_err(io::Error::other)?;
         files::make_folder(&folder, OPEN_TO_OTHERS)?;
         let path = folder.join(format!("{}.json", hex(owner.as_bytes(), 32)));
         let found = files::read(&path).unwrap_or_default();
@@ -94,6 +93,16 @@ impl Positions {
     }
 }
 
+/// Returns the folder of the positions.
+fn folder() -> Result<PathBuf, PathsError> {
+    Ok(state_root(&lookup)?.join(HOSTS).join("wakes"))
+}
+
+/// Whether a conversation on this machine has followed its wakes.
+pub(super) fn are_followed_here() -> bool {
+    folder().is_ok_and(|folder| folder.exists())
+}
+
 /// Follows the conversation's wakes; ends at once where the configuration names no broker.
 pub(crate) async fn follow_wakes(
     owner: String,
@@ -111,7 +120,8 @@ pub(crate) async fn follow_wakes(
     while let Ok(true) = Fleet::is_configured() {
         let following = async {
             let fleet = Fleet::connect().await?;
-            let reader = WakeReader::begin(&fleet.connection, &owner).await?;
+            let reader = WakeReader::begin(&fleet.connection, &owner);
+            let reader = fleet.connection.unless_refused(reader).await?;
             retry = RETRY;
             let mut stream = WakeStream {
                 reader,

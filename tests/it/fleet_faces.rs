@@ -116,6 +116,7 @@ fn records_name_the_host_of_their_subject_and_can_be_selected() {
     );
     let mut notice = exited(2, "d");
     notice["kind"] = "notice".into();
+    notice["text"] = "tmux task @1 (d) started".into();
     hosts.publish("tt.v1.feed.box.k.notice.all", &[], &notice.to_string());
     let all = kept(&world, &[]);
     assert_eq!(places(&all), [1, 2, 6]);
@@ -132,7 +133,9 @@ fn records_name_the_host_of_their_subject_and_can_be_selected() {
             .map(|(host, name)| (host, name))
             .collect::<Vec<_>>()
     );
-    assert_eq!(places(&kept(&world, &["--kind", "notice"])), [6]);
+    let notices = kept(&world, &["--kind", "notice"]);
+    assert_eq!(places(&notices), [6]);
+    assert_eq!(notices[0]["text"], "tmux task box:@1 (d) started");
     assert_eq!(
         places(&kept(&world, &["--type", "exited", "--after", "1"])),
         [2]

@@ -47,6 +47,9 @@ fn a_host_of_the_fleet_does_what_its_configuration_allows() {
     let listed: Value = serde_json::from_str(on_gpu1(&near, &["ls", "--json"]).ok()).unwrap();
     assert_eq!(listed["tasks"][0]["windowName"], "one");
     on_gpu1(&near, &["wait", "one", "--input"]).ok();
+    let asked = on_gpu1(&near, &["wait", "one"]);
+    let answer = "`tmux-task --host gpu1 send one TEXT --if-prompt 'Go?'` answers";
+    assert!(asked.code == 6 && asked.err.contains(answer), "{asked}");
     on_gpu1(&near, &["send", "one", "yes", "--if-prompt", "Go?"]).ok();
     far.until_shows("one", "got-yes");
     let output = on_gpu1(&near, &["logs", "one"]);
@@ -93,11 +96,7 @@ fn a_host_of_the_fleet_does_what_its_configuration_allows() {
 fn a_conversation_hears_what_it_has_started_by_the_broker() {
     let (mut near, far, _broker) = fleet("'ls', 'run', 'kill'");
     until_answered(&near);
-    let mut command = near.command(World::program());
-    command
-        .args(["agent", "opencode", "--id", "one"])
-        .stdin(Stdio::piped());
-    let adapter = Running::start(command);
+    let adapter = adapter(&near);
     adapter.records_until(|line| line["kind"] == "following");
     near.set("TMUX_TASK_OWNER", "opencode:one");
     on_gpu1(&near, &["run", "train", "--", "sh", "-c", "exit 3"]).ok();
@@ -272,8 +271,9 @@ const GPU1: (&str, &str) = (
     "UDAUC4XRXKEMNE64YOVRXU7EE2YHYWMIIW5OL7GCGV57BZ5UUXEPYVB6",
 );
 
-#[test]
-fn the_permission_to_publish_a_verb_is_a_second_lock() {
+/// A laptop that may publish to these subjects, a host with the permissions of the documentation and a
+/// task, and their broker.
+fn with_permissions(subjects: &[&str]) -> (World, World, Broker) {
     let (near, far) = (World::new(), World::new());
     let text = crate::support::blocks("fleet.md", "text");
     let users = text
@@ -282,8 +282,7 @@ fn the_permission_to_publish_a_verb_is_a_second_lock() {
         .unwrap();
     let more = format!(
         "  users = [\n    {{ user: admin, password: admin }}\n    {{ nkey: {}, permissions: {{ publish: \
-         [\"tt.v1.cmd.gpu1.*.ls\", \"$JS.API.DIRECT.GET.KV_TT_HOSTS.>\"], \
-         subscribe: [\"_INBOX.laptop.>\"] }} }}\n",
+         {subjects:?}, subscribe: [\"_INBOX.laptop.>\"] }} }}\n",
         LAPTOP.1
     );
     assert!(users.contains(GPU1.1));
@@ -301,10 +300,83 @@ fn the_permission_to_publish_a_verb_is_a_second_lock() {
         join(world, &broker.url(), host, &more);
     }
     far.run("one", "sleep 1000");
+    (near, far, broker)
+}
+
+#[test]
+fn the_permission_to_publish_a_verb_is_a_second_lock() {
+    let subjects = ["tt.v1.cmd.gpu1.*.ls", "$JS.API.DIRECT.GET.KV_TT_HOSTS.>"];
+    let (near, _far, _broker) = with_permissions(&subjects);
     until_answered(&near);
     let output = on_gpu1(&near, &["kill", "one"]);
-    assert_eq!(output.code, 1, "{output}");
-    assert!(output.err.contains("Permissions Violation"), "{output}");
+    let refused = "kill: the broker refused: Permissions Violation for Publish to \
+                   \"tt.v1.cmd.gpu1.work.kill\"";
+    let hint = "hint: docs/fleet.md lists what the credentials of a machine need for each command";
+    output.fails(1, &format!("tmux-task: {refused}\n{hint}"));
+    let output = near.task(["fleet", "ls"]);
+    let refused =
+        "tmux-task: fleet ls: the broker refused: Permissions Violation for Publish to \"$JS.API";
+    assert!(
+        output.code == 1 && output.err.starts_with(refused),
+        "{output}"
+    );
+    // It is no fault that a machine may not read what the broker stores, unless one here should hear.
+    let of_broker = |output: &Output| {
+        let lines = output.out.lines().filter(|line| line.contains(" broker "));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let lines = of_broker(&near.task(["doctor"]));
+    assert!(lines.len() == 1 && lines[0].starts_with("ok "), "{lines:?}");
+    let adapter = adapter(&near);
+    adapter.records_until(|line| line["kind"] == "following");
+    near.until_true("doctor says that conversations hear nothing", || {
+        let lines = of_broker(&near.task(["doctor"]));
+        lines
+            .iter()
+            .any(|line| line.starts_with("warn") && line.contains("TT_WAKE"))
+    });
+}
+
+#[test]
+fn the_documented_permissions_are_what_conversations_and_commands_need() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/fleet.md");
+    let text = fs::read_to_string(path).unwrap();
+    let rows = text
+        .lines()
+        .filter(|line| line.starts_with("| ") && line.contains("`$JS."));
+    let quoted = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
+    let subjects: Vec<&str> = quoted.filter(|word| word.starts_with("$JS.")).collect();
+    let (near, mut far, _broker) = with_permissions(&subjects);
+    let adapter = adapter(&near);
+    adapter.records_until(|line| line["kind"] == "following");
+    far.set("TMUX_TASK_OWNER", "opencode:one");
+    far.run("train", "exit 4");
+    let told = adapter.records_until(|line| line["kind"] == "message");
+    let text = told.last().unwrap()["message"]["content"].as_str().unwrap();
+    assert!(text.ends_with("(train) exited with code 4"), "{text}");
+    near.until_true("the tasks are listed", || {
+        near.task(["fleet", "ls"]).ok().contains("train")
+    });
+    near.task(["fleet", "status"]).ok();
+    assert!(near.task(["fleet", "feed"]).ok().contains("\"train\""));
+    let mut command = near.command(World::program());
+    command
+        .args(["fleet", "feed", "--follow", "--consumer", "mine"])
+        .stdin(Stdio::piped());
+    let mut reader = Running::start(command);
+    let records = reader.records_until(|line| line["type"] == "exited");
+    let place = &records.last().unwrap()["fleetSeq"];
+    reader.write(&format!("{}\n", json!({ "ack": place })));
+    reader.records_until(|line| line["acked"] == *place);
+}
+
+/// The adapter of a conversation on the laptop.
+fn adapter(near: &World) -> Running {
+    let mut command = near.command(World::program());
+    command
+        .args(["agent", "opencode", "--id", "one"])
+        .stdin(Stdio::piped());
+    Running::start(command)
 }
 
 #[test]

@@ -215,6 +215,16 @@ fn a_wrong_call_says_what_is_wrong() {
         (&answer["error"]["code"], &answer["error"]["message"]),
         (&(-32602).into(), &"unknown tool: start_task".into())
     );
+    for params in [
+        json!({}),
+        json!({"name": 5}),
+        json!({"name": "list_tasks", "arguments": "x"}),
+    ] {
+        let answer = client.ask("tools/call", params);
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    }
+    let answer = client.ask("no/such", json!({}));
+    assert_eq!(answer["error"]["code"], -32601, "{answer}");
     for (tool, arguments, why) in [
         (
             "run_task",
@@ -791,6 +801,10 @@ fn every_tool_works_on_another_machine() {
     assert!(client.ok("read_output", read).contains("got yes"));
     let found = there(json!({"pattern": "hello"}));
     assert!(client.ok("search_output", found).contains("ask"));
+    // Since the first call, although each call has a server of its own there.
+    let events = client.ok("next_events", there(json!({"wait_seconds": 0})));
+    let is_event = |part: &str| events.lines().any(|line| line.ends_with(part));
+    assert!(is_event("(ask) started") && is_event("Go on?"), "{events}");
     client.ok("kill_task", there(json!({"task": "ask"})));
     gpu.world.task(["ls"]).fails_with(3);
 

@@ -99,9 +99,10 @@ fn view_of(session: &FleetSession, now: Millis) -> LsView {
 async fn status(args: Json) -> Result<(), Failure> {
     let fleet = Fleet::connect().await.or_fail("fleet status")?;
     let version = fleet.connection.client.server_info().version;
-    let streams = stream_uses(&fleet.connection)
-        .await
-        .or_fail("fleet status")?;
+    let streams = fleet
+        .connection
+        .unless_refused(stream_uses(&fleet.connection));
+    let streams = streams.await.or_fail("fleet status")?;
     let hosts = fleet.board().await.or_fail("fleet status")?.hosts;
     let gone = hosts.iter().filter_map(|(name, host)| match host.presence {
         Presence::Gone(since) => Some((name, since)),

@@ -45,7 +45,8 @@ pub(super) async fn run(args: FleetFeed) -> Result<(), Failure> {
         types: args.types,
     };
     let fleet = Fleet::connect().await.or_fail(WHAT)?;
-    let reader = FeedReader::begin(&fleet.connection, &request, None).await;
+    let reader = FeedReader::begin(&fleet.connection, &request, None);
+    let reader = fleet.connection.unless_refused(reader).await;
     let mut reader = reader.or_fail(WHAT)?;
     if !args.follow {
         print_gap(&reader)?;
@@ -100,7 +101,8 @@ impl Printer {
                 let again = async {
                     fleet.reconnect().await?;
                     let known = Some(&before);
-                    Ok::<_, OpsError>(FeedReader::begin(&fleet.connection, request, known).await?)
+                    let reader = FeedReader::begin(&fleet.connection, request, known);
+                    Ok::<_, OpsError>(fleet.connection.unless_refused(reader).await?)
                 };
                 match again.await {
                     Ok(again) => break again,
@@ -120,7 +122,8 @@ impl Printer {
         reader: &mut FeedReader,
         connection: &Connection,
     ) -> Result<FleetError, Failure> {
-        let mut watch = match BucketWatch::begin(connection, true).await {
+        let watch = BucketWatch::begin(connection, true);
+        let mut watch = match connection.unless_refused(watch).await {
             Ok(watch) => watch,
             Err(error) => return Ok(error),
         };

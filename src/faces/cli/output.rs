@@ -123,17 +123,20 @@ pub(crate) fn note(text: &str) {
         .lines()
         .map(|line| crate::model::text::row(line.as_bytes()));
     let clean = lines.collect::<Vec<_>>().join("\n");
-    drop(writeln!(io::stderr(), "{clean}"));
+    // In one piece: whoever reads it together with stdout does not get that into the middle of a line.
+    drop(io::stderr().write_all(format!("{clean}\n").as_bytes()));
 }
 
 /// Prints the last lines of a failed run on stderr, because stdout is for results; behind the task's
 /// name where it may be one of several.
 pub(crate) fn tail(lines: &[String], name: Option<&str>) {
-    for line in lines {
-        match name {
-            Some(name) => note(&format!("{name} | {line}")),
-            None => note(line),
-        }
+    let shown = lines.iter().map(|line| match name {
+        Some(name) => format!("{name} | {line}"),
+        None => line.clone(),
+    });
+    let shown: Vec<String> = shown.collect();
+    if !shown.is_empty() {
+        note(&shown.join("\n"));
     }
 }
 

@@ -294,7 +294,15 @@ fn how_to_answer(name: &str, result: &WaitResult) -> String {
         AnswerBy::Keys => "--key KEY",
         AnswerBy::Text => "TEXT",
     };
-    format!("`tmux-task send {name} {answer}` answers")
+    // Where it goes through others, it must say what it answers.
+    let prompt = result
+        .line
+        .as_deref()
+        .filter(|_| output::is_caller_guarded());
+    let prompt = prompt.map_or_else(String::new, |prompt| {
+        format!(" --if-prompt {}", ops::quote_where_needed(prompt))
+    });
+    format!("`tmux-task send {name} {answer}{prompt}` answers")
 }
 
 /// Returns the kind of failure of a wait; `None` when it succeeded.

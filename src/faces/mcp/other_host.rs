@@ -1,5 +1,8 @@
 //! Calls of tools on another machine: a server of its own there executes each.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ErrorData, JsonObject, ProgressNotificationParam,
 };
@@ -29,6 +32,28 @@ pub(super) const CALL: u64 = 2;
 /// What the protocol's own names begin with in `_meta`.
 const PROTOCOL: &str = "io.modelcontextprotocol/";
 
+/// In `_meta` of a call and of its answer: the end of the feed there at the first call to the machine, as
+/// [`After`] or null. Each call has a server of its own there, which cannot know it.
+pub(super) const BEGIN: &str = "tmux-task/begin";
+
+/// The ends of the feeds of other machines at the first calls to them, by the name of the machine.
+#[derive(Debug, Default)]
+pub(super) struct HostBegins(Mutex<BTreeMap<String, Value>>);
+
+impl HostBegins {
+    fn get(&self, host: &str) -> Value {
+        let begins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        begins.get(host).cloned().unwrap_or_default()
+    }
+
+    /// Takes it out of an answer.
+    fn note(&self, host: String, answer: &mut CallToolResult) {
+        let begin = answer.meta.as_mut().and_then(|meta| meta.remove(BEGIN));
+        let mut begins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        begins.entry(host).or_insert(begin.unwrap_or_default());
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct HostCall {
     host: String,
@@ -49,6 +74,7 @@ impl HostCall {
         request: &mut CallToolRequestParams,
         meta: &JsonObject,
         caller: Caller,
+        begins: &HostBegins,
     ) -> Result<Option<Self>, ToolAnswer> {
         let arguments = request.arguments.as_mut();
         let Some(host) = arguments.and_then(|arguments| arguments.remove(ARGUMENT)) else {
@@ -62,6 +88,8 @@ impl HostCall {
         let is_passed_on = |(name, _): &(&String, &Value)| !name.starts_with(PROTOCOL);
         let meta = meta.iter().filter(is_passed_on);
         let meta = meta.map(|(name, value)| (name.clone(), value.clone()));
+        let begin = (BEGIN.to_owned(), begins.get(&host));
+        let meta = meta.chain([begin]);
         request.meta = from_value(Value::Object(meta.collect())).ok();
         Ok(Some(Self {
             host,
@@ -72,6 +100,20 @@ impl HostCall {
 
     /// Executes it. `peer` gets the progress that is reported there.
     pub(super) async fn execute(
+        self,
+        choice: &SessionChoice,
+        peer: &Peer<RoleServer>,
+        begins: &HostBegins,
+    ) -> Result<Result<CallToolResult, ErrorData>, ToolAnswer> {
+        let name = self.host.clone();
+        let mut answer = self.answer(choice, peer).await?;
+        if let Ok(answer) = &mut answer {
+            begins.note(name, answer);
+        }
+        Ok(answer)
+    }
+
+    async fn answer(
         self,
         choice: &SessionChoice,
         peer: &Peer<RoleServer>,

@@ -6,9 +6,9 @@ use std::task::{Context, Poll};
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelTaskParams, ErrorData, GetTaskParams,
-    GetTaskResult, Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
-    ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CustomRequest, CustomResult,
+    ErrorCode, ErrorData, GetTaskParams, GetTaskResult, Implementation, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer, ServerInitializeError, ServiceExt};
 use rmcp::transport::IntoTransport;
@@ -212,6 +212,21 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         self.tool(&request.name)?;
         self.tools.call(request, context).await
+    }
+
+    /// The library takes a request of a method that it knows for one of another method, if the parameters
+    /// are not those of the method.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = request.method;
+        if ["tools/call", "tasks/get", "tasks/cancel"].contains(&method.as_str()) {
+            let why = format!("the parameters are not those of {method}");
+            return Err(ErrorData::invalid_params(why, None));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
     }
 
     async fn get_task(

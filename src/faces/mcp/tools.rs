@@ -14,7 +14,7 @@ use rmcp::{tool, tool_router};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, from_value, json};
 use tokio::sync::{OnceCell, watch};
 
 use super::answer::ToolAnswer;
@@ -25,7 +25,7 @@ use super::arguments::{
 use super::call::{Call, Limit, Progress, within_time};
 use super::caller::caller_of;
 use super::handles::Handles;
-use super::other_host::{self, HostCall};
+use super::other_host::{self, BEGIN, HostBegins, HostCall};
 use super::run::{Follow, StartedTask, start};
 use super::wait::Wait;
 use super::{events, input, output, tasks};
@@ -66,6 +66,7 @@ pub(super) struct Tools {
     choice: SessionChoice,
     /// The end of the feed at the first call. Events before it are of no interest.
     begin: OnceCell<After>,
+    host_begins: HostBegins,
     pub(super) handles: Handles,
     router: ToolRouter<Self>,
     /// Whether the client has closed the connection.
@@ -77,6 +78,7 @@ impl Tools {
         Self {
             choice,
             begin: OnceCell::new(),
+            host_begins: HostBegins::default(),
             handles: Handles::default(),
             router: Self::tool_router(),
             closed,
@@ -108,15 +110,24 @@ impl Tools {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let meta = &context.meta.0.0;
-        let elsewhere = HostCall::take(&mut request, meta, caller_of(meta));
+        let begins = &self.host_begins;
+        let elsewhere = HostCall::take(&mut request, meta, caller_of(meta), begins);
         let result = match elsewhere {
             Ok(None) => {
-                return self
-                    .router
-                    .call(ToolCallContext::new(self, request, context))
-                    .await;
+                let begin = meta.get(BEGIN).cloned();
+                if let Some(Ok(begin)) = begin.clone().map(from_value) {
+                    // This is the first call of this server.
+                    drop(self.begin.set(begin));
+                }
+                let context = ToolCallContext::new(self, request, context);
+                let mut response = self.router.call(context).await;
+                if let (Some(_), Ok(CallToolResponse::Complete(result))) = (begin, &mut response) {
+                    let meta = result.meta.get_or_insert_default();
+                    meta.insert(BEGIN.to_owned(), json!(self.begin.get()));
+                }
+                return response;
             }
-            Ok(Some(call)) => call.execute(&self.choice, &context.peer).await,
+            Ok(Some(call)) => call.execute(&self.choice, &context.peer, begins).await,
             Err(refused) => Err(refused),
         };
         match result {

@@ -38,7 +38,8 @@ async fn read(
     retry: &mut Backoff,
 ) -> Result<(), OpsError> {
     let fleet = Fleet::connect().await?;
-    let mut watch = BucketWatch::begin(&fleet.connection, false).await?;
+    let watch = BucketWatch::begin(&fleet.connection, false);
+    let mut watch = fleet.connection.unless_refused(watch).await?;
     let mut board = FleetBoard::default();
     let mut is_complete = false;
     while !to.is_closed() {

@@ -4,10 +4,10 @@ use tokio::time::timeout;
 
 use super::check::{LIMIT, fail, no_answer, ok, warn};
 use crate::config;
-use crate::fleet::{SINGLE, StreamUse, stream_uses};
+use crate::fleet::{SINGLE, StreamUse, WakeReader, stream_uses};
 use crate::model::with_causes;
 use crate::ops::fleet::Fleet;
-use crate::ops::lookup;
+use crate::ops::{lookup, wakes};
 use crate::wire::DoctorCheck;
 
 /// Checks whether the broker is reached, and how it stores.
@@ -38,9 +38,22 @@ pub(super) async fn examine() -> Vec<DoctorCheck> {
             ));
         }
         // Credentials of a machine need not permit this.
-        let uses = stream_uses(&fleet.connection).await.unwrap_or_default();
+        let uses = fleet
+            .connection
+            .unless_refused(stream_uses(&fleet.connection));
+        let uses = uses.await.unwrap_or_default();
         if uses.iter().any(StreamUse::is_single) {
             checks.push(ok("broker", SINGLE));
+        }
+        if wakes::are_followed_here() {
+            let reading = WakeReader::may_read(&fleet.connection);
+            if let Err(error) = fleet.connection.unless_refused(reading).await {
+                checks.push(warn(
+                    "broker",
+                    format!("conversations here do not hear of their tasks elsewhere: {error}"),
+                    "docs/fleet.md lists what the credentials of their machine need",
+                ));
+            }
         }
         checks
     });
