@@ -74,6 +74,8 @@ pub(super) struct Ending {
     pub(super) ended: Option<Arc<Task>>,
     /// Whether a look was taken after it had ended.
     pub(super) is_looked_at: bool,
+    /// Whether its window has gone while its processes were being ended.
+    pub(super) is_window_gone: bool,
     /// What is left of it after a second.
     pub(super) waits_for: Vec<LeftProcess>,
 }
@@ -145,7 +147,15 @@ impl Endings {
         for (window, ending) in &mut self.runs {
             match look.tasks.get_mut(window) {
                 None => {
-                    over.push(*window);
+                    if ending.is_window_gone {
+                        continue;
+                    }
+                    match ending.stage {
+                        // Somebody has closed it, or has ended the session: what runs there may live on, and
+                        // is still waited for.
+                        Stage::Stopping => ending.is_window_gone = true,
+                        Stage::Marking | Stage::Ended(_) | Stage::Closing => over.push(*window),
+                    }
                     let Some(reason) = ending.reason else {
                         continue;
                     };

@@ -68,6 +68,7 @@ impl Session {
                 stage,
                 ended: None,
                 is_looked_at: stage == Stage::Ended(None),
+                is_window_gone: false,
                 waits_for: Vec::new(),
             });
             if stage == Stage::Marking {
@@ -184,7 +185,11 @@ impl Session {
         let Some(ending) = self.endings.runs.get_mut(&window) else {
             return;
         };
-        if left.is_empty() {
+        if left.is_empty() && ending.is_window_gone {
+            let ended = ending.ended.take();
+            self.endings.runs.remove(&window);
+            self.endings.settle(window, ended, None);
+        } else if left.is_empty() {
             ending.stage = Stage::Ended(Some(now.mono + REPORTED_WITHIN));
             if ending.ended.is_some() {
                 return self.proceed_with_endings(now);
@@ -213,7 +218,7 @@ impl Session {
             return;
         };
         self.stops.remove(&window);
-        if ending.reason.is_some() {
+        if ending.reason.is_some() && !ending.is_window_gone {
             self.jobs.push_command(Command::Unmark(vec![window]));
         }
         self.endings.settle(window, None, Some(failure));
@@ -431,6 +436,7 @@ impl Session {
                 stage,
                 ended: None,
                 is_looked_at: false,
+                is_window_gone: false,
                 waits_for: Vec::new(),
             });
             if stage == Stage::Closing {

@@ -574,6 +574,46 @@ fn two_interrupts_kill_what_is_left_and_one_does_not() {
 }
 
 #[test]
+fn an_interrupt_while_the_last_run_ends_is_one_of_the_wait_for_the_next() {
+    let world = World::new();
+    let gate = world.gate("stop");
+    run_until_ready(&world, &[], "api", &server(&world, "stop"));
+    let mut run = world.start(["run", "api", "--wait", "--", "exec sleep 1000"]);
+    let pid = until_it_waits(&world, &run, "run", "api");
+    assert!(run.complaint().starts_with("hint: two interrupts"));
+    run.signal(Signal::INT);
+    assert!(run.complaint().contains("still waiting"));
+    gate.open();
+    assert!(run.complaint().ends_with("(api) goes on"));
+    assert_eq!(run.complaint(), "hint: `tmux-task wait api` waits for it");
+    assert_eq!(run.wait(), 130);
+    assert!(has_ended(pid));
+    assert_eq!(states(&world), [("api".to_owned(), "running".to_owned())]);
+}
+
+/// Whoever ends a run waits for its processes, not for its window.
+#[test]
+fn a_run_whose_session_is_ended_is_waited_for_all_the_same() {
+    for goes in ["kill-session", "kill-server"] {
+        let world = World::new();
+        let line = python(&world, "stubborn.py", STUBBORN);
+        run_until_ready(&world, &[], "stub", &line);
+        let mut kill = world.start(["kill", "stub", "--grace", "1h", "--json"]);
+        let pid = until_it_waits(&world, &kill, "kill", "stub");
+        assert!(kill.complaint().starts_with("hint: two interrupts"));
+        world.tmux([goes]);
+        world.until_delivered("disappeared", "stub");
+        kill.signal(Signal::INT);
+        let waits = "tmux-task: kill: still waiting; another interrupt kills what is left";
+        assert_eq!(kill.complaint(), waits, "{goes}");
+        assert!(!has_ended(pid));
+        kill.signal(Signal::INT);
+        assert_eq!(kill.wait(), 0);
+        assert!(has_ended(pid));
+    }
+}
+
+#[test]
 fn a_killed_daemon_leaves_the_end_to_the_next_one() {
     let mut world = World::new();
     let gate = world.gate("stop");

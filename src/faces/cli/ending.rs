@@ -18,14 +18,15 @@ const MOST_LINES: usize = 5;
 
 /// Does something that may wait for runs of these tasks to end (of all tasks if none is named). The user
 /// is told for whom it waits, and a second interrupt kills what is left. An interrupt while no run is
-/// being ended ends the command.
+/// being ended ends the command. Returns also whether one interrupt came, and no second one: what would
+/// follow is not wanted any more.
 pub(super) async fn watched<T>(
     what: &str,
     session: &TaskSession,
     names: &[String],
     watch: &EndWatch,
     work: impl Future<Output = T>,
-) -> Result<T, Failure> {
+) -> Result<(T, bool), Failure> {
     let mut interrupts = context::interrupts(what)?;
     let mut work = std::pin::pin!(work);
     let mut telling = std::pin::pin!(sleep(TELL_AFTER));
@@ -34,7 +35,7 @@ pub(super) async fn watched<T>(
     loop {
         // Losing an arm is safe: interrupts are kept until they are received.
         tokio::select! {
-            done = &mut work => return Ok(done),
+            done = &mut work => return Ok((done, n_interrupts == 1)),
             () = &mut telling, if !has_told => {
                 let runs = watch.runs(session, names, false).await.unwrap_or_default();
                 // On a busy machine no run may be being ended yet.

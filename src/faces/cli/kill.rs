@@ -26,7 +26,7 @@ pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Failure> {
         &choice,
         &watch,
     );
-    let ended = watched("kill", &asking, &names, &watch, work).await?;
+    let (ended, _) = watched("kill", &asking, &names, &watch, work).await?;
     let ended = ended.or_fail("kill")?;
     report(DoneTo::Killed, &ended, args.json)
 }
@@ -55,7 +55,7 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Fai
     };
     let asking = session.for_request();
     let work = ops::kill_all(&mut session, target, &choice, &watch);
-    let ended = watched("kill-all", &asking, &[], &watch, work).await?;
+    let (ended, _) = watched("kill-all", &asking, &[], &watch, work).await?;
     let ops::KilledSession { ended, moved } = ended.or_fail("kill-all")?;
     if args.json.json {
         return output::json(&json!({ "killed": ended, "moved": moved }));

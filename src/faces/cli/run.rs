@@ -132,11 +132,12 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         LaunchReport::Lines
     };
     say_holders(&session, "run", &options.name, &follow);
-    let started = if is_unnamed && !if_absent {
+    let (started, is_interrupted) = if is_unnamed && !if_absent {
         launch_in_free_slot(context, session, options).await?
     } else {
         launch(session, "run", options).await?
     };
+    let follow = (follow, is_interrupted);
     follow_up(context, started, "run", follow, report).await
 }
 
@@ -146,7 +147,7 @@ async fn launch_in_free_slot(
     context: &Context,
     mut session: TaskSession,
     options: RunOptions,
-) -> Result<StartedRun, Failure> {
+) -> Result<(StartedRun, bool), Failure> {
     let mut name = ops::free_name(&mut session, &options.name)
         .await
         .or_fail("run")?;
@@ -197,12 +198,13 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
         && let Some(options) = all.pop()
     {
         say_holders(&session, what, &options.name, &follow);
-        let started = launch(session, what, options).await?;
+        let (started, is_interrupted) = launch(session, what, options).await?;
+        let follow = (follow, is_interrupted);
         return follow_up(context, started, what, follow, report).await;
     }
     for options in all {
         let session = context.given(what)?;
-        let mut started = launch(session, what, options).await?;
+        let (mut started, _) = launch(session, what, options).await?;
         print(context, &started, what, report)?;
         if started.unreachable.is_none() {
             undelivered::say(context, &mut started, what).await;
@@ -243,25 +245,26 @@ fn check(follow: &FollowRun, what: &str) -> Result<(), Failure> {
     ops::check_texts(texts, follow.regex, follow.ignore_case).or_fail(what)
 }
 
-/// Starts a run. A live run of its slot ends first, which may take a while.
+/// Starts a run. A live run of its slot ends first, which may take a while: returns also whether the user
+/// has interrupted that once.
 async fn launch(
     session: TaskSession,
     what: &str,
     options: RunOptions,
-) -> Result<StartedRun, Failure> {
+) -> Result<(StartedRun, bool), Failure> {
     let (asking, names) = (session.for_request(), [options.name.clone()]);
     let watch = EndWatch::default();
     let work = ops::run(session, options);
-    let started = watched(what, &asking, &names, &watch, work).await?;
-    started.or_fail(what)
+    let (started, is_interrupted) = watched(what, &asking, &names, &watch, work).await?;
+    Ok((started.or_fail(what)?, is_interrupted))
 }
 
-/// Prints what was started, and follows it as requested.
+/// Prints what was started, and follows it as requested, unless that was interrupted already.
 async fn follow_up(
     context: &Context,
     mut started: StartedRun,
     what: &str,
-    follow: FollowRun,
+    (follow, is_interrupted): (FollowRun, bool),
     report: LaunchReport,
 ) -> Result<(), Failure> {
     let will_wait = wait_of(&follow) != LaunchWait::No;
@@ -275,6 +278,11 @@ async fn follow_up(
              hint: `tmux-task wait {}` waits for it",
             started.name
         ));
+    }
+    if will_wait && is_interrupted {
+        let why = format!("{} ({}) goes on", started.run.window_id, started.name);
+        let hint = format!("`tmux-task wait {}` waits for it", started.name);
+        return Err(Failure::new(Kind::Interrupted, what, why).with_hint(hint));
     }
     let shown = match follow.follow {
         true => {

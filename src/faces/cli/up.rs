@@ -174,7 +174,7 @@ pub(super) async fn down(context: &Context, args: Down) -> Result<(), Failure> {
         let names = windows.clone();
         let caller = Caller::of_environment();
         let work = ops::kill(&mut session, caller, windows, &choice, &watch);
-        let group = watched("down", &asking, &names, &watch, work).await?;
+        let (group, _) = watched("down", &asking, &names, &watch, work).await?;
         let group = group.or_fail("down")?;
         if !args.json.json {
             kill::report(DoneTo::Killed, &group, Json { json: false })?;

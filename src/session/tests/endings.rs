@@ -110,8 +110,37 @@ fn a_window_that_closes_by_itself_is_told_once_as_well() {
     driver.input(Input::Changed(Change::Windows));
     driver.look("life 1; ended @1#1 a dead 3 pid=7");
     assert_eq!(driver.told, ["disappeared @1#1 userKilled"]);
+    // What else runs there is waited for.
+    let is_answer = |did: &String| did == "answer 1";
+    assert!(!driver.take().iter().any(is_answer));
+    driver.input(Input::Changed(Change::Windows));
+    driver.look("life 1");
+    assert_eq!(driver.told, ["disappeared @1#1 userKilled"]);
+    driver.run_ended("@1");
     let did = driver.take();
-    assert!(did.contains(&"answer 1".to_owned()), "{did:?}");
+    assert!(did.iter().any(is_answer), "{did:?}");
+}
+
+#[test]
+fn the_next_run_waits_for_the_last_one_also_without_its_window() {
+    let dead = "life 1; @1#1 a dead 143 pid=7 ended=5";
+    for looks in [&["life 1"][..], &[dead, "life 1"], &["missing"]] {
+        let mut driver = Driver::new(RUNS);
+        driver.ask(super::requests::launch_of("a", false));
+        driver.look(RUNS);
+        driver.live(7);
+        driver.take();
+        for shown in looks {
+            driver.input(Input::Changed(Change::Windows));
+            driver.look(shown);
+        }
+        let is_launch = |did: &String| did.starts_with("launch");
+        assert!(!driver.take().iter().any(is_launch), "{looks:?}");
+        driver.run_ended("@1");
+        driver.finish_chores();
+        let did = driver.take();
+        assert!(did.iter().any(is_launch), "{did:?}");
+    }
 }
 
 #[test]
