@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::caller::Caller;
 use super::error::OpsError;
-use super::run::RunOptions;
+use super::run::{RunOptions, check_notify_on};
 use super::session::TaskSession;
 use crate::config::{self, ConfigError, Inputs, PROCFILE, TASK_FILE, TaskEntry};
 use crate::model::Replaces;
@@ -66,6 +66,13 @@ pub(super) fn select(
         },
     };
     let all = config::read_tasks(&file.path).map_err(OpsError::Config)?;
+    for task in &all {
+        if let Some(Err(error)) = task.notify_on.as_ref().map(check_notify_on) {
+            let (path, name) = (file.path.display(), &task.name);
+            let why = format!("{path}: `tasks.{name}.notify-on`: {error}");
+            return Err(OpsError::failed(why, None));
+        }
+    }
     let mut names = BTreeSet::new();
     for word in words {
         let task = all.iter().find(|task| word == Path::new(&task.name));

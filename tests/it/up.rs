@@ -630,6 +630,14 @@ fn a_wrong_file_starts_nothing() {
                 .fails(1, &format!("tmux-task: {command}: {file}:{line}: {why}"));
         }
     }
+    write(
+        &world,
+        "[tasks.a]\ncommand = 'x'\nnotify-on = { patterns = '(', regex = true }\n",
+    );
+    let why = "`tasks.a.notify-on`: `(` is not a regular expression: unclosed group at 1";
+    world
+        .task(["up"])
+        .fails(1, &format!("tmux-task: up: {file}: {why}"));
     for (text, line, key) in [
         (
             "[tasks.a]\ncommand = 'true'\n[tasks.'b c']\ncommand = 'true'\n",
