@@ -33,7 +33,7 @@ pub(super) const CALL: u64 = 2;
 const PROTOCOL: &str = "io.modelcontextprotocol/";
 
 /// In `_meta` of a call and of its answer: the end of the feed there at the first call to the machine, as
-/// [`After`] or null. Each call has a server of its own there, which cannot know it.
+/// [`After`](crate::wire::After) or null. Each call has a server of its own there, which cannot know it.
 pub(super) const BEGIN: &str = "tmux-task/begin";
 
 /// The ends of the feeds of other machines at the first calls to them, by the name of the machine.
