@@ -196,8 +196,9 @@ impl Far {
             .local_addr()
             .unwrap()
             .port();
+        // bash reads ~/.bashrc under sshd, unless it is started by a shell.
         let config = format!(
-            "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nPidFile none\nAuthorizedKeysFile {}\n\
+            "Port {port}\nSetEnv SHLVL=2\nListenAddress 127.0.0.1\nHostKey {}\nPidFile none\nAuthorizedKeysFile {}\n\
              StrictModes no\nUsePAM no\nPasswordAuthentication no\nForceCommand {}\n",
             file("hostkey").display(),
             folder.join("key.pub").display(),
