@@ -49,8 +49,11 @@ impl HostBegins {
     /// Takes it out of an answer.
     fn note(&self, host: String, answer: &mut CallToolResult) {
         let begin = answer.meta.as_mut().and_then(|meta| meta.remove(BEGIN));
-        let mut begins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        begins.entry(host).or_insert(begin.unwrap_or_default());
+        // A call that has failed early does not know it.
+        if let Some(begin) = begin.filter(|begin| !begin.is_null()) {
+            let mut begins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            begins.entry(host).or_insert(begin);
+        }
     }
 }
 
