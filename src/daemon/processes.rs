@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::model::{Exit, Millis, Signal, Snapshot};
+use crate::model::{Exit, Millis, Signal};
 use crate::observe::Evidence;
 use crate::process::{self, ExitWatch, ProcessExit};
 use crate::protocol::rows::LookRows;
@@ -88,9 +88,7 @@ impl Processes {
     }
 
     /// Watches the processes of live runs, and stops watching others.
-    pub(super) fn watch(&mut self, look: &Snapshot) {
-        let alive = look.tasks.values().filter(|task| task.is_alive());
-        let mut pids: Vec<u32> = alive.filter_map(|task| task.pid).collect();
+    pub(super) fn watch(&mut self, mut pids: Vec<u32>) {
         pids.sort_unstable();
         self.ended.retain(|pid, _| pids.binary_search(pid).is_ok());
         if let Some(ends) = &mut self.ends {

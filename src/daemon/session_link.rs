@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use self::last_look::{begun, primary, watched_windows};
+use self::last_look::{begun, watched_windows};
 use self::server_process::server_of;
 use self::window_options::WindowOptions;
 use super::control_clients::ControlClients;
@@ -66,8 +66,8 @@ pub(super) struct SessionLink {
     is_unreachable: bool,
     /// Windows of the last look whose departure has to be explained, with the pids of live runs.
     watched_windows: Vec<(WindowId, Option<u32>)>,
-    /// The primary panes of the windows in the last look.
-    primary: BTreeMap<WindowId, PaneId>,
+    /// The panes of the windows' runs in the last look.
+    run_panes: BTreeMap<WindowId, PaneId>,
     /// The kernel's information on the processes in the windows.
     processes: Processes,
     paths: Paths,
@@ -130,6 +130,7 @@ impl SessionLink {
             is_unreachable: false,
             life,
             attachment: detached(),
+            run_panes: observer.run_panes(),
             observer,
             memory: LookMemory::default(),
             is_unsettled: false,
@@ -138,7 +139,6 @@ impl SessionLink {
             options: WindowOptions::default(),
             began: before.map(begun).unwrap_or_default(),
             watched_windows: before.map(watched_windows).unwrap_or_default(),
-            primary: before.map(primary).unwrap_or_default(),
             processes: Processes::new(),
             paths,
             claimed,

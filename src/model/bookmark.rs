@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Millis, RunNumbers, WindowId};
+use super::{Millis, PaneId, RunNumbers, WindowId};
 
 /// State that a snapshot does not contain and the next daemon needs, so that it reports nothing
 /// twice and numbers no two runs of a name alike.
@@ -27,4 +27,16 @@ pub struct Bookmark {
     /// since.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub run_names: BTreeMap<WindowId, String>,
+    /// Where the runs are whose pane is not their window's primary one any more.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub runs_away: BTreeMap<WindowId, RunAway>,
+}
+
+/// A run whose pane was moved: another pane is the primary one of its window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunAway {
+    /// Its pane.
+    pub pane: PaneId,
+    /// The process in it.
+    pub pid: Option<u32>,
 }

@@ -44,7 +44,7 @@ mod wire_name;
 
 pub use animation::{is_same_except_signs, without_animation, without_last_sign};
 pub(crate) use backoff::Backoff;
-pub use bookmark::Bookmark;
+pub use bookmark::{Bookmark, RunAway};
 pub use causes::with_causes;
 pub use end_order::{EndOrder, LeftProcess};
 pub use event::{AnswerBy, Event, EventKind, Level, Prompt, PromptKind, ReplacedBy};

@@ -5,7 +5,7 @@
 
 use super::evidence::Evidence;
 use super::known::KnownWindow;
-use crate::model::{Exit, Life, PaneId, Signal, WindowId};
+use crate::model::{Exit, Life, PaneId, Signal};
 use crate::protocol::rows::{Death, PaneRow};
 
 /// A death with its index in the record.
@@ -21,12 +21,11 @@ pub(super) struct WindowDeaths<'a> {
 }
 
 impl<'a> WindowDeaths<'a> {
-    /// Selects the deaths of a window's primary pane. Deaths numbered up to `deaths_read` were processed
+    /// Selects the deaths of a pane, in whichever window it was. Deaths numbered up to `deaths_read` were processed
     /// at an earlier look.
     pub(super) fn find(
         record: &'a [Death],
         deaths_read: Option<u64>,
-        window: WindowId,
         pane: Option<PaneId>,
         before: Option<&EarlierRun<'_>>,
     ) -> Self {
@@ -38,8 +37,7 @@ impl<'a> WindowDeaths<'a> {
         for (place, death) in record.iter().enumerate() {
             let is_known =
                 death.pid.is_some() && deaths.iter().any(|(_, known)| known.pid == death.pid);
-            let is_here = death.window == window && Some(death.pane) == pane;
-            if is_here && is_new(death) && !is_known {
+            if Some(death.pane) == pane && is_new(death) && !is_known {
                 deaths.push((place, death));
             }
         }

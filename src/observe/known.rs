@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::evidence::Evidence;
-use crate::model::{Millis, Task};
-use crate::protocol::rows::{Death, WindowRow};
+use crate::model::{Millis, RunAway, Task};
+use crate::protocol::rows::{Death, PaneRow, WindowRow};
 
 /// How long a dead pane may be without code and signal before its exit is reported as unknown. tmux
 /// can show a pane as dead before it has collected the status.
@@ -18,7 +18,8 @@ const SETTLE_LOOKS: u32 = 3;
 /// A window as of the previous look.
 #[derive(Debug, Clone)]
 pub(super) struct KnownWindow {
-    /// The task as it was reported then.
+    /// The task as it was reported then, with the pane and the process of its run, also while another
+    /// pane is the window's primary one.
     pub(super) task: Arc<Task>,
     /// The row that it was derived from; `None` when it was restored and not looked at yet.
     pub(super) row: Option<Arc<WindowRow>>,
@@ -68,6 +69,30 @@ impl KnownWindow {
         self.task.is_alive()
     }
 
+    /// Returns the window's primary pane if its run is in another one.
+    fn other_primary_pane(&self) -> Option<&PaneRow> {
+        let pane = self.row.as_ref()?.pane.as_ref()?;
+        (Some(pane.pane) != self.task.pane).then_some(pane)
+    }
+
+    /// Returns where the run is, if that is not the window's primary pane.
+    pub(super) fn away(&self) -> Option<RunAway> {
+        self.other_primary_pane()?;
+        let pane = self.task.pane?;
+        let pid = self.task.pid;
+        Some(RunAway { pane, pid })
+    }
+
+    /// Returns the task as the window shows it: with its primary pane.
+    pub(super) fn shown(&self) -> Arc<Task> {
+        let mut task = Arc::clone(&self.task);
+        if let Some(pane) = self.other_primary_pane() {
+            let shown = Arc::make_mut(&mut task);
+            (shown.pane, shown.pid) = (Some(pane.pane), pane.pid);
+        }
+        task
+    }
+
     /// Whether nothing has been reported of it since, so that it is unchanged.
     pub(super) fn is_unchanged(
         &self,
@@ -80,7 +105,9 @@ impl KnownWindow {
             .as_ref()
             .is_some_and(|before| Arc::ptr_eq(before, row))
             && self.unsettled.is_none()
-            && record.iter().all(|death| death.window != row.window)
+            && record
+                .iter()
+                .all(|death| death.window != row.window && Some(death.pane) != self.task.pane)
             && !self.task.pid.is_some_and(is_touched)
     }
 }

@@ -10,10 +10,10 @@ use super::deaths::{EarlierRun, RecordedDeath, WindowDeaths};
 use super::evidence::Evidence;
 use super::known::{KnownWindow, UnsettledEnd};
 use crate::model::{
-    Bookmark, Exit, Life, Millis, Now, Ordered as _, RunNumbers, Screen, SessionLife, Signal,
-    Snapshot, Task, WindowId,
+    Bookmark, Exit, Life, Millis, Now, Ordered as _, PaneId, RunNumbers, Screen, SessionLife,
+    Signal, Snapshot, Task, WindowId,
 };
-use crate::protocol::rows::{DeadPane, Death, LookRows, PaneRow, WindowRow};
+use crate::protocol::rows::{Death, LookRows, PaneRow, WindowRow};
 
 /// tmux reports the time of a death in whole seconds. The time of the look is more exact, unless
 /// the death is at least this old.
@@ -89,8 +89,16 @@ impl Observer {
             let name = bookmark.run_names.get(&task.window).unwrap_or(&task.name);
             numbers.note(name, task.run.unwrap_or(0));
         }
+        let own_pane = |task: &Arc<Task>| {
+            let mut task = Arc::clone(task);
+            if let Some(away) = bookmark.runs_away.get(&task.window) {
+                let known = Arc::make_mut(&mut task);
+                (known.pane, known.pid) = (Some(away.pane), away.pid);
+            }
+            task
+        };
         let known = |task: &Arc<Task>| KnownWindow {
-            task: Arc::clone(task),
+            task: own_pane(task),
             row: None,
             run: task.run.unwrap_or(1),
             run_name: bookmark
@@ -135,7 +143,26 @@ impl Observer {
                 .filter(|(_, known)| known.run_name != known.task.name)
                 .map(|(window, known)| (*window, known.run_name.clone()))
                 .into_map(),
+            runs_away: self
+                .windows
+                .iter()
+                .filter_map(|(window, known)| Some((*window, known.away()?)))
+                .into_map(),
         }
+    }
+
+    /// Returns the panes in which the present runs of the windows began, wherever they are now.
+    pub fn run_panes(&self) -> BTreeMap<WindowId, PaneId> {
+        self.windows
+            .iter()
+            .filter_map(|(window, known)| Some((*window, known.task.pane?)))
+            .into_map()
+    }
+
+    /// Returns the processes of the runs that are alive.
+    pub fn live_pids(&self) -> Vec<u32> {
+        let alive = self.windows.values().filter(|known| known.was_alive());
+        alive.filter_map(|known| known.task.pid).collect()
     }
 
     /// Returns the last number that a run of this name has had.
@@ -244,7 +271,7 @@ impl Observer {
                     .launcher_replaced
                     .insert(row.window, pid);
             }
-            let task = Arc::clone(&known.task);
+            let task = known.shown();
             observation.snapshot.tasks.insert(row.window, task);
         }
         let mut same = BTreeMap::new();
@@ -300,13 +327,13 @@ struct WindowLook<'a> {
     now: Now,
 }
 
-/// What happened to the pane that was a window's primary one at the previous look.
+/// What happened to the pane of a window's run since the previous look.
 #[derive(Debug, Clone, Copy)]
 enum PrimaryPaneChange<'a> {
     /// It still is the primary pane, as far as is known.
     Same,
-    /// Another pane is primary now and the old one exists elsewhere. The processes in both
-    /// continue.
+    /// Another pane is primary now and this one exists elsewhere: panes were swapped, joined or broken
+    /// out. The run goes on there, and whatever ends in the window's primary pane is not its end.
     Moved,
     /// It was closed and another pane is left, so its run has ended. Holds the death of its
     /// process, if it died before that.
@@ -328,22 +355,21 @@ impl<'a> WindowLook<'a> {
             evidence,
             replaced: row.replaced,
         });
-        let deaths = WindowDeaths::find(record, deaths_read, row.window, pane, earlier.as_ref());
         let was = before.and_then(|known| known.task.pane);
         let primary = match was.filter(|was| pane.is_some_and(|pane| pane != *was)) {
             None => PrimaryPaneChange::Same,
             Some(was) if evidence.moved_panes.contains(&was) => PrimaryPaneChange::Moved,
             Some(was) => {
-                let of_closed = WindowDeaths::find(
-                    record,
-                    deaths_read,
-                    row.window,
-                    Some(was),
-                    earlier.as_ref(),
-                );
+                let of_closed =
+                    WindowDeaths::find(record, deaths_read, Some(was), earlier.as_ref());
                 PrimaryPaneChange::Closed(of_closed.own)
             }
         };
+        let of_run = match primary {
+            PrimaryPaneChange::Moved => was,
+            PrimaryPaneChange::Same | PrimaryPaneChange::Closed(_) => pane,
+        };
+        let deaths = WindowDeaths::find(record, deaths_read, of_run, earlier.as_ref());
         Self {
             row,
             before,
@@ -383,13 +409,17 @@ impl<'a> WindowLook<'a> {
             ended.push((*place, end_of_unseen(&task, number, death, self.now)));
         }
         let before = self.same_run(is_new_run);
+        let terminal = match before.filter(|_| self.is_away()) {
+            Some(before) => before.terminal.clone(),
+            None => self.pane().and_then(|pane| pane.tty.clone()),
+        };
         KnownWindow {
             task: Arc::new(task),
             row: Some(Arc::clone(self.row)),
             run,
             run_name,
             is_recorded: death.is_some() || before.is_some_and(|before| before.is_recorded),
-            terminal: self.pane().and_then(|pane| pane.tty.clone()),
+            terminal,
             started_option: self.row.started,
             unsettled,
         }
@@ -403,13 +433,19 @@ impl<'a> WindowLook<'a> {
             let before = self.same_run(is_new_run)?;
             before.task.pid
         };
+        if self.is_away() {
+            return was();
+        }
         self.pane()?.pid.or_else(recorded).or_else(was)
+    }
+
+    fn is_away(&self) -> bool {
+        matches!(self.primary, PrimaryPaneChange::Moved)
     }
 
     /// Returns what is known of the window's run, if it is the run of the previous look.
     fn same_run(&self, is_new_run: bool) -> Option<&KnownWindow> {
-        let is_same = !is_new_run && matches!(self.primary, PrimaryPaneChange::Same);
-        self.before.filter(|_| is_same)
+        self.before.filter(|_| !is_new_run)
     }
 
     /// Whether the counter on the window is beyond the previous run.
@@ -528,10 +564,18 @@ impl<'a> WindowLook<'a> {
         let before = self.same_run(is_new_run);
         let unsettled = before.and_then(|before| before.unsettled);
         let unsettled = UnsettledEnd::seen(unsettled, self.now.mono);
-        let Some(dead) = &pane.dead else {
+        let has_ended = pid.is_some_and(|pid| self.evidence.ended.contains(&pid));
+        let unknown = Exit::default();
+        let dead = match self.is_away() {
+            true => {
+                let is_over = before.is_some_and(|before| !before.was_alive());
+                (is_over || has_ended || death.is_some()).then_some(&unknown)
+            }
+            false => pane.dead.as_ref().map(|dead| &dead.exit),
+        };
+        let Some(dead) = dead else {
             // Children of the process may still hold its terminal. tmux then shows the pane as alive,
             // and so does the snapshot.
-            let has_ended = pid.is_some_and(|pid| self.evidence.ended.contains(&pid));
             return (Life::Alive, has_ended.then_some(unsettled));
         };
         if let Some(exit) = self.exit(pid, dead, death) {
@@ -551,25 +595,22 @@ impl<'a> WindowLook<'a> {
     fn exit(
         &self,
         pid: Option<u32>,
-        dead: &DeadPane,
+        dead: &Exit,
         death: Option<RecordedDeath<'_>>,
     ) -> Option<Exit> {
         let by_kernel = pid.and_then(|pid| self.evidence.exits.get(&pid));
-        [
-            Some(&dead.exit),
-            death.map(|(_, death)| &death.exit),
-            by_kernel,
-        ]
-        .into_iter()
-        .flatten()
-        .find(|exit| exit.is_known())
-        .cloned()
+        [Some(dead), death.map(|(_, death)| &death.exit), by_kernel]
+            .into_iter()
+            .flatten()
+            .find(|exit| exit.is_known())
+            .cloned()
     }
 
     fn task(&self, pid: Option<u32>, run: u32, life: Life, is_new_run: bool) -> Task {
         let same = self.same_run(is_new_run).map(|before| &*before.task);
         let pane = self.pane();
         let died = pane.and_then(|pane| pane.dead.as_ref());
+        let died = died.filter(|_| !self.is_away());
         let known_start = match same {
             Some(task) => task.started_at,
             None => self.known_start(pid),
@@ -590,7 +631,10 @@ impl<'a> WindowLook<'a> {
         Task {
             window: self.row.window,
             name: self.row.name.clone(),
-            pane: pane.map(|pane| pane.pane),
+            pane: match same.filter(|_| self.is_away()) {
+                Some(task) => task.pane,
+                None => pane.map(|pane| pane.pane),
+            },
             pid,
             life,
             command: command(self.row),
@@ -709,7 +753,7 @@ fn ends_of_gone(
         evidence,
         replaced: None,
     };
-    let deaths = WindowDeaths::find(record, deaths_read, task.window, task.pane, Some(&earlier));
+    let deaths = WindowDeaths::find(record, deaths_read, task.pane, Some(&earlier));
     let mut ended = Vec::new();
     if known.was_alive() {
         let by_kernel = task.pid.and_then(|pid| evidence.exits.get(&pid));

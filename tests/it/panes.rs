@@ -38,19 +38,56 @@ fn pid_of<'a>(records: &'a [Value], name: &str) -> &'a Value {
 }
 
 #[test]
-fn panes_that_are_swapped_end_in_the_windows_they_are_in() {
+fn a_run_ends_with_its_own_process_also_when_its_pane_was_swapped() {
     let (world, [(first, gate), (second, _kept)], before) = with_two();
     world.tmux(["swap-pane", "-d", "-s", &first, "-t", &second]);
     until_it_has(&world, "second", pid_of(&before, "first"));
     gate.open();
     world.until("the end", |records| {
-        codes(records, "second").len() == 1 && all_told(records)
+        codes(records, "first").len() == 1 && all_told(records)
     });
     let records = world.finish();
     assert_eq!(records[..before.len()], before);
     let told = story(&records[before.len()..]);
-    assert_eq!(told[0], "exited second 3", "{told:?}");
+    assert_eq!(told[0], "exited first 3", "{told:?}");
     assert_eq!(told.len(), 2, "{told:?}");
+}
+
+#[test]
+fn a_live_run_has_not_ended_because_its_window_shows_a_pane_that_has() {
+    let moves: [&[&str]; 2] = [
+        &[
+            "swap-pane",
+            "-d",
+            "-s",
+            "=work:=first.",
+            "-t",
+            "=work:=over.",
+        ],
+        &["break-pane", "-d", "-n", "away", "-s"],
+    ];
+    for moved in moves {
+        let (world, [(first, gate), _kept], _) = with_two();
+        world.run("over", "exit 0");
+        world.task(["wait", "over"]).ok();
+        if moved[0] == "break-pane" {
+            let pane = world.tmux(["list-panes", "-t", &first, "-F", "#{pane_id}"]);
+            world.tmux(["split-window", "-d", "-t", &first, "exit 0"]);
+            world.tmux([moved, &[&pane]].concat());
+        } else {
+            world.tmux(moved);
+        }
+        let wait = world.task(["wait", "first", "--timeout", "1s"]);
+        assert_eq!(wait.code, 4, "{moved:?}: {wait}");
+        world.task(["daemon", "stop"]).ok();
+        gate.open();
+        let wait = world.task(["wait", "first"]);
+        assert_eq!(wait.code, 1, "{moved:?}: {wait}");
+        // What is removed is what has ended, and nothing that lives.
+        world.task(["prune"]).ok();
+        let left = world.tmux(["list-panes", "-s", "-t", "work", "-F", "#{pane_dead}"]);
+        assert!(left.contains('0'), "{left}");
+    }
 }
 
 #[test]

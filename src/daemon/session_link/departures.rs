@@ -9,11 +9,11 @@ use crate::session::{Departures, replaced_panes};
 use crate::tmux;
 
 impl SessionLink {
-    /// Returns the panes that were primary in the last look, are not in this one, and still exist.
+    /// Returns the panes of runs that are not their window's primary one in this look, and still exist.
     pub(super) async fn moved_panes(&mut self, look: Option<&LookRows>) -> BTreeSet<PaneId> {
         let rows = look.into_iter().flat_map(|look| &look.windows);
         let panes = rows.filter_map(|row| Some((row.window, row.pane.as_ref()?.pane)));
-        let replaced = replaced_panes(&self.primary, panes);
+        let replaced = replaced_panes(&self.run_panes, panes);
         if replaced.is_empty() {
             return replaced;
         }

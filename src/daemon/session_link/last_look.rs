@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Millis, Ordered as _, PaneId, Snapshot, WindowId};
+use crate::model::{Millis, Ordered as _, Snapshot, WindowId};
 
 /// Returns the windows whose departure has to be explained, with the pids of their runs: those of tasks
 /// that are alive, or that may be restarted.
@@ -20,13 +20,5 @@ pub(super) fn begun(look: &Snapshot) -> BTreeMap<WindowId, (Option<u32>, Option<
     tasks
         .filter(|task| task.slot.is_some() && !task.queued)
         .map(|task| (task.window, (task.run, task.started_at)))
-        .into_map()
-}
-
-/// Returns the primary panes of the windows.
-pub(super) fn primary(look: &Snapshot) -> BTreeMap<WindowId, PaneId> {
-    let panes = look.tasks.values();
-    panes
-        .filter_map(|task| Some((task.window, task.pane?)))
         .into_map()
 }

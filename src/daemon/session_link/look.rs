@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::control_clients::ControlClients;
-use super::last_look::{primary, watched_windows};
+use super::last_look::watched_windows;
 use super::{Attachment, SessionInfo, SessionLink};
 use crate::clock::now;
 use crate::model::{SessionId, Snapshot, WindowId};
@@ -133,8 +133,8 @@ impl SessionLink {
         self.terminals
             .add_to(&mut snapshot, look.as_ref(), quiet, now);
         self.watched_windows = watched_windows(&snapshot);
-        self.primary = primary(&snapshot);
-        self.processes.watch(&snapshot);
+        self.run_panes = self.observer.run_panes();
+        self.processes.watch(self.observer.live_pids());
         self.options.note_look(&snapshot, observed.write_runs);
         self.is_unsettled = observed.unsettled;
         let look = session::Look {
@@ -201,7 +201,7 @@ impl SessionLink {
             return first;
         };
         *has_trigger |= clients.catch_up().await;
-        let is_ours = |window: &WindowId| self.primary.contains_key(window);
+        let is_ours = |window: &WindowId| self.run_panes.contains_key(window);
         if !clients.activity.has_reports_since_look(is_ours) {
             return first;
         }
@@ -241,7 +241,7 @@ impl SessionLink {
         has_trigger |= self.processes.catch_up();
         let mut closed = std::mem::take(&mut clients.activity.closed);
         // Of a window that came and went since the last look, it was reported that it came.
-        closed.retain(|window| self.primary.contains_key(window));
+        closed.retain(|window| self.run_panes.contains_key(window));
         // What was reported before is on its way to the session, or waits for this look.
         let is_reported = clients.activity.are_windows_reported()
             || self.processes.has_ended()

@@ -332,12 +332,46 @@ fn panes_that_were_swapped_or_joined_take_their_runs_along() {
         "",
         &["@1 run 1 pid 17 alive", "@2 run 1 pid 7 alive"],
     );
-    world.evidence.moved_panes.clear();
-    // Each ends where it is now.
+    // What ends in a window is the run that began in the other one.
     world.check(
         &["@1 pane=2 pid=17 run=1 exit=3", "@2 pane=1 pid=7 run=1"],
         "@1 %2 17 3  1000 1 5;",
-        &["@1 run 1 pid 17 exit 3", "@2 run 1 pid 7 alive"],
+        &["@1 run 1 pid 17 alive", "@2 run 1 pid 7 exit 3"],
+    );
+    let saved = world.observer.bookmark();
+    let away = &saved.runs_away[&WindowId(1)];
+    assert_eq!((away.pane, away.pid), (PaneId(1), Some(7)));
+    // They are swapped back, while there is no daemon.
+    let shown = world.see(
+        &["@1 pane=2 pid=17 run=1 exit=3", "@2 pane=1 pid=7 run=1"],
+        "",
+    );
+    world.restart(&shown.snapshot, &saved);
+    world.evidence.moved_panes.clear();
+    world.check(
+        &["@1 pane=1 pid=7 run=1", "@2 pane=2 pid=17 run=1 exit=3"],
+        "",
+        &["@1 run 1 pid 7 alive", "@2 run 1 pid 17 exit 3"],
+    );
+}
+
+#[test]
+fn a_run_whose_pane_was_broken_out_ends_with_its_own_process() {
+    let mut world = World::new();
+    world.see(&["@1 pane=1 pid=7 run=1"], "");
+    world.evidence.moved_panes = [PaneId(1)].into();
+    let split = ["@1 pane=2 pid=17 run=1 exit=0", "@3 pane=1 pid=7"];
+    world.check(
+        &split,
+        "@1 %2 17 0  1000 1 5;",
+        &["@1 run 1 pid 17 alive", "@3 run 1 pid 7 alive"],
+    );
+    world.evidence.ended = [7].into();
+    world.evidence.exits = [(7, Exit::with_code(4))].into();
+    world.check(
+        &split,
+        "",
+        &["@1 run 1 pid 17 exit 4", "@3 run 1 pid 7 alive"],
     );
 }
 

@@ -454,6 +454,7 @@ fn a_saved_snapshot_is_read_back() {
         launched_at: BTreeMap::from([(WindowId(1), 1_767_225_600_000)]),
         run_numbers: [("b", 4), ("a", 7)].into_iter().collect(),
         searched: BTreeMap::from([(WindowId(1), "c1.7.1.2.0.0.0".to_owned())]),
+        runs_away: BTreeMap::new(),
         run_names: BTreeMap::from([(WindowId(2), "c".to_owned())]),
     };
     let saved = SavedSession::new(&look, &bookmark, "e1", 9);
