@@ -10,7 +10,7 @@ use super::hosts::{is_host_name, not_a_host_name};
 use super::value::{OneOrMany, absolute_file as file, one_or_many, text, words, wrong};
 
 /// The answer to the table in a program without it.
-pub(super) const WITHOUT_FLEET: &str =
+const WITHOUT_FLEET: &str =
     "this program was built without the fleet's broker; `cargo install` builds it with it";
 
 /// The broker, and what it may ask of this machine.
@@ -116,7 +116,7 @@ fn urls<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
 }
 
 /// Checks an address, which is displayed and logged: it has no credentials.
-pub(super) fn broker_address(url: &str) -> Result<String, String> {
+fn broker_address(url: &str) -> Result<String, String> {
     let rest = url
         .strip_prefix("nats://")
         .or_else(|| url.strip_prefix("tls://"));

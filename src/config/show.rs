@@ -204,7 +204,7 @@ fn collect(text: &str, above: &str, table: &DeTable<'_>, settings: &mut Vec<Sett
 fn sink_in(text: &str, sink: &DeTable<'_>) -> Option<Setting> {
     let of = |key: &str| sink.iter().find(|(name, _)| name.get_ref() == key);
     let (at, name) = of("name")?;
-    let kind = ["exec", "shell", "webhook", "nats"]
+    let kind = ["exec", "shell", "webhook"]
         .into_iter()
         .find(|kind| of(kind).is_some())?;
     let keys: BTreeMap<&str, String> = sink

@@ -6,9 +6,6 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 
 use super::error::quotable;
-#[cfg(feature = "fleet")]
-use super::fleet::{FleetConfig, TlsConfig};
-use super::fleet::{WITHOUT_FLEET, broker_address};
 use super::message::{Format, Header, MessageConfig, Template, format, headers, template};
 use super::parse_duration;
 use super::value::{absolute_file as file, duration, list, text, wrong};
@@ -27,7 +24,7 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
 pub(crate) struct SinkConfig {
     /// Its name, which no other sink has: key `name`.
     pub name: String,
-    /// What gets the records: one of the keys `exec`, `shell`, `webhook` and `nats`.
+    /// What gets the records: one of the keys `exec`, `shell` and `webhook`.
     pub target: SinkTarget,
     /// Which records it gets.
     pub filter: SinkFilter,
@@ -51,14 +48,6 @@ pub(crate) enum SinkTarget {
         ca_file: Option<PathBuf>,
         /// What is sent.
         message: MessageConfig,
-    },
-    /// A subject of a broker, which has to store what is published there.
-    #[cfg(feature = "fleet")]
-    Nats {
-        /// The broker, as in the table `fleet`: keys `nats`, `creds-file` and `ca-file`.
-        broker: FleetConfig,
-        /// Key `subject`.
-        subject: String,
     },
 }
 
@@ -104,12 +93,6 @@ struct Table {
     shell: Option<String>,
     #[serde(default, deserialize_with = "address")]
     webhook: Option<String>,
-    #[serde(default, deserialize_with = "broker")]
-    nats: Option<String>,
-    #[serde(default, deserialize_with = "subject")]
-    subject: Option<String>,
-    #[serde(default, deserialize_with = "file")]
-    creds_file: Option<PathBuf>,
     #[serde(default, deserialize_with = "file")]
     secret_file: Option<PathBuf>,
     #[serde(default, deserialize_with = "file")]
@@ -145,7 +128,7 @@ impl TryFrom<Table> for SinkConfig {
         };
         let of_webhooks = [
             ("secret-file", table.secret_file.is_some()),
-            ("ca-file", table.ca_file.is_some() && table.nats.is_none()),
+            ("ca-file", table.ca_file.is_some()),
             ("format", table.format.is_some()),
             ("title", table.title.is_some()),
             ("headers", !table.headers.is_empty()),
@@ -156,12 +139,6 @@ impl TryFrom<Table> for SinkConfig {
             && table.webhook.is_none()
         {
             return Err(format!("sink `{name}`: only a `webhook` has `{key}`"));
-        }
-        let has_nats = table.subject.is_some() || table.creds_file.is_some();
-        if has_nats && table.nats.is_none() {
-            return Err(format!(
-                "sink `{name}`: only a sink with `nats` has a `subject` or a `creds-file`"
-            ));
         }
         let message = MessageConfig {
             format: table.format.unwrap_or_default(),
@@ -178,40 +155,23 @@ impl TryFrom<Table> for SinkConfig {
         if let Some(problem) = message.problem() {
             return Err(format!("sink `{name}`: {problem}"));
         }
-        let target = match (table.exec, table.shell, table.webhook, table.nats) {
-            (Some(words), None, None, None) => SinkTarget::Exec(words),
-            (None, Some(line), None, None) => {
+        let target = match (table.exec, table.shell, table.webhook) {
+            (Some(words), None, None) => SinkTarget::Exec(words),
+            (None, Some(line), None) => {
                 SinkTarget::Exec(vec!["sh".to_owned(), "-c".to_owned(), line])
             }
             #[cfg(not(feature = "webhook"))]
-            (None, None, Some(_), None) => return Err(WITHOUT_WEBHOOKS.to_owned()),
+            (None, None, Some(_)) => return Err(WITHOUT_WEBHOOKS.to_owned()),
             #[cfg(feature = "webhook")]
-            (None, None, Some(url), None) => SinkTarget::Webhook {
+            (None, None, Some(url)) => SinkTarget::Webhook {
                 url,
                 secret_file: table.secret_file,
                 ca_file: table.ca_file,
                 message,
             },
-            #[cfg(not(feature = "fleet"))]
-            (None, None, None, Some(_)) => return Err(WITHOUT_FLEET.to_owned()),
-            #[cfg(feature = "fleet")]
-            (None, None, None, Some(url)) => SinkTarget::Nats {
-                broker: FleetConfig {
-                    url: vec![url],
-                    creds_file: table.creds_file,
-                    tls: table.ca_file.map(|file| TlsConfig {
-                        ca_file: Some(file),
-                        ..TlsConfig::default()
-                    }),
-                    ..FleetConfig::default()
-                },
-                subject: table
-                    .subject
-                    .ok_or_else(|| format!("sink `{name}` needs a `subject`"))?,
-            },
             _ => {
                 return Err(format!(
-                    "sink `{name}` needs one of `exec`, `shell`, `webhook` and `nats`"
+                    "sink `{name}` needs one of `exec`, `shell` and `webhook`"
                 ));
             }
         };
@@ -305,30 +265,6 @@ fn address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Erro
                 "is not an address that starts with https:// or http://",
             )
         })
-    })
-}
-
-fn broker<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    text(from, "an address", |url| {
-        if cfg!(not(feature = "fleet")) {
-            return Err(WITHOUT_FLEET.to_owned());
-        }
-        broker_address(url).map(Some)
-    })
-}
-
-fn subject<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    text(from, "a subject", |subject| {
-        let is_token = |token: &str| {
-            !token.is_empty()
-                && token
-                    .chars()
-                    .all(|c| c.is_ascii_graphic() && !"*>".contains(c))
-        };
-        if subject.split('.').all(is_token) && !subject.starts_with('$') {
-            return Ok(Some(subject.to_owned()));
-        }
-        Err(wrong(subject, "is not a subject like tasks.gpu1"))
     })
 }
 
@@ -514,38 +450,6 @@ mod tests {
         );
     }
 
-    #[cfg(feature = "fleet")]
-    #[test]
-    fn a_broker_may_get_the_records() {
-        let with = |keys: &str| format!("[[sink]]\nname = 'n'\n{keys}\n");
-        let sinks = of(&with(
-            "nats = 'nats://b'\nsubject = 'tasks.gpu1'\ncreds-file = '/c'",
-        ));
-        let broker = FleetConfig {
-            url: vec!["nats://b".to_owned()],
-            creds_file: Some("/c".into()),
-            ..FleetConfig::default()
-        };
-        let subject = "tasks.gpu1".to_owned();
-        assert_eq!(sinks[0].target, SinkTarget::Nats { broker, subject });
-        check_error(
-            &with("nats = 'nats://b'"),
-            "c.toml:1: `sink`: sink `n` needs a `subject`",
-        );
-        check_error(
-            &with("nats = 'nats://b'\nsubject = 'a.*'"),
-            "c.toml:4: `sink.subject`: `a.*` is not a subject like tasks.gpu1",
-        );
-        check_error(
-            &with("nats = 'nats://u:p@b'\nsubject = 'a'"),
-            "c.toml:3: `sink.nats`: an address must not have credentials; name their file with `creds-file`",
-        );
-        check_error(
-            &with("shell = 'true'\nsubject = 'a'"),
-            "c.toml:1: `sink`: sink `n`: only a sink with `nats` has a `subject` or a `creds-file`",
-        );
-    }
-
     #[test]
     fn what_is_no_sink_is_one_clear_line() {
         check_error(
@@ -554,11 +458,11 @@ mod tests {
         );
         check_error(
             "\n[[sink]]\nname = 'a'\n",
-            "c.toml:2: `sink`: sink `a` needs one of `exec`, `shell`, `webhook` and `nats`",
+            "c.toml:2: `sink`: sink `a` needs one of `exec`, `shell` and `webhook`",
         );
         check_error(
             "[[sink]]\nname = 'a'\nexec = ['x']\nshell = 'x'\n",
-            "c.toml:1: `sink`: sink `a` needs one of `exec`, `shell`, `webhook` and `nats`",
+            "c.toml:1: `sink`: sink `a` needs one of `exec`, `shell` and `webhook`",
         );
         check_error(
             "[[sink]]\nname = 'a'\nexec = ['x']\n[[sink]]\nname = 'a'\nexec = ['y']\n",

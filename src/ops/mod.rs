@@ -28,7 +28,6 @@ mod follow_server;
 mod given_up;
 mod history;
 mod host_follower;
-mod init;
 mod kill;
 mod launch;
 mod list;
@@ -81,9 +80,8 @@ pub(crate) use file_tasks::{ReadFile, names_in_file};
 pub(crate) use fleet::{Fleet, ask_fleet};
 pub(crate) use follow_server::serve_follow;
 pub(crate) use given_up::{give_up_messages, withdraw_given_up};
-pub(crate) use history::{RunInfo, TaskStats, last_of_each, stats, stored_runs};
+pub(crate) use history::{RunInfo, last_of_each, stored_runs};
 pub(crate) use host_follower::{HostNews, HostNotes, follow_host, note_host, owners_with_hosts};
-pub(crate) use init::{MarkedBlockError, UserProgram, replace_user_file, setup_of};
 pub(crate) use kill::{KilledSession, kill, kill_all, prune};
 #[cfg(feature = "panel")]
 pub(crate) use list::ports;

@@ -5,8 +5,6 @@ mod error;
 mod exec;
 #[cfg(feature = "webhook")]
 mod message;
-#[cfg(feature = "fleet")]
-mod nats;
 mod retry;
 mod selection;
 #[cfg(feature = "webhook")]

@@ -3,8 +3,6 @@
 use super::delivery::Delivery;
 use super::error::SinkError;
 use super::exec::Exec;
-#[cfg(feature = "fleet")]
-use super::nats::Nats;
 #[cfg(feature = "webhook")]
 use super::webhook::Webhook;
 use crate::config::{SinkConfig, SinkTarget};
@@ -17,9 +15,6 @@ pub(super) enum Sink {
     /// An address.
     #[cfg(feature = "webhook")]
     Webhook(Webhook),
-    /// A subject of a broker.
-    #[cfg(feature = "fleet")]
-    Nats(Nats),
 }
 
 impl Sink {
@@ -43,12 +38,6 @@ impl Sink {
                 message: message.clone(),
                 timeout: config.timeout,
             }),
-            #[cfg(feature = "fleet")]
-            SinkTarget::Nats { broker, subject } => Self::Nats(Nats {
-                broker: broker.clone(),
-                subject: subject.clone(),
-                timeout: config.timeout,
-            }),
         }
     }
 
@@ -58,8 +47,6 @@ impl Sink {
             Self::Exec(_) => "exec",
             #[cfg(feature = "webhook")]
             Self::Webhook(_) => "webhook",
-            #[cfg(feature = "fleet")]
-            Self::Nats(_) => "nats",
         }
     }
 
@@ -81,8 +68,6 @@ impl Sink {
             Self::Exec(exec) => exec.deliver(delivery).await,
             #[cfg(feature = "webhook")]
             Self::Webhook(webhook) => webhook.deliver(delivery, now).await,
-            #[cfg(feature = "fleet")]
-            Self::Nats(nats) => nats.deliver(delivery).await,
         }
     }
 }

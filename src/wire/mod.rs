@@ -5,7 +5,6 @@
 //! fields and kinds they do not know.
 
 mod checkpoint;
-mod cloudevents;
 mod command;
 mod consumer;
 mod delivery;
@@ -29,7 +28,6 @@ mod task;
 mod wait;
 
 pub use checkpoint::Checkpoint;
-pub use cloudevents::cloud_event;
 pub use command::{DirectLaunch, LaunchedRun, SecretText, SendRequest, TypedInput};
 pub(crate) use consumer::can_have_lost;
 pub use consumer::{

@@ -388,27 +388,6 @@ fn live_and_durable_records_are_distinguished() {
     assert!(read(r#"{"kind":"weather"}"#).is_err());
 }
 
-#[test]
-fn a_cloud_event_is_the_record_in_an_envelope() {
-    let task = task("@12 api running");
-    let kind = EventKind::Started { rerun: false };
-    let durable = DurableRecord::new(
-        &record(Body::Event(Box::new(Event { kind, task }))),
-        0,
-        &Context {
-            session_name: "a b/c".to_owned(),
-            ..context()
-        },
-    );
-    let event = cloud_event(&durable);
-    assert_eq!(event["specversion"], "1.0");
-    assert_eq!(event["id"], "e1:5");
-    assert_eq!(event["source"], "/tmux-task/a%20b%2Fc");
-    assert_eq!(event["type"], "tmux-task.event.started");
-    assert_eq!(event["subject"], "@12");
-    assert_eq!(event["data"], serde_json::to_value(&durable).unwrap());
-}
-
 #[track_caller]
 fn check_wanted(mut filter: Filter, expected: &[Seq]) {
     let events = diff(

@@ -101,7 +101,7 @@ fn filters_choose_records() {
 }
 
 #[test]
-fn formats_are_for_people_and_for_cloudevents() {
+fn the_format_text_is_for_people() {
     let (world, records) = with_two_ends();
     let text = world.task(["feed", "--format", "text", "--after", "6"]);
     let (time, later) = (
@@ -117,27 +117,6 @@ fn formats_are_for_people_and_for_cloudevents() {
              tmux task {web} (web) exited with code 3\n"
         )
     );
-    let clouds = parse_lines(
-        world
-            .task(["feed", "--format", "cloudevents", "--after", "6"])
-            .ok(),
-    );
-    let epoch = records[0]["epoch"].as_str().unwrap();
-    assert_eq!(
-        clouds[0],
-        json!({
-            "specversion": "1.0",
-            "id": format!("{epoch}:7"),
-            "source": "/tmux-task/work",
-            "type": "tmux-task.event.exited",
-            "subject": web,
-            "time": time,
-            "datacontenttype": "application/json",
-            "data": records[6],
-        })
-    );
-    assert_eq!(clouds[1]["type"], "tmux-task.followUp");
-    assert_eq!(clouds.len(), 2);
 }
 
 #[test]

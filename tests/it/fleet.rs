@@ -364,37 +364,6 @@ fn commands_from_elsewhere_are_executed_if_they_are_allowed() {
 }
 
 #[test]
-fn a_sink_publishes_where_a_stream_stores() {
-    let world = World::new();
-    let broker = Broker::start(&world);
-    let folder = world.path("conf/tmux-task");
-    fs::create_dir_all(&folder).unwrap();
-    let url = broker.url();
-    let sink = format!(
-        "[[sink]]\nname = 'n'\nnats = '{url}'\nsubject = 'tasks.a'\nkinds = ['event']\ntypes = ['exited']\n"
-    );
-    fs::write(folder.join("config.toml"), sink).unwrap();
-    world.run("one", "exit 3");
-    world.until_true("it says that nothing stores it", || {
-        let status = world.task(["daemon", "status"]);
-        status.ok().contains("sink n (nats): ") && status.ok().contains("no stream found")
-    });
-    let stored = Stored::on(&broker);
-    stored.runtime.block_on(async {
-        let config = jetstream::stream::Config {
-            name: "TASKS".to_owned(),
-            subjects: vec!["tasks.>".to_owned()],
-            ..Default::default()
-        };
-        stored.context.create_stream(config).await.unwrap();
-    });
-    world.until_true("it is stored", || {
-        let records = stored.of("TASKS");
-        records.len() == 1 && records[0].1["task"]["exitCode"] == 3
-    });
-}
-
-#[test]
 fn without_the_table_nothing_connects() {
     let world = World::new();
     world.run("one", "exit 0");

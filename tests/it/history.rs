@@ -1,4 +1,4 @@
-//! What is known of runs that have ended: the list of those that are stored, and their statistics.
+//! What is known of runs that have ended: the list of those that are stored.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,11 @@ fn a_running_task_shows_how_long_it_usually_takes() {
     }
     std::fs::write(world.project().join("hold"), "").unwrap();
     world.run("tests", line);
-    let expected = parsed(&world, &["stats", "--json"])[0]["usualMs"].clone();
+    let runs = parsed(&world, &["logs", "tests", "--runs", "--json"]);
+    // The median of two is the longer one.
+    let times = runs.as_array().unwrap().iter();
+    let times = times.map(|run| run["durationMs"].as_i64().unwrap());
+    let expected = json!(times.max().unwrap());
     world.until_true("it is known", || usual(&world) == expected);
     let table = world.task(["ls"]);
     assert!(
@@ -62,26 +66,26 @@ fn a_session_without_stored_runs_is_told_from_a_missing_one() {
              hint: `tmux-task run NAME -- COMMAND` starts a task and with it the session"
         )
     };
-    world.task(["stats"]).fails(3, &missing("stats"));
-    world.task(["stats", "--json"]).fails(3, &missing("stats"));
-    world.task(["stats", "api"]).fails(3, &missing("stats"));
     world
         .task(["logs", "api", "--runs"])
         .fails(3, &missing("logs"));
     let window = world.run("api", "exec sleep 1000");
-    assert_eq!(parsed(&world, &["stats", "--json"]), json!([]));
+    let n_listed = || {
+        let runs = parsed(&world, &["logs", "api", "--runs", "--json"]);
+        runs.as_array().unwrap().len()
+    };
     // What was stored outlives the session.
     world.run("api", "true");
     world.until_ended(&window);
     world.until_true("both are stored", || n_stored(&world) == 2);
     world.task(["kill-all", "--yes"]).ok();
-    assert_eq!(parsed(&world, &["stats", "--json"])[0]["runs"], 2);
+    assert_eq!(n_listed(), 2);
     world.task(["daemon", "stop"]).ok();
-    assert_eq!(parsed(&world, &["stats", "--json"])[0]["runs"], 2);
+    assert_eq!(n_listed(), 2);
 }
 
 #[test]
-fn stored_runs_are_listed_and_counted() {
+fn stored_runs_are_listed() {
     let world = World::new();
     let mut window = String::new();
     for (n, code) in [0, 2, 0].into_iter().enumerate() {
@@ -120,44 +124,15 @@ fn stored_runs_are_listed_and_counted() {
     assert_eq!(rows[3][..3], ["lint", "1", "SIGKILL"]);
     assert_eq!(rows.len(), 4);
 
-    let stats = parsed(&world, &["stats", "--json"]);
-    let of = |n: usize| {
-        let task = &stats[n];
-        (
-            task["windowName"].as_str(),
-            task["runs"].as_u64(),
-            task["failed"].as_u64(),
-        )
-    };
-    assert_eq!(of(0), (Some("lint"), Some(1), Some(1)));
-    assert_eq!(of(1), (Some("tests"), Some(3), Some(1)));
-    assert_eq!(stats[0]["usualMs"], Value::Null);
-    // The median of the two that ended with 0: the longer one.
-    let took = |n: usize| runs[n]["durationMs"].as_i64().unwrap();
-    assert_eq!(stats[1]["usualMs"], took(0).max(took(2)));
-    assert_eq!(stats[1]["last"]["run"], 3);
-    let text = world.task(["stats", "lint"]);
-    let last = text.ok().lines().next_back().unwrap();
-    let cells: Vec<&str> = last.split_whitespace().collect();
-    assert_eq!(
-        cells[..6],
-        ["lint", "1", "1", "-", "-", "SIGKILL"],
-        "{text}"
+    world.task(["logs", "nothing", "--runs"]).fails(
+        3,
+        "tmux-task: logs: no ended run of task `nothing` is stored\nhint: a run is stored when it \
+         has ended; `tmux-task ls` shows the present ones",
     );
-
-    for command in [&["stats", "nothing"][..], &["logs", "nothing", "--runs"]] {
-        world.task(command).fails(
-            3,
-            &format!(
-                "tmux-task: {}: no ended run of task `nothing` is stored\nhint: a run is stored \
-                 when it has ended; `tmux-task ls` shows the present ones",
-                command[0]
-            ),
-        );
-    }
     // They outlive the window and the session.
     world.tmux(["kill-session", "-t", SESSION]);
-    assert_eq!(parsed(&world, &["stats", "--json"])[1]["runs"], 3);
+    let runs = parsed(&world, &["logs", "tests", "--runs", "--json"]);
+    assert_eq!(runs.as_array().unwrap().len(), 3);
     assert_eq!(world.task(["logs", "tests", "--runs", "--follow"]).code, 2);
 }
 

@@ -420,7 +420,7 @@ fn invisible_characters_are_removed_everywhere() {
     for args in [
         &["logs", "api"][..],
         &["ls"],
-        &["feed", "--format", "cloudevents"],
+        &["feed", "--format", "text"],
         &["search", "end"],
     ] {
         let output = world.task(args);
@@ -473,7 +473,7 @@ fn nothing_harmful_gets_out_of_any_face() {
     world.until("it asks", |records| {
         events(records).iter().any(|event| event["type"] == "input")
     });
-    let faces: [&[&str]; 19] = [
+    let faces: [&[&str]; 18] = [
         &["ls"],
         &["ls", "--json"],
         &["explain", &window],
@@ -490,7 +490,6 @@ fn nothing_harmful_gets_out_of_any_face() {
         &["consumer", "ls"],
         &["feed"],
         &["feed", "--format", "text"],
-        &["feed", "--format", "cloudevents"],
         &["wait", &window, "--json", "--input"],
         &["wait", &window, "--exit", "--json"],
     ];

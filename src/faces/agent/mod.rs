@@ -23,6 +23,7 @@ mod progress;
 mod setup;
 mod stdio;
 mod transcript;
+mod user_file;
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::client_command::{CommandError, run, shown};
 use super::conversation::AgentClient;
-use crate::ops::replace_user_file;
+use super::user_file::replace_user_file;
 use crate::paths::{Env, adapters_folder, folder_of};
 
 /// Why an adapter was not installed or removed.

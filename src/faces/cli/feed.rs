@@ -358,7 +358,6 @@ impl<'a> Read<'a> {
                 .filter
                 .wants_unknown()
                 .then(|| unknown(record, self.format))
-                .flatten()
                 .filter(|_| {
                     let time = record.fields["time"].as_str();
                     !time.is_some_and(|time| self.last.is_before(time))

@@ -5,7 +5,7 @@ use super::failure::{Failure, Kind};
 use super::{ls, output};
 use crate::model::Seq;
 use crate::store::feed::{Frame, UnknownRecord};
-use crate::wire::{DurableRecord, LiveRecord, RecordBody, StreamRecord, cloud_event};
+use crate::wire::{DurableRecord, LiveRecord, RecordBody, StreamRecord};
 
 /// Prints a line of a stream as the daemon sent it, or in another format.
 pub(super) fn print_live(text: &str, format: FeedFormat) -> Result<(), Failure> {
@@ -16,7 +16,7 @@ pub(super) fn print_live(text: &str, format: FeedFormat) -> Result<(), Failure> 
         Ok(StreamRecord::Durable(record)) => output::line(&durable(&record, format)),
         Ok(StreamRecord::Live(record)) => match (format, live_text(&record)) {
             (FeedFormat::Text, Some(text)) => output::line(&text),
-            (FeedFormat::Text | FeedFormat::Json | FeedFormat::Cloudevents, _) => Ok(()),
+            (FeedFormat::Text | FeedFormat::Json, _) => Ok(()),
         },
         Err(error) => match serde_json::from_str::<Frame>(text) {
             // Of a kind unknown to this version.
@@ -29,7 +29,6 @@ pub(super) fn print_live(text: &str, format: FeedFormat) -> Result<(), Failure> 
 pub(super) fn durable(record: &DurableRecord, format: FeedFormat) -> String {
     match format {
         FeedFormat::Json => serde_json::to_string(record).unwrap_or_default(),
-        FeedFormat::Cloudevents => cloud_event(record).to_string(),
         FeedFormat::Text => {
             let (kind, text) = match &record.body {
                 RecordBody::Event(fields) => (
@@ -51,11 +50,10 @@ pub(super) fn durable(record: &DurableRecord, format: FeedFormat) -> String {
 }
 
 /// A record of a later version, displayed as far as possible.
-pub(super) fn unknown(record: &UnknownRecord, format: FeedFormat) -> Option<String> {
+pub(super) fn unknown(record: &UnknownRecord, format: FeedFormat) -> String {
     match format {
-        FeedFormat::Json => Some(record.fields.to_string()),
-        FeedFormat::Text => Some(format!("#{} of a later version", record.frame.seq)),
-        FeedFormat::Cloudevents => None,
+        FeedFormat::Json => record.fields.to_string(),
+        FeedFormat::Text => format!("#{} of a later version", record.frame.seq),
     }
 }
 

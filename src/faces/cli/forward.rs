@@ -80,7 +80,6 @@ fn needs_of(command: &CliCommand) -> Result<Needs, &'static str> {
         CliCommand::Consumer(_) => of("consumer"),
         CliCommand::Ls(_) => of("ls"),
         CliCommand::Logs(_) => of("logs"),
-        CliCommand::Stats(_) => of("stats"),
         CliCommand::Search(_) => of("search"),
         CliCommand::Wait(_) => of("wait"),
         CliCommand::Signal(_) => of("signal"),
@@ -379,7 +378,7 @@ mod tests {
             "config show",
             "man",
             "completions bash",
-            "init bash",
+            "init claude",
             "guide",
         ] {
             let name = line.split(' ').next().unwrap();

@@ -7,17 +7,14 @@ use super::context::{self, Context};
 use super::failure::{Failure, Kind};
 use super::{init_host, output};
 use crate::faces::agent::{AgentClient, CommandError, Setup, SetupError};
-use crate::model::{text, with_causes};
-use crate::ops::{MarkedBlockError, UserProgram, lookup, setup_of};
+use crate::model::with_causes;
+use crate::ops::lookup;
 use crate::paths::foreign_home;
 
 const WHAT: &str = "init";
 
 /// What is printed in front of a file that was to be removed and is not there.
 const NOTHING: &str = "nothing to remove:";
-
-/// The maximum length of a path, in characters.
-const MAX_CHARS: usize = 4096;
 
 pub(super) async fn run(context: &Context, args: &Init) -> Result<(), Failure> {
     match (args.client, &args.machine) {
@@ -34,11 +31,6 @@ pub(super) async fn run(context: &Context, args: &Init) -> Result<(), Failure> {
             .with_hint("with sudo, give -H; otherwise set HOME to your own home directory"));
     }
     let client = match args.client {
-        InitClient::Bash => return set_up_program(args, UserProgram::Bash),
-        InitClient::Fish => return set_up_program(args, UserProgram::Fish),
-        #[cfg(feature = "panel")]
-        InitClient::Tmux => return set_up_program(args, UserProgram::Tmux),
-        InitClient::Zsh => return set_up_program(args, UserProgram::Zsh),
         InitClient::Host => {
             return Err(Failure::new(Kind::Usage, WHAT, "the host is missing")
                 .with_hint("`tmux-task init host HOST`, a name under [hosts] in the configuration, or a destination for ssh"));
@@ -116,59 +108,6 @@ fn print(
         .iter()
         .map(|command| format!("{command_verb} {command}"));
     output::lines(files.chain(commands))
-}
-
-/// Shows what would be added to a file of the program, adds it or removes it.
-fn set_up_program(args: &Init, program: UserProgram) -> Result<(), Failure> {
-    let setup = setup_of(program, &lookup).map_err(shell_failure)?;
-    let path = text::one_line(setup.path.as_os_str().as_encoded_bytes(), MAX_CHARS);
-    if args.write {
-        let done = if setup.install().map_err(shell_failure)? {
-            "wrote"
-        } else {
-            "is there already:"
-        };
-        output::line(&format!("{done} {path}"))?;
-        output::note(&match program {
-            UserProgram::Bash | UserProgram::Fish | UserProgram::Zsh => {
-                "hint: a shell that is started now completes `tmux-task`".to_owned()
-            }
-            #[cfg(feature = "panel")]
-            UserProgram::Tmux => format!(
-                "hint: `tmux source-file {path}` loads it now; then the prefix key and T open the panel"
-            ),
-        });
-    } else if args.remove {
-        let done = if setup.remove().map_err(shell_failure)? {
-            "removed from"
-        } else {
-            NOTHING
-        };
-        output::line(&format!("{done} {path}"))?;
-    } else {
-        output::line(&format!("would add to {path}:"))?;
-        output::text(&setup.block)?;
-        output::note(&format!(
-            "hint: `tmux-task init {} --write` does it, --remove takes it away",
-            program.name()
-        ));
-    }
-    Ok(())
-}
-
-fn shell_failure(error: MarkedBlockError) -> Failure {
-    let hint = match &error {
-        MarkedBlockError::Damaged(_) => Some("remove these lines by hand".to_owned()),
-        MarkedBlockError::NotOurs(_) => Some("move it away, or delete it".to_owned()),
-        MarkedBlockError::Dangling { .. } => {
-            Some("make the file, or mount the volume that it is on".to_owned())
-        }
-        MarkedBlockError::Protected(path) => {
-            Some(format!("`chmod u+w {}` allows it", path.display()))
-        }
-        MarkedBlockError::NoHome | MarkedBlockError::File { .. } => None,
-    };
-    Failure::of(Kind::Failed, WHAT, &error).with_optional_hint(hint)
 }
 
 fn failure(error: &SetupError) -> Failure {

@@ -161,7 +161,6 @@ fn dispatch(context: &Context, command: CliCommand) -> Execution<'_> {
         #[cfg(not(feature = "fleet"))]
         CliCommand::Fleet(_) => Box::pin(ready(Err(without_fleet()))),
         CliCommand::Logs(args) => boxed(move || logs::run(context, args)),
-        CliCommand::Stats(args) => boxed(move || async move { runs::stats(context, &args).await }),
         CliCommand::Search(args) => boxed(move || search::run(context, args)),
         CliCommand::Wait(args) => boxed(move || wait::wait(context, args)),
         CliCommand::Signal(args) => boxed(move || wait::signal(context, args)),

@@ -1,15 +1,15 @@
-//! `logs --runs` and `stats`: the ended runs whose output is stored.
+//! `logs --runs`: the ended runs whose output is stored.
 
 use serde_json::{Value, json};
 
-use super::args::{Logs, Stats};
+use super::args::Logs;
 use super::context::Context;
 use super::failure::{Failure, OrFail};
 use super::table::{self, NARROW, NARROW_NAME, Narrowing};
 use super::{ls, output};
 use crate::clock;
 use crate::model::{Millis, RunEnd, took};
-use crate::ops::{self, RunInfo, TaskStats};
+use crate::ops::{self, RunInfo};
 
 /// The columns of `logs --runs`.
 const RUNS: [&str; 6] = ["NAME", "RUN", "CODE", "ENDED", "TOOK", "COMMAND"];
@@ -18,22 +18,6 @@ const RUNS: [&str; 6] = ["NAME", "RUN", "CODE", "ENDED", "TOOK", "COMMAND"];
 const NARROW_RUNS: Narrowing<'_> = Narrowing {
     cuts: &[(5, NARROW), (0, NARROW_NAME)],
     dispensable: &[5, 4, 3],
-};
-
-/// The columns of `stats`.
-const STATS: [&str; 7] = [
-    "NAME",
-    "RUNS",
-    "FAILED",
-    "USUALLY",
-    "LONGEST",
-    "LAST CODE",
-    "ENDED",
-];
-
-const NARROW_STATS: Narrowing<'_> = Narrowing {
-    cuts: &[(0, NARROW_NAME)],
-    dispensable: &[4, 6, 3, 5],
 };
 
 /// Lists the stored runs of tasks.
@@ -62,31 +46,6 @@ pub(super) async fn list(context: &Context, args: &Logs) -> Result<(), Failure> 
     print(&rows, &NARROW_RUNS)
 }
 
-/// Prints what the stored runs of each task have in common.
-pub(super) async fn stats(context: &Context, args: &Stats) -> Result<(), Failure> {
-    let mut session = context.session("stats").await?;
-    let runs = ops::stored_runs(&mut session, &args.names).await;
-    let runs = runs.or_fail("stats")?;
-    let stats = ops::stats(runs);
-    if args.json.json {
-        return output::json(&stats.iter().map(stats_json).collect::<Vec<_>>());
-    }
-    let now = clock::now().wall;
-    let mut rows = vec![STATS.map(str::to_owned)];
-    rows.extend(stats.iter().map(|task| {
-        [
-            task.name.clone(),
-            task.runs.to_string(),
-            task.failed.to_string(),
-            task.usual_ms.map_or_else(unknown, took),
-            task.longest_ms.map_or_else(unknown, took),
-            end(&task.last),
-            ago(task.last.ended_at, now),
-        ]
-    }));
-    print(&rows, &NARROW_STATS)
-}
-
 fn run_json(run: &RunInfo) -> Value {
     let mut value = json!(run);
     if let Value::Object(fields) = &mut value {
@@ -94,17 +53,6 @@ fn run_json(run: &RunInfo) -> Value {
         fields.insert("durationMs".to_owned(), json!(run.duration()));
     }
     value
-}
-
-fn stats_json(task: &TaskStats) -> Value {
-    json!({
-        "windowName": task.name,
-        "runs": task.runs,
-        "failed": task.failed,
-        "usualMs": task.usual_ms,
-        "longestMs": task.longest_ms,
-        "last": run_json(&task.last),
-    })
 }
 
 /// Returns how a run ended.
@@ -156,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_of_runs_fit_the_terminal() {
+    fn the_table_of_runs_fits_the_terminal() {
         let run = [
             "integration-tests-postgres",
             "12",
@@ -181,35 +129,6 @@ mod tests {
                     [
                         "NAME               RUN  CODE     ENDED",
                         "integration-test…  12   SIGTERM  59m ago",
-                    ],
-                ),
-            ],
-        );
-        let stats = [
-            "integration-tests-postgres",
-            "120",
-            "17",
-            "1m15s",
-            "1h12m",
-            "SIGTERM",
-            "59m ago",
-        ];
-        check(
-            [STATS, stats],
-            &NARROW_STATS,
-            &[
-                (
-                    60,
-                    [
-                        "NAME               RUNS  FAILED  USUALLY  LAST CODE  ENDED",
-                        "integration-test…  120   17      1m15s    SIGTERM    59m ago",
-                    ],
-                ),
-                (
-                    40,
-                    [
-                        "NAME             RUNS  FAILED  LAST CODE",
-                        "integration-te…  120   17      SIGTERM",
                     ],
                 ),
             ],

@@ -77,7 +77,7 @@ impl Durations {
 }
 
 /// Returns the median; the upper one of two.
-pub(crate) fn median(mut millis: Vec<Millis>) -> Option<Millis> {
+fn median(mut millis: Vec<Millis>) -> Option<Millis> {
     millis.sort_unstable();
     millis.get(millis.len() / 2).copied()
 }

@@ -7,6 +7,6 @@ mod durations;
 mod retention;
 mod runs;
 
-pub(crate) use durations::{Durations, median};
+pub(crate) use durations::Durations;
 pub(crate) use retention::Limits;
 pub(crate) use runs::{RunInfo, find, keep, list, run_numbers};

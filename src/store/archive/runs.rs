@@ -50,14 +50,6 @@ impl RunInfo {
         self.exit_code == Some(0) && self.reason.is_none()
     }
 
-    /// Whether it failed: it ended with another code than 0 or by a signal, and nobody ended or replaced
-    /// it on purpose. Its time limit is none of them.
-    pub(crate) fn has_failed(&self) -> bool {
-        let is_own = matches!(self.reason.as_deref(), None | Some("timedOut"));
-        let is_failure = self.exit_code.is_some_and(|code| code != 0);
-        is_own && (is_failure || self.exit_signal.is_some())
-    }
-
     /// Returns how long it took, in milliseconds, if both times are known.
     pub(crate) fn duration(&self) -> Option<Millis> {
         Some((self.ended_at? - self.started_at?).max(0))

@@ -19,13 +19,13 @@ pub(crate) struct Mcp {
 
 #[derive(Debug, Args)]
 pub(crate) struct Init {
-    /// The agent's program, the shell, tmux, or `host`
+    /// The agent's program, or `host`
     #[arg(value_enum)]
     pub(crate) client: InitClient,
     /// For `host`: the machine onto which this program is put
     #[arg(value_name = "HOST", conflicts_with_all = ["write", "remove"], add = task_names::host_candidates())]
     pub(crate) machine: Option<String>,
-    /// Install the adapter, or add the lines
+    /// Install the adapter
     #[arg(long, conflicts_with = "remove")]
     pub(crate) write: bool,
     /// Remove what --write has added
@@ -33,7 +33,7 @@ pub(crate) struct Init {
     pub(crate) remove: bool,
 }
 
-/// What can be set up: the clients that have an adapter, and shells.
+/// What can be set up: the clients that have an adapter, and other machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum InitClient {
     /// Pi: a package for `pi install`
@@ -44,17 +44,8 @@ pub(crate) enum InitClient {
     Codex,
     /// opencode: a plugin file
     Opencode,
-    /// bash: completion, by lines in ~/.bashrc
-    Bash,
     /// host HOST: puts this program onto another machine, and checks it
     Host,
-    /// fish: completion, by a file in ~/.config/fish/completions
-    Fish,
-    /// tmux: a key for the panel in a popup, by lines in ~/.tmux.conf
-    #[cfg(feature = "panel")]
-    Tmux,
-    /// zsh: completion, by lines in ~/.zshrc
-    Zsh,
 }
 
 #[derive(Debug, Args)]

@@ -103,8 +103,6 @@ pub(crate) enum FeedFormat {
     Json,
     /// For people
     Text,
-    /// CloudEvents 1.0, one per line; durable records only
-    Cloudevents,
 }
 
 #[derive(Debug, Args)]

@@ -31,8 +31,7 @@ pub(crate) use launches::{Down, FollowRun, Restart, Run, Up};
 #[cfg(feature = "panel")]
 pub(crate) use tasks::Panel;
 pub(crate) use tasks::{
-    Attach, Explain, Kill, KillAll, Logs, Ls, MatchOptions, Prune, Search, Send, Signal, Stats,
-    Wait,
+    Attach, Explain, Kill, KillAll, Logs, Ls, MatchOptions, Prune, Search, Send, Signal, Wait,
 };
 
 /// Supervises the tmux windows in which an agent's tasks run, and reports once, within
@@ -149,8 +148,6 @@ pub(crate) enum CliCommand {
     Fleet(Fleet),
     /// Print a task's output
     Logs(Logs),
-    /// Show how often tasks ran, failed, and how long they usually take
-    Stats(Stats),
     /// Search the tasks' current output for a text
     Search(Search),
     /// Wait for a task to exit, print text, ring the bell or ask for input
@@ -176,7 +173,7 @@ pub(crate) enum CliCommand {
     Config(Config),
     /// Turn snapshots (JSON lines) into the records a daemon would have made of them
     Replay(Replay),
-    /// Show or install the adapter that wakes an agent when its tasks need it, a shell's completion, or tmux's key for the panel
+    /// Show or install the adapter that wakes an agent when its tasks need it
     Init(Init),
     /// Serve MCP on standard input and output: tasks as tools for a model
     #[cfg(feature = "mcp")]

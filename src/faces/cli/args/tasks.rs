@@ -95,21 +95,6 @@ pub(crate) struct Logs {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "From the stored runs, as many as `logs` in the configuration says: 200 of a session. \
-                        A run whose window was closed while it was alive is not stored. USUALLY is \
-                        the median of the runs that ended by themselves with code 0. A run that \
-                        somebody ended or replaced has not failed."
-)]
-pub(crate) struct Stats {
-    /// The tasks, by name or window id [default: all]
-    #[arg(value_name = "NAME", add = task_names::candidates())]
-    pub(crate) names: Vec<String>,
-    #[command(flatten)]
-    pub(crate) json: Json,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct Search {
     /// The text to look for
     pub(crate) pattern: String,
