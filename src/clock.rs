@@ -38,15 +38,6 @@ pub(crate) fn since_boot() -> Millis {
     time.tv_sec * 1000 + time.tv_nsec / 1_000_000
 }
 
-/// Returns the local time of day, in minutes since midnight.
-pub(crate) fn minute_of_day(wall: Millis) -> u16 {
-    let Ok(time) = jiff::Timestamp::from_millisecond(wall) else {
-        return 0;
-    };
-    let local = time.to_zoned(jiff::tz::TimeZone::system());
-    u16::from(local.hour().unsigned_abs()) * 60 + u16::from(local.minute().unsigned_abs())
-}
-
 /// Returns how long this thread has been on a processor.
 pub(crate) fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);

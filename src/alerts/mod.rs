@@ -5,7 +5,6 @@
 //! The events of a task are gathered for a moment and make one alert. A task has at most one alert
 //! in [`PAUSE`]; what happens meanwhile is counted in the next one.
 
-mod quiet_hours;
 mod rules;
 mod terminal_sequence;
 mod wording;
@@ -13,7 +12,6 @@ mod wording;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-pub(crate) use quiet_hours::QuietHours;
 pub(crate) use rules::{AlertEvent, AlertRules};
 pub(crate) use terminal_sequence::TerminalSequence;
 pub(crate) use wording::AlertText;
@@ -169,30 +167,17 @@ impl Alerts {
         is_task_due || !self.answered.is_empty() || !self.notices.is_empty() || self.n_missed > 0
     }
 
-    /// Returns what is due. `minute` is the local time of day, in minutes; `session` the name of
-    /// the task session.
-    pub(crate) fn take_due(
-        &mut self,
-        now: Instant,
-        minute: u16,
-        session: &str,
-    ) -> Vec<AlertAction> {
+    /// Returns what is due; `session` is the name of the task session.
+    pub(crate) fn take_due(&mut self, now: Instant, session: &str) -> Vec<AlertAction> {
         let answered = std::mem::take(&mut self.answered);
         let mut actions: Vec<AlertAction> =
             answered.into_iter().map(AlertAction::Withdraw).collect();
-        let is_quiet = self
-            .rules
-            .quiet_hours
-            .is_some_and(|hours| hours.contains(minute));
         let mut due = Vec::new();
         for (window, task) in &mut self.tasks {
             if task.due().is_none_or(|due| due > now) {
                 continue;
             }
             let pending = task.take();
-            if is_quiet {
-                continue;
-            }
             if let Some((kind, alert)) = of_task(*window, &pending, session) {
                 task.shown_at = Some(now);
                 task.is_asking = kind == AlertEvent::Input;
@@ -202,9 +187,6 @@ impl Alerts {
         self.tasks.retain(|_, task| !task.is_idle(now));
         let notices = std::mem::take(&mut self.notices);
         let n_missed = std::mem::take(&mut self.n_missed);
-        if is_quiet {
-            return actions;
-        }
         if n_missed > 0 {
             let text = wording::missed(n_missed, session);
             actions.push(show(AlertSubject::Notice, Level::Info, text));

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::quiet_hours::QuietHours;
 use crate::model::{Event, EventKind, ShellDelivery, Task};
 use crate::restarts::restart_of;
 
@@ -86,8 +85,6 @@ pub(crate) struct AlertRules {
     pub(crate) events: BTreeSet<AlertEvent>,
     /// Other kinds of events for these tasks, by name or window id.
     pub(crate) tasks: BTreeMap<String, BTreeSet<AlertEvent>>,
-    /// When nothing is displayed.
-    pub(crate) quiet_hours: Option<QuietHours>,
     /// How the events of shells are delivered.
     pub(crate) shells: ShellDelivery,
 }

@@ -7,7 +7,6 @@ fn rules() -> AlertRules {
     AlertRules {
         events: AlertEvent::DEFAULT.into(),
         tasks: BTreeMap::new(),
-        quiet_hours: None,
         shells: ShellDelivery::Notice,
     }
 }
@@ -17,7 +16,6 @@ struct Desk {
     alerts: Alerts,
     start: Instant,
     now: Instant,
-    minute: u16,
 }
 
 impl Desk {
@@ -27,7 +25,6 @@ impl Desk {
             alerts: Alerts::new(rules),
             start,
             now: start,
-            minute: 0,
         }
     }
 
@@ -55,7 +52,7 @@ impl Desk {
     fn after(&mut self, ms: u64) -> Vec<String> {
         self.now += Duration::from_millis(ms);
         let is_any_due = self.alerts.is_any_due(self.now);
-        let actions = self.alerts.take_due(self.now, self.minute, "work");
+        let actions = self.alerts.take_due(self.now, "work");
         assert!(is_any_due || actions.is_empty(), "{actions:?}");
         actions.into_iter().map(describe).collect()
     }
@@ -304,22 +301,6 @@ fn the_end_of_a_shell_is_not_displayed_and_its_bell_is() {
     });
     desk.look(bell.0, bell.1);
     assert_eq!(desk.after(250), [""; 0]);
-}
-
-#[test]
-fn nothing_is_displayed_in_quiet_hours_nor_after_them() {
-    let mut desk = Desk::new(AlertRules {
-        quiet_hours: QuietHours::parse("22:00-07:00"),
-        ..rules()
-    });
-    desk.minute = 23 * 60;
-    desk.look(RUNNING, "@1 build dead 2");
-    desk.alerts.add_missed(3);
-    assert_eq!(desk.after(250), [""; 0]);
-    desk.minute = 7 * 60;
-    assert_eq!(desk.after(10_000), [""; 0]);
-    desk.look(RUNNING, "@1 build dead 2");
-    assert_eq!(desk.after(250).len(), 1);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::value::{text, words, wrong};
-use crate::alerts::{AlertEvent, QuietHours, TerminalSequence};
+use super::value::words;
+use crate::alerts::{AlertEvent, TerminalSequence};
 use crate::model::Ordered as _;
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -34,9 +34,6 @@ pub(crate) struct NoticesConfig {
     /// table `tasks`.
     #[serde(deserialize_with = "of_tasks")]
     pub tasks: BTreeMap<String, BTreeSet<AlertEvent>>,
-    /// When nothing is displayed: key `quiet-hours`.
-    #[serde(deserialize_with = "quiet_hours")]
-    pub quiet_hours: Option<QuietHours>,
 }
 
 impl Default for NoticesConfig {
@@ -46,7 +43,6 @@ impl Default for NoticesConfig {
             tmux: AlertEvent::DEFAULT.into(),
             terminal: BTreeSet::new(),
             tasks: BTreeMap::new(),
-            quiet_hours: None,
         }
     }
 }
@@ -117,15 +113,6 @@ fn of_tasks<'de, D: Deserializer<'de>>(
         .into_map())
 }
 
-fn quiet_hours<'de, D: Deserializer<'de>>(from: D) -> Result<Option<QuietHours>, D::Error> {
-    text(from, "two times of day like \"22:00-07:00\"", |text| {
-        let hours = QuietHours::parse(text);
-        hours
-            .map(Some)
-            .ok_or_else(|| wrong(text, "is not two times of day like 22:00-07:00"))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -156,7 +143,7 @@ mod tests {
     #[test]
     fn each_display_and_each_task_has_its_events() {
         let text = "[notices]\ndesktop = ['started', 'exited', 'other']\ntmux = []\n\
-            terminal = ['osc777']\nquiet-hours = '22:00-07:00'\n[notices.tasks]\nweb = []\n'@3' = ['exited']\n";
+            terminal = ['osc777']\n[notices.tasks]\nweb = []\n'@3' = ['exited']\n";
         let notices = read(text).unwrap();
         use AlertEvent::{Exited, Other, Started};
         assert_eq!(notices.desktop, [Started, Exited, Other].into());
@@ -164,7 +151,6 @@ mod tests {
         assert_eq!(notices.terminal, [TerminalSequence::Osc777].into());
         assert_eq!(notices.tasks["web"], BTreeSet::new());
         assert_eq!(notices.tasks["@3"], [Exited].into());
-        assert_eq!(notices.quiet_hours, QuietHours::parse("22:00-07:00"));
     }
 
     #[test]
@@ -211,10 +197,6 @@ mod tests {
         check_error(
             "[notices]\nterminal = ['osc99']",
             "c.toml:2: `notices.terminal` does not know \"osc99\"; allowed are \"osc9\" and \"osc777\"",
-        );
-        check_error(
-            "[notices]\nquiet-hours = 'night'",
-            "c.toml:2: `notices.quiet-hours`: `night` is not two times of day like 22:00-07:00",
         );
         check_error(
             "[notices]\ndesk = []",

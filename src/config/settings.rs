@@ -12,9 +12,9 @@ use super::notices::{NoticesConfig, notices};
 use super::parse_duration;
 use super::quantity::parse_size;
 use super::sinks::{SinkConfig, sinks as read_sinks};
-use super::value::{duration, list, number, text, words, wrong};
+use super::value::{duration, list, number, text, wrong};
 use crate::model::environment::is_name_pattern;
-use crate::model::{PromptKind, ShellDelivery, Signal, StopPlan, StopSettings};
+use crate::model::{ShellDelivery, Signal, StopPlan, StopSettings};
 
 /// The contents of the file, with defaults for missing keys.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -202,9 +202,6 @@ pub(crate) struct InputConfig {
     /// Tasks, by name or window id, whose waiting is not reported: key `mute-tasks`.
     #[serde(deserialize_with = "tasks")]
     pub mute_tasks: BTreeSet<String>,
-    /// Kinds of prompts that are not reported: key `mute-kinds`.
-    #[serde(deserialize_with = "kinds")]
-    pub mute_kinds: BTreeSet<PromptKind>,
     /// How long a screen must be unchanged before its prompt is reported: key `quiet`.
     #[serde(deserialize_with = "quiet")]
     pub quiet: Duration,
@@ -231,7 +228,6 @@ impl Default for InputConfig {
             ask: Vec::new(),
             ignore: Vec::new(),
             mute_tasks: BTreeSet::new(),
-            mute_kinds: BTreeSet::new(),
             quiet: Duration::from_millis(200),
             stalled_after: None,
         }
@@ -255,10 +251,6 @@ impl Default for Config {
             clean_after: Duration::from_secs(3600),
         }
     }
-}
-
-fn kinds<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<PromptKind>, D::Error> {
-    words(from, &PromptKind::NAMES, str::to_owned)
 }
 
 fn tasks<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<String>, D::Error> {
@@ -552,15 +544,11 @@ mod tests {
 
     #[test]
     fn prompts_can_be_taught_and_muted() {
-        let text = "[input]\nask = ['^ready> $']\nignore = ['beta']\nmute-tasks = ['web', '@3']\nmute-kinds = ['pager', 'editor']\nquiet = '2s'\n";
+        let text = "[input]\nask = ['^ready> $']\nignore = ['beta']\nmute-tasks = ['web', '@3']\nquiet = '2s'\n";
         let input = parse(Path::new("c.toml"), text).unwrap().input;
         assert_eq!(input.ask, ["^ready> $"]);
         assert_eq!(input.ignore, ["beta"]);
         assert!(input.mute_tasks.contains("@3"));
-        assert_eq!(
-            input.mute_kinds,
-            [PromptKind::Pager, PromptKind::Editor].into()
-        );
         assert_eq!(input.quiet, Duration::from_secs(2));
         let quiet = |text| parse(Path::new("c.toml"), text).map(|config| config.input.quiet);
         assert_eq!(
@@ -576,8 +564,8 @@ mod tests {
             "c.toml:2: `input.quiet`: `soon` is not a duration like 200ms or 2s, from 50ms to 1h",
         );
         check_error(
-            "[input]\nmute_kinds = []",
-            "c.toml:2: unknown key `input.mute_kinds`; did you mean `mute-kinds`?",
+            "[input]\nmute_tasks = []",
+            "c.toml:2: unknown key `input.mute_tasks`; did you mean `mute-tasks`?",
         );
         check_error(
             "input = 3",

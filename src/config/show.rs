@@ -14,13 +14,7 @@ use crate::model::{Ordered as _, text};
 pub(crate) const EXAMPLE: &str = include_str!("example.toml");
 
 /// Settings that have no default, in the order of the example.
-const WITHOUT_DEFAULT: [&str; 5] = [
-    "notices.quiet-hours",
-    "notices.tasks",
-    "fleet",
-    "hosts",
-    "sink",
-];
+const WITHOUT_DEFAULT: [&str; 4] = ["notices.tasks", "fleet", "hosts", "sink"];
 
 /// How much of a hash is used: what differs is one of a few versions of the user's own file.
 const HASH_BYTES: usize = 6;

@@ -12,7 +12,6 @@ use super::feed_publisher::Displayable;
 use crate::alerts::{
     Alert, AlertAction, AlertEvent, AlertRules, AlertSubject, Alerts, TerminalSequence,
 };
-use crate::clock;
 use crate::config::Config;
 use crate::model::{Now, SessionId, StatusCounts, WindowId};
 use crate::notice::{LogOnce, write_to_terminal};
@@ -72,7 +71,6 @@ impl Displays {
                 Alerts::new(AlertRules {
                     events: events.clone(),
                     tasks: notices.tasks.clone(),
-                    quiet_hours: notices.quiet_hours,
                     shells: config.shells,
                 })
             })
@@ -133,17 +131,16 @@ impl Displays {
         if !self.all().any(|alerts| alerts.is_any_due(now.mono)) {
             return None;
         }
-        let minute = clock::minute_of_day(now.wall);
         let mut due = DueAlerts::default();
         if let Some((alerts, task)) = &mut self.desktop {
-            due.desktop = alerts.take_due(now.mono, minute, session_name);
+            due.desktop = alerts.take_due(now.mono, session_name);
             due.desktop_queue = Some(task.queue.clone());
         }
         if let Some(alerts) = &mut self.tmux {
-            due.tmux = alerts.take_due(now.mono, minute, session_name);
+            due.tmux = alerts.take_due(now.mono, session_name);
         }
         if let Some((alerts, sequences)) = &mut self.terminals {
-            due.terminals = alerts.take_due(now.mono, minute, session_name);
+            due.terminals = alerts.take_due(now.mono, session_name);
             due.sequences.clone_from(sequences);
         }
         let is_any = [&due.desktop, &due.tmux, &due.terminals]

@@ -143,12 +143,7 @@ pub(super) fn assemble(
 
 /// Returns the user's rules. The configuration was validated with the same ones.
 fn user_rules(input: &InputConfig) -> UserRules {
-    let rules = UserRules::new(
-        &input.ask,
-        &input.ignore,
-        input.mute_tasks.clone(),
-        input.mute_kinds.clone(),
-    );
+    let rules = UserRules::new(&input.ask, &input.ignore, input.mute_tasks.clone());
     rules.unwrap_or_else(|error| {
         tracing::error!(%error, "the prompt rules of the configuration were rejected after their validation");
         UserRules::default()

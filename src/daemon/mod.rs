@@ -51,7 +51,7 @@ pub(crate) use error::DaemonError;
 pub(crate) use launches::{launched_run, task_record};
 pub(crate) use lock::{LockError, held_elsewhere, is_held, written_pid};
 pub(crate) use options::Options;
-pub(crate) use ownership::{has, list_sessions, resolve};
+pub(crate) use ownership::{list_sessions, resolve};
 pub(crate) use recovery::stored_run_numbers;
 pub(crate) use run::run;
 pub(crate) use service_manager::ServiceManager;

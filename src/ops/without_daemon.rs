@@ -235,12 +235,7 @@ async fn explain(session: &TaskSession, task: &Task) -> Result<Explanation, OpsE
         return Ok(Explanation::new(task, None, None));
     };
     let input = config::load(&lookup)?.input;
-    let user_rules = UserRules::new(
-        &input.ask,
-        &input.ignore,
-        input.mute_tasks,
-        input.mute_kinds,
-    )?;
+    let user_rules = UserRules::new(&input.ask, &input.ignore, input.mute_tasks)?;
     let tty = tmux::tty_of(&mut session.connection(), pane).await?;
     let terminal = process::terminal(pid, Path::new(&tty));
     let judgement = prompt::judge_task(task, terminal.as_ref(), &user_rules);

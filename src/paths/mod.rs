@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use file_lock::{FileLock, lock_link};
 pub(crate) use hash::hex;
-pub(crate) use names::{NAMES, Names, is_key, next_key};
+pub(crate) use names::{Names, is_key, next_key};
 
 use crate::files::{self, Fault, OPEN_TO_OTHERS, RefusedFile, WRITABLE_BY_OTHERS, our_uid};
 

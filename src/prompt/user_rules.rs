@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use regex::Regex;
 
-use crate::model::{Prompt, PromptKind, Task};
+use crate::model::{Prompt, Task};
 
 /// Additional patterns, and what is muted.
 #[derive(Debug, Clone, Default)]
@@ -15,13 +15,12 @@ pub struct UserRules {
     pub mutes: Vec<Regex>,
     /// Names of tasks whose waiting is not reported.
     pub muted_tasks: BTreeSet<String>,
-    /// Kinds of prompts that are not reported.
-    pub muted_kinds: BTreeSet<PromptKind>,
 }
 
 impl UserRules {
     /// Returns the rules: regular expressions for lines that ask and for lines that do not, and
-    /// tasks and kinds to mute.
+    /// tasks to mute.
+    ///
     /// # Errors
     ///
     /// When one of the texts is not a regular expression.
@@ -29,13 +28,11 @@ impl UserRules {
         asks: &[String],
         mutes: &[String],
         muted_tasks: BTreeSet<String>,
-        muted_kinds: BTreeSet<PromptKind>,
     ) -> Result<Self, regex::Error> {
         Ok(Self {
             asks: compile(asks)?,
             mutes: compile(mutes)?,
             muted_tasks,
-            muted_kinds,
         })
     }
 
@@ -56,9 +53,7 @@ impl UserRules {
 
     /// Whether the user has muted this prompt of this task.
     pub fn mutes(&self, task: &Task, prompt: &Prompt) -> bool {
-        self.mutes_task(task)
-            || self.muted_kinds.contains(&prompt.kind)
-            || self.mutes_line(&prompt.text)
+        self.mutes_task(task) || self.mutes_line(&prompt.text)
     }
 }
 

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -42,23 +41,6 @@ pub(crate) fn forget_environments(
     }
 }
 
-/// Removes all kept environments of a session that is gone, with their folder. Links are removed and not
-/// followed.
-///
-/// # Errors
-///
-/// When the folder is not ours, or something in it cannot be removed.
-pub(crate) fn remove_environments(folder: &Path) -> io::Result<()> {
-    match files::check_owner_of_folder(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        checked => checked?,
-    }
-    for entry in fs::read_dir(folder)? {
-        fs::remove_file(entry?.path())?;
-    }
-    fs::remove_dir(folder)
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
@@ -92,24 +74,13 @@ mod tests {
     }
 
     #[test]
-    fn the_environments_of_a_session_that_is_gone_are_removed_without_following_links() {
+    fn a_link_in_place_of_the_folder_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
-        fs::write(path("precious"), "x").unwrap();
         let (folder, other) = (path("gone"), path("other"));
-        for folder in [&folder, &other] {
-            fs::create_dir(folder).unwrap();
-            fs::write(folder.join("7-1"), "K=V").unwrap();
-        }
-        symlink(path("precious"), folder.join("7-2")).unwrap();
-        remove_environments(&folder).unwrap();
-        assert!(!folder.exists());
-        assert_eq!(fs::read(path("precious")).unwrap(), b"x");
-        // There may be none.
-        remove_environments(&folder).unwrap();
-        // A link in place of the folder leads to what is not this session's.
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("7-1"), "K=V").unwrap();
         symlink(&other, &folder).unwrap();
-        assert!(remove_environments(&folder).is_err());
         forget_environments(
             &folder,
             &BTreeSet::new(),

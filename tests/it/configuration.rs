@@ -34,7 +34,7 @@ fn each_setting_is_shown_with_where_it_is_from() {
         ("shells = \"ignore\"", "line 1"),
         ("logs.keep-runs = 5", "line 4"),
         ("logs.keep-lines = 10000", "default"),
-        ("notices.quiet-hours = (none)", "default"),
+        ("notices.terminal = []", "default"),
     ] {
         let mut lines = text.ok().lines().filter(|line| line.starts_with(key));
         let line = lines.next().unwrap_or_else(|| panic!("{key}: {text}"));

@@ -89,7 +89,6 @@ fn a_supervised_session_is_in_order() {
     report.check("session", "ok", &["`work`"]);
     report.check("hooks", "ok", &["in place"]);
     report.check("consumers", "ok", &["none"]);
-    report.check("leftovers", "ok", &["no state"]);
     report.check("server", "ok", &["pid ", "version"]);
 }
 

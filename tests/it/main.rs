@@ -75,7 +75,6 @@ mod project_file;
 mod prompts;
 #[cfg(target_os = "linux")]
 mod prompts_live;
-mod prune_state;
 #[cfg(target_os = "linux")]
 mod reach;
 mod recipes;

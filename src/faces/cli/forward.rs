@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::args::{CliCommand, Feed, KillAll, Prune, Replay, Run, Send};
+use super::args::{CliCommand, Feed, KillAll, Replay, Run, Send};
 use super::context::ExitWatch;
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
@@ -94,10 +94,7 @@ fn needs_of(command: &CliCommand) -> Result<Needs, &'static str> {
             terminal: !yes,
             ..of("kill-all")
         },
-        CliCommand::Prune(Prune { state, yes, .. }) => Needs {
-            terminal: *state && !yes,
-            ..of("prune")
-        },
+        CliCommand::Prune(_) => of("prune"),
         CliCommand::Status(_) => of("status"),
         CliCommand::Doctor(_) => of("doctor"),
         CliCommand::Attach(_) => Needs {

@@ -6,7 +6,7 @@ use super::args::{Json, Kill, KillAll, Prune};
 use super::context::Context;
 use super::ending::watched;
 use super::failure::{Failure, OrFail};
-use super::{confirm, output, prune_state};
+use super::{confirm, output};
 use crate::model::{StopChoice, text};
 use crate::ops::{self, Caller, EndWatch};
 use crate::wire::EndedTask;
@@ -68,10 +68,6 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Fai
 }
 
 pub(super) async fn prune(context: &Context, args: Prune) -> Result<(), Failure> {
-    if args.state {
-        let session = context.session("prune").await?;
-        return prune_state::run(&session, &args).await;
-    }
     let mut session = context.given("prune")?;
     let pruned = ops::prune(&mut session).await.or_fail("prune")?;
     report(DoneTo::Pruned, &pruned, args.json)

@@ -36,7 +36,6 @@ mod mcp;
 mod output;
 #[cfg(feature = "panel")]
 mod panel;
-mod prune_state;
 #[cfg(test)]
 mod reference;
 mod replay;

@@ -8,11 +8,10 @@ use super::{login, readers};
 use crate::client::{ClientError, DaemonClient};
 use crate::config;
 use crate::daemon;
-use crate::model::{SessionId, text, with_causes};
+use crate::model::{SessionId, with_causes};
 use crate::ops::error::{APPLY_CONFIG, OpsError, STOP_OLDER_DAEMON};
 use crate::ops::lookup;
 use crate::ops::session::{TaskSession, is_autostart_forbidden};
-use crate::ops::state_folders::{FolderUse, StateFolder, state_folders};
 use crate::process;
 use crate::tmux::{Connection, Probe, TmuxError, check_hooks, list_sessions};
 use crate::wire::{
@@ -20,9 +19,6 @@ use crate::wire::{
 };
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// State folders of sessions that are gone are worth a word from this size on, in bytes.
-const MUCH: u64 = 1 << 30;
 
 /// What is known of a session's daemon.
 #[derive(Default)]
@@ -68,7 +64,6 @@ pub(super) async fn examine(session: Result<TaskSession, OpsError>) -> Vec<Docto
     if supervisor.answers || supervisor.pid.is_none() {
         checks.extend(readers::examine(&session, supervisor.sinks).await);
     }
-    checks.extend(examine_leftovers(&session).await);
     checks.extend(login::examine(session.server.pid(), supervisor.pid).await);
     checks
 }
@@ -256,38 +251,4 @@ async fn examine_hooks(session: &TaskSession, id: Option<SessionId>) -> Vec<Doct
         Ok(Err(_)) => Vec::new(),
         Err(_elapsed) => vec![no_answer("hooks")],
     }
-}
-
-/// What cannot be found out is another check's finding.
-async fn examine_leftovers(session: &TaskSession) -> Option<DoctorCheck> {
-    if session.server.pid().is_some_and(process::is_stopped) {
-        return None;
-    }
-    let all = timeout(LIMIT, state_folders(session)).await.ok()?.ok()?;
-    let gone = |folder: &&StateFolder| match folder.use_of_it {
-        FolderUse::None | FolderUse::Unread => true,
-        FolderUse::Daemon
-        | FolderUse::Session
-        | FolderUse::OtherServer(_)
-        | FolderUse::Unknown(_) => false,
-    };
-    let gone: Vec<&StateFolder> = all.iter().filter(gone).collect();
-    let size = gone.iter().map(|folder| folder.bytes).sum();
-    Some(match gone.len() {
-        folders if size >= MUCH => warn(
-            "leftovers",
-            format!(
-                "the state of {folders} sessions that are gone takes {}",
-                text::size(size)
-            ),
-            "`tmux-task prune --state` lists it and removes what nobody needs",
-        ),
-        0 => ok("leftovers", "no state of sessions that are gone"),
-        folders => ok(
-            "leftovers",
-            format!(
-                "state of {folders} sessions that are gone; `tmux-task prune --state` removes it"
-            ),
-        ),
-    })
 }

@@ -163,7 +163,7 @@ pub(crate) enum CliCommand {
     Kill(Kill),
     /// End the task session with all its tasks
     KillAll(KillAll),
-    /// Remove the tasks that have ended, or the state of sessions that are gone
+    /// Remove the tasks that have ended
     Prune(Prune),
     /// Print the status line; nothing when the session is missing
     Status(Json),

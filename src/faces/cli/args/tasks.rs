@@ -262,16 +262,6 @@ pub(crate) struct KillAll {
 
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
-    /// Remove the state folders of all sessions that are gone, and the environments kept for restarts of
-    /// their tasks, instead of tasks; list them and ask for confirmation first
-    #[arg(long)]
-    pub(crate) state: bool,
-    /// With --state: also those with messages that are not read or acknowledged
-    #[arg(long, requires = "state")]
-    pub(crate) unread: bool,
-    /// With --state: do not ask for confirmation
-    #[arg(short, long, requires = "state")]
-    pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) json: Json,
 }
