@@ -21,7 +21,6 @@ mod message;
 mod named_path;
 mod notices;
 mod parse;
-mod pending;
 mod procfile;
 mod project_file;
 mod quantity;
@@ -40,7 +39,6 @@ pub(crate) use hosts::{HostConfig, check_destination, is_host_name};
 pub(crate) use inputs::Inputs;
 #[cfg(feature = "webhook")]
 pub(crate) use message::{Format, MessageConfig};
-pub(crate) use pending::{PendingSetting, is_of_daemon, pending_settings};
 pub(crate) use project_file::{PROCFILE, TASK_FILE, TaskEntry, read_tasks};
 pub(crate) use ready::{HttpUrl, Ready};
 pub(crate) use settings::{Config, InputConfig, LogsConfig, StopConfig, parse_signal};

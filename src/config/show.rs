@@ -1,23 +1,20 @@
 //! Which settings apply, and where each is from; and the example of a file, which has the defaults.
 
 use std::collections::BTreeMap;
+use std::time::UNIX_EPOCH;
 
-use sha2::{Digest as _, Sha256};
 use toml::de::{DeTable, DeValue};
 
 use super::file::{Env, read_text};
 use super::parse::line_of;
 use super::{Config, ConfigError, ConfigFile, find};
-use crate::model::{Ordered as _, text};
+use crate::model::{Millis, Ordered as _, text};
 
 /// A file with all settings: comments, and the defaults as comments that begin without a space.
 pub(crate) const EXAMPLE: &str = include_str!("example.toml");
 
 /// Settings that have no default, in the order of the example.
 const WITHOUT_DEFAULT: [&str; 4] = ["notices.tasks", "fleet", "hosts", "sink"];
-
-/// How much of a hash is used: what differs is one of a few versions of the user's own file.
-const HASH_BYTES: usize = 6;
 
 /// The maximum length of a value, in characters.
 const MAX_CHARS: usize = 400;
@@ -35,9 +32,6 @@ pub(crate) struct Setting {
     pub value: Option<String>,
     /// The line of the file; `None` for a default.
     pub line: Option<u32>,
-    /// What is equal for equal values, however they are written: the value, or its beginning and a
-    /// hash. Of a sink its kind and a hash.
-    pub comparable: Option<String>,
 }
 
 #[derive(Debug)]
@@ -62,10 +56,15 @@ impl ShownConfig {
         ))
     }
 
-    /// Returns the values by key, for a comparison with those of another process.
-    pub(crate) fn comparables(&self) -> BTreeMap<String, String> {
-        let of = |setting: &Setting| Some((setting.key.clone(), setting.comparable.clone()?));
-        self.settings.iter().filter_map(of).into_map()
+    /// Whether the file was written, created or removed after it was read at this time, when it
+    /// `existed` or not.
+    pub(crate) fn is_later_than(&self, existed: bool, read_at: Millis) -> bool {
+        let written = self.file.as_ref().and_then(|file| {
+            let at = file.path().metadata().ok()?.modified().ok()?;
+            let since = at.duration_since(UNIX_EPOCH).ok()?;
+            Millis::try_from(since.as_millis()).ok()
+        });
+        self.exists != existed || (self.exists && written.is_some_and(|at| at > read_at))
     }
 }
 
@@ -134,7 +133,6 @@ fn merge(defaults: &[Setting], set: &[Setting]) -> Vec<Setting> {
                 key: key.to_owned(),
                 value: None,
                 line: None,
-                comparable: None,
             });
         }
     }
@@ -187,7 +185,6 @@ fn collect(text: &str, above: &str, table: &DeTable<'_>, settings: &mut Vec<Sett
                 settings.push(Setting {
                     value: Some(text::one_line(written.as_bytes(), MAX_CHARS)),
                     line: Some(line_of(text.as_bytes(), name.span().start)),
-                    comparable: Some(comparable(&normal(&written))),
                     key,
                 });
             }
@@ -201,41 +198,11 @@ fn sink_in(text: &str, sink: &DeTable<'_>) -> Option<Setting> {
     let kind = ["exec", "shell", "webhook"]
         .into_iter()
         .find(|kind| of(kind).is_some())?;
-    let keys: BTreeMap<&str, String> = sink
-        .iter()
-        .map(|(key, value)| (key.get_ref().as_ref(), normal(&written(text, value))))
-        .into_map();
     Some(Setting {
-        comparable: Some(format!("{kind} {}", hash(&format!("{keys:?}")))),
         key: format!("sink.{}", plain_key(name.get_ref().as_str()?)),
         value: Some(kind.to_owned()),
         line: Some(line_of(text.as_bytes(), at.span().start)),
     })
-}
-
-/// Returns a value as JSON, however it is written.
-fn normal(written: &str) -> String {
-    let parsed: Option<toml::Value> = written.parse().ok();
-    parsed
-        .and_then(|value| serde_json::to_string(&value).ok())
-        .unwrap_or_else(|| written.to_owned())
-}
-
-fn comparable(normal: &str) -> String {
-    let shown = text::one_line(normal.as_bytes(), MAX_CHARS);
-    if shown == normal {
-        shown
-    } else {
-        format!("{shown} {}", hash(normal))
-    }
-}
-
-fn hash(text: &str) -> String {
-    let hash = Sha256::digest(text.as_bytes());
-    hash.iter()
-        .take(HASH_BYTES)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }
 
 /// Returns a value as it is written in the file, lists without their comments.
@@ -295,32 +262,6 @@ mod tests {
             });
             assert!(is_there, "{key}");
         }
-    }
-
-    #[test]
-    fn equal_values_are_comparable_however_they_are_written() {
-        let of = |text: &str| {
-            let settings = settings_in(text);
-            settings.into_iter().map(|one| one.comparable.unwrap())
-        };
-        let same = |one: &str, other: &str| of(one).eq(of(other));
-        assert!(same("shells = 'ignore'", "shells = \"ignore\" # why"));
-        assert!(same("[logs]\nkeep-runs = 1_0", "logs.keep-runs = 10"));
-        let list = "[notices]\ntmux = [\n 'failed', # why\n 'input']";
-        assert!(same(list, "[notices]\ntmux = ['failed', \"input\"]"));
-        assert!(!same("shells = 'ignore'", "shells = 'notice'"));
-        let long = |end: &str| format!("[input]\nask = ['{}{end}']", "x".repeat(500));
-        assert!(same(&long("a"), &long("a")));
-        assert!(!same(&long("a"), &long("b")));
-
-        let sink = "[[sink]]\nname = 'a'\nshell = 'secret'\n";
-        let reordered = "[[sink]]\nshell = \"secret\"\nname = 'a'\n";
-        assert!(same(sink, reordered));
-        assert!(!same(sink, &sink.replace("secret", "other")));
-        assert!(!same(sink, &format!("{sink}level = 'warning'\n")));
-        let shown = of(sink).next().unwrap();
-        assert!(shown.starts_with("shell "), "{shown}");
-        assert!(!shown.contains("secret"), "{shown}");
     }
 
     fn shown(text: &str) -> Vec<String> {

@@ -1,7 +1,6 @@
 //! Requests to the daemon on its socket and its answers: one line of JSON each. A subscription's
 //! records follow its answer.
 
-use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -536,9 +535,6 @@ pub struct DaemonConfig {
     pub file: Option<String>,
     /// Whether it existed.
     pub exists: bool,
-    /// All settings by key, defaults included, as values of JSON; a long one is cut and has a hash. A
-    /// sink is shown by its kind and a hash.
-    pub settings: BTreeMap<String, String>,
 }
 
 /// A sink as `daemon status` shows it. Its consumer is named `sink:NAME`.

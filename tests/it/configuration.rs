@@ -93,85 +93,41 @@ fn a_variable_that_is_ignored_is_not_where_a_path_is_from() {
 }
 
 #[test]
-fn what_the_running_daemon_does_not_have_is_marked() {
+fn it_is_said_since_when_the_daemon_has_its_settings_and_whether_the_file_was_changed() {
     let mut world = World::new();
     let file = world.path("conf/tmux-task/config.toml");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
-    let sink = |line: &str| format!("[[sink]]\nname = 'a'\nshell = '{line}'\n");
-    let text = format!("notices = []\nlogs.keep-runs = 5\n{}", sink("true"));
-    fs::write(&file, &text).unwrap();
+    fs::write(&file, "notices = []\n").unwrap();
     world.run("api", "exec sleep 1000");
-    let is_pending = |world: &World| {
+    let is_changed = |world: &World| {
         let doctor = world.task(["doctor"]);
         let config = world.task(["config", "show"]);
-        let is_pending = config.err.contains("hint: `tmux-task daemon stop`, ");
-        let warns = doctor.ok().contains("the daemon does not have the present");
-        assert_eq!(is_pending, warns, "{config} {doctor}");
-        is_pending
+        assert!(
+            config
+                .ok()
+                .contains("# the running daemon has its settings"),
+            "{config}"
+        );
+        let is_changed = config
+            .err
+            .contains("hint: the file was changed since; `tmux-task daemon stop`, ");
+        let warns = doctor.ok().contains("changed after the daemon had read it");
+        assert_eq!(is_changed, warns, "{config} {doctor}");
+        is_changed
     };
-    assert!(!is_pending(&world));
-    // Another way to write the same values, and what only adapters read.
-    let same = format!(
-        "logs.keep-runs = 0x5\nagents.max-per-minute = 2\nnotices = []\n{}",
-        sink("true")
-    );
-    fs::write(&file, same).unwrap();
-    assert!(!is_pending(&world));
-
-    let changed = format!(
-        "notices = []\nshells = 'ignore'\nlogs.keep-runs = 6\n{}",
-        sink("false")
-    );
-    fs::write(&file, changed).unwrap();
-    assert!(is_pending(&world));
-    for (key, expected) in [
-        (
-            "shells",
-            "line 2, not in the daemon yet (it has \"notice\")",
-        ),
-        ("logs.keep-runs", "line 3, not in the daemon yet (it has 5)"),
-        ("logs.keep-lines", "default"),
-        (
-            "sink.a",
-            "line 5, not in the daemon yet (it has another shell)",
-        ),
-    ] {
-        assert_eq!(source(&world, key), expected);
-    }
-    let shown = world.task(["config", "show", "--json"]);
-    let shown: Value = serde_json::from_str(shown.ok()).unwrap();
-    let in_daemon = |key: &str| {
-        let all = shown["settings"].as_array().unwrap();
-        all.iter().find(|one| one["key"] == key).unwrap()["inDaemon"].clone()
-    };
-    assert_eq!(in_daemon("shells"), false);
-    assert_eq!(in_daemon("logs.keep-lines"), true);
-    assert_eq!(in_daemon("agents.max-per-minute"), Value::Null);
-    assert_eq!(shown["daemon"]["file"], file.to_str().unwrap());
-    assert_eq!(shown["daemon"]["pending"].as_array().unwrap().len(), 3);
-
-    // What was taken out, and a file that is gone.
-    fs::write(&file, "notices = []\n").unwrap();
+    assert!(!is_changed(&world));
+    fs::write(&file, "shells = 'ignore'\n").unwrap();
+    assert!(is_changed(&world));
+    let shown = world.json(&["config", "show", "--json"]);
+    let daemon = &shown["daemon"];
     assert_eq!(
-        source(&world, "sink.a"),
-        "removed, the daemon still has shell"
+        (&daemon["file"], &daemon["changedSince"]),
+        (&file.to_str().unwrap().into(), &true.into())
     );
-    assert_eq!(
-        source(&world, "logs.keep-runs"),
-        "default, not in the daemon yet (it has 5)"
-    );
-    let doctor = world.task(["doctor"]);
-    let expected = "the present settings yet: logs.keep-runs; removed: sink.a\n";
-    assert!(doctor.ok().contains(expected), "{doctor}");
+    let status = world.json(&["daemon", "status", "--json"]);
+    assert_eq!(daemon["since"], status["startedAt"]);
     fs::remove_file(&file).unwrap();
-    let shown = world.task(["config", "show"]);
-    assert!(
-        shown
-            .ok()
-            .contains("(there is no such file; the daemon has read it)"),
-        "{shown}"
-    );
-    assert!(is_pending(&world));
+    assert!(is_changed(&world));
     // One that cannot be read changes nothing.
     fs::write(&file, "notice = []\n").unwrap();
     let refused = world.task(["config", "show"]);
@@ -182,34 +138,20 @@ fn what_the_running_daemon_does_not_have_is_marked() {
             .contains("hint: a running daemon keeps the settings"),
         "{refused}"
     );
-
-    // Another file than the daemon's, with the same settings.
+    // Another file than the daemon's.
     let other = world.path("other.toml");
-    fs::write(&other, &text).unwrap();
+    fs::write(&other, "notices = []\n").unwrap();
     world.set("TMUX_TASK_CONFIG", other.to_str().unwrap());
     let shown = world.task(["config", "show"]);
-    let expected = format!(
-        "# {} (the daemon has read {})\n",
-        other.display(),
-        file.display()
-    );
+    let expected = format!("has its settings from {} since ", file.display());
     assert!(shown.ok().contains(&expected), "{shown}");
     let doctor = world.task(["doctor"]);
     let expected = format!("has read the configuration {}, here it is ", file.display());
     assert!(doctor.ok().contains(&expected), "{doctor}");
-    assert!(!is_pending(&world));
-
     // The next daemon has them.
-    fs::write(&other, "notices = []\nshells = 'ignore'\n").unwrap();
-    assert!(is_pending(&world));
     world.task(["daemon", "stop"]).ok();
     world.run("web", "true");
-    assert!(!is_pending(&world));
-    let doctor = world.task(["doctor"]);
-    assert!(
-        !doctor.ok().contains("has read the configuration"),
-        "{doctor}"
-    );
+    assert!(!is_changed(&world));
 }
 
 #[test]

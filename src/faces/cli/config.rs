@@ -10,12 +10,10 @@ use super::args::{Config, ConfigCommand, Json};
 use super::context::Context;
 use super::failure::{Failure, Kind};
 use super::output;
-use crate::config::{
-    self, ConfigFile, PendingSetting, Setting, ShownConfig, is_of_daemon, pending_settings,
-};
+use crate::config::{self, ConfigFile, Setting, ShownConfig};
 use crate::model::{text, with_causes};
 use crate::ops::{self, lookup};
-use crate::wire::{DaemonConfig, RefusalKind};
+use crate::wire::{DaemonStatus, RefusalKind, rfc3339};
 
 const WHAT: &str = "config";
 
@@ -36,12 +34,6 @@ struct SelectedValue {
     by: Option<&'static str>,
 }
 
-/// The configuration of the running daemon, compared with the file.
-struct OfDaemon {
-    config: DaemonConfig,
-    pending: Vec<PendingSetting>,
-}
-
 pub(super) async fn run(context: &Context, args: &Config) -> Result<(), Failure> {
     match args.command {
         ConfigCommand::Example => output::text(config::EXAMPLE),
@@ -57,114 +49,73 @@ async fn show(context: &Context, args: Json) -> Result<(), Failure> {
             .with_hint("a running daemon keeps the settings that it has; no other one starts")
     })?;
     let selected = selected(context)?;
-    let of_daemon = match ask_daemon(context).await? {
-        DaemonAnswer::None => None,
-        DaemonAnswer::Config(config) => {
-            let pending = pending_settings(&shown.comparables(), &config.settings);
-            Some(OfDaemon { config, pending })
-        }
-        DaemonAnswer::Unknown(why) => {
-            output::note(&format!(
-                "tmux-task: {WHAT}: whether the daemon has these settings is not known: {why}"
-            ));
-            None
-        }
-    };
+    let daemon = ask_daemon(context).await?;
     if args.json {
-        return print_json(&shown, &selected, of_daemon.as_ref());
+        return print_json(&shown, &selected, daemon.as_ref());
     }
     let mut lines = Vec::new();
     for SelectedValue { key, value, by } in &selected {
         let source = by.map_or_else(|| "default".to_owned(), str::to_owned);
         lines.push(line(key, value, &source));
     }
-    let of_daemon = of_daemon.as_ref();
-    lines.push(file_line(&shown, of_daemon.map(|one| &one.config)));
-    let pending = of_daemon.map_or(&[][..], |one| &one.pending);
+    let missing = if shown.exists {
+        ""
+    } else {
+        " (there is no such file)"
+    };
+    lines.push(match shown.path() {
+        Some(path) => format!("\n# {path}{missing}"),
+        None => "\n# no file: there is no home directory".to_owned(),
+    });
     for setting in &shown.settings {
         let Setting {
             key,
             value,
             line: at,
-            ..
         } = setting;
         let value = value.as_deref().unwrap_or("(none)");
         let source = at.map_or("default".to_owned(), |at| format!("line {at}"));
-        let of_this = pending.iter().find(|one| one.key == *key);
-        let differs = of_this.map(|one| {
-            let has = one.of_daemon.as_deref().map(|running| {
-                let running = of_running(key, running);
-                let other = if running == value { "another " } else { "" };
-                format!(" (it has {other}{running})")
-            });
-            format!(", not in the daemon yet{}", has.unwrap_or_default())
-        });
-        let source = format!("{source}{}", differs.unwrap_or_default());
         lines.push(line(key, value, &source));
     }
-    for PendingSetting { key, of_daemon, .. } in pending.iter().filter(|one| !one.is_set) {
-        let value = of_running(key, of_daemon.as_deref().unwrap_or_default());
-        lines.push(line(
-            key,
-            "(none)",
-            &format!("removed, the daemon still has {value}"),
+    if let Some(daemon) = &daemon {
+        let of_other = daemon
+            .config
+            .file
+            .as_ref()
+            .filter(|file| Some(*file) != shown.path().as_ref());
+        let from = of_other.map_or_else(String::new, |file| format!(" from {file}"));
+        let since = rfc3339(daemon.started_at);
+        lines.push(format!(
+            "\n# the running daemon has its settings{from} since {since}"
         ));
     }
     output::lines(&lines)?;
-    if !pending.is_empty() {
-        context.note(&format!("hint: {}", ops::APPLY_CONFIG));
+    if daemon.is_some_and(|daemon| shown.is_later_than(daemon.config.exists, daemon.started_at)) {
+        context.note(&format!(
+            "hint: the file was changed since; {}",
+            ops::APPLY_CONFIG
+        ));
     }
     Ok(())
 }
 
-/// Returns a value of the running daemon: of a sink only its kind, as in the present settings.
-fn of_running<'a>(key: &str, value: &'a str) -> &'a str {
-    if key.starts_with("sink.") {
-        value.split(' ').next().unwrap_or_default()
-    } else {
-        value
-    }
-}
-
-fn file_line(shown: &ShownConfig, of_daemon: Option<&DaemonConfig>) -> String {
-    let Some(path) = shown.path() else {
-        return "\n# no file: there is no home directory".to_owned();
-    };
-    let missing = (!shown.exists).then(|| "there is no such file".to_owned());
-    let read = of_daemon.and_then(|config| match &config.file {
-        Some(other) if *other != path => Some(format!("the daemon has read {other}")),
-        Some(_) if config.exists && !shown.exists => Some("the daemon has read it".to_owned()),
-        Some(_) | None => None,
-    });
-    let remarks: Vec<String> = missing.into_iter().chain(read).collect();
-    if remarks.is_empty() {
-        format!("\n# {path}")
-    } else {
-        format!("\n# {path} ({})", remarks.join("; "))
-    }
-}
-
-/// What is known of the daemon's configuration.
-enum DaemonAnswer {
-    /// None runs.
-    None,
-    Config(DaemonConfig),
-    /// Why it is not known.
-    Unknown(String),
-}
-
-async fn ask_daemon(context: &Context) -> Result<DaemonAnswer, Failure> {
+/// Returns what the running daemon says; `None` if there is none, or if it does not answer, which is noted.
+async fn ask_daemon(context: &Context) -> Result<Option<DaemonStatus>, Failure> {
     let mut session = context.given(WHAT)?;
     let asked = timeout(ANSWERS_WITHIN, ops::daemon_status(&mut session)).await;
-    Ok(match asked {
-        Ok(Ok(status)) => DaemonAnswer::Config(status.config),
-        Ok(Err(error)) if error.kind() == RefusalKind::Missing => DaemonAnswer::None,
-        Ok(Err(error)) => DaemonAnswer::Unknown(with_causes(&error)),
-        Err(_) => DaemonAnswer::Unknown(format!(
+    let why = match asked {
+        Ok(Ok(status)) => return Ok(Some(status)),
+        Ok(Err(error)) if error.kind() == RefusalKind::Missing => return Ok(None),
+        Ok(Err(error)) => with_causes(&error),
+        Err(_) => format!(
             "no answer within {} s; `tmux-task doctor` finds out why",
             ANSWERS_WITHIN.as_secs()
-        )),
-    })
+        ),
+    };
+    output::note(&format!(
+        "tmux-task: {WHAT}: since when the daemon has its settings is not known: {why}"
+    ));
+    Ok(None)
 }
 
 fn line(key: &str, value: &str, source: &str) -> String {
@@ -175,7 +126,7 @@ fn line(key: &str, value: &str, source: &str) -> String {
 fn print_json(
     shown: &ShownConfig,
     selected: &[SelectedValue],
-    of_daemon: Option<&OfDaemon>,
+    daemon: Option<&DaemonStatus>,
 ) -> Result<(), Failure> {
     let selected: Vec<Value> = selected
         .iter()
@@ -192,24 +143,14 @@ fn print_json(
         .settings
         .iter()
         .map(|setting| {
-            let Setting {
-                key, value, line, ..
-            } = setting;
+            let Setting { key, value, line } = setting;
             let source = if line.is_some() { "file" } else { "default" };
-            let in_daemon = of_daemon
-                .filter(|_| is_of_daemon(key))
-                .map(|one| one.pending.iter().all(|pending| pending.key != *key));
-            json!({
-                "key": key, "value": value, "source": source, "line": line, "inDaemon": in_daemon,
-            })
+            json!({"key": key, "value": value, "source": source, "line": line})
         })
         .collect();
-    let daemon = of_daemon.map(|OfDaemon { config, pending }| {
-        let pending: Vec<Value> = pending
-            .iter()
-            .map(|one| json!({"key": one.key, "isSet": one.is_set, "inDaemon": one.of_daemon}))
-            .collect();
-        json!({"file": config.file, "exists": config.exists, "pending": pending})
+    let daemon = daemon.map(|daemon| {
+        let changed = shown.is_later_than(daemon.config.exists, daemon.started_at);
+        json!({"file": daemon.config.file, "since": daemon.started_at, "changedSince": changed})
     });
     output::json(&json!({
         "file": shown.path(),

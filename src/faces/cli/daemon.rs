@@ -70,7 +70,6 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
     let shown_config = DaemonConfig {
         file: shown.path(),
         exists: shown.exists,
-        settings: shown.comparables(),
     };
     let config = shown.config;
     // A harness starts it for a conversation. A user's daemon ends nothing by itself.

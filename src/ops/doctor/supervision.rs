@@ -8,7 +8,7 @@ use super::{login, readers};
 use crate::client::{ClientError, DaemonClient};
 use crate::config;
 use crate::daemon;
-use crate::model::{SessionId, with_causes};
+use crate::model::{Millis, SessionId, with_causes};
 use crate::ops::error::{APPLY_CONFIG, OpsError, STOP_OLDER_DAEMON};
 use crate::ops::lookup;
 use crate::ops::session::{TaskSession, is_autostart_forbidden};
@@ -99,7 +99,9 @@ async fn examine_daemon(session: &TaskSession, exists: bool) -> Supervisor {
         Ok(status) => {
             supervisor.answers = true;
             supervisor.checks = judge_status(&status);
-            supervisor.checks.extend(judge_config(status.config).await);
+            supervisor
+                .checks
+                .extend(judge_config(status.config, status.started_at).await);
             supervisor.sinks = status.sinks;
         }
         Err(Some(check)) => supervisor.checks.push(check),
@@ -165,17 +167,16 @@ fn judge_status(status: &DaemonStatus) -> Vec<DoctorCheck> {
     checks
 }
 
-/// Compares the configuration that the daemon has with the present one. That this one cannot be read
-/// is another check's finding.
-async fn judge_config(of_daemon: DaemonConfig) -> Vec<DoctorCheck> {
+/// Checks whether the daemon, which has started at this time, has the present configuration. That this one
+/// cannot be read is another check's finding.
+async fn judge_config(of_daemon: DaemonConfig, started_at: Millis) -> Option<DoctorCheck> {
     let show = tokio::task::spawn_blocking(|| config::show(&lookup));
     let Ok(Ok(Ok(here))) = timeout(LIMIT, show).await else {
-        return Vec::new();
+        return None;
     };
-    let mut checks = Vec::new();
     if here.path() != of_daemon.file {
         let shown = |file: Option<String>| file.unwrap_or_else(|| "none".to_owned());
-        checks.push(warn(
+        return Some(warn(
             "daemon",
             format!(
                 "the daemon has read the configuration {}, here it is {}",
@@ -186,20 +187,13 @@ async fn judge_config(of_daemon: DaemonConfig) -> Vec<DoctorCheck> {
              next command starts a daemon with its own",
         ));
     }
-    let pending = config::pending_settings(&here.comparables(), &of_daemon.settings);
-    let keys = |is_set: bool| {
-        let pending = pending.iter().filter(|one| one.is_set == is_set);
-        let keys: Vec<&str> = pending.map(|one| one.key.as_str()).collect();
-        keys.join(", ")
-    };
-    let parts = [("", keys(true)), ("removed: ", keys(false))];
-    let parts = parts.iter().filter(|(_, keys)| !keys.is_empty());
-    let parts: Vec<String> = parts.map(|(what, keys)| format!("{what}{keys}")).collect();
-    if !parts.is_empty() {
-        let message = "the daemon does not have the present settings yet: ".to_owned();
-        checks.push(warn("daemon", message + &parts.join("; "), APPLY_CONFIG));
-    }
-    checks
+    here.is_later_than(of_daemon.exists, started_at).then(|| {
+        warn(
+            "daemon",
+            "the configuration was changed after the daemon had read it",
+            APPLY_CONFIG,
+        )
+    })
 }
 
 fn without_daemon(session: &TaskSession, exists: bool) -> DoctorCheck {
