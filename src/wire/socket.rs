@@ -1,7 +1,6 @@
 //! Requests to the daemon on its socket and its answers: one line of JSON each. A subscription's
 //! records follow its answer.
 
-
 use serde::{Deserialize, Serialize};
 
 use super::{

@@ -6,6 +6,10 @@ use serde_json::Value;
 
 use crate::support::World;
 
+fn parsed(world: &World, args: &[&str]) -> Value {
+    serde_json::from_str(world.task(args).ok()).unwrap()
+}
+
 /// Returns where a value is from, and the value.
 fn find<'a>(shown: &'a Value, of: &str, key: &str) -> (&'a str, &'a Value) {
     let all = shown[of].as_array().unwrap();
@@ -118,13 +122,13 @@ fn it_is_said_since_when_the_daemon_has_its_settings_and_whether_the_file_was_ch
     assert!(!is_changed(&world));
     fs::write(&file, "shells = 'ignore'\n").unwrap();
     assert!(is_changed(&world));
-    let shown = world.json(&["config", "show", "--json"]);
+    let shown = parsed(&world, &["config", "show", "--json"]);
     let daemon = &shown["daemon"];
     assert_eq!(
         (&daemon["file"], &daemon["changedSince"]),
         (&file.to_str().unwrap().into(), &true.into())
     );
-    let status = world.json(&["daemon", "status", "--json"]);
+    let status = parsed(&world, &["daemon", "status", "--json"]);
     assert_eq!(daemon["since"], status["startedAt"]);
     fs::remove_file(&file).unwrap();
     assert!(is_changed(&world));
