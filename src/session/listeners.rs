@@ -392,7 +392,7 @@ impl Listeners {
         self.watches.lose(&self.pane_streams, |_| true);
         self.pane_streams.clear();
         self.cut_output_streams(|_| true);
-        self.take_ended(|active| active.pane.map(|_| Verdict::anchor_lost()))
+        self.take_ended(|active| active.pane.map(|_| active.wait.on_loss()))
     }
 
     /// Handles a pane that could not be read, so that some of its output is missing.
@@ -400,7 +400,7 @@ impl Listeners {
         self.watches.lose(&self.pane_streams, |lost| lost == pane);
         self.pane_streams.remove(&pane);
         self.cut_output_streams(|stream| stream.pane == pane);
-        self.take_ended(|active| (active.pane == Some(pane)).then(Verdict::anchor_lost))
+        self.take_ended(|active| (active.pane == Some(pane)).then(|| active.wait.on_loss()))
     }
 
     /// Takes what was found in runs that are searched, for this look.

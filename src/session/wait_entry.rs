@@ -1,5 +1,6 @@
 //! The parameters of a wait, and the result of the read with which it begins.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::model::{self, with_causes};
@@ -91,7 +92,8 @@ pub(crate) fn judge_entries(entries: &mut [Entry], output: &PaneOutput) {
         let mut is_there = |text: &Pattern| {
             let rows = || unwrapped(&output.rows, output.width, 0);
             let lines: &Vec<Row> = lines.get_or_insert_with(rows);
-            lines.iter().any(|row| text.find(&row.line(), 0).is_some())
+            let mut lines = lines.iter();
+            lines.any(|row| text.find(&row.line(true), 0).is_some())
         };
         let is_text_there = wait.spec.texts().any(&mut is_there);
         let since = anchor.as_ref();
@@ -202,18 +204,21 @@ pub(super) fn give_since(
     let Some((AnchorPosition::At(row), column)) = located else {
         if counts_without_anchor {
             for row in unwrapped(&output.rows, output.width, 0) {
-                give(&row.line());
+                give(&row.line(true));
             }
         }
         return OutputSinceAnchor::Lost;
     };
     let mut since = OutputSinceAnchor::Nothing;
     let rows = output.rows.get(row..).unwrap_or_default();
+    // The cursor's line may go on.
+    let cursor_row = output.cursor_row().checked_sub(output.first_row() + row);
+    let cursor_row = cursor_row.filter(|_| !output.is_dead);
     for row in unwrapped(rows, output.width, column) {
         if row.is_fresh() {
             since = OutputSinceAnchor::Output;
         }
-        give(&row.line());
+        give(&row.line(!cursor_row.is_some_and(|at| row.rows.contains(&at))));
     }
     since
 }
@@ -224,15 +229,17 @@ struct Row {
     text: String,
     /// The ends of old and new parts, in bytes, and their stamps.
     runs: Vec<(usize, Stamp)>,
+    /// The rows that were joined.
+    rows: Range<usize>,
 }
 
 impl Row {
-    fn line(&self) -> Line<'_> {
-        Line::new(&self.text, &self.runs, true)
+    fn line(&self, is_complete: bool) -> Line<'_> {
+        Line::new(&self.text, &self.runs, is_complete)
     }
 
     fn is_fresh(&self) -> bool {
-        self.line().is_fresh(0..self.text.len(), 0)
+        self.line(true).is_fresh(0..self.text.len(), 0)
     }
 
     fn push(&mut self, text: &str, stamp: Stamp) {
@@ -247,14 +254,18 @@ fn unwrapped(rows: &[String], width: usize, old: usize) -> Vec<Row> {
     let mut lines: Vec<Row> = Vec::new();
     let mut goes_on = false;
     let mut old = old;
-    for row in rows {
+    for (index, row) in rows.iter().enumerate() {
         if !goes_on {
-            lines.push(Row::default());
+            lines.push(Row {
+                rows: index..index,
+                ..Row::default()
+            });
         }
         let line = lines.last_mut().expect("one was pushed");
         let (before, behind) = split_at_column(row, old);
         line.push(before, 0);
         line.push(behind, 1);
+        line.rows.end = index + 1;
         goes_on = columns_of(row) >= width;
         old = 0;
     }

@@ -4,6 +4,7 @@
 //! ends at once.
 
 mod cursor;
+mod found_line;
 mod output_watch;
 
 use std::collections::BTreeSet;
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant};
 
 pub(crate) use cursor::{Anchor, AnchorPosition, Cursor, CursorError, locate};
 pub(crate) use output_watch::OutputWatch;
+
+use found_line::FoundLine;
 
 use crate::model::{self, Exit, GoneReason, Now, Prompt, Snapshot, Task, WaitOutcome, WindowId};
 use crate::terminal::{Line, Pattern, Stamp};
@@ -121,11 +124,6 @@ impl Verdict {
             ..self
         }
     }
-
-    /// Returns the verdict on a wait for which output is missing.
-    pub(crate) fn anchor_lost() -> Self {
-        Self::of(WaitOutcome::AnchorLost)
-    }
 }
 
 /// A wait in progress.
@@ -142,8 +140,10 @@ pub(crate) struct Wait {
     deadline: Option<Instant>,
     last_output: Instant,
     pub(crate) saw_output: bool,
-    stopped: Option<Verdict>,
-    matched: Option<Verdict>,
+    /// The first line with a stop text, and its index. It wins over a match until that is reported.
+    stopped: Option<FoundLine<usize>>,
+    /// The first line with a text, and its index.
+    matched: Option<FoundLine<usize>>,
 }
 
 impl Wait {
@@ -195,51 +195,79 @@ impl Wait {
 
     fn judge(&mut self, line: &Line<'_>, since: Stamp) {
         let find = |pattern: &Pattern| pattern.find(line, since).is_some();
-        if self.stopped.is_none()
-            && let Some(index) = self.spec.stops.iter().position(find)
-        {
-            self.stopped = Some(Verdict {
-                line: Some(line.text().to_owned()),
-                index: Some(index),
-                ..Verdict::by(WaitOutcome::Stopped, "stop")
-            });
+        match &mut self.stopped {
+            Some(stopped) => _ = stopped.continues(line),
+            None => {
+                let index = self.spec.stops.iter().position(find);
+                self.stopped = index.map(|index| FoundLine::new(line, index));
+            }
         }
-        if self.matched.is_some() {
-            return;
-        }
-        if let Some(index) = self.spec.texts().position(find) {
-            self.matched = Some(Verdict {
-                line: Some(line.text().to_owned()),
-                index: Some(index),
-                ..Verdict::by(WaitOutcome::Matched, "text")
-            });
+        match &mut self.matched {
+            Some(matched) => _ = matched.continues(line),
+            None => {
+                let index = self.spec.texts().position(find);
+                self.matched = index.map(|index| FoundLine::new(line, index));
+            }
         }
     }
 
-    /// Processes the arrival of output, after its lines. A stop text wins over a match in it.
+    /// Processes the arrival of output, after its lines. A stop text wins over a match in it. While the
+    /// rest of a line that was found may come, there is no verdict.
     pub(crate) fn on_output(&mut self, now: Now) -> Option<Verdict> {
         self.saw_output = true;
         self.last_output = now.mono;
-        self.stopped
-            .take()
-            .or_else(|| self.matched.take())
-            .or_else(|| {
+        for found in self.stopped.iter_mut().chain(&mut self.matched) {
+            found.since.get_or_insert(now.mono);
+        }
+        match self.first_found() {
+            Some(found) => found.is_over(now.mono).then(|| self.take_found())?,
+            None => {
                 let change = |condition: &&Condition| matches!(condition, Condition::Change);
                 let change = self.spec.conditions.iter().find(change)?;
                 Some(Verdict::by(WaitOutcome::Changed, change.name()))
-            })
+            }
+        }
+    }
+
+    /// Returns the line with which the wait ends when it is complete.
+    fn first_found(&self) -> Option<&FoundLine<usize>> {
+        self.stopped.as_ref().or(self.matched.as_ref())
+    }
+
+    /// Returns the verdict by a line that was found, as far as it is there.
+    fn take_found(&mut self) -> Option<Verdict> {
+        let (found, verdict) = match self.stopped.take() {
+            Some(stopped) => (stopped, Verdict::by(WaitOutcome::Stopped, "stop")),
+            None => {
+                let matched = self.matched.take()?;
+                (matched, Verdict::by(WaitOutcome::Matched, "text"))
+            }
+        };
+        Some(Verdict {
+            line: Some(found.text),
+            index: Some(found.found),
+            ..verdict
+        })
     }
 
     /// Decides a wait for which output is missing, after the lines that are left of it. A stop text may
-    /// have been in what is missing, before a match.
+    /// have been in what is missing, before a match that was not known before.
     pub(crate) fn on_loss(&mut self) -> Verdict {
-        let matched = self.matched.take().filter(|_| self.spec.stops.is_empty());
-        let known = self.stopped.take().or(matched);
-        known.unwrap_or(Verdict::of(WaitOutcome::AnchorLost))
+        let has_stops = !self.spec.stops.is_empty();
+        self.matched
+            .take_if(|matched| has_stops && matched.since.is_none());
+        self.take_found()
+            .unwrap_or(Verdict::of(WaitOutcome::AnchorLost))
     }
 
-    /// Processes a look. All output before it must have been processed.
+    /// Processes a look. All output before it must have been processed. A line that was found is
+    /// reported as it is when something else would end the wait: it came first.
     pub(crate) fn look(&mut self, look: &Snapshot, prompt: Option<&Prompt>) -> Option<Verdict> {
+        let verdict = self.judge_look(look, prompt)?;
+        Some(self.take_found().unwrap_or(verdict))
+    }
+
+    fn judge_look(&self, look: &Snapshot, prompt: Option<&Prompt>) -> Option<Verdict> {
         let window = self.entry.window;
         let same_run = |task: &&Task| task.window == window && !self.is_another_run(task);
         let ended = look
@@ -288,22 +316,26 @@ impl Wait {
     }
 
     /// Returns the verdict on the ports that the run listens on.
-    #[must_use]
-    pub(crate) fn listens(&self, ports: &BTreeSet<u16>) -> Option<Verdict> {
-        let mut wanted = self.spec.ports();
+    pub(crate) fn listens(&mut self, ports: &BTreeSet<u16>) -> Option<Verdict> {
         let is_met = |port: Option<u16>| match port {
             Some(port) => ports.contains(&port),
             None => !ports.is_empty(),
         };
-        wanted.any(is_met).then(|| Verdict {
+        let is_met = self.spec.ports().any(is_met);
+        let verdict = is_met.then(|| Verdict {
             ports: ports.clone(),
             ..Verdict::by(WaitOutcome::Listening, "listen")
-        })
+        })?;
+        Some(self.take_found().unwrap_or(verdict))
     }
 
     /// Returns the verdict when a time limit is reached.
-    #[must_use]
-    pub(crate) fn tick(&self, now: Now) -> Option<Verdict> {
+    pub(crate) fn tick(&mut self, now: Now) -> Option<Verdict> {
+        if self.next_deadline().is_some_and(|at| at <= now.mono)
+            && let Some(verdict) = self.take_found()
+        {
+            return Some(verdict);
+        }
         if self.idle_at().is_some_and(|at| at <= now.mono) {
             return Some(Verdict::by(WaitOutcome::Idle, "idle"));
         }
@@ -313,7 +345,9 @@ impl Wait {
 
     /// Returns when [`Wait::tick`] may return a verdict.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        self.idle_at().into_iter().chain(self.deadline).min()
+        let line = self.first_found().and_then(FoundLine::awaited_until);
+        let others = self.idle_at().into_iter().chain(self.deadline);
+        others.chain(line).min()
     }
 
     fn idle_at(&self) -> Option<Instant> {

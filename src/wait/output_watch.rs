@@ -4,14 +4,12 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use super::found_line::FoundLine;
 use crate::model::{NotifyOn, OutputMatches, text};
 use crate::terminal::{Line, Pattern, PatternError, Stamp};
 
 /// The shortest time between two reports on a run.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
-
-/// How long the rest of a line that matches may take before the line is reported as it is.
-const LINE_WITHIN: Duration = Duration::from_millis(100);
 
 /// The maximum length of a line in a report, in characters.
 const LINE_CHARS: usize = 1000;
@@ -27,8 +25,9 @@ pub(crate) struct OutputWatch {
     patterns: Vec<Pattern>,
     /// Output with this stamp or a smaller one is searched already.
     since: Stamp,
-    /// The last line, which matches and may go on.
-    open: Option<OpenLine>,
+    /// The last line, which matches and may go on: the index of the text that it contains, and where;
+    /// `None` when it is counted already.
+    open: Option<FoundLine<Option<(usize, Range<usize>)>>>,
     /// What is not reported yet.
     found: OutputMatches,
     /// When the first of it was found.
@@ -37,16 +36,6 @@ pub(crate) struct OutputWatch {
     reported_at: Option<Instant>,
     /// Whether a report has said that output was missed: once a run is enough.
     has_said_gap: bool,
-}
-
-/// A line that matches and has not ended.
-#[derive(Debug, Clone)]
-struct OpenLine {
-    text: String,
-    /// The index of the text that it contains, and where; `None` when it is counted already.
-    found: Option<(usize, Range<usize>)>,
-    /// When it was there first; `None` until the output that it came with is complete.
-    since: Option<Instant>,
 }
 
 impl OutputWatch {
@@ -95,22 +84,15 @@ impl OutputWatch {
 
     /// A line is reported by the terminal again and again while it grows, and counts once.
     fn read(&mut self, line: &Line<'_>, since: Stamp) {
-        let text = line.text();
+        let is_same = self.open.as_mut().is_some_and(|open| open.continues(line));
         let open = match self.open.take() {
-            Some(open) if text.starts_with(&open.text) => Some(OpenLine {
-                text: text.to_owned(),
-                ..open
-            }),
+            same if is_same => same,
             before => {
                 self.count(before);
                 let mut patterns = self.patterns.iter().enumerate();
                 let found =
                     patterns.find_map(|(index, pattern)| Some((index, pattern.find(line, since)?)));
-                found.map(|found| OpenLine {
-                    text: text.to_owned(),
-                    found: Some(found),
-                    since: None,
-                })
+                found.map(|found| FoundLine::new(line, Some(found)))
             }
         };
         if line.is_complete() {
@@ -121,8 +103,8 @@ impl OutputWatch {
     }
 
     /// Counts a line that matches, unless it is counted already.
-    fn count(&mut self, line: Option<OpenLine>) {
-        let Some(OpenLine {
+    fn count(&mut self, line: Option<FoundLine<Option<(usize, Range<usize>)>>>) {
+        let Some(FoundLine {
             text,
             found: Some((index, range)),
             ..
@@ -191,17 +173,16 @@ impl OutputWatch {
     }
 
     fn end_line(&mut self) {
-        let open = self.open.as_mut();
-        let counted = open.map(|open| OpenLine {
-            found: open.found.take(),
-            ..open.clone()
-        });
+        let counted = self.open.clone();
+        if let Some(open) = &mut self.open {
+            open.found = None;
+        }
         self.count(counted);
     }
 
     fn line_ends_at(&self) -> Option<Instant> {
         let open = self.open.as_ref().filter(|open| open.found.is_some())?;
-        open.since.map(|since| since + LINE_WITHIN)
+        open.awaited_until()
     }
 
     fn note_time(&mut self, now: Instant) {

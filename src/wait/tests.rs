@@ -1,5 +1,6 @@
 use super::*;
 use crate::model::{GoneReason, Life, PaneId, PromptKind, Signal};
+use crate::terminal::Terminal;
 
 const WINDOW: WindowId = WindowId(1);
 
@@ -319,7 +320,7 @@ fn a_port_that_the_run_listens_on_ends_the_wait() {
             timeout: None,
             through_prompts: false,
         };
-        let wait = Wait::begin(spec, task(Life::Alive, 1), 0, now());
+        let mut wait = Wait::begin(spec, task(Life::Alive, 1), 0, now());
         let verdict = wait.listens(&ports.iter().copied().collect())?;
         assert_eq!(verdict.outcome, WaitOutcome::Listening);
         Some(verdict.ports.into_iter().collect::<Vec<u16>>())
@@ -340,8 +341,87 @@ fn time_is_over_when_it_is() {
         timeout,
         through_prompts: false,
     };
-    let wait = Wait::begin(spec, task(Life::Alive, 1), 0, start);
+    let mut wait = Wait::begin(spec, task(Life::Alive, 1), 0, start);
     assert_eq!(wait.tick(start), None);
     let over = wait.tick(start.after(Duration::from_secs(1)));
     assert_eq!(over.map(|v| v.outcome), Some(WaitOutcome::Timeout));
+}
+
+/// Checks what a wait for `listening` or the stop `in use` says to each of these events, in their order:
+/// output that came together, the time since the start, the end of the run, or a loss of output.
+#[track_caller]
+fn check_lines(timeout_ms: u64, events: &[&str], expected: Option<(WaitOutcome, &str)>) {
+    let start = now();
+    let spec = Spec {
+        conditions: vec![text("listening"), Condition::Change],
+        stops: vec![Pattern::literal("in use", false)],
+        timeout: Some(Duration::from_millis(timeout_ms)),
+        through_prompts: false,
+    };
+    let mut wait = Wait::begin(spec, task(Life::Alive, 1), 0, start);
+    let mut terminal = Terminal::new(80, 5);
+    let (mut at, mut verdict) = (start, None);
+    for (stamp, event) in (1..).zip(events) {
+        assert_eq!(verdict, None, "before {event:?}");
+        verdict = if let Some(Ok(ms)) = event.strip_suffix(" ms").map(str::parse) {
+            at = start.after(Duration::from_millis(ms));
+            wait.tick(at)
+        } else if *event == "end" {
+            wait.look(&look(vec![task(dead(0), 1)], vec![]), None)
+        } else if *event == "loss" {
+            Some(wait.on_loss())
+        } else {
+            terminal.write(event.as_bytes(), stamp, &mut |line| wait.line(line));
+            wait.on_output(at)
+        };
+    }
+    let found = verdict.map(|verdict| (verdict.outcome, verdict.line.unwrap_or_default()));
+    let found = found
+        .as_ref()
+        .map(|(outcome, line)| (*outcome, line.as_str()));
+    assert_eq!(found, expected, "{events:?}");
+}
+
+#[test]
+fn a_line_is_reported_when_it_is_complete() {
+    let matched = |line| Some((WaitOutcome::Matched, line));
+    let check = |events: &[&str], expected| check_lines(10_000, events, expected);
+    check(&["listening on 80\r\n"], matched("listening on 80"));
+    check(&["listening on", " 80"], None);
+    check(
+        &["listening on", " ", "80", "\r\n"],
+        matched("listening on 80"),
+    );
+    check(
+        &["listening on", "99 ms", "100 ms"],
+        matched("listening on"),
+    );
+    // The time counts from its beginning.
+    check(
+        &["listening on", "60 ms", " 80", "100 ms"],
+        matched("listening on 80"),
+    );
+    // The next line ends it, and so does what overwrites it.
+    check(&["listening on", "\x1b[5;1Hclock"], matched("listening on"));
+    check(&["listening 1%", "\rlistening 2%"], matched("listening 1%"));
+    check(&["listening", "end"], matched("listening"));
+    check(&["listening", "loss"], matched("listening"));
+    check(&["loss"], Some((WaitOutcome::AnchorLost, "")));
+    check_lines(50, &["listening", "50 ms"], matched("listening"));
+}
+
+#[test]
+fn a_stop_text_in_the_line_or_in_the_output_that_completes_it_wins() {
+    let stopped = |line| Some((WaitOutcome::Stopped, line));
+    let check = |events: &[&str], expected| check_lines(10_000, events, expected);
+    check(
+        &["listening on 80:", " in use", " by 7\r\n"],
+        stopped("listening on 80: in use by 7"),
+    );
+    check(
+        &["listening\r\nin use", " by 7\r\n"],
+        stopped("in use by 7"),
+    );
+    check(&["listening", "\r\nin use", "end"], stopped("in use"));
+    check(&["in use", "100 ms"], stopped("in use"));
 }

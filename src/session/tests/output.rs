@@ -175,7 +175,7 @@ fn whoever_leaves_takes_everything_along() {
     driver.did(&[]);
     // While the output for its answer is being read.
     let request_id = driver.begin("text", &[""]);
-    driver.print("text");
+    driver.print("text\r\n");
     driver.input(Input::Left(request_id));
     driver.read(&["text"]);
     let did = driver.take();

@@ -178,3 +178,29 @@ fn interrupted_a_run_that_is_waited_for_goes_on() {
         world.until_true("it is forgotten", || waits(&world) == 0);
     }
 }
+
+/// What stands behind the text is what it is waited for, such as the port.
+#[test]
+fn a_line_that_is_written_in_pieces_is_reported_whole() {
+    let world = World::new();
+    for option in ["--until", "--stop"] {
+        for _ in 0..10 {
+            let other = if option == "--until" {
+                "--stop"
+            } else {
+                "--until"
+            };
+            let args = ["run", "api", "--json", option, "listening", other, "failed"];
+            let line = "for word in listening ' ' on ' ' 80 ' ' x; do printf \"$word\"; done; echo; \
+                        exec sleep 1000";
+            let output = world.task([&args[..], &["--timeout", LONG, "--", line]].concat());
+            let result = output.out.lines().nth(1).unwrap();
+            let result: Value = serde_json::from_str(result).unwrap();
+            assert_eq!(result["line"], "listening on 80 x", "{output}");
+        }
+    }
+    // A line that does not end.
+    let args = ["run", "ask", "--until", "Proceed", "--timeout", LONG];
+    let output = world.task([&args[..], &["--", "printf 'Proceed? '; exec sleep 1000"]].concat());
+    assert!(output.ok().ends_with("matched: Proceed?\n"), "{output}");
+}
