@@ -111,7 +111,7 @@ impl StopConfig {
     expecting = "a table"
 )]
 pub(crate) struct LogsConfig {
-    /// Lines of one run, its last ones: key `keep-lines`.
+    /// Lines of one run, its first and last ones: key `keep-lines`.
     #[serde(deserialize_with = "number::<1, 1_000_000, _>")]
     pub keep_lines: u64,
     /// Runs of one session, its last ones; 0 stores nothing: key `keep-runs`.

@@ -235,6 +235,8 @@ impl LinkTask {
                 },
                 change = self.jobs.link.changed() => {
                     if change == Change::Output {
+                        // A program can print more than tmux keeps in some hundredths of a second.
+                        within_limit("first lines", self.jobs.link.read_first_lines()).await;
                         within_limit("pause panes", self.jobs.link.pause_busy()).await;
                     }
                     self.report(LinkReport::Changed(change)).await;
@@ -271,6 +273,9 @@ impl LinkTask {
             _ = aborted.wait_for(|is_aborted| *is_aborted) => return,
         };
         let took = began.elapsed();
+        if matches!(done.outcome, Ok(JobOutcome::Looked(_))) {
+            within_limit("first lines", self.jobs.link.read_first_lines()).await;
+        }
         let traffic = self.jobs.link.take_traffic();
         let bytes = traffic.bytes;
         match &done.outcome {

@@ -155,8 +155,9 @@ impl LinkJobs {
             }
             Job::FindPorts(queries) => boxed(move || async move { Done::of(find_ports(&queries)) }),
             Job::Search(task, pattern) => boxed(move || async move {
+                let first = self.link.first_lines_of(&task);
                 let mut connection = self.link.connection();
-                let found = search_task(&mut connection, &task, &pattern).await;
+                let found = search_task(&mut connection, &task, &first, &pattern).await;
                 Done::of(found.map(JobOutcome::Matches).map_err(text))
             }),
             Job::Drain => boxed(move || async move {
@@ -278,10 +279,11 @@ impl LinkJobs {
         };
         let paths = &self.options.paths;
         let name = self.link.name_of_run(task);
+        let first = self.link.first_lines_of(task);
         let mut connection = self.link.connection();
         let kept = self
             .archiver
-            .hand_over(&mut connection, &life, paths, task, &name, reason)
+            .hand_over(&mut connection, &life, paths, task, &name, (&first, reason))
             .await;
         if let Err(error) = kept {
             tracing::warn!(%error, window = %task.window, "could not keep the output of a run");
@@ -307,7 +309,8 @@ impl LinkJobs {
         let Some(life) = self.link.life.clone() else {
             return JobOutcome::Answered(Box::new(Response::Unattached), None);
         };
-        let log = read_task_log(&mut self.link.connection(), &life, task, request).await;
+        let first = self.link.first_lines_of(task);
+        let log = read_task_log(&mut self.link.connection(), &life, task, &first, request).await;
         let response = log.map_or_else(|error| Response::Refused(error.refusal()), Response::Log);
         JobOutcome::Answered(Box::new(response), None)
     }

@@ -38,6 +38,8 @@ pub(super) struct PaneActivity {
     pub(super) closed: BTreeSet<WindowId>,
     /// How many bells their hook had counted by window, if any has rung since the last look.
     pub(super) bells: BTreeMap<WindowId, u64>,
+    /// Panes that tmux has paused since their first lines were read.
+    pub(super) bursts: BTreeSet<PaneId>,
     /// Whether a report since then does not say which windows have changed.
     pub(super) are_all_reported: bool,
 }
@@ -52,7 +54,7 @@ impl PaneActivity {
     }
 
     /// Records that tmux has paused a pane that printed faster than it could be reported. Returns
-    /// what [`PaneActivity::record_output`] does: only printing leads to a pause.
+    /// what [`PaneActivity::record_output`] does, or that it is a burst: only printing leads to a pause.
     pub(super) fn record_pause(&mut self, pane: PaneId) -> bool {
         let is_busy = self.burst_before.contains(&pane)
             || self
@@ -65,7 +67,7 @@ impl PaneActivity {
             Pause::Burst
         };
         self.paused.entry(pane).or_insert(pause);
-        self.record_output(pane)
+        self.record_output(pane) | self.bursts.insert(pane)
     }
 
     /// Returns the busy panes that are not paused yet, and records them as paused.

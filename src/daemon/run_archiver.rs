@@ -58,7 +58,7 @@ impl RunArchiver {
         task: &Task,
     ) -> Result<(), KeepError> {
         if let Some(kept) = self
-            .hand_over(connection, life, paths, task, &task.name, None)
+            .hand_over(connection, life, paths, task, &task.name, (&[], None))
             .await?
         {
             kept.await??;
@@ -68,7 +68,7 @@ impl RunArchiver {
 
     /// Reads the output of a run and queues it for writing, under the name to which its number belongs;
     /// `None` when there is nothing to archive, for example when its pane has another run by now.
-    /// `reason` is why it was ended; a live run is about to be replaced.
+    /// `first` are its first lines, `reason` is why it was ended; a live run is about to be replaced.
     pub(super) async fn hand_over(
         &self,
         connection: &mut Connection<'_>,
@@ -76,7 +76,7 @@ impl RunArchiver {
         paths: &Paths,
         task: &Task,
         name: &str,
-        reason: Option<&'static str>,
+        (first, reason): (&[String], Option<&'static str>),
     ) -> Result<Option<oneshot::Receiver<io::Result<()>>>, KeepError> {
         let (Some(pane), Some(run)) = (task.pane, task.run) else {
             return Ok(None);
@@ -91,6 +91,7 @@ impl RunArchiver {
             tracing::debug!(window = %task.window, run, "the pane has another run by now");
             return Ok(None);
         }
+        let (lines, gap_after) = log.end.with_first_lines(first, log.lines);
         let exit = task.exit().cloned().unwrap_or_default();
         // Without it, the output is kept all the same.
         let record = match exit.code {
@@ -111,13 +112,14 @@ impl RunArchiver {
             reason: reason
                 .or(is_replaced.then_some("replaced"))
                 .map(str::to_owned),
+            gap_after,
             record: record.and_then(|launch| launch.record),
         };
         Ok(Some(self.archiver.keep(KeptRun {
             folder: paths.runs(),
             life: Cursor::life_of(life),
             about,
-            lines: log.lines,
+            lines,
             limits: self.limits,
         })))
     }

@@ -30,7 +30,7 @@ use crate::paths::Paths;
 use crate::process::{self, Process, RunTime};
 use crate::session::Change;
 use crate::terminal::PaneOutput;
-use crate::tmux::{self, Connection, History, LookMemory, Server, TmuxError, Traffic};
+use crate::tmux::{self, Connection, FirstLines, History, LookMemory, Server, TmuxError, Traffic};
 
 /// The delay between two attempts to attach.
 const ATTACH_PAUSE: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
@@ -51,6 +51,8 @@ pub(super) struct SessionLink {
     reports_respawns: bool,
     pub(super) observer: Observer,
     memory: LookMemory,
+    /// The first lines of the present runs, by pane.
+    first_lines: BTreeMap<PaneId, FirstLines>,
     /// Whether a run had ended in the last look and tmux had not reported how.
     is_unsettled: bool,
     /// Whether the server has run since it had nothing more to tell.
@@ -133,6 +135,7 @@ impl SessionLink {
             run_panes: observer.run_panes(),
             observer,
             memory: LookMemory::default(),
+            first_lines: BTreeMap::new(),
             is_unsettled: false,
             reports_respawns: false,
             idle: ServerIdle::default(),
@@ -205,6 +208,35 @@ impl SessionLink {
             tracing::info!(%error, "lost the control client");
             self.disconnect();
         }
+    }
+
+    /// Reads the first lines of runs before tmux drops them: of those that print a lot now, and of all with
+    /// a long history.
+    pub(super) async fn read_first_lines(&mut self) {
+        let (first_lines, panes) = (&mut self.first_lines, || self.memory.histories());
+        let Attachment::Attached(clients) = &mut self.attachment else {
+            return;
+        };
+        let bursts = std::mem::take(&mut clients.activity.bursts);
+        first_lines.retain(|known, _| panes().any(|(pane, ..)| pane == *known));
+        for (pane, pid, history) in panes() {
+            let known = first_lines.get(&pane);
+            if !bursts.contains(&pane) && !FirstLines::are_wanted(known, pid, history) {
+                continue;
+            }
+            let mut connection = Connection::Attached(&mut clients.main);
+            let known = first_lines.entry(pane).or_default();
+            if let Err(error) = tmux::read_first_lines(&mut connection, pane, known).await {
+                tracing::debug!(%error, %pane, "first lines not read");
+            }
+        }
+    }
+
+    /// Returns the first lines of a task's run, as far as they were read.
+    pub(super) fn first_lines_of(&self, task: &Task) -> Vec<String> {
+        let first = task.pane.and_then(|pane| self.first_lines.get(&pane));
+        let first = first.filter(|first| first.pid == task.pid);
+        first.map(|first| first.lines.clone()).unwrap_or_default()
     }
 
     /// Drops the connection. The session is claimed again before the next one: another daemon may

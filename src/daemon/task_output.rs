@@ -4,7 +4,9 @@ use crate::model::{PaneId, SessionLife, Task};
 use crate::terminal::{Line, Pattern};
 use crate::tmux::{self, Connection, History, Log, Style, TmuxError};
 use crate::wait::{Anchor, AnchorPosition, Cursor, CursorError, locate};
-use crate::wire::{LogRequest, Refusal, RefusalKind, SearchMatch, TaskLog};
+use crate::wire::{
+    LogRequest, Refusal, RefusalKind, SearchMatch, SearchResult, TaskLog, missing_lines,
+};
 
 /// How many rows of the history are read at first for each line that is wanted, and how many
 /// besides: lines of up to eight times the width of the pane are common, and blank rows at the end
@@ -59,7 +61,7 @@ impl OutputError {
     }
 }
 
-/// Reads the output of a task's present run.
+/// Reads the output of a task's present run, whose first lines were read earlier.
 ///
 /// # Errors
 ///
@@ -68,12 +70,13 @@ pub(crate) async fn read_task_log(
     connection: &mut Connection<'_>,
     life: &SessionLife,
     task: &Task,
+    first: &[String],
     request: &LogRequest,
 ) -> Result<TaskLog, OutputError> {
     let pane = task.pane;
     let pane = pane.ok_or_else(|| OutputError::NoPane(task.name.clone()))?;
     let run = task.run.unwrap_or(1);
-    let (lines, end) = match &request.since {
+    let (lines, end, gap) = match &request.since {
         None => {
             let style = if request.raw {
                 Style::Raw
@@ -87,7 +90,17 @@ pub(crate) async fn read_task_log(
                     tmux::read_log(connection, pane, style, history).await?
                 }
             };
-            (log.lines, log.end)
+            let has_enough = request.lines.is_some_and(|most| log.lines.len() >= most);
+            let is_end = request
+                .history_rows
+                .is_some_and(|rows| rows < log.end.history);
+            let (lines, gap) = if has_enough || is_end {
+                (log.lines, None)
+            } else {
+                let first = if request.raw { &[] } else { first };
+                log.end.with_first_lines(first, log.lines)
+            };
+            (lines, log.end, gap)
         }
         Some(text) => {
             let cursor: Cursor = text.parse()?;
@@ -97,7 +110,8 @@ pub(crate) async fn read_task_log(
             let AnchorPosition::At(row) = located else {
                 return Err(OutputError::CursorLost);
             };
-            (output.lines_from(row, cursor.anchor.column), output)
+            let lines = output.lines_from(row, cursor.anchor.column);
+            (lines, output, None)
         }
     };
     let (column, _) = end.cursor;
@@ -113,7 +127,8 @@ pub(crate) async fn read_task_log(
         run: task.run,
         lines,
         cursor: Some(cursor.to_string()),
-        may_lack_beginning: end.may_lack_rows(),
+        may_lack_beginning: gap.is_some(),
+        gap_after: gap.filter(|gap| *gap > 0),
     })
 }
 
@@ -152,7 +167,8 @@ fn check(cursor: &Cursor, life: &SessionLife, task: &Task, run: u32) -> Result<(
     Ok(())
 }
 
-/// Returns the lines of a task's output that match; none if the task has no pane.
+/// Returns the lines of a task's output that match, also of its first ones, which were read earlier; none
+/// if the task has no pane.
 ///
 /// # Errors
 ///
@@ -160,25 +176,35 @@ fn check(cursor: &Cursor, life: &SessionLife, task: &Task, run: u32) -> Result<(
 pub(crate) async fn search_task(
     connection: &mut Connection<'_>,
     task: &Task,
+    first: &[String],
     pattern: &Pattern,
-) -> Result<Vec<SearchMatch>, TmuxError> {
+) -> Result<SearchResult, TmuxError> {
     let Some(pane) = task.pane else {
-        return Ok(Vec::new());
+        return Ok(SearchResult::default());
     };
     let log = tmux::read_log(connection, pane, Style::Plain, History::Whole).await?;
     let is_match = |line: &String| {
         let runs = [(line.len(), 1)];
         pattern.find(&Line::new(line, &runs, true), 0).is_some()
     };
-    let lines = log.lines.into_iter().enumerate();
-    let found = lines.filter(|(_, line)| is_match(line));
-    Ok(found
+    let (lines, gap) = log.end.with_first_lines(first, log.lines);
+    let lines = lines.into_iter().enumerate();
+    let matches = lines
+        .filter(|(_, line)| is_match(line))
         .map(|(index, line)| SearchMatch {
             window_id: task.window.to_string(),
             window_name: task.name.clone(),
             run: task.run,
             line_number: index + 1,
             line,
+            may_lack_beginning: gap.is_some(),
         })
-        .collect())
+        .collect();
+    Ok(SearchResult {
+        matches,
+        incomplete: gap
+            .map(|gap| missing_lines(&task.name, gap))
+            .into_iter()
+            .collect(),
+    })
 }

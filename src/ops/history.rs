@@ -69,6 +69,7 @@ mod tests {
             exit_code: code,
             exit_signal: signal.map(str::to_owned),
             reason: None,
+            gap_after: None,
             record: None,
         }
     }

@@ -6,7 +6,7 @@ use super::session::TaskSession;
 use crate::client::{ClientError, DaemonClient};
 use crate::store::archive;
 use crate::terminal::Pattern;
-use crate::wire::{LogRequest, Request, Response, SearchMatch, SearchRequest, TaskLog};
+use crate::wire::{LogRequest, Request, Response, SearchRequest, SearchResult, TaskLog};
 
 /// Returns the output of a task's present run, optionally from a cursor on. Raw output includes
 /// escape sequences.
@@ -47,7 +47,8 @@ pub(crate) async fn earlier_log(
             run: Some(run),
             lines: kept.lines,
             cursor: None,
-            may_lack_beginning: false,
+            may_lack_beginning: kept.about.gap_after.is_some(),
+            gap_after: kept.about.gap_after.filter(|gap| *gap > 0),
         });
     }
     let name = name.clone();
@@ -84,13 +85,12 @@ pub(crate) async fn follow_launched(started: &StartedRun) -> Result<DaemonClient
 pub(crate) async fn search(
     session: &mut TaskSession,
     request: SearchRequest,
-) -> Result<Vec<SearchMatch>, OpsError> {
+) -> Result<SearchResult, OpsError> {
     pattern_of(&request)?;
-    let Response::Matches { matches } = session.ask_by_name(&Request::Search(request)).await?
-    else {
+    let Response::Matches(found) = session.ask_by_name(&Request::Search(request)).await? else {
         return Err(ClientError::Unexpected.into());
     };
-    Ok(matches)
+    Ok(found)
 }
 
 pub(super) fn pattern_of(request: &SearchRequest) -> Result<Pattern, OpsError> {

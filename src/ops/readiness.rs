@@ -335,6 +335,7 @@ mod tests {
             lines: lines.iter().map(ToString::to_string).collect(),
             cursor: None,
             may_lack_beginning,
+            gap_after: None,
         };
         let task = TaskFields {
             dead: exit_code.is_some(),

@@ -32,8 +32,8 @@ use crate::store::feed::{
 use crate::tmux::{self, Unless};
 use crate::wire::{
     ConsumerList, EndedTask, ExplainedState, Explanation, FollowUps, LogRequest, LsTask, LsView,
-    Messages, Request, Response, SearchMatch, SearchRequest, SendRequest, SnapshotLine, TaskFields,
-    TaskLog,
+    Messages, Request, Response, SearchRequest, SearchResult, SendRequest, SnapshotLine,
+    TaskFields, TaskLog,
 };
 
 /// The largest feed that is read as a whole, in bytes.
@@ -94,9 +94,7 @@ pub(super) async fn answer(
             Response::Found(Box::new(found))
         }
         Request::Log(log) => Response::Log(read_log(session, log).await?),
-        Request::Search(request) => Response::Matches {
-            matches: search(session, request).await?,
-        },
+        Request::Search(request) => Response::Matches(search(session, request).await?),
         Request::Record { task } => {
             let task = session.task(task).await?;
             let found = tmux::read_record(&mut session.connection(), task.window).await?;
@@ -206,13 +204,10 @@ async fn read_log(session: &TaskSession, request: &LogRequest) -> Result<TaskLog
     let life = look.life.clone().filter(|_| look.exists);
     let life = life.ok_or_else(|| session.missing())?;
     let task = look.find_task(&request.task)?;
-    Ok(read_task_log(&mut session.connection(), &life, task, request).await?)
+    Ok(read_task_log(&mut session.connection(), &life, task, &[], request).await?)
 }
 
-async fn search(
-    session: &TaskSession,
-    request: &SearchRequest,
-) -> Result<Vec<SearchMatch>, OpsError> {
+async fn search(session: &TaskSession, request: &SearchRequest) -> Result<SearchResult, OpsError> {
     let pattern = pattern_of(request)?;
     let look = session.look().await?;
     if !look.exists {
@@ -222,11 +217,13 @@ async fn search(
         Some(name) => vec![look.find_task(name)?],
         None => look.tasks.values().collect(),
     };
-    let mut matches = Vec::new();
+    let mut found = SearchResult::default();
     for task in tasks {
-        matches.extend(search_task(&mut session.connection(), task, &pattern).await?);
+        let further = search_task(&mut session.connection(), task, &[], &pattern).await?;
+        found.matches.extend(further.matches);
+        found.incomplete.extend(further.incomplete);
     }
-    Ok(matches)
+    Ok(found)
 }
 
 /// Explains a task by a single look.

@@ -16,7 +16,7 @@ use crate::engine::ExpectedWait;
 use crate::model::{Level, Now, RunRequest, StopChoice, Task, WindowId};
 use crate::terminal::Pattern;
 use crate::wire::{
-    DirectLaunch, EndedTask, Refusal, RefusalKind, Request, Response, SearchMatch, SearchRequest,
+    DirectLaunch, EndedTask, Refusal, RefusalKind, Request, Response, SearchRequest, SearchResult,
     SendRequest,
 };
 
@@ -319,7 +319,7 @@ impl Session {
             }
         };
         rest.reverse();
-        self.search_next(request_id, pattern, rest, Vec::new());
+        self.search_next(request_id, pattern, rest, SearchResult::default());
     }
 
     /// Searches the last of these tasks, or answers.
@@ -328,18 +328,17 @@ impl Session {
         request_id: RequestId,
         pattern: Arc<Pattern>,
         mut rest: Vec<Arc<Task>>,
-        matches: Vec<SearchMatch>,
+        found: SearchResult,
     ) {
         let Some(task) = rest.pop() else {
-            let matches = Response::Matches { matches };
-            return self.answer(request_id, matches);
+            return self.answer(request_id, Response::Matches(found));
         };
         self.jobs.push_command(Command::Search(Box::new(Search {
             request_id,
             pattern,
             task,
             rest,
-            matches,
+            found,
         })));
     }
 
@@ -350,10 +349,13 @@ impl Session {
             pattern,
             task,
             rest,
-            mut matches,
+            mut found,
         } = search;
         match outcome {
-            Ok(JobOutcome::Matches(found)) => matches.extend(found),
+            Ok(JobOutcome::Matches(further)) => {
+                found.matches.extend(further.matches);
+                found.incomplete.extend(further.incomplete);
+            }
             // Its window was closed meanwhile.
             Err(error) if self.task(task.window).is_none() => {
                 let window = task.window;
@@ -362,7 +364,7 @@ impl Session {
             Ok(_) => self.log(LogEntry::WrongOutcome { job: "search" }),
             Err(error) => return self.refuse(request_id, RefusalKind::Failed, error),
         }
-        self.search_next(request_id, pattern, rest, matches);
+        self.search_next(request_id, pattern, rest, found);
     }
 
     /// Continues after a look.

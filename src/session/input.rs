@@ -7,7 +7,7 @@ use crate::model::{
     Bookmark, LeftProcess, Level, Millis, Now, PaneId, Seq, SessionLife, Snapshot, WindowId,
 };
 use crate::terminal::PaneOutput;
-use crate::wire::{Checkpoint, Request, Response, SearchMatch};
+use crate::wire::{Checkpoint, Request, Response, SearchResult};
 
 use super::restart_job::RestartEnd;
 use super::wait_entry::Entry;
@@ -135,7 +135,7 @@ pub(crate) enum JobOutcome {
     /// How a restart went.
     Restarted(RestartEnd),
     /// The lines of a task's output that match.
-    Matches(Vec<SearchMatch>),
+    Matches(SearchResult),
     /// Done, without a result.
     Finished,
 }

@@ -13,7 +13,7 @@ use super::wait_entry::Entry;
 use super::watch_entry::WatchEntry;
 use crate::model::{GoneReason, PaneId, RunRequest, StopChoice, Task, WindowId};
 use crate::terminal::Pattern;
-use crate::wire::{Explanation, LogRequest, Request, Response, SearchMatch, SendRequest};
+use crate::wire::{Explanation, LogRequest, Request, Response, SearchResult, SendRequest};
 
 /// Steps that come before everything else, in order.
 #[derive(Debug)]
@@ -150,7 +150,7 @@ pub(super) struct Search {
     pub(super) task: Arc<Task>,
     /// Those after it, in reverse order.
     pub(super) rest: Vec<Arc<Task>>,
-    pub(super) matches: Vec<SearchMatch>,
+    pub(super) found: SearchResult,
 }
 
 /// The read of a pane that is followed from there on.

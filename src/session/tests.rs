@@ -21,7 +21,8 @@ use crate::model::{
 use crate::model::{StopSettings, Task, WindowId};
 use crate::terminal::PaneOutput;
 use crate::wire::{
-    Request, Response, SearchMatch, SearchRequest, SendRequest, TypedInput, WaitRequest,
+    Request, Response, SearchMatch, SearchRequest, SearchResult, SendRequest, TypedInput,
+    WaitRequest,
 };
 
 const PANE: PaneId = PaneId(1);
@@ -176,8 +177,8 @@ impl Driver {
                 Effect::Answer(request_id, Response::Refused(refusal)) => {
                     format!("refuse {}: {}", request_id.0, refusal.message)
                 }
-                Effect::Answer(request_id, Response::Matches { matches }) => {
-                    let lines = matches.iter().map(|found| found.line.as_str());
+                Effect::Answer(request_id, Response::Matches(found)) => {
+                    let lines = found.matches.iter().map(|found| found.line.as_str());
                     format!(
                         "answer {} {}",
                         request_id.0,

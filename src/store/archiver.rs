@@ -25,7 +25,7 @@ pub(crate) struct KeptRun {
     pub(crate) life: String,
     /// The run's data.
     pub(crate) about: RunInfo,
-    /// Its last lines.
+    /// Its lines, as far as they are known.
     pub(crate) lines: Vec<String>,
     /// How much is stored.
     pub(crate) limits: Limits,

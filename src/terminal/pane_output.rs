@@ -61,6 +61,31 @@ impl PaneOutput {
         self.history >= self.limit - self.limit.div_ceil(10)
     }
 
+    /// Adds the first lines of a run, which were read earlier, to all of its lines that are left.
+    /// Returns behind how many lines some may be missing.
+    pub(crate) fn with_first_lines(
+        &self,
+        first: &[String],
+        left: Vec<String>,
+    ) -> (Vec<String>, Option<usize>) {
+        // tmux drops more rows at once than there are first lines. What repeats itself looks the same
+        // after that.
+        let is_repeated = || (1..first.len()).any(|by| first.starts_with(&first[by..]));
+        if !self.may_lack_rows() {
+            (left, None)
+        } else if left.starts_with(first) {
+            let is_whole = !first.is_empty() && !is_repeated();
+            (left, (!is_whole).then_some(0))
+        } else {
+            ([first, &left].concat(), Some(first.len()))
+        }
+    }
+
+    /// Whether no row has left the history.
+    pub(crate) fn has_first_row(&self) -> bool {
+        self.history < self.limit - self.limit / 10
+    }
+
     /// Returns the row of the cursor, counted from the top of the history.
     pub(crate) fn cursor_row(&self) -> usize {
         self.history + self.cursor.1
@@ -75,6 +100,34 @@ impl PaneOutput {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn first_lines_complete_what_is_left() {
+        let lines = |n: std::ops::Range<usize>| n.map(|n| n.to_string()).collect::<Vec<_>>();
+        let check = |history, first: &[String], left: Vec<String>, gap, n_lines| {
+            let output = PaneOutput {
+                rows: Vec::new(),
+                history,
+                limit: 100,
+                width: 80,
+                height: 24,
+                cursor: (0, 23),
+                is_alternate: false,
+                is_dead: false,
+                pid: None,
+            };
+            let (all, found) = output.with_first_lines(first, left);
+            assert_eq!((found, all.len()), (gap, n_lines));
+        };
+        check(89, &[], lines(0..100), None, 100);
+        check(90, &[], lines(10..110), Some(0), 100);
+        check(90, &lines(0..10), lines(20..120), Some(10), 110);
+        // Nothing was dropped yet.
+        check(90, &lines(0..10), lines(0..110), None, 110);
+        // That is not known of lines that repeat themselves.
+        let same = vec!["y".to_owned(); 110];
+        check(90, &same[..10], same.clone(), Some(0), 110);
+    }
 
     #[test]
     fn a_history_that_is_nearly_full_may_have_lost_rows() {

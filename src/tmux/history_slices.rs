@@ -87,7 +87,7 @@ pub(super) async fn read_older(
             return Ok(None);
         };
         let (now, _) = read_state(shape)?;
-        let is_known = now.is_dead || is_before(activity, read_at) || is_untrimmed(&now);
+        let is_known = now.is_dead || is_before(activity, read_at) || now.has_first_row();
         if !is_known || !has_only_printed(end, &now) || now.history < history {
             return Ok(None);
         }
@@ -114,11 +114,6 @@ pub(super) async fn read_older(
     }
     slices.reverse();
     Ok((missing <= from).then_some(slices))
-}
-
-/// Whether tmux has not removed rows of a full history: it leaves nine tenths of the limit.
-fn is_untrimmed(now: &PaneOutput) -> bool {
-    now.history < now.limit - now.limit / 10
 }
 
 /// Whether a pane is the same as before but for what it has printed.

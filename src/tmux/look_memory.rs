@@ -444,6 +444,15 @@ impl LookMemory {
         is_same
     }
 
+    /// Returns the primary panes with their processes and how many rows of history they have.
+    pub(crate) fn histories(&self) -> impl Iterator<Item = (PaneId, Option<u32>, usize)> {
+        let known = self.windows.values();
+        known.filter_map(|known| {
+            let history = usize::try_from(known.shape.history).ok()?;
+            Some((known.pane()?, known.shape.pid, history))
+        })
+    }
+
     /// Notes which windows a slice has queried.
     fn go_on_sweeping(&mut self, asked: &BTreeSet<WindowId>) {
         let windows = &self.windows;

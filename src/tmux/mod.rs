@@ -85,8 +85,8 @@ pub(crate) use look_inquiry::LookKind;
 pub(crate) use look_memory::LookMemory;
 pub(crate) use nudge::nudge;
 pub(crate) use output::{
-    History, Log, MAX_SLICED_READINGS, PaneEnd, Style, UnsentOutput, complete, follow_output,
-    read_log, read_output,
+    FirstLines, History, Log, MAX_SLICED_READINGS, PaneEnd, Style, UnsentOutput, complete,
+    follow_output, read_first_lines, read_log, read_output,
 };
 pub(crate) use own_clients::{end_clients_left_behind, own_clients};
 pub(crate) use ownership::{Mark, MarkedSession, claim, list_marks};

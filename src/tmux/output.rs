@@ -8,7 +8,7 @@ use super::pane_state::{read_state, shape_command, unreadable};
 use super::tabs;
 use crate::model::PaneId;
 use crate::protocol::{Command, Frame};
-use crate::terminal::PaneOutput;
+use crate::terminal::{PaneOutput, columns_of};
 
 /// How many rows of history one line captures where more can be read in slices: at 300 windows tmux
 /// is busy with it for 1.5 ms, of which 0.6 are for any line. Escape sequences take three times as
@@ -186,6 +186,85 @@ fn read_frames(frames: &[Frame]) -> Result<PaneEnd, TmuxError> {
         output,
         read_at: rows.time,
     })
+}
+
+/// How many rows of the beginning of a run's output are read before tmux drops them.
+const FIRST_ROWS: usize = 2000;
+
+/// With how many rows of history they are first read: a tenth of tmux's usual limit.
+const FEW_ROWS: usize = 200;
+
+/// The first lines of a run's output.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct FirstLines {
+    /// The process of the run.
+    pub pid: Option<u32>,
+    pub lines: Vec<String>,
+    n_rows: usize,
+    /// Whether no more of them are read: these are all that are wanted, or further ones are dropped.
+    is_final: bool,
+}
+
+impl FirstLines {
+    /// Whether a pane with this process and so many rows of history has considerably more than those `known`.
+    pub(crate) fn are_wanted(known: Option<&Self>, pid: Option<u32>, history: usize) -> bool {
+        let known = known.filter(|known| known.pid == pid);
+        let n_known = known.map_or(0, |known| known.n_rows);
+        let is_final = known.is_some_and(|known| known.is_final);
+        !is_final && history >= FIRST_ROWS.min(n_known * 2).max(FEW_ROWS)
+    }
+}
+
+/// Reads the first lines of a pane's output, if there are considerably more than those `known`. tmux
+/// drops a tenth of the rows at once, and no more than that are read.
+///
+/// # Errors
+///
+/// When the pane is missing or tmux fails.
+pub(crate) async fn read_first_lines(
+    connection: &mut Connection<'_>,
+    pane: PaneId,
+    known: &mut FirstLines,
+) -> Result<(), TmuxError> {
+    let shape = connection.run(&[shape_command(pane)]).await?;
+    let (begin, _) = read_state(shape.first().ok_or_else(unreadable)?)?;
+    if known.pid != begin.pid {
+        *known = FirstLines {
+            pid: begin.pid,
+            ..FirstLines::default()
+        };
+    }
+    let most = FIRST_ROWS.min(begin.limit / 10);
+    let n_rows = begin.history.min(most);
+    known.is_final = !begin.has_first_row() || known.n_rows >= most;
+    if known.is_final || n_rows == 0 || n_rows < most.min(known.n_rows * 2) {
+        return Ok(());
+    }
+    // The history may grow meanwhile: its first rows stay the first ones.
+    let last = format!("-{}", begin.history - n_rows + 1);
+    let capture = Command::new("capture-pane").args(["-p", "-J", "-t", &pane.to_string()]);
+    let commands = [capture.args(["-S", "-", "-E", &last]), shape_command(pane)];
+    let frames = connection.run(&commands).await?;
+    let [rows, shape] = frames.as_slice() else {
+        return Err(unreadable());
+    };
+    let (end, _) = read_state(shape)?;
+    if end.has_first_row() && end.pid == begin.pid && end.history >= begin.history {
+        let lines = rows.body.iter().map(|line| tabs::row(line, end.width));
+        // What the pane has printed meanwhile is not wanted.
+        let mut n_left = n_rows;
+        let fits = |line: &String| {
+            let n_rows = columns_of(line).div_ceil(end.width).max(1);
+            let fits = n_rows <= n_left;
+            n_left = n_left.saturating_sub(n_rows);
+            fits
+        };
+        known.lines = lines.take_while(fits).collect();
+        // It may continue in the next row.
+        known.lines.pop();
+        known.n_rows = n_rows;
+    }
+    Ok(())
 }
 
 /// Whether a log includes escape sequences for colours and attributes.

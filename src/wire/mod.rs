@@ -43,7 +43,7 @@ pub use follow_ups::FollowUps;
 pub use given_up::{GivenUp, GivenUpMessage};
 pub use listing::{LsTask, LsView, NextRestart, TaskStateName};
 pub use messages::{ADAPTER_CLIENTS, Messages, client_of};
-pub use output::{LogRequest, SearchMatch, SearchRequest, TaskLog};
+pub use output::{LogRequest, SearchMatch, SearchRequest, SearchResult, TaskLog, missing_lines};
 pub use protocol::{PROTOCOL, is_older, parse_object, parse_request, request_line};
 pub use reason::Reason;
 pub use record::{

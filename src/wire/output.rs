@@ -38,9 +38,42 @@ pub struct TaskLog {
     pub lines: Vec<String>,
     /// The end of the output, for `--since`; null for an earlier run.
     pub cursor: Option<String>,
-    /// Whether its beginning may be missing: the history of the pane is full. Absent: no.
+    /// Whether lines may be missing, at the beginning or behind the first lines. Absent: no.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub may_lack_beginning: bool,
+    /// Behind how many of the lines; absent: at the beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap_after: Option<usize>,
+}
+
+impl TaskLog {
+    /// Drops all but the last lines.
+    #[must_use]
+    pub fn last(mut self, most: usize) -> Self {
+        let n_dropped = self.lines.len().saturating_sub(most);
+        self.lines.drain(..n_dropped);
+        if n_dropped > 0 {
+            let gap = self.gap_after.filter(|gap| *gap > n_dropped);
+            self.may_lack_beginning &= gap.is_some();
+            self.gap_after = gap.map(|gap| gap - n_dropped);
+        }
+        self
+    }
+
+    /// Says where lines are missing, if they are.
+    pub fn missing(&self) -> Option<String> {
+        let gap = self.gap_after.unwrap_or_default();
+        self.may_lack_beginning
+            .then(|| missing_lines(&self.window_name, gap))
+    }
+}
+
+/// Says where lines of a task's output are missing: behind so many, or at the beginning.
+pub fn missing_lines(name: &str, gap_after: usize) -> String {
+    match gap_after {
+        0 => format!("the beginning of the output of `{name}` may be missing"),
+        line => format!("output of `{name}` is missing after line {line}"),
+    }
 }
 
 /// A request to find a pattern in the output of tasks.
@@ -60,6 +93,16 @@ pub struct SearchRequest {
     pub ignore_case: bool,
 }
 
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SearchResult {
+    /// The lines, by window and line number.
+    pub matches: Vec<SearchMatch>,
+    /// Says of which tasks lines are missing, and where. Absent: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incomplete: Vec<String>,
+}
+
 /// A line that matches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -70,8 +113,11 @@ pub struct SearchMatch {
     pub window_name: String,
     /// The number of the run.
     pub run: Option<u32>,
-    /// The line number in the pane's contents, from 1.
+    /// The line number in what `logs` prints, from 1.
     pub line_number: usize,
     /// The line.
     pub line: String,
+    /// Whether lines of the task's output may be missing. Absent: no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_lack_beginning: bool,
 }

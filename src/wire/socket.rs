@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ConsumeRequest, ConsumerList, ConsumerStatus, DirectLaunch, Explanation, Filter, LaunchedRun,
-    LogRequest, LsTask, LsView, Messages, SearchMatch, SearchRequest, SendRequest, TaskLog,
+    LogRequest, LsTask, LsView, Messages, SearchRequest, SearchResult, SendRequest, TaskLog,
     WaitRequest, WaitResult,
 };
 use crate::model::{
@@ -310,10 +310,7 @@ pub enum Response {
     /// The output of a run.
     Log(TaskLog),
     /// The lines that match.
-    Matches {
-        /// The lines, by window and line number.
-        matches: Vec<SearchMatch>,
-    },
+    Matches(SearchResult),
     /// The tasks that were ended or removed.
     Ended {
         /// The tasks, by window.

@@ -483,3 +483,60 @@ fn the_users_own_words_in_a_dead_pane_are_no_output() {
         }
     }
 }
+
+/// tmux keeps the last rows only: the first ones are read before it drops them.
+#[test]
+fn the_first_lines_of_a_long_output_are_kept() {
+    let world = World::new();
+    let gate = world.gate("go");
+    let line = format!(
+        "echo ERROR first; seq 3000; {}; seq 4000 64000",
+        gate.wait()
+    );
+    let window = world.run("big", &line);
+    world.until_shows(&window, "3000");
+    // The look that this takes shows the long history.
+    world.task(["ls"]).ok();
+    gate.open();
+    world.task(["wait", "big"]).ok();
+    let missing = "output of `big` is missing after line 1999";
+    let found = world.task(["search", "ERROR", "big"]);
+    assert_eq!(found.ok(), format!("{window} big:1: ERROR first\n"));
+    assert_eq!(found.err, format!("tmux-task: search: {missing}\n"));
+    // What is missing may have matched.
+    let found = world.task(["search", "3000", "big", "--regex", "--json"]);
+    assert!(found.out.contains("\"mayLackBeginning\":true"), "{found}");
+    let none = world.task(["search", "NOWHERE", "big", "--json"]);
+    assert_eq!((none.code, none.out.as_str()), (5, "[]\n"), "{none}");
+    assert_eq!(none.err, format!("tmux-task: search: {missing}\n"));
+    for run in [&[][..], &["--run", "1"]] {
+        let logs = world.task([&["logs", "big"], run].concat());
+        let lines: Vec<&str> = logs.ok().lines().collect();
+        assert_eq!((lines[0], lines[1998]), ("ERROR first", "1998"));
+        assert_eq!(lines.last(), Some(&"64000"));
+        assert_eq!(logs.err, format!("tmux-task: logs: {missing}\n"));
+        let logs = logs_json(&world, &[&["big"], run].concat());
+        assert_eq!(logs["mayLackBeginning"], true);
+        assert_eq!(logs["gapAfter"], 1999);
+    }
+    // Of the last lines none is missing.
+    let last = world.task(["logs", "big", "-n", "3"]);
+    assert_eq!(
+        (last.ok(), last.err.as_str()),
+        ("63998\n63999\n64000\n", "")
+    );
+}
+
+/// A program that prints more than tmux keeps within some hundredths of a second.
+#[test]
+fn what_a_burst_has_lost_is_said() {
+    let world = World::new();
+    for name in ["one", "two", "two"] {
+        let line = "echo ERROR first; seq 60000";
+        world.task(["run", name, "--wait", "--", line]).ok();
+        let found = world.task(["search", "ERROR", name]);
+        assert!([0, 5].contains(&found.code), "{found}");
+        assert_eq!(found.out.contains("ERROR first"), found.code == 0);
+        assert!(found.err.contains("missing"), "{found}");
+    }
+}

@@ -246,18 +246,26 @@ async fn present(
     Ok(last_lines(log.or_fail("logs")?, lines))
 }
 
-fn last_lines(mut log: TaskLog, lines: Option<usize>) -> TaskLog {
-    if let Some(most) = lines {
-        log.lines.drain(..log.lines.len().saturating_sub(most));
+fn last_lines(log: TaskLog, lines: Option<usize>) -> TaskLog {
+    match lines {
+        Some(most) => log.last(most),
+        None => log,
     }
-    log
 }
 
 fn print(log: &TaskLog, args: &Logs) -> Result<(), Failure> {
+    note_missing(log);
     if args.json.json {
         return output::json(log);
     }
     output::lines(&log.lines)
+}
+
+/// Notes which part of the output is missing.
+fn note_missing(log: &TaskLog) {
+    if let Some(missing) = log.missing() {
+        output::note(&format!("tmux-task: logs: {missing}"));
+    }
 }
 
 /// Prints the last lines of the present output and follows the run until it ends. Each line has this
@@ -283,6 +291,7 @@ async fn follow(
         // All of it is in what was read.
         early.retain(|piece| piece == END);
     }
+    note_missing(&log);
     print_lines(&log.lines, prefix)?;
     context.limit.lift();
     let followed = print_followed("logs", daemon, early, args.raw, prefix);

@@ -5,7 +5,7 @@ use super::context::Context;
 use super::failure::{Failure, Kind, OrFail};
 use super::output;
 use crate::ops;
-use crate::wire::{SearchMatch, SearchRequest};
+use crate::wire::{SearchMatch, SearchRequest, SearchResult};
 
 pub(super) async fn run(context: &Context, args: Search) -> Result<(), Failure> {
     let mut session = context.given("search")?;
@@ -18,6 +18,13 @@ pub(super) async fn run(context: &Context, args: Search) -> Result<(), Failure> 
     };
     let found = ops::search(&mut session, request).await;
     let found = found.or_fail("search")?;
+    let SearchResult {
+        matches: found,
+        incomplete,
+    } = found;
+    for incomplete in &incomplete {
+        output::note(&format!("tmux-task: search: {incomplete}"));
+    }
     if args.json.json {
         output::json(&found)?;
     } else {
@@ -27,10 +34,10 @@ pub(super) async fn run(context: &Context, args: Search) -> Result<(), Failure> 
         };
         output::lines(found.iter().map(line))?;
     }
-    // As with grep: no match is not a success.
-    if found.is_empty() {
-        Err(Failure::silent(Kind::Failed))
-    } else {
-        Ok(())
+    // As with grep: no match is not a success. What is missing may have matched.
+    match (found.is_empty(), incomplete.is_empty()) {
+        (false, _) => Ok(()),
+        (true, true) => Err(Failure::silent(Kind::Failed)),
+        (true, false) => Err(Failure::silent(Kind::Impossible)),
     }
 }

@@ -137,7 +137,7 @@ fn print_one(
         }
     }
     if let Some(failure) = failure
-        && (!args.json.json || failure.kind == Kind::Asked)
+        && (!args.json.json || is_noted(result, failure.kind))
     {
         context.complain(failure);
     }
@@ -217,8 +217,7 @@ pub(super) fn print_result(
         output::json(result)?;
         return match failure {
             None => Ok(()),
-            // A question in the result may go unnoticed.
-            Some(failure) if failure.kind == Kind::Asked => Err(failure),
+            Some(failure) if is_noted(result, failure.kind) => Err(failure),
             Some(failure) => Err(Failure::silent(failure.kind)),
         };
     }
@@ -227,6 +226,11 @@ pub(super) fn print_result(
         output::line(&line)?;
     }
     failure.map_or(Ok(()), Err)
+}
+
+/// Whether a failure is also printed beside JSON: a question in it, or a gap, may go unnoticed.
+fn is_noted(result: &WaitResult, kind: Kind) -> bool {
+    kind == Kind::Asked || result.outcome == WaitOutcome::AnchorLost
 }
 
 /// Prints the last lines of a run that has failed, behind the task's name if that is given, and what may

@@ -4,7 +4,7 @@ use super::answer::{ToolAnswer, WITHOUT_CURSOR, line, short};
 use super::arguments::{ReadOutput, SearchOutput};
 use super::call::within_time;
 use crate::ops::{self, TaskSession};
-use crate::wire::{LogRequest, SearchMatch, SearchRequest, TaskLog};
+use crate::wire::{LogRequest, SearchRequest, SearchResult, TaskLog};
 
 /// How many lines are read if the caller does not say, and at most.
 const LINES: usize = 40;
@@ -76,6 +76,7 @@ fn excerpt(log: &TaskLog, most: usize, has_all: bool, is_new_only: bool) -> Vec<
         (n, all) => format!("{name}{run}, the last {n} of {all} {new}lines:"),
     }];
     lines.extend(shown);
+    lines.extend(log.missing());
     lines.extend(
         log.cursor
             .as_ref()
@@ -122,9 +123,11 @@ pub(super) async fn search(
 }
 
 /// Returns the last matches, because the end of an output says most.
-fn matches(found: &[SearchMatch], most: usize) -> Vec<String> {
+fn matches(found: &SearchResult, most: usize) -> Vec<String> {
+    let missing = found.incomplete.iter().cloned();
+    let found = &found.matches;
     if found.is_empty() {
-        return vec!["no line matches".to_owned()];
+        return missing.chain(["no line matches".to_owned()]).collect();
     }
     let last = &found[found.len().saturating_sub(most)..];
     let shown = last_that_fit(last.iter().map(|found| {
@@ -134,7 +137,7 @@ fn matches(found: &[SearchMatch], most: usize) -> Vec<String> {
     }));
     let n_left_out = found.len() - shown.len();
     let note = (n_left_out > 0).then(|| format!("{n_left_out} earlier matches are left out:"));
-    note.into_iter().chain(shown).collect()
+    missing.chain(note).chain(shown).collect()
 }
 
 #[cfg(test)]
@@ -149,6 +152,7 @@ mod tests {
             lines: (1..=n).map(|n| format!("line \u{1b}[1m{n}")).collect(),
             cursor: None,
             may_lack_beginning: false,
+            gap_after: None,
         }
     }
 

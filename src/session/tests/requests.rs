@@ -417,13 +417,17 @@ fn looks_go_between_the_tasks_of_a_search() {
     driver.outcome(JobOutcome::NotNeeded);
     driver.did(&["search @1"]);
     let found = |line: &str| {
-        JobOutcome::Matches(vec![SearchMatch {
-            window_id: String::new(),
-            window_name: String::new(),
-            run: None,
-            line_number: 1,
-            line: line.to_owned(),
-        }])
+        JobOutcome::Matches(SearchResult {
+            matches: vec![SearchMatch {
+                window_id: String::new(),
+                window_name: String::new(),
+                run: None,
+                line_number: 1,
+                line: line.to_owned(),
+                may_lack_beginning: false,
+            }],
+            incomplete: Vec::new(),
+        })
     };
     driver.input(Input::Changed(Change::Windows));
     driver.outcome(found("one"));

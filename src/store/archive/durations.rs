@@ -98,6 +98,7 @@ mod tests {
             exit_code,
             exit_signal: None,
             reason: None,
+            gap_after: None,
             record: None,
         }
     }

@@ -10,7 +10,7 @@ use crate::files;
 /// How much is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Lines of one run: its last ones.
+    /// Lines of one run: its first and last ones.
     pub lines: usize,
     /// Runs of one session: its last ones.
     pub runs: usize,

@@ -38,6 +38,9 @@ pub(crate) struct RunInfo {
     /// itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Behind how many lines some of its output may be missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap_after: Option<usize>,
     /// How it was launched, where it has ended with code 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<String>,
@@ -61,7 +64,7 @@ impl RunInfo {
 pub(crate) struct ArchivedRun {
     /// Its data.
     pub about: RunInfo,
-    /// Its last lines.
+    /// Its first and last lines.
     pub lines: Vec<String>,
 }
 
@@ -82,9 +85,18 @@ pub(crate) fn keep(
     let number = about.window_id.trim_start_matches('@');
     let path = folder.join(format!("{life}-{number}-{}.log", about.run));
     let fresh = path.with_extension("new");
-    let mut text = serde_json::to_vec(about).map_err(io::Error::from)?;
+    // Of a long output a fifth of what is kept are its first lines, if they are known.
+    let mut about = about.clone();
+    let mut n_first = limits.lines / 5;
+    let n_dropped = lines.len().saturating_sub(limits.lines);
+    if n_dropped > 0 {
+        n_first = n_first.min(about.gap_after.unwrap_or(n_first));
+        about.gap_after = Some(n_first);
+    }
+    let mut text = serde_json::to_vec(&about).map_err(io::Error::from)?;
     text.push(b'\n');
-    for line in &lines[lines.len().saturating_sub(limits.lines)..] {
+    let (first, rest) = lines.split_at(n_first.min(lines.len()));
+    for line in first.iter().chain(&rest[n_dropped..]) {
         text.extend_from_slice(line.as_bytes());
         text.push(b'\n');
     }
@@ -191,6 +203,7 @@ mod tests {
             exit_code: Some(0),
             exit_signal: None,
             reason: None,
+            gap_after: None,
             record: None,
         }
     }
@@ -233,6 +246,35 @@ mod tests {
             let kept = |run| find(dir.path(), "api", run).unwrap().is_some();
             assert!(kept(run) && kept(run - 1) && !kept(run - 2), "{run}");
         }
+    }
+
+    #[test]
+    fn of_a_long_output_the_first_and_the_last_lines_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let limits = Limits {
+            lines: 10,
+            ..LIMITS
+        };
+        let check = |n, gap_after, expected: &str, expected_gap| {
+            let about = RunInfo {
+                gap_after,
+                ..about("@1", "api", 1)
+            };
+            keep(dir.path(), "a", &about, &lines(n), limits).unwrap();
+            let kept = find(dir.path(), "api", 1).unwrap().unwrap();
+            let kept_lines = kept.lines.join(" ").replace("line ", "");
+            assert_eq!(
+                (kept_lines.as_str(), kept.about.gap_after),
+                (expected, expected_gap)
+            );
+        };
+        check(4, None, "0 1 2 3", None);
+        check(4, Some(2), "0 1 2 3", Some(2));
+        check(20, None, "0 1 12 13 14 15 16 17 18 19", Some(2));
+        check(20, Some(1), "0 11 12 13 14 15 16 17 18 19", Some(1));
+        check(20, Some(5), "0 1 12 13 14 15 16 17 18 19", Some(2));
+        // The first line is not the first one of the run.
+        check(20, Some(0), "10 11 12 13 14 15 16 17 18 19", Some(0));
     }
 
     #[test]
