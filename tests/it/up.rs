@@ -235,11 +235,12 @@ fn a_task_that_was_started_while_others_were_waited_for_is_left_alone() {
 fn a_task_whose_first_output_is_gone_is_taken_as_ready_if_it_ran_before() {
     let world = World::new();
     let prints = world.gate("prints");
+    // The text is not among the first lines, which are known.
     write(
         &world,
         &format!(
             "[tasks.api]\nready = 'listening'\n\
-             command = '''echo listening; {}; seq 60000; echo done; exec sleep 1000'''\n",
+             command = '''seq 3000; echo listening; {}; seq 60000; echo done; exec sleep 1000'''\n",
             prints.wait()
         ),
     );
