@@ -1,6 +1,6 @@
 //! Composes the decisions: looks in, records out. No clock, no files, no tmux.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use crate::model::{
     Record, Seq, ShellDelivery, Snapshot, StatusCounts, Task, WindowId,
 };
 use crate::prompt::{Judgement, UserRules};
+use crate::restarts::restart_of;
 use crate::route::{Reach, reach};
 
 mod gathering;
@@ -95,6 +96,8 @@ pub struct Engine {
     /// Commands that read events for their owner. Each is dropped after a while.
     expected_readers: Vec<ExpectedReader>,
     last_seq: Seq,
+    /// The runs that have failed and whose restart is impossible.
+    unrestartable: BTreeSet<(WindowId, Option<u32>)>,
     /// The counts that were last published; `None` until the first look.
     counts: Option<StatusCounts>,
 }
@@ -118,6 +121,7 @@ impl Engine {
             expected_waits: Vec::new(),
             expected_readers: Vec::new(),
             last_seq: memory.last_seq,
+            unrestartable: BTreeSet::new(),
             counts: None,
         }
     }
@@ -179,17 +183,34 @@ impl Engine {
         if !events.is_empty() {
             effects.push(EngineEffect::Append(self.record(events, now)));
         }
+        let runs = |(window, run): &(WindowId, Option<u32>)| {
+            look.tasks.get(window).is_some_and(|task| task.run == *run)
+        };
+        self.unrestartable.retain(runs);
+        self.last_look = Some(look);
+        effects.extend(self.recount(now));
+        effects
+    }
+
+    /// Notes that the restart which follows this run is impossible: its task has failed.
+    pub(crate) fn note_unrestartable(&mut self, task: &Task, now: Now) -> Vec<EngineEffect> {
+        self.unrestartable.insert((task.window, task.run));
+        self.recount(now).into_iter().collect()
+    }
+
+    /// Counts the tasks again. Returns the counts if they have changed.
+    fn recount(&mut self, now: Now) -> Option<EngineEffect> {
+        let look = self.last_look.as_ref()?;
         let stalled = |task: &&Arc<Task>| self.task_stalled_for(task, now).is_some();
+        let restarting = |task: &Task| {
+            restart_of(task).is_some() && !self.unrestartable.contains(&(task.window, task.run))
+        };
         let counts = StatusCounts {
             stalled: look.tasks.values().filter(stalled).count(),
-            ..look.counts(|window| self.episodes.is_waiting(window))
+            ..look.counts(|window| self.episodes.is_waiting(window), restarting)
         };
-        if self.counts != Some(counts) {
-            self.counts = Some(counts);
-            effects.push(EngineEffect::Status(counts));
-        }
-        self.last_look = Some(look);
-        effects
+        let has_changed = self.counts.replace(counts) != Some(counts);
+        has_changed.then_some(EngineEffect::Status(counts))
     }
 
     /// Records that a task has disappeared which no look has contained.

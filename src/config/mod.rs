@@ -39,7 +39,7 @@ pub(crate) use hosts::{HostConfig, check_destination, is_host_name};
 pub(crate) use inputs::Inputs;
 #[cfg(feature = "webhook")]
 pub(crate) use message::{Format, MessageConfig};
-pub(crate) use project_file::{PROCFILE, TASK_FILE, TaskEntry, read_tasks};
+pub(crate) use project_file::{PROCFILE, TASK_FILE, TaskEntry, is_procfile, read_tasks};
 pub(crate) use ready::{HttpUrl, Ready};
 pub(crate) use settings::{Config, InputConfig, LogsConfig, StopConfig, parse_signal};
 pub(crate) use show::{EXAMPLE, Setting, ShownConfig, show};

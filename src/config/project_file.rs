@@ -115,7 +115,7 @@ pub(crate) fn read_tasks(path: &Path) -> Result<Vec<TaskEntry>, ConfigError> {
 }
 
 /// Whether a file is a Procfile, by its name: `Procfile`, `Procfile.dev`.
-fn is_procfile(path: &Path) -> bool {
+pub(crate) fn is_procfile(path: &Path) -> bool {
     let name = path.file_name().and_then(OsStr::to_str);
     let rest = name.and_then(|name| name.strip_prefix(PROCFILE));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.') && rest != ".toml")

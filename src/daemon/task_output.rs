@@ -1,7 +1,7 @@
 //! The output of a task's present run: read whole, from a cursor on, or searched.
 
 use crate::model::{PaneId, SessionLife, Task};
-use crate::terminal::{Line, Pattern};
+use crate::terminal::Pattern;
 use crate::tmux::{self, Connection, History, Log, Style, TmuxError};
 use crate::wait::{Anchor, AnchorPosition, Cursor, CursorError, locate};
 use crate::wire::{
@@ -183,14 +183,10 @@ pub(crate) async fn search_task(
         return Ok(SearchResult::default());
     };
     let log = tmux::read_log(connection, pane, Style::Plain, History::Whole).await?;
-    let is_match = |line: &String| {
-        let runs = [(line.len(), 1)];
-        pattern.find(&Line::new(line, &runs, true), 0).is_some()
-    };
     let (lines, gap) = log.end.with_first_lines(first, log.lines);
     let lines = lines.into_iter().enumerate();
     let matches = lines
-        .filter(|(_, line)| is_match(line))
+        .filter(|(_, line)| pattern.is_in(line))
         .map(|(index, line)| SearchMatch {
             window_id: task.window.to_string(),
             window_name: task.name.clone(),

@@ -10,7 +10,7 @@ use super::bucket::Buckets;
 use super::connection::FleetError;
 use super::layout::{STATE_BUCKET, SessionState, TaskState, VERSION, session_key, task_key};
 use super::streams::KEPT;
-use crate::model::{TaskBoard, text};
+use crate::model::{NextRestart, TaskBoard, text};
 use crate::store::{Live, listed};
 use crate::wire::LsTask;
 
@@ -102,8 +102,9 @@ fn shortened(mut task: LsTask) -> LsTask {
     fields.cursor_x = None;
     fields.cursor_y = None;
     task.waiting_for = task.waiting_for.as_deref().map(short);
-    // It changes all the time.
+    // They change all the time.
     task.stalled_ms = task.stalled_ms.map(|_| 0);
+    task.next_restart = task.next_restart.map(|next| NextRestart { in_ms: 0, ..next });
     task
 }
 
@@ -124,6 +125,7 @@ mod tests {
             waiting_for: Some("z".repeat(900)),
             stalled_ms: None,
             usual_ms: None,
+            next_restart: None,
             cannot_restart: None,
         };
         let board = TaskBoard {

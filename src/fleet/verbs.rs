@@ -44,7 +44,7 @@ const TOOLS: [(&str, Verb, &str); 7] = [
         "wait_for",
         Verb::Wait,
         "task tasks any exit text change bell input idle_seconds listen stop regex ignore_case cursor \
-         through_prompts timeout_seconds",
+         through_prompts final timeout_seconds",
     ),
     (
         "run_task",

@@ -60,7 +60,7 @@ pub use port_holder::{PortHolder, port_words};
 pub use progress::{Progress, ProgressState};
 pub use record::{Body, DeliveredEvent, Delivery, Record, Seq, ShellDelivery};
 pub use replaces::{ReplacedRun, Replaces};
-pub use restarts::{RestartPolicy, TaskRestarts};
+pub use restarts::{NextRestart, RestartPolicy, TaskRestarts};
 pub use run_end::RunEnd;
 pub use run_numbers::RunNumbers;
 pub use run_request::RunRequest;

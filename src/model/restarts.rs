@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{millis, text};
+use super::{Millis, millis, text};
 
 /// The maximum length of a launch's token, in characters.
 const TOKEN_CHARS: usize = 64;
@@ -46,6 +46,20 @@ pub struct TaskRestarts {
     // And the file with its environment: ASCII letters, digits and `-`.
     #[serde(deserialize_with = "token")]
     pub token: String,
+}
+
+/// A restart of a task that has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NextRestart {
+    /// In how many milliseconds.
+    pub in_ms: u64,
+    /// When, in milliseconds since 1970.
+    pub at: Millis,
+    /// Its number among the restarts in a row, from 1.
+    pub number: u32,
+    /// How many there may be.
+    pub limit: u32,
 }
 
 fn token<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {

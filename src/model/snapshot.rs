@@ -87,8 +87,13 @@ impl Snapshot {
         differences.max().unwrap_or(Difference::Cosmetic)
     }
 
-    /// Counts the tasks. `waiting` says which windows wait for input.
-    pub fn counts(&self, waiting: impl Fn(WindowId) -> bool) -> StatusCounts {
+    /// Counts the tasks. `waiting` says which windows wait for input, `restarting` which of the tasks
+    /// that have failed are about to be run again.
+    pub fn counts(
+        &self,
+        waiting: impl Fn(WindowId) -> bool,
+        restarting: impl Fn(&Task) -> bool,
+    ) -> StatusCounts {
         let mut counts = StatusCounts {
             exists: self.exists,
             ..StatusCounts::default()
@@ -96,7 +101,11 @@ impl Snapshot {
         for task in self.tasks.values() {
             if let Some(exit) = task.exit() {
                 counts.dead += 1;
-                counts.failed += usize::from(exit.code != Some(0));
+                if restarting(task) {
+                    counts.restarting += 1;
+                } else {
+                    counts.failed += usize::from(exit.code != Some(0));
+                }
             } else if waiting(task.window) {
                 counts.waiting += 1;
             } else {
@@ -129,7 +138,7 @@ pub struct SessionLife {
 }
 
 /// The number of tasks by state. Every task is in exactly one count, except that `stalled` tasks
-/// are also `running`, and `failed` ones `dead`.
+/// are also `running`, and `failed` and `restarting` ones `dead`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusCounts {
     /// Whether the session exists.
@@ -142,6 +151,8 @@ pub struct StatusCounts {
     pub dead: usize,
     /// Ended in another way than with code 0. They are also `dead`.
     pub failed: usize,
+    /// About to be run again because they failed. They are also `dead`, and not `failed`.
+    pub restarting: usize,
     /// Running, silent for a long time, and with no evidence on whether they wait.
     pub stalled: usize,
 }
@@ -177,7 +188,9 @@ impl StatusCounts {
             1 => "needs you",
             _ => "need you",
         };
-        let counts = [(self.waiting, asking), (self.failed, "failed")];
+        let counts = [(self.waiting, asking), (self.failed, "failed"),
+            (self.restarting, "restarting"),
+        ];
         counts.into_iter().filter_map(|(n, what)| counted(n, what))
     }
 }
@@ -227,6 +240,7 @@ mod tests {
                 waiting,
                 dead,
                 failed: dead,
+                restarting: 0,
                 stalled: running,
             }
             .line()
@@ -238,17 +252,19 @@ mod tests {
 
     #[test]
     fn the_status_line_says_what_needs_a_look() {
-        let line = |exists, waiting, failed| {
+        let of = |exists, waiting, failed, restarting| {
             StatusCounts {
                 exists,
                 running: 3,
                 waiting,
-                dead: failed + 4,
+                dead: failed + restarting + 4,
                 failed,
+                restarting,
                 stalled: 0,
             }
             .line_with_details()
         };
+        let line = |exists, waiting, failed| of(exists, waiting, failed, 0);
         let check = |line: Option<String>, expected| assert_eq!(line.as_deref(), expected);
         check(line(true, 0, 0), Some("tmux: 7 tasks"));
         check(
@@ -258,6 +274,7 @@ mod tests {
         check(line(true, 2, 0), Some("tmux: 9 tasks · 2 need you"));
         check(line(true, 0, 1), Some("tmux: 8 tasks · 1 failed"));
         check(line(false, 1, 1), None);
+        check(of(true, 0, 0, 1), Some("tmux: 8 tasks · 1 restarting"));
     }
 
     #[test]
@@ -269,6 +286,7 @@ mod tests {
                 waiting,
                 dead: failed + finished,
                 failed,
+                restarting: 0,
                 stalled: 0,
             }
             .summary()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Millis, Task, WindowId};
+use super::{Millis, NextRestart, Task, WindowId};
 
 /// The tasks of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct BoardTask {
     pub stalled_ms: Option<u64>,
     /// How long its run usually takes, in milliseconds, if it lives and that is known.
     pub usual_ms: Option<Millis>,
+    /// The restart that it waits for.
+    pub next_restart: Option<NextRestart>,
     /// Why it is not run again, although it has failed and is to be restarted then.
     pub cannot_restart: Option<String>,
 }
@@ -32,10 +34,12 @@ pub struct BoardTask {
 impl BoardTask {
     /// Whether it looks the same as another. That a silence goes on is no difference.
     pub fn is_same(&self, other: &Self) -> bool {
+        let at = |task: &Self| task.next_restart.map(|next| next.at);
         (Arc::ptr_eq(&self.task, &other.task) || self.task == other.task)
             && self.waiting_for == other.waiting_for
             && self.stalled_ms.is_some() == other.stalled_ms.is_some()
             && self.usual_ms == other.usual_ms
+            && at(self) == at(other)
             && self.cannot_restart == other.cannot_restart
     }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::error::OpsError;
 use super::session::TaskSession;
 use crate::client::ClientError;
-use crate::model::{Millis, Stop, text};
-use crate::restarts::Restart;
-use crate::wire::{ExplainedState, Explanation, NextRestart, Request, Response};
+use crate::model::{Millis, NextRestart, Stop, text};
+use crate::restarts::{Restart, restarts_in};
+use crate::wire::{ExplainedState, Explanation, Request, Response, WaitResult};
 
 /// The maximum length of a displayed line, in characters.
 const LINE: usize = 200;
@@ -68,7 +68,7 @@ pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<S
         lines.push(line("advice", Stop::ADVICE.to_owned()));
     }
     if let Some(restart) = explanation.next_restart {
-        lines.push(line("restart", restart_words(restart)));
+        lines.push(line("restart", restart_words(restart, now)));
     }
     if let Some(why) = &explanation.cannot_restart {
         lines.push(line("restart", cannot_restart_words(why)));
@@ -128,19 +128,26 @@ pub(crate) fn cannot_restart_words(why: &str) -> String {
 }
 
 /// Returns the restart that a task waits for, as a person reads it: `restarts in 4 s, 2 of 5`.
-pub(crate) fn restart_words(next: NextRestart) -> String {
+pub(crate) fn restart_words(next: NextRestart, now: Millis) -> String {
     let NextRestart {
-        in_ms,
-        number,
-        limit,
+        at, number, limit, ..
     } = next;
-    let after = Duration::from_millis(in_ms);
+    let after = Duration::from_millis(u64::try_from(at - now).unwrap_or(0));
     Restart {
         number,
         limit,
         after,
     }
     .words(after)
+}
+
+/// Returns the end of a run that was waited for, with the restart that follows it: `code 1; restarts in 4 s`.
+pub(crate) fn with_restart(end: &str, result: &WaitResult) -> String {
+    let next = result.restarts_in_ms.map(Duration::from_millis);
+    next.map_or_else(
+        || end.to_owned(),
+        |still| format!("{end}; {}", restarts_in(still)),
+    )
 }
 
 fn seconds(ms: Millis) -> String {

@@ -38,7 +38,7 @@ pub(super) struct SelectedTasks {
 
 /// Reads the file of `[FILE] [NAME...]`, and which of its tasks are named. Without a file, it is the one
 /// of the project. The first word is a file if no task can have that name, or if it ends in `.toml`; also
-/// if there is such a file, and no task of this name in the project's.
+/// if there is such a file or it is called as a Procfile is, and no task of this name in the project's.
 pub(super) fn select(
     session: &TaskSession,
     mut words: Vec<PathBuf>,
@@ -53,7 +53,7 @@ pub(super) fn select(
             || word
                 .extension()
                 .is_some_and(|extension| extension == "toml")
-            || word.is_file() && !has_task(word)
+            || (word.is_file() || config::is_procfile(word)) && !has_task(word)
     };
     let file = match words.first() {
         Some(first) if is_file(first) => ReadFile {

@@ -73,7 +73,7 @@ pub(crate) use events::{EventQuery, Events, FeedEvent, end_of_events, next_event
 pub(crate) use everywhere::{Everywhere, list_everywhere};
 #[cfg(feature = "panel")]
 pub(crate) use everywhere::{FoundSession, Server, daemon_sockets, sessions_of};
-pub(crate) use explain::{cannot_restart_words, explain, explanation_lines, restart_words};
+pub(crate) use explain::{cannot_restart_words, with_restart, explain, explanation_lines, restart_words};
 pub(crate) use file_tasks::{ReadFile, names_in_file};
 #[cfg(feature = "fleet")]
 pub(crate) use fleet::{Fleet, ask_fleet};
@@ -85,7 +85,9 @@ pub(crate) use kill::{KilledSession, kill, kill_all, prune};
 #[cfg(feature = "panel")]
 pub(crate) use list::ports;
 pub(crate) use list::{add_ports, count, find, list};
-pub(crate) use logs::{earlier_log, follow_launched, follow_log, further_log, present_log, search};
+pub(crate) use logs::{
+    earlier_log, follow_launched, follow_log, further_log, last_log, search, stored_words,
+};
 #[cfg(feature = "panel")]
 pub(crate) use messages::messages;
 pub(crate) use messages::owners_with_pending_follow_ups;

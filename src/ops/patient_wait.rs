@@ -8,8 +8,8 @@ use super::error::OpsError;
 use super::lost_daemons::LostDaemons;
 use super::wait::wait;
 use crate::client::DaemonClient;
-use crate::model::{Condition, WaitOutcome, whole_millis};
-use crate::wire::{NextRestart, WaitRequest, WaitResult};
+use crate::model::{Condition, NextRestart, WaitOutcome, whole_millis};
+use crate::wire::{WaitRequest, WaitResult};
 
 /// How long a restart that is due may take until its run is there. Asked again, it says so.
 const RESTARTING: Duration = Duration::from_millis(50);

@@ -1,6 +1,5 @@
 //! Whether anything delivers messages to the conversation that has started a task.
 
-use std::io;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -39,8 +38,8 @@ pub(crate) enum Adapter {
     Silent(&'static str),
 }
 
-/// Returns the owner of a run that was started, if nothing delivers messages to it and this was not
-/// returned for it since something did. What cannot be found out counts as a delivery.
+/// Returns the owner of a run that was started, if nothing delivers messages to it. A reader that is
+/// expected is waited for, once until one was there. What cannot be found out counts as a delivery.
 pub(crate) async fn undelivered(started: &mut StartedRun) -> Option<Undelivered> {
     let owner = started.owner.clone()?;
     undelivered_to(owner, started.daemon.as_mut(), &started.paths).await
@@ -65,7 +64,6 @@ pub(crate) async fn undelivered_to(
         let now = clock::now().wall;
         if has_daemon && (messages.can_deliver(&owner, now) || is_followed_later(&messages, &owner))
         {
-            // If that ends, it is said again.
             if is_told {
                 std::fs::remove_file(&told).unwrap_or_default();
             }
@@ -77,14 +75,9 @@ pub(crate) async fn undelivered_to(
         }
         sleep(LOOK_EVERY).await;
     };
-    if is_told {
-        return None;
-    }
-    match files::create_new(&told) {
-        // Another command was quicker.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
-        Ok(_) | Err(_) => Some(Undelivered { owner, adapter }),
-    }
+    // Another command may be quicker. Without the file, the next one waits for a reader again.
+    files::create_new(&told).map(drop).unwrap_or_default();
+    Some(Undelivered { owner, adapter })
 }
 
 /// Whether a process follows the conversation only from its first launch on: with Codex, the launch

@@ -75,11 +75,15 @@ impl Restart {
     /// Returns it in words, given how long it still takes: `restarts in 4 s, 2 of 5`.
     pub(crate) fn words(&self, still: Duration) -> String {
         let Self { number, limit, .. } = self;
-        if still.is_zero() {
-            format!("restarts now, {number} of {limit}")
-        } else {
-            format!("restarts in {}, {number} of {limit}", shown(still))
-        }
+        format!("{}, {number} of {limit}", restarts_in(still))
+    }
+}
+
+/// Returns in words how long a restart still takes: `restarts in 4 s`.
+pub(crate) fn restarts_in(still: Duration) -> String {
+    match still.is_zero() {
+        true => "restarts now".to_owned(),
+        false => format!("restarts in {}", shown(still)),
     }
 }
 

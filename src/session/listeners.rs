@@ -2,7 +2,7 @@
 //! follow.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::input::RequestId;
 use super::output_watches::OutputWatches;
@@ -324,10 +324,13 @@ impl Listeners {
         &mut self,
         look: &Snapshot,
         prompt_of: impl Fn(WindowId) -> Option<&'a Prompt>,
+        restarts_in: impl Fn(WindowId) -> Option<Duration>,
     ) -> Vec<EndedWait> {
         let ended = self.take_ended(|active| {
-            let prompt = prompt_of(active.wait.window());
-            active.wait.look(look, prompt)
+            let window = active.wait.window();
+            active
+                .wait
+                .look(look, prompt_of(window), restarts_in(window))
         });
         // An output stream gets the end of its run.
         let (pane_streams, pieces) = (&self.pane_streams, &mut self.pieces);

@@ -215,7 +215,8 @@ impl Session {
         let mut ended = Vec::new();
         if let Some(look) = engine.last_look() {
             let prompt_of = |window| engine.prompt_of(window);
-            ended = self.listeners.look(look, prompt_of);
+            let restarts_in = |window| self.restarts.next_in(window, now);
+            ended = self.listeners.look(look, prompt_of, restarts_in);
         }
         if std::mem::take(&mut self.doubts.is_follower_lost) {
             ended.extend(self.listeners.lose_all());

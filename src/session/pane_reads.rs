@@ -229,7 +229,8 @@ impl Session {
         let look = self.engine.last_look().cloned().unwrap_or_default();
         let look = self.ended_runs.look_for(&wait.entry, look);
         let prompt = self.engine.prompt_of(wait.window());
-        let verdict = verdict.or_else(|| wait.look(&look, prompt));
+        let restarts_in = self.restarts.next_in(wait.window(), now);
+        let verdict = verdict.or_else(|| wait.look(&look, prompt, restarts_in));
         let active = ActiveWait {
             request_id,
             began: wait.began,

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::restart_job::EnvironmentCleanup;
-use crate::model::{Now, Snapshot, Task, TaskRestarts, WindowId, whole_millis};
+use crate::model::{NextRestart, Now, Snapshot, Task, TaskRestarts, WindowId, whole_millis};
 use crate::restarts::{Restart, restart_of};
-use crate::wire::NextRestart;
 
 /// The restarts that are due, now or later. What decides is the look: a window whose run goes on, or
 /// that is gone, has none.
@@ -23,13 +22,14 @@ struct PendingRestart {
     run: Option<u32>,
     restarts: TaskRestarts,
     restart: Restart,
+    due: Now,
     state: State,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
-    /// It is due then.
-    DueAt(Instant),
+    /// It is not due yet.
+    Pending,
     /// The command is queued or runs, or its result has not been looked at.
     Starting,
     /// It cannot be run again, for this reason.
@@ -38,10 +38,7 @@ enum State {
 
 impl PendingRestart {
     fn due_at(&self) -> Option<Instant> {
-        match self.state {
-            State::DueAt(at) => Some(at),
-            State::Starting | State::Impossible(_) => None,
-        }
+        (self.state == State::Pending).then_some(self.due.mono)
     }
 
     fn is_of(&self, task: &Task) -> bool {
@@ -62,7 +59,8 @@ impl PendingRestarts {
                 run: task.run,
                 restarts: restarts.clone(),
                 restart,
-                state: State::DueAt(now.mono + still(task, restart, now)),
+                due: now.after(still(task, restart, now)),
+                state: State::Pending,
             });
             self.pending.insert(*window, pending);
         }
@@ -78,25 +76,32 @@ impl PendingRestarts {
 
     /// Returns the restart of a task that waits for one.
     pub(super) fn next(&self, window: WindowId, now: Now) -> Option<NextRestart> {
+        let in_ms = whole_millis(self.next_in(window, now)?);
         let pending = self.pending.get(&window)?;
-        let still = match &pending.state {
-            State::DueAt(at) => at.saturating_duration_since(now.mono),
-            State::Starting => Duration::ZERO,
-            State::Impossible(_) => return None,
-        };
         let Restart { number, limit, .. } = pending.restart;
         Some(NextRestart {
-            in_ms: whole_millis(still),
+            in_ms,
+            at: pending.due.wall,
             number,
             limit,
         })
+    }
+
+    /// Returns in what time a task is restarted that waits for that.
+    pub(super) fn next_in(&self, window: WindowId, now: Now) -> Option<Duration> {
+        let pending = self.pending.get(&window)?;
+        match &pending.state {
+            State::Pending => Some(pending.due.mono.saturating_duration_since(now.mono)),
+            State::Starting => Some(Duration::ZERO),
+            State::Impossible(_) => None,
+        }
     }
 
     /// Returns why a task whose run has failed cannot be run again.
     pub(super) fn why_impossible(&self, window: WindowId) -> Option<String> {
         match &self.pending.get(&window)?.state {
             State::Impossible(why) => Some(why.clone()),
-            State::DueAt(_) | State::Starting => None,
+            State::Pending | State::Starting => None,
         }
     }
 
@@ -119,9 +124,10 @@ impl PendingRestarts {
     }
 
     /// Notes that a restart has started nothing: it is due again then.
-    pub(super) fn put_off(&mut self, window: WindowId, until: Instant) {
+    pub(super) fn put_off(&mut self, window: WindowId, until: Now) {
         if let Some(pending) = self.pending.get_mut(&window) {
-            pending.state = State::DueAt(until);
+            pending.due = until;
+            pending.state = State::Pending;
         }
     }
 

@@ -83,7 +83,10 @@ impl Session {
             Ok(JobOutcome::Restarted(RestartEnd::Impossible(why))) => {
                 self.report_impossible(task, &why, now);
                 self.restarts.give_up(window, why);
+                let recounted = self.engine.note_unrestartable(task, now);
+                self.perform(recounted);
                 self.publish_tasks(now);
+                self.judge_waits(now);
                 if let Some(end) = self.announced.take(window) {
                     self.deliver_end(end, now);
                 }
@@ -93,7 +96,7 @@ impl Session {
                     Err(error) => self.log(LogEntry::RestartFailed { window, error }),
                     Ok(_) => self.log(LogEntry::WrongOutcome { job: "restart" }),
                 }
-                self.restarts.put_off(window, now.mono + RETRY_AFTER);
+                self.restarts.put_off(window, now.after(RETRY_AFTER));
                 self.order(LookOrder::of([window]));
             }
         }
@@ -105,7 +108,7 @@ impl Session {
         if self.restarts.is_starting(window) {
             let error = "tmux found another window, but it has not changed".to_owned();
             self.log(LogEntry::RestartFailed { window, error });
-            self.restarts.put_off(window, now.mono + RETRY_AFTER);
+            self.restarts.put_off(window, now.after(RETRY_AFTER));
         }
     }
 }

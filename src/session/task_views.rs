@@ -21,6 +21,7 @@ impl Session {
                 waiting_for: prompt.map(|prompt| prompt.text.clone()),
                 stalled_ms: stalled.and_then(|stood| u64::try_from(stood.as_millis()).ok()),
                 usual_ms: self.usual.of(task),
+                next_restart: self.restarts.next(*window, now),
                 cannot_restart: self.restarts.why_impossible(*window),
             };
             (*window, task)
@@ -46,13 +47,12 @@ impl Session {
         let stalled_ms = stalled.and_then(|stood| u64::try_from(stood.as_millis()).ok());
         let next_restart = window.and_then(|window| self.restarts.next(window, now));
         let task_now = window.and_then(|window| self.engine.last_look()?.tasks.get(&window));
+        let cannot_restart = window.and_then(|window| self.restarts.why_impossible(window));
         LsTask {
             named_by_tmux: task_now.is_some_and(|task| task.is_named_by_tmux),
             linked: task_now.is_some_and(|task| task.is_linked),
-            next_restart,
-            cannot_restart: window.and_then(|window| self.restarts.why_impossible(window)),
             usual_ms: task_now.and_then(|task| self.usual.of(task)),
-            ..LsTask::new(task, waiting_for, stalled_ms)
+            ..LsTask::new(task, waiting_for, stalled_ms).with_restart(next_restart, cannot_restart)
         }
     }
 

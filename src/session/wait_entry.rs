@@ -158,6 +158,7 @@ pub(super) fn spec(request: &WaitRequest, under_way: PatternLoad) -> Result<Spec
             .collect::<Result<_, _>>()?,
         timeout: request.timeout_ms.map(Duration::from_millis),
         through_prompts: request.through_prompts,
+        is_final: request.is_final,
     };
     let own = PatternLoad::of([&spec]);
     let in_all = PatternLoad {

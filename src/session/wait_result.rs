@@ -35,6 +35,7 @@ pub(super) fn result(
         result.exit_hint = exit.hint().map(str::to_owned);
         result.exit_signal = exit.signal.as_ref().map(ToString::to_string);
     }
+    result.restarts_in_ms = verdict.restarts_in.map(whole_millis);
     result.reason = verdict.reason.map(Reason::from);
     [result.old_pid, result.new_pid] = verdict.pids;
     result.condition = verdict.condition.map(str::to_owned);

@@ -15,11 +15,11 @@ use super::selection::Selection;
 use super::target::Sink;
 use crate::config::Config;
 #[cfg(feature = "fleet")]
-use crate::fleet::Membership;
+use crate::fleet::{self, Membership};
 use crate::model::Seq;
 use crate::paths::Paths;
 use crate::store::{Live, ReaderThread};
-use crate::wire::{ConsumerStatus, SinkStatus};
+use crate::wire::{ConsumerStatus, SINK_PREFIX, SinkStatus};
 
 /// How long creating the consumers, all of them, may delay the start.
 const CREATED_WITHIN: Duration = Duration::from_millis(500);
@@ -54,6 +54,10 @@ impl Sinks {
         tasks: &mut JoinSet<()>,
     ) -> io::Result<Option<Self>> {
         let configs = &config.sinks;
+        let mut known: Vec<&str> = configs.iter().map(|sink| sink.name.as_str()).collect();
+        #[cfg(feature = "fleet")]
+        known.extend(config.fleet.iter().map(|_| fleet::CONSUMER));
+        forget_others(live, &known, last_seq).await;
         if configs.is_empty() && config.fleet.is_none() {
             return Ok(None);
         }
@@ -141,5 +145,17 @@ impl Sinks {
         #[cfg(feature = "fleet")]
         let sinks = sinks.chain(self.membership.iter().map(|one| one.status(consumers)));
         sinks.collect()
+    }
+}
+
+/// Forgets the consumers of sinks that the configuration does not have any more: nobody would read as
+/// them, and what they have not got would count as undelivered.
+async fn forget_others(live: &Live, known: &[&str], last_seq: Seq) {
+    for consumer in live.consumers.list(last_seq, |_| 0) {
+        let sink = consumer.name.strip_prefix(SINK_PREFIX);
+        if sink.is_some_and(|sink| !known.contains(&sink)) {
+            let removed = timeout(CREATED_WITHIN, live.consumers.remove(&consumer.name)).await;
+            tracing::info!(consumer = consumer.name, ?removed, "a sink is gone");
+        }
     }
 }

@@ -65,11 +65,10 @@ impl TaskChanges {
 /// Returns a task as it is listed.
 pub(crate) fn listed(task: &BoardTask) -> LsTask {
     let fields = TaskFields::from(&*task.task);
-    LsTask {
-        usual_ms: task.usual_ms,
-        cannot_restart: task.cannot_restart.clone(),
-        ..LsTask::new(fields, task.waiting_for.clone(), task.stalled_ms).with_name_of(&task.task)
-    }
+    LsTask::new(fields, task.waiting_for.clone(), task.stalled_ms)
+        .with_name_of(&task.task)
+        .with_usual(task.usual_ms)
+        .with_restart(task.next_restart, task.cannot_restart.clone())
 }
 
 #[cfg(test)]
@@ -85,6 +84,7 @@ mod tests {
                 waiting_for: None,
                 stalled_ms: None,
                 usual_ms: None,
+                next_restart: None,
                 cannot_restart: None,
             };
             (task.window, board_task)

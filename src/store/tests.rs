@@ -548,12 +548,12 @@ async fn the_output_of_a_run_is_stored_or_the_caller_gets_the_error() {
         .await
         .unwrap()
         .unwrap();
-    let kept = archive::find(dir.path(), "api", 1).unwrap().unwrap();
+    let kept = archive::find(dir.path(), "api", Some(1)).unwrap().unwrap();
     assert_eq!(kept.lines, ["xxxxx"]);
     // No caller waits for it, and it is written before the archiver is closed.
     drop(archiver.keep(kept_run(dir.path(), 2, 5)));
     archiver.close().await;
-    assert!(archive::find(dir.path(), "api", 2).unwrap().is_some());
+    assert!(archive::find(dir.path(), "api", Some(2)).unwrap().is_some());
     // A folder that cannot be used, and output that would fill the memory.
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();

@@ -33,6 +33,8 @@ pub(crate) struct Spec {
     pub timeout: Option<Duration>,
     /// Whether a wait for the end of the run continues while the task asks for input.
     pub through_prompts: bool,
+    /// Whether the end of a run that a restart follows does not end a wait for it.
+    pub is_final: bool,
 }
 
 impl Spec {
@@ -74,6 +76,8 @@ pub(crate) struct Verdict {
     pub outcome: WaitOutcome,
     /// How the run ended, where it has and that is known.
     pub exit: Option<Exit>,
+    /// How long it takes until the run that has ended is restarted; `None` if it is not.
+    pub restarts_in: Option<Duration>,
     /// `Disappeared`: why, if that is known. A run that was ended on purpose has not ended by itself,
     /// whatever its code is.
     pub reason: Option<GoneReason>,
@@ -98,6 +102,7 @@ impl Verdict {
         Self {
             outcome,
             exit: None,
+            restarts_in: None,
             reason: None,
             pids: [None; 2],
             condition: None,
@@ -261,14 +266,30 @@ impl Wait {
     }
 
     /// Processes a look. All output before it must have been processed. A line that was found is
-    /// reported as it is when something else would end the wait: it came first.
-    pub(crate) fn look(&mut self, look: &Snapshot, prompt: Option<&Prompt>) -> Option<Verdict> {
-        let verdict = self.judge_look(look, prompt)?;
+    /// reported as it is when something else would end the wait: it came first. `restarts_in` is how long
+    /// it takes until the task is restarted, if its run has ended and that follows.
+    pub(crate) fn look(
+        &mut self,
+        look: &Snapshot,
+        prompt: Option<&Prompt>,
+        restarts_in: Option<Duration>,
+    ) -> Option<Verdict> {
+        let verdict = self.judge_look(look, prompt, restarts_in)?;
         Some(self.take_found().unwrap_or(verdict))
     }
 
-    fn judge_look(&self, look: &Snapshot, prompt: Option<&Prompt>) -> Option<Verdict> {
+    fn judge_look(
+        &mut self,
+        look: &Snapshot,
+        prompt: Option<&Prompt>,
+        restarts_in: Option<Duration>,
+    ) -> Option<Verdict> {
         let window = self.entry.window;
+        if self.spec.is_final
+            && let Some(task) = look.tasks.get(&window).filter(|task| self.restarted_as(task))
+        {
+            self.entry = Arc::clone(task);
+        }
         let same_run = |task: &&Task| task.window == window && !self.is_another_run(task);
         let ended = look
             .ended
@@ -289,7 +310,10 @@ impl Wait {
         if self.is_another_run(task) {
             let replaced = look.launcher_replaced.get(&window).copied();
             return Some(match ended {
-                Some(exit) if replaced.is_none() || replaced != self.entry.pid => self.ended(exit),
+                Some(exit) if replaced.is_none() || replaced != self.entry.pid => Verdict {
+                    restarts_in: self.restarted_as(task).then_some(Duration::ZERO),
+                    ..self.ended(exit)
+                },
                 exit => Verdict {
                     pids: [self.entry.pid, task.pid],
                     exit: exit.cloned(),
@@ -307,7 +331,10 @@ impl Wait {
             }
         }
         if let Some(exit) = task.exit() {
-            return Some(self.ended(exit));
+            return (restarts_in.is_none() || !self.spec.is_final).then(|| Verdict {
+                restarts_in,
+                ..self.ended(exit)
+            });
         }
         // The run does not end before the question is answered.
         prompt
@@ -362,6 +389,13 @@ impl Wait {
 
     fn is_another_run(&self, task: &Task) -> bool {
         task.run != self.entry.run
+    }
+
+    /// Whether this is a restart of the run that is waited for: another run of the same launch.
+    fn restarted_as(&self, task: &Task) -> bool {
+        let launch = |task: &Task| Some(task.restarts.as_ref()?.token.clone());
+        self.is_another_run(task)
+            && launch(task).is_some_and(|token| launch(&self.entry) == Some(token))
     }
 
     fn rang(&self, task: &Task) -> bool {

@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::NextRestart;
-use crate::model::{Millis, Prompt, PromptKind, ReadCall, Task, TtyEvidence};
+use crate::model::{Millis, NextRestart, Prompt, PromptKind, ReadCall, Task, TtyEvidence};
 use crate::prompt::Judgement;
 
 /// Everything that the judgement is based on.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{DeliveryStatus, SnapshotLine, TaskFields};
-use crate::model::{Millis, Task, shown_by_wire_name};
+use crate::model::{Millis, NextRestart, Task, shown_by_wire_name};
 
 /// A task in the output of `ls --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -51,18 +51,6 @@ pub struct LsTask {
     pub delivery: Option<DeliveryStatus>,
 }
 
-/// A restart of a task that has failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NextRestart {
-    /// In how many milliseconds.
-    pub in_ms: u64,
-    /// Its number among the restarts in a row, from 1.
-    pub number: u32,
-    /// How many there may be.
-    pub limit: u32,
-}
-
 impl LsTask {
     /// Returns a task with its prompt, and with how long its screen has not changed where that
     /// counts as stalled.
@@ -87,6 +75,17 @@ impl LsTask {
             cannot_restart: None,
             usual_ms: None,
             delivery: None,
+        }
+    }
+
+    /// Returns the task with the restart that follows its failed run, or why none does.
+    #[must_use]
+    pub fn with_restart(self, next: Option<NextRestart>, cannot_restart: Option<String>) -> Self {
+        Self {
+            state: next.map_or(self.state, |_| TaskStateName::Restarting),
+            next_restart: next,
+            cannot_restart,
+            ..self
         }
     }
 
@@ -137,6 +136,8 @@ pub enum TaskStateName {
     Exited,
     /// A signal ended it.
     Killed,
+    /// Its run has failed, and it is about to be run again.
+    Restarting,
     /// It runs, its screen has not changed for long, and no evidence says whether it waits.
     Stalled,
     /// It is a shell, and asks for nothing.

@@ -41,7 +41,7 @@ pub use filter::{Filter, is_owner_of};
 pub use follow::{FollowOrder, FollowReply};
 pub use follow_ups::FollowUps;
 pub use given_up::{GivenUp, GivenUpMessage};
-pub use listing::{LsTask, LsView, NextRestart, TaskStateName};
+pub use listing::{LsTask, LsView, TaskStateName};
 pub use messages::{ADAPTER_CLIENTS, Messages, client_of};
 pub use output::{LogRequest, SearchMatch, SearchRequest, SearchResult, TaskLog, missing_lines};
 pub use protocol::{PROTOCOL, is_older, parse_object, parse_request, request_line};

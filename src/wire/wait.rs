@@ -34,6 +34,8 @@ pub struct WaitRequest {
     pub owner: Option<String>,
     /// Whether a wait for the end of the run continues while the task asks for input.
     pub through_prompts: bool,
+    /// Whether the end of a run that a restart follows does not end a wait for it.
+    pub is_final: bool,
     /// How many of the last lines the result contains; if absent, ten.
     pub tail: Option<usize>,
     /// Whether to answer `waiting` first, once all output of the task is followed.
@@ -82,6 +84,9 @@ pub struct WaitResult {
     /// What may have killed the run, for a user. Absent: it was not killed, or by tmux-task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_hint: Option<String>,
+    /// In how many milliseconds the run that has ended is restarted. Absent: it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarts_in_ms: Option<u64>,
     /// `respawned`: the pid of the run that was waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old_pid: Option<u32>,
@@ -123,6 +128,7 @@ impl WaitResult {
             exit_code: None,
             exit_signal: None,
             exit_hint: None,
+            restarts_in_ms: None,
             old_pid: None,
             new_pid: None,
             alternate_on: None,

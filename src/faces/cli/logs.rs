@@ -27,27 +27,7 @@ pub(super) async fn run(context: &Context, mut args: Logs) -> Result<(), Failure
     if args.all {
         args.lines.get_or_insert(LAST_LINES);
     }
-    match print_or_follow(context, &args).await {
-        Err(failure) if failure.kind == Kind::Missing && args.run.is_none() => {
-            Err(failure.with_optional_hint(stored_hint(context, &args.names).await))
-        }
-        result => result,
-    }
-}
-
-/// Returns that runs of one of these tasks are stored, though the task is gone.
-async fn stored_hint(context: &Context, names: &[String]) -> Option<String> {
-    let mut session = context.session("logs").await.ok()?;
-    for name in names {
-        let is_gone = ops::find(&mut session, name).await.is_err();
-        let names = std::slice::from_ref(name);
-        if is_gone && ops::stored_runs(&mut session, names).await.is_ok() {
-            return Some(format!(
-                "`tmux-task logs {name} --runs` lists its stored runs"
-            ));
-        }
-    }
-    None
+    print_or_follow(context, &args).await
 }
 
 async fn print_or_follow(context: &Context, args: &Logs) -> Result<(), Failure> {
@@ -63,12 +43,15 @@ async fn print_or_follow(context: &Context, args: &Logs) -> Result<(), Failure> 
         return print(&last_lines(log.or_fail("logs")?, args.lines), args);
     }
     let mut session = context.given("logs")?;
-    if args.follow {
-        let task = ops::find(&mut session, name).await.or_fail("logs")?;
+    // What is gone has nothing to follow.
+    if args.follow
+        && let Ok(task) = ops::find(&mut session, name).await
+    {
         return follow(context, &session, task.window_id, args, args.lines, None).await;
     }
-    let log = ops::present_log(&mut session, request).await;
-    print(&last_lines(log.or_fail("logs")?, args.lines), args)
+    let (log, ended) = ops::last_log(&mut session, request).await.or_fail("logs")?;
+    output::note_stored("logs", ended.as_ref());
+    print(&last_lines(log, args.lines), args)
 }
 
 fn request(name: &str, args: &Logs) -> LogRequest {
@@ -102,18 +85,24 @@ async fn several(context: &Context, args: &Logs) -> Result<(), Failure> {
         }
         tasks = all_of(view.tasks, ops::own_pane(&session).as_deref());
     }
-    for name in &args.names {
-        tasks.push(ops::find(&mut session, name).await.or_fail("logs")?);
-    }
-    let session = &session;
     if args.follow {
-        return follow_several(context, session, args, tasks).await;
+        for name in &args.names {
+            tasks.push(ops::find(&mut session, name).await.or_fail("logs")?);
+        }
+        return follow_several(context, &session, args, tasks).await;
     }
-    for (index, task) in tasks.iter().enumerate() {
-        let log = present(session, &task.window_id, args, args.lines).await?;
+    let windows = tasks.iter().map(|task| &task.window_id);
+    let mut logs = Vec::new();
+    for name in windows.chain(&args.names) {
+        let log = ops::last_log(&mut session, request(name, args)).await;
+        logs.push(log.or_fail("logs")?);
+    }
+    for (index, (log, ended)) in logs.into_iter().enumerate() {
+        let log = last_lines(log, args.lines);
+        output::note_stored("logs", ended.as_ref());
         if !args.json.json {
             let space = if index == 0 { "" } else { "\n" };
-            output::line(&format!("{space}==> {} <==", task.window_name))?;
+            output::line(&format!("{space}==> {} <==", log.window_name))?;
         }
         print(&log, args)?;
     }

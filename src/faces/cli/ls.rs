@@ -51,7 +51,8 @@ pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
     }
     let mut session = context.given("ls")?;
     let mut view = ops::list(&mut session).await.or_fail("ls")?;
-    if !view.exists {
+    // A session that has been there has no tasks left.
+    if !view.exists && !session.paths.feed().exists() {
         return Err(session.missing()).or_fail("ls");
     }
     if !view.supervised {
@@ -148,7 +149,7 @@ fn is_selected(listed: &LsTask, args: &Ls) -> bool {
         TaskStateName::Exited | TaskStateName::Killed => args.failed && has_failed(listed),
         TaskStateName::Waiting => args.waiting,
         TaskStateName::Running | TaskStateName::Stalled => args.running,
-        TaskStateName::Queued | TaskStateName::Shell => false,
+        TaskStateName::Queued | TaskStateName::Restarting | TaskStateName::Shell => false,
     };
     let is_any_state = !(args.failed || args.waiting || args.running);
     let is_named = args.filter.as_deref().is_none_or(|filter| {
@@ -164,7 +165,8 @@ fn is_selected(listed: &LsTask, args: &Ls) -> bool {
 
 fn has_failed(listed: &LsTask) -> bool {
     let task = &listed.task;
-    task.dead && (task.exit_signal.is_some() || task.exit_code != Some(0))
+    let is_over = task.dead && listed.next_restart.is_none();
+    is_over && (task.exit_signal.is_some() || task.exit_code != Some(0))
 }
 
 /// How the table is shown.
@@ -261,7 +263,7 @@ fn colour(listed: &LsTask) -> Option<&'static str> {
         TaskStateName::Shell => Some("2"),
         TaskStateName::Waiting => Some("1;33"),
         _ if has_failed(listed) => Some("31"),
-        TaskStateName::Stalled => Some("33"),
+        TaskStateName::Stalled | TaskStateName::Restarting => Some("33"),
         TaskStateName::Running if task.stopped => Some("33"),
         TaskStateName::Running => Some("32"),
         TaskStateName::Queued | TaskStateName::Exited | TaskStateName::Killed => None,
@@ -276,7 +278,7 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
         RunEnd::Code(code) => code.to_string(),
         RunEnd::Unknown => "?".to_owned(),
     };
-    let restart = listed.next_restart.map(ops::restart_words);
+    let restart = listed.next_restart.map(|next| ops::restart_words(next, now));
     let prevented = listed.cannot_restart.as_deref();
     let restart = restart.or_else(|| prevented.map(ops::cannot_restart_words));
     let last = restart.as_deref().or(listed.waiting_for.as_deref());

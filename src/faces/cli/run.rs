@@ -435,7 +435,7 @@ fn print(
             ops::STOP_OLDER_DAEMON
         ));
     }
-    if what == "run" && run.replaced == Some(ReplacedRun::Live) && output::is_stderr_terminal() {
+    if what == "run" && run.replaced == Some(ReplacedRun::Live) {
         output::note(&format!(
             "tmux-task: run: replaced the live run of task `{name}`"
         ));

@@ -17,7 +17,8 @@ pub(super) async fn run(context: &Context, args: Search) -> Result<(), Failure> 
         ignore_case,
     };
     let found = ops::search(&mut session, request).await;
-    let found = found.or_fail("search")?;
+    let (found, ended) = found.or_fail("search")?;
+    output::note_stored("search", ended.as_ref());
     let SearchResult {
         matches: found,
         incomplete,

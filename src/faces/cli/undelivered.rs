@@ -3,8 +3,8 @@
 use super::context::Context;
 use crate::ops::{self, Adapter, Caller, StartedRun, TaskSession, Undelivered};
 
-/// Says it on stderr to the owner of a run that was started, if that is so: once until something
-/// delivers.
+/// Says it on stderr to the owner of a run that was started, if that is so. It is said each time: a model
+/// may have lost what it was told before.
 pub(super) async fn say(context: &Context, started: &mut StartedRun, what: &str) {
     if let Some(undelivered) = ops::undelivered(started).await {
         note(context, &undelivered, what, &started.name);

@@ -169,6 +169,7 @@ fn request(args: &Wait, name: &str) -> WaitRequest {
         timeout_ms: args.timeout.map(whole_millis),
         since: args.since.clone(),
         through_prompts: args.through_prompts,
+        is_final: args.is_final,
         tail: Some(args.tail),
         ..WaitRequest::default()
     }
@@ -336,7 +337,7 @@ fn kind(result: &WaitResult) -> Option<Kind> {
 fn good(result: &WaitResult) -> String {
     let name = result.outcome;
     let detail = if result.outcome == WaitOutcome::Exited {
-        Some(result.run_end().cause())
+        Some(ops::with_restart(&result.run_end().cause(), result))
     } else if result.outcome == WaitOutcome::Listening {
         Some(port_words(&result.ports))
     } else {

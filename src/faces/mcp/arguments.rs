@@ -144,6 +144,9 @@ pub(super) struct WaitFor {
     pub(super) cursor: Option<String>,
     /// With exit: continue to wait while it asks for input
     pub(super) through_prompts: bool,
+    /// With exit: until it has succeeded or is given up, its restarts included
+    #[serde(rename = "final")]
+    pub(super) is_final: bool,
     /// Instead of a task: until `tmux wait-for -S` wakes this channel
     pub(super) channel: Option<String>,
     /// The longest time to wait (50, at most 600)

@@ -45,17 +45,20 @@ pub(super) async fn read(
     };
     let read = async {
         Ok(match run {
-            Some(run) => ops::earlier_log(session, request, run).await?,
-            None => ops::present_log(session, request).await?,
+            Some(run) => (ops::earlier_log(session, request, run).await?, None),
+            None => ops::last_log(session, request).await?,
         })
     };
-    let log = within_time(read).await.map_err(|error| match is_new_only {
+    let (log, ended) = within_time(read).await.map_err(|error| match is_new_only {
         true => error.or_hint(WITHOUT_CURSOR),
         false => error,
     })?;
     // From a cursor on, and of an earlier run, it has all lines.
-    let has_all = is_new_only || run.is_some() || log.lines.len() <= most;
-    Ok(ToolAnswer::new(excerpt(&log, most, has_all, is_new_only)))
+    let is_stored = run.is_some() || ended.is_some();
+    let has_all = is_new_only || is_stored || log.lines.len() <= most;
+    let note = ended.as_ref().map(ops::stored_words).into_iter();
+    let shown = excerpt(&log, most, has_all, is_new_only);
+    Ok(ToolAnswer::new(note.chain(shown).collect::<Vec<_>>()))
 }
 
 /// Returns the last lines of a log, below a line that says which they are. How many there are is
@@ -115,11 +118,10 @@ pub(super) async fn search(
         regex,
         ignore_case,
     };
-    let found = within_time(async { Ok(ops::search(session, request).await?) }).await?;
-    Ok(ToolAnswer::new(matches(
-        &found,
-        limit.unwrap_or(MATCHES).min(MOST_MATCHES),
-    )))
+    let (found, ended) = within_time(async { Ok(ops::search(session, request).await?) }).await?;
+    let note = ended.as_ref().map(ops::stored_words).into_iter();
+    let shown = matches(&found, limit.unwrap_or(MATCHES).min(MOST_MATCHES));
+    Ok(ToolAnswer::new(note.chain(shown).collect::<Vec<_>>()))
 }
 
 /// Returns the last matches, because the end of an output says most.

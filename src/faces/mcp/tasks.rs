@@ -99,6 +99,11 @@ fn row(listed: &LsTask, now: Millis) -> String {
     let task = &listed.task;
     let state = match listed.state {
         TaskStateName::Exited | TaskStateName::Killed => short(&task.end_words(), NAME_CHARS),
+        TaskStateName::Restarting => {
+            let next = listed.next_restart.map(|next| ops::restart_words(next, now));
+            let words = [task.end_words(), next.unwrap_or_default()].join(", ");
+            format!("restarting: {}", short(&words, NAME_CHARS))
+        }
         TaskStateName::Queued => "queued".to_owned(),
         TaskStateName::Waiting if task.stopped => "stopped, asks for input".to_owned(),
         TaskStateName::Waiting => "asks for input".to_owned(),

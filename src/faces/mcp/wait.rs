@@ -126,6 +126,7 @@ impl Wait {
                 since: arguments.cursor.clone(),
                 owner: call.caller.owner.clone(),
                 through_prompts: arguments.through_prompts,
+                is_final: arguments.is_final,
                 ..WaitRequest::default()
             };
             waits.push(TaskWait::new(name, limit, daemon, request, || {}));
@@ -332,7 +333,7 @@ fn sentence(name: &str, limit: Limit, result: &WaitResult) -> String {
 }
 
 fn ending(result: &WaitResult) -> String {
-    short(&result.end_words(), NAME_CHARS)
+    ops::with_restart(&short(&result.end_words(), NAME_CHARS), result)
 }
 
 /// Returns what can be done about a result that is not the end, or does not show all of the output.

@@ -14,6 +14,8 @@ pub(super) enum Group {
     Ask,
     /// It ended with another code than 0, or by a signal.
     Failed,
+    /// It has failed, and is about to be run again.
+    Restarting,
     /// It runs, has been silent for long, and nothing says whether it waits.
     Stalled,
     /// It runs.
@@ -27,9 +29,10 @@ pub(super) enum Group {
 }
 
 impl Group {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Ask,
         Self::Failed,
+        Self::Restarting,
         Self::Stalled,
         Self::Running,
         Self::Queued,
@@ -47,6 +50,7 @@ impl Group {
             TaskStateName::Stalled => Self::Stalled,
             TaskStateName::Running => Self::Running,
             TaskStateName::Queued => Self::Queued,
+            TaskStateName::Restarting => Self::Restarting,
         }
     }
 
@@ -56,6 +60,7 @@ impl Group {
         match self {
             Self::Ask => ["ASK", "ASK", "needs you", "need you"],
             Self::Failed => ["FAILED", "FAIL", "failed", "failed"],
+            Self::Restarting => ["RESTART", "RSTR", "restarting", "restarting"],
             Self::Stalled => ["STALLED", "STAL", "stalled", "stalled"],
             Self::Running => ["RUNNING", "RUN", "running", "running"],
             Self::Queued => ["QUEUED", "QUEU", "queued", "queued"],
@@ -372,14 +377,14 @@ pub(super) fn progress_of(listed: &LsTask, now: Millis) -> Option<u64> {
     u64::try_from(passed.saturating_mul(100) / usual).ok()
 }
 
-/// Returns what a task asks, how it ended and why it cannot be run again, or the last line of its output.
-pub(super) fn last_line(listed: &LsTask) -> String {
+/// Returns what a task asks, how it ended and when it is run again or why it cannot be, or the last line of its output.
+pub(super) fn last_line(listed: &LsTask, now: Millis) -> String {
     let task = &listed.task;
     if let Some(prompt) = &listed.waiting_for {
         return prompt.trim().to_owned();
     }
     let last = task.last_line().trim();
-    if Group::of(listed) != Group::Failed {
+    if !matches!(Group::of(listed), Group::Failed | Group::Restarting) {
         return last.to_owned();
     }
     let end = match (task.run_end(), &task.exit_hint) {
@@ -388,7 +393,9 @@ pub(super) fn last_line(listed: &LsTask) -> String {
         (RunEnd::Code(code), None) => format!("exit {code}"),
         (RunEnd::Unknown, None) => "exit code unknown".to_owned(),
     };
-    if let Some(why) = &listed.cannot_restart {
+    if let Some(next) = listed.next_restart {
+        format!("{end}, {}", ops::restart_words(next, now))
+    } else if let Some(why) = &listed.cannot_restart {
         format!("{end}: {}", ops::cannot_restart_words(why))
     } else if last.is_empty() {
         end
@@ -411,10 +418,10 @@ mod tests {
             ..TaskFields::default()
         };
         let mut listed = LsTask::new(task, None, None);
-        assert_eq!(last_line(&listed), "exit 7: starting");
+        assert_eq!(last_line(&listed, 0), "exit 7: starting");
         listed.cannot_restart = Some("its directory is gone".to_owned());
         let expected = "exit 7: cannot be restarted: its directory is gone";
-        assert_eq!(last_line(&listed), expected);
+        assert_eq!(last_line(&listed, 0), expected);
     }
 
     #[test]

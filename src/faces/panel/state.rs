@@ -168,14 +168,14 @@ impl PanelState {
         }
     }
 
-    /// Returns the last line of a task's row, which begins with what is undelivered of its messages.
+    /// Returns the last line of a task's row, and behind it what is undelivered of its messages.
     pub(super) fn last_line(&self, key: &TaskKey, listed: &LsTask) -> String {
         let (owner, window) = (listed.task.owner.as_deref(), &listed.task.window_id);
         let messages = self.messages.get(&key.session);
         let delivery = messages.and_then(|messages| messages.of_task(owner, window, self.now));
-        let last = last_line(listed);
+        let last = last_line(listed, self.now);
         match delivery.filter(|delivery| !delivery.is_delivered()) {
-            Some(delivery) => format!("[{}] {last}", delivery.words(self.now)),
+            Some(delivery) => format!("{last} [{}]", delivery.words(self.now)),
             None => last,
         }
     }

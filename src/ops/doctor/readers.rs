@@ -160,10 +160,16 @@ fn behind(lag: u64, since: Option<Millis>) -> String {
 
 /// Returns when the first record after this one was recorded.
 fn recorded_at(feed: &Path, after: Seq) -> Option<Millis> {
-    match WholeLines::after(feed, after).ok()?.next_line().ok()?? {
-        FeedLine::Record(record) => parse_rfc3339(&record.time),
-        FeedLine::Unknown(_) | FeedLine::Damaged => None,
+    let mut lines = WholeLines::after(feed, after).ok()?;
+    // It begins with some before it.
+    while let Some(line) = lines.next_line().ok()? {
+        if let FeedLine::Record(record) = line
+            && record.seq > after
+        {
+            return parse_rfc3339(&record.time);
+        }
     }
+    None
 }
 
 #[cfg(test)]

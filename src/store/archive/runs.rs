@@ -112,17 +112,18 @@ pub(crate) fn keep(
     prune(folder, limits)
 }
 
-/// Returns the latest stored run with this number, of the task with this name or window id.
+/// Returns the latest stored run, with this number if one is given, of the task with this name or window id.
 ///
 /// # Errors
 ///
 /// When the folder or the run's file cannot be read.
-pub(crate) fn find(folder: &Path, name: &str, run: u32) -> io::Result<Option<ArchivedRun>> {
+pub(crate) fn find(folder: &Path, name: &str, run: Option<u32>) -> io::Result<Option<ArchivedRun>> {
     for (_, _, path) in newest_first(folder)? {
         let Some((about, rest)) = read(&path)? else {
             continue;
         };
-        if about.run == run && (about.window_name == name || about.window_id == name) {
+        if run.is_none_or(|run| about.run == run)
+            && (about.window_name == name || about.window_id == name) {
             let lines = rest.lines().collect::<io::Result<_>>()?;
             return Ok(Some(ArchivedRun { about, lines }));
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::model::{
     Body, DeliveredEvent, Event, EventKind, Millis, Prompt, Record, Seq, Snapshot, Task, WindowId,
 };
-use crate::route::{Reach, reach};
+use crate::route::{Reach, reach, speaks_of};
 use crate::wire::{EventFields, FollowUps, SavedEvent, SavedFeed};
 
 /// Everything that the records read so far leave open. The daemon updates it as it appends, saves
@@ -30,8 +30,14 @@ impl PendingEvents {
         match &record.body {
             Body::Event(event) => self.event(record.seq, event),
             Body::Notice { events, .. } => self.deliver(events),
-            Body::FollowUp { events, owner, .. } => {
+            Body::FollowUp {
+                events,
+                owner,
+                content,
+                ..
+            } => {
                 let windows = events.iter().map(|one| one.event.task.window.to_string());
+                let windows = windows.filter(|window| speaks_of(content, window));
                 self.follow_up(record.seq, record.time, owner.as_deref(), windows);
                 for DeliveredEvent { seq, event } in events {
                     let seqs = std::slice::from_ref(seq);

@@ -10,6 +10,7 @@ use super::pending::PendingEvents;
 use super::read::FeedLine;
 use super::whole_lines::WholeLines;
 use crate::model::{Event, Seq};
+use crate::route::speaks_of;
 use crate::wire::{Checkpoint, DurableRecord, RecordBody, SavedFeed, SavedSession, parse_rfc3339};
 
 /// The state at the end of the feed.
@@ -180,6 +181,7 @@ impl<F: FnMut(RecordedLook)> Past<F> {
             } => {
                 let windows = message.details.events.iter();
                 let windows = windows.map(|event| event.task.window_id.clone());
+                let windows = windows.filter(|window| speaks_of(&message.content, window));
                 let time = parse_rfc3339(&record.time).unwrap_or_default();
                 let owner = owner.as_deref();
                 self.pending.follow_up(seq, time, owner, windows);

@@ -167,9 +167,12 @@ pub(crate) struct Wait {
     /// Wait for the end of the run even while the task asks for input
     #[arg(long)]
     pub(crate) through_prompts: bool,
+    /// Until the task has succeeded or is given up: the end of a run that `--restart` runs again is not it
+    #[arg(long = "final", conflicts_with_all = ["text", "change", "bell", "input", "idle", "listen"])]
+    pub(crate) is_final: bool,
     /// Until `tmux-task signal NAME` or `tmux wait-for -S NAME`
     #[arg(long, value_name = "NAME",
-          conflicts_with_all = ["names", "exit", "text", "change", "bell", "input", "idle", "listen", "through_prompts", "stop", "since"])]
+          conflicts_with_all = ["names", "exit", "text", "change", "bell", "input", "idle", "listen", "through_prompts", "is_final", "stop", "since"])]
     pub(crate) channel: Option<String>,
     /// Give up when this text is written; may be given more than once
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]

@@ -323,6 +323,7 @@ fn task(
     let last_style = match group {
         Group::Ask => style_of(group),
         Group::Failed
+        | Group::Restarting
         | Group::Stalled
         | Group::Done
         | Group::Running
