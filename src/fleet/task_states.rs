@@ -104,7 +104,9 @@ fn shortened(mut task: LsTask) -> LsTask {
     task.waiting_for = task.waiting_for.as_deref().map(short);
     // They change all the time.
     task.stalled_ms = task.stalled_ms.map(|_| 0);
-    task.next_restart = task.next_restart.map(|next| NextRestart { in_ms: 0, ..next });
+    task.next_restart = task
+        .next_restart
+        .map(|next| NextRestart { in_ms: 0, ..next });
     task
 }
 

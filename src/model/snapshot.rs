@@ -188,7 +188,9 @@ impl StatusCounts {
             1 => "needs you",
             _ => "need you",
         };
-        let counts = [(self.waiting, asking), (self.failed, "failed"),
+        let counts = [
+            (self.waiting, asking),
+            (self.failed, "failed"),
             (self.restarting, "restarting"),
         ];
         counts.into_iter().filter_map(|(n, what)| counted(n, what))

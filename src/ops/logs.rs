@@ -87,7 +87,10 @@ fn log_of_stored(kept: ArchivedRun) -> TaskLog {
 /// Returns that the output is of this run, because its task is gone.
 pub(crate) fn stored_words(run: &RunInfo) -> String {
     let end = RunEnd::of(run.exit_signal.as_deref(), run.exit_code).words();
-    format!("{} is gone; this is its last run, {}, which {end}", run.window_name, run.run)
+    format!(
+        "{} is gone; this is its last run, {}, which {end}",
+        run.window_name, run.run
+    )
 }
 
 /// Returns the stored output of an ended run.

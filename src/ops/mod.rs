@@ -73,7 +73,9 @@ pub(crate) use events::{EventQuery, Events, FeedEvent, end_of_events, next_event
 pub(crate) use everywhere::{Everywhere, list_everywhere};
 #[cfg(feature = "panel")]
 pub(crate) use everywhere::{FoundSession, Server, daemon_sockets, sessions_of};
-pub(crate) use explain::{cannot_restart_words, with_restart, explain, explanation_lines, restart_words};
+pub(crate) use explain::{
+    cannot_restart_words, explain, explanation_lines, restart_words, with_restart,
+};
 pub(crate) use file_tasks::{ReadFile, names_in_file};
 #[cfg(feature = "fleet")]
 pub(crate) use fleet::{Fleet, ask_fleet};

@@ -205,8 +205,8 @@ impl Paths {
         self.runtime.join(file)
     }
 
-    /// Returns the file that exists if the conversation with this owner was told that nothing delivers
-    /// messages of this session to it.
+    /// Returns the file that exists if a reader for the conversation with this owner was waited for in
+    /// vain: it was told that nothing delivers messages of this session to it.
     pub(crate) fn told_undelivered(&self, owner: &str) -> PathBuf {
         let file = format!("{}.{}.undelivered", self.key, hex(owner.as_bytes(), 12));
         self.runtime.join(file)

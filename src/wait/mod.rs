@@ -286,7 +286,10 @@ impl Wait {
     ) -> Option<Verdict> {
         let window = self.entry.window;
         if self.spec.is_final
-            && let Some(task) = look.tasks.get(&window).filter(|task| self.restarted_as(task))
+            && let Some(task) = look
+                .tasks
+                .get(&window)
+                .filter(|task| self.restarted_as(task))
         {
             self.entry = Arc::clone(task);
         }

@@ -60,7 +60,7 @@ fn every_command_of_the_guide_works() {
             "tmux-task logs build -n 40" => "build: no error\ntest: no error\n",
             "tmux-task search error build" => "test: no error",
             "tmux-task wait build" => "exited: code 0",
-            "tmux-task wait build lint" => "lint: exited: code 0",
+            "tmux-task wait build lint --timeout 10m" => "lint: exited: code 0",
             "tmux-task restart api" => "restarted ",
             "tmux-task kill api" => "(api)",
             "tmux-task prune" => "(build)",

@@ -278,7 +278,9 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
         RunEnd::Code(code) => code.to_string(),
         RunEnd::Unknown => "?".to_owned(),
     };
-    let restart = listed.next_restart.map(|next| ops::restart_words(next, now));
+    let restart = listed
+        .next_restart
+        .map(|next| ops::restart_words(next, now));
     let prevented = listed.cannot_restart.as_deref();
     let restart = restart.or_else(|| prevented.map(ops::cannot_restart_words));
     let last = restart.as_deref().or(listed.waiting_for.as_deref());

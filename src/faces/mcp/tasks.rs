@@ -100,7 +100,9 @@ fn row(listed: &LsTask, now: Millis) -> String {
     let state = match listed.state {
         TaskStateName::Exited | TaskStateName::Killed => short(&task.end_words(), NAME_CHARS),
         TaskStateName::Restarting => {
-            let next = listed.next_restart.map(|next| ops::restart_words(next, now));
+            let next = listed
+                .next_restart
+                .map(|next| ops::restart_words(next, now));
             let words = [task.end_words(), next.unwrap_or_default()].join(", ");
             format!("restarting: {}", short(&words, NAME_CHARS))
         }

@@ -123,7 +123,8 @@ pub(crate) fn find(folder: &Path, name: &str, run: Option<u32>) -> io::Result<Op
             continue;
         };
         if run.is_none_or(|run| about.run == run)
-            && (about.window_name == name || about.window_id == name) {
+            && (about.window_name == name || about.window_id == name)
+        {
             let lines = rest.lines().collect::<io::Result<_>>()?;
             return Ok(Some(ArchivedRun { about, lines }));
         }
