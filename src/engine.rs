@@ -96,8 +96,8 @@ pub struct Engine {
     /// Commands that read events for their owner. Each is dropped after a while.
     expected_readers: Vec<ExpectedReader>,
     last_seq: Seq,
-    /// The runs that have failed and whose restart is impossible.
-    unrestartable: BTreeSet<(WindowId, Option<u32>)>,
+    /// The tokens of launches whose tasks have failed and cannot be restarted.
+    unrestartable: BTreeSet<String>,
     /// The counts that were last published; `None` until the first look.
     counts: Option<StatusCounts>,
 }
@@ -183,18 +183,15 @@ impl Engine {
         if !events.is_empty() {
             effects.push(EngineEffect::Append(self.record(events, now)));
         }
-        let runs = |(window, run): &(WindowId, Option<u32>)| {
-            look.tasks.get(window).is_some_and(|task| task.run == *run)
-        };
-        self.unrestartable.retain(runs);
         self.last_look = Some(look);
         effects.extend(self.recount(now));
         effects
     }
 
-    /// Notes that the restart which follows this run is impossible: its task has failed.
+    /// Notes that the restart which is to follow is impossible: the task has failed.
     pub(crate) fn note_unrestartable(&mut self, task: &Task, now: Now) -> Vec<EngineEffect> {
-        self.unrestartable.insert((task.window, task.run));
+        let tokens = task.restarts.iter().map(|restarts| restarts.token.clone());
+        self.unrestartable.extend(tokens);
         self.recount(now).into_iter().collect()
     }
 
@@ -202,9 +199,11 @@ impl Engine {
     fn recount(&mut self, now: Now) -> Option<EngineEffect> {
         let look = self.last_look.as_ref()?;
         let stalled = |task: &&Arc<Task>| self.task_stalled_for(task, now).is_some();
-        let restarting = |task: &Task| {
-            restart_of(task).is_some() && !self.unrestartable.contains(&(task.window, task.run))
+        let is_given_up = |task: &Task| {
+            let mut restarts = task.restarts.iter();
+            restarts.any(|restarts| self.unrestartable.contains(&restarts.token))
         };
+        let restarting = |task: &Task| restart_of(task).is_some() && !is_given_up(task);
         let counts = StatusCounts {
             stalled: look.tasks.values().filter(stalled).count(),
             ..look.counts(|window| self.episodes.is_waiting(window), restarting)

@@ -55,5 +55,5 @@ pub(crate) use ownership::{list_sessions, resolve};
 pub(crate) use recovery::stored_run_numbers;
 pub(crate) use run::run;
 pub(crate) use service_manager::ServiceManager;
-pub(crate) use task_output::{OutputError, read_task_log, search_task};
+pub(crate) use task_output::{OutputError, matches_in, read_task_log, search_task};
 pub(crate) use typing::{TypingError, type_into_task};

@@ -1,7 +1,7 @@
 //! The output of a task's present run: read whole, from a cursor on, or searched.
 
 use crate::model::{PaneId, SessionLife, Task};
-use crate::terminal::Pattern;
+use crate::terminal::{Line, Pattern};
 use crate::tmux::{self, Connection, History, Log, Style, TmuxError};
 use crate::wait::{Anchor, AnchorPosition, Cursor, CursorError, locate};
 use crate::wire::{
@@ -129,6 +129,7 @@ pub(crate) async fn read_task_log(
         cursor: Some(cursor.to_string()),
         may_lack_beginning: gap.is_some(),
         gap_after: gap.filter(|gap| *gap > 0),
+        gone: false,
     })
 }
 
@@ -184,23 +185,33 @@ pub(crate) async fn search_task(
     };
     let log = tmux::read_log(connection, pane, Style::Plain, History::Whole).await?;
     let (lines, gap) = log.end.with_first_lines(first, log.lines);
-    let lines = lines.into_iter().enumerate();
-    let matches = lines
-        .filter(|(_, line)| pattern.is_in(line))
-        .map(|(index, line)| SearchMatch {
-            window_id: task.window.to_string(),
-            window_name: task.name.clone(),
-            run: task.run,
-            line_number: index + 1,
-            line,
-            may_lack_beginning: gap.is_some(),
-        })
-        .collect();
-    Ok(SearchResult {
-        matches,
-        incomplete: gap
-            .map(|gap| missing_lines(&task.name, gap))
-            .into_iter()
-            .collect(),
-    })
+    let log = TaskLog {
+        window_id: task.window.to_string(),
+        window_name: task.name.clone(),
+        run: task.run,
+        lines,
+        may_lack_beginning: gap.is_some(),
+        gap_after: gap.filter(|gap| *gap > 0),
+        ..TaskLog::default()
+    };
+    Ok(matches_in(log, pattern))
+}
+
+/// Returns the lines of an output that match.
+pub(crate) fn matches_in(log: TaskLog, pattern: &Pattern) -> SearchResult {
+    let incomplete = log.missing().into_iter().collect();
+    let lines = log.lines.into_iter().enumerate();
+    let found = lines.filter(|(_, line)| pattern.is_in(line));
+    let matches = found.map(|(index, line)| SearchMatch {
+        window_id: log.window_id.clone(),
+        window_name: log.window_name.clone(),
+        run: log.run,
+        line_number: index + 1,
+        line,
+        may_lack_beginning: log.may_lack_beginning,
+    });
+    SearchResult {
+        matches: matches.collect(),
+        incomplete,
+    }
 }

@@ -40,7 +40,7 @@ const CREATED_WITHIN: Duration = Duration::from_millis(500);
 const FAREWELL: Duration = Duration::from_millis(300);
 
 /// The name of the feed's consumer, in which no sink of the configuration can be.
-pub(crate) const CONSUMER: &str = "fleet:feed";
+const CONSUMER: &str = "fleet:feed";
 
 /// A daemon's part in the fleet. Dropping it ends it.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ pub(crate) use board::{BucketEntry, FleetBoard, FleetChange, FleetHost, FleetSes
 pub(crate) use bucket_watch::{BucketNews, BucketWatch};
 pub(crate) use connection::{Connection, FleetError, connect, host_name};
 pub(crate) use feed_reader::{FeedReader, FeedRequest, FeedStart};
-pub(crate) use membership::{CONSUMER, Membership};
+pub(crate) use membership::Membership;
 pub(crate) use request::{Absent, HostAnswers, absence};
 pub(crate) use streams::{SINGLE, StreamUse, stream_uses};
 #[cfg(feature = "mcp")]

@@ -311,8 +311,9 @@ mod tests {
         let look = crate::model::test_notation::snapshot(
             "@1 a dead 0; @2 b dead 2; @3 c dead SIGKILL; @4 d dead ?; @5 e running; @6 f unknown",
         );
-        let counts = look.counts(|window| window == WindowId(6));
-        assert_eq!((counts.dead, counts.failed), (4, 3));
+        let restarting = |task: &Task| task.window == WindowId(3);
+        let counts = look.counts(|window| window == WindowId(6), restarting);
+        assert_eq!((counts.dead, counts.failed, counts.restarting), (4, 2, 1));
         assert_eq!((counts.running, counts.waiting), (1, 1));
     }
 }

@@ -143,11 +143,10 @@ pub(crate) fn restart_words(next: NextRestart, now: Millis) -> String {
 
 /// Returns the end of a run that was waited for, with the restart that follows it: `code 1; restarts in 4 s`.
 pub(crate) fn with_restart(end: &str, result: &WaitResult) -> String {
-    let next = result.restarts_in_ms.map(Duration::from_millis);
-    next.map_or_else(
-        || end.to_owned(),
-        |still| format!("{end}; {}", restarts_in(still)),
-    )
+    match result.restarts_in_ms {
+        None => end.to_owned(),
+        Some(ms) => format!("{end}; {}", restarts_in(Duration::from_millis(ms))),
+    }
 }
 
 fn seconds(ms: Millis) -> String {

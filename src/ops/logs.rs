@@ -4,12 +4,11 @@ use super::error::OpsError;
 use super::run::StartedRun;
 use super::session::TaskSession;
 use crate::client::{ClientError, DaemonClient};
-use crate::model::RunEnd;
-use crate::store::archive::{self, ArchivedRun, RunInfo};
+use crate::daemon::matches_in;
+use crate::store::archive;
 use crate::terminal::Pattern;
 use crate::wire::{
-    LogRequest, RefusalKind, Request, Response, SearchMatch, SearchRequest, SearchResult, TaskLog,
-    missing_lines,
+    LogRequest, RefusalKind, Request, Response, SearchRequest, SearchResult, TaskLog,
 };
 
 /// Returns the output of a task's present run, optionally from a cursor on. Raw output includes
@@ -36,44 +35,34 @@ fn log_of(answer: Response) -> Result<TaskLog, OpsError> {
     Ok(log)
 }
 
-/// Returns the output of a task's present run or, of a task that is gone, of its last stored run, and
-/// which that is. A cursor is of a present run.
+/// Returns the output of a task's present run or, if the task is gone and no cursor is given, of its last
+/// stored run.
 pub(crate) async fn last_log(
     session: &mut TaskSession,
     request: LogRequest,
-) -> Result<(TaskLog, Option<RunInfo>), OpsError> {
+) -> Result<TaskLog, OpsError> {
     let (name, has_cursor) = (request.task.clone(), request.since.is_some());
     match present_log(session, request).await {
-        Err(error) if !has_cursor => {
-            let kept = stored_if_gone(session, &name, error)?;
-            let about = kept.about.clone();
-            Ok((log_of_stored(kept), Some(about)))
-        }
-        log => Ok((log?, None)),
+        Err(error) if !has_cursor => stored_if_gone(session, &name, error),
+        log => log,
     }
 }
 
-/// Returns the last stored run of a task of which this error says that it is gone.
-fn stored_if_gone(
-    session: &TaskSession,
-    name: &str,
-    error: OpsError,
-) -> Result<ArchivedRun, OpsError> {
+/// Returns the output of the last stored run of a task, if this error says that the task is gone.
+fn stored_if_gone(session: &TaskSession, name: &str, error: OpsError) -> Result<TaskLog, OpsError> {
     let is_gone = error.kind() == RefusalKind::Missing;
     let kept = is_gone.then(|| stored(session, name, None)).transpose()?;
     kept.flatten().ok_or(error)
 }
 
+/// Returns the stored output of an ended run: of this one, or of the last one.
 fn stored(
     session: &TaskSession,
     name: &str,
     run: Option<u32>,
-) -> Result<Option<ArchivedRun>, OpsError> {
-    archive::find(&session.paths.runs(), name, run).map_err(OpsError::Archive)
-}
-
-fn log_of_stored(kept: ArchivedRun) -> TaskLog {
-    TaskLog {
+) -> Result<Option<TaskLog>, OpsError> {
+    let kept = archive::find(&session.paths.runs(), name, run).map_err(OpsError::Archive)?;
+    Ok(kept.map(|kept| TaskLog {
         window_id: kept.about.window_id,
         window_name: kept.about.window_name,
         run: Some(kept.about.run),
@@ -81,16 +70,8 @@ fn log_of_stored(kept: ArchivedRun) -> TaskLog {
         cursor: None,
         may_lack_beginning: kept.about.gap_after.is_some(),
         gap_after: kept.about.gap_after.filter(|gap| *gap > 0),
-    }
-}
-
-/// Returns that the output is of this run, because its task is gone.
-pub(crate) fn stored_words(run: &RunInfo) -> String {
-    let end = RunEnd::of(run.exit_signal.as_deref(), run.exit_code).words();
-    format!(
-        "{} is gone; this is its last run, {}, which {end}",
-        run.window_name, run.run
-    )
+        gone: run.is_none(),
+    }))
 }
 
 /// Returns the stored output of an ended run.
@@ -99,11 +80,10 @@ pub(crate) async fn earlier_log(
     request: LogRequest,
     run: u32,
 ) -> Result<TaskLog, OpsError> {
-    let name = &request.task;
-    if let Some(kept) = stored(session, name, Some(run))? {
-        return Ok(log_of_stored(kept));
+    let name = request.task.clone();
+    if let Some(kept) = stored(session, &name, Some(run))? {
+        return Ok(kept);
     }
-    let name = name.clone();
     // The present run is not stored yet.
     match present_log(session, request).await {
         Ok(log) if log.run == Some(run) => Ok(TaskLog {
@@ -139,33 +119,18 @@ pub(crate) async fn follow_launched(started: &StartedRun) -> Result<DaemonClient
 pub(crate) async fn search(
     session: &mut TaskSession,
     request: SearchRequest,
-) -> Result<(SearchResult, Option<RunInfo>), OpsError> {
+) -> Result<(SearchResult, Option<String>), OpsError> {
     let pattern = pattern_of(&request)?;
-    let error = match session.ask_by_name(&Request::Search(request.clone())).await {
-        Ok(Response::Matches(found)) => return Ok((found, None)),
-        Ok(_) => return Err(ClientError::Unexpected.into()),
-        Err(error) => error,
-    };
-    let Some(name) = request.task else {
-        return Err(error);
-    };
-    let kept = stored_if_gone(session, &name, error)?;
-    let gap = kept.about.gap_after;
-    let lines = kept.lines.into_iter().enumerate();
-    let found = lines.filter(|(_, line)| pattern.is_in(line));
-    let matches = found.map(|(index, line)| SearchMatch {
-        window_id: kept.about.window_id.clone(),
-        window_name: kept.about.window_name.clone(),
-        run: Some(kept.about.run),
-        line_number: index + 1,
-        line,
-        may_lack_beginning: gap.is_some(),
-    });
-    let found = SearchResult {
-        matches: matches.collect(),
-        incomplete: gap.map(|gap| missing_lines(&name, gap)).into_iter().collect(),
-    };
-    Ok((found, Some(kept.about)))
+    let name = request.task.clone().unwrap_or_default();
+    match session.ask_by_name(&Request::Search(request)).await {
+        Ok(Response::Matches(found)) => Ok((found, None)),
+        Ok(_) => Err(ClientError::Unexpected.into()),
+        Err(error) => {
+            let log = stored_if_gone(session, &name, error)?;
+            let note = log.gone_words();
+            Ok((matches_in(log, &pattern), note))
+        }
+    }
 }
 
 pub(super) fn pattern_of(request: &SearchRequest) -> Result<Pattern, OpsError> {

@@ -87,9 +87,7 @@ pub(crate) use kill::{KilledSession, kill, kill_all, prune};
 #[cfg(feature = "panel")]
 pub(crate) use list::ports;
 pub(crate) use list::{add_ports, count, find, list};
-pub(crate) use logs::{
-    earlier_log, follow_launched, follow_log, further_log, last_log, search, stored_words,
-};
+pub(crate) use logs::{earlier_log, follow_launched, follow_log, further_log, last_log, search};
 #[cfg(feature = "panel")]
 pub(crate) use messages::messages;
 pub(crate) use messages::owners_with_pending_follow_ups;

@@ -333,9 +333,8 @@ mod tests {
             window_name: "api".to_owned(),
             run: Some(2),
             lines: lines.iter().map(ToString::to_string).collect(),
-            cursor: None,
             may_lack_beginning,
-            gap_after: None,
+            ..TaskLog::default()
         };
         let task = TaskFields {
             dead: exit_code.is_some(),

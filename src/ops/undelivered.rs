@@ -9,7 +9,6 @@ use super::run::StartedRun;
 use super::without_daemon::messages_of;
 use crate::client::DaemonClient;
 use crate::clock;
-use crate::files;
 use crate::paths::Paths;
 use crate::wire::{Messages, client_of};
 
@@ -39,7 +38,7 @@ pub(crate) enum Adapter {
 }
 
 /// Returns the owner of a run that was started, if nothing delivers messages to it. A reader that is
-/// expected is waited for, once until one was there. What cannot be found out counts as a delivery.
+/// expected is waited for. What cannot be found out counts as a delivery.
 pub(crate) async fn undelivered(started: &mut StartedRun) -> Option<Undelivered> {
     let owner = started.owner.clone()?;
     undelivered_to(owner, started.daemon.as_mut(), &started.paths).await
@@ -52,10 +51,8 @@ pub(crate) async fn undelivered_to(
     paths: &Paths,
 ) -> Option<Undelivered> {
     let has_daemon = daemon.is_some();
-    let told = paths.told_undelivered(&owner);
-    let is_told = told.symlink_metadata().is_ok();
     let deadline = Instant::now() + CONNECTS_WITHIN;
-    let adapter = loop {
+    loop {
         let messages = match daemon.as_mut() {
             Some(daemon) => messages_of_daemon(daemon, paths).await?,
             // Nothing is recorded, and nobody is told.
@@ -64,20 +61,15 @@ pub(crate) async fn undelivered_to(
         let now = clock::now().wall;
         if has_daemon && (messages.can_deliver(&owner, now) || is_followed_later(&messages, &owner))
         {
-            if is_told {
-                std::fs::remove_file(&told).unwrap_or_default();
-            }
             return None;
         }
-        let may_come = has_daemon && !is_told && messages.is_expected(&owner, now);
+        let may_come = has_daemon && messages.is_expected(&owner, now);
         if !may_come || Instant::now() >= deadline {
-            break adapter_of(&messages, &owner);
+            let adapter = adapter_of(&messages, &owner);
+            return Some(Undelivered { owner, adapter });
         }
         sleep(LOOK_EVERY).await;
-    };
-    // Another command may be quicker. Without the file, the next one waits for a reader again.
-    files::create_new(&told).map(drop).unwrap_or_default();
-    Some(Undelivered { owner, adapter })
+    }
 }
 
 /// Whether a process follows the conversation only from its first launch on: with Codex, the launch

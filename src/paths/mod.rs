@@ -205,13 +205,6 @@ impl Paths {
         self.runtime.join(file)
     }
 
-    /// Returns the file that exists if a reader for the conversation with this owner was waited for in
-    /// vain: it was told that nothing delivers messages of this session to it.
-    pub(crate) fn told_undelivered(&self, owner: &str) -> PathBuf {
-        let file = format!("{}.{}.undelivered", self.key, hex(owner.as_bytes(), 12));
-        self.runtime.join(file)
-    }
-
     /// Returns the folder of the environments that are kept for restarts of the session's tasks.
     pub(crate) fn kept_environments(&self) -> PathBuf {
         self.runtime.join(format!("{}.environments", self.key))

@@ -15,7 +15,7 @@ use super::selection::Selection;
 use super::target::Sink;
 use crate::config::Config;
 #[cfg(feature = "fleet")]
-use crate::fleet::{self, Membership};
+use crate::fleet::Membership;
 use crate::model::Seq;
 use crate::paths::Paths;
 use crate::store::{Live, ReaderThread};
@@ -54,10 +54,7 @@ impl Sinks {
         tasks: &mut JoinSet<()>,
     ) -> io::Result<Option<Self>> {
         let configs = &config.sinks;
-        let mut known: Vec<&str> = configs.iter().map(|sink| sink.name.as_str()).collect();
-        #[cfg(feature = "fleet")]
-        known.extend(config.fleet.iter().map(|_| fleet::CONSUMER));
-        forget_others(live, &known, last_seq).await;
+        forget_others(config, live, last_seq).await;
         if configs.is_empty() && config.fleet.is_none() {
             return Ok(None);
         }
@@ -148,14 +145,17 @@ impl Sinks {
     }
 }
 
-/// Forgets the consumers of sinks that the configuration does not have any more: nobody would read as
-/// them, and what they have not got would count as undelivered.
-async fn forget_others(live: &Live, known: &[&str], last_seq: Seq) {
+/// Forgets the consumers of sinks that the configuration does not have any more: nobody reads as them,
+/// and what they have not got would count as undelivered. No sink's name has the broker's `:`.
+async fn forget_others(config: &Config, live: &Live, last_seq: Seq) {
+    let is_known = |sink: &str| {
+        config.sinks.iter().any(|one| one.name == sink)
+            || config.fleet.is_some() && sink.contains(':')
+    };
     for consumer in live.consumers.list(last_seq, |_| 0) {
         let sink = consumer.name.strip_prefix(SINK_PREFIX);
-        if sink.is_some_and(|sink| !known.contains(&sink)) {
-            let removed = timeout(CREATED_WITHIN, live.consumers.remove(&consumer.name)).await;
-            tracing::info!(consumer = consumer.name, ?removed, "a sink is gone");
+        if sink.is_some_and(|sink| !is_known(sink)) {
+            drop(timeout(CREATED_WITHIN, live.consumers.remove(&consumer.name)).await);
         }
     }
 }

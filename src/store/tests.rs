@@ -70,7 +70,7 @@ impl Desk {
     }
 
     fn status(&mut self, look: &str) {
-        let counts = snapshot(look).counts(|_| false);
+        let counts = snapshot(look).counts(|_| false, |_| false);
         self.jobs.push(StoreJob::Status(counts));
     }
 
@@ -179,7 +179,7 @@ fn what_waits_is_written_together_and_the_counts_are_published_in_their_place() 
     assert_eq!((report.written, report.tried), (4, 4));
     assert_eq!(
         report.counts,
-        Some(snapshot("@1 a running; @2 b running").counts(|_| false))
+        Some(snapshot("@1 a running; @2 b running").counts(|_| false, |_| false))
     );
     assert_eq!(recover(&desk.feed, None, drop).unwrap().last_seq, 4);
 }

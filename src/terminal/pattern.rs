@@ -109,12 +109,6 @@ impl Pattern {
         }
     }
 
-    /// Whether it is in a line of stored or captured output.
-    pub(crate) fn is_in(&self, line: &str) -> bool {
-        self.find(&Line::new(line, &[(line.len(), 1)], true), 0)
-            .is_some()
-    }
-
     /// Returns how much is searched for, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.regex.as_str().len()

@@ -286,10 +286,8 @@ impl Wait {
     ) -> Option<Verdict> {
         let window = self.entry.window;
         if self.spec.is_final
-            && let Some(task) = look
-                .tasks
-                .get(&window)
-                .filter(|task| self.restarted_as(task))
+            && let Some(task) = look.tasks.get(&window)
+            && self.restarted_as(task)
         {
             self.entry = Arc::clone(task);
         }
@@ -302,7 +300,7 @@ impl Wait {
         let Some(task) = look.tasks.get(&window).filter(|_| look.exists) else {
             let reason = look.gone.get(&window).copied();
             return Some(match ended {
-                Some(exit) if !reason.is_some_and(GoneReason::is_end) => self.ended(exit),
+                Some(exit) if !reason.is_some_and(GoneReason::is_end) => self.ended(exit, None),
                 exit => Verdict {
                     reason,
                     exit: exit.cloned(),
@@ -313,10 +311,9 @@ impl Wait {
         if self.is_another_run(task) {
             let replaced = look.launcher_replaced.get(&window).copied();
             return Some(match ended {
-                Some(exit) if replaced.is_none() || replaced != self.entry.pid => Verdict {
-                    restarts_in: self.restarted_as(task).then_some(Duration::ZERO),
-                    ..self.ended(exit)
-                },
+                Some(exit) if replaced.is_none() || replaced != self.entry.pid => {
+                    self.ended(exit, self.restarted_as(task).then_some(Duration::ZERO))
+                }
                 exit => Verdict {
                     pids: [self.entry.pid, task.pid],
                     exit: exit.cloned(),
@@ -334,10 +331,8 @@ impl Wait {
             }
         }
         if let Some(exit) = task.exit() {
-            return (restarts_in.is_none() || !self.spec.is_final).then(|| Verdict {
-                restarts_in,
-                ..self.ended(exit)
-            });
+            let goes_on = self.spec.is_final && restarts_in.is_some();
+            return (!goes_on).then(|| self.ended(exit, restarts_in));
         }
         // The run does not end before the question is answered.
         prompt
@@ -396,9 +391,8 @@ impl Wait {
 
     /// Whether this is a restart of the run that is waited for: another run of the same launch.
     fn restarted_as(&self, task: &Task) -> bool {
-        let launch = |task: &Task| Some(task.restarts.as_ref()?.token.clone());
-        self.is_another_run(task)
-            && launch(task).is_some_and(|token| launch(&self.entry) == Some(token))
+        let mut both = task.restarts.iter().zip(&self.entry.restarts);
+        self.is_another_run(task) && both.any(|(one, other)| one.token == other.token)
     }
 
     fn rang(&self, task: &Task) -> bool {
@@ -413,7 +407,7 @@ impl Wait {
         self.spec.conditions.iter().any(waited)
     }
 
-    fn ended(&self, exit: &Exit) -> Verdict {
+    fn ended(&self, exit: &Exit, restarts_in: Option<Duration>) -> Verdict {
         let verdict = if self.waits_for_exit() {
             Verdict::by(WaitOutcome::Exited, "exit")
         } else {
@@ -421,6 +415,7 @@ impl Wait {
         };
         Verdict {
             exit: Some(exit.clone()),
+            restarts_in,
             ..verdict
         }
     }

@@ -47,6 +47,7 @@ fn wait(conditions: Vec<Condition>) -> Wait {
         stops: Vec::new(),
         timeout: None,
         through_prompts: false,
+        is_final: false,
     };
     Wait::begin(spec, task(Life::Alive, 1), 5, now())
 }
@@ -74,7 +75,7 @@ fn check_look(
     expected: Option<WaitOutcome>,
 ) -> Option<Exit> {
     let prompt = prompt.map(asking);
-    let found = wait(vec![condition]).look(seen, prompt.as_ref());
+    let found = wait(vec![condition]).look(seen, prompt.as_ref(), None);
     assert_eq!(found.as_ref().map(|verdict| verdict.outcome), expected);
     found?.exit
 }
@@ -117,6 +118,7 @@ fn a_stop_wins_over_a_match_of_the_same_output() {
         stops: vec![Pattern::literal("panic", false)],
         timeout: None,
         through_prompts: false,
+        is_final: false,
     };
     let mut wait = Wait::begin(spec, task(Life::Alive, 1), 0, now());
     wait.line(&Line::new("ok", &[(2, 1)], true));
@@ -167,7 +169,7 @@ fn another_run_ends_the_wait_with_the_known_end_of_the_first() {
     );
     check_end(text("x"), &known, WaitOutcome::Died, Exit::with_code(4));
     let unknown = look(vec![task(Life::Alive, 2)], vec![]);
-    let found = wait(vec![Condition::Exit]).look(&unknown, None);
+    let found = wait(vec![Condition::Exit]).look(&unknown, None, None);
     let respawned = Verdict {
         pids: [Some(101), Some(102)],
         ..Verdict::of(WaitOutcome::Respawned)
@@ -188,7 +190,7 @@ fn a_run_that_was_ended_on_purpose_has_not_succeeded() {
             ..Verdict::of(WaitOutcome::Disappeared)
         };
         assert_eq!(
-            wait(vec![condition.clone()]).look(&killed, None),
+            wait(vec![condition.clone()]).look(&killed, None, None),
             Some(gone)
         );
         let respawned = Verdict {
@@ -196,7 +198,10 @@ fn a_run_that_was_ended_on_purpose_has_not_succeeded() {
             exit: Some(Exit::with_code(0)),
             ..Verdict::of(WaitOutcome::Respawned)
         };
-        assert_eq!(wait(vec![condition]).look(&replaced, None), Some(respawned));
+        assert_eq!(
+            wait(vec![condition]).look(&replaced, None, None),
+            Some(respawned)
+        );
     }
     // An earlier run was replaced, and this one has ended by itself since.
     replaced.launcher_replaced.insert(WINDOW, 100);
@@ -260,7 +265,7 @@ fn a_wait_for_the_end_ends_with_a_question_unless_it_is_to_go_on() {
     ] {
         let mut wait = wait(conditions);
         wait.spec.through_prompts = through_prompts;
-        let verdict = wait.look(&seen, Some(&prompt));
+        let verdict = wait.look(&seen, Some(&prompt), None);
         let found = verdict.as_ref().map(|verdict| verdict.condition);
         assert_eq!(found, expected);
         if let Some(verdict) = verdict {
@@ -301,6 +306,7 @@ fn idle_counts_from_entry_and_again_from_every_output() {
         stops: Vec::new(),
         timeout: Some(Duration::from_secs(9)),
         through_prompts: false,
+        is_final: false,
     };
     let mut wait = Wait::begin(spec, task(Life::Alive, 1), 0, start);
     let at = |seconds| start.after(Duration::from_secs(seconds));
@@ -319,6 +325,7 @@ fn a_port_that_the_run_listens_on_ends_the_wait() {
             stops: Vec::new(),
             timeout: None,
             through_prompts: false,
+            is_final: false,
         };
         let mut wait = Wait::begin(spec, task(Life::Alive, 1), 0, now());
         let verdict = wait.listens(&ports.iter().copied().collect())?;
@@ -340,6 +347,7 @@ fn time_is_over_when_it_is() {
         stops: Vec::new(),
         timeout,
         through_prompts: false,
+        is_final: false,
     };
     let mut wait = Wait::begin(spec, task(Life::Alive, 1), 0, start);
     assert_eq!(wait.tick(start), None);

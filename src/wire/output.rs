@@ -25,7 +25,7 @@ pub struct LogRequest {
 }
 
 /// The output of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskLog {
     /// The window's id.
@@ -44,9 +44,18 @@ pub struct TaskLog {
     /// Behind how many of the lines; absent: at the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap_after: Option<usize>,
+    /// Whether the task is gone, and this is its last stored run. Absent: no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gone: bool,
 }
 
 impl TaskLog {
+    /// Returns that it is of this run because the task is gone, if it is.
+    pub fn gone_words(&self) -> Option<String> {
+        let (name, run) = (&self.window_name, self.run.filter(|_| self.gone)?);
+        Some(format!("{name} is gone; this is its last run, {run}"))
+    }
+
     /// Drops all but the last lines.
     #[must_use]
     pub fn last(mut self, most: usize) -> Self {

@@ -45,6 +45,10 @@ fn every_command_of_the_guide_works() {
     let guide = world.task(["guide"]).ok().to_owned();
     let commands = commands(&guide);
     assert!(commands.len() > 10, "{commands:?}");
+    // A call that hangs ends the client's patience, and with it the turn.
+    for command in commands.iter().filter(|command| command.contains("wait")) {
+        assert!(command.contains("--timeout"), "{command}");
+    }
     for command in &commands {
         if command.contains("send deploy yes") {
             // The question that the example answers.

@@ -48,6 +48,25 @@ fn on_a_terminal_run_prints_one_line_and_the_helper_its_four() {
 }
 
 #[test]
+fn a_live_run_that_is_replaced_is_named_to_programs() {
+    let world = World::new();
+    let said = "tmux-task: run: replaced the live run of task `api`\n";
+    world.run("api", "sleep 1000");
+    let replaced = help(&world, &["api", "--", "sleep 1000"]);
+    assert_eq!(replaced.ok().lines().count(), 4, "{replaced}");
+    assert_eq!(replaced.err, said);
+    let replaced = world.task(["run", "api", "--json", "--", "true"]);
+    assert!(
+        replaced.ok().contains("\"replaced\":\"live\""),
+        "{replaced}"
+    );
+    assert_eq!(replaced.err, said);
+    world.until_ended("=work:api");
+    // An ended run is no loss.
+    assert_eq!(world.task(["run", "api", "--", "true"]).err, "");
+}
+
+#[test]
 fn it_prints_four_lines_and_ends_as_run_does() {
     let world = World::new();
     check_four_lines(&world);

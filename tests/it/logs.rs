@@ -540,3 +540,49 @@ fn what_a_burst_has_lost_is_said() {
         assert!(found.err.contains("missing"), "{found}");
     }
 }
+
+#[test]
+fn the_last_run_of_a_task_that_is_gone_is_read() {
+    let world = World::new();
+    world.run("other", "sleep 1000");
+    for line in ["echo first", "echo second; sleep 1000"] {
+        let window = world.run("api", line);
+        world.until_shows(&window, line.split([' ', ';']).nth(1).unwrap());
+    }
+    world.task(["kill", "api"]).ok();
+    let said = |what: &str| format!("tmux-task: {what}: api is gone; this is its last run, 2\n");
+    let check = || {
+        let shown = world.task(["logs", "api"]);
+        assert_eq!((shown.ok(), &shown.err), ("second\n", &said("logs")));
+        let found = world.task(["search", "sec", "api"]);
+        assert!(found.ok().ends_with(" api:1: second\n"), "{found}");
+        assert_eq!(found.err, said("search"));
+        let none = world.task(["search", "first", "api"]);
+        assert_eq!((none.code, &none.err), (1, &said("search")));
+        let json: Value = serde_json::from_str(world.task(["logs", "api", "--json"]).ok()).unwrap();
+        assert_eq!((&json["run"], &json["gone"]), (&2.into(), &true.into()));
+    };
+    check();
+    let both = world.task(["logs", "other", "api"]);
+    assert!(both.ok().ends_with("==> api <==\nsecond\n"), "{both}");
+    // It does not follow what is not there, and knows no cursor of it.
+    assert_eq!(world.task(["logs", "-f", "api"]).ok(), "second\n");
+    let cursor = json_cursor(&world);
+    world
+        .task(["logs", "api", "--since", &cursor])
+        .fails_with(3);
+    world.task(["logs", "nothing"]).fails_with(3);
+    world.task(["search", "x", "nothing"]).fails_with(3);
+    // The same without the session, and without a daemon.
+    world.task(["kill-all", "--yes"]).ok();
+    check();
+    world.task(["daemon", "stop"]).ok();
+    check();
+}
+
+/// A cursor in the output of the task `other`.
+fn json_cursor(world: &World) -> String {
+    let log = world.task(["logs", "other", "--json"]);
+    let log: Value = serde_json::from_str(log.ok()).unwrap();
+    log["cursor"].as_str().unwrap().to_owned()
+}

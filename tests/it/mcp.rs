@@ -572,8 +572,9 @@ fn a_conversation_that_gets_no_messages_is_told_to_wait() {
     let task = json!({"task": "a", "command": "true"});
     let note = "no message will come when it ends: nothing delivers messages to codex:t-2; \
                 wait_for waits for it";
-    assert!(client.ok("run_task", task.clone()).contains(note));
-    assert!(!client.ok("run_task", task).contains("no message"));
+    for _ in 0..2 {
+        assert!(client.ok("run_task", task.clone()).contains(note));
+    }
     // Whoever waits needs none, and without a conversation nothing is expected.
     client.meta = json!({"threadId": "t-3"});
     let waits = json!({"task": "b", "command": "true", "wait": true});
@@ -806,7 +807,7 @@ fn every_tool_works_on_another_machine() {
     let is_event = |part: &str| events.lines().any(|line| line.ends_with(part));
     assert!(is_event("(ask) started") && is_event("Go on?"), "{events}");
     client.ok("kill_task", there(json!({"task": "ask"})));
-    gpu.world.task(["ls"]).fails_with(3);
+    assert_eq!(gpu.world.look()["exists"], false);
 
     // What is wrong is said by the machine, or about it.
     let wrong = client.fails("read_output", there(json!({"task": "nothing"})));

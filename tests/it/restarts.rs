@@ -143,6 +143,24 @@ fn a_task_that_waits_for_a_restart_says_so_and_stays_dead_when_it_is_killed() {
         "{task}"
     );
     assert_eq!(task["restarts"]["backoffMs"], 3_600_000, "{task}");
+    // It has not failed yet, wherever that is said.
+    assert_eq!(task["state"], "restarting", "{task}");
+    let failed = world.task(["ls", "--failed"]);
+    assert!(!failed.ok().contains("api"), "{failed}");
+    let status = world.task(["status"]);
+    assert_eq!(status.ok(), "tmux: 2 tasks · 1 restarting\n");
+    let ended = world.task(["wait", "api"]);
+    assert_eq!(
+        (ended.code, ended.out.as_str()),
+        (1, "exited: code 1; restarts in 60 min\n")
+    );
+    let ended = world.task(["wait", "api", "--json"]);
+    let ended: Value = serde_json::from_str(&ended.out).unwrap();
+    let ms = ended["restartsInMs"].as_u64().unwrap();
+    assert!((1..=3_600_000).contains(&ms), "{ended}");
+    // Whoever waits for the last end learns at once that there is none.
+    let waiting = world.start(["wait", "api", "--final", "--json"]);
+    world.until_true("it waits", || world.daemon_status()["waits"] == 1);
     for command in [&["ls"][..], &["explain", "api"]] {
         let printed = world.task(command);
         let printed = printed.ok();
@@ -150,10 +168,48 @@ fn a_task_that_waits_for_a_restart_says_so_and_stays_dead_when_it_is_killed() {
     }
     assert_eq!(kept(&world).len(), 1);
     world.task(["kill", "api"]).ok();
+    assert_eq!(waiting.record()["outcome"], "disappeared");
     world.until_true("its environment is forgotten", || kept(&world).is_empty());
     let records = world.finish();
     assert_eq!(codes(&records, "api"), [(1, 1)]);
     assert!(follow_ups(&records).is_empty(), "{}", show(&records));
+}
+
+#[test]
+fn the_last_end_is_that_of_a_success_or_of_giving_up() {
+    let world = World::new();
+    start(&world, "on-failure", "0", THIRD_TIME);
+    let ended = world.task(["wait", "api", "--final"]);
+    assert_eq!(ended.ok(), "exited: code 0\n");
+    assert_eq!(listed(&world)["run"], 3);
+    start(&world, "on-failure:2", "0", "exit 7");
+    let ended = world.task(["wait", "api", "--final", "--json"]);
+    let result: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!((ended.code, &result["exitCode"]), (1, &7.into()), "{ended}");
+    assert_eq!(result["restartsInMs"], Value::Null, "{ended}");
+    assert_eq!(listed(&world)["state"], "exited");
+    assert_eq!(world.task(["status"]).ok(), "tmux: 1 task · 1 failed\n");
+    // A question ends it, as it ends every wait for an end.
+    start(&world, "on-failure", "0", "read -rp 'Go? [y/N] ' a; exit 1");
+    let asked = world.task(["wait", "api", "--final"]);
+    assert_eq!(asked.code, 6, "{asked}");
+    world
+        .task(["wait", "api", "--final", "--text", "x"])
+        .fails_with(2);
+}
+
+#[test]
+fn a_task_that_cannot_be_restarted_has_failed() {
+    let world = World::new();
+    let folder = world.path("gone");
+    fs::create_dir(&folder).unwrap();
+    let mut launch = launch_in(&world, &folder, "0");
+    launch.arg("rm -r ../gone; exit 1");
+    Output::of(launch).ok();
+    let ended = world.task(["wait", "api", "--final"]);
+    assert_eq!((ended.code, ended.out.as_str()), (1, "exited: code 1\n"));
+    assert_eq!(listed(&world)["state"], "exited");
+    assert_eq!(world.task(["status"]).ok(), "tmux: 1 task · 1 failed\n");
 }
 
 #[test]

@@ -227,8 +227,17 @@ fn prune_of_the_last_tasks_ends_the_session() {
         codes(records, "a").len() + codes(records, "b").len() == 2
     });
     assert_eq!(world.task(["prune"]).ok().lines().count(), 2);
-    assert_eq!(world.task(["ls"]).code, 3);
+    let view = world.look();
+    assert_eq!(
+        (&view["exists"], &view["tasks"]),
+        (&false.into(), &serde_json::json!([]))
+    );
+    world.task(["ls"]).ok();
     assert_eq!(world.daemon_status()["exists"], false);
+    // Also without a daemon. A session that never was is none.
+    world.task(["daemon", "stop"]).ok();
+    world.task(["ls"]).ok();
+    world.task(["-s", "other", "ls"]).fails_with(3);
     world.finish();
 }
 

@@ -105,7 +105,7 @@ fn message(world: &World, owner: &str, name: &str) -> u64 {
 }
 
 #[test]
-fn each_client_is_told_once_which_wait_to_use() {
+fn each_client_is_told_each_time_which_wait_to_use() {
     let world = World::new();
     for (variable, id, client) in [
         ("CLAUDE_CODE_SESSION_ID", "c", Some("claude")),
@@ -130,11 +130,11 @@ fn each_client_is_told_once_which_wait_to_use() {
         let own = ["run", "own", "--", "true"];
         let expected = nothing_delivers("run", &owner, "own", &more);
         assert_eq!(run(&own), expected);
-        assert_eq!(run(&own), "");
+        // The model may have lost what it was told.
+        assert_eq!(run(&own), expected);
         // Another session has other readers.
         let other = ["-s", "other", "run", "own", "--", "true"];
         assert_eq!(run(&other), of_other(&expected));
-        assert_eq!(run(&other), "");
     }
     let args = ["run", "persons", "--", "true"];
     assert_eq!(said(&world, ("TMUX_TASK_OWNER", ""), &args), "");
@@ -150,6 +150,8 @@ fn everything_that_starts_tasks_says_it() {
     let output = Output::of(command);
     serde_json::from_str::<Value>(output.ok()).unwrap();
     assert_eq!(output.err, nothing_delivers("run", "mine:1", "a", ""));
+    let again = said(&world, owner("mine:1"), &["run", "a", "--", "true"]);
+    assert_eq!(again, nothing_delivers("run", "mine:1", "a", ""));
     let restarted = said(&world, owner("mine:2"), &["restart", "a"]);
     assert_eq!(restarted, nothing_delivers("restart", "mine:2", "a", ""));
     world.run("b", "true");
@@ -200,7 +202,6 @@ fn a_reader_that_leaves_is_missed_each_time() {
         kill(&world, reader);
         let expected = nothing_delivers("run", "mine:1", "t", "");
         assert_eq!(run(&world, "mine:1"), expected);
-        assert_eq!(run(&world, "mine:1"), "");
     }
 }
 

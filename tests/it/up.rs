@@ -868,11 +868,11 @@ fn tasks_are_named_with_or_without_a_file() {
             ),
         );
     }
-    let missing = world.task(["up", "missing.toml"]);
-    assert!(
-        missing.err.contains("missing.toml: no such file"),
-        "{missing}"
-    );
+    for file in ["missing.toml", "Procfile", "Procfile.dev"] {
+        let missing = world.task(["up", file]);
+        let why = format!("/{file}: no such file");
+        assert!(missing.err.contains(&why), "{missing}");
+    }
     assert_eq!(without_ids(world.task(["down", "db"]).ok()), ["ended (db)"]);
     world.finish();
 }

@@ -49,9 +49,8 @@ async fn print_or_follow(context: &Context, args: &Logs) -> Result<(), Failure> 
     {
         return follow(context, &session, task.window_id, args, args.lines, None).await;
     }
-    let (log, ended) = ops::last_log(&mut session, request).await.or_fail("logs")?;
-    output::note_stored("logs", ended.as_ref());
-    print(&last_lines(log, args.lines), args)
+    let log = ops::last_log(&mut session, request).await;
+    print(&last_lines(log.or_fail("logs")?, args.lines), args)
 }
 
 fn request(name: &str, args: &Logs) -> LogRequest {
@@ -97,9 +96,8 @@ async fn several(context: &Context, args: &Logs) -> Result<(), Failure> {
         let log = ops::last_log(&mut session, request(name, args)).await;
         logs.push(log.or_fail("logs")?);
     }
-    for (index, (log, ended)) in logs.into_iter().enumerate() {
+    for (index, log) in logs.into_iter().enumerate() {
         let log = last_lines(log, args.lines);
-        output::note_stored("logs", ended.as_ref());
         if !args.json.json {
             let space = if index == 0 { "" } else { "\n" };
             output::line(&format!("{space}==> {} <==", log.window_name))?;
@@ -243,6 +241,9 @@ fn last_lines(log: TaskLog, lines: Option<usize>) -> TaskLog {
 }
 
 fn print(log: &TaskLog, args: &Logs) -> Result<(), Failure> {
+    if let Some(gone) = log.gone_words() {
+        output::note(&format!("tmux-task: logs: {gone}"));
+    }
     note_missing(log);
     if args.json.json {
         return output::json(log);

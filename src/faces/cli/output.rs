@@ -7,7 +7,6 @@ use std::sync::OnceLock;
 
 use super::failure::{Failure, Kind};
 use crate::hosts::FarCaller;
-use crate::ops::{RunInfo, stored_words};
 
 /// Who sees the results, if they are on another machine.
 static CALLER: OnceLock<FarCaller> = OnceLock::new();
@@ -126,13 +125,6 @@ pub(crate) fn note(text: &str) {
     let clean = lines.collect::<Vec<_>>().join("\n");
     // In one piece: whoever reads it together with stdout does not get that into the middle of a line.
     drop(io::stderr().write_all(format!("{clean}\n").as_bytes()));
-}
-
-/// Says that the output which is printed is of this stored run, because its task is gone.
-pub(super) fn note_stored(what: &str, run: Option<&RunInfo>) {
-    if let Some(run) = run {
-        note(&format!("tmux-task: {what}: {}", stored_words(run)));
-    }
 }
 
 /// Prints the last lines of a failed run on stderr, because stdout is for results; behind the task's

@@ -17,14 +17,13 @@ pub(super) async fn run(context: &Context, args: Search) -> Result<(), Failure> 
         ignore_case,
     };
     let found = ops::search(&mut session, request).await;
-    let (found, ended) = found.or_fail("search")?;
-    output::note_stored("search", ended.as_ref());
+    let (found, gone) = found.or_fail("search")?;
     let SearchResult {
         matches: found,
         incomplete,
     } = found;
-    for incomplete in &incomplete {
-        output::note(&format!("tmux-task: search: {incomplete}"));
+    for note in gone.iter().chain(&incomplete) {
+        output::note(&format!("tmux-task: search: {note}"));
     }
     if args.json.json {
         output::json(&found)?;

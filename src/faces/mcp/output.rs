@@ -45,20 +45,18 @@ pub(super) async fn read(
     };
     let read = async {
         Ok(match run {
-            Some(run) => (ops::earlier_log(session, request, run).await?, None),
+            Some(run) => ops::earlier_log(session, request, run).await?,
             None => ops::last_log(session, request).await?,
         })
     };
-    let (log, ended) = within_time(read).await.map_err(|error| match is_new_only {
+    let log = within_time(read).await.map_err(|error| match is_new_only {
         true => error.or_hint(WITHOUT_CURSOR),
         false => error,
     })?;
     // From a cursor on, and of an earlier run, it has all lines.
-    let is_stored = run.is_some() || ended.is_some();
-    let has_all = is_new_only || is_stored || log.lines.len() <= most;
-    let note = ended.as_ref().map(ops::stored_words).into_iter();
+    let has_all = is_new_only || run.is_some() || log.gone || log.lines.len() <= most;
     let shown = excerpt(&log, most, has_all, is_new_only);
-    Ok(ToolAnswer::new(note.chain(shown).collect::<Vec<_>>()))
+    Ok(ToolAnswer::new(log.gone_words().into_iter().chain(shown)))
 }
 
 /// Returns the last lines of a log, below a line that says which they are. How many there are is
@@ -118,10 +116,9 @@ pub(super) async fn search(
         regex,
         ignore_case,
     };
-    let (found, ended) = within_time(async { Ok(ops::search(session, request).await?) }).await?;
-    let note = ended.as_ref().map(ops::stored_words).into_iter();
+    let (found, gone) = within_time(async { Ok(ops::search(session, request).await?) }).await?;
     let shown = matches(&found, limit.unwrap_or(MATCHES).min(MOST_MATCHES));
-    Ok(ToolAnswer::new(note.chain(shown).collect::<Vec<_>>()))
+    Ok(ToolAnswer::new(gone.into_iter().chain(shown)))
 }
 
 /// Returns the last matches, because the end of an output says most.
@@ -152,9 +149,7 @@ mod tests {
             window_name: "api".to_owned(),
             run: Some(2),
             lines: (1..=n).map(|n| format!("line \u{1b}[1m{n}")).collect(),
-            cursor: None,
-            may_lack_beginning: false,
-            gap_after: None,
+            ..TaskLog::default()
         }
     }
 

@@ -173,6 +173,7 @@ fn age(millis: Millis) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::NextRestart;
     use crate::wire::TaskFields;
 
     fn view(tasks: Vec<LsTask>) -> LsView {
@@ -209,6 +210,12 @@ mod tests {
             exit_signal: Some("SIGKILL".into()),
             ..task("@6", "b", true, None, 1)
         };
+        let next = NextRestart {
+            in_ms: 4000,
+            at: 69_000,
+            number: 1,
+            limit: 5,
+        };
         let view = view(vec![
             LsTask::new(task("@1", "api", false, None, 1), None, None),
             LsTask::new(
@@ -219,6 +226,8 @@ mod tests {
             LsTask::new(task("@3", "lint", true, Some(2), 1), None, None),
             LsTask::new(shell, None, None),
             LsTask::new(killed, None, None),
+            LsTask::new(task("@7", "flaky", true, Some(1), 1), None, None)
+                .with_restart(Some(next), None),
         ]);
         assert_eq!(
             table(&view, 65_000),
@@ -228,6 +237,7 @@ mod tests {
                 "@3 lint `make test` exited with code 2, 5 s ago: last line",
                 "@5 bash running, started 1 min ago, a shell: last line",
                 "@6 b `make test` was killed by SIGKILL, 5 s ago: last line",
+                "@7 flaky `make test` restarting: exited with code 1, restarts in 4 s, 1 of 5, 5 s ago: last line",
             ]
         );
     }

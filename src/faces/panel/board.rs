@@ -407,6 +407,7 @@ pub(super) fn last_line(listed: &LsTask, now: Millis) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::NextRestart;
     use crate::wire::TaskFields;
 
     #[test]
@@ -419,6 +420,16 @@ mod tests {
         };
         let mut listed = LsTask::new(task, None, None);
         assert_eq!(last_line(&listed, 0), "exit 7: starting");
+        let next = NextRestart {
+            in_ms: 4000,
+            at: 9000,
+            number: 1,
+            limit: 5,
+        };
+        let restarting = listed.clone().with_restart(Some(next), None);
+        assert_eq!(Group::of(&restarting), Group::Restarting);
+        let expected = "exit 7, restarts in 3 s, 1 of 5";
+        assert_eq!(last_line(&restarting, 6000), expected);
         listed.cannot_restart = Some("its directory is gone".to_owned());
         let expected = "exit 7: cannot be restarted: its directory is gone";
         assert_eq!(last_line(&listed, 0), expected);

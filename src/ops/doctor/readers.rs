@@ -162,14 +162,13 @@ fn behind(lag: u64, since: Option<Millis>) -> String {
 fn recorded_at(feed: &Path, after: Seq) -> Option<Millis> {
     let mut lines = WholeLines::after(feed, after).ok()?;
     // It begins with some before it.
-    while let Some(line) = lines.next_line().ok()? {
-        if let FeedLine::Record(record) = line
+    loop {
+        if let FeedLine::Record(record) = lines.next_line().ok()??
             && record.seq > after
         {
             return parse_rfc3339(&record.time);
         }
     }
-    None
 }
 
 #[cfg(test)]
@@ -211,6 +210,21 @@ mod tests {
         let late = consumer("late", 3, 20 * MINUTE, None);
         let message = "2, none forgotten: `late` is 3 records behind, the first for 30m";
         check(&[fine, late], 30 * MINUTE, CheckResult::Ok, message);
+    }
+
+    #[test]
+    fn the_age_is_that_of_the_first_record_behind_the_last_delivered_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let feed = dir.path().join("feed.jsonl");
+        let line = |seq| {
+            format!(
+                r#"{{"v":1,"seq":{seq},"epoch":"e","time":"1970-01-01T00:00:0{seq}.000Z","sessionName":"s","kind":"notice","level":"info","text":"","events":[],"owner":null}}"#
+            ) + "\n"
+        };
+        std::fs::write(&feed, [1, 2, 3].map(line).concat()).unwrap();
+        for (after, expected) in [(0, Some(1000)), (1, Some(2000)), (2, Some(3000)), (3, None)] {
+            assert_eq!(recorded_at(&feed, after), expected, "{after}");
+        }
     }
 
     #[test]

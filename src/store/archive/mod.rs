@@ -9,4 +9,4 @@ mod runs;
 
 pub(crate) use durations::Durations;
 pub(crate) use retention::Limits;
-pub(crate) use runs::{ArchivedRun, RunInfo, find, keep, list, run_numbers};
+pub(crate) use runs::{RunInfo, find, keep, list, run_numbers};

@@ -218,14 +218,17 @@ mod tests {
     fn a_run_is_found_by_name_and_by_id() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("runs");
-        assert_eq!(find(&folder, "api", 1).unwrap(), None);
+        assert_eq!(find(&folder, "api", Some(1)).unwrap(), None);
         keep(&folder, "a", &about("@1", "api", 1), &lines(3), LIMITS).unwrap();
         keep(&folder, "a", &about("@1", "api", 2), &lines(2), LIMITS).unwrap();
-        let kept = find(&folder, "api", 1).unwrap().unwrap();
+        let kept = find(&folder, "api", Some(1)).unwrap().unwrap();
         assert_eq!((kept.lines, kept.about.run), (lines(3), 1));
-        assert_eq!(find(&folder, "@1", 2).unwrap().unwrap().lines, lines(2));
-        assert_eq!(find(&folder, "api", 3).unwrap(), None);
-        assert_eq!(find(&folder, "ap", 1).unwrap(), None);
+        assert_eq!(
+            find(&folder, "@1", Some(2)).unwrap().unwrap().lines,
+            lines(2)
+        );
+        assert_eq!(find(&folder, "api", Some(3)).unwrap(), None);
+        assert_eq!(find(&folder, "ap", Some(1)).unwrap(), None);
     }
 
     #[test]
@@ -245,7 +248,7 @@ mod tests {
         }
         for run in 3..=6 {
             keep(run).unwrap();
-            let kept = |run| find(dir.path(), "api", run).unwrap().is_some();
+            let kept = |run| find(dir.path(), "api", Some(run)).unwrap().is_some();
             assert!(kept(run) && kept(run - 1) && !kept(run - 2), "{run}");
         }
     }
@@ -301,11 +304,11 @@ mod tests {
         }
         keep(dir.path(), "a", &about("@1", "api", 5), &lines(5), limits).unwrap();
         let found: Vec<bool> = (1..=5)
-            .map(|run| find(dir.path(), "api", run).unwrap().is_some())
+            .map(|run| find(dir.path(), "api", Some(run)).unwrap().is_some())
             .collect();
         assert_eq!(found, [false, false, false, true, true]);
         assert_eq!(
-            find(dir.path(), "api", 5).unwrap().unwrap().lines,
+            find(dir.path(), "api", Some(5)).unwrap().unwrap().lines,
             ["line 3", "line 4"]
         );
     }

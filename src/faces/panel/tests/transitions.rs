@@ -493,7 +493,7 @@ fn a_key_right_after_escape_does_nothing() {
 }
 
 #[test]
-fn what_is_undelivered_stands_before_the_last_line() {
+fn what_is_undelivered_stands_behind_the_last_line() {
     let owned = TaskFields {
         owner: Some("claude:a".to_owned()),
         ..ended(1, "a", 0)
@@ -515,7 +515,7 @@ fn what_is_undelivered_stands_before_the_last_line() {
         follow_ups,
         ..Messages::default()
     }))));
-    assert_eq!(last_line(&state, "@1"), "[not deliverable 3m] last of a");
+    assert_eq!(last_line(&state, "@1"), "last of a [not deliverable 3m]");
     assert_eq!(last_line(&state, "@2"), "last of b");
     state.on_report(messages(None));
     assert_eq!(last_line(&state, "@1"), "last of a");
