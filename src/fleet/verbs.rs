@@ -19,7 +19,8 @@ fn options_of(verb: Verb) -> (&'static str, &'static str) {
         Verb::Logs => ("-n --lines --since --run", "-f --follow --runs --raw"),
         Verb::Wait => (
             "--text --stop --timeout --since --tail --idle --listen",
-            "--any --all --exit --regex --ignore-case -i --change --bell --input --through-prompts",
+            "--any --all --exit --regex --ignore-case -i --change --bell --input --through-prompts \
+             --final",
         ),
         Verb::Run => (
             "--cwd --env --restart --backoff --after --kill-after --stop-signal --grace --until --stop \

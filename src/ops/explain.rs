@@ -7,7 +7,7 @@ use super::error::OpsError;
 use super::session::TaskSession;
 use crate::client::ClientError;
 use crate::model::{Millis, NextRestart, Stop, text};
-use crate::restarts::{Restart, restarts_in};
+use crate::restarts::restarts_in;
 use crate::wire::{ExplainedState, Explanation, Request, Response, WaitResult};
 
 /// The maximum length of a displayed line, in characters.
@@ -132,13 +132,8 @@ pub(crate) fn restart_words(next: NextRestart, now: Millis) -> String {
     let NextRestart {
         at, number, limit, ..
     } = next;
-    let after = Duration::from_millis(u64::try_from(at - now).unwrap_or(0));
-    Restart {
-        number,
-        limit,
-        after,
-    }
-    .words(after)
+    let still = Duration::from_millis(u64::try_from(at - now).unwrap_or(0));
+    format!("{}, {number} of {limit}", restarts_in(still))
 }
 
 /// Returns the end of a run that was waited for, with the restart that follows it: `code 1; restarts in 4 s`.

@@ -545,7 +545,7 @@ fn what_a_burst_has_lost_is_said() {
 fn the_last_run_of_a_task_that_is_gone_is_read() {
     let world = World::new();
     world.run("other", "sleep 1000");
-    for line in ["echo first", "echo second; sleep 1000"] {
+    for line in ["echo first", "echo second; exec sleep 1000"] {
         let window = world.run("api", line);
         world.until_shows(&window, line.split([' ', ';']).nth(1).unwrap());
     }

@@ -55,7 +55,7 @@ pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
     if !view.exists && !session.paths.feed().exists() {
         return Err(session.missing()).or_fail("ls");
     }
-    if !view.supervised {
+    if view.exists && !view.supervised {
         output::note(&format!(
             "tmux-task: ls: no daemon runs for session `{}`: what waits is guessed from the screens",
             session.name

@@ -562,6 +562,7 @@ mod tests {
                 "  channel string: Instead of a task: until `tmux wait-for -S` wakes this channel",
                 "  cursor string: With one task: count what was written after this too, from an earlier answer",
                 "  exit boolean: Until its run ends (the default)",
+                "  final boolean: With exit: until it has succeeded or is given up, its restarts included",
                 "  idle_seconds number: Until nothing was written for this long",
                 "  ignore_case boolean: The texts match in any case",
                 "  input boolean: Until it asks for input",
