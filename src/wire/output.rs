@@ -53,7 +53,9 @@ impl TaskLog {
     /// Returns that it is of this run because the task is gone, if it is.
     pub fn gone_words(&self) -> Option<String> {
         let (name, run) = (&self.window_name, self.run.filter(|_| self.gone)?);
-        Some(format!("{name} is gone; this is its last run, {run}"))
+        Some(format!(
+            "{name} is gone; this is its last stored run, {run}"
+        ))
     }
 
     /// Drops all but the last lines.
