@@ -809,7 +809,7 @@ fn a_task_is_ended_without_a_daemon_too() {
     kill.signal(Signal::INT);
     assert_eq!(kill.wait(), 0);
     assert!(has_ended(pid));
-    assert_eq!(world.look()["exists"], false);
+    assert_eq!(world.task(["ls"]).code, 3);
     assert_eq!(world.task(["daemon", "status"]).code, 3);
 }
 
