@@ -584,6 +584,7 @@ fn an_interrupt_while_the_last_run_ends_is_one_of_the_wait_for_the_next() {
     run.signal(Signal::INT);
     assert!(run.complaint().contains("still waiting"));
     gate.open();
+    assert!(run.complaint().contains("replaced the live run"));
     assert!(run.complaint().ends_with("(api) goes on"));
     assert_eq!(run.complaint(), "hint: `tmux-task wait api` waits for it");
     assert_eq!(run.wait(), 130);
