@@ -38,11 +38,6 @@ impl StopSettings {
     /// The longest time that a launch may set: a year.
     pub const LONGEST: Duration = millis::LONGEST;
 
-    /// Returns the name of the signal that asks a run to end, where nothing else says it.
-    pub fn signal_name(&self) -> &str {
-        self.signal.as_ref().map_or("SIGTERM", Signal::name)
-    }
-
     /// Returns these settings, and for what they do not set those of `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {

@@ -59,12 +59,11 @@ pub(crate) use system::{listening, port_holders};
 
 #[cfg(linux)]
 mod system {
-    use std::fs;
-
     use rustix::fs::{CWD, Mode, OFlags, RawDir, openat, readlinkat_raw};
 
     use super::super::ending::members::{Known, ProcessRow};
     use super::super::ending::table;
+    use super::super::stat::{pane_of, variable};
     use super::sockets::{Socket, sockets};
     use super::{BTreeMap, BTreeSet, Listening};
     use crate::model::{Ordered as _, PortHolder, text};
@@ -120,7 +119,7 @@ mod system {
         /// The inodes of the sockets, by the pids of those that hold any.
         held: BTreeMap<u32, BTreeSet<u64>>,
         /// The panes in which those were started that are in no run's sessions, as far as they say.
-        panes: BTreeMap<u32, Pane>,
+        panes: BTreeMap<u32, (String, String)>,
         /// What may be the first process of a run that holds any.
         concerned: BTreeSet<u32>,
     }
@@ -282,24 +281,6 @@ mod system {
             sockets.extend(number.and_then(|number| number.parse::<u64>().ok()));
         }
         sockets
-    }
-
-    /// The tmux server and the pane that a process was started in.
-    type Pane = (String, String);
-
-    fn pane_of(pid: u32) -> Option<Pane> {
-        variable(pid, "TMUX").zip(variable(pid, "TMUX_PANE"))
-    }
-
-    /// Returns a variable that a process was started with.
-    fn variable(pid: u32, name: &str) -> Option<String> {
-        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-        let mut variables = environment.split(|byte| *byte == 0);
-        let value = variables.find_map(|variable| {
-            let value = variable.strip_prefix(name.as_bytes())?;
-            value.strip_prefix(b"=")
-        });
-        Some(String::from_utf8_lossy(value?).into_owned())
     }
 }
 

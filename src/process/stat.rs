@@ -124,6 +124,24 @@ pub(super) fn command_line(pid: u32) -> Option<Vec<u8>> {
     }
 }
 
+/// Returns the tmux server and the pane that a process was started in.
+#[cfg(linux)]
+pub(super) fn pane_of(pid: u32) -> Option<(String, String)> {
+    variable(pid, "TMUX").zip(variable(pid, "TMUX_PANE"))
+}
+
+/// Returns a variable that a process was started with.
+#[cfg(linux)]
+pub(super) fn variable(pid: u32, name: &str) -> Option<String> {
+    let environment = std::fs::read(format!("{PROC}/{pid}/environ")).ok()?;
+    let mut variables = environment.split(|byte| *byte == 0);
+    let value = variables.find_map(|variable| {
+        let value = variable.strip_prefix(name.as_bytes())?;
+        value.strip_prefix(b"=")
+    });
+    Some(String::from_utf8_lossy(value?).into_owned())
+}
+
 /// Returns the state of a thread, `S` where it sleeps; `None` where it is gone.
 #[cfg(linux)]
 pub(super) fn thread_state(pid: u32, thread: u32) -> Option<char> {

@@ -13,7 +13,7 @@ use super::launch_result::{ATTEMPTS, LaunchAnswer, LaunchError, NewRun, check_na
 use super::recorded::RecordedCommand;
 use super::server::Server;
 use super::task_environment::TaskEnvironment;
-use super::task_file::{Gate, TaskFile, TaskOrder};
+use super::task_file::{EXEC_PANE, Gate, TaskFile, TaskOrder};
 use crate::files::PROC;
 use crate::model::{
     Millis, NotifyOn, Replaces, RestartPolicy, RunRequest, SessionId, Slot, StopSettings,
@@ -172,7 +172,6 @@ impl Launch {
         let withheld = self.environment.withheld().names();
         let mut order = TaskOrder {
             shell: find_bash().ok_or(LaunchError::NoBash)?,
-            stop_signal: self.stop.signal_name().to_owned(),
             is_on_top_of_tmux: self.environment.is_on_top_of_tmux(),
             withheld: withheld.map(str::to_owned).collect(),
             variables: self.environment.variables().to_vec(),
@@ -294,7 +293,7 @@ pub(crate) async fn find_launched(
 
 /// Returns the command line of a pane that runs the task of a file.
 pub(super) fn pane_words(program: &str, file: &str) -> Vec<String> {
-    [program, "exec", file].map(str::to_owned).to_vec()
+    [program, EXEC_PANE, file].map(str::to_owned).to_vec()
 }
 
 /// Returns the path of this program for tmux to start. If its file was replaced or removed meanwhile,

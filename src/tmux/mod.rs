@@ -98,5 +98,5 @@ pub(crate) use shown::{AskingRow, PaneView, PromptPlace};
 pub(crate) use stop_option::{mark_endings, unmark_endings};
 pub(crate) use task_environment::{TaskEnvironment, digest_of};
 pub(crate) use task_exec::exec_task;
-pub(crate) use task_file::Gate;
+pub(crate) use task_file::{EXEC_PANE, Gate};
 pub(crate) use viewers::{NOTICE_OPTION, Viewer, list_viewers, show_notice, show_window};

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use super::task_file::PREFIX;
+use super::task_file::{EXEC_PANE, PREFIX};
 
 /// Whether the pane was opened without a command of its own, or only with a shell: [`RUNS_SHELL`]. tmux
 /// stores `default-command` as if it had been given, quoted if it is more than one word.
@@ -91,7 +91,7 @@ impl PaneOrigin {
 
 /// Whether the pane waits to run a task that is not described on it yet.
 pub(super) static IS_LAUNCHING: LazyLock<String> = LazyLock::new(|| {
-    format!("#{{?{TASK_PANE},0,#{{m:* exec */{PREFIX}*,#{{pane_start_command}}}}}}")
+    format!("#{{?{TASK_PANE},0,#{{m:* {EXEC_PANE} */{PREFIX}*,#{{pane_start_command}}}}}}")
 });
 
 /// Whether the pane has no run: it has ended, or has not begun.

@@ -77,7 +77,6 @@ pub(crate) async fn restart(
     let kept = read_kept(&order.kept.join(&restarts.token));
     let file = kept.and_then(|mut kept| {
         kept.name_task(order.session, &task.name);
-        task.stop.signal_name().clone_into(&mut kept.stop_signal);
         TaskFile::write(order.runtime, &token, &kept)
     });
     let file = match file {

@@ -12,14 +12,26 @@ const DRAIN: &str = r#"builtin trap '{ builtin set +xv; } 2>/dev/null; IFS= buil
 
 /// While a run is being ended, its shell has to be the last of its processes: at its end the kernel
 /// hangs up the terminal, and what has not stopped by then gets `SIGHUP` and loses its output. So the
-/// daemon sends the shell `SIGPWR`, which nothing else uses. When the shell's present command has
-/// ended, the trap waits for the daemon's hangup, and ends with that command's code; that it waits is
+/// daemon sends the shell `SIGPWR`, which nothing else uses, instead of the stop signal. That one it notes
+/// as the shell's limit of file locks, which Linux keeps and has no use for. When the shell's present
+/// command has ended, this trap runs the line's own one for the stop signal, with the status that `wait`
+/// would have with that signal. It can end the shell, but not go on with the line: what it leaves by `break`
+/// is a loop of ours, and by `return` a file. Then it waits for the daemon's hangup, and ends with the code of the last command; that it waits is
 /// seen by its catching `SIGSTKFLT`. bash runs a trap between commands: a hangup that comes just before
 /// `read` begins to wait is noticed only when that ends, hence the short pauses; while it opens a file, a
-/// signal would be an error. `wait` returns 158 for this signal, which is not the command's code.
-/// A shell line with a trap for the stop signal, in place of `@STOP@`, gets that signal instead. The shell
-/// ends by itself, after an hour, when no daemon comes.
-const HOLD: &str = r#"builtin trap '{ c=$?; builtin set +xv; } 2>/dev/null; if builtin [ -n "$(builtin trap -p @STOP@)" ]; then builtin kill -@STOP@ $$; else builtin [ $c -ne 158 ] || c=143; builtin trap "builtin exit $c" HUP; n=0; { builtin exec {f}<> <(:); builtin trap : STKFLT; while builtin [ $((n += 1)) -le 36000 ]; do builtin read -r -t 0.1 -u $f _ || :; done; } 2>/dev/null || :; builtin exit $c; fi' PWR 2>/dev/null || :"#;
+/// signal would be an error. `wait` returns 158 for this signal. The shell ends by itself, after an hour, when
+/// no daemon comes.
+const HOLD: &str = concat!(
+    r#"builtin trap '{ tmux_task_code=$?; builtin set +xv +o posix; } 2>/dev/null; "#,
+    r#"{ tmux_task_stop=$(builtin ulimit -Sx) && builtin [ "$tmux_task_stop" -lt 32 ]; } 2>/dev/null || tmux_task_stop=15; "#,
+    r#"builtin [ $tmux_task_code -ne 158 ] || tmux_task_code=$((128 + tmux_task_stop)); "#,
+    r#"builtin eval "tmux_task_trap=($(builtin trap -p $tmux_task_stop))"; "#,
+    r#"exit() { builtin exit "${@-$tmux_task_code}"; }; case "${tmux_task_trap[2]-}$(builtin exit $tmux_task_code)" in ?*) "#,
+    r#"for tmux_task_stop in 1; do builtin . <(builtin printf %s "${tmux_task_trap[2]}"); done;; esac; "#,
+    r#"{ builtin exec {tmux_task_file}<> <(:); builtin trap "builtin exit $tmux_task_code" HUP; tmux_task_stop=0; builtin trap : STKFLT; "#,
+    r#"while builtin [ $((tmux_task_stop += 1)) -le 36000 ]; do builtin read -r -t 0.1 -u $tmux_task_file _ || :; done; } 2>/dev/null || :; "#,
+    r#"builtin exit $tmux_task_code' PWR 2>/dev/null || :"#
+);
 
 /// Around [`DRAIN`]: a hangup ends the shell at once.
 ///
@@ -91,7 +103,6 @@ pub(super) fn script(order: &TaskOrder) -> String {
         .replace("@SAVE@", &save)
         .replace("@RESTORE@", RESTORE)
         .replace("@UNSET@", &unset_line(&order.withheld));
-    let hold = HOLD.replace("@STOP@", &order.stop_signal);
     // As in `bash -c LINE`. `eval` ends the line where it ends, whatever its last character is.
     let run = match order.command {
         CommandWords::Line(_) => {
@@ -103,7 +114,7 @@ pub(super) fn script(order: &TaskOrder) -> String {
     // that program is then an exit code of the shell. The command begins in the first line, so that bash
     // counts its lines from 1 in what it says of errors.
     format!(
-        "{profile}; builtin set -euo pipefail; {before}{DRAIN}{after}; {hold}; {run}\nbuiltin exit \"$?\""
+        "{profile}; builtin set -euo pipefail; {before}{DRAIN}{after}; {HOLD}; {run}\nbuiltin exit \"$?\""
     )
 }
 
@@ -129,7 +140,6 @@ mod tests {
     fn order(words: Vec<OsString>) -> TaskOrder {
         TaskOrder {
             shell: "bash".into(),
-            stop_signal: "TERM".into(),
             is_on_top_of_tmux: false,
             withheld: vec!["PI_SESSION_ID".to_owned()],
             variables: Vec::new(),

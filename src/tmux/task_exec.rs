@@ -3,16 +3,18 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, parent_id};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::launch::find_bash;
 use super::recorded::{RECORD, RecordedCommand};
 use super::script::{BASH_ENV, WITH_PROFILE, script};
+use super::server::{Server, ServerChoice};
 use super::task_file::{TaskOrder, take};
+use crate::files::PROC;
+use crate::model::Slot;
 use crate::model::environment::{WithheldVariables, covers_name};
-use crate::model::{Slot, StopSettings};
 
 /// What tmux sets for the terminal of a pane.
 const OF_PANE: [&str; 7] = [
@@ -46,15 +48,7 @@ pub(crate) enum ExecError {
 /// Replaces this process with the shell that runs the task of this file, after `before` has waited for a
 /// place in its slot if it has one. The process stays the same one throughout. Returns only if that fails.
 pub(crate) fn exec_task(path: &Path, before: impl FnOnce(&Slot)) -> ExecError {
-    let pane = env::var("TMUX_PANE").unwrap_or_default();
-    let taken = take(path, &pane).or_else(|error| {
-        let is_gone = error.kind() == io::ErrorKind::NotFound;
-        is_gone
-            .then(|| recorded_order(&pane))
-            .flatten()
-            .ok_or(error)
-    });
-    let order = match taken {
+    let order = match read_order(path) {
         Ok(order) => order,
         Err(source) => {
             return ExecError::File {
@@ -78,20 +72,42 @@ pub(crate) fn exec_task(path: &Path, before: impl FnOnce(&Slot)) -> ExecError {
     }
 }
 
-/// Returns what the pane's window has recorded, in tmux's environment, if the pane was respawned by hand.
+/// Returns the order of this file, which is for our pane.
+fn read_order(path: &Path) -> io::Result<TaskOrder> {
+    let is_not_ours = || io::Error::other("this is not the process of a task's pane");
+    let pane = env::var("TMUX_PANE").unwrap_or_default();
+    if pane.is_empty() {
+        return Err(is_not_ours());
+    }
+    match take(path, &pane) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            recorded_order(&pane).ok_or_else(is_not_ours)
+        }
+        taken => taken,
+    }
+}
+
+/// Returns what the window of our pane has recorded, in tmux's environment, if the pane was respawned by
+/// hand: by tmux itself, or by a shell of it.
 fn recorded_order(pane: &str) -> Option<TaskOrder> {
-    let format = format!("#{{{RECORD}}}\n#{{window_name}}\n#{{session_name}}");
-    let shown = Command::new("tmux")
+    let server = Server::locate(&server_choice(), &|name| env::var_os(name)).ok()?;
+    let format = format!("#{{pane_pid}}\n#{{{RECORD}}}\n#{{window_name}}\n#{{session_name}}");
+    let shown = Command::new(server.program())
+        .arg("-S")
+        .arg(server.socket())
         .args(["display-message", "-p", "-t", pane, &format])
         .stderr(Stdio::null())
         .output();
     let shown = String::from_utf8(shown.ok()?.stdout).ok()?;
     let mut lines = shown.lines();
+    let process = lines.next()?.parse().ok()?;
+    if ![std::process::id(), parent_id()].contains(&process) {
+        return None;
+    }
     let record = RecordedCommand::decode(lines.next()?)?;
     let withheld = WithheldVariables::default();
     let mut order = TaskOrder {
         shell: find_bash()?,
-        stop_signal: StopSettings::default().signal_name().to_owned(),
         is_on_top_of_tmux: true,
         withheld: withheld.names().map(str::to_owned).collect(),
         variables: Vec::new(),
@@ -100,6 +116,24 @@ fn recorded_order(pane: &str) -> Option<TaskOrder> {
     let name = lines.next()?;
     order.name_task(lines.next()?, name);
     Some(order)
+}
+
+/// Chooses the tmux program that runs the server, unless the environment names one.
+fn server_choice() -> ServerChoice {
+    let of_server = || {
+        let inside = env::var("TMUX").ok()?;
+        Some(PathBuf::from(format!(
+            "{PROC}/{}/exe",
+            inside.split(',').nth(1)?
+        )))
+    };
+    ServerChoice {
+        program: match env::var_os("TMUX_TASK_TMUX") {
+            Some(_) => None,
+            None => of_server().filter(|program| program.exists()),
+        },
+        ..ServerChoice::default()
+    }
 }
 
 /// Returns the environment of the shell, in which a later variable goes before an earlier one.

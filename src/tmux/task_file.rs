@@ -1,6 +1,6 @@
 //! The file from which a task's pane learns what to run.
 //!
-//! tmux starts `tmux-task exec FILE` in the pane. Only the user can read the file, and it is gone before
+//! tmux starts `tmux-task --exec-pane FILE` in the pane. Only the user can read the file, and it is gone before
 //! the command begins. While somebody has it locked, the command waits: whoever launches a task locks
 //! it until tmux knows everything of the window, and whoever follows the output until it does so.
 
@@ -18,11 +18,14 @@ use super::task_environment::set;
 use crate::files::{self, WRITABLE_BY_OTHERS};
 use crate::model::Slot;
 
+/// What the program is told with a file in a pane, and by nobody else.
+pub(crate) const EXEC_PANE: &str = "--exec-pane";
+
 /// The prefix of the files' names.
 pub(super) const PREFIX: &str = "exec-task-";
 
 /// The version of the format.
-const VERSION: &[u8] = b"1";
+const VERSION: &[u8] = b"2";
 
 /// How long the first line of the file is: the pane in which the task has been launched, or blanks.
 ///
@@ -45,8 +48,6 @@ const SLOT_VARIABLE: &str = "TMUX_TASK_SLOT";
 pub(super) struct TaskOrder {
     /// The path of bash.
     pub(super) shell: PathBuf,
-    /// The signal that asks the task to end, without `SIG`.
-    pub(super) stop_signal: String,
     /// Whether the variables are added to tmux's environment.
     pub(super) is_on_top_of_tmux: bool,
     /// The names, or prefixes ending in `*`, of the variables that no task may see.
@@ -124,7 +125,6 @@ impl TaskOrder {
         };
         add(&[VERSION]);
         add(&[self.shell.as_os_str().as_bytes()]);
-        add(&[self.stop_signal.as_bytes()]);
         add(&[environment]);
         add(&[self.withheld.join(" ").as_bytes()]);
         add(&[self.variables.len().to_string().as_bytes()]);
@@ -144,7 +144,6 @@ impl TaskOrder {
         let text = |field: &[u8]| String::from_utf8(field.to_owned()).ok();
         let is_ours = *last == 0 && fields.next()? == VERSION;
         let shell = OsStr::from_bytes(fields.next()?).into();
-        let stop_signal = text(fields.next()?)?;
         let is_on_top_of_tmux = fields.next()? == b"tmux";
         let withheld = text(fields.next()?)?;
         let n_variables: usize = text(fields.next()?)?.parse().ok()?;
@@ -160,7 +159,6 @@ impl TaskOrder {
             .collect();
         (is_ours && variables.len() == n_variables && !words.is_empty()).then(|| Self {
             shell,
-            stop_signal,
             is_on_top_of_tmux,
             withheld: withheld.split_whitespace().map(str::to_owned).collect(),
             variables,
@@ -366,7 +364,6 @@ mod tests {
         let every: Vec<u8> = (1..=255).collect();
         TaskOrder {
             shell: "/bin/bash".into(),
-            stop_signal: "TERM".into(),
             is_on_top_of_tmux: false,
             withheld: vec!["AGENT".into(), "CLAUDE_CODE_*".into()],
             variables: vec![

@@ -22,9 +22,9 @@ const EXEC: &str = r#"#!/bin/bash
 exec 9<"$2" && flock 9
 mapfile -d '' -t fields < <(tail -c +13 "$2")
 rm "$2"
-n=${fields[5]}
+n=${fields[4]}
 line='if [ $# = 1 ]; then eval "$1"; else "$@"; fi'
-exec env -i TERM="$TERM" "${fields[@]:6:n}" bash -c "$line" bash "${fields[@]:6+n}"
+exec env -i TERM="$TERM" "${fields[@]:5:n}" bash -c "$line" bash "${fields[@]:5+n}"
 "#;
 
 struct Private {

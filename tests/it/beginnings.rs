@@ -216,6 +216,43 @@ fn a_pane_that_is_respawned_by_hand_runs_its_command() {
 }
 
 #[test]
+fn only_the_process_of_a_pane_runs_what_its_window_has_recorded() {
+    let mut world = World::new();
+    let window = world.run("api", "echo x >>ran");
+    world.until_ended(&window);
+    let ran = || {
+        let ran = fs::read_to_string(world.project().join("ran")).unwrap();
+        ran.lines().count()
+    };
+    for words in [&["exec", "api"][..], &["exec", "--help"], &["exec"]] {
+        let output = world.task(words);
+        assert_eq!(output.code, 2, "{output}");
+        let hint = "hint: did you mean `tmux-task run NAME -- COMMAND`?";
+        assert!(output.err.contains(hint), "{output}");
+    }
+    let format = "#{socket_path},#{pid},0 #{pane_id}";
+    let shown = world.tmux(["display-message", "-p", "-t", &window, format]);
+    let (server, pane) = shown.trim().split_once(' ').unwrap();
+    for pane in ["", pane] {
+        let mut command = world.command(World::program());
+        command.env("TMUX", server).env("TMUX_PANE", pane);
+        command.args(["--exec-pane", "api"]);
+        let output = Output::of(command);
+        assert_eq!(output.code, 126, "{output}");
+        let why = "this is not the process of a task's pane\n";
+        assert!(output.err.ends_with(why), "{output}");
+    }
+    assert_eq!(ran(), 1);
+    // It asks its own server, by the program of that, whatever is called tmux here.
+    let fake = world.script("fakes/tmux", "#!/bin/sh\nexit 1\n");
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", fake.parent().unwrap().display());
+    world.tmux(["set-environment", "-g", "PATH", &path]);
+    world.tmux(["respawn-pane", "-k", "-t", &window]);
+    world.until_true("it runs again", || ran() == 2);
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn a_program_that_was_removed_while_its_daemon_runs_still_restarts_tasks() {
     let world = World::new();

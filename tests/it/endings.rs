@@ -340,6 +340,103 @@ fn the_signal_is_the_tasks_or_the_commands() {
     }
 }
 
+/// What it does not do after the signal is what this is about: each line would touch `next`.
+#[test]
+fn a_line_is_over_when_it_is_ended_whatever_traps_it_has() {
+    let world = World::new();
+    let end = "import signal, sys\n\
+               for n in (1, 2, 10, 15): signal.signal(n, lambda *_: sys.exit(0))\n\
+               print('ready', flush=True)\n\
+               while True: signal.sigtimedwait([], 0.1)\n";
+    let program = python(&world, "end.py", end);
+    for (line, signal, code, said) in [
+        ("PROGRAM & wait", "TERM", 143, ""),
+        ("trap : TERM; PROGRAM", "TERM", 0, ""),
+        ("trap : TERM; PROGRAM & wait", "TERM", 143, ""),
+        ("set +e; trap : USR1; PROGRAM & wait", "USR1", 138, ""),
+        ("trap '' TERM; PROGRAM", "TERM", 0, ""),
+        ("trap '' TERM; PROGRAM & wait", "TERM", 143, ""),
+        (
+            "trap 'echo 2; exit 3' INT; trap 'echo 15; exit 4' TERM; PROGRAM & wait",
+            "INT",
+            3,
+            "2\n",
+        ),
+        (
+            "trap 'echo $?; exit' HUP; PROGRAM & wait",
+            "HUP",
+            129,
+            "129\n",
+        ),
+        (
+            "f() { trap 'echo $1; return 0' TERM; PROGRAM & wait; touch next; }; f one",
+            "TERM",
+            143,
+            "one\n",
+        ),
+        (
+            "trap 'break' TERM; while :; do PROGRAM & wait; done",
+            "TERM",
+            143,
+            "",
+        ),
+        (
+            "c=1; n=2; trap 'echo $c $n' EXIT; PROGRAM",
+            "TERM",
+            0,
+            "1 2\n",
+        ),
+        (
+            "exec 2>/dev/null; trap '' TERM; (PROGRAM; touch next)",
+            "TERM",
+            137,
+            "",
+        ),
+    ] {
+        let line = format!("{}; touch next", line.replace("PROGRAM", &program));
+        run_until_ready(&world, &[], "line", &line);
+        let killed = killed(&world, &["line", "--signal", signal]);
+        assert_eq!(killed[0]["exitCode"], code, "{line}: {killed}");
+        let run = killed[0]["run"].as_u64().unwrap();
+        let shown = logs(&world, "line", u32::try_from(run).unwrap());
+        assert_eq!(shown, format!("ready\n{said}"), "{line}");
+        assert!(!world.project().join("next").exists(), "{line}");
+    }
+}
+
+#[test]
+fn what_is_started_while_a_run_ends_is_ended_with_it() {
+    let world = World::new();
+    let helper = "setsid sh -c 'echo $$ >pid; exec sleep 1000'";
+    fs::write(world.project().join("helper.sh"), helper).unwrap();
+    let trap = "trap '(sh helper.sh &); until [ -s pid ]; do :; done; exit 5' TERM";
+    let line = format!("{trap}; echo ready; while :; do sleep 0.05; done");
+    for words in [
+        vec![line.clone()],
+        vec![format!("exec bash -c \"{line}\"")],
+        vec!["bash".to_owned(), "-c".to_owned(), line],
+    ] {
+        let run = ["run", "api", "--until", "ready", "--"];
+        world
+            .task(
+                [
+                    &run[..],
+                    &words.iter().map(String::as_str).collect::<Vec<_>>(),
+                ]
+                .concat(),
+            )
+            .ok();
+        let killed = killed(&world, &["api", "--grace", "1h"]);
+        assert_eq!(killed[0]["exitCode"], 5, "{killed}");
+        let pid = world.project().join("pid");
+        let number = fs::read_to_string(&pid).unwrap();
+        assert!(has_ended(crate::support::pid(
+            number.trim().parse().unwrap()
+        )));
+        fs::remove_file(pid).unwrap();
+    }
+}
+
 #[test]
 fn a_parent_can_be_the_only_one_that_is_asked() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! `exec`: what a task's pane starts.
+//! What a task's pane starts.
 
 use std::io::Write;
 use std::path::Path;

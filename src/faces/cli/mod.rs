@@ -66,6 +66,8 @@ use args::{Cli, CliCommand, Restart, Run};
 use context::Context;
 use failure::{Failure, Kind};
 
+use crate::tmux::EXEC_PANE;
+
 /// The first descriptor that is not a standard stream.
 const FIRST_BEYOND_STDERR: i32 = 3;
 
@@ -79,7 +81,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     // What a task's pane starts, and nobody else: no time is spent on anything else.
     if let [_, word, file] = args.as_slice()
-        && word == "exec"
+        && word == EXEC_PANE
     {
         return exec::run(Path::new(file));
     }

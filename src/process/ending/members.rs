@@ -53,7 +53,12 @@ impl SignalMasks {
     /// program that only ignores the signal has no job control, and is not meant. It cannot have
     /// inherited an ignored `SIGTSTP`: tmux resets that, but not `SIGTTIN` and `SIGTTOU`.
     pub(super) fn is_deaf_shell(&self, signal: u8) -> bool {
-        Self::has(self.ignored, signal) && Self::has(self.ignored, TSTP)
+        self.ignores(signal) && Self::has(self.ignored, TSTP)
+    }
+
+    /// Whether it ignores the signal.
+    pub(super) fn ignores(&self, signal: u8) -> bool {
+        Self::has(self.ignored, signal)
     }
 
     /// Whether it is our launcher's shell, which waits at `SIGPWR` until everything else has ended.

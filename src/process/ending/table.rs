@@ -3,9 +3,11 @@
 use std::fs;
 
 use rustix::param::clock_ticks_per_second;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::super::stat;
+pub(super) use super::super::stat::pane_of;
 use super::members::{NAME_CHARS, ProcessRow, SignalMasks};
 
 /// Returns all processes but those with these pids, in order; pids that no process has any more are
@@ -64,6 +66,17 @@ pub(super) fn masks(pid: u32, _name: &str) -> SignalMasks {
     SignalMasks {
         ignored: mask("SigIgn:"),
         caught: mask("SigCgt:"),
+    }
+}
+
+/// Notes the signal for our launcher's shell, which takes it for `SIGTERM` where that is not possible.
+pub(super) fn note_stop_signal(pid: i32, signal: u8) {
+    let limit = Rlimit {
+        current: Some(signal.into()),
+        ..getrlimit(Resource::Locks)
+    };
+    if let Err(error) = prlimit(Pid::from_raw(pid), Resource::Locks, limit) {
+        tracing::warn!(%error, pid, "could not note the stop signal");
     }
 }
 

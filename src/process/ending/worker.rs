@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
 use tokio::sync::mpsc;
 
-use super::super::running;
+use super::super::{running, stat};
 use super::members::{HOLD, Known, ProcessRow};
 #[cfg(not(linux))]
 use super::ps_table as table;
@@ -138,7 +138,11 @@ impl Strangers {
     }
 
     /// Adds those of a table that no run knows.
-    fn add(&mut self, all: &[ProcessRow], runs: &BTreeMap<WindowId, Run>) {
+    fn add(&mut self, all: &[ProcessRow], runs: &mut BTreeMap<WindowId, Run>) {
+        // The table may have been read for another run.
+        for run in runs.values_mut() {
+            run.recognise(all);
+        }
         let is_stranger = |row: &&ProcessRow| runs.values().all(|run| run.known.is_stranger(row));
         self.pids
             .extend(all.iter().filter(is_stranger).map(|row| row.pid));
@@ -223,7 +227,7 @@ impl Worker {
             }
         }
         if let Some(all) = all {
-            self.strangers.add(&all, &self.runs);
+            self.strangers.add(&all, &mut self.runs);
         }
         for window in ended {
             if let Some(run) = self.runs.remove(&window) {
@@ -269,6 +273,12 @@ impl Worker {
 struct Run {
     order: EndOrder,
     known: Known,
+    /// The tmux server and the pane of its processes, where that is known.
+    pane: Option<(String, String)>,
+    /// When it began to be ended, as in [`ProcessRow::started`].
+    begun: Option<u64>,
+    /// The command line of our launcher's shell, which its subshells have as well; `None` for none.
+    line: Option<Vec<u8>>,
     /// Its processes that have not ended, by pid.
     members: BTreeMap<u32, Member>,
     /// When those that have not ended are killed.
@@ -317,9 +327,13 @@ impl Run {
     fn new(order: EndOrder, until: Instant) -> Self {
         let mut known = Known::default();
         known.sessions.insert(order.leader);
+        let pane = (!order.is_over).then(|| table::pane_of(order.leader));
         Self {
             order,
             known,
+            pane: pane.flatten(),
+            begun: table::now(),
+            line: None,
             members: BTreeMap::new(),
             until,
             give_up_at: None,
@@ -428,7 +442,7 @@ impl Run {
                 self.known.sessions.clear();
             }
         }
-        let rows = self.known.find(all, std::process::id());
+        let rows = self.recognise(all);
         let has_others = rows.len() > 1;
         for row in rows {
             if self.members.contains_key(&row.pid) {
@@ -446,10 +460,26 @@ impl Run {
         self.has_begun = true;
     }
 
+    /// Returns its processes that are in the table, and remembers them.
+    fn recognise<'a>(&mut self, all: &'a [ProcessRow]) -> Vec<&'a ProcessRow> {
+        // What its processes start while they end is of the run, also if it has left the session and its
+        // parent has ended. The children of what was in the background before are not.
+        let is_ours = |pid| self.pane.is_some() && table::pane_of(pid) == self.pane;
+        let is_late = |row: &ProcessRow| self.begun.is_some_and(|begun| row.started >= begun);
+        let late = all
+            .iter()
+            .filter(|row| is_late(row) && self.known.is_stranger(row))
+            .filter(|row| is_ours(row.pid) && !is_ours(row.parent));
+        let late: Vec<_> = late.map(|row| (row.pid, row.started)).collect();
+        self.known.started.extend(late);
+        self.known.find(all, std::process::id())
+    }
+
     /// Returns how the leader is ended.
-    fn role(&self, row: &ProcessRow, has_others: bool) -> Role {
+    fn role(&mut self, row: &ProcessRow, has_others: bool) -> Role {
         let masks = table::masks(row.pid, &row.name);
         if masks.is_launcher(&row.name) {
+            self.line = stat::command_line(row.pid);
             Role::Launcher
         } else if has_others
             && command_reader(&row.name) == Some(CommandReader::Shell)
@@ -489,13 +519,14 @@ impl Run {
             match member.role {
                 Role::Launcher => {
                     member.is_asked = true;
+                    table::note_stop_signal(member.pid, signal);
                     member.send(HOLD);
                 }
                 Role::Shell => continue,
                 Role::Plain if parent_only && has_parents && !is_parent(*pid, member) => continue,
                 Role::Plain => {
                     member.is_asked = true;
-                    member.stop(*pid, signal, stop);
+                    member.stop(*pid, signal, stop, self.line.as_deref());
                     self.look_again_at = Some(Instant::now() + LOOK_AGAIN_AFTER);
                 }
             }
@@ -539,7 +570,7 @@ impl Run {
         for (pid, member) in &mut self.members {
             match member.role {
                 Role::Launcher => member.send(Signal::HUP),
-                Role::Shell | Role::Plain => member.stop(*pid, signal, stop),
+                Role::Shell | Role::Plain => member.stop(*pid, signal, stop, None),
             }
             member.send(Signal::CONT);
             member.is_asked = true;
@@ -623,13 +654,19 @@ impl Member {
         }
     }
 
-    /// Asks it to end. A shell that ignores the signal is hung up.
-    fn stop(&mut self, pid: u32, signal: u8, stop: Signal) {
+    /// Asks it to end. A shell that ignores the signal is hung up, and a subshell of our launcher's, whose
+    /// command line is `line`, killed: it would go on with its next command.
+    fn stop(&mut self, pid: u32, signal: u8, stop: Signal, line: Option<&[u8]>) {
         // Before the signal: many programs ignore it from then on, while they stop.
-        let is_deaf = table::masks(pid, &self.name).is_deaf_shell(signal);
-        self.send(stop);
+        let masks = table::masks(pid, &self.name);
+        let is_subshell =
+            || line.is_some_and(|line| stat::command_line(pid).as_deref() == Some(line));
+        self.send(match masks.ignores(signal) && is_subshell() {
+            true => Signal::KILL,
+            false => stop,
+        });
         self.is_signalled = true;
-        if is_deaf {
+        if masks.is_deaf_shell(signal) {
             self.send(Signal::HUP);
         }
     }

@@ -204,7 +204,7 @@ async fn a_window_that_no_launch_has_described_has_had_no_run() {
     let private = Private::new();
     let other = private.task("S", "other", &["sleep", "1000"]);
     private.launch(&other).await.unwrap();
-    let waiting = "sleep 1000 && tmux-task exec /folder/exec-task-1";
+    let waiting = "sleep 1000 && tmux-task --exec-pane /folder/exec-task-1";
     private.tmux(&["new-window", "-d", "-t", "=S:", "-n", "api", waiting]);
     let task = private.task("S", "api", &["sleep", "1000"]);
     let run = private.launch(&task).await.unwrap();
