@@ -105,11 +105,10 @@ fn waits_to_run(pid: u32) -> bool {
         return true;
     }
     let mut words = line.split(|byte| *byte == WORD_END).skip(1);
-    words.next() == Some(b"--exec-pane")
-        && words.next().is_some_and(|file| {
-            let name = Path::new(std::str::from_utf8(file).unwrap_or_default()).file_name();
-            name.is_some_and(|name| name.to_string_lossy().starts_with(TASK_FILE))
-        })
+    words.nth(1).is_some_and(|file| {
+        let name = Path::new(std::str::from_utf8(file).unwrap_or_default()).file_name();
+        name.is_some_and(|name| name.to_string_lossy().starts_with(TASK_FILE))
+    })
 }
 
 fn folder_of(runtime: &Path, slot: &str) -> PathBuf {

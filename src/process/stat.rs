@@ -125,13 +125,11 @@ pub(super) fn command_line(pid: u32) -> Option<Vec<u8>> {
 }
 
 /// Returns the tmux server and the pane that a process was started in.
-#[cfg(linux)]
 pub(super) fn pane_of(pid: u32) -> Option<(String, String)> {
     variable(pid, "TMUX").zip(variable(pid, "TMUX_PANE"))
 }
 
-/// Returns a variable that a process was started with.
-#[cfg(linux)]
+/// Returns a variable that a process was started with, on Linux.
 pub(super) fn variable(pid: u32, name: &str) -> Option<String> {
     let environment = std::fs::read(format!("{PROC}/{pid}/environ")).ok()?;
     let mut variables = environment.split(|byte| *byte == 0);

@@ -12,25 +12,20 @@ const DRAIN: &str = r#"builtin trap '{ builtin set +xv; } 2>/dev/null; IFS= buil
 
 /// While a run is being ended, its shell has to be the last of its processes: at its end the kernel
 /// hangs up the terminal, and what has not stopped by then gets `SIGHUP` and loses its output. So the
-/// daemon sends the shell `SIGPWR`, which nothing else uses, instead of the stop signal. That one it notes
-/// as the shell's limit of file locks, which Linux keeps and has no use for. When the shell's present
-/// command has ended, this trap runs the line's own one for the stop signal, with the status that `wait`
-/// would have with that signal. It can end the shell, but not go on with the line: what it leaves by `break`
-/// is a loop of ours, and by `return` a file. Then it waits for the daemon's hangup, and ends with the code of the last command; that it waits is
-/// seen by its catching `SIGSTKFLT`. bash runs a trap between commands: a hangup that comes just before
-/// `read` begins to wait is noticed only when that ends, hence the short pauses; while it opens a file, a
-/// signal would be an error. `wait` returns 158 for this signal. The shell ends by itself, after an hour, when
-/// no daemon comes.
+/// daemon sends the shell `SIGPWR`, which nothing else uses, instead of the stop signal, which it notes as
+/// the shell's limit of file locks: Linux keeps that and does not use it. When the shell's present command
+/// has ended, this trap runs the line's trap for the stop signal, which may end the shell, but not go on
+/// with the line: `break` leaves a loop of ours, and `return` a file. Then it waits for the daemon's hangup,
+/// and ends with the code of the command; that it waits is seen by its catching `SIGSTKFLT`. bash runs a
+/// trap between commands: a hangup that comes just before `read` begins to wait is noticed only when that
+/// ends, hence the short pauses; while it opens a file, a signal would be an error. `wait` returns 158 for
+/// this signal, and 128 more than its number for the stop signal. After an hour the shell ends by itself.
 const HOLD: &str = concat!(
-    r#"builtin trap '{ tmux_task_code=$?; builtin set +xv +o posix; } 2>/dev/null; "#,
-    r#"{ tmux_task_stop=$(builtin ulimit -Sx) && builtin [ "$tmux_task_stop" -lt 32 ]; } 2>/dev/null || tmux_task_stop=15; "#,
-    r#"builtin [ $tmux_task_code -ne 158 ] || tmux_task_code=$((128 + tmux_task_stop)); "#,
-    r#"builtin eval "tmux_task_trap=($(builtin trap -p $tmux_task_stop))"; "#,
-    r#"exit() { builtin exit "${@-$tmux_task_code}"; }; case "${tmux_task_trap[2]-}$(builtin exit $tmux_task_code)" in ?*) "#,
-    r#"for tmux_task_stop in 1; do builtin . <(builtin printf %s "${tmux_task_trap[2]}"); done;; esac; "#,
+    r#"builtin trap '{ tmux_task_code=$?; builtin set +xv +o posix; } 2>/dev/null; { tmux_task_stop=$(builtin ulimit -Sx) && builtin [ "$tmux_task_stop" -lt 32 ]; } 2>/dev/null || tmux_task_stop=15; "#,
+    r#"builtin [ $tmux_task_code -ne 158 ] || tmux_task_code=$((128 + tmux_task_stop)); builtin eval "tmux_task_trap=($(builtin trap -p $tmux_task_stop))"; exit() { builtin exit "${@-$tmux_task_code}"; }; "#,
+    r#"case "${tmux_task_trap[2]-}$(builtin exit $tmux_task_code)" in ?*) for tmux_task_stop in 1; do builtin . <(builtin printf %s "${tmux_task_trap[2]}"); done;; esac; "#,
     r#"{ builtin exec {tmux_task_file}<> <(:); builtin trap "builtin exit $tmux_task_code" HUP; tmux_task_stop=0; builtin trap : STKFLT; "#,
-    r#"while builtin [ $((tmux_task_stop += 1)) -le 36000 ]; do builtin read -r -t 0.1 -u $tmux_task_file _ || :; done; } 2>/dev/null || :; "#,
-    r#"builtin exit $tmux_task_code' PWR 2>/dev/null || :"#
+    r#"while builtin [ $((tmux_task_stop += 1)) -le 36000 ]; do builtin read -r -t 0.1 -u $tmux_task_file _ || :; done; } 2>/dev/null || :; builtin exit $tmux_task_code' PWR 2>/dev/null || :"#
 );
 
 /// Around [`DRAIN`]: a hangup ends the shell at once.

@@ -10,7 +10,6 @@ use std::process::{Command, Stdio};
 use super::launch::find_bash;
 use super::recorded::{RECORD, RecordedCommand};
 use super::script::{BASH_ENV, WITH_PROFILE, script};
-use super::server::{Server, ServerChoice};
 use super::task_file::{TaskOrder, take};
 use crate::files::PROC;
 use crate::model::Slot;
@@ -48,7 +47,13 @@ pub(crate) enum ExecError {
 /// Replaces this process with the shell that runs the task of this file, after `before` has waited for a
 /// place in its slot if it has one. The process stays the same one throughout. Returns only if that fails.
 pub(crate) fn exec_task(path: &Path, before: impl FnOnce(&Slot)) -> ExecError {
-    let order = match read_order(path) {
+    let pane = env::var("TMUX_PANE").unwrap_or_default();
+    let taken = take(path, &pane).or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => recorded_order(&pane)
+            .ok_or_else(|| io::Error::other("this is not the process of a task's pane")),
+        _ => Err(error),
+    });
+    let order = match taken {
         Ok(order) => order,
         Err(source) => {
             return ExecError::File {
@@ -72,38 +77,22 @@ pub(crate) fn exec_task(path: &Path, before: impl FnOnce(&Slot)) -> ExecError {
     }
 }
 
-/// Returns the order of this file, which is for our pane.
-fn read_order(path: &Path) -> io::Result<TaskOrder> {
-    let is_not_ours = || io::Error::other("this is not the process of a task's pane");
-    let pane = env::var("TMUX_PANE").unwrap_or_default();
-    if pane.is_empty() {
-        return Err(is_not_ours());
-    }
-    match take(path, &pane) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            recorded_order(&pane).ok_or_else(is_not_ours)
-        }
-        taken => taken,
-    }
-}
-
-/// Returns what the window of our pane has recorded, in tmux's environment, if the pane was respawned by
-/// hand: by tmux itself, or by a shell of it.
+/// Returns what the window of our pane has recorded, in tmux's environment, if it was respawned by hand.
 fn recorded_order(pane: &str) -> Option<TaskOrder> {
-    let server = Server::locate(&server_choice(), &|name| env::var_os(name)).ok()?;
+    // The server's own program, unless one is named.
+    let inside = env::var("TMUX").ok()?;
+    let own = format!("{PROC}/{}/exe", inside.split(',').nth(1)?);
+    let named = env::var_os("TMUX_TASK_TMUX").filter(|name| !name.is_empty());
+    let program = named.or_else(|| Path::new(&own).exists().then(|| own.into()));
     let format = format!("#{{pane_pid}}\n#{{{RECORD}}}\n#{{window_name}}\n#{{session_name}}");
-    let shown = Command::new(server.program())
-        .arg("-S")
-        .arg(server.socket())
+    let shown = Command::new(program.unwrap_or_else(|| "tmux".into()))
         .args(["display-message", "-p", "-t", pane, &format])
         .stderr(Stdio::null())
         .output();
     let shown = String::from_utf8(shown.ok()?.stdout).ok()?;
     let mut lines = shown.lines();
-    let process = lines.next()?.parse().ok()?;
-    if ![std::process::id(), parent_id()].contains(&process) {
-        return None;
-    }
+    let ours = [std::process::id(), parent_id()].map(|pid| pid.to_string());
+    lines.next().filter(|pid| ours.contains(&(*pid).into()))?;
     let record = RecordedCommand::decode(lines.next()?)?;
     let withheld = WithheldVariables::default();
     let mut order = TaskOrder {
@@ -116,24 +105,6 @@ fn recorded_order(pane: &str) -> Option<TaskOrder> {
     let name = lines.next()?;
     order.name_task(lines.next()?, name);
     Some(order)
-}
-
-/// Chooses the tmux program that runs the server, unless the environment names one.
-fn server_choice() -> ServerChoice {
-    let of_server = || {
-        let inside = env::var("TMUX").ok()?;
-        Some(PathBuf::from(format!(
-            "{PROC}/{}/exe",
-            inside.split(',').nth(1)?
-        )))
-    };
-    ServerChoice {
-        program: match env::var_os("TMUX_TASK_TMUX") {
-            Some(_) => None,
-            None => of_server().filter(|program| program.exists()),
-        },
-        ..ServerChoice::default()
-    }
 }
 
 /// Returns the environment of the shell, in which a later variable goes before an earlier one.

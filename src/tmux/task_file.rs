@@ -1,8 +1,8 @@
 //! The file from which a task's pane learns what to run.
 //!
-//! tmux starts `tmux-task --exec-pane FILE` in the pane. Only the user can read the file, and it is gone before
-//! the command begins. While somebody has it locked, the command waits: whoever launches a task locks
-//! it until tmux knows everything of the window, and whoever follows the output until it does so.
+//! tmux starts `tmux-task --exec-pane FILE` in the pane. Only the user can read the file, and it is gone
+//! before the command begins. While somebody has it locked, the command waits: whoever launches a task
+//! locks it until tmux knows everything of the window, and whoever follows the output until it does so.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -305,7 +305,7 @@ pub(super) fn take(path: &Path, pane: &str) -> io::Result<TaskOrder> {
     let mut waited = Duration::ZERO;
     loop {
         file.read_exact_at(&mut head, 0)?;
-        if head == *format!("{pane:HEAD$}").as_bytes() {
+        if !pane.is_empty() && head == *format!("{pane:HEAD$}").as_bytes() {
             break;
         }
         if head != [b' '; HEAD] {

@@ -217,7 +217,7 @@ fn a_pane_that_is_respawned_by_hand_runs_its_command() {
 
 #[test]
 fn only_the_process_of_a_pane_runs_what_its_window_has_recorded() {
-    let mut world = World::new();
+    let world = World::new();
     let window = world.run("api", "echo x >>ran");
     world.until_ended(&window);
     let ran = || {
@@ -244,7 +244,7 @@ fn only_the_process_of_a_pane_runs_what_its_window_has_recorded() {
     }
     assert_eq!(ran(), 1);
     // It asks its own server, by the program of that, whatever is called tmux here.
-    let fake = world.script("fakes/tmux", "#!/bin/sh\nexit 1\n");
+    let fake = world.script("project/tmux", "#!/bin/sh\nexit 1\n");
     let path = std::env::var("PATH").unwrap();
     let path = format!("{}:{path}", fake.parent().unwrap().display());
     world.tmux(["set-environment", "-g", "PATH", &path]);

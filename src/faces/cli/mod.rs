@@ -62,11 +62,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use crate::tmux::EXEC_PANE;
 use args::{Cli, CliCommand, Restart, Run};
 use context::Context;
 use failure::{Failure, Kind};
-
-use crate::tmux::EXEC_PANE;
 
 /// The first descriptor that is not a standard stream.
 const FIRST_BEYOND_STDERR: i32 = 3;

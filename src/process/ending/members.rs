@@ -43,7 +43,7 @@ impl SignalMasks {
     #[cfg(any(test, not(linux)))]
     pub(super) const OF_LAUNCHER: u64 = 1 << (PWR - 1) | 1 << (STKFLT - 1);
 
-    fn has(mask: u64, signal: u8) -> bool {
+    pub(super) fn has(mask: u64, signal: u8) -> bool {
         signal
             .checked_sub(1)
             .is_some_and(|bit| mask >> bit & 1 == 1)
@@ -53,12 +53,7 @@ impl SignalMasks {
     /// program that only ignores the signal has no job control, and is not meant. It cannot have
     /// inherited an ignored `SIGTSTP`: tmux resets that, but not `SIGTTIN` and `SIGTTOU`.
     pub(super) fn is_deaf_shell(&self, signal: u8) -> bool {
-        self.ignores(signal) && Self::has(self.ignored, TSTP)
-    }
-
-    /// Whether it ignores the signal.
-    pub(super) fn ignores(&self, signal: u8) -> bool {
-        Self::has(self.ignored, signal)
+        Self::has(self.ignored, signal) && Self::has(self.ignored, TSTP)
     }
 
     /// Whether it is our launcher's shell, which waits at `SIGPWR` until everything else has ended.

@@ -20,12 +20,7 @@ pub(super) fn now() -> Option<u64> {
     None
 }
 
-/// The pane that a process was started in is not known.
-pub(super) fn pane_of(_pid: u32) -> Option<(String, String)> {
-    None
-}
-
-/// No shell is known to wait for the signal.
+/// No shell waits.
 pub(super) fn note_stop_signal(_pid: i32, _signal: u8) {}
 
 /// Whether a process has this pid.

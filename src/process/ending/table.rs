@@ -3,11 +3,10 @@
 use std::fs;
 
 use rustix::param::clock_ticks_per_second;
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use rustix::process::{Pid, Resource, getrlimit, prlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::super::stat;
-pub(super) use super::super::stat::pane_of;
 use super::members::{NAME_CHARS, ProcessRow, SignalMasks};
 
 /// Returns all processes but those with these pids, in order; pids that no process has any more are
@@ -71,13 +70,10 @@ pub(super) fn masks(pid: u32, _name: &str) -> SignalMasks {
 
 /// Notes the signal for our launcher's shell, which takes it for `SIGTERM` where that is not possible.
 pub(super) fn note_stop_signal(pid: i32, signal: u8) {
-    let limit = Rlimit {
-        current: Some(signal.into()),
-        ..getrlimit(Resource::Locks)
-    };
-    if let Err(error) = prlimit(Pid::from_raw(pid), Resource::Locks, limit) {
-        tracing::warn!(%error, pid, "could not note the stop signal");
-    }
+    let mut limit = getrlimit(Resource::Locks);
+    limit.current = Some(signal.into());
+    let noted = prlimit(Pid::from_raw(pid), Resource::Locks, limit);
+    tracing::debug!(?noted, pid, "a shell is told the stop signal");
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
 use tokio::sync::mpsc;
 
 use super::super::{running, stat};
-use super::members::{HOLD, Known, ProcessRow};
+use super::members::{HOLD, Known, ProcessRow, SignalMasks};
 #[cfg(not(linux))]
 use super::ps_table as table;
 #[cfg(linux)]
@@ -140,9 +140,7 @@ impl Strangers {
     /// Adds those of a table that no run knows.
     fn add(&mut self, all: &[ProcessRow], runs: &mut BTreeMap<WindowId, Run>) {
         // The table may have been read for another run.
-        for run in runs.values_mut() {
-            run.recognise(all);
-        }
+        runs.values_mut().for_each(|run| drop(run.recognise(all)));
         let is_stranger = |row: &&ProcessRow| runs.values().all(|run| run.known.is_stranger(row));
         self.pids
             .extend(all.iter().filter(is_stranger).map(|row| row.pid));
@@ -276,9 +274,7 @@ struct Run {
     /// The tmux server and the pane of its processes, where that is known.
     pane: Option<(String, String)>,
     /// When it began to be ended, as in [`ProcessRow::started`].
-    begun: Option<u64>,
-    /// The command line of our launcher's shell, which its subshells have as well; `None` for none.
-    line: Option<Vec<u8>>,
+    begun: u64,
     /// Its processes that have not ended, by pid.
     members: BTreeMap<u32, Member>,
     /// When those that have not ended are killed.
@@ -327,13 +323,11 @@ impl Run {
     fn new(order: EndOrder, until: Instant) -> Self {
         let mut known = Known::default();
         known.sessions.insert(order.leader);
-        let pane = (!order.is_over).then(|| table::pane_of(order.leader));
         Self {
+            pane: stat::pane_of(order.leader).filter(|_| !order.is_over),
             order,
             known,
-            pane: pane.flatten(),
-            begun: table::now(),
-            line: None,
+            begun: table::now().unwrap_or(u64::MAX),
             members: BTreeMap::new(),
             until,
             give_up_at: None,
@@ -463,23 +457,23 @@ impl Run {
     /// Returns its processes that are in the table, and remembers them.
     fn recognise<'a>(&mut self, all: &'a [ProcessRow]) -> Vec<&'a ProcessRow> {
         // What its processes start while they end is of the run, also if it has left the session and its
-        // parent has ended. The children of what was in the background before are not.
-        let is_ours = |pid| self.pane.is_some() && table::pane_of(pid) == self.pane;
-        let is_late = |row: &ProcessRow| self.begun.is_some_and(|begun| row.started >= begun);
-        let late = all
-            .iter()
-            .filter(|row| is_late(row) && self.known.is_stranger(row))
-            .filter(|row| is_ours(row.pid) && !is_ours(row.parent));
-        let late: Vec<_> = late.map(|row| (row.pid, row.started)).collect();
+        // parent has ended. What tmux starts in the pane is not, nor are the children of what was in the
+        // background before.
+        let tmux = self.pane.as_ref().map_or("", |(tmux, _)| tmux);
+        let is_tmux = |pid| tmux.split(',').nth(1) == Some(&*format!("{pid}"));
+        let is_ours = |pid| self.pane.is_some() && stat::pane_of(pid) == self.pane;
+        let late = all.iter().filter(|row| row.started >= self.begun);
+        let late = late.filter(|row| is_ours(row.pid) && !is_ours(row.parent));
+        let late = late.filter(|row| !is_tmux(row.parent));
+        let late = late.map(|row| (row.pid, row.started));
         self.known.started.extend(late);
         self.known.find(all, std::process::id())
     }
 
     /// Returns how the leader is ended.
-    fn role(&mut self, row: &ProcessRow, has_others: bool) -> Role {
+    fn role(&self, row: &ProcessRow, has_others: bool) -> Role {
         let masks = table::masks(row.pid, &row.name);
         if masks.is_launcher(&row.name) {
-            self.line = stat::command_line(row.pid);
             Role::Launcher
         } else if has_others
             && command_reader(&row.name) == Some(CommandReader::Shell)
@@ -501,13 +495,14 @@ impl Run {
             return;
         };
         let (leader, parent_only) = (self.order.leader, self.order.plan.parent_only);
-        let is_led = self
-            .members
-            .get(&leader)
-            .is_some_and(|member| member.role != Role::Plain);
+        let led = self.members.get(&leader);
+        let role = led.map_or(Role::Plain, |member| member.role);
+        // Its subshells have the same.
+        let line = stat::command_line(leader).filter(|_| role == Role::Launcher);
         // Those that are asked alone: the command, which is the leader or what its shell has started.
-        let is_parent =
-            |pid: u32, member: &Member| pid == leader || (is_led && member.parent == leader);
+        let is_parent = |pid: u32, member: &Member| {
+            pid == leader || (role != Role::Plain && member.parent == leader)
+        };
         let has_parents = self
             .members
             .iter()
@@ -526,7 +521,7 @@ impl Run {
                 Role::Plain if parent_only && has_parents && !is_parent(*pid, member) => continue,
                 Role::Plain => {
                     member.is_asked = true;
-                    member.stop(*pid, signal, stop, self.line.as_deref());
+                    member.stop(*pid, signal, stop, line.as_deref());
                     self.look_again_at = Some(Instant::now() + LOOK_AGAIN_AFTER);
                 }
             }
@@ -659,12 +654,9 @@ impl Member {
     fn stop(&mut self, pid: u32, signal: u8, stop: Signal, line: Option<&[u8]>) {
         // Before the signal: many programs ignore it from then on, while they stop.
         let masks = table::masks(pid, &self.name);
-        let is_subshell =
-            || line.is_some_and(|line| stat::command_line(pid).as_deref() == Some(line));
-        self.send(match masks.ignores(signal) && is_subshell() {
-            true => Signal::KILL,
-            false => stop,
-        });
+        let is_subshell = || line.is_some() && stat::command_line(pid).as_deref() == line;
+        let is_over = SignalMasks::has(masks.ignored, signal) && is_subshell();
+        self.send(if is_over { Signal::KILL } else { stop });
         self.is_signalled = true;
         if masks.is_deaf_shell(signal) {
             self.send(Signal::HUP);
