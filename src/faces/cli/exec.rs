@@ -8,6 +8,7 @@ use super::failure::{Failure, Kind};
 use super::output;
 use crate::model::Slot;
 use crate::ops;
+pub(super) use crate::tmux::EXEC_PANE;
 use crate::tmux::exec_task;
 
 /// The exit code of a task that could not be started, as shells have it.

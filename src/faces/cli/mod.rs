@@ -62,7 +62,6 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::tmux::EXEC_PANE;
 use args::{Cli, CliCommand, Restart, Run};
 use context::Context;
 use failure::{Failure, Kind};
@@ -80,7 +79,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     // What a task's pane starts, and nobody else: no time is spent on anything else.
     if let [_, word, file] = args.as_slice()
-        && word == EXEC_PANE
+        && word == exec::EXEC_PANE
     {
         return exec::run(Path::new(file));
     }
