@@ -179,10 +179,8 @@ impl LinkJobs {
                 tmux::forget_environments(&folder, &cleanup.present, &cleanup.gone);
                 Done::of(Ok(JobOutcome::Finished))
             }),
-            Job::Type(task, explanation, request) => boxed(move || async move {
-                let explanation = explanation.as_deref();
-                let response = typing::answer(&mut self.link, &task, explanation, request).await;
-                Done::of(Ok(JobOutcome::Answered(Box::new(response), None)))
+            Job::Type(typing) => boxed(move || async move {
+                Done::of(Ok(typing::type_next(&mut self.link, typing).await))
             }),
             Job::MarkEndings(marks) => boxed(move || async move {
                 let marked = tmux::mark_endings(&mut self.link.connection(), &marks).await;

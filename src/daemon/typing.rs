@@ -1,6 +1,7 @@
 //! Typing into tasks.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::answered::{
@@ -10,8 +11,9 @@ use super::session_link::SessionLink;
 use crate::clock;
 use crate::model::{AnswerBy, PaneId, Stop, Task, TtyEvidence, is_same_except_signs};
 use crate::process;
+use crate::session::{JobOutcome, Typing};
 use crate::tmux::{
-    self, AskingRow, Connection, KeyInput, PaneView, PromptPlace, Server, TmuxError, TypingResult,
+    self, AskingRow, Connection, PaneView, PromptPlace, Server, TmuxError, TypingResult,
     TypingTerms,
 };
 use crate::wire::{
@@ -59,6 +61,11 @@ pub(crate) enum TypingError {
     /// tmux drops what is typed.
     #[error("input to the pane of task {task} is switched off in tmux; nothing was typed")]
     InputOff { task: String, pane: PaneId },
+    /// The terminal would drop a part of it.
+    #[error(
+        "the terminal of task {0} takes lines of at most {1} bytes, not {2}; nothing was typed"
+    )]
+    LineTooLong(String, usize, usize),
     /// A secret would be visible.
     #[error("task {0} shows what is typed; nothing was typed")]
     Echoed(String),
@@ -98,6 +105,7 @@ impl TypingError {
                 "`tmux select-pane -e -t {pane}` switches it on again"
             )),
             Self::Ended(_)
+            | Self::LineTooLong(..)
             | Self::AsksNothing(_)
             | Self::AsksElse { .. }
             | Self::Changed { .. }
@@ -128,16 +136,12 @@ fn now_at(line: &str) -> String {
     }
 }
 
-/// Answers a request to type.
-pub(super) async fn answer(
-    link: &mut SessionLink,
-    task: &Task,
-    explanation: Option<&Explanation>,
-    request: SendRequest,
-) -> Response {
+/// Types what can be typed now of a request, and answers it when nothing is left.
+pub(super) async fn type_next(link: &mut SessionLink, mut typing: Typing) -> JobOutcome {
     let server = link.server.clone();
     let mut connection = link.connection();
-    match type_into_task(&mut connection, &server, task, explanation, request).await {
+    let response = match type_into_task(&mut connection, &server, &mut typing).await {
+        Ok(()) if typing.progress.due.is_some() => return JobOutcome::Typing(typing),
         Ok(()) => Response::Done,
         Err(error) => {
             let refusal = Refusal::new(RefusalKind::Failed, error.to_string());
@@ -146,28 +150,32 @@ pub(super) async fn answer(
                 None => refusal,
             })
         }
-    }
+    };
+    JobOutcome::Answered(Box::new(response), None)
 }
 
-/// Types into a task. If the request depends on what the task asks, `explanation` contains that. If
-/// it names the prompt that it answers, the kernel is asked whether the prompt still waits for an
-/// answer, and it is typed by the same line that checks that the prompt is still there.
+/// Types what can be typed now into a task. If something is left, `typing` says when to go on.
+///
+/// If the request names the prompt that it answers, the kernel is asked whether the prompt still
+/// waits for an answer, and it is typed by the same line that checks that the prompt is still there.
 ///
 /// # Errors
 ///
-/// When nothing was typed.
+/// When something was not typed.
 pub(crate) async fn type_into_task(
     connection: &mut Connection<'_>,
     server: &Server,
-    task: &Task,
-    explanation: Option<&Explanation>,
-    request: SendRequest,
+    typing: &mut Typing,
 ) -> Result<(), TypingError> {
+    typing.progress.due = None;
+    let task = Arc::clone(&typing.task);
+    let explanation = typing.explanation.as_deref();
+    let request = &typing.request;
     let label = || format!("{} ({})", task.window, task.name);
     let pane = task.pane.filter(|_| task.is_alive());
     let pane = pane.ok_or_else(|| TypingError::Ended(label()))?;
-    if request.is_guarded {
-        guard(&request, explanation, task)?;
+    if request.is_guarded && !typing.progress.has_begun {
+        guard(request, explanation, &task)?;
     }
     if let TypedInput::Keys(keys) = &request.input
         && let Some(unknown) = keys.iter().find(|key| !tmux::is_key(key))
@@ -181,19 +189,30 @@ pub(crate) async fn type_into_task(
     let mut examinations = Examinations::new(Instant::now());
     loop {
         let view = PaneView::read(connection, pane).await?;
+        if view.tty.is_empty() || (typing.progress.has_begun && !view.is_of(task.pid)) {
+            // A program that has read the answer and ended has no use for the Enter after it.
+            return match &request.input {
+                TypedInput::Keys(keys) if typing.progress.has_begun && *keys == ["Enter"] => Ok(()),
+                _ => Err(TypingError::Ended(label())),
+            };
+        }
         let tty = Path::new(&view.tty);
-        let terminal = task.pid.and_then(|pid| process::terminal(pid, tty));
+        let examined = process::examine(task.pid.unwrap_or_default(), tty);
+        let terminal = examined.evidence.as_deref();
+        let ttys = [tty, &*examined.tty];
+        let is_unread = ttys.map(process::has_unread_input).contains(&Some(true));
+        let answered = answered::parse(view.answered());
         let asked = AskedQuestion {
             pid: task.pid.unwrap_or_default(),
-            read: terminal.as_ref().and_then(|terminal| terminal.read),
+            read: terminal.and_then(|terminal| terminal.read),
             screen: view.digest(),
         };
         // The prompt may have changed, or may change before the answer is typed.
-        let shown = judged.and_then(|explanation| view.find(place_of(explanation, task)?));
+        let shown = judged.and_then(|explanation| view.find(place_of(explanation, &task)?));
         if judged.is_some() && shown.is_none() {
             return Err(changed(label(), &view));
         }
-        match terminal.as_ref().and_then(|terminal| terminal.stopped) {
+        match terminal.and_then(|terminal| terminal.stopped) {
             // A key may end it.
             Some(stop)
                 if stop.is_in_background() && (judged.is_some() || has_text(&request.input)) =>
@@ -203,13 +222,19 @@ pub(crate) async fn type_into_task(
             Some(Stop::BySignal) if judged.is_some() => return Err(TypingError::Stopped(label())),
             Some(_) | None => {}
         }
-        check_visibility(&request, terminal.as_ref(), task)?;
+        check_text(request, terminal, &task)?;
+        let takes_keys = terminal.and_then(|terminal| terminal.canonical) == Some(false);
+        let now = clock::now();
+        let typed_ago = answered.map(|answered| now.wall.abs_diff(answered.at));
+        if takes_keys && typing.progress.must_wait(is_unread, typed_ago, now.mono) {
+            return Ok(());
+        }
         if let Some(explanation) = judged {
             let moment = Moment {
                 asked,
-                terminal: terminal.as_ref(),
-                has_unread_input: process::has_unread_input(tty) == Some(true),
-                answered: answered::parse(view.answered()),
+                terminal,
+                has_unread_input: is_unread,
+                answered,
             };
             match examinations.judge(explanation, &moment, Instant::now()) {
                 Readiness::Ready => {}
@@ -222,7 +247,8 @@ pub(crate) async fn type_into_task(
                 Readiness::Answered => return Err(TypingError::Answered(label())),
             }
         }
-        let answers = ends_question(&request, terminal.as_ref()).then(|| {
+        let (part, rest) = typing.next_part(!takes_keys || is_unread);
+        let answers = ends_question(&part, terminal).then(|| {
             let at = clock::now().wall;
             AnsweredQuestion { asked, at }.to_string()
         });
@@ -230,8 +256,11 @@ pub(crate) async fn type_into_task(
             only_if: shown.as_ref(),
             answers: answers.as_deref(),
         };
-        match type_input(connection, server, pane, &request, terms).await? {
-            TypingResult::Typed => return Ok(()),
+        match tmux::type_into(connection, server, pane, &part.input, part.enter, terms).await? {
+            TypingResult::Typed => {
+                typing.typed(rest, Instant::now());
+                return Ok(());
+            }
             TypingResult::Changed if examinations.are_over(Instant::now()) => {
                 return Err(changed(label(), &view));
             }
@@ -246,31 +275,14 @@ pub(crate) async fn type_into_task(
     }
 }
 
-async fn type_input(
-    connection: &mut Connection<'_>,
-    server: &Server,
-    pane: PaneId,
-    request: &SendRequest,
-    terms: TypingTerms<'_>,
-) -> Result<TypingResult, TmuxError> {
-    let (input, enter) = match &request.input {
-        // A control client cannot pass a text outside of its command line.
-        TypedInput::Secret(secret) => {
-            return tmux::type_secret(server, pane, secret.0.clone(), request.enter, terms).await;
-        }
-        TypedInput::Text(text) => (KeyInput::Text(text.clone()), request.enter),
-        TypedInput::Keys(keys) => (KeyInput::Keys(keys.clone()), false),
-    };
-    tmux::type_into(connection, pane, &input, enter, terms).await
-}
-
 fn changed(task: String, view: &PaneView) -> TypingError {
     let line = view.present_line();
     TypingError::Changed { task, line }
 }
 
-/// Refuses a secret that would be visible, and a guarded text that would not be.
-fn check_visibility(
+/// Refuses a secret that would be visible, a guarded text that would not be, and a line of which the
+/// terminal would drop a part.
+fn check_text(
     request: &SendRequest,
     terminal: Option<&TtyEvidence>,
     task: &Task,
@@ -284,6 +296,13 @@ fn check_visibility(
     if request.if_prompt.is_some() && is_secret && echo == Some(true) {
         let label = format!("{} ({})", task.window, task.name);
         return Err(TypingError::Echoed(label));
+    }
+    if let TypedInput::Text(text) | TypedInput::Secret(SecretText(text)) = &request.input {
+        let longest = text.split(['\n', '\r']).map(str::len).max().unwrap_or(0);
+        if is_line && longest > process::MAX_LINE {
+            let task = task.name.clone();
+            return Err(TypingError::LineTooLong(task, process::MAX_LINE, longest));
+        }
     }
     Ok(())
 }

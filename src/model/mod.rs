@@ -39,6 +39,7 @@ mod task_name;
 pub(crate) mod test_notation;
 pub mod text;
 mod tty;
+mod typed_input;
 mod wait;
 mod wire_name;
 
@@ -72,5 +73,6 @@ pub use task::{CursorPosition, Difference, Exit, Life, Screen, Task};
 pub use task_board::{BoardTask, TaskBoard};
 pub use task_name::{TASK_NAME_RULE, is_task_name};
 pub use tty::{Foreground, ReadCall, Stop, TtyEvidence, TtyUse};
+pub use typed_input::{SecretText, TypedInput};
 pub use wait::{Condition, WaitOutcome};
 pub(crate) use wire_name::shown_by_wire_name;

@@ -25,11 +25,11 @@ use crate::model::{
 use crate::paths::Paths;
 use crate::process;
 use crate::prompt::{self, UserRules};
-use crate::session::Killer;
+use crate::session::{Killer, Progress, Typing};
 use crate::store::feed::{
     has_files, load_saved, recover, remove_consumer as remove_file, sync_consumers,
 };
-use crate::tmux::{self, Unless};
+use crate::tmux::{self, PaneView, Unless};
 use crate::wire::{
     ConsumerList, EndedTask, ExplainedState, Explanation, FollowUps, LogRequest, LsTask, LsView,
     Messages, Request, Response, SearchRequest, SearchResult, SendRequest, SnapshotLine,
@@ -233,10 +233,10 @@ async fn explain(session: &TaskSession, task: &Task) -> Result<Explanation, OpsE
     };
     let input = config::load(&lookup)?.input;
     let user_rules = UserRules::new(&input.ask, &input.ignore, input.mute_tasks)?;
-    let tty = tmux::tty_of(&mut session.connection(), pane).await?;
-    let terminal = process::terminal(pid, Path::new(&tty));
-    let judgement = prompt::judge_task(task, terminal.as_ref(), &user_rules);
-    let mut explanation = Explanation::new(task, Some(&judgement), terminal.as_ref());
+    let view = PaneView::read(&mut session.connection(), pane).await?;
+    let terminal = process::examine(pid, Path::new(&view.tty)).evidence;
+    let judgement = prompt::judge_task(task, terminal.as_deref(), &user_rules);
+    let mut explanation = Explanation::new(task, Some(&judgement), terminal.as_deref());
     let mutes = |found: prompt::PromptMatch| user_rules.mutes(task, &found.prompt);
     if judgement.found.is_some_and(mutes) {
         explanation.state = ExplainedState::Muted;
@@ -247,22 +247,25 @@ async fn explain(session: &TaskSession, task: &Task) -> Result<Explanation, OpsE
 async fn send(session: &TaskSession, request: &SendRequest) -> Result<(), OpsError> {
     let task = session.task(&request.task).await?;
     let explanation = if request.needs_prompt() {
-        Some(explain(session, &task).await?)
+        Some(Box::new(explain(session, &task).await?))
     } else {
         None
     };
     let mut connection = session.connection();
     let server = &session.server;
-    let request = request.clone();
-    type_into_task(
-        &mut connection,
-        server,
-        &task,
-        explanation.as_ref(),
-        request,
-    )
-    .await?;
-    Ok(())
+    let mut typing = Typing {
+        task,
+        explanation,
+        request: request.clone(),
+        progress: Progress::default(),
+    };
+    loop {
+        type_into_task(&mut connection, server, &mut typing).await?;
+        let Some(due) = typing.progress.due else {
+            return Ok(());
+        };
+        tokio::time::sleep_until(due.into()).await;
+    }
 }
 
 /// Ends these tasks, given by name or window id; none of them when one does not exist. `request` is

@@ -36,14 +36,7 @@ pub(crate) struct TtyExamination {
     pub pauses: Option<BTreeMap<u32, u64>>,
 }
 
-/// Returns the evidence on the terminal `tty`, in which tmux started `pid`; `None` when nothing is
-/// known.
-#[must_use]
-pub(crate) fn terminal(pid: u32, tty: &Path) -> Option<TtyEvidence> {
-    examine(pid, tty).evidence.map(Arc::unwrap_or_clone)
-}
-
-/// Like [`terminal`], with a cheap test of whether the evidence may have changed.
+/// Examines the terminal `tty`, in which tmux started `pid`.
 #[must_use]
 pub(crate) fn examine(pid: u32, tty: &Path) -> TtyExamination {
     let examination = find_out(pid, tty);
@@ -54,6 +47,9 @@ pub(crate) fn examine(pid: u32, tty: &Path) -> TtyExamination {
         ..examination
     }
 }
+
+/// How many bytes of a line, without its end, a terminal in line mode keeps. It drops the others.
+pub(crate) const MAX_LINE: usize = if cfg!(linux) { 4095 } else { 1023 };
 
 /// Whether a terminal has input that its programs have not read, in line mode a line; `None` where
 /// that cannot be queried.

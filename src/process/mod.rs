@@ -32,7 +32,7 @@ mod usage;
 
 pub(crate) use ancestors::{ancestor_named, is_our_program, parent};
 pub(crate) use ending::{EndReport, RunEnder};
-pub(crate) use evidence::{TtyExamination, examine, has_unread_input, terminal};
+pub(crate) use evidence::{MAX_LINE, TtyExamination, examine, has_unread_input};
 pub(crate) use exit_watch::{ExitWatch, ProcessExit};
 pub(crate) use input_watch::InputWatch;
 pub(crate) use ports::{answers_at, listening, port_holders};

@@ -12,6 +12,7 @@ use super::input::{JobOutcome, NameOwner, RequestId};
 use super::log_entry::{LogEntry, WRONG_OUTCOME};
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command, Search};
+use super::typing::{Progress, Typing};
 use crate::engine::ExpectedWait;
 use crate::model::{Level, Now, RunRequest, StopChoice, Task, WindowId};
 use crate::terminal::Pattern;
@@ -46,8 +47,13 @@ impl Session {
         let explanation = request
             .needs_prompt()
             .then(|| Box::new(self.explain(&task, now)));
-        self.jobs
-            .push_command(Command::Type(request_id, task, explanation, request));
+        let typing = Typing {
+            task,
+            explanation,
+            request,
+            progress: Progress::default(),
+        };
+        self.jobs.push_command(Command::Type(request_id, typing));
     }
 
     /// Ends tasks; none of them if one of the names is not a task's.
@@ -197,11 +203,15 @@ impl Session {
                 self.launch_over(&request.name, now);
                 self.answer(request_id, *response);
             }
-            (Command::Type(request_id, ..), Ok(JobOutcome::Answered(response, _))) => {
-                self.answer(request_id, *response);
+            (Command::Type(request_id, _), Ok(JobOutcome::Typing(typing))) => {
+                // Before other requests type into the task.
+                let rest = Command::Type(request_id, typing);
+                self.jobs.commands.push_front(rest);
             }
             (
-                Command::ReadLog(request_id, ..) | Command::ReadRecord(request_id, _),
+                Command::Type(request_id, _)
+                | Command::ReadLog(request_id, ..)
+                | Command::ReadRecord(request_id, _),
                 Ok(JobOutcome::Answered(response, _)),
             ) => {
                 self.answer(request_id, *response);

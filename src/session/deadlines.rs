@@ -29,6 +29,7 @@ impl Session {
         [
             look_at,
             self.jobs.slice_at(),
+            self.jobs.typing_at(),
             self.deliver_at(),
             self.save_at.filter(|_| self.engine.last_look().is_some()),
             self.nudges.map(|(next, _)| next),

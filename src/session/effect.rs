@@ -12,8 +12,9 @@ use crate::model::{
     Snapshot, StatusCounts, Task, TaskBoard, WindowId,
 };
 use crate::terminal::Pattern;
-use crate::wire::{Checkpoint, Explanation, LogRequest, Response, SendRequest};
+use crate::wire::{Checkpoint, LogRequest, Response};
 
+use super::typing::Typing;
 use super::wait_entry::Entry;
 
 /// An action to carry out, in order.
@@ -107,8 +108,8 @@ pub(crate) enum Job {
     Restart(Arc<DueRestart>),
     /// Forget the kept environments of launches that are gone.
     ForgetEnvironments(EnvironmentCleanup),
-    /// Type into a task. If the request names a prompt, only while the task shows it.
-    Type(Arc<Task>, Option<Box<Explanation>>, SendRequest),
+    /// Type the next part into a task. If the request names a prompt, only while the task shows it.
+    Type(Typing),
     /// Note on the windows of these tasks that their runs are about to be ended.
     MarkEndings(Vec<(Arc<Task>, GoneReason)>),
     /// Remove that note: the runs could not be ended.

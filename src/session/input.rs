@@ -10,6 +10,7 @@ use crate::terminal::PaneOutput;
 use crate::wire::{Checkpoint, Request, Response, SearchResult};
 
 use super::restart_job::RestartEnd;
+use super::typing::Typing;
 use super::wait_entry::Entry;
 use super::watch_entry::WatchEntry;
 
@@ -128,6 +129,8 @@ pub(crate) enum JobOutcome {
     Name(NameOwner),
     /// The answer to a command, and the window that it has changed.
     Answered(Box<Response>, Option<WindowId>),
+    /// This is left to type later.
+    Typing(Typing),
     /// A launch has started nothing: this window has a live run with this process, to be ended first.
     Live(WindowId, u32),
     /// The ports that runs listen on, by their first processes, and how long it took to find that out.

@@ -14,6 +14,7 @@ use super::listeners::EndedWait;
 use super::queue_items::{
     AfterLook, Chore, Command, EndRead, Next, PaneRead, Purpose, QueuedLook, ReadReason, Urgent,
 };
+use super::typing::Typing;
 use super::wait_entry::Entry;
 use super::watch_entry::WatchEntry;
 use crate::model::{PaneId, Replaces, Task, WindowId};
@@ -40,7 +41,7 @@ pub(super) struct JobQueue {
     look: Option<QueuedLook>,
     /// The next slice of a look at all windows.
     slice: NextSlice,
-    commands: VecDeque<Command>,
+    pub(super) commands: VecDeque<Command>,
     reads: VecDeque<PaneRead>,
     chores: VecDeque<Chore>,
     archives: VecDeque<Arc<Task>>,
@@ -52,6 +53,7 @@ impl JobQueue {
     pub(super) fn next(
         &mut self,
         may_look: bool,
+        now: Instant,
         is_over: impl Fn(PaneId) -> bool,
     ) -> Option<Next> {
         if self.running.is_some() {
@@ -105,8 +107,8 @@ impl JobQueue {
                 Purpose::Look(look),
             ));
         }
-        if let Some(command) = self.commands.pop_front() {
-            return Some(next_command(command));
+        if let Some(command) = self.next_command(now) {
+            return Some(job_of(command));
         }
         if let Some(mut read) = self.reads.pop_front() {
             let job = Job::Read {
@@ -200,6 +202,27 @@ impl JobQueue {
 
     pub(super) fn push_command(&mut self, command: Command) {
         self.commands.push_back(command);
+    }
+
+    /// Takes the next command. What one request types into a task stays together.
+    fn next_command(&mut self, now: Instant) -> Option<Command> {
+        let mut typed_into = BTreeSet::new();
+        let at = self.commands.iter().position(|command| match command {
+            Command::Type(_, Typing { task, progress, .. }) => {
+                typed_into.insert(task.window) && progress.due.is_none_or(|at| at <= now)
+            }
+            _ => true,
+        })?;
+        self.commands.remove(at)
+    }
+
+    /// Returns when typing goes on, while no job runs.
+    pub(super) fn typing_at(&self) -> Option<Instant> {
+        let due = self.commands.iter().filter_map(|command| match command {
+            Command::Type(_, typing) => typing.progress.due,
+            _ => None,
+        });
+        due.min().filter(|_| self.running.is_none())
     }
 
     /// Reads the end of a task's output for an answer; once for all answers that need it.
@@ -381,15 +404,13 @@ impl JobQueue {
     }
 }
 
-fn next_command(command: Command) -> Next {
+fn job_of(command: Command) -> Next {
     let job = match &command {
         Command::Launch(_, request, ended) => Job::Launch(request.clone(), ended.clone()),
         Command::Mark(marks) => Job::MarkEndings(marks.clone()),
         Command::Unmark(windows) => Job::UnmarkEndings(windows.clone()),
         Command::Close(windows) => Job::Kill(windows.clone()),
-        Command::Type(_, task, explanation, request) => {
-            Job::Type(Arc::clone(task), explanation.clone(), request.clone())
-        }
+        Command::Type(_, typing) => Job::Type(typing.clone()),
         Command::FindShared(_, _, _, windows) => Job::FindShared(windows.clone()),
         Command::KillSession(_, _, windows) => Job::KillSession(windows.clone()),
         Command::Prune(_, dead) => {

@@ -288,7 +288,7 @@ impl Session {
         self.forget_deaths();
         // A later look finds the changes.
         let may_look = !self.store.is_full;
-        while let Some(next) = self.jobs.next(may_look, is_over(&self.engine)) {
+        while let Some(next) = self.jobs.next(may_look, now.mono, is_over(&self.engine)) {
             match next {
                 Next::Run(job, purpose) => {
                     self.jobs.running = Some(purpose);

@@ -38,6 +38,7 @@ mod restart_job;
 mod restarts;
 mod searches;
 mod task_views;
+mod typing;
 mod usual_durations;
 mod wait_entry;
 mod wait_result;
@@ -55,5 +56,6 @@ pub(crate) use input::{
 pub(crate) use log_entry::LogEntry;
 pub(crate) use machine::{Session, Setup};
 pub(crate) use restart_job::{DueRestart, RestartEnd};
+pub(crate) use typing::{Progress, Typing};
 pub(crate) use wait_entry::{Entry, judge_entries};
 pub(crate) use watch_entry::{WatchEntry, search_entries};

@@ -9,11 +9,12 @@ use super::input::{Look, RequestId};
 use super::listeners::EndedWait;
 use super::look_schedule::Due;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
+use super::typing::Typing;
 use super::wait_entry::Entry;
 use super::watch_entry::WatchEntry;
 use crate::model::{GoneReason, PaneId, RunRequest, StopChoice, Task, WindowId};
 use crate::terminal::Pattern;
-use crate::wire::{Explanation, LogRequest, Request, Response, SearchResult, SendRequest};
+use crate::wire::{LogRequest, Request, Response, SearchResult};
 
 /// Steps that come before everything else, in order.
 #[derive(Debug)]
@@ -82,7 +83,7 @@ pub(super) enum Command {
     Unmark(Vec<WindowId>),
     /// Close the windows of runs that have ended.
     Close(Vec<WindowId>),
-    Type(RequestId, Arc<Task>, Option<Box<Explanation>>, SendRequest),
+    Type(RequestId, Typing),
     /// Find out which of these windows would live on without the session, to end the runs of the others
     /// and then the session.
     FindShared(RequestId, Killer, StopChoice, Vec<WindowId>),
@@ -117,7 +118,6 @@ impl Command {
     pub(super) fn request(&self) -> Option<RequestId> {
         match self {
             Self::Launch(request_id, ..)
-            | Self::Type(request_id, ..)
             | Self::FindShared(request_id, ..)
             | Self::Prune(request_id, _)
             | Self::Resolve(request_id, ..)
@@ -125,11 +125,14 @@ impl Command {
             | Self::ReadRecord(request_id, _)
             | Self::KeepReplaced(request_id, ..)
             | Self::Answer(request_id, _) => Some(*request_id),
+            Self::Type(request_id, typing) if !typing.progress.has_begun => Some(*request_id),
             Self::Search(search) => Some(search.request_id),
             // The daemon stops, whoever asked for it.
             Self::Cleanup(_)
             // Its runs have been ended.
             | Self::KillSession(..)
+            // Half an answer would be another one.
+            | Self::Type(..)
             | Self::Mark(_)
             | Self::Unmark(_)
             | Self::Close(_)

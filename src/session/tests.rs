@@ -403,7 +403,7 @@ fn describe(job: &Job) -> String {
         Job::FindShared(windows) => format!("find shared {windows:?}"),
         Job::Kill(windows) => format!("kill {windows:?}"),
         Job::Archive(task, _) => format!("archive {}", task.window),
-        Job::Type(task, ..) => format!("type {}", task.window),
+        Job::Type(typing) => format!("type {}", typing.task.window),
         Job::Restart(due) => format!("restart {} {}", due.task.window, due.number),
         Job::ReadRecord(task) => format!("read record of {}", task.window),
         Job::ReadLog(task, _) => format!("read log of {}", task.window),

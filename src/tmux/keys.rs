@@ -5,17 +5,8 @@ use super::error::TmuxError;
 use super::nonce::nonce;
 use super::server::Server;
 use super::shown::{ShownPrompt, is_changed, leave_modes, note_answered};
-use crate::model::PaneId;
-use crate::protocol::{Command, Frame};
-
-/// What to type.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum KeyInput {
-    /// This text, character by character.
-    Text(String),
-    /// These keys, by tmux's names.
-    Keys(Vec<String>),
-}
+use crate::model::{PaneId, SecretText, TypedInput};
+use crate::protocol::Command;
 
 /// The result of typing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,73 +31,60 @@ pub(crate) struct TypingTerms<'a> {
     pub answers: Option<&'a str>,
 }
 
-/// Types into the pane. The modes of tmux that take the keys, such as copy mode, are left first.
+/// Types into the pane. The modes of tmux that take the keys, such as copy mode, are left first. A
+/// secret text is on no command line and in none of tmux's logs, and if this fails, it is not left
+/// in tmux.
 ///
 /// # Errors
 ///
 /// When tmux refuses: the pane is gone or dead.
 pub(crate) async fn type_into(
     connection: &mut Connection<'_>,
-    pane: PaneId,
-    typed: &KeyInput,
-    then_enter: bool,
-    terms: TypingTerms<'_>,
-) -> Result<TypingResult, TmuxError> {
-    let mut typing = Vec::new();
-    match typed {
-        KeyInput::Text(text) if text.is_empty() => {}
-        KeyInput::Text(text) => typing.push(send(pane).args(["-l", "--"]).arg(text.as_str())),
-        KeyInput::Keys(keys) => typing.push(send(pane).arg("--").args(keys.iter().cloned())),
-    }
-    if then_enter {
-        typing.push(send(pane).arg("Enter"));
-    }
-    let mut commands = vec![stop_if_off(pane)];
-    commands.extend(guarded(pane, typing, &[], terms));
-    let frames = connection.frames(&commands).await?;
-    if is_off(&frames) {
-        return Ok(TypingResult::InputOff);
-    }
-    Ok(what_became(&all_ok(&commands, frames)?))
-}
-
-/// Types a secret text: it is on no command line and in none of tmux's logs.
-///
-/// # Errors
-///
-/// When tmux refuses; then nothing of the text is left in tmux.
-pub(crate) async fn type_secret(
     server: &Server,
     pane: PaneId,
-    text: String,
+    input: &TypedInput,
     then_enter: bool,
     terms: TypingTerms<'_>,
 ) -> Result<TypingResult, TmuxError> {
     let buffer = format!("tmux-task-{}", nonce());
-    let target = pane.to_string();
     let forget = Command::new("delete-buffer").args(["-b", &buffer]);
     let mut commands = vec![stop_if_off(pane)];
-    let (mut typing, mut instead) = (Vec::new(), Vec::new());
-    if !text.is_empty() {
-        commands.push(Command::new("load-buffer").args(["-b", &buffer, "-"]));
-        typing.push(Command::new("paste-buffer").args(["-d", "-b", &buffer, "-t", &target]));
-        instead.push(forget.clone());
+    let (mut typing, mut instead, mut secret) = (Vec::new(), Vec::new(), None);
+    match input {
+        TypedInput::Text(text) | TypedInput::Secret(SecretText(text)) if text.is_empty() => {}
+        TypedInput::Text(text) => typing.push(send(pane).args(["-l", "--"]).arg(text.as_str())),
+        TypedInput::Keys(keys) => typing.push(send(pane).arg("--").args(keys.iter().cloned())),
+        TypedInput::Secret(SecretText(text)) => {
+            commands.push(Command::new("load-buffer").args(["-b", &buffer, "-"]));
+            let paste = ["-d", "-b", &buffer, "-t", &pane.to_string()];
+            typing.push(Command::new("paste-buffer").args(paste));
+            instead.push(forget.clone());
+            secret = Some(text.clone());
+        }
     }
-    if then_enter {
+    if then_enter && !matches!(input, TypedInput::Keys(_)) {
         typing.push(send(pane).arg("Enter"));
     }
     commands.extend(guarded(pane, typing, &instead, terms));
-    let frames = server.one_shot_with(&commands, text).await?;
-    if is_off(&frames) {
+    let is_secret = secret.is_some();
+    let frames = match secret {
+        // A control client cannot pass a text outside of its command line.
+        Some(text) => server.one_shot_with(&commands, text).await?,
+        None => connection.frames(&commands).await?,
+    };
+    let stopped = frames.first().filter(|frame| !frame.ok);
+    if stopped.is_some_and(|frame| frame.text().contains(INPUT_OFF)) {
         return Ok(TypingResult::InputOff);
     }
-    let Some(failed) = frames.iter().position(|frame| !frame.ok) else {
-        return Ok(what_became(&frames));
-    };
-    // Usually the buffer does not exist and there is nothing to delete.
-    drop(server.one_shot(&[forget]).await?);
-    let name = commands.get(failed).map_or("", Command::name);
-    Err(TmuxError::from_reply(name, &frames[failed].text()))
+    let typed = all_ok(&commands, frames);
+    if is_secret && typed.is_err() {
+        // Usually the buffer does not exist and there is nothing to delete.
+        drop(server.one_shot(&[forget]).await?);
+    }
+    if typed?.iter().any(|frame| is_changed(&frame.text())) {
+        return Ok(TypingResult::Changed);
+    }
+    Ok(TypingResult::Typed)
 }
 
 fn guarded(
@@ -129,39 +107,6 @@ fn stop_if_off(pane: PaneId) -> Command {
     Command::new("show-options")
         .args(["-gv", "-t", &pane.to_string()])
         .arg(format!("#{{?pane_input_off,{INPUT_OFF},status}}"))
-}
-
-fn is_off(frames: &[Frame]) -> bool {
-    frames
-        .first()
-        .is_some_and(|frame| !frame.ok && frame.text().contains(INPUT_OFF))
-}
-
-fn what_became(frames: &[Frame]) -> TypingResult {
-    if frames.iter().any(|frame| is_changed(&frame.text())) {
-        TypingResult::Changed
-    } else {
-        TypingResult::Typed
-    }
-}
-
-/// Returns the terminal of a pane.
-///
-/// # Errors
-///
-/// When tmux refuses.
-pub(crate) async fn tty_of(
-    connection: &mut Connection<'_>,
-    pane: PaneId,
-) -> Result<String, TmuxError> {
-    let ask = Command::new("display-message")
-        .args(["-p", "-t", &pane.to_string()])
-        .arg("#{pane_tty}");
-    let frames = connection.run(&[ask]).await?;
-    Ok(frames
-        .first()
-        .map(|frame| frame.text().trim().to_owned())
-        .unwrap_or_default())
 }
 
 fn send(pane: PaneId) -> Command {

@@ -73,9 +73,7 @@ pub(crate) use hook_wakeups::{HookWakeups, ReportedWindow, ReportedWindows};
 pub(crate) use hooks::{forget_deaths, install, prepare_windows, uninstall, write_runs};
 pub(crate) use idle::{Unless, end_idle_session, prune_windows};
 pub(crate) use kept_environment::forget_environments;
-pub(crate) use keys::{
-    KeyInput, TypingResult, TypingTerms, is_key, tty_of, type_into, type_secret,
-};
+pub(crate) use keys::{TypingResult, TypingTerms, is_key, type_into};
 pub(crate) use launch::{
     Launch, LaunchRestarts, PreparedLaunch, find_launched, launch, launch_in, program,
 };

@@ -36,7 +36,7 @@ pub(crate) struct PaneView {
     pane: PaneId,
     /// The value of [`SHAPE`].
     shape: String,
-    /// The path of its terminal.
+    /// The path of its terminal; empty if its program has ended.
     pub tty: String,
     screen: String,
 }
@@ -89,7 +89,12 @@ impl PaneView {
         let target = pane.to_string();
         let ask = [
             Command::new("display-message").args(["-p", "-t", &target, SHAPE]),
-            Command::new("display-message").args(["-p", "-t", &target, "#{pane_tty}"]),
+            Command::new("display-message").args([
+                "-p",
+                "-t",
+                &target,
+                "#{?pane_dead,,#{pane_tty}}",
+            ]),
             Command::new("capture-pane").args(["-p", "-t", &target]),
         ];
         let frames = connection.run(&ask).await?;
@@ -109,6 +114,11 @@ impl PaneView {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '.' | '-');
         let is_found = self.shape.chars().all(is_plain);
         is_found.then(|| ShownPrompt::find(self.pane, &self.shape, &self.screen, place))?
+    }
+
+    /// Whether this is the process that tmux started in it.
+    pub(crate) fn is_of(&self, pid: Option<u32>) -> bool {
+        pid.is_some_and(|pid| self.shape.starts_with(&format!("{pid} ")))
     }
 
     /// Returns what was stored when something was typed last.

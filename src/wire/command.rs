@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Millis, ReplacedRun};
+use crate::model::{Millis, ReplacedRun, TypedInput};
 
 /// A run that was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,32 +69,10 @@ impl SendRequest {
     }
 }
 
-/// What to type.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum TypedInput {
-    /// A text, character by character.
-    Text(String),
-    /// Keys, by tmux's names.
-    Keys(Vec<String>),
-    /// A text that must not be visible anywhere.
-    Secret(SecretText),
-}
-
-/// A text that must not be visible anywhere: no log contains it.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct SecretText(pub String);
-
-impl std::fmt::Debug for SecretText {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SecretText(..)")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::SecretText;
 
     #[test]
     fn a_secret_is_in_its_request_and_in_no_log() {

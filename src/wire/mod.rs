@@ -27,8 +27,9 @@ mod socket;
 mod task;
 mod wait;
 
+pub use crate::model::{SecretText, TypedInput};
 pub use checkpoint::Checkpoint;
-pub use command::{DirectLaunch, LaunchedRun, SecretText, SendRequest, TypedInput};
+pub use command::{DirectLaunch, LaunchedRun, SendRequest};
 pub(crate) use consumer::can_have_lost;
 pub use consumer::{
     Acknowledgement, ConsumeRequest, ConsumerList, ConsumerStatus, SINK_PREFIX, SavedConsumer,

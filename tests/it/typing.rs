@@ -72,6 +72,85 @@ fn input_that_tmux_would_drop_is_refused() {
     world.until_shows(&window, "got <yes>");
 }
 
+/// A program that takes what one `read` returns as one key.
+const KEYS: &str = "\
+import os, tty
+print('Delete? [Y/n] ', end='', flush=True)
+tty.setraw(0)
+keys = []
+while (key := os.read(0, 99999)) != b'\\r':
+    keys.append(key.decode())
+print('\\r\\ngot', *map(ascii, keys), 'end', flush=True)
+os.read(0, 1)
+";
+
+#[test]
+fn each_key_is_given_when_the_one_before_was_read() {
+    for has_daemon in [true, false] {
+        let mut world = World::new();
+        if !has_daemon {
+            world.set("TMUX_TASK_NO_AUTOSTART", "1");
+        }
+        std::fs::write(world.project().join("keys.py"), KEYS).unwrap();
+        let check = |name: &str, options: &[&str], answer: &str, got: &str| {
+            let window = world.run(name, "python3 keys.py");
+            until_takes_keys(&world, name);
+            send(&world, name, options, answer).ok();
+            world.until_shows(&window, "end");
+            let shown = world.tmux(["capture-pane", "-p", "-J", "-t", &window]);
+            assert!(shown.contains(&format!("got {got} end")), "{shown}");
+        };
+        std::thread::scope(|scope| {
+            for (at, options) in WAYS.into_iter().enumerate() {
+                scope.spawn(move || check(&format!("text-{at}"), options, "nope", "'nope'"));
+            }
+            let keys = ["--key", "Down", "--key", "Escape", "--key", "j", "--key"];
+            let got = "'\\x1b[B' '\\x1b' 'j'";
+            scope.spawn(move || check("keys", &keys, "Enter", got));
+        });
+    }
+}
+
+fn until_takes_keys(world: &World, name: &str) {
+    world.until_true(&format!("{name} takes keys"), || {
+        let explained = world.task(["explain", name, "--json"]);
+        let explained: serde_json::Value = serde_json::from_str(explained.ok()).unwrap();
+        explained["terminal"]["canonical"] == false && explained["asks"] == true
+    });
+}
+
+#[test]
+fn a_line_that_the_terminal_would_cut_is_refused() {
+    let world = World::new();
+    let line = "stty -echo; while read -r -p 'Delete? [Y/n] ' x; do echo \"got ${#x} end\"; done";
+    let window = world.run("ask", line);
+    for options in WAYS {
+        let text = "z".repeat(4094);
+        for (end, is_typed) in [("zz", false), ("\u{e9}", false), ("z", true)] {
+            world.task(["wait", "ask", "--input"]).ok();
+            let sent = send(&world, "ask", options, &format!("{text}{end}"));
+            assert_eq!(sent.code, i32::from(!is_typed), "{sent}");
+            assert!(
+                is_typed || sent.err.contains("at most 4095 bytes, not 4096"),
+                "{sent}"
+            );
+        }
+        world.until_shows(&window, "got 4095 end");
+        let shown = world.tmux(["capture-pane", "-p", "-t", &window]);
+        assert_eq!(shown.matches("got").count(), 1, "{shown}");
+        world.tmux(["send-keys", "-R", "-t", &window]);
+    }
+    std::fs::write(
+        world.project().join("keys.py"),
+        KEYS.replace("*map(ascii, keys)", "len(''.join(keys))"),
+    )
+    .unwrap();
+    let window = world.run("keys", "python3 keys.py");
+    until_takes_keys(&world, "keys");
+    send(&world, "keys", &[], &"z".repeat(10_000)).ok();
+    world.until_shows(&window, "got 10000 end");
+}
+
 #[test]
 fn a_task_that_shows_no_question_is_answered_by_the_empty_prompt() {
     let world = World::new();
