@@ -489,3 +489,44 @@ fn a_request_that_names_another_session_does_nothing() {
     driver.outcome(JobOutcome::Name(NameOwner::Ours(Some("work".to_owned()))));
     driver.did(&["type @1"]);
 }
+
+#[test]
+fn what_a_request_types_stays_together_and_others_go_on() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7; @2#1 b running pid=8");
+    let send = |driver: &mut Driver, task: &str| {
+        driver.ask(Request::Send(SendRequest {
+            task: task.to_owned(),
+            input: TypedInput::Text("x".to_owned()),
+            enter: true,
+            if_prompt: None,
+            is_guarded: false,
+        }));
+        driver.outcome(JobOutcome::NotNeeded);
+        driver.take()
+    };
+    let done = || JobOutcome::Answered(Box::new(Response::Done), None);
+    assert!(send(&mut driver, "a").contains(&"type @1".to_owned()));
+    let Some(Job::Type(mut typing)) = driver.job.take() else {
+        panic!("nothing is typed");
+    };
+    typing.typed(vec!["Enter".to_owned()], driver.now.mono);
+    let due = typing.progress.due;
+    driver.input(Input::Done(Ok(JobOutcome::Typing(typing))));
+    assert!(driver.job.is_none());
+    assert!(driver.session.next_deadline() <= due);
+    // Not into the same task.
+    assert!(!send(&mut driver, "a").contains(&"type @1".to_owned()));
+    assert!(send(&mut driver, "b").contains(&"type @2".to_owned()));
+    driver.outcome(done());
+    driver.did(&["answer 3"]);
+    // What has begun is finished, also without its client.
+    driver.input(Input::Left(RequestId(1)));
+    driver.now.mono = due.unwrap();
+    driver.input(Input::Due);
+    driver.finish_chores();
+    assert!(driver.take().contains(&"type @1".to_owned()));
+    driver.outcome(done());
+    driver.did(&["answer 1", "type @1"]);
+    driver.outcome(done());
+    driver.did(&["answer 2"]);
+}
