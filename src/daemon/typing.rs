@@ -191,10 +191,11 @@ pub(crate) async fn type_into_task(
         let view = PaneView::read(connection, pane).await?;
         if view.tty.is_empty() || (typing.progress.has_begun && !view.is_of(task.pid)) {
             // A program that has read the answer and ended has no use for the Enter after it.
-            return match &request.input {
-                TypedInput::Keys(keys) if typing.progress.has_begun && *keys == ["Enter"] => Ok(()),
-                _ => Err(TypingError::Ended(label())),
-            };
+            let is_enter = matches!(&request.input, TypedInput::Keys(keys) if *keys == ["Enter"]);
+            if typing.progress.has_begun && is_enter {
+                return Ok(());
+            }
+            return Err(TypingError::Ended(label()));
         }
         let tty = Path::new(&view.tty);
         let examined = process::examine(task.pid.unwrap_or_default(), tty);

@@ -252,7 +252,6 @@ async fn send(session: &TaskSession, request: &SendRequest) -> Result<(), OpsErr
         None
     };
     let mut connection = session.connection();
-    let server = &session.server;
     let mut typing = Typing {
         task,
         explanation,
@@ -260,7 +259,7 @@ async fn send(session: &TaskSession, request: &SendRequest) -> Result<(), OpsErr
         progress: Progress::default(),
     };
     loop {
-        type_into_task(&mut connection, server, &mut typing).await?;
+        type_into_task(&mut connection, &session.server, &mut typing).await?;
         let Some(due) = typing.progress.due else {
             return Ok(());
         };

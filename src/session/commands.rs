@@ -40,9 +40,7 @@ impl Session {
     pub(super) fn send(&mut self, request_id: RequestId, request: SendRequest, now: Now) {
         let task = match self.find_task(&request.task) {
             Ok(task) => task,
-            Err(refusal) => {
-                return self.refuse_with(request_id, refusal);
-            }
+            Err(refusal) => return self.refuse_with(request_id, refusal),
         };
         let explanation = request
             .needs_prompt()
@@ -205,8 +203,8 @@ impl Session {
             }
             (Command::Type(request_id, _), Ok(JobOutcome::Typing(typing))) => {
                 // Before other requests type into the task.
-                let rest = Command::Type(request_id, typing);
-                self.jobs.commands.push_front(rest);
+                let commands = &mut self.jobs.commands;
+                commands.push_front(Command::Type(request_id, typing));
             }
             (
                 Command::Type(request_id, _)

@@ -207,20 +207,22 @@ impl JobQueue {
     /// Takes the next command. What one request types into a task stays together.
     fn next_command(&mut self, now: Instant) -> Option<Command> {
         let mut typed_into = BTreeSet::new();
-        let at = self.commands.iter().position(|command| match command {
-            Command::Type(_, Typing { task, progress, .. }) => {
-                typed_into.insert(task.window) && progress.due.is_none_or(|at| at <= now)
-            }
-            _ => true,
+        let at = self.commands.iter().position(|command| {
+            let Command::Type(_, Typing { task, progress, .. }) = command else {
+                return true;
+            };
+            typed_into.insert(task.window) && progress.due.is_none_or(|at| at <= now)
         })?;
         self.commands.remove(at)
     }
 
     /// Returns when typing goes on, while no job runs.
     pub(super) fn typing_at(&self) -> Option<Instant> {
-        let due = self.commands.iter().filter_map(|command| match command {
-            Command::Type(_, typing) => typing.progress.due,
-            _ => None,
+        let due = self.commands.iter().filter_map(|command| {
+            let Command::Type(_, typing) = command else {
+                return None;
+            };
+            typing.progress.due
         });
         due.min().filter(|_| self.running.is_none())
     }

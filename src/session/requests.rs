@@ -9,7 +9,7 @@ use super::input::RequestId;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command};
 use crate::model::{NameError, Now, Snapshot, Task, WindowId};
-use crate::wire::{Refusal, RefusalKind, Request, Response, SendRequest, TaskFields};
+use crate::wire::{Refusal, RefusalKind, Request, Response, TaskFields};
 
 /// A list queries up to this many windows for changes that are never reported: an option was set,
 /// another program runs in the foreground, or a dead pane was respawned.
@@ -172,16 +172,9 @@ impl Session {
             }
             Request::Run(request) => self.run(request_id, *request, now),
             Request::Send(request) => self.send(request_id, request, now),
-            Request::SendGuarded(request) => {
-                let is_guarded = true;
-                self.send(
-                    request_id,
-                    SendRequest {
-                        is_guarded,
-                        ..request
-                    },
-                    now,
-                );
+            Request::SendGuarded(mut request) => {
+                request.is_guarded = true;
+                self.send(request_id, request, now);
             }
             Request::Count => {
                 let counts = self.engine.counts().unwrap_or_default();

@@ -65,7 +65,11 @@ pub(crate) async fn type_into(
     if then_enter && !matches!(input, TypedInput::Keys(_)) {
         typing.push(send(pane).arg("Enter"));
     }
-    commands.extend(guarded(pane, typing, &instead, terms));
+    typing.extend(terms.answers.map(|asked| note_answered(pane, asked)));
+    commands.extend(match terms.only_if {
+        Some(shown) => shown.guard(&typing, &instead),
+        None => [&[leave_modes(pane)], &typing[..]].concat(),
+    });
     let is_secret = secret.is_some();
     let frames = match secret {
         // A control client cannot pass a text outside of its command line.
@@ -85,19 +89,6 @@ pub(crate) async fn type_into(
         return Ok(TypingResult::Changed);
     }
     Ok(TypingResult::Typed)
-}
-
-fn guarded(
-    pane: PaneId,
-    mut typing: Vec<Command>,
-    instead: &[Command],
-    terms: TypingTerms<'_>,
-) -> Vec<Command> {
-    typing.extend(terms.answers.map(|asked| note_answered(pane, asked)));
-    match terms.only_if {
-        Some(shown) => shown.guard(&typing, instead),
-        None => [&[leave_modes(pane)], &typing[..]].concat(),
-    }
 }
 
 /// Fails if input to the pane is switched off, and the rest of the line does not run then: tmux
