@@ -263,7 +263,8 @@ function taskLine(task: any): string {
   const code = task.exitSignal ?? (task.dead ? `code ${task.exitCode ?? "unknown"}` : "");
   const seconds = task.startedAt ? Math.max(0, Math.round(((task.endedAt ?? Date.now()) - task.startedAt) / 1000)) : undefined;
   const age = seconds === undefined ? "" : seconds < 120 ? `${seconds}s` : seconds < 7200 ? `${Math.round(seconds / 60)}m` : `${Math.round(seconds / 3600)}h`;
-  const last = task.waitingFor ?? String(task.outputPreview ?? "").split("\n").filter((line) => line.trim()).pop() ?? "";
+  const lines: string[] = task.lastLines ?? String(task.outputPreview ?? "").split("\n");
+  const last = task.waitingFor ?? lines.filter((line) => line.trim()).pop() ?? "";
   return [task.windowId, task.windowName, task.state, code, task.run ? `run ${task.run}` : "", age, task.currentCommand, last && `| ${last}`]
     .filter(Boolean)
     .join("  ")

@@ -3,11 +3,9 @@
 use super::AlertEvent;
 use crate::model::{AnswerBy, Event, EventKind, RunEnd, Task, text};
 
-/// How many of a task's last lines an alert quotes.
-const QUOTED_LINES: usize = 3;
-
-/// The maximum length of a quoted line or question, in characters.
-const QUOTED_CHARS: usize = 160;
+/// The maximum length of a quoted line or question, in characters: three lines and the advice fit into
+/// a desktop notification.
+const QUOTED_CHARS: usize = 250;
 
 /// What is displayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +34,8 @@ pub(super) fn describe(
     let mut details = Vec::new();
     match kind {
         AlertEvent::Failed | AlertEvent::Notify | AlertEvent::Exited => {
-            let rows = task.screen.last_text_rows(QUOTED_LINES);
-            details.extend(rows.into_iter().map(|row| text::bounded(row, QUOTED_CHARS)));
+            let lines = task.screen.last_lines().into_iter();
+            details.extend(lines.map(|line| text::bounded(&line, QUOTED_CHARS)));
         }
         AlertEvent::Disappeared => {
             details.push("Its window was closed while it was running.".to_owned());

@@ -97,6 +97,7 @@ fn shortened(mut task: LsTask) -> LsTask {
     let short = |text: &str| text::bounded(text, MAX_TEXT);
     let fields = &mut task.task;
     fields.output_preview = short(fields.last_line());
+    fields.last_lines.clear();
     fields.current_command = fields.current_command.as_deref().map(short);
     fields.task_cwd = fields.task_cwd.as_deref().map(short);
     fields.cursor_x = None;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     GoneReason, Millis, NotifyOn, PaneId, Progress, RunEnd, Signal, Slot, Stop, StopSettings,
-    TaskRestarts, WindowId,
+    TaskRestarts, WindowId, text,
 };
 
 /// What was observed of one task at one instant.
@@ -264,6 +264,9 @@ impl Exit {
     }
 }
 
+/// How many of a task's last lines are quoted to a user or an agent.
+pub const QUOTED_LINES: usize = 3;
+
 /// The last rows of a pane's history and screen, wrapped as on the screen.
 #[derive(Debug, Clone, Default, Eq)]
 pub struct Screen {
@@ -281,6 +284,10 @@ pub struct Screen {
     /// How many cells a row has; `None` where it is not known. Not compared: it says how the rows
     /// are to be read.
     pub width: Option<u32>,
+    /// The last [`QUOTED_LINES`] lines that have text, as they are quoted, with wrapped rows joined;
+    /// `None` where they are the last rows. Not compared: they follow from what was printed, as the
+    /// rows do.
+    pub last_lines: Option<Arc<[String]>>,
 }
 
 /// A position on a [`Screen`].
@@ -300,6 +307,7 @@ impl PartialEq for Screen {
             alternate,
             top: _,
             width: _,
+            last_lines: _,
         } = self;
         (cursor, alternate) == (&other.cursor, &other.alternate) && self.has_rows_of(other)
     }
@@ -344,18 +352,17 @@ impl Screen {
         }
     }
 
-    /// Returns the last `n` rows that are not blank, in their order.
-    pub fn last_text_rows(&self, n: usize) -> Vec<&str> {
-        let mut rows: Vec<&str> = self
-            .rows
-            .iter()
-            .rev()
-            .map(|row| row.trim_end())
-            .filter(|row| !row.is_empty())
-            .take(n)
-            .collect();
-        rows.reverse();
-        rows
+    /// Returns the last lines that have text, as they are quoted: at most [`QUOTED_LINES`], with wrapped
+    /// rows joined.
+    pub fn last_lines(&self) -> Vec<String> {
+        if let Some(lines) = &self.last_lines {
+            return lines.to_vec();
+        }
+        let rows = self.rows.iter().rev().map(|row| row.trim_end());
+        let rows = rows.filter(|row| !row.is_empty()).take(QUOTED_LINES);
+        let mut lines: Vec<String> = rows.map(text::quoted).collect();
+        lines.reverse();
+        lines
     }
 }
 
@@ -376,14 +383,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_text_rows_skip_blanks_and_keep_their_order() {
+    fn the_last_lines_are_whole_or_the_last_rows_that_have_text() {
         let screen = Screen {
             rows: ["a", "", "b", "  ", "c  ", "d", ""]
                 .map(String::from)
                 .into(),
             ..Screen::default()
         };
-        assert_eq!(screen.last_text_rows(3), ["b", "c", "d"]);
-        assert_eq!(screen.last_text_rows(9), ["a", "b", "c", "d"]);
+        assert_eq!(screen.last_lines(), ["b", "c", "d"]);
+        let wrapped = Screen {
+            last_lines: Some(["b", "cd"].map(String::from).into()),
+            ..screen
+        };
+        assert_eq!(wrapped.last_lines(), ["b", "cd"]);
+        let long = Screen {
+            rows: ["x".repeat(501)].into(),
+            ..Screen::default()
+        };
+        assert_eq!(long.last_lines(), ["x".repeat(499) + "…"]);
     }
 }

@@ -190,6 +190,7 @@ mod tests {
             cursor: cursor.map(|(x, y)| CursorPosition { x, y }),
             alternate: None,
             top: None,
+            last_lines: None,
             width: None,
         };
         assert_eq!(CursorContext::of(&screen), expected, "{screen:?}");

@@ -37,6 +37,7 @@ mod tests {
             rows: [text.to_owned()].into(),
             cursor: Some(CursorPosition { x, y: 0 }),
             top: None,
+            last_lines: None,
             width: Some(30),
             alternate: Some(false),
         };

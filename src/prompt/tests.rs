@@ -82,6 +82,7 @@ fn with_cursor(text: &str, alternate: bool) -> Screen {
         cursor,
         alternate: Some(alternate),
         top: None,
+        last_lines: None,
         width: None,
     }
 }

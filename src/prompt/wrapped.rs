@@ -86,6 +86,7 @@ mod tests {
                 y: cursor.1,
             }),
             top: None,
+            last_lines: None,
             width: Some(10),
             alternate: Some(false),
         };

@@ -12,12 +12,6 @@ use crate::restarts::{AfterEnd, after_end, gave_up, restart_of};
 /// The first line of every message to the agent.
 pub(crate) const HEADER: &str = "[tmux-task notification]";
 
-/// How many of a task's last lines a text quotes.
-const QUOTED_LINES: usize = 3;
-
-/// The maximum length of a quoted line, in characters.
-const QUOTED_CHARS: usize = 500;
-
 /// The beginning of every text about a task.
 const TASK: &str = "tmux task ";
 
@@ -239,7 +233,7 @@ fn printed(found: &OutputMatches) -> String {
         true => format!("; {GAP}"),
         false => String::new(),
     };
-    format!("printed: {}{more}{gap}", text::bounded(line, QUOTED_CHARS))
+    format!("printed: {}{more}{gap}", text::quoted(line))
 }
 
 /// Says that a run was ended because it took too long.
@@ -265,12 +259,12 @@ fn line(task: &Task, what: &str) -> String {
 
 fn with_output(what: &str, task: &Task) -> String {
     let mut text = line(task, what);
-    let output = task.screen.last_text_rows(QUOTED_LINES);
+    let output = task.screen.last_lines();
     if !output.is_empty() {
         text.push_str("\nrecent output:");
-        for row in output {
+        for line in output {
             text.push_str("\n  ");
-            text.push_str(&text::bounded(row, QUOTED_CHARS));
+            text.push_str(&line);
         }
     }
     text

@@ -1,10 +1,11 @@
 //! Captures the rows of panes, only where they may have changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use super::banner::drop_banner;
+use super::banner::{drop_banner, drop_joined_banner};
 use super::tabs;
-use crate::model::{CursorPosition, PaneId, Screen, WindowId};
+use crate::model::{CursorPosition, PaneId, QUOTED_LINES, Screen, WindowId, text};
 use crate::protocol::Command;
 
 /// How many rows of a pane are kept, counted up from the last written row or the cursor's. Rows of the
@@ -35,6 +36,52 @@ struct Capture {
     time: i64,
     shape: Shape,
     screen: Screen,
+    /// Whether the terminal had wrapped lines.
+    is_wrapped: bool,
+}
+
+/// What was captured of a pane at one instant.
+#[derive(Debug)]
+pub(super) struct CapturedScreen {
+    /// The server's second.
+    pub(super) time: i64,
+    /// The shape of the pane by which it was requested.
+    pub(super) asked: Shape,
+    /// With wrapped rows joined.
+    pub(super) lines: Vec<Vec<u8>>,
+    /// Wrapped as on the screen; `None` if only the lines were requested.
+    pub(super) rows: Option<Vec<Vec<u8>>>,
+}
+
+impl CapturedScreen {
+    /// Returns the rows of a pane with this shape. tmux does not print which rows it has wrapped, but
+    /// there are fewer lines than rows if it has: else the lines are the rows.
+    fn rows(&self, shape: &Shape) -> Option<&[Vec<u8>]> {
+        let height = usize::try_from(shape.height).unwrap_or(0);
+        let are_rows = self.lines.len() == self.n_above(shape) + height;
+        self.rows
+            .as_deref()
+            .or_else(|| are_rows.then_some(&self.lines))
+    }
+
+    /// Returns how many of the rows are history.
+    fn n_above(&self, shape: &Shape) -> usize {
+        usize::try_from(shape.history.min(-self.asked.first_row())).unwrap_or(0)
+    }
+
+    /// Whether lines are wrapped and the rows were not requested.
+    pub(super) fn lacks_rows(&self, shape: &Shape) -> bool {
+        self.rows(shape).is_none()
+    }
+
+    /// Whether it lacks rows of a pane with this shape: all of them, or some of the history that are kept,
+    /// as when the screen was cleared since the request.
+    pub(super) fn is_cut(&self, shape: &Shape, banner: &str) -> bool {
+        let asked = self.asked.first_row();
+        let may_lack = shape.first_row() < asked && shape.history > -asked;
+        self.lacks_rows(shape)
+            || may_lack && screen(shape, self, banner).is_none_or(|screen| screen.rows.len() < ROWS)
+    }
 }
 
 /// Properties of a pane that show a change without reading the rows. The default is for a pane not
@@ -88,6 +135,12 @@ impl Captures {
         })
     }
 
+    /// Whether the terminal had wrapped lines when this pane was captured last.
+    pub(super) fn is_wrapped(&self, pane: PaneId) -> bool {
+        let capture = self.panes.get(&pane);
+        capture.is_some_and(|capture| capture.is_wrapped)
+    }
+
     /// Marks panes that have printed and processes that have ended, so that the next look captures
     /// those panes in its first line.
     pub(super) fn expect(
@@ -112,26 +165,25 @@ impl Captures {
             .is_none_or(|capture| shape.activity >= capture.time || *shape != capture.shape)
     }
 
-    /// Stores a capture that was requested with the shape `asked` and taken with `shape`. A dead
-    /// pane has a `banner`.
+    /// Stores a capture of a pane with this shape, unless it lacks the rows. A dead pane has a `banner`.
     pub(super) fn remember(
         &mut self,
         pane: PaneId,
-        time: i64,
         shape: Shape,
-        asked: &Shape,
-        lines: &[Vec<u8>],
+        captured: &CapturedScreen,
         banner: &str,
     ) {
-        let screen = screen(&shape, asked, lines, banner);
-        self.panes.insert(
-            pane,
-            Capture {
-                time,
+        let rows = captured.rows(&shape);
+        let is_wrapped = rows.is_none_or(|rows| rows.len() != captured.lines.len());
+        if let Some(screen) = screen(&shape, captured, banner) {
+            let capture = Capture {
+                time: captured.time,
                 shape,
                 screen,
-            },
-        );
+                is_wrapped,
+            };
+            self.panes.insert(pane, capture);
+        }
     }
 
     /// Returns the rows as last captured.
@@ -165,37 +217,35 @@ impl Captures {
     }
 }
 
-/// Captures to the end of the screen, so that a pane that has grown since `shape` is complete.
+/// Captures the lines of a pane, with wrapped rows joined, to the end of the screen, so that a pane that
+/// has grown since `shape` is complete.
 pub(super) fn capture_command(pane: PaneId, shape: &Shape) -> Command {
+    captured("-pJ", &pane.to_string(), shape)
+}
+
+/// The same of the active pane of a window not seen before.
+pub(super) fn capture_new_command(window: WindowId) -> Command {
+    captured("-pJ", &window.to_string(), &Shape::default())
+}
+
+/// Captures the same part of a pane as rows, wrapped as on the screen.
+pub(super) fn capture_rows_command(pane: PaneId, shape: &Shape) -> Command {
+    captured("-p", &pane.to_string(), shape)
+}
+
+fn captured(flags: &str, target: &str, shape: &Shape) -> Command {
     Command::new("capture-pane")
-        .args(["-p", "-t", &pane.to_string(), "-S"])
+        .args([flags, "-t", target, "-S"])
         .arg(shape.first_row().to_string())
         .args(["-E", "-"])
 }
 
-/// The same for the active pane of a window not seen before.
-pub(super) fn capture_new_command(window: WindowId) -> Command {
-    Command::new("capture-pane")
-        .args(["-p", "-t", &window.to_string(), "-S"])
-        .arg(Shape::default().first_row().to_string())
-        .args(["-E", "-"])
-}
-
-/// Whether lines that were requested with the shape `asked` lack rows of the history that are kept of a
-/// pane with `shape`, as when its screen was cleared since.
-pub(super) fn is_cut(shape: &Shape, asked: &Shape, lines: &[Vec<u8>], banner: &str) -> bool {
-    shape.first_row() < asked.first_row()
-        && shape.history > -asked.first_row()
-        && screen(shape, asked, lines, banner).rows.len() < ROWS
-}
-
-/// Converts captured lines to a screen.
-fn screen(shape: &Shape, asked: &Shape, lines: &[Vec<u8>], banner: &str) -> Screen {
+/// Converts what was captured to a screen; `None` if it lacks the rows.
+fn screen(shape: &Shape, captured: &CapturedScreen, banner: &str) -> Option<Screen> {
     let width = usize::try_from(shape.width).unwrap_or(0);
-    let mut rows: Vec<String> = lines.iter().map(|line| tabs::row(line, width)).collect();
-    // So many of them are history.
-    let above = shape.history.min(-asked.first_row());
-    let above = usize::try_from(above).unwrap_or(0).min(rows.len());
+    let rows = captured.rows(shape)?.iter();
+    let mut rows: Vec<String> = rows.map(|row| tabs::row(row, width)).collect();
+    let above = captured.n_above(shape).min(rows.len());
     let cursor = above + usize::try_from(shape.cursor_y).unwrap_or(0);
     if shape.is_dead {
         drop_banner(&mut rows, banner);
@@ -213,7 +263,8 @@ fn screen(shape: &Shape, asked: &Shape, lines: &[Vec<u8>], banner: &str) -> Scre
     rows.drain(..over.min(rows.len()));
     let cursor = Some(cursor - over).filter(|y| *y < rows.len());
     let cursor = cursor.and_then(|y| u32::try_from(y).ok());
-    Screen {
+    Some(Screen {
+        last_lines: last_lines(shape, captured, banner),
         rows: rows.into(),
         cursor: cursor.map(|y| CursorPosition {
             x: shape.cursor_x,
@@ -222,7 +273,31 @@ fn screen(shape: &Shape, asked: &Shape, lines: &[Vec<u8>], banner: &str) -> Scre
         top: u32::try_from(above - over).ok(),
         alternate: Some(shape.is_alternate),
         width: u32::try_from(shape.width).ok(),
+    })
+}
+
+/// Returns the last lines that have text, if the terminal has wrapped some lines.
+fn last_lines(shape: &Shape, captured: &CapturedScreen, banner: &str) -> Option<Arc<[String]>> {
+    let above = captured.n_above(shape);
+    let has_history = shape.is_alternate && above > 0;
+    captured.rows.as_ref().filter(|_| !has_history)?;
+    let width = usize::try_from(shape.width).unwrap_or(0);
+    let begins_above = shape.history > i64::try_from(above).unwrap_or(i64::MAX);
+    let lines = captured.lines.iter().enumerate().rev();
+    let lines = lines.map(|(index, line)| match tabs::row(line, width) {
+        line if index == 0 && begins_above && !line.is_empty() => format!("…{line}"),
+        line => line,
+    });
+    // The banner may be one of them.
+    let lines = lines.filter(|line| !line.is_empty());
+    let mut last: Vec<String> = lines.take(QUOTED_LINES + 1).collect();
+    last.reverse();
+    if shape.is_dead {
+        drop_joined_banner(&mut last, banner);
     }
+    last.retain(|line| !line.is_empty());
+    last.drain(..last.len().saturating_sub(QUOTED_LINES));
+    Some(last.iter().map(|line| text::quoted(line)).collect())
 }
 
 #[cfg(test)]
@@ -250,10 +325,23 @@ mod tests {
         }
     }
 
+    fn bytes(lines: &[&str]) -> Vec<Vec<u8>> {
+        lines.iter().map(|line| line.as_bytes().to_vec()).collect()
+    }
+
+    /// What is captured of a pane with this shape when no line is wrapped.
+    fn captured(asked: Shape, lines: &[&str]) -> CapturedScreen {
+        CapturedScreen {
+            time: 0,
+            asked,
+            lines: bytes(lines),
+            rows: None,
+        }
+    }
+
     #[track_caller]
     fn check(shape: Shape, lines: &[&str], rows: &[&str], cursor: Option<u32>) {
-        let lines: Vec<Vec<u8>> = lines.iter().map(|line| line.as_bytes().to_vec()).collect();
-        let screen = screen(&shape, &shape, &lines, "");
+        let screen = screen(&shape, &captured(shape, lines), "").expect("the lines are the rows");
         assert_eq!(*screen.rows, *rows);
         assert_eq!(screen.cursor.map(|cursor| cursor.y), cursor);
     }
@@ -377,9 +465,11 @@ mod tests {
     #[test]
     fn a_capture_is_cut_where_the_cursor_was_lower_when_it_was_asked_for() {
         let check = |asked: Shape, found: Shape, n: usize, expected: bool| {
-            let lines = vec![b"row".to_vec(); n];
-            let is_cut = is_cut(&found, &asked, &lines, "");
-            assert_eq!(is_cut, expected, "{asked:?} {found:?}");
+            let captured = CapturedScreen {
+                rows: Some(bytes(&vec!["row"; n])),
+                ..captured(asked, &[])
+            };
+            assert_eq!(captured.is_cut(&found, ""), expected, "{asked:?} {found:?}");
         };
         let full = shape(400, 24, 23);
         check(full, full, 52, false);
@@ -408,9 +498,12 @@ mod tests {
             ..shape(0, 5, 0)
         };
         assert!(captures.is_stale(pane, &quiet));
-        captures.remember(pane, 10, quiet, &quiet, &[], "");
+        let mut blank = captured(quiet, &[""; 5]);
+        blank.time = 10;
+        captures.remember(pane, quiet, &blank, "");
         assert!(captures.is_stale(pane, &quiet), "the same second");
-        captures.remember(pane, 11, quiet, &quiet, &[], "");
+        blank.time = 11;
+        captures.remember(pane, quiet, &blank, "");
         assert!(!captures.is_stale(pane, &quiet));
         assert!(captures.is_stale(pane, &dead(quiet)));
         assert!(captures.is_stale(pane, &shape(1, 5, 0)));
@@ -418,5 +511,49 @@ mod tests {
         assert!(captures.is_likely(pane));
         captures.looked(13);
         assert!(!captures.is_likely(pane));
+    }
+
+    #[test]
+    fn the_last_lines_are_whole_where_lines_are_wrapped() {
+        let check = |shape: Shape, lines: &[&str], rows: &[&str], expected: &[&str]| {
+            let mut captured = captured(shape, lines);
+            assert!(captured.lacks_rows(&shape), "{lines:?}");
+            assert!(screen(&shape, &captured, "").is_none());
+            captured.rows = Some(bytes(rows));
+            let screen = screen(&shape, &captured, "").expect("it has the rows");
+            assert_eq!(screen.last_lines(), expected);
+        };
+        let wide = |history, height, y| Shape {
+            width: 4,
+            ..shape(history, height, y)
+        };
+        // A blank at the wrap, a row that is full and not wrapped, a wide character that does not fit.
+        check(wide(0, 3, 2), &["abc d", ""], &["abc", "d", ""], &["abc d"]);
+        check(
+            wide(0, 5, 4),
+            &["abcd", "abc日本", "x", ""],
+            &["abcd", "abc", "日本", "x", ""],
+            &["abcd", "abc日本", "x"],
+        );
+        check(
+            wide(0, 6, 5),
+            &["a", "b", "cdefg", "", "h"],
+            &["a", "b", "cdef", "g", "", "h"],
+            &["b", "cdefg", "h"],
+        );
+        let long = "x".repeat(4 * 150);
+        let cut = "x".repeat(499) + "…";
+        check(wide(0, 150, 149), &[&long], &["xxxx"; 150], &[&cut]);
+        // Its beginning is above what was captured.
+        let seen = "x".repeat(4 * 52);
+        let end = format!("…{seen}");
+        check(wide(90, 2, 1), &[&seen], &["xxxx"; 52], &[&end]);
+        // tmux's banner is joined to output without a line end.
+        check(
+            dead(wide(1, 3, 2)),
+            &["abcdefPane is dead (status 1)", ""],
+            &["abcd", "ef", "", "Pane"],
+            &["abcdef"],
+        );
     }
 }

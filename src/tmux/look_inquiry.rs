@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::capture::{Shape, is_cut};
+use super::capture::{CapturedScreen, Shape};
 use super::error::TmuxError;
 use super::look_lines::{Limit, LookLine, Part, Question};
 use super::rows::{ListedWindow, WindowDetails, read_index, read_lists, read_session};
@@ -95,23 +95,6 @@ impl LookAnswer {
     }
 }
 
-/// A screen that was captured.
-#[derive(Debug)]
-pub(super) struct CapturedScreen {
-    /// The server's second.
-    pub(super) time: i64,
-    /// The shape of the pane by which it was captured.
-    pub(super) asked: Shape,
-    pub(super) lines: Vec<Vec<u8>>,
-}
-
-impl CapturedScreen {
-    /// Whether it lacks rows that are kept of a pane with this shape.
-    pub(super) fn is_cut(&self, shape: &Shape, banner: &str) -> bool {
-        is_cut(shape, &self.asked, &self.lines, banner)
-    }
-}
-
 impl Inquiry {
     /// Begins a look with this question.
     pub(super) fn new(kind: LookKind, limit: Limit, question: Question) -> Self {
@@ -182,7 +165,9 @@ impl Inquiry {
             if !frame.ok {
                 let error = TmuxError::from_reply(command.name(), &frame.text());
                 match part {
-                    Part::Row(_) | Part::Capture(..) | Part::Sign(_) => self.has_failed = true,
+                    Part::Row(_) | Part::Capture(..) | Part::CaptureRows(..) | Part::Sign(_) => {
+                        self.has_failed = true;
+                    }
                     Part::Index | Part::AllRows | Part::AllSigns | Part::Session => {
                         return Err(error);
                     }
@@ -267,10 +252,12 @@ impl Inquiry {
                         time: frame.time,
                         asked,
                         lines: frame.body,
+                        rows: None,
                     };
                     answer.captured.insert(pane, captured);
                 }
             }
+            Part::CaptureRows(_, pane) => answer.captured.get_mut(&pane)?.rows = Some(frame.body),
             Part::Session => {
                 let (session, record) = read_session(&frame.text())?;
                 answer.deaths = Death::parse_record(&record).into();
@@ -285,7 +272,9 @@ impl Inquiry {
     /// Notes the windows that the answer to a line lacks, in whole or in part.
     fn note_unanswered(&mut self, line: &LookLine, missing: &[(Part, Command)]) {
         for (part, _) in missing {
-            if let Part::Row(window) | Part::Capture(window, _) = part {
+            if let Part::Row(window) | Part::Capture(window, _) | Part::CaptureRows(window, _) =
+                part
+            {
                 self.answer.windows.remove(window);
             }
         }

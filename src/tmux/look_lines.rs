@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::capture::{Shape, capture_command, capture_new_command};
+use super::capture::{Shape, capture_command, capture_new_command, capture_rows_command};
 use super::rows::{
     Formats, index_command, list_command, list_window_command, session_command, signs_command,
     window_sign_command,
@@ -59,6 +59,8 @@ pub(super) enum CaptureQuery {
     No,
     /// That of this pane, which had this shape.
     Of(PaneId, Shape),
+    /// The same of a pane with wrapped lines.
+    Wrapped(PaneId, Shape),
     /// That of the active pane of a window that is not known yet.
     New,
 }
@@ -69,6 +71,7 @@ impl CaptureQuery {
         match self {
             Self::No => ROW,
             Self::Of(_, shape) => ROW + CAPTURE * shape.n_captures(),
+            Self::Wrapped(_, shape) => ROW + 2 * CAPTURE * shape.n_captures(),
             Self::New => ROW + CAPTURE,
         }
     }
@@ -162,7 +165,10 @@ pub(super) enum Part {
     Row(WindowId),
     /// The rows of all windows.
     AllRows,
+    /// The lines of a pane.
     Capture(WindowId, Option<(PaneId, Shape)>),
+    /// The rows of a pane whose lines were captured before.
+    CaptureRows(WindowId, PaneId),
     Sign(WindowId),
     /// The signs of all windows.
     AllSigns,
@@ -192,10 +198,14 @@ impl LookLine {
             }
             match capture {
                 CaptureQuery::No => {}
-                CaptureQuery::Of(pane, shape) => commands.push((
-                    Part::Capture(*window, Some((*pane, *shape))),
-                    capture_command(*pane, shape),
-                )),
+                CaptureQuery::Of(pane, shape) | CaptureQuery::Wrapped(pane, shape) => {
+                    let part = Part::Capture(*window, Some((*pane, *shape)));
+                    commands.push((part, capture_command(*pane, shape)));
+                    if matches!(capture, CaptureQuery::Wrapped(..)) {
+                        let part = Part::CaptureRows(*window, *pane);
+                        commands.push((part, capture_rows_command(*pane, shape)));
+                    }
+                }
                 CaptureQuery::New => {
                     commands.push((Part::Capture(*window, None), capture_new_command(*window)))
                 }

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::capture::{Captures, Shape};
-use super::look_inquiry::{CapturedScreen, Detail, Inquiry, LookAnswer, LookKind};
+use super::capture::{CapturedScreen, Captures, Shape};
+use super::look_inquiry::{Detail, Inquiry, LookAnswer, LookKind};
 use super::look_lines::{CaptureQuery, Limit, LookLine, Question};
 use super::rows::WindowDetails;
 use crate::model::{Ordered as _, PaneId, SessionLife, WindowId};
@@ -235,7 +235,9 @@ impl LookMemory {
             return CaptureQuery::New;
         };
         let likely = known.pane().filter(|pane| self.captures.is_likely(*pane));
-        likely.map_or(CaptureQuery::No, |pane| CaptureQuery::Of(pane, known.shape))
+        likely.map_or(CaptureQuery::No, |pane| {
+            self.capture_of(pane, known.shape, None)
+        })
     }
 
     /// Returns what is missing from the answers so far, and what was queried and is `unanswered`.
@@ -261,7 +263,7 @@ impl LookMemory {
                 (None, Some(known)) if known.sign == listed.sign => known.shape,
                 (None, known) => {
                     let shape = known.map(|known| known.shape).unwrap_or_default();
-                    let capture = CaptureQuery::Of(listed.pane, shape);
+                    let capture = self.capture_of(listed.pane, shape, None);
                     question.rows.insert(*window, capture);
                     continue;
                 }
@@ -271,7 +273,7 @@ impl LookMemory {
             let is_cut = |captured: &CapturedScreen| captured.is_cut(&shape, banner);
             let is_stale = !is_same_life || self.captures.is_stale(listed.pane, &shape);
             if is_stale && captured.is_none_or(is_cut) {
-                let capture = CaptureQuery::Of(listed.pane, shape);
+                let capture = self.capture_of(listed.pane, shape, captured);
                 question.rows.insert(*window, capture);
             }
         }
@@ -348,7 +350,24 @@ impl LookMemory {
             return CaptureQuery::New;
         };
         let shape = known.filter(|known| known.pane() == Some(pane));
-        CaptureQuery::Of(pane, shape.map(|known| known.shape).unwrap_or_default())
+        let shape = shape.map(|known| known.shape).unwrap_or_default();
+        self.capture_of(pane, shape, None)
+    }
+
+    /// Returns how to capture a pane with this shape: also as rows if lines are wrapped, by the last capture
+    /// or by this one.
+    fn capture_of(
+        &self,
+        pane: PaneId,
+        shape: Shape,
+        captured: Option<&CapturedScreen>,
+    ) -> CaptureQuery {
+        let is_wrapped = captured.is_some_and(|captured| captured.lacks_rows(&shape));
+        if is_wrapped || self.captures.is_wrapped(pane) {
+            CaptureQuery::Wrapped(pane, shape)
+        } else {
+            CaptureQuery::Of(pane, shape)
+        }
     }
 
     /// Merges the answers with what is remembered, and remembers them; `None` without an answer about the
@@ -424,10 +443,9 @@ impl LookMemory {
     ) -> bool {
         let (mut row, shape) = (found.window, found.shape);
         if let Some(pane) = &mut row.pane {
-            if let Some(CapturedScreen { time, asked, lines }) = captured {
+            if let Some(captured) = captured {
                 let banner = &found.banner;
-                self.captures
-                    .remember(pane.pane, time, shape, &asked, &lines, banner);
+                self.captures.remember(pane.pane, shape, &captured, banner);
             }
             pane.screen = self.captures.screen(pane.pane);
         }

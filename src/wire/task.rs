@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    CursorPosition, Exit, Life, Millis, NotifyOn, PaneId, Progress, RunEnd, Screen, Signal, Slot,
-    Stop, StopSettings, Task, TaskRestarts, WindowId, text,
+    CursorPosition, Exit, Life, Millis, NotifyOn, PaneId, Progress, QUOTED_LINES, RunEnd, Screen,
+    Signal, Slot, Stop, StopSettings, Task, TaskRestarts, WindowId, text,
 };
 
 use super::reason::Reason;
@@ -115,6 +115,11 @@ pub struct TaskFields {
     /// The last rows of history and screen, wrapped as on the screen; untrusted text without
     /// control characters.
     pub output_preview: String,
+    /// The last lines that have text, at most three, with wrapped rows joined; `…` marks where one of more
+    /// than 500 characters is cut. Absent: they are the last rows of `outputPreview`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>")]
+    pub last_lines: Vec<String>,
     /// The cursor's column, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32")]
@@ -146,6 +151,10 @@ fn place<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u32
 impl From<&Task> for TaskFields {
     fn from(task: &Task) -> Self {
         let screen = bounded_screen(&task.screen);
+        let mut last_lines = task.screen.last_lines();
+        if last_lines == screen.last_lines() {
+            last_lines.clear();
+        }
         let exit = task.exit().cloned().unwrap_or_default();
         let bounded = |text: &String, max| text::one_line(text.as_bytes(), max);
         Self {
@@ -184,6 +193,7 @@ impl From<&Task> for TaskFields {
             ports: None,
             progress: task.progress,
             output_preview: screen.rows.join("\n"),
+            last_lines,
             cursor_x: screen.cursor.map(|cursor| cursor.x),
             cursor_y: screen.cursor.map(|cursor| cursor.y),
             alternate_on: screen.alternate,
@@ -232,23 +242,31 @@ fn bounded_screen(screen: &Screen) -> Screen {
         return Screen {
             rows: [last[start..].to_owned()].into(),
             cursor: None,
+            last_lines: None,
             ..screen.clone()
         };
     }
     Screen {
         rows: rows[window].into(),
         cursor,
+        last_lines: None,
         ..screen.clone()
     }
 }
 
 impl TaskFields {
-    /// Returns the last line of the preview that is not blank; empty if there is none.
+    /// Returns the last line that has text; empty if there is none.
     pub fn last_line(&self) -> &str {
-        let mut lines = self.output_preview.lines().rev();
-        lines
-            .find(|line| !line.trim().is_empty())
+        let mut rows = self.output_preview.lines().rev();
+        let last = self.last_lines.last().map(String::as_str);
+        last.or_else(|| rows.find(|row| !row.trim().is_empty()))
             .unwrap_or_default()
+    }
+
+    /// Removes what it has of the task's output.
+    pub fn clear_output(&mut self) {
+        self.output_preview.clear();
+        self.last_lines.clear();
     }
 
     /// Returns how the run ended, for words; unknown also while it continues.
@@ -342,6 +360,12 @@ impl TaskFields {
                 alternate: self.alternate_on,
                 top: None,
                 width: None,
+                last_lines: (!self.last_lines.is_empty()).then(|| {
+                    let lines = self.last_lines.iter().take(QUOTED_LINES);
+                    lines
+                        .map(|line| text::quoted(&text::row(line.as_bytes())))
+                        .collect()
+                }),
             },
         })
     }

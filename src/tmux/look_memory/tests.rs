@@ -166,12 +166,12 @@ impl FakeServer {
             Part::AllRows => Ok(all(|id, window| window.row(id))),
             Part::Sign(window) => Ok(find(window)?.sign_row(window)),
             Part::AllSigns => Ok(all(|id, window| window.sign_row(id))),
-            Part::Capture(window, None) => Ok(find(window)?.text.clone()),
-            Part::Capture(_, Some((pane, _))) => {
+            Part::Capture(window, None) => Ok(find(window)?.screen()),
+            Part::Capture(_, Some((pane, _))) | Part::CaptureRows(_, pane) => {
                 let mut windows = self.windows.values();
                 let window = windows.find(|window| window.pane == pane);
                 let window = window.ok_or_else(|| format!("can't find pane: {pane}"))?;
-                Ok(window.text.clone())
+                Ok(window.screen())
             }
             Part::Session => {
                 let deaths = self.deaths.join(";");
@@ -186,6 +186,11 @@ impl FakeWindow {
     fn sign(&self) -> String {
         let dead = u8::from(self.is_dead);
         format!("{} {dead} {} 0   0 0", self.pid, self.activity)
+    }
+
+    /// All rows of it.
+    fn screen(&self) -> String {
+        self.text.clone() + &"\n".repeat(24)
     }
 
     fn sign_row(&self, window: WindowId) -> String {
