@@ -139,13 +139,9 @@ impl LinkJobs {
                 let order = (pane, rows, is_over);
                 self.read(order, last_of, entries, watches).await
             }),
-            Job::ReadEnd(pane, rows) => boxed(move || async move {
-                let output = self.link.read_end(pane, rows).await;
-                Done::of(
-                    output
-                        .map(|output| JobOutcome::End(Box::new(output)))
-                        .map_err(text),
-                )
+            Job::ReadEnd(pane, lines) => boxed(move || async move {
+                let log = self.link.read_end(pane, lines).await;
+                Done::of(log.map(|log| JobOutcome::End(Box::new(log))).map_err(text))
             }),
             Job::ReadLog(task, request) => {
                 boxed(move || async move { Done::of(Ok(self.read_log(&task, &request).await)) })

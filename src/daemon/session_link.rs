@@ -29,8 +29,10 @@ use crate::observe::Observer;
 use crate::paths::Paths;
 use crate::process::{self, Process, RunTime};
 use crate::session::Change;
-use crate::terminal::PaneOutput;
-use crate::tmux::{self, Connection, FirstLines, History, LookMemory, Server, TmuxError, Traffic};
+use crate::terminal::PaneLog;
+use crate::tmux::{
+    self, Connection, FirstLines, History, LookMemory, Server, Style, TmuxError, Traffic,
+};
 
 /// The delay between two attempts to attach.
 const ATTACH_PAUSE: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
@@ -300,18 +302,25 @@ impl SessionLink {
         }
     }
 
-    /// Reads the present end of a pane's output: its screen, and this many rows of the history, at
-    /// least one.
+    /// Reads the present end of a pane's output: its screen, and as much of the history as contains this
+    /// many whole lines with text.
     pub(super) async fn read_end(
         &mut self,
         pane: PaneId,
-        rows: usize,
-    ) -> Result<PaneOutput, TmuxError> {
-        let history = match rows {
-            0 | 1 => History::LastRow,
-            _ => History::LastRows(rows),
-        };
-        tmux::read_output(&mut self.connection(), pane, history).await
+        lines: usize,
+    ) -> Result<PaneLog, TmuxError> {
+        let mut rows = lines.max(1);
+        loop {
+            let history = History::LastRows(rows);
+            let log = tmux::read_log(&mut self.connection(), pane, Style::Plain, history).await?;
+            let with_text = log.lines.iter().filter(|line| !line.trim().is_empty());
+            // The first line may lack its beginning.
+            let has_enough = lines == 0 || with_text.count() > lines;
+            if has_enough || log.end.is_alternate || log.end.history <= rows {
+                return Ok(log);
+            }
+            rows = rows.saturating_mul(8);
+        }
     }
 
     /// Reads a pane's output and follows it: output after the reading arrives as changes. `is_over`

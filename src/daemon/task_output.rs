@@ -1,8 +1,8 @@
 //! The output of a task's present run: read whole, from a cursor on, or searched.
 
 use crate::model::{PaneId, SessionLife, Task};
-use crate::terminal::{Line, Pattern};
-use crate::tmux::{self, Connection, History, Log, Style, TmuxError};
+use crate::terminal::{Line, PaneLog, Pattern};
+use crate::tmux::{self, Connection, History, Style, TmuxError};
 use crate::wait::{Anchor, AnchorPosition, Cursor, CursorError, locate};
 use crate::wire::{
     LogRequest, Refusal, RefusalKind, SearchMatch, SearchResult, TaskLog, missing_lines,
@@ -140,7 +140,7 @@ async fn read_last_lines(
     pane: PaneId,
     style: Style,
     most: usize,
-) -> Result<Log, TmuxError> {
+) -> Result<PaneLog, TmuxError> {
     let rows = most.saturating_mul(ROWS_PER_LINE).saturating_add(MORE_ROWS);
     let mut log = tmux::read_log(connection, pane, style, History::LastRows(rows)).await?;
     // The first line may lack its beginning.

@@ -11,7 +11,7 @@ use super::machine::Session;
 use super::queue_items::EndRead;
 use super::wait_result;
 use crate::model::{Now, Task};
-use crate::terminal::PaneOutput;
+use crate::terminal::{PaneLog, PaneOutput};
 use crate::wait::{Anchor, Cursor};
 use crate::wire::{Refusal, RefusalKind, Response};
 
@@ -26,7 +26,7 @@ impl Session {
             match task.and_then(|task| Some((task.pane?, task))) {
                 Some((pane, task)) => self.jobs.read_end(EndRead {
                     pane,
-                    rows: ended.active.tail,
+                    lines: ended.active.tail,
                     task,
                     waits: vec![ended],
                     cursors: Vec::new(),
@@ -42,7 +42,7 @@ impl Session {
         match task.and_then(|task| Some((task.pane?, task))) {
             Some((pane, task)) => self.jobs.read_end(EndRead {
                 pane,
-                rows: 0,
+                lines: 0,
                 task,
                 waits: Vec::new(),
                 cursors: vec![request_id],
@@ -70,9 +70,7 @@ impl Session {
             ..
         } = read;
         let end = match outcome {
-            Ok(JobOutcome::End(output)) => self
-                .cursor_at(&task, &output)
-                .map(|cursor| (cursor, output)),
+            Ok(JobOutcome::End(log)) => self.cursor_at(&task, &log.end).map(|cursor| (cursor, log)),
             Ok(_) => None,
             Err(error) => {
                 let purpose = "cursor";
@@ -101,13 +99,8 @@ impl Session {
         }
     }
 
-    fn answer_wait(
-        &mut self,
-        ended: &EndedWait,
-        end: Option<&(Cursor, Box<PaneOutput>)>,
-        now: Now,
-    ) {
-        let end = end.map(|(cursor, output)| (cursor, output.as_ref()));
+    fn answer_wait(&mut self, ended: &EndedWait, end: Option<&(Cursor, Box<PaneLog>)>, now: Now) {
+        let end = end.map(|(cursor, log)| (cursor, log.as_ref()));
         let result = wait_result::result(ended, end, now);
         let request_id = ended.active.request_id;
         let wait_return = wait_result::wait_return(ended);

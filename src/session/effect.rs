@@ -90,7 +90,7 @@ pub(crate) enum Job {
         /// Runs whose search begins with it: the link searches what it reads.
         watches: Vec<WatchEntry>,
     },
-    /// Read the screen of a pane and this many rows above it, without following it.
+    /// Read the screen of a pane and at least this many of its last lines, without following it.
     ReadEnd(PaneId, usize),
     /// Read the output of a task's present run.
     ReadLog(Arc<Task>, LogRequest),

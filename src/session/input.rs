@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::model::{
     Bookmark, LeftProcess, Level, Millis, Now, PaneId, Seq, SessionLife, Snapshot, WindowId,
 };
-use crate::terminal::PaneOutput;
+use crate::terminal::{PaneLog, PaneOutput};
 use crate::wire::{Checkpoint, Request, Response, SearchResult};
 
 use super::restart_job::RestartEnd;
@@ -115,8 +115,8 @@ pub(crate) enum JobOutcome {
     /// A pane was read and is followed from there on. Contains the job's wait entries, judged, and the runs
     /// to search, of which what was read is searched.
     Read(Box<PaneOutput>, Vec<Entry>, Vec<WatchEntry>),
-    /// The last rows of a pane.
-    End(Box<PaneOutput>),
+    /// The end of a pane's output, with so many of its last lines.
+    End(Box<PaneLog>),
     /// All output that tmux had for followed panes has arrived.
     Drained,
     /// These windows were ended; the error is about the next one.

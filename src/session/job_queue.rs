@@ -97,7 +97,7 @@ impl JobQueue {
         if !self.ends.is_empty() {
             let end = self.ends.remove(0);
             return Some(Next::Run(
-                Job::ReadEnd(end.pane, end.rows),
+                Job::ReadEnd(end.pane, end.lines),
                 Purpose::End(end),
             ));
         }
@@ -233,7 +233,7 @@ impl JobQueue {
             |other: &&mut EndRead| other.pane == read.pane && other.task.run == read.task.run;
         match self.ends.iter_mut().find(same) {
             Some(other) => {
-                other.rows = other.rows.max(read.rows);
+                other.lines = other.lines.max(read.lines);
                 other.waits.extend(read.waits);
                 other.cursors.extend(read.cursors);
             }

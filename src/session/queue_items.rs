@@ -201,7 +201,8 @@ pub(super) struct OutputStreamEntry {
 #[derive(Debug)]
 pub(super) struct EndRead {
     pub(super) pane: PaneId,
-    pub(super) rows: usize,
+    /// How many of its last lines.
+    pub(super) lines: usize,
     pub(super) task: Arc<Task>,
     pub(super) waits: Vec<EndedWait>,
     pub(super) cursors: Vec<RequestId>,

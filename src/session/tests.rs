@@ -19,7 +19,7 @@ use crate::model::{
     test_notation::{describe as describe_event, snapshot},
 };
 use crate::model::{StopSettings, Task, WindowId};
-use crate::terminal::PaneOutput;
+use crate::terminal::{PaneLog, PaneOutput};
 use crate::wire::{
     Request, Response, SearchMatch, SearchRequest, SearchResult, SendRequest, TypedInput,
     WaitRequest,
@@ -293,7 +293,11 @@ impl Driver {
                 search_entries(&mut watches, &output);
                 self.outcome(JobOutcome::Read(Box::new(output), entries, watches));
             }
-            Some(Job::ReadEnd(..)) => self.outcome(JobOutcome::End(Box::new(output))),
+            Some(Job::ReadEnd(..)) => {
+                let lines = output.lines_from(0, 0);
+                let log = PaneLog { lines, end: output };
+                self.outcome(JobOutcome::End(Box::new(log)));
+            }
             job => panic!("no reading runs: {job:?}"),
         }
     }

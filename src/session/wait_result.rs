@@ -3,7 +3,7 @@
 use super::listeners::EndedWait;
 use crate::engine::{ReturnCause, WaitReturn};
 use crate::model::{Now, WaitOutcome, text, whole_millis};
-use crate::terminal::PaneOutput;
+use crate::terminal::PaneLog;
 use crate::wait::Cursor;
 use crate::wire::{Reason, WaitResult};
 
@@ -23,11 +23,7 @@ pub(super) fn tail(wish: Option<usize>) -> usize {
 
 /// Returns the result of a wait that has ended. `end` is the present end of its task's output, if
 /// it still exists.
-pub(super) fn result(
-    ended: &EndedWait,
-    end: Option<(&Cursor, &PaneOutput)>,
-    now: Now,
-) -> WaitResult {
+pub(super) fn result(ended: &EndedWait, end: Option<(&Cursor, &PaneLog)>, now: Now) -> WaitResult {
     let EndedWait { active, verdict } = ended;
     let mut result = WaitResult::new(verdict.outcome);
     if let Some(exit) = &verdict.exit {
@@ -53,9 +49,9 @@ pub(super) fn result(
     result.saw_new_output = active.wait.saw_output;
     let elapsed = now.mono.saturating_duration_since(active.began);
     result.elapsed_ms = whole_millis(elapsed);
-    if let Some((cursor, output)) = end {
-        result.tail = last_lines(output, active.tail);
-        result.alternate_on = Some(output.is_alternate);
+    if let Some((cursor, log)) = end {
+        result.tail = last_lines(log, active.tail);
+        result.alternate_on = Some(log.end.is_alternate);
         result.cursor = Some(cursor.to_string());
     }
     result
@@ -89,12 +85,13 @@ pub(super) fn wait_return(ended: &EndedWait) -> Option<WaitReturn> {
 
 /// Returns the last lines with text. tmux's banner in a dead pane may have moved some of them into
 /// the history.
-fn last_lines(output: &PaneOutput, most: usize) -> Vec<String> {
-    let mut lines = if output.is_alternate {
-        output.screen().to_vec()
+fn last_lines(log: &PaneLog, most: usize) -> Vec<String> {
+    let lines = if log.end.is_alternate {
+        log.end.screen()
     } else {
-        output.lines_from(0, 0)
+        &log.lines
     };
+    let mut lines = lines.to_vec();
     lines.retain(|line| !line.trim().is_empty());
     lines.drain(..lines.len().saturating_sub(most));
     lines

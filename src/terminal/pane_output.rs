@@ -27,6 +27,16 @@ pub(crate) struct PaneOutput {
     pub pid: Option<u32>,
 }
 
+/// A pane's output for reading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PaneLog {
+    /// The history that was read and the screen, with wrapped rows joined, without the blank rows
+    /// at the end and without tmux's banner of a dead pane.
+    pub lines: Vec<String>,
+    /// The end of the output.
+    pub end: PaneOutput,
+}
+
 impl PaneOutput {
     pub(crate) fn screen(&self) -> &[String] {
         &self.rows[self.rows.len().saturating_sub(self.height)..]

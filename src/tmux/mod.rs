@@ -83,7 +83,7 @@ pub(crate) use look_inquiry::LookKind;
 pub(crate) use look_memory::LookMemory;
 pub(crate) use nudge::nudge;
 pub(crate) use output::{
-    FirstLines, History, Log, MAX_SLICED_READINGS, PaneEnd, Style, UnsentOutput, complete,
+    FirstLines, History, MAX_SLICED_READINGS, PaneEnd, Style, UnsentOutput, complete,
     follow_output, read_first_lines, read_log, read_output,
 };
 pub(crate) use own_clients::{end_clients_left_behind, own_clients};

@@ -8,7 +8,7 @@ use super::pane_state::{read_state, shape_command, unreadable};
 use super::tabs;
 use crate::model::PaneId;
 use crate::protocol::{Command, Frame};
-use crate::terminal::{PaneOutput, columns_of};
+use crate::terminal::{PaneLog, PaneOutput, columns_of};
 
 /// How many rows of history one line captures where more can be read in slices: at 300 windows tmux
 /// is busy with it for 1.5 ms, of which 0.6 are for any line. Escape sequences take three times as
@@ -276,16 +276,6 @@ pub(crate) enum Style {
     Raw,
 }
 
-/// A pane's output for reading.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Log {
-    /// The history that was read and the screen, with wrapped rows joined, without the blank rows
-    /// at the end and without tmux's banner of a dead pane.
-    pub lines: Vec<String>,
-    /// The end of the output.
-    pub end: PaneOutput,
-}
-
 /// Reads a pane's output for reading: the screen, and this much of the history.
 ///
 /// # Errors
@@ -296,7 +286,7 @@ pub(crate) async fn read_log(
     pane: PaneId,
     style: Style,
     history: History,
-) -> Result<Log, TmuxError> {
+) -> Result<PaneLog, TmuxError> {
     let slice = match style {
         Style::Plain => SLICE,
         Style::Raw => RAW_SLICE,
@@ -408,7 +398,7 @@ pub(super) async fn capture_joined_in_slices(
 }
 
 impl JoinedRows {
-    pub(super) fn into_log(self, style: Style) -> Log {
+    pub(super) fn into_log(self, style: Style) -> PaneLog {
         let Self {
             lines,
             end: PaneEnd { output: end, .. },
@@ -430,7 +420,7 @@ impl JoinedRows {
         if style == Style::Raw {
             reset_at_end(&mut lines);
         }
-        Log { lines, end }
+        PaneLog { lines, end }
     }
 }
 

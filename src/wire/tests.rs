@@ -711,3 +711,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn whole_lines_are_recorded_where_the_preview_does_not_have_them_and_read_again() {
+    let recorded = |rows: &[&str], lines: Option<&[&str]>| {
+        let mut task = task("@1 a running");
+        task.screen.rows = rows.iter().map(|row| (*row).to_owned()).collect();
+        task.screen.last_lines = lines.map(|l| l.iter().map(|line| (*line).to_owned()).collect());
+        let fields = TaskFields::from(&task);
+        let read = fields.to_task().unwrap();
+        assert_eq!(read.screen.last_lines(), task.screen.last_lines());
+        assert_eq!(fields.last_line(), task.screen.last_lines().last().unwrap());
+        assert_eq!(fields.output_preview, rows.join("\n"));
+        fields.last_lines
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(recorded(&["a", "b"], None), none);
+    assert_eq!(recorded(&["a", "b", ""], Some(&["a", "b"])), none);
+    assert_eq!(
+        recorded(&["a", "b", "c"], Some(&["a b", "c"])),
+        ["a b", "c"]
+    );
+}

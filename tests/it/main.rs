@@ -110,4 +110,5 @@ mod undelivered;
 mod up;
 mod upgrades;
 mod waits;
+mod widths;
 mod wire;

@@ -46,6 +46,7 @@ impl Row {
                 .map(|(x, y)| CursorPosition { x, y }),
             alternate: Some(self.alt),
             top: None,
+            last_lines: None,
             width: None,
         }
     }
