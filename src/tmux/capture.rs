@@ -279,10 +279,13 @@ fn screen(shape: &Shape, captured: &CapturedScreen, banner: &str) -> Option<Scre
 /// Returns the last lines that have text, if the terminal has wrapped some lines.
 fn last_lines(shape: &Shape, captured: &CapturedScreen, banner: &str) -> Option<Arc<[String]>> {
     let above = captured.n_above(shape);
-    let has_history = shape.is_alternate && above > 0;
-    captured.rows.as_ref().filter(|_| !has_history)?;
+    captured.rows.as_ref()?;
+    if shape.is_alternate && above > 0 {
+        return None; // Lines of the history are not on this screen.
+    }
     let width = usize::try_from(shape.width).unwrap_or(0);
-    let begins_above = shape.history > i64::try_from(above).unwrap_or(i64::MAX);
+    let begins_above =
+        !shape.is_alternate && shape.history > i64::try_from(above).unwrap_or(i64::MAX);
     let lines = captured.lines.iter().enumerate().rev();
     let lines = lines.map(|(index, line)| match tabs::row(line, width) {
         line if index == 0 && begins_above && !line.is_empty() => format!("…{line}"),
