@@ -337,7 +337,7 @@ impl LinkJobs {
         let began = Instant::now();
         let mut before = Vec::new();
         let history = match rows {
-            RowsToRead::LastRow => tmux::History::LastRow,
+            RowsToRead::LastRow => tmux::History::LastRows(1),
             RowsToRead::All => tmux::History::Whole,
         };
         loop {

@@ -302,25 +302,17 @@ impl SessionLink {
         }
     }
 
-    /// Reads the present end of a pane's output: its screen, and as much of the history as contains this
-    /// many whole lines with text.
+    /// Reads the present end of a pane's output: its screen, and so much of the history that this many whole
+    /// lines with text are there.
     pub(super) async fn read_end(
         &mut self,
         pane: PaneId,
         lines: usize,
     ) -> Result<PaneLog, TmuxError> {
-        let mut rows = lines.max(1);
-        loop {
-            let history = History::LastRows(rows);
-            let log = tmux::read_log(&mut self.connection(), pane, Style::Plain, history).await?;
-            let with_text = log.lines.iter().filter(|line| !line.trim().is_empty());
-            // The first line may lack its beginning.
-            let has_enough = lines == 0 || with_text.count() > lines;
-            if has_enough || log.end.is_alternate || log.end.history <= rows {
-                return Ok(log);
-            }
-            rows = rows.saturating_mul(8);
-        }
+        let are_enough =
+            |read: &[String]| read.iter().filter(|line| !line.trim().is_empty()).count() >= lines;
+        let (connection, rows) = (&mut self.connection(), lines.max(1));
+        tmux::read_log_end(connection, pane, Style::Plain, rows, are_enough).await
     }
 
     /// Reads a pane's output and follows it: output after the reading arrives as changes. `is_over`

@@ -142,12 +142,8 @@ async fn read_last_lines(
     most: usize,
 ) -> Result<PaneLog, TmuxError> {
     let rows = most.saturating_mul(ROWS_PER_LINE).saturating_add(MORE_ROWS);
-    let mut log = tmux::read_log(connection, pane, style, History::LastRows(rows)).await?;
-    // The first line may lack its beginning.
-    let has_enough = log.lines.len() > most || log.end.history <= rows;
-    if !has_enough {
-        log = tmux::read_log(connection, pane, style, History::Whole).await?;
-    }
+    let are_enough = |read: &[String]| read.len() >= most;
+    let mut log = tmux::read_log_end(connection, pane, style, rows, are_enough).await?;
     log.lines.drain(..log.lines.len().saturating_sub(most));
     Ok(log)
 }

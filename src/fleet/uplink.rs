@@ -229,10 +229,10 @@ fn payload(host: &str, mut record: DurableRecord, most: usize) -> Vec<u8> {
             RecordBody::FollowUp { message, .. } if is_last => message.details.events.clear(),
             RecordBody::FollowUp { message, .. } => {
                 for event in &mut message.details.events {
-                    event.task.clear_output();
+                    event.task.output_preview.clear();
                 }
             }
-            RecordBody::Event(fields) => fields.task.clear_output(),
+            RecordBody::Event(fields) => fields.task.output_preview.clear(),
             RecordBody::Notice { text, .. } => text.truncate(text.floor_char_boundary(most / 2)),
         }
         payload = json(&record);

@@ -69,7 +69,7 @@ pub use signal::Signal;
 pub use slot::Slot;
 pub use snapshot::{SessionLife, Snapshot, StatusCounts};
 pub use stop_settings::{StopChoice, StopPlan, StopSettings};
-pub use task::{CursorPosition, Difference, Exit, Life, QUOTED_LINES, Screen, Task};
+pub use task::{CursorPosition, Difference, Exit, Life, QUOTED_CHARS, QUOTED_LINES, Screen, Task};
 pub use task_board::{BoardTask, TaskBoard};
 pub use task_name::{TASK_NAME_RULE, is_task_name};
 pub use tty::{Foreground, ReadCall, Stop, TtyEvidence, TtyUse};

@@ -266,6 +266,8 @@ impl Exit {
 
 /// How many of a task's last lines are quoted to a user or an agent.
 pub const QUOTED_LINES: usize = 3;
+/// The maximum length of a quoted line, in characters.
+pub const QUOTED_CHARS: usize = 500;
 
 /// The last rows of a pane's history and screen, wrapped as on the screen.
 #[derive(Debug, Clone, Default, Eq)]
@@ -360,7 +362,7 @@ impl Screen {
         }
         let rows = self.rows.iter().rev().map(|row| row.trim_end());
         let rows = rows.filter(|row| !row.is_empty()).take(QUOTED_LINES);
-        let mut lines: Vec<String> = rows.map(text::quoted).collect();
+        let mut lines: Vec<String> = rows.map(|row| text::bounded(row, QUOTED_CHARS)).collect();
         lines.reverse();
         lines
     }

@@ -58,14 +58,6 @@ fn is_kept(before: char, c: char, after: Option<char>) -> bool {
     }
 }
 
-/// The maximum length of a line that is quoted to a user or an agent, in characters.
-const QUOTED_CHARS: usize = 500;
-
-/// Returns a line of output as it is quoted.
-pub fn quoted(line: &str) -> String {
-    bounded(line, QUOTED_CHARS)
-}
-
 /// Returns `text` cut to at most `max_chars` characters. `…` marks a cut.
 pub fn bounded(text: &str, max_chars: usize) -> String {
     match text.char_indices().nth(max_chars) {

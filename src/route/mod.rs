@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Delivery, Event, EventKind, GoneReason, Level, OutputMatches, ReplacedBy, Stop, Task, text,
-    written,
+    Delivery, Event, EventKind, GoneReason, Level, OutputMatches, QUOTED_CHARS, ReplacedBy, Stop,
+    Task, text, written,
 };
 use crate::restarts::{AfterEnd, after_end, gave_up, restart_of};
 
@@ -233,7 +233,7 @@ fn printed(found: &OutputMatches) -> String {
         true => format!("; {GAP}"),
         false => String::new(),
     };
-    format!("printed: {}{more}{gap}", text::quoted(line))
+    format!("printed: {}{more}{gap}", text::bounded(line, QUOTED_CHARS))
 }
 
 /// Says that a run was ended because it took too long.

@@ -1,11 +1,12 @@
 //! Captures the rows of panes, only where they may have changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::sync::Arc;
 
 use super::banner::{drop_banner, drop_joined_banner};
 use super::tabs;
-use crate::model::{CursorPosition, PaneId, QUOTED_LINES, Screen, WindowId, text};
+use crate::model::{CursorPosition, PaneId, QUOTED_CHARS, QUOTED_LINES, Screen, text};
 use crate::protocol::Command;
 
 /// How many rows of a pane are kept, counted up from the last written row or the cursor's. Rows of the
@@ -36,8 +37,6 @@ struct Capture {
     time: i64,
     shape: Shape,
     screen: Screen,
-    /// Whether the terminal had wrapped lines.
-    is_wrapped: bool,
 }
 
 /// What was captured of a pane at one instant.
@@ -54,9 +53,10 @@ pub(super) struct CapturedScreen {
 }
 
 impl CapturedScreen {
-    /// Returns the rows of a pane with this shape. tmux does not print which rows it has wrapped, but
-    /// there are fewer lines than rows if it has: else the lines are the rows.
-    fn rows(&self, shape: &Shape) -> Option<&[Vec<u8>]> {
+    /// Returns the rows of a pane with this shape; `None` if lines are wrapped and only they were
+    /// requested. tmux does not print which rows it has wrapped, but there are fewer lines than rows if it
+    /// has: else the lines are the rows.
+    pub(super) fn rows(&self, shape: &Shape) -> Option<&[Vec<u8>]> {
         let height = usize::try_from(shape.height).unwrap_or(0);
         let are_rows = self.lines.len() == self.n_above(shape) + height;
         self.rows
@@ -69,17 +69,12 @@ impl CapturedScreen {
         usize::try_from(shape.history.min(-self.asked.first_row())).unwrap_or(0)
     }
 
-    /// Whether lines are wrapped and the rows were not requested.
-    pub(super) fn lacks_rows(&self, shape: &Shape) -> bool {
-        self.rows(shape).is_none()
-    }
-
     /// Whether it lacks rows of a pane with this shape: all of them, or some of the history that are kept,
     /// as when the screen was cleared since the request.
     pub(super) fn is_cut(&self, shape: &Shape, banner: &str) -> bool {
         let asked = self.asked.first_row();
         let may_lack = shape.first_row() < asked && shape.history > -asked;
-        self.lacks_rows(shape)
+        self.rows(shape).is_none()
             || may_lack && screen(shape, self, banner).is_none_or(|screen| screen.rows.len() < ROWS)
     }
 }
@@ -138,7 +133,7 @@ impl Captures {
     /// Whether the terminal had wrapped lines when this pane was captured last.
     pub(super) fn is_wrapped(&self, pane: PaneId) -> bool {
         let capture = self.panes.get(&pane);
-        capture.is_some_and(|capture| capture.is_wrapped)
+        capture.is_some_and(|capture| capture.screen.last_lines.is_some())
     }
 
     /// Marks panes that have printed and processes that have ended, so that the next look captures
@@ -173,14 +168,11 @@ impl Captures {
         captured: &CapturedScreen,
         banner: &str,
     ) {
-        let rows = captured.rows(&shape);
-        let is_wrapped = rows.is_none_or(|rows| rows.len() != captured.lines.len());
         if let Some(screen) = screen(&shape, captured, banner) {
             let capture = Capture {
                 time: captured.time,
                 shape,
                 screen,
-                is_wrapped,
             };
             self.panes.insert(pane, capture);
         }
@@ -217,25 +209,11 @@ impl Captures {
     }
 }
 
-/// Captures the lines of a pane, with wrapped rows joined, to the end of the screen, so that a pane that
-/// has grown since `shape` is complete.
-pub(super) fn capture_command(pane: PaneId, shape: &Shape) -> Command {
-    captured("-pJ", &pane.to_string(), shape)
-}
-
-/// The same of the active pane of a window not seen before.
-pub(super) fn capture_new_command(window: WindowId) -> Command {
-    captured("-pJ", &window.to_string(), &Shape::default())
-}
-
-/// Captures the same part of a pane as rows, wrapped as on the screen.
-pub(super) fn capture_rows_command(pane: PaneId, shape: &Shape) -> Command {
-    captured("-p", &pane.to_string(), shape)
-}
-
-fn captured(flags: &str, target: &str, shape: &Shape) -> Command {
+/// Captures a pane, or the active one of a window, to the end of the screen, so that a pane that has
+/// grown since `shape` is complete: `-pJ` its lines, with wrapped rows joined, or `-p` its rows.
+pub(super) fn capture_command(form: &str, target: impl Display, shape: &Shape) -> Command {
     Command::new("capture-pane")
-        .args([flags, "-t", target, "-S"])
+        .args([form, "-t", &target.to_string(), "-S"])
         .arg(shape.first_row().to_string())
         .args(["-E", "-"])
 }
@@ -279,28 +257,26 @@ fn screen(shape: &Shape, captured: &CapturedScreen, banner: &str) -> Option<Scre
 /// Returns the last lines that have text, if the terminal has wrapped some lines.
 fn last_lines(shape: &Shape, captured: &CapturedScreen, banner: &str) -> Option<Arc<[String]>> {
     let above = captured.n_above(shape);
-    captured.rows.as_ref()?;
-    if shape.is_alternate && above > 0 {
-        return None; // Lines of the history are not on this screen.
+    let is_wrapped = captured.rows.as_ref()?.len() > captured.lines.len();
+    // Lines of the history are not on the alternate screen.
+    if !is_wrapped || shape.is_alternate && above > 0 {
+        return None;
     }
     let width = usize::try_from(shape.width).unwrap_or(0);
-    let begins_above =
-        !shape.is_alternate && shape.history > i64::try_from(above).unwrap_or(i64::MAX);
-    let lines = captured.lines.iter().enumerate().rev();
-    let lines = lines.map(|(index, line)| match tabs::row(line, width) {
-        line if index == 0 && begins_above && !line.is_empty() => format!("…{line}"),
-        line => line,
-    });
-    // The banner may be one of them.
-    let lines = lines.filter(|line| !line.is_empty());
-    let mut last: Vec<String> = lines.take(QUOTED_LINES + 1).collect();
-    last.reverse();
-    if shape.is_dead {
-        drop_joined_banner(&mut last, banner);
+    let lines = captured.lines.iter().map(|line| tabs::row(line, width));
+    let mut lines: Vec<String> = lines.collect();
+    let is_history_above = usize::try_from(shape.history).is_ok_and(|history| history > above);
+    let first = lines.first_mut().filter(|line| !line.is_empty());
+    if let Some(first) = first.filter(|_| is_history_above && !shape.is_alternate) {
+        first.insert(0, '…'); // The beginning of the line may be in the history.
     }
-    last.retain(|line| !line.is_empty());
-    last.drain(..last.len().saturating_sub(QUOTED_LINES));
-    Some(last.iter().map(|line| text::quoted(line)).collect())
+    if shape.is_dead {
+        drop_joined_banner(&mut lines, banner);
+    }
+    lines.retain(|line| !line.is_empty());
+    let last = &lines[lines.len().saturating_sub(QUOTED_LINES)..];
+    let last = last.iter().map(|line| text::bounded(line, QUOTED_CHARS));
+    Some(last.collect())
 }
 
 #[cfg(test)]
@@ -520,7 +496,6 @@ mod tests {
     fn the_last_lines_are_whole_where_lines_are_wrapped() {
         let check = |shape: Shape, lines: &[&str], rows: &[&str], expected: &[&str]| {
             let mut captured = captured(shape, lines);
-            assert!(captured.lacks_rows(&shape), "{lines:?}");
             assert!(screen(&shape, &captured, "").is_none());
             captured.rows = Some(bytes(rows));
             let screen = screen(&shape, &captured, "").expect("it has the rows");

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::capture::{Shape, capture_command, capture_new_command, capture_rows_command};
+use super::capture::{Shape, capture_command};
 use super::rows::{
     Formats, index_command, list_command, list_window_command, session_command, signs_command,
     window_sign_command,
@@ -200,14 +200,15 @@ impl LookLine {
                 CaptureQuery::No => {}
                 CaptureQuery::Of(pane, shape) | CaptureQuery::Wrapped(pane, shape) => {
                     let part = Part::Capture(*window, Some((*pane, *shape)));
-                    commands.push((part, capture_command(*pane, shape)));
+                    commands.push((part, capture_command("-pJ", pane, shape)));
                     if matches!(capture, CaptureQuery::Wrapped(..)) {
                         let part = Part::CaptureRows(*window, *pane);
-                        commands.push((part, capture_rows_command(*pane, shape)));
+                        commands.push((part, capture_command("-p", pane, shape)));
                     }
                 }
                 CaptureQuery::New => {
-                    commands.push((Part::Capture(*window, None), capture_new_command(*window)))
+                    let capture = capture_command("-pJ", window, &Shape::default());
+                    commands.push((Part::Capture(*window, None), capture));
                 }
             }
         }

@@ -236,7 +236,7 @@ impl LookMemory {
         };
         let likely = known.pane().filter(|pane| self.captures.is_likely(*pane));
         likely.map_or(CaptureQuery::No, |pane| {
-            self.capture_of(pane, known.shape, None)
+            self.capture_of(pane, known.shape, false)
         })
     }
 
@@ -263,7 +263,7 @@ impl LookMemory {
                 (None, Some(known)) if known.sign == listed.sign => known.shape,
                 (None, known) => {
                     let shape = known.map(|known| known.shape).unwrap_or_default();
-                    let capture = self.capture_of(listed.pane, shape, None);
+                    let capture = self.capture_of(listed.pane, shape, false);
                     question.rows.insert(*window, capture);
                     continue;
                 }
@@ -273,7 +273,8 @@ impl LookMemory {
             let is_cut = |captured: &CapturedScreen| captured.is_cut(&shape, banner);
             let is_stale = !is_same_life || self.captures.is_stale(listed.pane, &shape);
             if is_stale && captured.is_none_or(is_cut) {
-                let capture = self.capture_of(listed.pane, shape, captured);
+                let is_wrapped = captured.is_some_and(|found| found.rows(&shape).is_none());
+                let capture = self.capture_of(listed.pane, shape, is_wrapped);
                 question.rows.insert(*window, capture);
             }
         }
@@ -351,22 +352,15 @@ impl LookMemory {
         };
         let shape = known.filter(|known| known.pane() == Some(pane));
         let shape = shape.map(|known| known.shape).unwrap_or_default();
-        self.capture_of(pane, shape, None)
+        self.capture_of(pane, shape, false)
     }
 
-    /// Returns how to capture a pane with this shape: also as rows if lines are wrapped, by the last capture
-    /// or by this one.
-    fn capture_of(
-        &self,
-        pane: PaneId,
-        shape: Shape,
-        captured: Option<&CapturedScreen>,
-    ) -> CaptureQuery {
-        let is_wrapped = captured.is_some_and(|captured| captured.lacks_rows(&shape));
-        if is_wrapped || self.captures.is_wrapped(pane) {
-            CaptureQuery::Wrapped(pane, shape)
-        } else {
-            CaptureQuery::Of(pane, shape)
+    /// Returns how to capture a pane with this shape: also as rows if the last capture had wrapped lines, or
+    /// this one has.
+    fn capture_of(&self, pane: PaneId, shape: Shape, is_wrapped: bool) -> CaptureQuery {
+        match is_wrapped || self.captures.is_wrapped(pane) {
+            true => CaptureQuery::Wrapped(pane, shape),
+            false => CaptureQuery::Of(pane, shape),
         }
     }
 

@@ -21,8 +21,6 @@ const RAW_SLICE: usize = 200;
 pub(crate) enum History {
     /// All of it.
     Whole,
-    /// Its last row only.
-    LastRow,
     /// This many of its last rows.
     LastRows(usize),
 }
@@ -32,7 +30,6 @@ impl History {
     fn first_row(self) -> String {
         match self {
             Self::Whole => "-".to_owned(),
-            Self::LastRow => "-1".to_owned(),
             Self::LastRows(rows) => format!("-{rows}"),
         }
     }
@@ -41,7 +38,6 @@ impl History {
     fn can_exceed(self, slice: usize) -> bool {
         match self {
             Self::Whole => true,
-            Self::LastRow => false,
             Self::LastRows(rows) => rows > slice,
         }
     }
@@ -50,7 +46,6 @@ impl History {
     fn first_of(self, history: usize) -> usize {
         match self {
             Self::Whole => 0,
-            Self::LastRow => history.saturating_sub(1),
             Self::LastRows(rows) => history.saturating_sub(rows),
         }
     }
@@ -302,6 +297,29 @@ pub(crate) async fn read_log(
     }
     let joined = capture_joined(connection, pane, style, history).await?;
     Ok(joined.into_log(style))
+}
+
+/// Reads the screen and as many of the last rows of the history as contain enough whole lines: so many at
+/// first, and more if that is not enough.
+///
+/// # Errors
+///
+/// When the pane is missing or tmux fails.
+pub(crate) async fn read_log_end(
+    connection: &mut Connection<'_>,
+    pane: PaneId,
+    style: Style,
+    mut rows: usize,
+    are_enough: impl Fn(&[String]) -> bool,
+) -> Result<PaneLog, TmuxError> {
+    loop {
+        let log = read_log(connection, pane, style, History::LastRows(rows)).await?;
+        // The first line may lack its beginning.
+        if log.end.history <= rows || are_enough(log.lines.get(1..).unwrap_or_default()) {
+            return Ok(log);
+        }
+        rows = rows.saturating_mul(8);
+    }
 }
 
 /// A pane's output with wrapped rows joined, as captured.

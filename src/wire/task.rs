@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    CursorPosition, Exit, Life, Millis, NotifyOn, PaneId, Progress, QUOTED_LINES, RunEnd, Screen,
-    Signal, Slot, Stop, StopSettings, Task, TaskRestarts, WindowId, text,
+    CursorPosition, Exit, Life, Millis, NotifyOn, PaneId, Progress, QUOTED_CHARS, QUOTED_LINES,
+    RunEnd, Screen, Signal, Slot, Stop, StopSettings, Task, TaskRestarts, WindowId, text,
 };
 
 use super::reason::Reason;
@@ -263,12 +263,6 @@ impl TaskFields {
             .unwrap_or_default()
     }
 
-    /// Removes what it has of the task's output.
-    pub fn clear_output(&mut self) {
-        self.output_preview.clear();
-        self.last_lines.clear();
-    }
-
     /// Returns how the run ended, for words; unknown also while it continues.
     pub fn run_end(&self) -> RunEnd<'_> {
         RunEnd::of(self.exit_signal.as_deref(), self.exit_code)
@@ -316,6 +310,9 @@ impl TaskFields {
                 .map(|row| text::row(row.as_bytes()))
                 .collect()
         };
+        let last_lines = self.last_lines.iter().take(QUOTED_LINES);
+        let last_lines =
+            last_lines.map(|line| text::bounded(&text::row(line.as_bytes()), QUOTED_CHARS));
         Ok(Task {
             window,
             name: proven(&self.window_name, NAME_CHARS),
@@ -360,12 +357,7 @@ impl TaskFields {
                 alternate: self.alternate_on,
                 top: None,
                 width: None,
-                last_lines: (!self.last_lines.is_empty()).then(|| {
-                    let lines = self.last_lines.iter().take(QUOTED_LINES);
-                    lines
-                        .map(|line| text::quoted(&text::row(line.as_bytes())))
-                        .collect()
-                }),
+                last_lines: (!self.last_lines.is_empty()).then(|| last_lines.collect()),
             },
         })
     }
