@@ -152,7 +152,7 @@ impl OpsError {
     pub(crate) fn kind(&self) -> RefusalKind {
         match self {
             Self::Other { kind, .. } => *kind,
-            Self::Usage(_) => RefusalKind::Usage,
+            Self::Usage(_) | Self::Tmux(TmuxError::NoName) => RefusalKind::Usage,
             Self::NoSession(_)
             | Self::NoFeed(_)
             | Self::NoDaemon(_)
@@ -239,6 +239,9 @@ fn tmux_hint(error: &TmuxError) -> Option<&'static str> {
         TmuxError::TooOld { .. } => Some("name a newer one with --tmux or $TMUX_TASK_TMUX"),
         TmuxError::NoServer { .. } => Some("`tmux-task run NAME -- COMMAND` starts one"),
         TmuxError::NotASocket { .. } => Some("-S takes the path of a tmux server's socket"),
+        TmuxError::NoName | TmuxError::NotOurs { .. } => {
+            Some("-S takes the path of a server of yours")
+        }
         TmuxError::NoFolder { .. } => Some("make it, or name another path with -S"),
         _ => None,
     }

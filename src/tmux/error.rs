@@ -38,6 +38,12 @@ pub(crate) enum TmuxError {
     /// The socket's path is a file of another kind, which tmux would replace.
     #[error("{} is not a tmux socket but something else", .path.display())]
     NotASocket { path: PathBuf },
+    /// The socket, or the folder of tmux's sockets, belongs to another user.
+    #[error("{} belongs to another user, whom a tmux client would obey", .path.display())]
+    NotOurs { path: PathBuf },
+    /// A server's name is a path or empty.
+    #[error("-L takes the name of a tmux server, without `/`")]
+    NoName,
     /// The socket's folder does not exist.
     #[error("there is no folder {} for the tmux server's socket", .folder.display())]
     NoFolder { folder: PathBuf },

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -11,6 +11,7 @@ use tokio::process::{Child, Command as Process};
 
 use super::error::TmuxError;
 use super::version::Version;
+use crate::files::our_uid;
 use crate::model::environment::reaches_tmux_server;
 
 /// The program that is used if none is named.
@@ -43,8 +44,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`TmuxError::NotASocket`] when the path is a file of another kind, which tmux would delete.
-    /// When neither `$TMUX_TMPDIR` nor `/tmp` exists, or the working directory is gone.
+    /// [`TmuxError::NoName`] and [`TmuxError::NotOurs`]. [`TmuxError::NotASocket`] when the path is a
+    /// file of another kind, which tmux would delete. When neither `$TMUX_TMPDIR` nor `/tmp` exists, or the working directory is gone.
     pub(crate) fn locate(
         choice: &ServerChoice,
         env: &dyn Fn(&str) -> Option<OsString>,
@@ -63,7 +64,12 @@ impl Server {
         };
         let socket = match (&choice.socket_path, &choice.socket_name) {
             (Some(path), _) => path.clone(),
-            (None, Some(name)) => default_folder(set("TMUX_TMPDIR"))?.join(name),
+            (None, Some(name)) => {
+                // Another word would lead out of the folder that only its user can write to.
+                let is_name = Path::new(name).file_name() == Some(name);
+                let named = is_name.then_some(name).ok_or(TmuxError::NoName)?;
+                default_folder(set("TMUX_TMPDIR"))?.join(named)
+            }
             (None, None) => match set("TMUX").and_then(|value| first_field(&value)) {
                 Some(path) => path,
                 None => default_folder(set("TMUX_TMPDIR"))?.join("default"),
@@ -74,6 +80,7 @@ impl Server {
         if is_other {
             return Err(TmuxError::NotASocket { path: socket });
         }
+        check_owner(&socket)?;
         Ok(Self {
             program,
             socket,
@@ -221,8 +228,9 @@ impl Server {
         process
     }
 
-    /// Starts a client.
+    /// Starts a client. The server may be another one than when it was located.
     pub(super) fn spawn(&self, process: &mut Process) -> Result<Child, TmuxError> {
+        check_owner(&self.socket)?;
         let child = process.spawn().map_err(|source| self.not_started(source))?;
         #[cfg(linux)]
         if let Some(descriptors) = self.descriptors {
@@ -272,7 +280,20 @@ fn default_folder(tmpdir: Option<OsString>) -> Result<PathBuf, TmuxError> {
         .and_then(|dir| std::fs::canonicalize(dir).ok())
         .map_or_else(|| std::fs::canonicalize("/tmp"), Ok)
         .map_err(TmuxError::Io)?;
-    Ok(base.join(folder_name()))
+    let folder = base.join(folder_name());
+    check_owner(&folder)?;
+    Ok(folder)
+}
+
+/// Checks that this socket, or folder of sockets, is ours if it exists: a tmux client does what its
+/// server says, and so would run any program for another user.
+fn check_owner(path: &Path) -> Result<(), TmuxError> {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if found.uid() != our_uid() => Err(TmuxError::NotOurs {
+            path: path.to_owned(),
+        }),
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// `$TMUX` is `SOCKET,PID,SESSION`.

@@ -234,3 +234,51 @@ fn a_relative_folder_and_an_open_configuration_are_refused() {
     check(world.task(["daemon", "--detach"]), why);
     assert!(!world.project().join("state").exists());
 }
+
+/// A tmux client does what its server says: it would run any program for the owner of the socket.
+#[test]
+fn a_tmux_server_of_another_user_is_not_connected_to() {
+    if !can_give_away() {
+        return;
+    }
+    let mut world = World::new();
+    let evil = world.path("evil");
+    let forger = UnixListener::bind(&evil).unwrap();
+    forger.set_nonblocking(true).unwrap();
+    give_away(&evil);
+    let link = world.path("link");
+    symlink(&evil, &link).unwrap();
+    let (evil, link) = (evil.to_str().unwrap(), link.to_str().unwrap());
+    for socket in [evil, link] {
+        for command in [
+            &["ls"][..],
+            &["status"],
+            &["run", "a", "--", "true"],
+            &["daemon", "--detach"],
+        ] {
+            let output = world.task([&["-S", socket], command].concat());
+            output.fails_with(1);
+            assert!(output.err.contains("belongs to another user"), "{output}");
+        }
+    }
+    for name in ["", ".", "..", "a/b", "../evil", evil] {
+        let output = world.task(["-L", name, "ls"]);
+        let why = "tmux-task: ls: -L takes the name of a tmux server, without `/`";
+        output.fails_with(2);
+        assert!(output.err.starts_with(why), "{name}: {output}");
+    }
+    world.set("TMUX", &format!("{evil},1,0"));
+    world.task(["ls"]).fails_with(1);
+    let called = forger.accept().unwrap_err().kind();
+    assert_eq!(called, ErrorKind::WouldBlock, "nobody connected to it");
+
+    world.set("TMUX", "");
+    let folder = world.path("pub");
+    let sockets = folder.join(format!("tmux-{}", geteuid().as_raw()));
+    fs::create_dir_all(&sockets).unwrap();
+    give_away(&sockets);
+    world.set("TMUX_TMPDIR", folder.to_str().unwrap());
+    let output = world.task(["run", "a", "--", "true"]);
+    output.fails_with(1);
+    assert!(output.err.contains("belongs to another user"), "{output}");
+}
