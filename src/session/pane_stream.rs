@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::model::{Now, text};
-use crate::terminal::{Line, PaneOutput, Stamp, Terminal};
+use crate::terminal::{Line, PaneOutput, Stamp, Terminal, comparable};
 use crate::wait::Anchor;
 
 /// After how long tmux gives up waiting for the end of a string.
@@ -86,9 +86,8 @@ impl PaneStream {
 
     /// Whether the pane contains more than has arrived.
     pub(super) fn is_short_of(&self, output: &PaneOutput) -> bool {
-        let rows = self.rows();
-        let (known, shown) = (without_blanks(&rows), without_blanks(&output.rows));
-        !shown.ends_with(known) || known.is_empty() != shown.is_empty()
+        let (known, shown) = (written(&self.rows()), written(&output.rows));
+        !shown.ends_with(&known) || known.is_empty() != shown.is_empty()
     }
 
     /// Returns the terminal's rows as in a capture.
@@ -135,8 +134,9 @@ impl PaneStream {
     }
 }
 
-/// Returns the rows without blank ones at the end.
-fn without_blanks(rows: &[String]) -> &[String] {
+/// Returns the rows without blank ones at the end, as they can be compared with those of tmux.
+fn written(rows: &[String]) -> Vec<String> {
     let n = rows.iter().rposition(|row| !row.is_empty());
-    &rows[..n.map_or(0, |last| last + 1)]
+    let rows = rows[..n.map_or(0, |last| last + 1)].iter();
+    rows.map(|row| comparable(row)).collect()
 }

@@ -3,7 +3,7 @@
 use super::wait_entry::{OutputSinceAnchor, give_since};
 use crate::model::WindowId;
 use crate::terminal::PaneOutput;
-use crate::wait::{Anchor, OutputWatch};
+use crate::wait::{Anchor, AnchorPosition, OutputWatch, locate};
 
 #[derive(Debug)]
 pub(crate) struct WatchEntry {
@@ -28,10 +28,19 @@ pub(crate) fn search_entries(entries: &mut [WatchEntry], output: &PaneOutput) {
 }
 
 /// Searches the output behind an anchor. If that is not found, everything that is left is searched:
-/// better twice than never.
+/// better twice than never. Where that is all output, what was counted is left out.
 pub(super) fn search_since(watch: &mut OutputWatch, anchor: Option<&Anchor>, output: &PaneOutput) {
-    let since = give_since(anchor, output, true, &mut |line| watch.line_since(line));
-    if since == OutputSinceAnchor::Lost {
-        watch.on_loss();
+    let search = |watch: &mut OutputWatch, anchor, all| {
+        give_since(anchor, output, all, &mut |line| watch.line_since(line))
+    };
+    if search(watch, anchor, false) != OutputSinceAnchor::Lost {
+        return;
     }
+    let start = locate(&Anchor::START, &output.rows, output.history, output.limit);
+    match anchor.and(Some(start)) {
+        // Characters have another width there, so its rows are wrapped otherwise.
+        Some(AnchorPosition::At(_)) => watch.begin_again(),
+        Some(AnchorPosition::Lost) | None => watch.on_loss(),
+    }
+    search(watch, Some(&Anchor::START), true);
 }

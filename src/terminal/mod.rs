@@ -50,7 +50,7 @@ pub(crate) use line::{LINE_LIMIT, LINE_OVERLAP};
 pub(crate) use line::{Line, Stamp};
 pub(crate) use pane_output::{PaneLog, PaneOutput};
 pub(crate) use pattern::{Pattern, PatternError};
-pub(crate) use row::{columns_of, fitted, split_at_column};
+pub(crate) use row::{columns_of, comparable, fitted, split_at_column};
 pub(crate) use utf8::Utf8Splitter;
 
 /// The maximum width and height, as in tmux.

@@ -309,6 +309,18 @@ pub(crate) fn split_at_column(text: &str, column: usize) -> (&str, &str) {
     text.split_at(end.map_or(text.len(), |(end, _)| end))
 }
 
+/// Returns what of a row every version of tmux stores as it was written: letters, digits and ASCII.
+/// Bytes that are not UTF-8 are dropped or replaced, as are marks beyond a few and characters that the
+/// system does not know.
+pub(crate) fn comparable(row: &str) -> String {
+    let same = |c: &char| c.is_alphanumeric() || matches!(c, ' '..='~');
+    row.chars()
+        .filter(same)
+        .collect::<String>()
+        .trim_end()
+        .to_owned()
+}
+
 /// Returns `text` cut to this many columns. `…` marks a cut.
 pub(crate) fn fitted(text: &str, columns: usize) -> String {
     if columns_of(text) <= columns {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::model::{SessionLife, WindowId};
-use crate::terminal::split_at_column;
+use crate::terminal::{comparable, split_at_column};
 
 /// A position in the output of one run of one task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,7 +161,7 @@ pub(crate) fn locate(
     }
 }
 
-/// Returns a hash of the text before the column and of the row above.
+/// Returns a hash of the text before the column and of the row above, of what every terminal stores alike.
 fn fingerprint(rows: &[String], row: usize, column: usize) -> u64 {
     let above = row
         .checked_sub(1)
@@ -169,11 +169,8 @@ fn fingerprint(rows: &[String], row: usize, column: usize) -> u64 {
         .map_or("", String::as_str);
     let row = rows.get(row).map_or("", String::as_str);
     let (old, _) = split_at_column(row, column);
-    fnv(above
-        .trim_end()
-        .bytes()
-        .chain([0])
-        .chain(old.trim_end().bytes()))
+    let (above, old) = (comparable(above), comparable(old));
+    fnv(above.bytes().chain([0]).chain(old.bytes()))
 }
 
 /// FNV-1a: stable, and short in a cursor.

@@ -30,6 +30,10 @@ pub(crate) struct OutputWatch {
     open: Option<FoundLine<Option<(usize, Range<usize>)>>>,
     /// What is not reported yet.
     found: OutputMatches,
+    /// How many lines were counted.
+    counted: u64,
+    /// How many of them a search from the beginning has not come to yet.
+    to_skip: u64,
     /// When the first of it was found.
     found_at: Option<Instant>,
     /// When there was a report last.
@@ -60,6 +64,8 @@ impl OutputWatch {
             since: 0,
             open: None,
             found: OutputMatches::default(),
+            counted: 0,
+            to_skip: 0,
             found_at: None,
             reported_at: None,
             has_said_gap: false,
@@ -112,6 +118,11 @@ impl OutputWatch {
         else {
             return;
         };
+        if self.to_skip > 0 {
+            self.to_skip -= 1;
+            return;
+        }
+        self.counted += 1;
         self.found.matches += 1;
         if self.found.line.is_none() {
             self.found.line = Some(shown(&text, &range));
@@ -119,8 +130,15 @@ impl OutputWatch {
         }
     }
 
+    /// Begins the search again at the beginning of the output: lines that were counted do not count twice.
+    pub(crate) fn begin_again(&mut self) {
+        self.open = None;
+        self.to_skip = self.counted;
+    }
+
     /// Processes the end of the output that came together.
     pub(crate) fn on_output(&mut self, now: Instant) {
+        self.to_skip = 0;
         if let Some(open) = &mut self.open {
             open.since.get_or_insert(now);
         }
@@ -136,6 +154,7 @@ impl OutputWatch {
     /// Forgets what is not reported: it is searched again.
     pub(crate) fn forget(&mut self) {
         self.open = None;
+        self.counted -= self.found.matches;
         self.found = OutputMatches::default();
         self.found_at = None;
     }
