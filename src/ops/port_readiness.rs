@@ -4,7 +4,9 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{
+    AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
+};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{sleep, timeout};
 
@@ -27,8 +29,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How long an answer may take.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
-/// The longest first line of an answer, in bytes.
-const STATUS_LINE: u64 = 4096;
+/// How much of an answer is read for its status, in bytes.
+const MAX_HEAD: u64 = 64 << 10;
 
 /// Waits until the task's own processes listen on the port and, with an address, answer there; or until
 /// it has failed and no restart follows. `trouble` gets what is in the way.
@@ -161,11 +163,25 @@ async fn get_at(url: &HttpUrl, address: SocketAddr) -> std::io::Result<u16> {
          Connection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).await?;
-    let mut line = Vec::new();
-    let mut answer = BufReader::new(stream.take(STATUS_LINE));
-    answer.read_until(b'\n', &mut line).await?;
-    let status = parse_status(&line);
-    status.ok_or_else(|| std::io::Error::other("answered something else than HTTP"))
+    final_status(BufReader::new(stream.take(MAX_HEAD))).await
+}
+
+/// Returns the status of an answer. Interim ones, such as 103, come before it.
+async fn final_status(mut answer: impl AsyncBufRead + Unpin) -> std::io::Result<u16> {
+    loop {
+        let mut line = Vec::new();
+        answer.read_until(b'\n', &mut line).await?;
+        let status = parse_status(&line)
+            .ok_or_else(|| std::io::Error::other("answered something else than HTTP"))?;
+        // Another protocol (101) has no answer behind it, and was not asked for.
+        if status == 101 || !(100..200).contains(&status) {
+            return Ok(status);
+        }
+        while !line.trim_ascii().is_empty() {
+            line.clear();
+            answer.read_until(b'\n', &mut line).await?;
+        }
+    }
 }
 
 /// Returns the status in the first line of an answer.
@@ -191,6 +207,27 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(parse_status(line.as_bytes()), expected, "{line}");
+        }
+    }
+
+    #[tokio::test]
+    async fn interim_answers_come_before_the_answer() {
+        for (answer, expected) in [
+            ("HTTP/1.1 200 OK\r\n", Some(200)),
+            ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 X\r\n", Some(404)),
+            (
+                "HTTP/1.1 102 X\r\nA: b\r\n\r\nHTTP/1.1 103 X\nA: b\n\nHTTP/1.1 204 X\r\n",
+                Some(204),
+            ),
+            ("HTTP/1.1 101 Switching Protocols\r\n\r\n", Some(101)),
+            ("HTTP/1.1 103 X\r\nA: b\r\n", None),
+            ("HTTP/1.1 103 X\r\n\r\nmore\r\n", None),
+        ] {
+            assert_eq!(
+                final_status(answer.as_bytes()).await.ok(),
+                expected,
+                "{answer}"
+            );
         }
     }
 }
