@@ -10,6 +10,7 @@ mod caller;
 mod events;
 mod handles;
 mod input;
+mod messages;
 mod other_host;
 mod output;
 mod run;

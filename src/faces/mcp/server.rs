@@ -131,8 +131,9 @@ async fn serve_client(
         is_read_only: options.is_read_only,
     };
     let serving = async {
-        let streams = IntoTransport::<RoleServer, _, _>::into_transport((input, output));
-        match server.serve(BoundedTransport::new(streams)).await {
+        let answers =
+            IntoTransport::<RoleServer, _, _>::into_transport((tokio::io::empty(), output));
+        match server.serve(BoundedTransport::new(input, answers)).await {
             Ok(running) => running.waiting().await.map(drop).map_err(ServeError::Ended),
             Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
             Err(error @ ServerInitializeError::TransportError { .. }) => {

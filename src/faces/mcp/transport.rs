@@ -1,22 +1,32 @@
 //! The connection to the client, which takes no further requests while many have no answer yet.
 
 use std::collections::HashSet;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::{ClientNotification, JsonRpcMessage, RequestId};
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use tokio::io::AsyncRead;
 use tokio::sync::Notify;
+
+use super::messages::Messages;
 
 /// How many requests may wait for their answers to be written. A client that reads no answers would
 /// otherwise fill the memory with them: an answer has up to 64 KiB.
 const MOST_UNANSWERED: usize = 256;
 
 /// A transport that reads on only while few requests are unanswered.
-pub(super) struct BoundedTransport<T> {
+pub(super) struct BoundedTransport<R, T: Transport<RoleServer>> {
+    messages: Messages<R>,
+    /// Only writes.
     inner: T,
+    /// An error that is being written.
+    writing: Option<Writing<T::Error>>,
     unanswered: Arc<Unanswered>,
 }
+
+type Writing<E> = Pin<Box<dyn Future<Output = Result<(), E>> + Send>>;
 
 /// The requests whose answers are not written yet.
 #[derive(Debug, Default)]
@@ -26,10 +36,12 @@ struct Unanswered {
     answered: Notify,
 }
 
-impl<T> BoundedTransport<T> {
-    pub(super) fn new(inner: T) -> Self {
+impl<R: AsyncRead + Unpin, T: Transport<RoleServer>> BoundedTransport<R, T> {
+    pub(super) fn new(input: R, inner: T) -> Self {
         Self {
+            messages: Messages::new(input),
             inner,
+            writing: None,
             unanswered: Arc::default(),
         }
     }
@@ -48,7 +60,9 @@ impl Unanswered {
     }
 }
 
-impl<T: Transport<RoleServer>> Transport<RoleServer> for BoundedTransport<T> {
+impl<R: AsyncRead + Unpin + Send, T: Transport<RoleServer>> Transport<RoleServer>
+    for BoundedTransport<R, T>
+{
     type Error = T::Error;
 
     fn send(
@@ -73,7 +87,19 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for BoundedTransport<T> {
         while self.unanswered.ids().len() >= MOST_UNANSWERED {
             self.unanswered.answered.notified().await;
         }
-        let received = self.inner.receive().await?;
+        let received = loop {
+            if let Some(writing) = &mut self.writing {
+                writing.as_mut().await.ok()?;
+                self.writing = None;
+            }
+            match self.messages.next().await? {
+                Ok(message) => break message,
+                Err((error, id)) => {
+                    let answer = JsonRpcMessage::error(error, id);
+                    self.writing = Some(Box::pin(self.inner.send(answer)));
+                }
+            }
+        };
         match &received {
             JsonRpcMessage::Request(request) => {
                 self.unanswered.ids().insert(request.id.clone());
@@ -118,8 +144,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn no_more_requests_are_read_than_may_be_unanswered() {
         let (client, server) = tokio::io::duplex(1 << 20);
-        let mut transport =
-            BoundedTransport::new(IntoTransport::<RoleServer, _, _>::into_transport(server));
+        let (input, output) = tokio::io::split(server);
+        let inner = IntoTransport::<RoleServer, _, _>::into_transport((tokio::io::empty(), output));
+        let mut transport = BoundedTransport::new(input, inner);
         let (reader, mut writer) = tokio::io::split(client);
         let mut answers = BufReader::new(reader).lines();
         for id in 0..MOST_UNANSWERED + 2 {
