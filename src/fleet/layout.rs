@@ -26,6 +26,10 @@ pub(crate) const FEED_SUBJECTS: &str = "tt.v1.feed.>";
 pub(crate) const WAKE_SUBJECTS: &str = "tt.v1.wake.>";
 const FEED: &str = "tt.v1.feed";
 const WAKE: &str = "tt.v1.wake";
+
+/// What the subjects of answers begin with: to others, a requester could have the host write in its own
+/// name.
+const INBOX: &str = "_INBOX.";
 const COMMAND: &str = "tt.v1.cmd";
 
 /// The name of the service that executes commands.
@@ -240,7 +244,25 @@ pub(crate) fn parse_command(subject: &str) -> Option<(String, String)> {
 
 /// Returns the beginning of the subjects by which a host gets answers. No other host's begin so.
 pub(crate) fn inbox_prefix(host: &str) -> String {
-    format!("_INBOX.{}", token(host))
+    format!("{INBOX}{}", token(host))
+}
+
+/// Returns the subject of the answers to one request to a host: no other host can use it for a request in
+/// the name of this machine.
+pub(super) fn inbox_for(host: &str, inbox: &str) -> Option<String> {
+    let (prefix, unique) = inbox.rsplit_once('.')?;
+    Some(format!("{prefix}.{}.{unique}", token(host)))
+}
+
+/// Returns the machine whose subject of answers this is, as its permissions bind it; `None` if it is none,
+/// or one for answers of another host than `here`.
+pub(super) fn requester(inbox: &str, here: &str) -> Option<String> {
+    let tokens: Vec<&str> = inbox.strip_prefix(INBOX)?.split('.').collect();
+    match *tokens {
+        [_, host, _] if host != token(here) => None,
+        [machine, ..] => text_of(machine),
+        [] => None,
+    }
 }
 
 /// A value of `TT_HOSTS`: the host is there.

@@ -8,7 +8,8 @@ use tokio::time::timeout;
 
 use super::connection::{ANSWER_LIMIT, Connection, FleetError};
 use super::layout::{
-    HOSTS_BUCKET, HostState, KEY_HEADER, ORDER_HEADER, bucket_subject, command_subject, token,
+    HOSTS_BUCKET, HostState, KEY_HEADER, ORDER_HEADER, bucket_subject, command_subject, inbox_for,
+    token,
 };
 use super::streams::bucket_stream;
 use super::untrusted::parse;
@@ -49,6 +50,7 @@ impl HostAnswers {
     ) -> Result<Option<Self>, FleetError> {
         let client = &connection.client;
         let inbox = client.new_inbox();
+        let inbox = inbox_for(host, &inbox).unwrap_or(inbox);
         let answers = client.subscribe(inbox.clone()).await;
         let mut headers = HeaderMap::new();
         // No other request has it.
@@ -87,8 +89,14 @@ impl HostAnswers {
             let lost = || HostError::Lost(host.clone());
             let message = timeout(SILENCE, self.message()).await;
             let message = message.ok().flatten().ok_or_else(lost)?;
-            if message.reply.is_some() {
-                // It asks whether somebody is here: the broker answers that.
+            if let Some(asks) = message.reply {
+                // Whether somebody is here. Without permission to answer, the broker says as much.
+                let answered = self
+                    .connection
+                    .client
+                    .publish(asks, Vec::new().into())
+                    .await;
+                answered.map_err(|_| lost())?;
                 continue;
             }
             match self.frame(&message) {

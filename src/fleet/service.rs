@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use super::connection::FleetError;
 use super::execution_keys::{Claim, ExecutionKeys};
-use super::layout::{KEY_HEADER, ORDER_HEADER, SERVICE, commands_of, parse_command};
+use super::layout::{KEY_HEADER, ORDER_HEADER, SERVICE, commands_of, parse_command, requester};
 use super::verbs::{changes, check};
 use crate::client::DaemonClient;
 use crate::config::Verb;
@@ -31,12 +31,11 @@ const MOST_AT_ONCE: usize = 32;
 /// How often it is asked whether the requester is still there.
 const ASKED_EVERY: Duration = Duration::from_secs(5);
 
+/// How long it may take until a requester, or the broker, says whether somebody awaits the answers.
+const HEARD_WITHIN: Duration = Duration::from_secs(1);
+
 /// How long a daemon may take to say which session it supervises.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// What the subjects of answers begin with: to others, a requester could have the host write in its own
-/// name.
-const INBOX: &str = "_INBOX.";
 
 /// What to do about a command that is not executed.
 const NOT_BY_BROKER: &str = "`[fleet] allow` in the configuration there permits commands, `[hosts]` in \
@@ -89,14 +88,17 @@ impl Service {
     }
 
     async fn answer(&self, client: &Client, message: Message, is_free: bool) {
-        let reply = message.reply.clone();
-        let Some(reply) = reply.filter(|reply| reply.starts_with(INBOX)) else {
+        let Some((reply, machine)) = message
+            .reply
+            .as_ref()
+            .and_then(|reply| Some((reply.clone(), requester(reply, &self.host)?)))
+        else {
             return;
         };
         let answers = Answers::new(client, reply);
         answers.send(Frame::Hello(Hello::ours())).await;
         let failed = |why: String| Frame::Failed(HostFailure { why, hint: None });
-        let (call, verb) = match self.accept(&message).await {
+        let (call, verb) = match self.accept(&message, machine).await {
             Ok(accepted) => accepted,
             Err(failure) => {
                 let what = text::one_line(message.subject.as_bytes(), MAX_LOGGED);
@@ -107,6 +109,10 @@ impl Service {
         };
         if !is_free {
             let why = format!("{MOST_AT_ONCE} commands are being executed already");
+            return answers.send(failed(why)).await;
+        }
+        if changes(verb) && !answers.are_awaited(HEARD_WITHIN).await {
+            let why = "nobody awaits the answers on the subject that it names".to_owned();
             return answers.send(failed(why)).await;
         }
         let key = match changes(verb) {
@@ -181,8 +187,12 @@ impl Service {
         }
     }
 
-    /// Reads a request. Returns what to execute.
-    async fn accept(&self, message: &Message) -> Result<(FarCall, Verb), HostFailure> {
+    /// Reads a request of this machine. Returns what to execute.
+    async fn accept(
+        &self,
+        message: &Message,
+        machine: String,
+    ) -> Result<(FarCall, Verb), HostFailure> {
         let failure = |why: &str| HostFailure {
             why: why.to_owned(),
             hint: None,
@@ -203,6 +213,12 @@ impl Service {
             call.args.splice(0..0, ["-S".to_owned(), socket]);
         }
         call.session = Some(session);
+        // What it says of itself does not count. A task that it starts is its conversation's; of others it
+        // cannot know that they are, and keeps no message away from who has started them.
+        if verb != Verb::Run {
+            call.owner = call.owner.map(|owner| format!("{owner}@{machine}"));
+        }
+        call.caller.machine = machine;
         self.host.clone_into(&mut call.caller.host);
         call.caller.is_guarded = true;
         Ok((call, verb))
@@ -237,6 +253,15 @@ impl<'a> Answers<'a> {
         }
     }
 
+    /// Whether somebody awaits them: only the machine that the subject names can. The broker says at once
+    /// that nobody does.
+    async fn are_awaited(&self, within: Duration) -> bool {
+        let request = client::Request::new().payload("{}".into());
+        let request = request.timeout(Some(within));
+        let asked = self.client.send_request(self.to.clone(), request).await;
+        !asked.is_err_and(|error| error.kind() == client::RequestErrorKind::NoResponders)
+    }
+
     async fn send(&self, frame: Frame) {
         let number = self.n_sent.fetch_add(1, Ordering::Relaxed);
         let mut headers = HeaderMap::new();
@@ -253,16 +278,8 @@ impl<'a> Answers<'a> {
 
 /// Resolves when nobody waits for the answers any more.
 async fn watch_requester(answers: &Answers<'_>) {
-    loop {
+    sleep(ASKED_EVERY).await;
+    while answers.are_awaited(ASKED_EVERY).await {
         sleep(ASKED_EVERY).await;
-        // A requester need not answer, but the broker says that there is none.
-        let request = client::Request::new().timeout(Some(ASKED_EVERY));
-        let asked = answers
-            .client
-            .send_request(answers.to.clone(), request)
-            .await;
-        if asked.is_err_and(|error| error.kind() == client::RequestErrorKind::NoResponders) {
-            return;
-        }
     }
 }

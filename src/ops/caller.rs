@@ -34,6 +34,7 @@ impl Caller {
     pub(crate) fn remote_name(&self) -> Option<String> {
         let machine = machine_of_environment(&lookup)?;
         Some(match &self.owner {
+            Some(owner) if owner.ends_with(&format!("@{machine}")) => owner.clone(),
             Some(owner) => format!("{owner}@{machine}"),
             None => machine,
         })

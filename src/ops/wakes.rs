@@ -21,7 +21,7 @@ use crate::files::{self, OPEN_TO_OTHERS};
 use crate::fleet::{FleetError, Wake, WakeReader};
 use crate::model::{Backoff, Millis, Seq};
 use crate::paths::{HOSTS, PathsError, hex, state_root};
-use crate::wire::{FollowOrder, FollowReply};
+use crate::wire::{EventFields, FollowOrder, FollowReply, RecordBody};
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
@@ -125,6 +125,7 @@ pub(crate) async fn follow_wakes(
             retry = RETRY;
             let mut stream = WakeStream {
                 reader,
+                owner: &owner,
                 here: fleet.host,
                 positions: &mut positions,
                 reports: &reports,
@@ -142,6 +143,7 @@ pub(crate) async fn follow_wakes(
 /// Wakes on one connection.
 struct WakeStream<'a> {
     reader: WakeReader,
+    owner: &'a str,
     /// This machine: its daemons deliver their follow-ups themselves.
     here: String,
     positions: &'a mut Positions,
@@ -176,7 +178,15 @@ impl WakeStream<'_> {
     }
 
     async fn receive(&mut self, wake: Wake) -> Result<(), FleetError> {
-        let Wake { host, record } = wake;
+        let Wake { host, mut record } = wake;
+        if let RecordBody::FollowUp { message, .. } = &mut record.body {
+            // What the conversation has ended itself, it knows.
+            let own = Some(format!("{}@{}", self.owner, self.here));
+            let known = |event: &EventFields| event.asked_by == own;
+            if message.details.events.iter().all(known) {
+                message.details.events.clear();
+            }
+        }
         let (epoch, seq) = (record.epoch.clone(), record.seq);
         let cursor = self.positions.of_feed(&epoch);
         if host == self.here || seq <= cursor {

@@ -13,12 +13,12 @@ use tokio::sync::mpsc;
 
 use super::feed_reading::{FeedReading, StreamStart};
 use super::incoming::Incoming;
-use crate::model::Seq;
+use crate::model::{Body, Delivery, Seq, text};
 #[cfg(feature = "fleet")]
 use crate::ops::follow_wakes;
 use crate::ops::{HostNews, HostNotes, NoteWatch, follow_host};
 use crate::route;
-use crate::wire::{DurableRecord, FollowOrder, FollowReply, RecordBody};
+use crate::wire::{Context, DurableRecord, FollowOrder, FollowReply, RecordBody};
 
 /// How many reports of machines may wait.
 const QUEUE: usize = 16;
@@ -28,6 +28,9 @@ const MAX_FEEDS: usize = 1000;
 
 /// The longest name of a feed or an epoch, in bytes.
 const MAX_NAME: usize = 200;
+
+/// The longest message, in bytes.
+const MAX_CONTENT: usize = 64 << 10;
 
 /// The streams of a conversation.
 pub(super) struct HostStreams {
@@ -254,8 +257,8 @@ impl HostStreams {
     }
 }
 
-/// Returns a follow-up of another machine as the conversation gets it; `None` if it is not for this
-/// conversation. Nothing that the machine says is trusted.
+/// Returns a follow-up of another machine as the conversation gets it, made anew from its events; `None` if
+/// it is not for this conversation, or has no events. Nothing that the machine says is trusted.
 fn from_host(
     mut record: DurableRecord,
     host: &str,
@@ -271,8 +274,36 @@ fn from_host(
     if of.as_deref() != Some(owner) || record.epoch != epoch {
         return None;
     }
-    message.content = route::from_host(&message.content, host);
-    message.details.host = Some(host.to_owned());
+    // Only what a task prints has several lines.
+    for event in &mut message.details.events {
+        let lines = [&mut event.prompt, &mut event.line].into_iter().flatten();
+        lines.for_each(|line| *line = text::row(line.as_bytes()));
+    }
+    let context = Context {
+        epoch: epoch.to_owned(),
+        session_id: message.details.session_id.clone(),
+        session_name: record.session_name.clone(),
+        checkpoint: None,
+    };
+    let mut own = record.to_record().ok()?;
+    if let Body::FollowUp {
+        level,
+        content,
+        events,
+        ..
+    } = &mut own.body
+    {
+        let events = events.iter().map(|of| (&of.event, route::reach(&of.event)));
+        (*level, *content) = match route::route(&events.collect::<Vec<_>>())? {
+            Delivery::FollowUp { level, content } => (level, route::from_host(&content, host)),
+            Delivery::Notice { .. } => return None,
+        };
+        content.truncate(content.floor_char_boundary(MAX_CONTENT));
+    }
+    let mut record = DurableRecord::new(&own, 0, &context);
+    if let RecordBody::FollowUp { message, .. } = &mut record.body {
+        message.details.host = Some(host.to_owned());
+    }
     record.host = Some(host.to_owned());
     Some(record)
 }

@@ -12,8 +12,11 @@ const ID_CHARS: usize = 160;
 /// in whose environment the server was started. Codex names its thread in each call.
 pub(super) fn caller_of(meta: &Map<String, Value>) -> Caller {
     let named = meta.get("threadId").and_then(Value::as_str).and_then(codex);
+    let caller = Caller::of_environment();
+    // The machine that passes a call on says whose it is.
+    let named = named.filter(|_| caller.remote_name().is_none());
     Caller {
-        owner: named.or_else(|| Caller::of_environment().owner),
+        owner: named.or(caller.owner),
         is_agent: true,
     }
 }
