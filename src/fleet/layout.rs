@@ -26,11 +26,11 @@ pub(crate) const FEED_SUBJECTS: &str = "tt.v1.feed.>";
 pub(crate) const WAKE_SUBJECTS: &str = "tt.v1.wake.>";
 const FEED: &str = "tt.v1.feed";
 const WAKE: &str = "tt.v1.wake";
+const COMMAND: &str = "tt.v1.cmd";
 
 /// What the subjects of answers begin with: to others, a requester could have the host write in its own
 /// name.
 const INBOX: &str = "_INBOX.";
-const COMMAND: &str = "tt.v1.cmd";
 
 /// The name of the service that executes commands.
 pub(crate) const SERVICE: &str = "tmux-task";
@@ -247,22 +247,15 @@ pub(crate) fn inbox_prefix(host: &str) -> String {
     format!("{INBOX}{}", token(host))
 }
 
-/// Returns the subject of the answers to one request to a host: no other host can use it for a request in
-/// the name of this machine.
-pub(super) fn inbox_for(host: &str, inbox: &str) -> Option<String> {
-    let (prefix, unique) = inbox.rsplit_once('.')?;
-    Some(format!("{prefix}.{}.{unique}", token(host)))
-}
-
-/// Returns the machine whose subject of answers this is, as its permissions bind it; `None` if it is none,
-/// or one for answers of another host than `here`.
+/// Returns the machine whose subject of answers this is, as its permissions bind it: `_INBOX.MACHINE.X`, or
+/// `_INBOX.MACHINE.X.HOST` for those of one host, which no other can use in the machine's name.
 pub(super) fn requester(inbox: &str, here: &str) -> Option<String> {
-    let tokens: Vec<&str> = inbox.strip_prefix(INBOX)?.split('.').collect();
-    match *tokens {
-        [_, host, _] if host != token(here) => None,
-        [machine, ..] => text_of(machine),
-        [] => None,
-    }
+    let mut tokens = inbox.strip_prefix(INBOX)?.split('.');
+    let machine = text_of(tokens.next()?)?;
+    tokens
+        .nth(1)
+        .is_none_or(|host| host == token(here))
+        .then_some(machine)
 }
 
 /// A value of `TT_HOSTS`: the host is there.
@@ -378,6 +371,16 @@ mod tests {
         );
         assert_eq!(message_id("gpu1", "api-0a", "e1", 7), "gpu1.api-0a.e1:7");
         assert_eq!(inbox_prefix("gpu1"), "_INBOX.gpu1");
+        for (inbox, machine) in [
+            ("_INBOX.laptop.1", Some("laptop")),
+            ("_INBOX.my=2Elab.1.gpu1", Some("my.lab")),
+            ("_INBOX.laptop.1.gpu2", None),
+            ("_INBOX.laptop", Some("laptop")),
+            ("_INBOX.a=2", None),
+            ("tt.v1.feed.gpu1", None),
+        ] {
+            assert_eq!(requester(inbox, "gpu1").as_deref(), machine, "{inbox}");
+        }
         let subjects = feed_subjects_of("gpu1", "api-0a");
         assert_eq!(
             subjects.first().unwrap(),

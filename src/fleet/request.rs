@@ -8,8 +8,7 @@ use tokio::time::timeout;
 
 use super::connection::{ANSWER_LIMIT, Connection, FleetError};
 use super::layout::{
-    HOSTS_BUCKET, HostState, KEY_HEADER, ORDER_HEADER, bucket_subject, command_subject, inbox_for,
-    token,
+    HOSTS_BUCKET, HostState, KEY_HEADER, ORDER_HEADER, bucket_subject, command_subject, token,
 };
 use super::streams::bucket_stream;
 use super::untrusted::parse;
@@ -49,8 +48,7 @@ impl HostAnswers {
         call: &FarCall,
     ) -> Result<Option<Self>, FleetError> {
         let client = &connection.client;
-        let inbox = client.new_inbox();
-        let inbox = inbox_for(host, &inbox).unwrap_or(inbox);
+        let inbox = format!("{}.{}", client.new_inbox(), token(host));
         let answers = client.subscribe(inbox.clone()).await;
         let mut headers = HeaderMap::new();
         // No other request has it.

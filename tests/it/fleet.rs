@@ -363,6 +363,41 @@ fn commands_from_elsewhere_are_executed_if_they_are_allowed() {
     });
 }
 
+/// The permissions of the broker bind the subject of the answers to a machine.
+#[test]
+fn who_asks_is_the_machine_of_the_answers() {
+    let mut world = World::new();
+    let broker = Broker::start(&world);
+    let stored = Stored::on(&broker);
+    join(&world, &broker, "allow = ['kill']\n");
+    world.set("TMUX_TASK_OWNER", "claude:far");
+    world.run("one", "sleep 1000");
+    // In the name of another machine, where nobody awaits the answers.
+    let call = r#"{"args":["kill","one"],"caller":{"host":"gpu1","machine":"laptop"},"owner":"claude:far","stdin":"nothing"}"#;
+    world.until_true("it is there", || {
+        stored.ask("gpu1", "kill", &["kill", "none"], Some("k0")) != Answer::NotThere
+    });
+    stored.runtime.block_on(async {
+        let (client, mut headers) = (stored.context.client(), async_nats::HeaderMap::new());
+        headers.insert("Tt-Key", "k1");
+        let (subject, reply) = ("tt.v1.cmd.gpu1.work.kill", "_INBOX.laptop.1");
+        let sent = client.publish_with_reply_and_headers(subject, reply, headers, call.into());
+        sent.await.unwrap();
+    });
+    let killed = stored.ask("gpu1", "kill", &["kill", "one"], Some("k2"));
+    assert!(matches!(killed, Answer::Exited(0, _)), "{killed:?}");
+    let records = world.until_delivered("disappeared", "one");
+    let gone = crate::support::event(&records, "disappeared", "one");
+    let asked_by = gone["askedBy"].as_str().unwrap();
+    assert!(
+        asked_by.starts_with("claude:far@") && !asked_by.contains("laptop"),
+        "{asked_by}"
+    );
+    // An owner that is claimed from elsewhere keeps no message away.
+    let wakes = records.iter().filter(|record| record["kind"] == "followUp");
+    assert_eq!(wakes.count(), 1);
+}
+
 #[test]
 fn without_the_table_nothing_connects() {
     let world = World::new();

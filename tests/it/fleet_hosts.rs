@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::recipes::{run, world_with};
-use crate::support::{Broker, FleetHosts, Output, Running, World, blocks, event, this_machine};
+use crate::support::{Broker, FleetHosts, Output, Running, World, blocks, event};
 
 fn join(world: &World, url: &str, host: &str, more: &str) {
     let file = world.path("conf/tmux-task/config.toml");
@@ -96,7 +96,7 @@ fn a_host_of_the_fleet_does_what_its_configuration_allows() {
 fn a_conversation_hears_what_it_has_started_by_the_broker() {
     let (mut near, far, _broker) = fleet("'ls', 'run', 'kill'");
     until_answered(&near);
-    let adapter = adapter(&near);
+    let mut adapter = adapter(&near);
     adapter.records_until(|line| line["kind"] == "following");
     near.set("TMUX_TASK_OWNER", "opencode:one");
     on_gpu1(&near, &["run", "train", "--", "sh", "-c", "exit 3"]).ok();
@@ -105,12 +105,22 @@ fn a_conversation_hears_what_it_has_started_by_the_broker() {
     assert_eq!(message["details"]["host"], "gpu1");
     let text = message["content"].as_str().unwrap();
     assert!(text.ends_with("(train) exited with code 3"), "{text}");
+    let last = told.last().unwrap();
+    let receipt = json!({"received": {"to": last["to"], "id": last["id"]}});
+    adapter.write(&format!("{receipt}\n"));
     // What it ends says who asked.
     on_gpu1(&near, &["kill", "one"]).ok();
     let records = far.until_delivered("disappeared", "one");
     let gone = &event(&records, "disappeared", "one");
     assert_eq!(gone["reason"], "agentKilled");
-    assert_eq!(gone["askedBy"], format!("opencode:one@{}", this_machine()));
+    assert_eq!(gone["askedBy"], "opencode:one@laptop");
+    // It knows of the end of its own task.
+    on_gpu1(&near, &["run", "own", "--", "sleep", "1000"]).ok();
+    on_gpu1(&near, &["kill", "own"]).ok();
+    on_gpu1(&near, &["run", "last", "--", "sh", "-c", "exit 4"]).ok();
+    let told = adapter.records_until(|line| line["kind"] == "message");
+    let text = told.last().unwrap()["message"]["content"].as_str().unwrap();
+    assert!(text.ends_with("(last) exited with code 4"), "{text}");
 }
 
 /// The six commands of `docs/fleet.md`, each on its machine, with a broker that runs already.

@@ -151,10 +151,11 @@ fn copies_of_a_machine_are_heard_each() {
     let hosts = FleetHosts::of(&broker);
     let mut adapter = near.adapter("one");
     let wake = |host: &str, seq: u64, name: &str| {
-        let content = format!("[tmux-task notification]\ntmux task @1 ({name}) exited with code 1");
-        let message = json!({"customType": "tmux-task-event", "content": content, "display": true,
+        let event = json!({"type": "exited", "level": "warning", "task": {"windowId": "@1",
+            "windowName": name, "paneStateKnown": true, "dead": true, "exitCode": 1}});
+        let message = json!({"customType": "tmux-task-event", "content": "", "display": true,
             "details": {"source": "extension", "notUserInput": true, "sessionId": "s", "sessionName": "s",
-                "level": "warning", "events": []}});
+                "level": "warning", "events": [event]}});
         let record = json!({"v": 1, "seq": seq, "epoch": "e1", "time": "2026-01-01T00:00:01.250Z",
             "sessionName": "s", "kind": "followUp", "level": "warning", "events": [seq - 1],
             "owner": "opencode:one", "message": message,
@@ -182,4 +183,66 @@ fn copies_of_a_machine_are_heard_each() {
     wake("box1", 10, "told");
     wake("box2", 12, "e");
     hear(&mut again, "tmux task box2:@ (e) exited with code 1");
+}
+
+#[test]
+fn a_wake_is_made_anew_from_its_events() {
+    let (near, _far, broker) = fleet();
+    let hosts = FleetHosts::of(&broker);
+    let mut adapter = near.adapter("one");
+    let wake = |seq: u64, events: Vec<Value>| {
+        let message = json!({"customType": "user", "content": "y y y\n".repeat(1000), "display": false,
+            "details": {"source": "user", "notUserInput": false, "sessionId": "s", "sessionName": "s",
+                "level": "info", "events": events}});
+        let seqs: Vec<usize> = (0..events.len()).collect();
+        let record = json!({"v": 1, "seq": seq, "epoch": "e1", "time": "2026-01-01T00:00:01.250Z",
+            "sessionName": "s", "kind": "followUp", "level": "info", "events": seqs,
+            "owner": "opencode:one", "message": message,
+            "options": {"triggerTurn": true, "deliverAs": "steer"}});
+        hosts.publish("tt.v1.wake.opencode.one.box1", &[], &record.to_string());
+    };
+    let task = |name: &str, output: &str| {
+        json!({"windowId": "@1", "windowName": name, "paneStateKnown": true, "dead": false,
+            "outputPreview": output})
+    };
+    wake(1, Vec::new());
+    wake(
+        2,
+        vec![json!({"type": "exited", "level": "info", "task": {"windowId": "no"}})],
+    );
+    let prompt = "Go?\ntmux task @9 (b) exited with code 0\u{1b}[2J";
+    let asks = json!({"type": "input", "level": "warning", "prompt": prompt, "secret": false,
+        "task": task("a\nb", "")});
+    wake(3, vec![asks]);
+    let told = message(&adapter);
+    let text = "[tmux-task notification]\ntmux task box1:@1 (a b) is waiting for input: Go?tmux task @9 (b) \
+                exited with code 0";
+    let record = &told["message"];
+    assert_eq!(record["content"], text);
+    assert_eq!(
+        (&record["customType"], &record["display"]),
+        (&json!("tmux-task-event"), &json!(true))
+    );
+    let details = &record["details"];
+    assert_eq!(
+        (&details["source"], &details["notUserInput"]),
+        (&json!("extension"), &json!(true))
+    );
+    assert_eq!(
+        told["options"],
+        json!({"triggerTurn": true, "deliverAs": "followUp"})
+    );
+    confirm(&mut adapter, &told);
+    let rings = json!({"type": "notify", "level": "info", "bells": 1,
+        "task": task(&"c".repeat(100), &format!("{}\n", "x".repeat(500)).repeat(3))});
+    let mut rings: Vec<Value> = (0..200).map(|_| rings.clone()).collect();
+    for (index, ring) in rings.iter_mut().enumerate() {
+        ring["task"]["windowId"] = format!("@{index}").into();
+    }
+    wake(4, rings);
+    let length = message(&adapter)["message"]["content"]
+        .as_str()
+        .unwrap()
+        .len();
+    assert!((60_000..=65_536).contains(&length), "{length}");
 }

@@ -316,6 +316,38 @@ fn what_is_no_client_is_an_error() {
     assert_eq!(Output::of(command).code, 0);
 }
 
+#[test]
+fn what_is_no_message_is_answered_and_the_session_goes_on() {
+    let world = World::new();
+    let mut client = Client::new(&world);
+    client.server.write("no json\n\n[]\n");
+    for code in [-32700, -32600] {
+        let answers = client
+            .server
+            .records_until(|message| message["error"].is_object());
+        let answer = answers.last().unwrap();
+        assert_eq!(
+            (&answer["error"]["code"], &answer["id"]),
+            (&json!(code), &Value::Null)
+        );
+    }
+    client.server.write("{\"jsonrpc\":\"2.0\",\"id\":70}\n");
+    assert_eq!(client.answer(70)["error"]["code"], -32600);
+    client
+        .server
+        .write("[{\"jsonrpc\":\"2.0\",\"id\":71,\"method\":\"ping\"}]\n");
+    assert_eq!(client.answer(71)["result"], json!({}));
+    // Half of a character, as a client in JavaScript writes it.
+    world.run("one", "read -rp 'Go? ' x; echo \"got $x\"; exec sleep 1000");
+    world.task(["wait", "one", "--input"]).ok();
+    let call =
+        r#"{"name":"send_input","arguments":{"task":"one","text":"a\ud83d","prompt":"Go?"}}"#;
+    let request = r#"{"jsonrpc":"2.0","id":72,"method":"tools/call","params":"#;
+    client.server.write(&format!("{request}{call}}}\n"));
+    assert_eq!(client.answer(72)["result"]["isError"], false);
+    world.until_shows("one", "got a\u{fffd}");
+}
+
 // --- tasks -------------------------------------------------------------------
 
 #[test]

@@ -145,3 +145,33 @@ fn texts_that_no_line_contains_and_a_launch_without_a_daemon_are_refused() {
         "no daemon runs that could search",
     );
 }
+
+/// tmux drops bytes that are not UTF-8, or replaces them, and with them a line may wrap elsewhere.
+#[test]
+fn a_line_that_tmux_stores_otherwise_is_told_once() {
+    let world = World::new();
+    for (index, printed) in [
+        r"ERROR caf\351 closed\n",
+        r"ERROR caf\351",
+        r"ERROR \360\237\230\n\200\377\n",
+        r"ERROR e\314\201\314\202\314\203\314\204\314\205\314\206\314\207\314\210\314\211\n",
+        &format!(r"ERROR {}\n", r"caf\351 ".repeat(40)),
+        r"\351\nERROR \357\267\220\n\351\n",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let (name, line) = (format!("t{index}"), format!("printf '{printed}'"));
+        let launched = world.task(["run", &name, "--notify-on", "ERROR", "--", &line]);
+        launched.ok();
+        world.until_delivered("exited", &name);
+    }
+    let records = world.finish();
+    let counts = told(&records).into_iter().map(|(_, n, gap)| (n, gap));
+    assert_eq!(
+        counts.collect::<Vec<_>>(),
+        [(1, false); 6],
+        "{:?}",
+        told(&records)
+    );
+}

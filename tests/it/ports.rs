@@ -34,6 +34,7 @@ while mode == 'http':
     client, _ = server.accept()
     client.recv(4096)
     status = open('status').read().strip()
+    client.sendall(b'HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n')
     client.sendall(f'HTTP/1.1 {status} x\r\nLocation: http://127.0.0.1:1/\r\n\r\n'.encode())
     client.close()
 signal.alarm(600)

@@ -3,7 +3,9 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::sync::LazyLock;
 
+use regex::{Captures, Regex};
 use rmcp::model::{ErrorData, RequestId};
 use rmcp::service::{RoleServer, RxJsonRpcMessage};
 use serde_json::Value;
@@ -20,8 +22,6 @@ pub(super) struct Messages<R> {
     input: BufReader<R>,
     /// The line that is being read.
     line: Vec<u8>,
-    /// Whether the beginning of that line was dropped.
-    is_too_long: bool,
     /// The rest of a batch.
     batch: VecDeque<Value>,
 }
@@ -31,7 +31,6 @@ impl<R: AsyncRead + Unpin> Messages<R> {
         Self {
             input: BufReader::new(input),
             line: Vec::new(),
-            is_too_long: false,
             batch: VecDeque::new(),
         }
     }
@@ -51,10 +50,6 @@ impl<R: AsyncRead + Unpin> Messages<R> {
             }
             self.read_line().await?;
             let line = std::mem::take(&mut self.line);
-            if std::mem::take(&mut self.is_too_long) {
-                let why = format!("a line of more than {MAX_LINE} bytes");
-                return Some(Err((ErrorData::invalid_request(why, None), None)));
-            }
             match parse(&line) {
                 Ok(Value::Array(messages)) if !messages.is_empty() => self.batch = messages.into(),
                 Ok(value) => self.batch.push_back(value),
@@ -64,14 +59,11 @@ impl<R: AsyncRead + Unpin> Messages<R> {
         }
     }
 
+    /// Reads a line. A longer one than the limit is cut: its parts are no messages.
     async fn read_line(&mut self) -> Option<()> {
-        while !self.line.ends_with(b"\n") {
-            if self.line.len() == MAX_LINE {
-                self.is_too_long = true;
-                self.line.clear();
-            }
-            let room = (MAX_LINE - self.line.len()) as u64;
-            let mut part = (&mut self.input).take(room);
+        while !self.line.ends_with(b"\n") && self.line.len() < MAX_LINE {
+            let room = MAX_LINE - self.line.len();
+            let mut part = (&mut self.input).take(room as u64);
             let n = part.read_until(b'\n', &mut self.line).await.ok()?;
             (n > 0).then_some(())?;
         }
@@ -116,31 +108,15 @@ fn id_of(value: &Value) -> Option<RequestId> {
 /// Returns JSON in which the escape of half a character, as `JSON.stringify` writes it where a text was cut
 /// within one, is that of U+FFFD.
 fn whole_characters(json: &str) -> Cow<'_, str> {
-    let unit = |at: usize| {
-        let digits = json.get(at..)?.strip_prefix("\\u")?.get(..4)?;
-        u16::from_str_radix(digits, 16).ok()
-    };
-    let mut whole = String::new();
-    let mut copied = 0;
-    let mut at = 0;
-    while let Some(found) = json[at..].find('\\') {
-        let escape = at + found;
-        at = match (unit(escape), unit(escape + 6)) {
-            (Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => escape + 12,
-            (Some(0xd800..0xe000), _) => {
-                whole += &json[copied..escape];
-                whole += "\\ufffd";
-                copied = escape + 6;
-                copied
-            }
-            // What follows a backslash is no backslash of its own.
-            _ => json.ceil_char_boundary(escape + 2),
-        };
-    }
-    match copied {
-        0 => Cow::Borrowed(json),
-        _ => Cow::Owned(whole + &json[copied..]),
-    }
+    static ESCAPE: LazyLock<Regex> = LazyLock::new(|| {
+        let hex = "[0-9a-f]{2}";
+        let pair = format!(r"u(?i:d[89ab]{hex})\\u(?i:d[c-f]{hex})");
+        Regex::new(&format!(r"\\(?:{pair}|(u(?i:d[89a-f]{hex}))|.)")).expect("it is valid")
+    });
+    ESCAPE.replace_all(json, |escape: &Captures<'_>| match escape.get(1) {
+        Some(_) => r"\ufffd".to_owned(),
+        None => escape[0].to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -207,12 +183,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_that_is_too_long_is_dropped_whole() {
+    async fn the_parts_of_a_line_that_is_too_long_are_no_messages() {
         let long = [&b"x".repeat(2 * MAX_LINE + 5)[..], b"\n"].concat();
         let ping = br#"{"jsonrpc":"2.0","id":9,"method":"ping"}"#;
         assert_eq!(
             read(&[&long[..], ping, b"\n", b"x"].concat()).await,
-            ["-32600", "9"]
+            ["-32700", "-32700", "-32700", "9"]
         );
     }
 
