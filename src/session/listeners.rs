@@ -282,7 +282,9 @@ impl Listeners {
             Some((AnchorPosition::Lost, _)) | None => None,
         };
         stream.unfinished = None;
-        self.watches.search_rest(pane, anchor.as_ref(), output, now);
+        let is_whole = !stream.is_paused();
+        self.watches
+            .search_rest(pane, anchor.as_ref(), output, is_whole, now);
         let pieces = &mut self.pieces;
         self.output_streams.retain_mut(|stream| {
             if stream.pane != pane || stream.run != run {
@@ -379,7 +381,8 @@ impl Listeners {
             let since = give_wait_since(&mut active.wait, anchor.as_ref(), output);
             verdict_since(&mut active.wait, since, now)
         });
-        self.watches.search_rest(pane, anchor.as_ref(), output, now);
+        self.watches
+            .search_rest(pane, anchor.as_ref(), output, false, now);
         if let Some(stream) = self.pane_streams.get_mut(&pane) {
             stream.resume(output);
             if let Some(watch) = self.watches.in_pane(pane) {

@@ -78,10 +78,11 @@ impl OutputWatches {
         pane: PaneId,
         anchor: Option<&Anchor>,
         output: &PaneOutput,
+        is_whole: bool,
         now: Now,
     ) {
         if let Some(watch) = self.in_pane(pane) {
-            search_since(watch, anchor, output);
+            search_since(watch, anchor, output, is_whole);
             watch.on_output(now.mono);
         }
     }
