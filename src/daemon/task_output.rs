@@ -4,9 +4,7 @@ use crate::model::{PaneId, SessionLife, Task};
 use crate::terminal::{Line, PaneLog, Pattern};
 use crate::tmux::{self, Connection, History, Style, TmuxError};
 use crate::wait::{Anchor, AnchorPosition, Cursor, CursorError, locate};
-use crate::wire::{
-    LogRequest, Refusal, RefusalKind, SearchMatch, SearchResult, TaskLog, missing_lines,
-};
+use crate::wire::{LogRequest, Refusal, RefusalKind, SearchMatch, SearchResult, TaskLog};
 
 /// How many rows of the history are read at first for each line that is wanted, and how many
 /// besides: lines of up to eight times the width of the pane are common, and blank rows at the end
@@ -196,8 +194,12 @@ pub(crate) async fn search_task(
 /// Returns the lines of an output that match.
 pub(crate) fn matches_in(log: TaskLog, pattern: &Pattern) -> SearchResult {
     let incomplete = log.missing().into_iter().collect();
+    let is_match = |line: &String| {
+        let runs = [(line.len(), 1)];
+        pattern.find(&Line::new(line, &runs, true), 0).is_some()
+    };
     let lines = log.lines.into_iter().enumerate();
-    let found = lines.filter(|(_, line)| pattern.is_in(line));
+    let found = lines.filter(|(_, line)| is_match(line));
     let matches = found.map(|(index, line)| SearchMatch {
         window_id: log.window_id.clone(),
         window_name: log.window_name.clone(),
