@@ -89,3 +89,41 @@ fn a_long_feed_is_read_neither_at_the_start_nor_by_readers_at_its_end() {
         assert_eq!(first.unwrap()["seq"], last + 1, "{read:?}");
     }
 }
+
+#[test]
+fn the_last_records_by_time_are_read_without_the_older_segments() {
+    let world = World::new();
+    world.run("api", "exec sleep 1000");
+    let records = world.finish();
+    let feed = world.state("work").join("feed.jsonl");
+    let last = lengthen(&feed, &records);
+    // What is read of it is an error.
+    let oldest = feed.with_file_name("feed-0000000000000001.jsonl");
+    fs::remove_file(&oldest).unwrap();
+    std::os::unix::fs::symlink("/dev/null", &oldest).unwrap();
+    let new: String = (1..=3)
+        .map(|n| {
+            let mut record = records[0].clone();
+            record["seq"] = (last + n).into();
+            record["time"] = format!("2200-01-01T00:00:0{n}.000Z").into();
+            format!("{record}\n")
+        })
+        .collect();
+    fs::write(&feed, new).unwrap();
+    for filter in [&["--since", "1h"][..], &["--since", "1h", "--task", "api"]] {
+        let printed = world.task([&["feed"], filter].concat());
+        let seqs: Vec<u64> = printed
+            .ok()
+            .lines()
+            .map(|line| {
+                serde_json::from_str::<Value>(line).unwrap()["seq"]
+                    .as_u64()
+                    .unwrap()
+            })
+            .filter(|seq| *seq > last)
+            .collect();
+        assert_eq!(seqs, [last + 1, last + 2, last + 3], "{filter:?}");
+    }
+    // The end of a followed feed begins there, too.
+    world.task(["feed", "-n", "2"]).ok();
+}

@@ -33,7 +33,7 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
     let filter = Filter::new(kinds, args.types, args.task).for_owner(args.owner);
     if args.follow {
         let names = without_task(&session, filter.tasks.clone()).await;
-        note_unknown(&not_recorded(&session.paths.feed(), names)?);
+        note_unknown(&not_recorded(&session.paths.feed(), names)?, "");
     }
     if args.consume.consumer.is_some() {
         return consume::follow(context, &session, args.consume, filter, format).await;
@@ -48,7 +48,11 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
         // It is on the disk.
         context.limit.lift();
         let names = print_kept(&session, args.after.as_ref(), filter, &last, format)?;
-        note_unknown(&without_task(&session, names).await);
+        let mut names = without_task(&session, names).await;
+        if last.since.is_none() {
+            names = not_recorded(&session.paths.feed(), names)?;
+        }
+        note_unknown(&names, last.since.map_or("", |_| " in that time"));
         Ok(())
     }
 }
@@ -99,10 +103,10 @@ fn is_of(task: &TaskFields, name: &str) -> bool {
 }
 
 /// Says which tasks are asked for in vain. With --follow, they may still come.
-fn note_unknown(names: &[String]) {
+fn note_unknown(names: &[String], when: &str) {
     for name in names {
         output::note(&format!(
-            "tmux-task: feed: there is no task `{name}`, and no record of one"
+            "tmux-task: feed: there is no task `{name}`, and no record of one{when}"
         ));
     }
 }
@@ -119,6 +123,13 @@ impl Last {
     /// Whether all records are printed.
     fn is_all(&self) -> bool {
         self.n_records == usize::MAX && self.since.is_none()
+    }
+
+    /// Returns the record behind which all of those in time are; 0 for the beginning.
+    fn before_first_in_time(&self, path: &Path) -> Result<Seq, FeedError> {
+        let since = self.since.map(|since| since - CLOCK_STEPS);
+        let before = since.map_or(Ok(None), |since| feed::before_time(path, since));
+        Ok(before?.unwrap_or_default())
     }
 
     /// Whether a record made at this time is too old.
@@ -169,11 +180,14 @@ type Print<'a> = &'a mut dyn FnMut(&str) -> Result<(), Failure>;
 /// How many bytes of the feed are read at first for each of the last records that are asked for.
 const BYTES_PER_RECORD: u64 = 2048;
 
+/// How far a clock may have been set back, in milliseconds, for all records by their time.
+const CLOCK_STEPS: Millis = 60_000;
+
 /// How many bytes are read at first at least.
 const FIRST_STEP: u64 = 64 * 1024;
 
-/// The files are enough: no daemon is needed. Returns those of the tasks that are asked for that no
-/// record is about.
+/// The files are enough: no daemon is needed. Returns those of the tasks that are asked for that none
+/// of the records that were read is about.
 fn print_kept(
     session: &TaskSession,
     after: Option<&After>,
@@ -211,8 +225,7 @@ fn print_kept(
     if let Some(missing) = missing(&read.lost, first) {
         output::note(&format!("tmux-task: feed: {missing}"));
     }
-    // Those that were found are not looked for again, in the records that were not read.
-    not_recorded(&path, read.unseen)
+    Ok(read.unseen)
 }
 
 /// Reads the files behind `after`, or as far back as the last records need. Prints each record that is
@@ -227,13 +240,14 @@ fn read_kept<'a>(
 ) -> Result<(Seq, Read<'a>), Failure> {
     let failed = |error: FeedError| Failure::of(Kind::Failed, "feed", &error);
     // Records that are kept no longer are missing only for those who ask for them.
-    let before_kept = feed::first_kept(path).saturating_sub(1);
+    let in_time = last.before_first_in_time(path).map_err(failed)?;
+    let before_kept = feed::first_kept(path).saturating_sub(1).max(in_time);
     let mut read_from = |first| {
         let read = Read::new(last, filter.clone(), format);
         read.all(path, first, after, print)
     };
     let (first, read) = match after {
-        Some(after) => (after.seq, read_from(after.seq)?),
+        Some(after) => (after.seq, read_from(after.seq.max(in_time))?),
         None if last.n_records == usize::MAX => (before_kept, read_from(before_kept)?),
         // The last records are near the end. If the others are filtered out, more of it is read.
         None => {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -35,6 +35,22 @@ impl Part {
     /// Returns the part where the feed begins.
     pub(super) fn first(feed: &Path) -> io::Result<Self> {
         Self::behind(feed, 0)
+    }
+
+    /// Returns all parts, in order.
+    fn all(feed: &Path) -> io::Result<Vec<Self>> {
+        let closed = closed_firsts(feed)?;
+        let behind = closed.last().copied().unwrap_or_default();
+        let parts = closed.into_iter().map(Self::Closed);
+        Ok(parts.chain([Self::Active { behind }]).collect())
+    }
+
+    /// Returns the path of its file.
+    fn path(self, feed: &Path) -> PathBuf {
+        match self {
+            Self::Closed(first) => segment_path(feed, first),
+            Self::Active { .. } => feed.to_owned(),
+        }
     }
 
     /// Returns the part behind the closed segment that begins with the record `first`.
@@ -116,6 +132,16 @@ pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
 
 /// Searches the first `limit` bytes of a file for the record `after`.
 pub(super) fn search(file: File, part: Part, after: Seq, limit: u64) -> io::Result<Place> {
+    search_by(file, part, limit, |found| found.frame.seq <= after)
+}
+
+/// Searches the first `limit` bytes of a file for the last record that `is_before` holds for.
+fn search_by(
+    file: File,
+    part: Part,
+    limit: u64,
+    is_before: impl Fn(&FoundRecord) -> bool,
+) -> io::Result<Place> {
     let found = file.metadata()?;
     let mut right = found.len().min(limit);
     let mut file = BufReader::new(file);
@@ -126,9 +152,9 @@ pub(super) fn search(file: File, part: Part, after: Seq, limit: u64) -> io::Resu
     while right.saturating_sub(left.at) > NEAR {
         let middle = left.at + (right - left.at) / 2;
         match write_end_behind(&mut file, middle, right)? {
-            Some((at, frame)) if frame.seq <= after => {
+            Some((at, record)) if is_before(&record) => {
                 left.at = at;
-                left.frame = Some(frame);
+                left.frame = Some(record.frame);
             }
             Some(_) | None => right = middle,
         }
@@ -136,19 +162,42 @@ pub(super) fn search(file: File, part: Part, after: Seq, limit: u64) -> io::Resu
     Ok(left)
 }
 
+/// Returns a record before all those that were made at this time or later; `None` if there is none
+/// before them. It is found by the first records of the segments and by binary search, so it relies on
+/// times that ascend: behind a clock that was set back, it may be a later record.
+///
+/// # Errors
+///
+/// When the feed cannot be read.
+pub(crate) fn before_time(path: &Path, time: Millis) -> Result<Option<Seq>, FeedError> {
+    find_time(path, time).map_err(FeedError::reading(path))
+}
+
+fn find_time(feed: &Path, time: Millis) -> io::Result<Option<Seq>> {
+    for part in Part::all(feed)?.into_iter().rev() {
+        let Some(file) = open(&part.path(feed))? else {
+            continue;
+        };
+        let first = first_record(&file)?;
+        let Some(first) = first.filter(|first| first.time.is_some_and(|at| at < time)) else {
+            continue;
+        };
+        let is_before =
+            |found: &FoundRecord| parse_rfc3339(&found.time).is_some_and(|at| at < time);
+        let place = search_by(file, part, u64::MAX, is_before)?;
+        return Ok(Some(place.frame.map_or(first.seq - 1, |frame| frame.seq)));
+    }
+    Ok(None)
+}
+
 /// Returns a position where a write ends, about `n_bytes` before the end of the feed; its start if it
 /// is shorter.
 pub(super) fn find_tail(feed: &Path, n_bytes: u64) -> io::Result<Place> {
-    let closed = closed_firsts(feed)?;
-    let behind = closed.last().copied().unwrap_or_default();
-    let parts = closed.into_iter().map(Part::Closed);
     let (mut n_missing, mut later) = (n_bytes, None);
-    for part in parts.chain([Part::Active { behind }]).rev() {
-        let path = match part {
-            Part::Closed(first) => segment_path(feed, first),
-            Part::Active { .. } => feed.to_owned(),
+    for part in Part::all(feed)?.into_iter().rev() {
+        let Some(file) = open(&part.path(feed))? else {
+            continue;
         };
-        let Some(file) = open(&path)? else { continue };
         let found = file.metadata()?;
         if found.len() <= n_missing {
             n_missing -= found.len();
@@ -158,12 +207,12 @@ pub(super) fn find_tail(feed: &Path, n_bytes: u64) -> io::Result<Place> {
         let mut file = BufReader::new(file);
         let middle = found.len() - n_missing;
         // Without the end of a write before it, the position would be in the middle of one.
-        if let Some((at, frame)) = write_end_behind(&mut file, middle, found.len())? {
+        if let Some((at, record)) = write_end_behind(&mut file, middle, found.len())? {
             return Ok(Place {
                 part,
                 id: Some(FileId::of(&found)),
                 at,
-                frame: Some(frame),
+                frame: Some(record.frame),
             });
         }
         if let Some(later) = later {
@@ -186,11 +235,7 @@ pub(crate) fn before_tail(path: &Path, n_bytes: u64) -> Result<Option<Seq>, Feed
 
 /// Returns the position at the byte `end` of a part if a readable record ends there.
 pub(super) fn place_at(feed: &Path, part: Part, end: u64) -> io::Result<Option<Place>> {
-    let path = match part {
-        Part::Closed(first) => segment_path(feed, first),
-        Part::Active { .. } => feed.to_owned(),
-    };
-    let Some(file) = open(&path)? else {
+    let Some(file) = open(&part.path(feed))? else {
         return Ok(None);
     };
     let id = FileId::of(&file.metadata()?);
@@ -202,6 +247,15 @@ pub(super) fn place_at(feed: &Path, part: Part, end: u64) -> io::Result<Option<P
         at: end,
         frame: Some(frame),
     }))
+}
+
+/// A record as a search reads it.
+#[derive(Debug, Deserialize)]
+struct FoundRecord {
+    #[serde(flatten)]
+    frame: Frame,
+    #[serde(default)]
+    time: String,
 }
 
 /// The first record of a file.
@@ -263,7 +317,7 @@ fn write_end_behind(
     file: &mut BufReader<File>,
     at: u64,
     limit: u64,
-) -> io::Result<Option<(u64, Frame)>> {
+) -> io::Result<Option<(u64, FoundRecord)>> {
     file.seek(SeekFrom::Start(at))?;
     let mut end = at;
     let mut line = Vec::new();
@@ -277,10 +331,10 @@ fn write_end_behind(
         }
         end += length;
         if !std::mem::take(&mut is_cut)
-            && let Ok(frame) = serde_json::from_slice::<Frame>(&line)
-            && frame.more == 0
+            && let Ok(record) = serde_json::from_slice::<FoundRecord>(&line)
+            && record.frame.more == 0
         {
-            return Ok(Some((end, frame)));
+            return Ok(Some((end, record)));
         }
     }
     Ok(None)

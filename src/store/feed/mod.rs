@@ -40,7 +40,7 @@ pub use whole_lines::{End, WholeLines};
 
 pub(crate) use ages::Ages;
 pub(crate) use consumer_files::{remove_consumer, sync_consumers};
-pub(crate) use find::before_tail;
+pub(crate) use find::{before_tail, before_time};
 pub(crate) use floor::{finish_removal, first_kept, remove_before};
 pub(crate) use frame::Frame;
 pub(crate) use inventory::{closed_segments, feed_files, has_files};

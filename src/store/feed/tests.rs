@@ -925,3 +925,37 @@ fn what_a_feed_holds_is_read_from_its_end() {
     damage(&feed.path, 2);
     assert_eq!(holdings(&feed.path).unwrap(), expected(Some(4), 2000));
 }
+
+#[test]
+fn a_time_is_found_by_segments_and_binary_search() {
+    let feed = Feed::new();
+    let line = |seq: Seq, secs: u64, more: u32| {
+        let time = crate::wire::rfc3339(i64::try_from(secs * 1000).unwrap());
+        let text = "x".repeat(1000);
+        format!(
+            r#"{{"v":1,"seq":{seq},"epoch":"e1","time":"{time}","more":{more},"text":"{text}"}}"#
+        ) + "\n"
+    };
+    // Records 1 to 300 and 301 to 600, one a second; then an empty file.
+    let lines = |from: Seq| (from..from + 300).map(|seq| line(seq, seq, u32::from(seq % 2 == 1)));
+    for first in [1, 301] {
+        let text: String = lines(first).collect();
+        fs::write(
+            feed.path.with_file_name(format!("feed-{first:016}.jsonl")),
+            text,
+        )
+        .unwrap();
+    }
+    fs::write(&feed.path, "").unwrap();
+    let found = |secs: i64| before_time(&feed.path, secs * 1000).unwrap();
+    assert_eq!(found(1), None);
+    for secs in [2, 100, 299, 301, 302, 450, 600, 601, 10_000] {
+        let before = found(secs).unwrap_or_default();
+        let last = (secs - 1).min(600);
+        // A search ends 64 KiB before it.
+        let before = i64::try_from(before).unwrap();
+        assert!((last - 70..=last).contains(&before), "{secs}: {before}");
+        // Never in the middle of a write.
+        assert_eq!(before % 2, 0, "{secs}: {before}");
+    }
+}
