@@ -43,15 +43,14 @@ pub(super) fn time_limit(job: &Job) -> Duration {
         | Job::FindShared(_)
         // An empty line for each client.
         | Job::Drain
-        // A line for each window.
-        | Job::MarkEndings(_)
-        | Job::UnmarkEndings(_)
-        | Job::Kill(_)
         // A look at the prompt, and the keys.
         | Job::Type(..)
         // Files only.
         | Job::ForgetEnvironments(..)
         | Job::FindPorts(_) => ANSWER,
+        // A line for each window: it goes on as long as tmux answers.
+        Job::MarkEndings(marks) => lines(marks.len()),
+        Job::UnmarkEndings(windows) | Job::Kill(windows) => lines(windows.len()),
         // It may have to attach the client that follows output.
         Job::Read { .. }
         | Job::Launch(..)
@@ -59,4 +58,9 @@ pub(super) fn time_limit(job: &Job) -> Duration {
         | Job::KillSession(_)
         | Job::Cleanup => LOCKED,
     }
+}
+
+/// Returns the limit of a job of so many lines, of which each has its own.
+fn lines(n: usize) -> Duration {
+    ANSWER * u32::try_from(n.max(1)).unwrap_or(u32::MAX)
 }

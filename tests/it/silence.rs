@@ -104,3 +104,23 @@ fn a_tmux_server_that_does_not_answer_is_named_and_carries_nothing_out_later() {
     let shown = world.tmux(["capture-pane", "-p", "-t", "=work:api"]);
     assert!(!shown.contains("typed"), "{shown}");
 }
+
+#[test]
+fn a_tmux_server_that_is_busy_does_not_end_a_command() {
+    let world = World::new();
+    // It is on a processor again and again.
+    let task = "trap '' TERM; while :; do echo busy; sleep 0.05; done";
+    world.run("api", task);
+    // Its answer to the question whether it answers at all comes later than usual.
+    let script = "#!/bin/sh\ncase \"$*\" in *display-message*) sleep 3 ;; esac\n\
+        exec tmux \"$@\"\n";
+    world.script("slow-tmux", script);
+    let slow = world
+        .path("slow-tmux")
+        .into_os_string()
+        .into_string()
+        .unwrap();
+    let killed = world.task(["--tmux", &slow, "kill", "api", "--grace", "7s"]);
+    assert!(!killed.err.contains("does not answer"), "{}", killed.err);
+    killed.ok();
+}

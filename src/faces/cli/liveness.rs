@@ -1,6 +1,7 @@
 //! Determines whether the tmux server or the daemon does not answer.
 
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +15,10 @@ use crate::wire::Request;
 
 /// How long each of them may take for the simplest request.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(1700);
+
+/// How much longer a process may take that has run meanwhile: it is busy. tmux answers nobody while it
+/// collects the processes of some hundred panes that have ended together.
+const IF_BUSY: Duration = Duration::from_secs(20);
 
 /// The daemon and the tmux server that a command uses.
 #[derive(Debug, Clone)]
@@ -72,23 +77,35 @@ impl Peers {
         if pid.is_some_and(process::is_stopped) {
             return Some(pid);
         }
-        (!self.server.answers(ANSWERS_WITHIN).await).then_some(pid)
+        let answers = |within| self.server.answers(within);
+        let silent = !answers_if_busy(pid, answers).await;
+        silent.then_some(pid)
     }
+}
+
+/// Whether a process answers: within the usual time, or later if it has run meanwhile.
+async fn answers_if_busy(pid: Option<u32>, mut answers: impl AsyncFnMut(Duration) -> bool) -> bool {
+    let run_time = || pid.and_then(process::run_time);
+    let before = run_time();
+    answers(ANSWERS_WITHIN).await
+        || before.is_some() && run_time() != before && answers(IF_BUSY).await
 }
 
 /// Returns the daemon's pid, if known, when it does not answer.
 async fn silent_daemon(socket: &Path) -> Option<Option<u32>> {
-    let mut pid = None;
-    let answer = async {
-        // If it does not exist or has ended, nothing waits for it.
-        let Ok(mut daemon) = DaemonClient::connect(socket).await else {
-            return;
-        };
-        pid = daemon.pid();
-        if pid.is_some_and(process::is_stopped) {
-            std::future::pending::<()>().await;
-        }
-        drop(daemon.ask(&Request::Status).await);
+    // If it does not exist or has ended, nothing waits for it.
+    let connected = timeout(ANSWERS_WITHIN, DaemonClient::connect(socket)).await;
+    let mut daemon = match connected {
+        Ok(Ok(daemon)) => daemon,
+        Ok(Err(_)) => return None,
+        Err(_) => return Some(None),
     };
-    timeout(ANSWERS_WITHIN, answer).await.err().map(|_| pid)
+    let pid = daemon.pid();
+    if pid.is_some_and(process::is_stopped) {
+        return Some(pid);
+    }
+    let mut answer = pin!(daemon.ask(&Request::Status));
+    let answers = async |within| timeout(within, &mut answer).await.is_ok();
+    let silent = !answers_if_busy(pid, answers).await;
+    silent.then_some(pid)
 }
