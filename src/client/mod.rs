@@ -198,8 +198,13 @@ impl DaemonClient {
     /// # Errors
     ///
     /// When the daemon refuses, ends or cannot be understood.
-    pub(crate) async fn follow(&mut self, window: String, raw: bool) -> Result<(), ClientError> {
-        self.send(&Request::Follow { window, raw }).await?;
+    pub(crate) async fn follow(
+        &mut self,
+        window: String,
+        raw: bool,
+        lines: usize,
+    ) -> Result<(), ClientError> {
+        self.send(&Request::Follow { window, raw, lines }).await?;
         let line = self.line().await?.ok_or(ClientError::Left)?;
         match serde_json::from_str(&line) {
             Ok(Response::Refused(refusal)) => Err(ClientError::Refused(refusal)),

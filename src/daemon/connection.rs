@@ -89,6 +89,7 @@ pub(super) enum ConnectionMessage {
         id: RequestId,
         window: String,
         raw: bool,
+        lines: usize,
         reply: oneshot::Sender<Result<OutputReceiver, Refusal>>,
     },
     /// The client of this request has disconnected.
@@ -206,8 +207,9 @@ pub(super) async fn serve(
                     answer(&mut writer, &Response::Refused(refusal)).await
                 }
             }
-            Request::Follow { window, raw } => {
-                follow(&mut reader, &mut writer, &requests, window, raw).await
+            Request::Follow { window, raw, lines } => {
+                let followed = (window, raw, lines);
+                follow(&mut reader, &mut writer, &requests, followed).await
             }
             // Not through the event loop: a request to stop waits for nothing else.
             Request::Stop { cleanup: false } => {
@@ -390,8 +392,7 @@ async fn follow(
     reader: &mut ReadHalf,
     writer: &mut WriteHalf,
     requests: &RequestSender,
-    window: String,
-    raw: bool,
+    (window, raw, lines): (String, bool, usize),
 ) -> bool {
     let (reply, response) = oneshot::channel();
     let id = requests.number();
@@ -399,6 +400,7 @@ async fn follow(
         id,
         window,
         raw,
+        lines,
         reply,
     };
     if !requests.send(message).await {

@@ -8,9 +8,9 @@ use super::pane_activity::PaneActivity;
 use crate::model::{PaneId, SessionId};
 use crate::paths::Paths;
 use crate::protocol::Notification;
-use crate::session::Change;
+use crate::session::{Change, Entry, WatchEntry};
 use crate::tmux::{
-    self, Client, Connection, History, HookWakeups, Output, ReceivedItem, ReportedWindow,
+    self, Client, Connection, Extent, HookWakeups, Output, ReceivedItem, ReportedWindow,
     ReportedWindows, Server, TmuxError, Traffic,
 };
 
@@ -176,7 +176,7 @@ impl ControlClients {
                         activity,
                     ));
                 }
-                ReceivedItem::Answer => {}
+                ReceivedItem::Answer(_) => {}
             }
         }
         if let Some(follower) = &mut self.follower {
@@ -189,6 +189,7 @@ impl ControlClients {
                 Change::Printed { .. }
                 | Change::Unfollowed
                 | Change::Paused(_)
+                | Change::Read(_)
                 | Change::FollowerLost
                 | Change::Layout
                 | Change::Terminals(_) => self.queued.push_back(change),
@@ -221,7 +222,7 @@ impl ControlClients {
         server: &Server,
         paths: &Paths,
         pane: PaneId,
-        history: History,
+        extent: Extent,
         is_over: bool,
     ) -> Result<PaneReading, TmuxError> {
         if self.follower.is_none() {
@@ -237,7 +238,7 @@ impl ControlClients {
         let Some(follower) = &mut self.follower else {
             return Err(TmuxError::Closed);
         };
-        let read = follower.read(pane, history, is_over).await;
+        let read = follower.read(&mut self.main, pane, extent, is_over).await;
         if let Err(TmuxError::Closed | TmuxError::TimedOut) = read {
             self.lose_follower();
         }
@@ -248,10 +249,33 @@ impl ControlClients {
         Ok(reading)
     }
 
+    /// Whether all output of a pane arrives already.
+    pub(super) fn receives(&self, pane: PaneId) -> bool {
+        self.follower
+            .as_ref()
+            .is_some_and(|follower| follower.receives(pane))
+    }
+
+    /// Reads such a pane: the result is a change.
+    pub(super) async fn ask_output(
+        &mut self,
+        pane: PaneId,
+        extent: Extent,
+        entries: Vec<Entry>,
+        watches: Vec<WatchEntry>,
+    ) -> Result<(), TmuxError> {
+        let follower = self.follower.as_mut().ok_or(TmuxError::Closed)?;
+        let asked = follower.ask(pane, extent, entries, watches).await;
+        if asked.is_err() {
+            self.lose_follower();
+        }
+        asked
+    }
+
     /// Follows exactly these panes from here on.
     pub(super) async fn follow_only(&mut self, panes: BTreeSet<PaneId>) {
         if let Some(follower) = &mut self.follower
-            && follower.follow_only(panes).await.is_err()
+            && follower.follow_only(&mut self.main, panes).await.is_err()
         {
             self.lose_follower();
         }
@@ -259,10 +283,12 @@ impl ControlClients {
 
     /// Waits until all output of followed panes has arrived, unless it is late.
     pub(super) async fn drain_output(&mut self) {
-        if let Some(follower) = &mut self.follower
-            && follower.drain().await.is_err()
-        {
-            self.lose_follower();
+        let Some(follower) = &mut self.follower else {
+            return;
+        };
+        match follower.drain().await {
+            Ok(changes) => self.queued.extend(changes),
+            Err(_) => self.lose_follower(),
         }
     }
 

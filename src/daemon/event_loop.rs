@@ -558,11 +558,12 @@ impl EventLoop {
                 id,
                 window,
                 raw,
+                lines,
                 reply,
             } => {
                 tracing::debug!(id = id.0, request = "follow", window, raw, "request");
                 self.pending_replies.insert(id, PendingReply::Stream(reply));
-                self.take(Input::Requested(id, Request::Follow { window, raw }));
+                self.take(Input::Requested(id, Request::Follow { window, raw, lines }));
             }
             ConnectionMessage::Left(id) => {
                 tracing::debug!(id = id.0, "left");

@@ -234,7 +234,7 @@ impl LinkTask {
                     None => return self.close(Vec::new(), Duration::ZERO).await,
                 },
                 change = self.jobs.link.changed() => {
-                    if change == Change::Output {
+                    if matches!(change, Change::Output) {
                         // A program can print more than tmux keeps in some hundredths of a second.
                         within_limit("first lines", self.jobs.link.read_first_lines()).await;
                         within_limit("pause panes", self.jobs.link.pause_busy()).await;
@@ -296,9 +296,6 @@ impl LinkTask {
         }
         self.report(LinkReport::Done(Box::new(done.outcome), traffic))
             .await;
-        for change in done.after {
-            self.report(LinkReport::Changed(change)).await;
-        }
     }
 
     /// Examines terminals, and makes tmux send pending notifications.

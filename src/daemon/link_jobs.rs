@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::alert_displays::{DueAlerts, StatusLineDisplay};
 use super::launches::task_record;
 use super::options::Options;
-use super::output_follower::PaneReading;
+use super::output_follower::{PaneReading, judged};
 use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
 use super::stale_sessions::{Project, SessionCleaner};
@@ -19,8 +19,7 @@ use super::{launches, typing};
 use crate::model::{PaneId, StatusCounts, Task, WindowId, with_causes};
 use crate::process;
 use crate::session::{
-    Change, Entry, Job, JobOutcome, LookOrder, PortQuery, RowsToRead, WatchEntry, judge_entries,
-    search_entries,
+    Change, Entry, Job, JobOutcome, LookOrder, PortQuery, RowsToRead, WatchEntry,
 };
 use crate::terminal::PaneOutput;
 use crate::tmux::{self, Connection, LookKind, TmuxError, Unless};
@@ -51,8 +50,6 @@ pub(super) struct Done {
     pub(super) outcome: Result<JobOutcome, String>,
     /// Changes reported before it.
     pub(super) before: Vec<Change>,
-    /// Changes reported since.
-    pub(super) after: Vec<Change>,
 }
 
 impl Done {
@@ -64,7 +61,6 @@ impl Done {
         Self {
             outcome,
             before: Vec::new(),
-            after: Vec::new(),
         }
     }
 }
@@ -331,17 +327,26 @@ impl LinkJobs {
         &mut self,
         (pane, rows, is_over): (PaneId, RowsToRead, bool),
         last_of: Option<Arc<Task>>,
-        mut entries: Vec<Entry>,
-        mut watches: Vec<WatchEntry>,
+        entries: Vec<Entry>,
+        watches: Vec<WatchEntry>,
     ) -> Done {
         let began = Instant::now();
         let mut before = Vec::new();
-        let history = match rows {
-            RowsToRead::LastRow => tmux::History::LastRows(1),
-            RowsToRead::All => tmux::History::Whole,
+        let is_for_stream = entries.is_empty() && watches.is_empty();
+        let last_row = tmux::History::LastRows(1);
+        let (history, lines) = match rows {
+            RowsToRead::LastRow => (last_row, 0),
+            RowsToRead::All => (tmux::History::Whole, 0),
+            RowsToRead::Lines(lines) if is_for_stream => (last_row, lines),
+            RowsToRead::Lines(lines) => (tmux::History::Whole, lines),
         };
+        let extent = tmux::Extent { history, lines };
+        if !is_over && self.link.receives(pane) {
+            let asked = self.link.ask_output(pane, extent, entries, watches).await;
+            return Done::of(asked.map(|()| JobOutcome::Asked).map_err(text));
+        }
         loop {
-            let reading = match self.link.follow_output(pane, history, is_over).await {
+            let reading = match self.link.follow_output(pane, extent, is_over).await {
                 Ok(reading) => reading,
                 Err(error) => {
                     return Done {
@@ -353,7 +358,6 @@ impl LinkJobs {
             let PaneReading {
                 output,
                 before: until_then,
-                after,
             } = reading;
             before.extend(until_then);
             // The kernel may have reported the end before tmux has read all output.
@@ -361,16 +365,12 @@ impl LinkJobs {
                 .as_ref()
                 .is_none_or(|task| has_all_output(&output, task));
             if !has_all_output && began.elapsed() < LAST_OUTPUT_LIMIT {
-                before.extend(after);
                 tokio::time::sleep(LAST_OUTPUT_PAUSE).await;
                 continue;
             }
-            judge_entries(&mut entries, &output);
-            search_entries(&mut watches, &output);
             return Done {
                 before,
-                after,
-                ..Done::of(Ok(JobOutcome::Read(Box::new(output), entries, watches)))
+                ..Done::of(Ok(judged(output, entries, watches)))
             };
         }
     }

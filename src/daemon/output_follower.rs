@@ -3,16 +3,24 @@
 //! tmux up to 3.7c crashes when a pane is respawned while a control client has not consumed all of
 //! its output. So this client may fall behind only for panes that are followed, and a pane is
 //! paused for it as soon as it is not followed any more: a paused pane cannot crash the server.
+//!
+//! tmux sends a flood more slowly than it is printed, and answers behind it. So nobody waits for an
+//! answer that comes through this client. Panes are paused, read and continued for it through the client
+//! that is never behind. A pane that it receives already is read in its place in the output, and that
+//! reading is reported like output.
 
-use crate::terminal::PaneOutput;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
 
 use crate::model::PaneId;
 use crate::protocol::Notification;
-use crate::session::Change;
+use crate::session::{Change, Entry, JobOutcome, WatchEntry, judge_entries, search_entries};
+use crate::terminal::PaneOutput;
 use crate::tmux::{
-    self, Client, Connection, History, MAX_SLICED_READINGS, PaneEnd, ReceivedItem, TmuxError,
-    Traffic, UnsentOutput,
+    self, Client, Connection, Extent, MAX_SLICED_READINGS, PaneEnd, ReceivedItem, TmuxError,
+    Traffic,
 };
 
 /// How far this client may fall behind a followed pane, in seconds, before tmux pauses the pane for
@@ -23,12 +31,23 @@ const MAX_LAG_SECS: u32 = 10;
 /// delay keeps growing.
 const BEHIND_MS: u64 = 1000;
 
+/// How long output that tmux has sent may take to arrive. What comes later is looked for in the pane.
+const ARRIVES_WITHIN: Duration = Duration::from_millis(500);
+
 /// A control client and the panes whose output it passes on.
 #[derive(Debug)]
 pub(super) struct OutputFollower {
     client: Client,
+    /// What tmux calls the client.
+    name: String,
     /// The followed panes, of which every byte is needed.
     followed: BTreeSet<PaneId>,
+    /// Those of them that are paused, so that output is missing.
+    paused: BTreeSet<PaneId>,
+    /// Panes that were read, until the report of that has arrived: what arrives before it is older.
+    read: BTreeMap<PaneId, OlderOutput>,
+    /// What was asked of tmux, in order.
+    asked: VecDeque<Asked>,
     /// Panes that are not followed and have sent output: to be paused.
     unfollowed: BTreeSet<PaneId>,
     /// The age of the last output of each followed pane when it arrived, in milliseconds.
@@ -37,33 +56,34 @@ pub(super) struct OutputFollower {
     may_lag: bool,
 }
 
-/// The end of a pane's output in its place among the changes.
+/// Output of a pane that is older than its last reading.
 #[derive(Debug)]
-struct ReadEnd {
-    end: PaneEnd,
-    /// Changes that arrived until then.
-    before: Vec<Change>,
-    /// Changes that have arrived since.
-    after: Vec<Change>,
+struct OlderOutput {
+    /// How many readings have not been reported.
+    n_readings: usize,
+    /// Whether it is not needed.
+    is_dropped: bool,
 }
 
-impl ReadEnd {
-    /// Returns it as a reading: all that was wanted.
-    fn into_reading(self) -> PaneReading {
-        PaneReading {
-            output: self.end.output,
-            before: self.before,
-            after: self.after,
-        }
-    }
+/// What is asked of tmux for its place in the output.
+#[derive(Debug)]
+enum Asked {
+    /// What a pane contains there. Waits and searches begin with it.
+    Output(Extent, Vec<Entry>, Vec<WatchEntry>),
+    /// Nothing: all earlier output has arrived.
+    Mark,
 }
 
 impl OutputFollower {
     /// Takes over a client that receives output.
     pub(super) fn new(client: Client) -> Self {
         Self {
+            name: format!("client-{}", client.pid().unwrap_or_default()),
             client,
             followed: BTreeSet::new(),
+            paused: BTreeSet::new(),
+            read: BTreeMap::new(),
+            asked: VecDeque::new(),
             unfollowed: BTreeSet::new(),
             age: BTreeMap::new(),
             may_lag: false,
@@ -77,8 +97,8 @@ impl OutputFollower {
     /// Nothing is lost when the future is dropped.
     pub(super) async fn changed(&mut self) -> Result<Change, TmuxError> {
         loop {
-            let notification = self.client.next_notification().await?;
-            if let Some(change) = self.on_notification(notification) {
+            let received = self.client.next_received().await?;
+            if let Some(change) = self.on_received(received) {
                 return Ok(change);
             }
         }
@@ -87,126 +107,162 @@ impl OutputFollower {
     /// Processes what has arrived by now, without waiting.
     pub(super) async fn take_changes(&mut self) -> Vec<Change> {
         self.client.catch_up().await;
-        let received = self.client.take_received();
-        self.on_received(received)
+        let received = self.client.take_received().into_iter();
+        received
+            .filter_map(|received| self.on_received(received))
+            .collect()
     }
 
-    /// Reads a pane and follows it: what it prints after the reading arrives as changes. `PaneReading`
-    /// has the changes before and after the reading. A long history is read in slices, unless the
-    /// pane changes too much meanwhile.
+    /// Whether all output of a pane arrives, so that [`OutputFollower::ask`] reads it.
+    pub(super) fn receives(&self, pane: PaneId) -> bool {
+        self.followed.contains(&pane) && !self.paused.contains(&pane)
+    }
+
+    /// Reads a pane that is received already: the result is a change, in its place among the others.
+    pub(super) async fn ask(
+        &mut self,
+        pane: PaneId,
+        extent: Extent,
+        entries: Vec<Entry>,
+        watches: Vec<WatchEntry>,
+    ) -> Result<(), TmuxError> {
+        tmux::ask_output(&mut self.client, pane, extent).await?;
+        self.asked
+            .push_back(Asked::Output(extent, entries, watches));
+        Ok(())
+    }
+
+    /// Reads a pane through the other client and follows it: what it prints after the reading arrives as
+    /// changes. A long history is read in slices, unless the pane changes too much meanwhile. After the
+    /// end of its run, the output of a pane that is followed already is in the changes before.
     pub(super) async fn read(
         &mut self,
+        main: &mut Client,
         pane: PaneId,
-        history: History,
+        extent: Extent,
         is_over: bool,
     ) -> Result<PaneReading, TmuxError> {
-        if history != History::Whole {
-            return Ok(self.read_once(pane, history, is_over).await?.into_reading());
+        if !std::mem::replace(&mut self.may_lag, true) {
+            main.set_max_lag(&self.name, MAX_LAG_SECS).await?;
         }
-        let mut earlier = Vec::new();
-        for _ in 0..MAX_SLICED_READINGS {
-            let read = self.read_once(pane, PaneEnd::HISTORY, is_over).await?;
-            let ReadEnd {
-                end,
-                before,
-                mut after,
-            } = read;
-            earlier.extend(before);
-            let mut connection = Connection::Attached(&mut self.client);
-            let complete = tmux::complete(&mut connection, pane, end, history).await?;
-            let received = self.client.take_received();
-            after.extend(self.on_received(received));
-            if let Some(output) = complete {
-                return Ok(PaneReading {
-                    output,
-                    before: earlier,
-                    after,
-                });
-            }
-            // It is followed already: all that it has printed by now comes before the next reading.
-            earlier.extend(after);
-        }
-        let whole = self.read_once(pane, history, is_over).await?;
-        earlier.extend(whole.before);
-        Ok(PaneReading {
-            output: whole.end.output,
-            before: earlier,
-            after: whole.after,
-        })
-    }
-
-    /// Reads a pane by one line and follows it.
-    async fn read_once(
-        &mut self,
-        pane: PaneId,
-        history: History,
-        is_over: bool,
-    ) -> Result<ReadEnd, TmuxError> {
-        let is_followed = self.followed.contains(&pane);
-        // Output that arrives too late, and ever later, would delay everything else until it has
-        // arrived. After the end of a run tmux sends no more of it.
-        let is_late = is_over || self.is_behind(pane);
-        let pending = if is_followed && !is_late {
-            UnsentOutput::Kept
-        } else {
-            UnsentOutput::Dropped
-        };
-        if !self.may_lag {
-            self.may_lag = true;
-            self.client.set_max_lag(MAX_LAG_SECS).await?;
-        }
-        // Before the reading: output right behind its answer belongs to what follows.
-        self.followed.insert(pane);
+        let was_followed = !self.followed.insert(pane);
+        let is_dropped = !was_followed || self.paused.contains(&pane);
         self.unfollowed.remove(&pane);
-        let end = tmux::follow_output(&mut self.client, pane, history, pending).await?;
-        let mut received: Vec<ReceivedItem> = self.client.take_received().into();
-        if pending == UnsentOutput::Dropped {
-            // The reading itself pauses and continues the pane. (tmux 3.8 reports that; earlier
-            // versions write it inside the answer.)
-            let own = ReceivedItem::Notification(Notification::Pause(pane));
-            received.retain(|received| *received != own);
+        let output = match self.read_pane(main, pane, extent, is_dropped).await {
+            Ok(output) => output,
+            Err(error) => {
+                self.read.remove(&pane);
+                return Err(error);
+            }
+        };
+        self.age.remove(&pane);
+        let mut before = Vec::new();
+        if is_over && was_followed {
+            before = self
+                .arrived(|follower| !follower.read.contains_key(&pane))
+                .await?;
         }
-        // The last answer is that of the reading.
-        let at = received
-            .iter()
-            .rposition(|received| *received == ReceivedItem::Answer)
-            .unwrap_or(0);
-        let after = received.split_off(at);
-        let mut before = self.on_received(received);
-        if is_followed && pending == UnsentOutput::Dropped {
+        if was_followed {
             before.push(Change::Paused(pane));
         }
-        self.age.remove(&pane);
-        let after = self.on_received(after);
-        Ok(ReadEnd { end, before, after })
+        if let Some(older) = self.read.get_mut(&pane) {
+            older.is_dropped = true;
+        }
+        self.paused.remove(&pane);
+        Ok(PaneReading { output, before })
+    }
+
+    async fn read_pane(
+        &mut self,
+        main: &mut Client,
+        pane: PaneId,
+        extent: Extent,
+        is_dropped: bool,
+    ) -> Result<PaneOutput, TmuxError> {
+        let tries = if extent.is_sliced() {
+            MAX_SLICED_READINGS
+        } else {
+            0
+        };
+        for n in 0..=tries {
+            let is_sliced = n < tries;
+            let older = self.read.entry(pane).or_insert(OlderOutput {
+                n_readings: 0,
+                is_dropped,
+            });
+            older.n_readings += 1;
+            older.is_dropped |= is_dropped;
+            let part = Extent {
+                history: if is_sliced {
+                    PaneEnd::HISTORY
+                } else {
+                    extent.history
+                },
+                ..extent
+            };
+            let mut connection = Connection::Attached(main);
+            let end = tmux::follow_output(&mut connection, &self.name, pane, part).await?;
+            if !is_sliced {
+                return Ok(end.output);
+            }
+            let complete = tmux::complete(&mut connection, pane, end, extent.history).await?;
+            if let Some(output) = complete {
+                return Ok(output);
+            }
+        }
+        Err(TmuxError::Closed)
     }
 
     /// Follows exactly these panes from here on. All others that have sent output are paused.
-    pub(super) async fn follow_only(&mut self, panes: BTreeSet<PaneId>) -> Result<(), TmuxError> {
+    pub(super) async fn follow_only(
+        &mut self,
+        main: &mut Client,
+        panes: BTreeSet<PaneId>,
+    ) -> Result<(), TmuxError> {
         let dropped: Vec<PaneId> = self.followed.difference(&panes).copied().collect();
         if dropped.is_empty() && self.unfollowed.is_empty() {
             return Ok(());
         }
         let unfollowed = std::mem::take(&mut self.unfollowed);
-        self.followed.retain(|pane| panes.contains(pane));
-        let followed = &self.followed;
-        self.age.retain(|pane, _| followed.contains(pane));
-        self.client
-            .pause_panes(dropped.into_iter().chain(unfollowed))
+        for pane in &dropped {
+            self.followed.remove(pane);
+            self.paused.remove(pane);
+            self.age.remove(pane);
+        }
+        main.pause_panes_for(&self.name, dropped.into_iter().chain(unfollowed))
             .await?;
-        if self.followed.is_empty() && self.may_lag {
-            self.may_lag = false;
-            self.client.set_max_lag(0).await?;
+        if self.followed.is_empty() && std::mem::take(&mut self.may_lag) {
+            main.set_max_lag(&self.name, 0).await?;
         }
         Ok(())
     }
 
-    /// Waits until all output that tmux has for us by now has arrived, unless it is late.
-    pub(super) async fn drain(&mut self) -> Result<(), TmuxError> {
-        if self.age.keys().any(|pane| self.is_behind(*pane)) {
-            return Ok(());
+    /// Receives the output that tmux has for us by now, unless it is late.
+    pub(super) async fn drain(&mut self) -> Result<Vec<Change>, TmuxError> {
+        if self.is_behind() {
+            return Ok(Vec::new());
         }
-        self.client.sync().await
+        self.client.ask(&[]).await?;
+        self.asked.push_back(Asked::Mark);
+        self.arrived(|follower| follower.asked.is_empty()).await
+    }
+
+    /// Receives changes until something has arrived, unless that is late.
+    async fn arrived(
+        &mut self,
+        has_arrived: impl Fn(&Self) -> bool,
+    ) -> Result<Vec<Change>, TmuxError> {
+        // tmux can keep it back until something is written to the client.
+        self.client.flush().await?;
+        let until = Instant::now() + ARRIVES_WITHIN;
+        let mut changes = Vec::new();
+        while !has_arrived(self) && !self.is_behind() {
+            match timeout_at(until, self.client.next_received()).await {
+                Ok(received) => changes.extend(self.on_received(received?)),
+                Err(_) => break,
+            }
+        }
+        Ok(changes)
     }
 
     /// Returns the client's pid.
@@ -224,18 +280,23 @@ impl OutputFollower {
         self.client.close().await;
     }
 
-    fn is_behind(&self, pane: PaneId) -> bool {
-        self.age.get(&pane).is_some_and(|age| *age >= BEHIND_MS)
+    fn is_behind(&self) -> bool {
+        self.age.values().any(|age| *age >= BEHIND_MS)
     }
 
-    fn on_received(&mut self, received: impl IntoIterator<Item = ReceivedItem>) -> Vec<Change> {
-        let notifications = received.into_iter().filter_map(|received| match received {
-            ReceivedItem::Notification(notification) => Some(notification),
-            ReceivedItem::Answer => None,
-        });
-        notifications
-            .filter_map(|notification| self.on_notification(notification))
-            .collect()
+    fn on_received(&mut self, received: ReceivedItem) -> Option<Change> {
+        match received {
+            ReceivedItem::Notification(notification) => self.on_notification(notification),
+            ReceivedItem::Answer(frames) => match self.asked.pop_front()? {
+                Asked::Output(extent, entries, watches) => {
+                    let outcome = tmux::read_asked(frames, extent);
+                    let outcome = outcome.map_err(|error| error.to_string());
+                    let outcome = outcome.map(|output| judged(output, entries, watches));
+                    Some(Change::Read(Box::new(outcome)))
+                }
+                Asked::Mark => None,
+            },
+        }
     }
 
     fn on_notification(&mut self, notification: Notification) -> Option<Change> {
@@ -247,10 +308,20 @@ impl OutputFollower {
                 age_ms,
             } => (pane, bytes, age_ms),
             Notification::Pause(pane) => {
-                return self
-                    .followed
-                    .contains(&pane)
-                    .then_some(Change::Paused(pane));
+                if let Some(older) = self.read.get_mut(&pane) {
+                    older.is_dropped = true;
+                    return None;
+                }
+                let is_new = self.followed.contains(&pane) && self.paused.insert(pane);
+                return is_new.then_some(Change::Paused(pane));
+            }
+            Notification::Continue(pane) => {
+                let older = self.read.get_mut(&pane)?;
+                older.n_readings -= 1;
+                if older.n_readings == 0 {
+                    self.read.remove(&pane);
+                }
+                return None;
             }
             // The other client reports windows and sessions.
             Notification::WindowAdd(_)
@@ -262,11 +333,13 @@ impl OutputFollower {
             | Notification::SessionChanged(_)
             | Notification::SessionRenamed(_)
             | Notification::SessionsChanged
-            | Notification::Continue(_)
             | Notification::Exit(_)
             | Notification::Message(_)
             | Notification::Other(_) => return None,
         };
+        if self.read.get(&pane).is_some_and(|older| older.is_dropped) {
+            return None;
+        }
         if self.followed.contains(&pane) {
             self.age.insert(pane, age_ms);
             return Some(Change::Printed { pane, bytes });
@@ -275,12 +348,21 @@ impl OutputFollower {
     }
 }
 
+/// Returns the outcome of a read with which waits and searches begin.
+pub(super) fn judged(
+    output: PaneOutput,
+    mut entries: Vec<Entry>,
+    mut watches: Vec<WatchEntry>,
+) -> JobOutcome {
+    judge_entries(&mut entries, &output);
+    search_entries(&mut watches, &output);
+    JobOutcome::Read(Box::new(output), entries, watches)
+}
+
 /// A pane's output at one instant.
 #[derive(Debug)]
 pub(super) struct PaneReading {
     pub(super) output: PaneOutput,
     /// Changes that arrived until then. If the pane's output is incomplete, they include a pause.
     pub(super) before: Vec<Change>,
-    /// Changes that have arrived since.
-    pub(super) after: Vec<Change>,
 }

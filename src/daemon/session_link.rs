@@ -28,10 +28,10 @@ use crate::model::{
 use crate::observe::Observer;
 use crate::paths::Paths;
 use crate::process::{self, Process, RunTime};
-use crate::session::Change;
+use crate::session::{Change, Entry, WatchEntry};
 use crate::terminal::PaneLog;
 use crate::tmux::{
-    self, Connection, FirstLines, History, LookMemory, Server, Style, TmuxError, Traffic,
+    self, Connection, Extent, FirstLines, History, LookMemory, Server, Style, TmuxError, Traffic,
 };
 
 /// The delay between two attempts to attach.
@@ -320,15 +320,39 @@ impl SessionLink {
     pub(super) async fn follow_output(
         &mut self,
         pane: PaneId,
-        history: History,
+        extent: Extent,
         is_over: bool,
     ) -> Result<PaneReading, TmuxError> {
         let Attachment::Attached(clients) = &mut self.attachment else {
             return Err(TmuxError::Closed);
         };
         clients
-            .follow_output(&self.server, &self.paths, pane, history, is_over)
+            .follow_output(&self.server, &self.paths, pane, extent, is_over)
             .await
+    }
+
+    /// Whether all output of a pane arrives already.
+    pub(super) fn receives(&self, pane: PaneId) -> bool {
+        match &self.attachment {
+            Attachment::Attached(clients) => clients.receives(pane),
+            Attachment::Detached { .. } => false,
+        }
+    }
+
+    /// Reads such a pane: the result is a change, in its place among the pane's output.
+    pub(super) async fn ask_output(
+        &mut self,
+        pane: PaneId,
+        extent: Extent,
+        entries: Vec<Entry>,
+        watches: Vec<WatchEntry>,
+    ) -> Result<(), TmuxError> {
+        match &mut self.attachment {
+            Attachment::Attached(clients) => {
+                clients.ask_output(pane, extent, entries, watches).await
+            }
+            Attachment::Detached { .. } => Err(TmuxError::Closed),
+        }
     }
 
     /// Follows the output of exactly these panes from here on.

@@ -94,23 +94,25 @@ pub(crate) async fn earlier_log(
     }
 }
 
-/// Begins to follow the output of the task in this window. [`DaemonClient::line`] returns it, one JSON
-/// string per line.
+/// Begins to follow the output of the task in this window, with this many of the lines before it.
+/// [`DaemonClient::line`] returns it, one JSON string per line.
 pub(crate) async fn follow_log(
     session: &TaskSession,
     window: &str,
     is_raw: bool,
+    lines: usize,
 ) -> Result<DaemonClient, OpsError> {
     let daemon = session.daemon_or_start().await?;
     let mut daemon = daemon.ok_or_else(|| session.no_daemon())?;
-    daemon.follow(window.to_owned(), is_raw).await?;
+    daemon.follow(window.to_owned(), is_raw, lines).await?;
     Ok(daemon)
 }
 
 /// Begins to follow the output of a run that was launched, as [`follow_log`].
 pub(crate) async fn follow_launched(started: &StartedRun) -> Result<DaemonClient, OpsError> {
     let mut daemon = DaemonClient::connect(&started.paths.socket()).await?;
-    daemon.follow(started.run.window_id.clone(), false).await?;
+    let window = started.run.window_id.clone();
+    daemon.follow(window, false, 0).await?;
     Ok(daemon)
 }
 

@@ -151,6 +151,8 @@ pub(crate) struct PortQuery {
 pub(crate) enum RowsToRead {
     LastRow,
     All,
+    /// This many of its last lines; for waits, all of it as well.
+    Lines(usize),
 }
 
 /// A look at windows: those that were reported as changed, and those that are named. If there are none,

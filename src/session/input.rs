@@ -52,7 +52,7 @@ pub(crate) enum Input {
 }
 
 /// A change that tmux or the kernel reports.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Change {
     /// Windows have changed, the session, or the connection to it: look now.
     Windows,
@@ -68,6 +68,9 @@ pub(crate) enum Change {
     Unfollowed,
     /// tmux has paused a followed pane: its further output does not arrive.
     Paused(PaneId),
+    /// A pane was read that is followed already: the outcome of the first such read that is not
+    /// finished.
+    Read(Box<Result<JobOutcome, String>>),
     /// The client that follows output was lost, and some of the output with it.
     FollowerLost,
     /// Windows were resized.
@@ -86,6 +89,7 @@ impl Change {
             Self::Printed { .. } => "followed-output",
             Self::Unfollowed => "unfollowed",
             Self::Paused(_) => "paused",
+            Self::Read(_) => "read",
             Self::FollowerLost => "follower-lost",
             Self::Layout => "layout",
             Self::Terminals(_) => "terminals",
@@ -115,6 +119,9 @@ pub(crate) enum JobOutcome {
     /// A pane was read and is followed from there on. Contains the job's wait entries, judged, and the runs
     /// to search, of which what was read is searched.
     Read(Box<PaneOutput>, Vec<Entry>, Vec<WatchEntry>),
+    /// A pane that is followed already is read: the outcome follows as a change, behind the output
+    /// before it.
+    Asked,
     /// The end of a pane's output, with so many of its last lines.
     End(Box<PaneLog>),
     /// All output that tmux had for followed panes has arrived.

@@ -43,6 +43,8 @@ pub(super) struct JobQueue {
     slice: NextSlice,
     pub(super) commands: VecDeque<Command>,
     reads: VecDeque<PaneRead>,
+    /// Reads whose outcomes come with the output of their panes, in order.
+    pub(super) asked: VecDeque<PaneRead>,
     chores: VecDeque<Chore>,
     archives: VecDeque<Arc<Task>>,
 }
@@ -110,7 +112,7 @@ impl JobQueue {
         if let Some(command) = self.next_command(now) {
             return Some(job_of(command));
         }
-        if let Some(mut read) = self.reads.pop_front() {
+        if let Some(mut read) = self.next_read() {
             let job = Job::Read {
                 pane: read.pane,
                 rows: read.rows,
@@ -138,6 +140,17 @@ impl JobQueue {
         }
         let task = self.archives.pop_front()?;
         Some(Next::Run(Job::Archive(task, None), Purpose::Archive))
+    }
+
+    /// Takes the next read. Only one at a time is asked of a pane that is followed already: others are
+    /// combined meanwhile.
+    fn next_read(&mut self) -> Option<PaneRead> {
+        let is_next = |read: &PaneRead| {
+            let is_asked = || self.asked.iter().any(|asked| asked.pane == read.pane);
+            matches!(read.why, ReadReason::TakeUp(..)) || !is_asked()
+        };
+        let at = self.reads.iter().position(is_next)?;
+        self.reads.remove(at)
     }
 
     /// Whether a look at windows is queued or running.
@@ -322,7 +335,7 @@ impl JobQueue {
 
     /// Returns the panes that waits and output streams begin to follow.
     pub(super) fn beginning(&self) -> impl Iterator<Item = PaneId> {
-        let queued = self.reads.iter();
+        let queued = self.reads.iter().chain(&self.asked);
         let running = match &self.running {
             Some(Purpose::Read(read)) => Some(read),
             Some(_) | None => None,

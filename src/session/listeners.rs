@@ -188,6 +188,13 @@ impl Listeners {
         });
     }
 
+    /// Sends lines on an output stream.
+    pub(super) fn send(&mut self, request_id: RequestId, lines: &[String]) {
+        if !lines.is_empty() {
+            self.pieces.push(Piece::Text(request_id, lines.join("\n")));
+        }
+    }
+
     /// Drops the listener of this request.
     pub(super) fn leave(&mut self, request_id: RequestId) {
         self.waits.retain(|active| active.request_id != request_id);

@@ -171,6 +171,7 @@ impl Session {
         self.note_time_limits(now);
         self.proceed_with_endings(now);
         if lost_connection {
+            self.lose_asked(now);
             let ended = self.listeners.lose_all();
             self.finish(ended, now);
         }

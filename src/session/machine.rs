@@ -344,7 +344,14 @@ impl Session {
                     self.order_take_up(pane, 0);
                 }
             }
+            Change::Read(outcome) => {
+                if let Some(read) = self.jobs.asked.pop_front() {
+                    self.followed = None;
+                    self.pane_read(read, *outcome, now);
+                }
+            }
             Change::FollowerLost => {
+                self.lose_asked(now);
                 // A look finds out whether their windows or the session are gone as well.
                 let panes = self.listeners.panes();
                 self.doubts.is_follower_lost = !panes.is_empty();

@@ -62,7 +62,13 @@ impl Session {
     }
 
     /// Begins to follow a task's output, after a look at its window.
-    pub(super) fn begin_output_stream(&mut self, request_id: RequestId, window: &str, raw: bool) {
+    pub(super) fn begin_output_stream(
+        &mut self,
+        request_id: RequestId,
+        window: &str,
+        raw: bool,
+        lines: usize,
+    ) {
         if !self.beginning.contains(&request_id) {
             return;
         }
@@ -77,12 +83,13 @@ impl Session {
             return;
         };
         if let ReadReason::Begin { output_streams, .. } =
-            self.jobs.begin_with(pane, RowsToRead::LastRow)
+            self.jobs.begin_with(pane, RowsToRead::Lines(lines))
         {
             output_streams.push(OutputStreamEntry {
                 request_id,
                 task,
                 raw,
+                lines,
             });
         }
     }
@@ -95,6 +102,9 @@ impl Session {
         outcome: Result<JobOutcome, String>,
         now: Now,
     ) {
+        if let Ok(JobOutcome::Asked) = outcome {
+            return self.jobs.asked.push_back(read);
+        }
         let PaneRead { pane, why, .. } = read;
         let outcome = match outcome {
             Ok(JobOutcome::Read(output, entries, watches)) => Ok((output, entries, watches)),
@@ -168,6 +178,14 @@ impl Session {
         }
     }
 
+    /// Handles the loss of the answers to reads.
+    pub(super) fn lose_asked(&mut self, now: Now) {
+        for read in std::mem::take(&mut self.jobs.asked) {
+            let error = "the connection to tmux was lost".to_owned();
+            self.pane_read(read, Err(error), now);
+        }
+    }
+
     fn begin_all(
         &mut self,
         pane: PaneId,
@@ -187,11 +205,14 @@ impl Session {
             request_id,
             task,
             raw,
+            lines,
         } in output_streams
         {
             if self.beginning.remove(&request_id) {
                 self.listeners
                     .add_output_stream(request_id, pane, &task, raw);
+                let n_older = output.lines.len().saturating_sub(lines);
+                self.listeners.send(request_id, &output.lines[n_older..]);
                 self.effects.push(Effect::Following(request_id));
                 if self
                     .task(task.window)

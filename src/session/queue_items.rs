@@ -195,6 +195,8 @@ pub(super) struct OutputStreamEntry {
     pub(super) request_id: RequestId,
     pub(super) task: Arc<Task>,
     pub(super) raw: bool,
+    /// How many of the lines that are there are sent first.
+    pub(super) lines: usize,
 }
 
 /// The read of the end of a pane's output, and the requests that need it.

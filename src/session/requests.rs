@@ -243,7 +243,9 @@ impl Session {
                 }
             }
             Request::Wait(request) => self.begin_wait(request_id, &request, now),
-            Request::Follow { window, raw } => self.begin_output_stream(request_id, &window, raw),
+            Request::Follow { window, raw, lines } => {
+                self.begin_output_stream(request_id, &window, raw, lines);
+            }
             Request::Cursor { window } => self.read_cursor(request_id, &window),
             Request::Log(request) => match self.find_task(&request.task) {
                 Ok(task) => self

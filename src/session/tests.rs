@@ -438,6 +438,7 @@ fn output(rows: &[&str]) -> PaneOutput {
     }
     let x = rows[rows.len() - height + y].len();
     PaneOutput {
+        lines: Vec::new(),
         history: rows.len() - height,
         rows,
         limit: 2000,

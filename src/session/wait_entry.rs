@@ -327,6 +327,7 @@ mod tests {
     fn of_a_whole_run_all_that_is_left_counts() {
         let rows: Vec<String> = (3000..4900).map(|n| format!("line {n}")).collect();
         let output = PaneOutput {
+            lines: Vec::new(),
             history: 1880,
             rows,
             limit: 2000,
@@ -374,6 +375,7 @@ mod tests {
         let mut entries = texts.map(entry);
         let rows = ["first", " second"].map(str::to_owned).to_vec();
         let output = PaneOutput {
+            lines: Vec::new(),
             history: 0,
             rows,
             limit: 2000,

@@ -8,6 +8,8 @@ pub(crate) struct PaneOutput {
     /// History, as far as requested, and screen: one string per row, wrapped as on the screen,
     /// including blank rows at the end.
     pub rows: Vec<String>,
+    /// Its last lines, with wrapped rows joined, if they were asked for.
+    pub lines: Vec<String>,
     /// The number of rows of history.
     pub history: usize,
     /// The maximum number of rows of history.
@@ -143,6 +145,7 @@ mod tests {
     fn a_history_that_is_nearly_full_may_have_lost_rows() {
         let check = |history: usize, limit: usize, row: usize, expected: bool| {
             let output = PaneOutput {
+                lines: Vec::new(),
                 rows: Vec::new(),
                 history,
                 limit,

@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use super::connected_client::{AttachedClient, ConnectedClient};
-use super::control_client::ControlClient;
+use super::control_client::{ControlClient, Expected};
 use super::control_line::Output;
 use super::error::TmuxError;
 use super::nonce::nonce;
@@ -29,8 +29,8 @@ pub(crate) struct Client {
     calls: u64,
     /// The unpredictable part of that mark: a captured screen may contain any other word.
     nonce: String,
-    /// The number of commands whose frames are still expected and ignored.
-    said: usize,
+    /// What frames are still expected of lines that were not awaited, in order.
+    expected: VecDeque<Expected>,
     life: ConnectionState,
     /// How long answers were awaited since that was last asked.
     awaited: Duration,
@@ -74,8 +74,8 @@ const MAX_OUTPUT_BEFORE_ANSWER: usize = 16 << 20;
 pub(crate) enum ReceivedItem {
     /// A notification.
     Notification(Notification),
-    /// The position of the answer to a line of commands: earlier items arrived before it.
-    Answer,
+    /// The answer to what was asked first: earlier items arrived before it.
+    Answer(Vec<Frame>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl ConnectedClient {
                 .collect(),
             calls: 0,
             nonce: nonce(),
-            said: 0,
+            expected: VecDeque::new(),
             life: ConnectionState::Usable,
             awaited: Duration::ZERO,
         })
@@ -144,16 +144,12 @@ impl Client {
             return Err(TmuxError::Closed);
         }
         self.life = ConnectionState::Lost;
-        self.calls += 1;
-        // A separate line is answered even if the one before it failed half-way: it marks the end
-        // of that line's frames.
-        let mark = format!("end-of-call-{}-{}", self.nonce, self.calls);
-        let line = format!("{}\ndisplay-message -p {mark}\n", control_line(commands));
+        let (mark, line) = self.marked_line(commands);
         let Self {
             server,
             control,
             received,
-            said,
+            expected,
             ..
         } = self;
         let mut frames = Vec::new();
@@ -161,17 +157,13 @@ impl Client {
         let talk = control.talk(&line, |item| {
             match item {
                 ControlItem::Frame(frame) if frame.flags & 1 == 0 => {}
-                ControlItem::Frame(_) if *said > 0 => *said -= 1,
-                ControlItem::Frame(frame) if frame.body == [mark.as_bytes()] => {
-                    return Some(std::mem::take(&mut frames));
-                }
-                ControlItem::Frame(frame) => {
-                    if frames.is_empty() {
-                        // The line runs without interruption: its frames are contiguous.
-                        received.push_back(ReceivedItem::Answer);
+                ControlItem::Frame(frame) => match take_expected(expected, frame) {
+                    Ok(answer) => received.extend(answer.map(ReceivedItem::Answer)),
+                    Err(frame) if frame.body == [mark.as_bytes()] => {
+                        return Some(std::mem::take(&mut frames));
                     }
-                    frames.push(frame);
-                }
+                    Err(frame) => frames.push(frame),
+                },
                 ControlItem::Notification(notification) => received.push_back(
                     ReceivedItem::Notification(bounded(notification, &mut output)),
                 ),
@@ -182,7 +174,7 @@ impl Client {
         let answer = server.answer(talk).await;
         self.awaited += began.elapsed();
         let (frames, flushes) = answer??;
-        self.said += flushes;
+        self.ignore(flushes);
         self.life = ConnectionState::Usable;
         Ok(frames)
     }
@@ -201,8 +193,36 @@ impl Client {
             .iter()
             .map(|command| format!("{}\n", control_line(std::slice::from_ref(command))))
             .collect();
-        self.said += commands.len();
+        self.ignore(commands.len());
         self.control.write(&lines).await
+    }
+
+    /// Runs the commands as one line without waiting: their frames come as a [`ReceivedItem::Answer`]
+    /// in its place among the notifications.
+    ///
+    /// # Errors
+    ///
+    /// [`TmuxError::Closed`] when the connection is closed.
+    pub(crate) async fn ask(&mut self, commands: &[Command]) -> Result<(), TmuxError> {
+        let (mark, line) = self.marked_line(commands);
+        let expected = Expected::Asked(mark, Vec::new());
+        self.expected.push_back(expected);
+        self.control.write(&line).await
+    }
+
+    /// Returns a line of commands and the line that marks the end of its frames. That is answered even
+    /// if the one before it failed half-way.
+    fn marked_line(&mut self, commands: &[Command]) -> (String, String) {
+        self.calls += 1;
+        let mark = format!("end-of-call-{}-{}", self.nonce, self.calls);
+        let line = format!("{}\ndisplay-message -p {mark}\n", control_line(commands));
+        (mark, line)
+    }
+
+    /// Ignores the frames of so many commands.
+    fn ignore(&mut self, n_commands: usize) {
+        let ignored = (0..n_commands).map(|_| Expected::Ignored);
+        self.expected.extend(ignored);
     }
 
     /// Waits for the next notification.
@@ -215,19 +235,28 @@ impl Client {
     ///
     /// Nothing is lost when the future is dropped.
     pub(crate) async fn next_notification(&mut self) -> Result<Notification, TmuxError> {
-        while let Some(received) = self.received.pop_front() {
-            match received {
-                ReceivedItem::Notification(notification) => return Ok(notification),
-                ReceivedItem::Answer => {}
-            }
-        }
         loop {
-            match self.control.next_flushed(&mut self.said).await? {
-                Some(ControlItem::Notification(notification)) => return Ok(notification),
-                Some(ControlItem::Frame(frame)) => self.unasked(&frame),
-                None => return Err(TmuxError::Closed),
+            if let ReceivedItem::Notification(notification) = self.next_received().await? {
+                return Ok(notification);
             }
         }
+    }
+
+    /// Waits for the next notification or answer.
+    ///
+    /// # Errors
+    ///
+    /// [`TmuxError::Closed`] when the connection is closed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn next_received(&mut self) -> Result<ReceivedItem, TmuxError> {
+        while self.received.is_empty() {
+            let item = self.control.next_flushed(&mut self.expected).await?;
+            self.receive(item.ok_or(TmuxError::Closed)?);
+        }
+        self.received.pop_front().ok_or(TmuxError::Closed)
     }
 
     /// Receives what has arrived by now, without waiting, for [`Client::take_received`]; of a flood
@@ -242,38 +271,57 @@ impl Client {
             let Some(Ok(Some(item))) = next else {
                 return;
             };
-            match item {
-                ControlItem::Notification(notification) => self
-                    .received
-                    .push_back(ReceivedItem::Notification(notification)),
-                ControlItem::Frame(frame) => self.unasked(&frame),
+            self.receive(item);
+        }
+    }
+
+    /// Takes an item that no call awaits. Frames with flag 0 are of the user's hooks.
+    fn receive(&mut self, item: ControlItem) {
+        let received = match item {
+            ControlItem::Notification(notification) => {
+                Some(ReceivedItem::Notification(notification))
             }
-        }
+            ControlItem::Frame(frame) if frame.flags & 1 == 0 => None,
+            ControlItem::Frame(frame) => {
+                let answer = take_expected(&mut self.expected, frame);
+                answer.unwrap_or_default().map(ReceivedItem::Answer)
+            }
+        };
+        self.received.extend(received);
     }
 
-    /// Handles a frame that no call expects: of a command that was only sent, or of the user's
-    /// hooks.
-    fn unasked(&mut self, frame: &Frame) {
-        if frame.flags & 1 != 0 {
-            self.said = self.said.saturating_sub(1);
-        }
-    }
-
-    /// Returns the items received up to the last answer, in order, without waiting.
+    /// Returns the items that were received, in order, without waiting.
     pub(crate) fn take_received(&mut self) -> VecDeque<ReceivedItem> {
         std::mem::take(&mut self.received)
     }
 
-    /// Sets by how many seconds the client may fall behind a pane before tmux pauses the pane for
+    /// Sets by how many seconds another client may fall behind a pane before tmux pauses the pane for
     /// it. 0 pauses it at once when it prints faster than tmux reports.
     ///
     /// # Errors
     ///
     /// When tmux is gone.
-    pub(crate) async fn set_max_lag(&mut self, secs: u32) -> Result<(), TmuxError> {
+    pub(crate) async fn set_max_lag(&mut self, client: &str, secs: u32) -> Result<(), TmuxError> {
         let flags = format!("pause-after={secs}");
-        let set = Command::new("refresh-client").args(["-f", &flags]);
+        let set = Command::new("refresh-client").args(["-t", client, "-f", &flags]);
         self.say(&[set]).await
+    }
+
+    /// Pauses these panes for another client: see [`Client::pause_panes`].
+    ///
+    /// # Errors
+    ///
+    /// When tmux is gone.
+    pub(crate) async fn pause_panes_for(
+        &mut self,
+        client: &str,
+        panes: impl IntoIterator<Item = PaneId>,
+    ) -> Result<(), TmuxError> {
+        let pauses = panes
+            .into_iter()
+            .map(|pane| pause_command(pane).args(["-t", client]));
+        let pauses: Vec<Command> = pauses.collect();
+        self.say(&pauses).await
     }
 
     /// Pauses these panes for the client, which discards their pending output. They are never
@@ -419,6 +467,26 @@ pub(super) fn all_ok(commands: &[Command], frames: Vec<Frame>) -> Result<Vec<Fra
             ))
         }
     }
+}
+
+/// Assigns a frame to the line that it belongs to, and returns the frames of that if it is the last one.
+/// Returns it if no line is expected.
+fn take_expected(
+    expected: &mut VecDeque<Expected>,
+    frame: Frame,
+) -> Result<Option<Vec<Frame>>, Frame> {
+    match expected.front_mut() {
+        None => return Err(frame),
+        Some(Expected::Asked(mark, frames)) if frame.body != [mark.as_bytes()] => {
+            frames.push(frame);
+            return Ok(None);
+        }
+        Some(Expected::Asked(..) | Expected::Ignored) => {}
+    }
+    Ok(match expected.pop_front() {
+        Some(Expected::Asked(_, frames)) => Some(frames),
+        Some(Expected::Ignored) | None => None,
+    })
 }
 
 /// Returns the notification to keep for this one, when `output` bytes of output are kept already.

@@ -4,6 +4,7 @@
 //! that is not read any more while output is pending stays in the server for ever (3.3a), and keeps
 //! the server from ending.
 
+use std::collections::VecDeque;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use tokio::time::sleep;
 use super::error::TmuxError;
 use super::one_shot::{TIME_LIMIT, TerminateOnDrop};
 use super::server::Server;
-use crate::protocol::{ControlItem, Parser};
+use crate::protocol::{ControlItem, Frame, Parser};
 
 /// A command with an empty answer, which makes tmux write pending output.
 ///
@@ -27,6 +28,15 @@ const FLUSH: &str = "display-message -p ''\n";
 /// How long to wait for an answer before flushing, at first and at most.
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// What the next frames of a client belong to, besides those of a call.
+#[derive(Debug)]
+pub(super) enum Expected {
+    /// One frame, of a command whose result is not needed.
+    Ignored,
+    /// The frames up to this mark, and those that have arrived.
+    Asked(String, Vec<Frame>),
+}
 
 /// A control client's process. Dropping it closes its stdin and reads on in the background until it
 /// has ended. It is never killed, which can crash the server.
@@ -97,24 +107,24 @@ impl ControlClient {
         }
     }
 
-    /// Returns the next item of tmux's output, and flushes when it takes long while `said` answers
-    /// are outstanding. Each flush increases `said`.
+    /// Returns the next item of tmux's output, and flushes when it takes long while answers are
+    /// expected. Another one is expected for each flush.
     ///
     /// # Cancel safety
     ///
     /// As [`ControlClient::next`].
     pub(super) async fn next_flushed(
         &mut self,
-        said: &mut usize,
+        expected: &mut VecDeque<Expected>,
     ) -> Result<Option<ControlItem>, TmuxError> {
         let mut pause = FLUSH_AFTER;
-        while *said > 0 {
+        while !expected.is_empty() {
             tokio::select! {
                 item = self.next() => return item,
                 () = sleep(pause) => {}
             }
             self.write(FLUSH).await?;
-            *said += 1;
+            expected.push_back(Expected::Ignored);
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
         self.next().await

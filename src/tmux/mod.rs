@@ -83,8 +83,8 @@ pub(crate) use look_inquiry::LookKind;
 pub(crate) use look_memory::LookMemory;
 pub(crate) use nudge::nudge;
 pub(crate) use output::{
-    FirstLines, History, MAX_SLICED_READINGS, PaneEnd, Style, UnsentOutput, complete,
-    follow_output, read_first_lines, read_log, read_log_end, read_output,
+    Extent, FirstLines, History, MAX_SLICED_READINGS, PaneEnd, Style, ask_output, complete,
+    follow_output, read_asked, read_first_lines, read_log, read_log_end, read_output,
 };
 pub(crate) use own_clients::{end_clients_left_behind, own_clients};
 pub(crate) use ownership::{Mark, MarkedSession, claim, list_marks};

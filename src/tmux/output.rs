@@ -1,7 +1,7 @@
 //! All of a pane's output that tmux has, at one instant.
 
 use super::banner::{drop_banner, drop_joined_banner};
-use super::client::{Client, Connection, continue_command, pause_command};
+use super::client::{Client, Connection, all_ok, continue_command, pause_command};
 use super::error::TmuxError;
 use super::history_slices::{Capture, Slice, read_older};
 use super::pane_state::{read_state, shape_command, unreadable};
@@ -15,6 +15,31 @@ use crate::terminal::{PaneLog, PaneOutput, columns_of};
 /// long.
 const SLICE: usize = 700;
 const RAW_SLICE: usize = 200;
+
+/// What to read of a pane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// How much of the history.
+    pub history: History,
+    /// How many of the last lines besides; 0 for none.
+    pub lines: usize,
+}
+
+impl Extent {
+    /// How many rows of the history are read for each line, and how many besides: see
+    /// [`PaneOutput::lines`].
+    const ROWS_PER_LINE: usize = 32;
+    const MORE_ROWS: usize = 200;
+
+    fn of(history: History) -> Self {
+        Self { history, lines: 0 }
+    }
+
+    /// Whether it can be read in slices.
+    pub(crate) fn is_sliced(self) -> bool {
+        self.history == History::Whole && self.lines == 0
+    }
+}
 
 /// How much of the history to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,17 +74,6 @@ impl History {
             Self::LastRows(rows) => history.saturating_sub(rows),
         }
     }
-}
-
-/// What happens to output that tmux has not sent yet when the pane is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum UnsentOutput {
-    /// It arrives before the answer.
-    Kept,
-    /// tmux discards it, so that a pane that prints faster than its output is read does not delay
-    /// its own answer. After the end of a run nothing more arrives, and discarding makes the pane
-    /// safe to respawn (tmux up to 3.7c).
-    Dropped,
 }
 
 /// The end of a pane's output, and when it was read.
@@ -126,57 +140,100 @@ pub(crate) async fn read_output(
     // Without an attached client each line costs a process.
     if history.can_exceed(SLICE) && matches!(connection, Connection::Attached(_)) {
         for _ in 0..MAX_SLICED_READINGS {
-            let frames = connection.run(&reading(pane, PaneEnd::HISTORY)).await?;
-            let end = read_frames(&frames)?;
+            let extent = Extent::of(PaneEnd::HISTORY);
+            let frames = connection.run(&reading(pane, extent)).await?;
+            let end = read_frames(&frames, extent)?;
             if let Some(output) = complete(connection, pane, end, history).await? {
                 return Ok(output);
             }
         }
     }
-    let frames = connection.run(&reading(pane, history)).await?;
-    Ok(read_frames(&frames)?.output)
+    let extent = Extent::of(history);
+    let frames = connection.run(&reading(pane, extent)).await?;
+    Ok(read_frames(&frames, extent)?.output)
 }
 
-/// The same as [`read_output`] with the client that follows the pane's output: it receives all
-/// output from that instant on, even if the pane was paused for it. The answer separates output from
-/// before the reading from output after it.
+/// The same as [`read_output`] for a pane of which another client receives all output from that instant
+/// on: it is told that the pane was continued, and what it receives before that is older. Output that
+/// tmux has not sent to it yet is discarded, so that neither the answer nor that report is late. A pane
+/// whose run has ended becomes safe to respawn (tmux up to 3.7c).
+///
+/// # Errors
+///
+/// When the pane or the client is missing or tmux fails.
+pub(crate) async fn follow_output(
+    connection: &mut Connection<'_>,
+    client: &str,
+    pane: PaneId,
+    extent: Extent,
+) -> Result<PaneEnd, TmuxError> {
+    // A line runs without interruption: the pane prints nothing between these.
+    let mut commands = vec![pause_command(pane).args(["-t", client])];
+    commands.extend(reading(pane, extent));
+    commands.push(continue_command(pane).args(["-t", client]));
+    let frames = connection.run(&commands).await?;
+    read_frames(&frames[1..frames.len() - 1], extent)
+}
+
+/// Asks the client that receives all output of a pane for its present contents: the answer, for
+/// [`read_asked`], comes behind all output before it.
+///
+/// # Errors
+///
+/// When tmux is gone.
+pub(crate) async fn ask_output(
+    client: &mut Client,
+    pane: PaneId,
+    extent: Extent,
+) -> Result<(), TmuxError> {
+    client.ask(&reading(pane, extent)).await
+}
+
+/// Reads the answer to [`ask_output`].
 ///
 /// # Errors
 ///
 /// When the pane is missing or tmux fails.
-pub(crate) async fn follow_output(
-    client: &mut Client,
-    pane: PaneId,
-    history: History,
-    pending: UnsentOutput,
-) -> Result<PaneEnd, TmuxError> {
-    // A line runs without interruption: the pane prints nothing between these two.
-    let pause = match pending {
-        UnsentOutput::Kept => None,
-        UnsentOutput::Dropped => Some(pause_command(pane)),
-    };
-    let n_before = pause.iter().len();
-    let mut commands: Vec<Command> = pause.into_iter().collect();
-    commands.extend(reading(pane, history));
-    commands.push(continue_command(pane));
-    let frames = Connection::Attached(client).run(&commands).await?;
-    read_frames(frames.get(n_before..).unwrap_or_default())
+pub(crate) fn read_asked(frames: Vec<Frame>, extent: Extent) -> Result<PaneOutput, TmuxError> {
+    let capture = Command::new("capture-pane");
+    Ok(read_frames(&all_ok(&[capture], frames)?, extent)?.output)
 }
 
-fn reading(pane: PaneId, history: History) -> [Command; 2] {
+fn reading(pane: PaneId, extent: Extent) -> Vec<Command> {
     let id = pane.to_string();
-    let start = history.first_row();
-    [
-        Command::new("capture-pane").args(["-p", "-t", &id, "-S", &start, "-E", "-"]),
-        shape_command(pane),
-    ]
+    let capture = |history: History| {
+        let start = history.first_row();
+        Command::new("capture-pane").args(["-p", "-t", &id, "-S", &start, "-E", "-"])
+    };
+    let mut commands = vec![capture(extent.history), shape_command(pane)];
+    if extent.lines > 0 {
+        let rows = extent.lines.checked_mul(Extent::ROWS_PER_LINE);
+        let history = rows.map_or(History::Whole, |rows| {
+            History::LastRows(rows.saturating_add(Extent::MORE_ROWS))
+        });
+        commands.push(capture(history).arg("-J"));
+    }
+    commands
 }
 
-fn read_frames(frames: &[Frame]) -> Result<PaneEnd, TmuxError> {
-    let [rows, shape, ..] = frames else {
+fn read_frames(frames: &[Frame], extent: Extent) -> Result<PaneEnd, TmuxError> {
+    let [rows, shape, lines @ ..] = frames else {
         return Err(unreadable());
     };
-    let (output, _) = read_shape(rows, shape)?;
+    let (mut output, banner) = read_shape(rows, shape)?;
+    if let [lines] = lines {
+        let joined = JoinedRows {
+            lines: lines.body.clone(),
+            end: PaneEnd {
+                output: output.clone(),
+                read_at: lines.time,
+            },
+            banner,
+        };
+        output.lines = joined.into_log(Style::Plain).lines;
+        let n_older = output.lines.len().saturating_sub(extent.lines);
+        output.lines.drain(..n_older);
+    }
     Ok(PaneEnd {
         output,
         read_at: rows.time,

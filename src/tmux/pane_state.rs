@@ -36,6 +36,7 @@ pub(super) fn read_state(shape: &Frame) -> Result<(PaneOutput, String), TmuxErro
     };
     let output = PaneOutput {
         rows: Vec::new(),
+        lines: Vec::new(),
         history,
         limit,
         width,

@@ -114,6 +114,9 @@ pub enum Request {
         window: String,
         /// Whether to send bytes as they come instead of lines.
         raw: bool,
+        /// How many of the last lines that are there already are sent first.
+        #[serde(default)]
+        lines: usize,
     },
     /// A command reads events for this owner, and will say which with `seen`. Until then, or for six
     /// seconds, the delivery of the owner's events waits for it, for half a second at most.

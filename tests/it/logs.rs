@@ -584,3 +584,42 @@ fn json_cursor(world: &World) -> String {
     let log: Value = serde_json::from_str(log.ok()).unwrap();
     log["cursor"].as_str().unwrap().to_owned()
 }
+
+#[test]
+fn followers_that_begin_beside_a_flood_show_each_line_once_and_in_order() {
+    let world = World::new();
+    world.run("flood", "seq -w 300000; exec sleep 1000");
+    let followers: Vec<_> = (0..6)
+        .map(|n| {
+            let shown = world.path(&format!("shown-{n}"));
+            let command = format!(
+                "exec {} logs -f flood >{}",
+                World::program().display(),
+                shown.display()
+            );
+            let mut shell = world.command("sh");
+            shell.args(["-c", &command]);
+            (shell.spawn().unwrap(), shown)
+        })
+        .collect();
+    let read = |path: &std::path::Path| std::fs::read_to_string(path).unwrap_or_default();
+    let all_are_at_the_end = || {
+        let mut shown = followers.iter().map(|(_, shown)| read(shown));
+        shown.all(|shown| shown.ends_with("\n300000\n"))
+    };
+    world.until_true("the end of the flood", all_are_at_the_end);
+    for (mut follower, shown) in followers {
+        follower.kill().unwrap();
+        follower.wait().unwrap();
+        // A line that is being printed where the follower begins may be shown twice.
+        let shown = read(&shown);
+        let lines = shown.lines().filter(|line| line.len() == 6);
+        let lines: Vec<u32> = lines.map(|line| line.parse().unwrap()).collect();
+        let pairs = lines.windows(2).filter(|pair| pair[0] + 1 != pair[1]);
+        let twice: Vec<&[u32]> = pairs.collect();
+        assert!(
+            twice.len() <= 1 && twice.iter().all(|pair| pair[0] == pair[1]),
+            "{twice:?}"
+        );
+    }
+}

@@ -269,20 +269,31 @@ async fn follow(
     prefix: Option<String>,
 ) -> Result<(), Failure> {
     let prefix = prefix.as_deref();
-    let daemon = ops::follow_log(session, &window, args.raw).await;
+    // The daemon sends the lines that are there, and what follows them in the pane.
+    let is_sent = !args.raw && args.since.is_none();
+    let n_sent = if is_sent {
+        lines.unwrap_or(usize::MAX)
+    } else {
+        0
+    };
+    let daemon = ops::follow_log(session, &window, args.raw, n_sent).await;
     let mut daemon = daemon.or_fail("logs")?;
-    // Following begins before the output is read, so that no line is missed.
-    let log = present(session, &window, args, lines).await?;
     let mut early = VecDeque::new();
-    while let Some(Ok(Some(piece))) = daemon.line().now_or_never() {
-        early.push_back(piece);
+    if !is_sent {
+        // Following begins before the output is read, so that no line is missed.
+        let log = present(session, &window, args, lines).await?;
+        while let Some(Ok(Some(piece))) = daemon.line().now_or_never() {
+            early.push_back(piece);
+        }
+        if !early.is_empty() && is_unchanged(session, &window, &log).await {
+            // All of it is in what was read.
+            early.retain(|piece| piece == END);
+        }
+        note_missing(&log);
+        print_lines(&log.lines, prefix)?;
+    } else if lines.is_none() {
+        note_missing(&present(session, &window, args, None).await?);
     }
-    if !early.is_empty() && is_unchanged(session, &window, &log).await {
-        // All of it is in what was read.
-        early.retain(|piece| piece == END);
-    }
-    note_missing(&log);
-    print_lines(&log.lines, prefix)?;
     context.limit.lift();
     let followed = print_followed("logs", daemon, early, args.raw, prefix);
     context::unless_interrupted("logs", followed).await?

@@ -215,6 +215,7 @@ fn an_output_stream_gets_all_output_and_then_the_end() {
     driver.ask(Request::Follow {
         window: "@1".to_owned(),
         raw: false,
+        lines: 0,
     });
     driver.look("life 1; @1#1 a running pid=7");
     driver.read(&["old"]);
@@ -246,4 +247,37 @@ fn a_pane_that_was_read_is_followed_only_if_it_has_a_listener() {
     driver.followed.insert(PANE);
     driver.read(&["one"]);
     assert!(driver.followed.is_empty());
+}
+
+#[test]
+fn a_read_that_comes_behind_output_delays_nothing_else() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.begin("done", &["one"]);
+    driver.wait(Some("two"));
+    driver.look("life 1; @1#1 a running pid=7");
+    assert!(driver.take().contains(&"read %1 All for 1".to_owned()));
+    let Some(Job::Read { entries, .. }) = driver.job.as_mut() else {
+        panic!("no reading runs: {:?}", driver.job);
+    };
+    let mut entries = std::mem::take(entries);
+    driver.outcome(JobOutcome::Asked);
+    // Another wait begins with the next read; meanwhile the list is asked for.
+    driver.wait(Some("three"));
+    driver.look("life 1; @1#1 a running pid=7");
+    driver.ask(Request::Count);
+    driver.look("life 1; @1#1 a running pid=7");
+    let did = driver.take();
+    assert!(did.contains(&"answer 4".to_owned()), "{did:?}");
+    assert!(!did.iter().any(|did| did.starts_with("read")), "{did:?}");
+    // What was written before the read is old, what comes after it is not.
+    driver.print("\r\ntwo");
+    driver.did(&[]);
+    let output = output(&["one", "two"]);
+    judge_entries(&mut entries, &output);
+    let read = JobOutcome::Read(Box::new(output), entries, Vec::new());
+    driver.input(Input::Changed(Change::Read(Box::new(Ok(read)))));
+    driver.did(&["begun 2", "read %1 All for 1"]);
+    driver.print("\r\ntwo");
+    let did = driver.take();
+    assert!(did.iter().any(|did| did.starts_with("read end")), "{did:?}");
 }

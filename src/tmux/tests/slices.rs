@@ -132,13 +132,14 @@ async fn a_followed_pane_is_completed_with_what_is_above_its_end() {
     story(&private, "seq 3500; echo the end; exit 0").await;
     until_dead(&private).await;
     let mut client = client(&private).await;
-    let dropped = UnsentOutput::Dropped;
-    let whole = follow_output(&mut client, PANE, History::Whole, dropped);
+    let name = format!("client-{}", client.pid().unwrap());
+    let mut connection = Connection::Attached(&mut client);
+    let extent = |history| Extent { history, lines: 0 };
+    let whole = follow_output(&mut connection, &name, PANE, extent(History::Whole));
     let whole = whole.await.unwrap().output;
-    let end = follow_output(&mut client, PANE, PaneEnd::HISTORY, dropped);
+    let end = follow_output(&mut connection, &name, PANE, extent(PaneEnd::HISTORY));
     let end = end.await.unwrap();
     assert!(end.output.rows.len() < 1100);
-    let mut connection = Connection::Attached(&mut client);
     let completed = complete(&mut connection, PANE, end, History::Whole);
     assert!(completed.await.unwrap().as_ref() == Some(&whole));
     let read = read_output(&mut connection, PANE, History::Whole);
