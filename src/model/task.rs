@@ -290,6 +290,10 @@ pub struct Screen {
     /// `None` where they are the last rows. Not compared: they follow from what was printed, as the
     /// rows do.
     pub last_lines: Option<Arc<[String]>>,
+    /// Whether the program has hidden the cursor.
+    pub is_cursor_hidden: bool,
+    /// Where the program draws a cursor of its own, while the terminal's is hidden.
+    pub drawn_cursor: Option<CursorPosition>,
 }
 
 /// A position on a [`Screen`].
@@ -310,8 +314,17 @@ impl PartialEq for Screen {
             top: _,
             width: _,
             last_lines: _,
+            is_cursor_hidden,
+            drawn_cursor,
         } = self;
-        (cursor, alternate) == (&other.cursor, &other.alternate) && self.has_rows_of(other)
+        (cursor, alternate, is_cursor_hidden, drawn_cursor)
+            == (
+                &other.cursor,
+                &other.alternate,
+                &other.is_cursor_hidden,
+                &other.drawn_cursor,
+            )
+            && self.has_rows_of(other)
     }
 }
 

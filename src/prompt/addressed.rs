@@ -9,11 +9,14 @@ use super::line::{self, Ask};
 use super::pattern::{plain, plain_pattern};
 use super::report;
 use super::words::{after_words, from_first_word, is_of_word, is_one_of, split_word};
+use crate::model::PromptKind;
 
 /// Returns what a line asks that has ended, where it is no line of a log.
 pub(super) fn asks(text: &str) -> Option<Ask> {
     let text = text.trim();
-    let ask = line::asks(text).filter(|ask| ask.is_plain && !is_of_log(text))?;
+    // A debugger's prompt is before the cursor.
+    let ask = line::asks(text)
+        .filter(|ask| ask.is_plain && ask.kind != PromptKind::Debugger && !is_of_log(text))?;
     let is_asked = match ask.rule {
         line::MARK_RULE => is_question(text),
         line::COMMAND_RULE => false,

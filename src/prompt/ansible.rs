@@ -37,11 +37,10 @@ pub(super) fn drawn(screen: &Screen) -> Option<DrawnPrompt> {
         let asked = text.trim_end_matches(':').trim_end();
         line::asks(asked).map_or(PromptKind::Key, |ask| ask.kind)
     };
-    Some(DrawnPrompt {
+    Some(DrawnPrompt::new(
         kind,
-        row: last,
-        rows: first..last + 1,
-        secret: kind == PromptKind::Password,
-        rule: "pause of Ansible",
-    })
+        last,
+        first..last + 1,
+        "pause of Ansible",
+    ))
 }

@@ -174,6 +174,9 @@ pub(super) fn question(row: &str) -> &str {
     }
     let text = text.trim_end_matches([' ', '›', '»', '‣']);
     let text = secret::unmasked(text).unwrap_or(text);
+    // Libraries put a colon behind any text.
+    let bare = text.strip_suffix(':').filter(|text| text.ends_with('?'));
+    let text = bare.unwrap_or(text);
     // Such a mark alone asks for input; three dots behind a word continue it.
     text.strip_suffix(" …").map_or(text, str::trim_end)
 }
@@ -192,6 +195,7 @@ mod tests {
             top: None,
             last_lines: None,
             width: None,
+            ..Screen::default()
         };
         assert_eq!(CursorContext::of(&screen), expected, "{screen:?}");
     }

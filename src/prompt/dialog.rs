@@ -7,61 +7,12 @@ use regex::Regex;
 use super::cursor_context::{is_boxed, unframed};
 use super::drawn::{DrawnPrompt, ROWS, text_rows};
 use super::pattern::pattern;
+use super::secret;
 use super::words::LETTER;
-use super::{line, secret};
 use crate::model::{PromptKind, Screen};
 
-/// Returns the dialog at the end of a screen.
-pub(super) fn drawn(screen: &Screen) -> Option<DrawnPrompt> {
-    boxed(screen).or_else(|| unboxed(screen))
-}
-
-/// Buttons below a question, on a screen of their own: each in a row, as `< Yes >`, or each in a box
-/// of its own.
-fn unboxed(screen: &Screen) -> Option<DrawnPrompt> {
-    const MOST: usize = 4;
-    const EDGE: [char; 2] = ['▔', '▁'];
-    if screen.alternate != Some(true) {
-        return None;
-    }
-    let is_edge = |row: &str, edge: char| {
-        row.contains(edge) && row.chars().all(|c| c == edge || c.is_whitespace())
-    };
-    let is_button = |row: &str| {
-        let inside = row
-            .trim()
-            .strip_prefix("< ")
-            .and_then(|row| row.strip_suffix(" >"));
-        inside.is_some_and(is_label)
-    };
-    let rows: Vec<(usize, &str)> = text_rows(screen).take(MOST * EDGE.len() * 2).collect();
-    let in_rows = rows.iter().take_while(|(_, row)| is_button(row)).count();
-    let in_boxes = rows
-        .chunks_exact(3)
-        .take_while(|rows| is_edge(rows[0].1, '▁') && is_edge(rows[2].1, '▔'))
-        .count();
-    // Boxes side by side are one block.
-    let is_beside = in_boxes == 1 && rows[2].1.split_whitespace().count() >= 2;
-    let n_rows = match (in_rows, in_boxes) {
-        (2..=MOST, _) => in_rows,
-        (_, 2..=MOST) => in_boxes * 3,
-        (_, 1) if is_beside => 3,
-        _ => return None,
-    };
-    let (row, text) = *rows.get(n_rows)?;
-    let first = rows[n_rows - 1].0;
-    let asks = line::asks(unframed(text)).is_some_and(|ask| ask.is_plain) && row + 3 > first;
-    asks.then_some(DrawnPrompt {
-        kind: PromptKind::Dialog,
-        row,
-        rows: row..rows[0].0 + 1,
-        secret: false,
-        rule: "buttons below a question",
-    })
-}
-
 /// Returns the dialog in a frame at the end of a screen.
-fn boxed(screen: &Screen) -> Option<DrawnPrompt> {
+pub(super) fn drawn(screen: &Screen) -> Option<DrawnPrompt> {
     let (bottom, buttons) = text_rows(screen)
         .take(ROWS)
         .find(|(_, row)| is_boxed(row) && has_buttons(row))?;
@@ -81,11 +32,8 @@ fn boxed(screen: &Screen) -> Option<DrawnPrompt> {
             secret::is_masked(text) || names_secret(text)
         });
     Some(DrawnPrompt {
-        kind: PromptKind::Dialog,
-        row,
-        rows: top..end,
         secret: is_secret,
-        rule: "dialog with buttons",
+        ..DrawnPrompt::new(PromptKind::Dialog, row, top..end, "dialog with buttons")
     })
 }
 
@@ -120,7 +68,7 @@ fn are_buttons(text: &str) -> bool {
 }
 
 /// Whether this may be the text of a button.
-fn is_label(inside: &str) -> bool {
+pub(super) fn is_label(inside: &str) -> bool {
     const LENGTH: usize = 20;
     let label = inside.trim();
     inside.contains(|c| c == ' ' || LETTER.has(c))
@@ -129,7 +77,7 @@ fn is_label(inside: &str) -> bool {
 }
 
 /// Whether nothing but yes and no can be answered, so that nothing is typed.
-fn is_yes_or_no(buttons: &str) -> bool {
+pub(super) fn is_yes_or_no(buttons: &str) -> bool {
     static YES: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"[<\[]\s*(?:yes|no|ja|nein|oui|non|sí)\s*[>\]]"));
     YES.is_match(buttons)

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use regex::Regex;
 
@@ -22,6 +23,29 @@ pub(super) struct DrawnPrompt {
     pub(super) rows: Range<usize>,
     pub(super) secret: bool,
     pub(super) rule: &'static str,
+    /// What is asked, where its row has more than that.
+    pub(super) asked: Option<String>,
+    /// See [`super::PromptMatch::still_for`].
+    pub(super) still_for: Duration,
+}
+
+impl DrawnPrompt {
+    pub(super) fn new(
+        kind: PromptKind,
+        row: usize,
+        rows: Range<usize>,
+        rule: &'static str,
+    ) -> Self {
+        Self {
+            kind,
+            row,
+            rows,
+            secret: kind == PromptKind::Password,
+            rule,
+            asked: None,
+            still_for: Duration::ZERO,
+        }
+    }
 }
 
 /// Returns the rows with text and their numbers, the last one first.

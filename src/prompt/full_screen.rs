@@ -7,7 +7,7 @@ use regex::Regex;
 use super::cursor_context::{CursorContext, is_blank, is_framed, question, unframed};
 use super::drawn::{DrawnPrompt, asking_above, legend_marks, text_rows};
 use super::pattern::{pattern, plain, plain_pattern};
-use super::{ansible, choices, dialog, line, list, marked, secret};
+use super::{ansible, choices, dialog, form, line, list, marked, secret};
 use crate::model::{PromptKind, Screen};
 
 /// A search row has its mark within this many characters from its start.
@@ -17,12 +17,13 @@ const INPUT_MARK: usize = 24;
 pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> {
     editor(screen)
         .or_else(|| pager(screen, context))
+        .or_else(|| form::drawn(screen).filter(|_| screen.is_cursor_hidden))
         .or_else(|| dialog::drawn(screen))
+        .or_else(|| form::drawn(screen))
         .or_else(|| marked::drawn(screen, context))
         .or_else(|| finder(screen, context))
         .or_else(|| framed_field(screen))
         .or_else(|| framed_toggle(screen))
-        .or_else(|| boxed_field(screen))
         .or_else(|| list::drawn(screen, context))
         .or_else(|| hinted_field(screen, context))
         .or_else(|| legend_alone(screen))
@@ -50,13 +51,12 @@ fn pager(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> {
     }
     let is_colon = text.trim() == ":" && (screen.alternate == Some(true) || row > 0);
     let text = text.trim();
-    (is_colon || PAGER.is_match(&plain(text)) || is_named_help(text)).then_some(DrawnPrompt {
-        kind: PromptKind::Pager,
+    (is_colon || PAGER.is_match(&plain(text)) || is_named_help(text)).then_some(DrawnPrompt::new(
+        PromptKind::Pager,
         row,
-        rows: 0..screen.rows.len(),
-        secret: false,
-        rule: "pager",
-    })
+        0..screen.rows.len(),
+        "pager",
+    ))
 }
 
 fn editor(screen: &Screen) -> Option<DrawnPrompt> {
@@ -77,13 +77,12 @@ fn editor(screen: &Screen) -> Option<DrawnPrompt> {
     let (row, text) = last.next()?;
     let (above, above_text) = last.next().unwrap_or((row, text));
     let is_editor = |rule, row| {
-        Some(DrawnPrompt {
-            kind: PromptKind::Editor,
+        Some(DrawnPrompt::new(
+            PromptKind::Editor,
             row,
-            rows: 0..screen.rows.len(),
-            secret: false,
+            0..screen.rows.len(),
             rule,
-        })
+        ))
     };
     if KEYS.find_iter(text).count() >= 3 || FUNCTIONS.is_match(text) {
         let first = screen.rows.iter().position(|row| !is_blank(row));
@@ -124,13 +123,12 @@ fn finder(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> {
         .filter_map(|row| screen.rows.get(row))
         .any(|row| COUNT.is_match(row))
         || OWN_COUNT.is_match(input);
-    (is_input && counted).then_some(DrawnPrompt {
-        kind: PromptKind::Menu,
-        row: at,
-        rows: at..at + 1,
-        secret: false,
-        rule: "list to search in",
-    })
+    (is_input && counted).then_some(DrawnPrompt::new(
+        PromptKind::Menu,
+        at,
+        at..at + 1,
+        "list to search in",
+    ))
 }
 
 /// A question in a frame that is drawn on the left and open at the bottom.
@@ -160,39 +158,12 @@ fn framed_field(screen: &Screen) -> Option<DrawnPrompt> {
     } else {
         PromptKind::Text
     };
-    Some(DrawnPrompt {
+    Some(DrawnPrompt::new(
         kind,
         row,
-        rows: row..end + 1,
-        secret: kind == PromptKind::Password,
-        rule: "question in a frame",
-    })
-}
-
-/// A field in a box of `▔` and `▁` below its label, at the end of a screen.
-fn boxed_field(screen: &Screen) -> Option<DrawnPrompt> {
-    let is_edge = |row: &str, edge: char| {
-        let inside = row
-            .trim()
-            .strip_prefix('▊')
-            .and_then(|row| row.strip_suffix('▎'));
-        inside.is_some_and(|inside| !inside.is_empty() && inside.chars().all(|c| c == edge))
-    };
-    let mut rows = text_rows(screen);
-    let (end, bottom) = rows.next()?;
-    let (_, field) = rows.next()?;
-    let (_, top) = rows.next()?;
-    let (row, label) = rows.next()?;
-    let is_field = field.trim_start().starts_with('▊') && field.trim_end().ends_with('▎');
-    let ask = line::asks(label.trim())
-        .filter(|_| is_edge(bottom, '▁') && is_field && is_edge(top, '▔'))?;
-    Some(DrawnPrompt {
-        kind: ask.kind,
-        row,
-        rows: row..end + 1,
-        secret: ask.secret,
-        rule: "a field below its label",
-    })
+        row..end + 1,
+        "question in a frame",
+    ))
 }
 
 /// `● Yes / ○ No` in a closed frame whose title asks.
@@ -204,13 +175,12 @@ fn framed_toggle(screen: &Screen) -> Option<DrawnPrompt> {
     let is_frame = bottom.trim().starts_with(['└', '╰', '┗', '╚'])
         && top.trim().ends_with(['┐', '╮', '┓', '╗']);
     let asks = line::asks(unframed(top)).is_some_and(|ask| ask.is_plain);
-    (is_frame && is_toggle(unframed(body)) && asks).then_some(DrawnPrompt {
-        kind: PromptKind::Confirm,
+    (is_frame && is_toggle(unframed(body)) && asks).then_some(DrawnPrompt::new(
+        PromptKind::Confirm,
         row,
-        rows: row..end + 1,
-        secret: false,
-        rule: "question in a frame",
-    })
+        row..end + 1,
+        "question in a frame",
+    ))
 }
 
 /// Whether two choices are side by side, one of them selected: `● Yes / ○ No`.
@@ -237,13 +207,12 @@ fn hinted_field(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> 
     } else {
         PromptKind::Text
     };
-    Some(DrawnPrompt {
+    Some(DrawnPrompt::new(
         kind,
         row,
-        rows: row..last + 1,
-        secret: is_secret,
-        rule: "field above a hint",
-    })
+        row..last + 1,
+        "field above a hint",
+    ))
 }
 
 /// A last row that only names the keys to confirm and to move on.
@@ -266,11 +235,5 @@ fn legend_alone(screen: &Screen) -> Option<DrawnPrompt> {
     } else {
         PromptKind::Menu
     };
-    Some(DrawnPrompt {
-        kind,
-        row,
-        rows: row..last + 1,
-        secret: false,
-        rule: "legend of keys",
-    })
+    Some(DrawnPrompt::new(kind, row, row..last + 1, "legend of keys"))
 }

@@ -11,8 +11,8 @@ use super::programs::{self, kind_of_program, may_ask_by_agent};
 use super::user_rules::UserRules;
 use super::wrapped::MAX_PROMPT_CHARS;
 use super::{
-    addressed, animated, cursor_context, drawn, full_screen, line, list, numbered, right_prompt,
-    shell_prompts, wrapped,
+    addressed, animated, cursor_context, drawn, drawn_field, full_screen, line, list, numbered,
+    right_prompt, shell_prompts, wrapped,
 };
 use crate::model::{Foreground, Prompt, PromptKind, Screen, Stop, Task, TtyEvidence, TtyUse, text};
 
@@ -95,7 +95,11 @@ pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, user_rules: &UserR
     let judgement = judge_rows(screen, terminal, user_rules);
     // A program that reads nothing may show a sign behind what only looks like a question.
     let takes_input = terminal.is_some_and(|terminal| terminal.reader.takes_input());
-    let variants: [fn(&Screen) -> Option<Screen>; 2] = [wrapped::unwrapped, right_prompt::without];
+    let variants: [fn(&Screen) -> Option<Screen>; 3] = [
+        drawn_field::with_cursor,
+        wrapped::unwrapped,
+        right_prompt::without,
+    ];
     let animated: fn(&Screen) -> Option<Screen> = animated::without_sign;
     let variants = variants.into_iter().chain(takes_input.then_some(animated));
     let mut others = variants.filter_map(|variant| {
@@ -493,8 +497,8 @@ impl Evaluation<'_> {
             return None;
         }
         let line = self.screen.rows[row].as_str();
-        let ask = line::asks_before_answer(line)
-            .filter(|ask| !ask.secret && !shell_prompts::is_idle_prompt(line))?;
+        let (_, ask) = line::asks_before_answer(line)
+            .filter(|(_, ask)| !ask.secret && !shell_prompts::is_idle_prompt(line))?;
         let kind = self.kind_in_context(row, ask.kind);
         let judgement = self.waits(Some(row), kind, false, "an answer is being typed");
         Some(judgement.with_match(|found| {
@@ -720,7 +724,13 @@ impl Evaluation<'_> {
 
     fn waits_drawn(&self, drawn: DrawnPrompt) -> Judgement {
         let judgement = self.waits(Some(drawn.row), drawn.kind, drawn.secret, drawn.rule);
-        judgement.with_match(|found| found.rows = drawn.rows)
+        judgement.with_match(|found| {
+            found.rows = drawn.rows;
+            found.still_for = drawn.still_for;
+            if let Some(asked) = drawn.asked {
+                found.prompt.text = text::one_line(asked.as_bytes(), MAX_PROMPT_CHARS);
+            }
+        })
     }
 
     /// Returns the row below a question and the field in which its answer would be typed.

@@ -186,12 +186,13 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
 }
 
 /// Returns what a line asks for whose answer is begun, by the program or by typing:
-/// `Branch: main`.
-pub(super) fn asks_before_answer(text: &str) -> Option<Ask> {
+/// `Branch: main`; and the text that asks.
+pub(super) fn asks_before_answer(text: &str) -> Option<(&str, Ask)> {
     let ends = text.char_indices().filter(|(_, c)| c.is_whitespace());
     ends.map(|(end, _)| &text[..end])
         .filter(|before| before.ends_with([':', '?', ']', ')', '：', '？']))
-        .find_map(asks)
+        .filter(|before| before.contains(char::is_alphanumeric))
+        .find_map(|before| Some((before, asks(before)?)))
 }
 
 /// Whether a line asks for input on the next line: `paste the token below`.
@@ -548,7 +549,7 @@ mod tests {
             ("remote: done", None),
             ("main", None),
         ] {
-            let kind_found = asks_before_answer(text).map(|ask| ask.kind);
+            let kind_found = asks_before_answer(text).map(|(_, ask)| ask.kind);
             assert_eq!(kind_found, kind, "{text:?}");
         }
     }

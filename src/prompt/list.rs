@@ -1,8 +1,11 @@
 //! Lists to choose from: one row is marked, or each row has a box.
 
+use std::time::Duration;
+
 use super::addressed;
 use super::cursor_context::{CursorContext, is_blank, question, unframed};
 use super::drawn::{DrawnPrompt, ROWS, asking_above, is_hint, is_marked, legend_marks, text_rows};
+use super::judge::LOG_STILL;
 use super::line;
 use super::numbered::is_numbered;
 use super::shell_prompts;
@@ -103,13 +106,11 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnProm
     let pointed = text_rows(screen)
         .take(ROWS)
         .find_map(|(row, _)| Some((row, run_of(screen, row)?)));
-    let (pointer, (first, last)) = match pointed {
-        Some(found) => found,
-        None => match ticked(screen) {
-            Some(run) => (run.0, run),
-            None => return under_cursor(screen),
-        },
-    };
+    if let (None, Some(unmarked)) = (pointed, unmarked(screen)) {
+        return Some(unmarked);
+    }
+    let ticked = || ticked(screen).map(|run| (run.0, run));
+    let (pointer, (first, last)) = pointed.or_else(ticked)?;
     let below: Vec<&str> = screen.rows[last + 1..]
         .iter()
         .map(String::as_str)
@@ -159,34 +160,37 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnProm
     };
     let is_confirm = line::asks(&screen.rows[row])
         .is_some_and(|ask| ask.kind == PromptKind::Confirm && ask.rule == line::CHOICES_RULE);
-    Some(DrawnPrompt {
-        kind: if is_confirm {
-            PromptKind::Confirm
-        } else {
-            PromptKind::Menu
-        },
+    let kind = if is_confirm {
+        PromptKind::Confirm
+    } else {
+        PromptKind::Menu
+    };
+    let rows = row.min(first)..last + 1;
+    Some(DrawnPrompt::new(
+        kind,
         row,
-        rows: row.min(first)..last + 1,
-        secret: false,
-        rule: "list with a marked choice",
-    })
+        rows,
+        "list with a marked choice",
+    ))
 }
 
-/// Choices without any mark but the cursor, which is before one of them: below a question, with
-/// nothing below the last one.
-fn under_cursor(screen: &Screen) -> Option<DrawnPrompt> {
+/// Choices without any mark but the cursor, which is before one of them, or hidden below the last one:
+/// below a question, with nothing below the last one.
+fn unmarked(screen: &Screen) -> Option<DrawnPrompt> {
     let cursor = screen.cursor.filter(|_| screen.alternate != Some(true))?;
     let (at, x) = (
         usize::try_from(cursor.y).ok()?,
         usize::try_from(cursor.x).ok()?,
     );
     let (last, _) = text_rows(screen).next()?;
+    let is_below = screen.is_cursor_hidden && at == last + 1;
+    let (at, x) = if is_below { (last, 0) } else { (at, x) };
     let indent = |row: usize| {
         let row = screen.rows.get(row)?;
         let text = row.trim_start_matches(|c: char| c.is_whitespace() || POINTERS.contains(&c));
         (!is_blank(row)).then(|| row.chars().count() - text.chars().count())
     };
-    let column = indent(at).filter(|column| x <= *column && at < last)?;
+    let column = indent(at).filter(|column| x <= *column && (at < last || is_below))?;
     let is_row = |row: &usize| indent(*row) == Some(column);
     if column == 0 || !(at..=last).all(|row| is_row(&row)) {
         return None;
@@ -196,12 +200,21 @@ fn under_cursor(screen: &Screen) -> Option<DrawnPrompt> {
         .rev()
         .find(|row| !is_blank(&screen.rows[*row]))
         .filter(|row| row + 3 > first)?;
-    heads_choices(&screen.rows[row]).then_some(DrawnPrompt {
-        kind: PromptKind::Menu,
-        row,
-        rows: row..last + 1,
-        secret: false,
-        rule: "list under the cursor",
+    let heading = question(&screen.rows[row]);
+    // Lists of what a program does have a heading, too.
+    let asks = || {
+        is_marked(&screen.rows[row])
+            || addressed::asks(heading).is_some()
+            || begins_choices(heading) && line::asks(heading).is_some()
+    };
+    let is_headed =
+        heads_choices(heading) && (!is_below || first < last && row + 1 == first && asks());
+    let rows = row..last + 1;
+    let unmarked = DrawnPrompt::new(PromptKind::Menu, row, rows, "list without a marked choice");
+    is_headed.then_some(DrawnPrompt {
+        // Programs that only print indent what they list, too.
+        still_for: if is_below { LOG_STILL } else { Duration::ZERO },
+        ..unmarked
     })
 }
 
@@ -225,13 +238,12 @@ pub(super) fn titled(screen: &Screen, context: CursorContext) -> Option<DrawnPro
     let title = first.checked_sub(1)?;
     let text = screen.rows[title].trim_end();
     let is_title = text.starts_with(char::is_alphabetic) && text.chars().count() <= LENGTH;
-    (last == end && is_fresh && n_marked == 1 && is_title).then_some(DrawnPrompt {
-        kind: PromptKind::Menu,
-        row: title,
-        rows: title..last + 1,
-        secret: false,
-        rule: "list with a marked choice below a title",
-    })
+    (last == end && is_fresh && n_marked == 1 && is_title).then_some(DrawnPrompt::new(
+        PromptKind::Menu,
+        title,
+        title..last + 1,
+        "list with a marked choice below a title",
+    ))
 }
 
 /// Returns the list with a marked choice of a program that takes keys, whatever is shown below it.
@@ -252,13 +264,12 @@ pub(super) fn standing(
         let row = heading_of(screen, first, is_counted)?;
         let is_open = !is_answered(screen, context, last, is_counted)
             && !shell_prompts::has_hints_of_watcher(&screen.rows[last + 1..]);
-        is_open.then_some(DrawnPrompt {
-            kind: PromptKind::Menu,
+        is_open.then_some(DrawnPrompt::new(
+            PromptKind::Menu,
             row,
-            rows: row..last + 1,
-            secret: false,
-            rule: "list with a marked choice above other text",
-        })
+            row..last + 1,
+            "list with a marked choice above other text",
+        ))
     });
     asked.next()
 }
@@ -330,15 +341,18 @@ fn is_answered(screen: &Screen, context: CursorContext, last: usize, is_counted:
 
 /// Whether a row asks, or starts as questions do.
 fn heads_choices(row: &str) -> bool {
-    let asked = question(row).to_lowercase();
+    is_asking(row) || begins_choices(question(row))
+}
+
+fn begins_choices(asked: &str) -> bool {
+    let asked = asked.to_lowercase();
     let mut words = asked.split_whitespace();
-    is_asking(row)
-        || words.next().is_some_and(|word| {
-            [
-                "what", "which", "where", "who", "how", "pick", "choose", "select",
-            ]
-            .contains(&word)
-        })
+    words.next().is_some_and(|word| {
+        [
+            "what", "which", "where", "who", "how", "pick", "choose", "select",
+        ]
+        .contains(&word)
+    })
 }
 
 /// Whether the cursor is on the mark of this row: only a program that draws leaves it there.

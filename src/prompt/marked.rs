@@ -54,17 +54,16 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnProm
     } else {
         kind_of_field(&screen.rows[row], asked, &body)
     };
-    Some(DrawnPrompt {
+    Some(DrawnPrompt::new(
         kind,
         row,
-        rows: row..if choices > 0 { end } else { at }.max(row) + 1,
-        secret: kind == PromptKind::Password,
-        rule: if choices > 0 {
+        row..if choices > 0 { end } else { at }.max(row) + 1,
+        if choices > 0 {
             "choices below a marked question"
         } else {
             "marked as a question"
         },
-    })
+    ))
 }
 
 /// Whether these rows are the rest of a question too long for its row, then choices, at least one

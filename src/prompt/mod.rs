@@ -13,6 +13,8 @@ mod choices;
 mod cursor_context;
 mod dialog;
 mod drawn;
+mod drawn_field;
+mod form;
 mod full_screen;
 mod judge;
 mod line;

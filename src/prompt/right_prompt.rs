@@ -40,6 +40,7 @@ mod tests {
             last_lines: None,
             width: Some(30),
             alternate: Some(false),
+            ..Screen::default()
         };
         let found = without(&screen).map(|screen| screen.rows[0].clone());
         assert_eq!(found.as_deref(), expected, "{text:?}");

@@ -84,6 +84,7 @@ fn with_cursor(text: &str, alternate: bool) -> Screen {
         top: None,
         last_lines: None,
         width: None,
+        ..Screen::default()
     }
 }
 

@@ -89,6 +89,7 @@ mod tests {
             last_lines: None,
             width: Some(10),
             alternate: Some(false),
+            ..Screen::default()
         };
         let unwrapped = unwrapped(&screen);
         let row = usize::try_from(cursor.1).unwrap();

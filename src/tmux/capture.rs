@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use super::banner::{drop_banner, drop_joined_banner};
-use super::tabs;
+use super::{drawn_cursor, tabs};
 use crate::model::{CursorPosition, PaneId, QUOTED_CHARS, QUOTED_LINES, Screen, text};
 use crate::protocol::Command;
 
@@ -69,12 +69,15 @@ impl CapturedScreen {
         usize::try_from(shape.history.min(-self.asked.first_row())).unwrap_or(0)
     }
 
-    /// Whether it lacks rows of a pane with this shape: all of them, or some of the history that are kept,
-    /// as when the screen was cleared since the request.
+    /// Whether it lacks rows of a pane with this shape: all of them, their styles, or some of the history that
+    /// are kept, as when the screen was cleared since the request.
     pub(super) fn is_cut(&self, shape: &Shape, banner: &str) -> bool {
+        let has_styles = self.asked.is_cursor_hidden && self.rows.is_some();
+        let lacks_styles = shape.is_cursor_hidden && !shape.is_dead && !has_styles;
         let asked = self.asked.first_row();
         let may_lack = shape.first_row() < asked && shape.history > -asked;
         self.rows(shape).is_none()
+            || lacks_styles
             || may_lack && screen(shape, self, banner).is_none_or(|screen| screen.rows.len() < ROWS)
     }
 }
@@ -91,6 +94,7 @@ pub(super) struct Shape {
     pub(super) history: i64,
     pub(super) cursor_x: u32,
     pub(super) cursor_y: u32,
+    pub(super) is_cursor_hidden: bool,
     pub(super) is_alternate: bool,
 }
 
@@ -168,7 +172,14 @@ impl Captures {
         captured: &CapturedScreen,
         banner: &str,
     ) {
-        if let Some(screen) = screen(&shape, captured, banner) {
+        if let Some(mut screen) = screen(&shape, captured, banner) {
+            let before = self.panes.get(&pane).map(|capture| &capture.screen);
+            // A cursor that blinks is not drawn all the time.
+            if let Some(before) = before.filter(|before| before.has_rows_of(&screen))
+                && screen.is_cursor_hidden
+            {
+                screen.drawn_cursor = screen.drawn_cursor.or(before.drawn_cursor);
+            }
             let capture = Capture {
                 time: captured.time,
                 shape,
@@ -210,12 +221,23 @@ impl Captures {
 }
 
 /// Captures a pane, or the active one of a window, to the end of the screen, so that a pane that has
-/// grown since `shape` is complete: `-pJ` its lines, with wrapped rows joined, or `-p` its rows.
+/// grown since `shape` is complete: `-pJ` its lines, with wrapped rows joined, or `-p` its rows. Where the
+/// cursor is hidden, the rows have their styles: the program may draw a cursor, as a cell with another
+/// background.
 pub(super) fn capture_command(form: &str, target: impl Display, shape: &Shape) -> Command {
+    let styles = ["-e", "-N"];
+    let styles = &styles[..if form == "-p" && shape.is_cursor_hidden { 2 } else { 0 }];
     Command::new("capture-pane")
+        .args(styles)
         .args([form, "-t", &target.to_string(), "-S"])
         .arg(shape.first_row().to_string())
-        .args(["-E", "-"])
+        .args(["-E", "-"]);
+    if shape.is_cursor_hidden {
+        // The program may draw its own, as a cell with another background.
+        capture.args(["-e", "-N"])
+    } else {
+        capture
+    }
 }
 
 /// Converts what was captured to a screen; `None` if it lacks the rows.
@@ -241,6 +263,14 @@ fn screen(shape: &Shape, captured: &CapturedScreen, banner: &str) -> Option<Scre
     rows.drain(..over.min(rows.len()));
     let cursor = Some(cursor - over).filter(|y| *y < rows.len());
     let cursor = cursor.and_then(|y| u32::try_from(y).ok());
+    let drawn = captured.rows(shape)?.get(above..).and_then(drawn_cursor::find);
+    let drawn = drawn.filter(|_| shape.is_cursor_hidden).and_then(|(x, y)| {
+        let (x, y) = (
+            u32::try_from(x).ok()?,
+            u32::try_from(y + above - over).ok()?,
+        );
+        Some(CursorPosition { x, y })
+    });
     Some(Screen {
         last_lines: last_lines(shape, captured, banner),
         rows: rows.into(),
@@ -251,6 +281,8 @@ fn screen(shape: &Shape, captured: &CapturedScreen, banner: &str) -> Option<Scre
         top: u32::try_from(above - over).ok(),
         alternate: Some(shape.is_alternate),
         width: u32::try_from(shape.width).ok(),
+        is_cursor_hidden: shape.is_cursor_hidden,
+        drawn_cursor: drawn,
     })
 }
 
@@ -293,6 +325,7 @@ mod tests {
             history,
             cursor_x: 2,
             cursor_y,
+            is_cursor_hidden: false,
             is_alternate: false,
         }
     }
@@ -466,6 +499,34 @@ mod tests {
         check(alternate, full, 24, true);
         check(full, alternate, 24, false);
         check(Shape::default(), full, 75, false);
+    }
+
+    #[test]
+    fn a_drawn_cursor_stays_while_it_blinks() {
+        let mut captures = Captures::default();
+        let hidden = Shape {
+            is_cursor_hidden: true,
+            ..shape(0, 5, 1)
+        };
+        let with_rows = |asked: Shape, line: &str| CapturedScreen {
+            rows: Some(bytes(&[line, "", "", "", ""])),
+            ..captured(asked, &["", "", "", "", ""])
+        };
+        let mut drawn = |shape: Shape, line: &str| {
+            captures.remember(PaneId(1), shape, &with_rows(shape, line), "");
+            let screen = captures.screen(PaneId(1));
+            screen.drawn_cursor.map(|cursor| (cursor.x, cursor.y))
+        };
+        assert_eq!(drawn(hidden, "Name: \x1b[7m "), Some((6, 0)));
+        assert_eq!(drawn(hidden, "Name:  "), Some((6, 0)));
+        assert_eq!(drawn(hidden, "Done"), None);
+        assert_eq!(drawn(shape(0, 5, 1), "Name: \x1b[7m "), None);
+        // A capture without styles does not show it.
+        let plain = shape(0, 5, 1);
+        assert!(with_rows(plain, "").is_cut(&hidden, ""));
+        assert!(captured(hidden, &["", "", "", "", ""]).is_cut(&hidden, ""));
+        assert!(!with_rows(hidden, "").is_cut(&hidden, ""));
+        assert!(!with_rows(hidden, "").is_cut(&plain, ""));
     }
 
     #[test]

@@ -59,8 +59,8 @@ pub(super) enum CaptureQuery {
     No,
     /// That of this pane, which had this shape.
     Of(PaneId, Shape),
-    /// The same of a pane with wrapped lines.
-    Wrapped(PaneId, Shape),
+    /// The same of a pane with wrapped lines, or whose program may draw a cursor: also its rows.
+    WithRows(PaneId, Shape),
     /// That of the active pane of a window that is not known yet.
     New,
 }
@@ -71,7 +71,7 @@ impl CaptureQuery {
         match self {
             Self::No => ROW,
             Self::Of(_, shape) => ROW + CAPTURE * shape.n_captures(),
-            Self::Wrapped(_, shape) => ROW + 2 * CAPTURE * shape.n_captures(),
+            Self::WithRows(_, shape) => ROW + 2 * CAPTURE * shape.n_captures(),
             Self::New => ROW + CAPTURE,
         }
     }
@@ -198,10 +198,10 @@ impl LookLine {
             }
             match capture {
                 CaptureQuery::No => {}
-                CaptureQuery::Of(pane, shape) | CaptureQuery::Wrapped(pane, shape) => {
+                CaptureQuery::Of(pane, shape) | CaptureQuery::WithRows(pane, shape) => {
                     let part = Part::Capture(*window, Some((*pane, *shape)));
                     commands.push((part, capture_command("-pJ", pane, shape)));
-                    if matches!(capture, CaptureQuery::Wrapped(..)) {
+                    if matches!(capture, CaptureQuery::WithRows(..)) {
                         let part = Part::CaptureRows(*window, *pane);
                         commands.push((part, capture_command("-p", pane, shape)));
                     }

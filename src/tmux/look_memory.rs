@@ -356,10 +356,10 @@ impl LookMemory {
     }
 
     /// Returns how to capture a pane with this shape: also as rows if the last capture had wrapped lines, or
-    /// this one has.
+    /// this one has, and where the program may draw a cursor.
     fn capture_of(&self, pane: PaneId, shape: Shape, is_wrapped: bool) -> CaptureQuery {
-        match is_wrapped || self.captures.is_wrapped(pane) {
-            true => CaptureQuery::Wrapped(pane, shape),
+        match is_wrapped || shape.is_cursor_hidden || self.captures.is_wrapped(pane) {
+            true => CaptureQuery::WithRows(pane, shape),
             false => CaptureQuery::Of(pane, shape),
         }
     }

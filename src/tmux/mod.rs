@@ -9,6 +9,7 @@ mod commands;
 mod connected_client;
 mod control_client;
 mod control_line;
+mod drawn_cursor;
 mod error;
 mod history_slices;
 mod hook_check;

@@ -361,6 +361,7 @@ static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
         "#{history_size}",
         "#{cursor_x}",
         "#{cursor_y}",
+        "#{?cursor_flag,0,1}",
         "#{alternate_on}",
         "#{pane_in_mode}",
         PROGRESS,
@@ -415,6 +416,7 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
         history: fields.parse()?,
         cursor_x: fields.parse()?,
         cursor_y: fields.parse()?,
+        is_cursor_hidden: fields.flag()?,
         is_alternate: fields.flag()?,
     };
     window.pane = Some(PaneRow {
@@ -513,7 +515,7 @@ mod tests {
             name,
         ];
         let of_pane = [
-            "41", "0", "", "", "", "80", "24", "0", "0", "0", "0", "0", "", "", "", "sh", "",
+            "41", "0", "", "", "", "80", "24", "0", "0", "0", "0", "0", "0", "", "", "", "sh", "",
         ];
         row_format(&[&ids[..], &of_window, &of_pane].concat())
     }

@@ -18,13 +18,13 @@ pub(super) fn row(bytes: &[u8], width: usize) -> String {
     let line = String::from_utf8_lossy(bytes);
     let mut parts = line.split('\t');
     let mut row = parts.next().unwrap_or_default().to_owned();
-    let mut columns = columns_of(&row);
+    let mut columns = columns_of(&text::piece(row.as_bytes()));
     for part in parts {
         let at = columns % width;
         let stop = ((at / STOP + 1) * STOP).min(width - 1).max(at + 1);
         row.extend(std::iter::repeat_n(' ', stop - at));
         row.push_str(part);
-        columns += stop - at + columns_of(part);
+        columns += stop - at + columns_of(&text::piece(part.as_bytes()));
     }
     text::row(row.as_bytes())
 }

@@ -358,6 +358,7 @@ impl TaskFields {
                 top: None,
                 width: None,
                 last_lines: (!self.last_lines.is_empty()).then(|| last_lines.collect()),
+                ..Screen::default()
             },
         })
     }

@@ -139,8 +139,7 @@ fn look(windows: u32, turn: u32) -> LookRows {
                 rows: vec![ROW.to_owned(); ROWS].into(),
                 cursor: Some(CursorPosition { x: 0, y: 23 }),
                 alternate: Some(false),
-                width: None,
-                top: None,
+                ..Screen::default()
             },
         };
         WindowRow {

@@ -2,7 +2,8 @@
 //!
 //! The files in `tests/fixtures/prompts` contain screens of programs that wait for input, and screens
 //! that only look like it. The notes of captured screens contain the kernel's evidence.
-//! `libraries_and_tools.jsonl` also says whether typed text must not be displayed.
+//! `libraries_and_tools.jsonl` also says whether typed text must not be displayed, and
+//! `drawn_by_programs.jsonl`, whose programs hide the cursor, where they draw one themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -29,6 +30,10 @@ struct Row {
     note: String,
     /// Whether the answer is a secret, in the files that say so.
     secret: Option<bool>,
+    /// Whether the cursor is hidden, and where the program draws one itself, in the file that says so.
+    #[serde(default)]
+    cursor_hidden: bool,
+    drawn: Option<(u32, u32)>,
 }
 
 impl Row {
@@ -48,6 +53,9 @@ impl Row {
             top: None,
             last_lines: None,
             width: None,
+            is_cursor_hidden: self.cursor_hidden,
+            drawn_cursor: self.drawn.map(|(x, y)| CursorPosition { x, y }),
+            ..Screen::default()
         }
     }
 
@@ -112,6 +120,9 @@ fn libraries_and_tools() -> impl Iterator<Item = Row> {
     rows_of(include_str!(
         "../fixtures/prompts/libraries_and_tools.jsonl"
     ))
+    .chain(rows_of(include_str!(
+        "../fixtures/prompts/drawn_by_programs.jsonl"
+    )))
 }
 
 fn rows_of(text: &'static str) -> impl Iterator<Item = Row> {

@@ -72,6 +72,33 @@ const BY_TEXT: &[(&str, &str, &str, &str)] = &[
     ("ឈ្មោះ៖ ", "", "text", "ឈ្មោះ៖"),
     ("รหัสผ่าน: ", "", "password", "รหัสผ่าน:"),
     ("请按任意键继续. . .", "", "key", "请按任意键继续. . ."),
+    // The terminal's cursor is hidden, and drawn by the program as an inverse cell.
+    (
+        "\u{1b}[?25lProject name: \u{1b}[7m \u{1b}[27m\n",
+        "",
+        "text",
+        "Project name:",
+    ),
+    (
+        "\u{1b}[?25lWhat should it be called?\n╭──────────╮\n│\u{1b}[7mm\u{1b}[0;2my-app\u{1b}[0m    │\n╰──────────╯\nany letters\n",
+        "",
+        "text",
+        "What should it be called?",
+    ),
+    // The cursor is hidden, and nothing is marked.
+    (
+        "\u{1b}[?25lWhich database?:\n  postgres\n  mysql\n",
+        "",
+        "menu",
+        "Which database?",
+    ),
+    // A dialog in the middle of a screen, beside other text.
+    (
+        "\u{1b}[?1049h\u{1b}[?25llog ▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄ log\nlog █  Delete the 3 records? █ log\nlog █ ▔▔▔▔▔▔▔▔▔▔  ▔▔▔▔▔▔▔▔▔▔ █ log\nlog █   Delete      Cancel   █ log\nlog █ ▁▁▁▁▁▁▁▁▁▁  ▁▁▁▁▁▁▁▁▁▁ █ log\nlog █▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄█ log\nq quit",
+        "",
+        "dialog",
+        "Delete the 3 records?",
+    ),
     (
         "whiptail --title Deploy --yesno \"Shall it go out?\" 8 40",
         "whiptail",
@@ -89,6 +116,9 @@ const SAYING: &[&str] = &[
     "ready on 5173\nerror: no export 'x' in ./a. Did you mean 'y'?\n",
     "ready on 5173\nGET /a?b=c?\n",
     "Which kit?\n❯ Vue\n  React\n\n  ➜  press h + enter to show help\n",
+    "\u{1b}[?25lFiles changed:\n  a.txt\n  b.txt\n",
+    "\u{1b}[?25lDone. What next?\n\n╭──────╮\n│ > \u{1b}[7m \u{1b}[27m  │\n╰──────╯\n  ? for shortcuts\n",
+    "\u{1b}[?1049h\u{1b}[?25lWorkers\n\n [ Start ]  [ Stop ]  [ Refresh ]\n\n 1 busy\nq quit",
     "Which kit?\n❯ Vue\n  React\n\nCreated app\n╭────╮\n│ >  │\n╰────╯\n",
 ];
 
