@@ -13,6 +13,11 @@ use crate::model::{PromptKind, Screen};
 /// How many of the last rows with text may contain a list or a dialog.
 pub(super) const ROWS: usize = 24;
 
+/// How long a screen must be unchanged while one of several threads is blocked reading a line, or a
+/// program checks for keys, unless the cursor is behind a question: it may print a log, and servers
+/// often do so every second.
+pub(super) const LOG_STILL: Duration = Duration::from_millis(1500);
+
 /// What a full-screen program waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DrawnPrompt {

@@ -8,9 +8,8 @@ use unicode_width::UnicodeWidthChar as _;
 use super::addressed;
 use super::cursor_context::is_line_or_block;
 use super::dialog::{is_label, is_yes_or_no};
-use super::drawn::DrawnPrompt;
+use super::drawn::{DrawnPrompt, LOG_STILL};
 use super::drawn_field::is_edge;
-use super::judge::LOG_STILL;
 use super::line::{self, Ask};
 use crate::model::{PromptKind, Screen};
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::cursor_context::{CursorContext, is_blank};
-use super::drawn::DrawnPrompt;
+use super::drawn::{DrawnPrompt, LOG_STILL};
 use super::line::Ask;
 use super::numbered::is_numbered;
 use super::programs::{self, kind_of_program, may_ask_by_agent};
@@ -23,11 +23,6 @@ const KEYS_STILL: Duration = Duration::from_secs(1);
 /// The same on the alternate screen: system monitors read keys as well and redraw every few
 /// seconds.
 const DRAWN_KEYS_STILL: Duration = Duration::from_secs(5);
-
-/// How long a screen must be unchanged while one of several threads is blocked reading a line, or a
-/// program checks for keys, unless the cursor is behind a question: it may print a log, and servers
-/// often do so every second.
-pub(super) const LOG_STILL: Duration = Duration::from_millis(1500);
 
 /// A field below its question begins within this many cells.
 const FIELD_INDENT: u32 = 8;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::addressed;
 use super::cursor_context::{CursorContext, is_blank, question, unframed};
-use super::drawn::{DrawnPrompt, ROWS, asking_above, is_hint, is_marked, legend_marks, text_rows};
-use super::judge::LOG_STILL;
+use super::drawn::{
+    DrawnPrompt, LOG_STILL, ROWS, asking_above, is_hint, is_marked, legend_marks, text_rows,
+};
 use super::line;
 use super::numbered::is_numbered;
 use super::shell_prompts;

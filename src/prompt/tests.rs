@@ -1,6 +1,6 @@
 mod lists;
 
-use super::judge::LOG_STILL;
+use super::drawn::LOG_STILL;
 use std::ops::Range;
 use std::time::Duration;
 
