@@ -31,7 +31,7 @@ use crate::process::{self, Process, RunTime};
 use crate::session::{Change, Entry, WatchEntry};
 use crate::terminal::PaneLog;
 use crate::tmux::{
-    self, Connection, Extent, FirstLines, History, LookMemory, Server, Style, TmuxError, Traffic,
+    self, Connection, Extent, FirstLines, LookMemory, Server, Style, TmuxError, Traffic,
 };
 
 /// The delay between two attempts to attach.

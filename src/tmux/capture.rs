@@ -225,15 +225,11 @@ impl Captures {
 /// cursor is hidden, the rows have their styles: the program may draw a cursor, as a cell with another
 /// background.
 pub(super) fn capture_command(form: &str, target: impl Display, shape: &Shape) -> Command {
-    let styles = ["-e", "-N"];
-    let styles = &styles[..if form == "-p" && shape.is_cursor_hidden { 2 } else { 0 }];
-    Command::new("capture-pane")
-        .args(styles)
+    let capture = Command::new("capture-pane")
         .args([form, "-t", &target.to_string(), "-S"])
         .arg(shape.first_row().to_string())
         .args(["-E", "-"]);
-    if shape.is_cursor_hidden {
-        // The program may draw its own, as a cell with another background.
+    if form == "-p" && shape.is_cursor_hidden {
         capture.args(["-e", "-N"])
     } else {
         capture
@@ -263,7 +259,10 @@ fn screen(shape: &Shape, captured: &CapturedScreen, banner: &str) -> Option<Scre
     rows.drain(..over.min(rows.len()));
     let cursor = Some(cursor - over).filter(|y| *y < rows.len());
     let cursor = cursor.and_then(|y| u32::try_from(y).ok());
-    let drawn = captured.rows(shape)?.get(above..).and_then(drawn_cursor::find);
+    let drawn = captured
+        .rows(shape)?
+        .get(above..)
+        .and_then(drawn_cursor::find);
     let drawn = drawn.filter(|_| shape.is_cursor_hidden).and_then(|(x, y)| {
         let (x, y) = (
             u32::try_from(x).ok()?,
