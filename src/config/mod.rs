@@ -12,7 +12,6 @@ mod error;
 mod file;
 mod fleet;
 mod hosts;
-mod inputs;
 #[cfg_attr(
     not(feature = "webhook"),
     allow(dead_code, reason = "only webhooks send messages")
@@ -36,7 +35,6 @@ pub(crate) use file::{ConfigFile, find, load};
 #[cfg(feature = "fleet")]
 pub(crate) use fleet::{FleetConfig, Verb};
 pub(crate) use hosts::{HostConfig, check_destination, is_host_name};
-pub(crate) use inputs::Inputs;
 #[cfg(feature = "webhook")]
 pub(crate) use message::{Format, MessageConfig};
 pub(crate) use project_file::{PROCFILE, TASK_FILE, TaskEntry, is_procfile, read_tasks};

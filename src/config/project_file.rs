@@ -15,7 +15,6 @@ use toml::Spanned;
 
 use super::error::quotable;
 use super::file::{MAX_BYTES, not_utf8};
-use super::inputs::{self, Inputs};
 use super::named_path::NamedPath;
 use super::parse::{line_of, parse_as};
 use super::ready::{Ready, ready};
@@ -64,9 +63,6 @@ pub(crate) struct TaskEntry {
     pub(crate) notify_on: Option<NotifyOn>,
     /// The slot in which it runs.
     pub(crate) slot: Option<Slot>,
-    /// For a task that has done its work when it has ended with code 0, also when its window is gone:
-    /// the files that make it run again when they change.
-    pub(crate) once: Option<Inputs>,
 }
 
 impl TaskEntry {
@@ -214,7 +210,7 @@ fn entries(path: &Path, text: &str, file: &TaskFile) -> Result<Vec<TaskEntry>, C
         };
         let env_files = env_files.iter();
         let env_files = env_files.map(|file| named(file.get_ref(), file.span(), key.clone()));
-        entry(name, fields, cwd, env_files.collect(), folder)
+        entry(name, fields, cwd, env_files.collect())
     };
     Ok(order.into_iter().map(entry_of).collect())
 }
@@ -236,36 +232,11 @@ fn problem_of(fields: &Fields) -> Option<(Range<usize>, String)> {
             return Some((value.span(), format!("env.{shown}` must not contain a NUL")));
         }
     }
-    for pattern in &fields.inputs {
-        if let Some(why) = inputs::problem_of(pattern.get_ref()) {
-            let shown = quotable(pattern.get_ref());
-            return Some((pattern.span(), format!("inputs`: `{shown}` {why}")));
-        }
-    }
-    match (&fields.backoff, fields.inputs.first(), &fields.once) {
-        (Some(backoff), ..) if fields.restart.is_none() => {
-            Some((backoff.span(), "backoff` needs `restart`".to_owned()))
-        }
-        (_, Some(first), _) if !fields.is_once() => {
-            Some((first.span(), "inputs` needs `once = true`".to_owned()))
-        }
-        (.., Some(once)) if fields.is_once() && fields.ready.is_some() => {
-            let why = "once` is for a task that ends: it cannot have `ready`";
-            Some((once.span(), why.to_owned()))
-        }
-        _ => None,
-    }
+    let backoff = fields.backoff.as_ref().filter(|_| fields.restart.is_none());
+    backoff.map(|backoff| (backoff.span(), "backoff` needs `restart`".to_owned()))
 }
 
-fn entry(
-    name: &str,
-    fields: &Fields,
-    cwd: NamedPath,
-    env_files: Vec<NamedPath>,
-    folder: &Path,
-) -> TaskEntry {
-    let inputs = fields.inputs.iter();
-    let inputs = inputs.map(|pattern| pattern.get_ref().clone());
+fn entry(name: &str, fields: &Fields, cwd: NamedPath, env_files: Vec<NamedPath>) -> TaskEntry {
     let variables = fields.env.iter();
     TaskEntry {
         name: name.to_owned(),
@@ -296,10 +267,6 @@ fn entry(
         ready: fields.ready.clone(),
         notify_on: fields.notify_on.clone(),
         slot: fields.slot.clone(),
-        once: fields.is_once().then(|| Inputs {
-            folder: folder.to_owned(),
-            patterns: inputs.collect(),
-        }),
     }
 }
 
@@ -405,16 +372,6 @@ struct Fields {
     notify_on: Option<NotifyOn>,
     #[serde(default, deserialize_with = "slot")]
     slot: Option<Slot>,
-    #[serde(default)]
-    once: Option<Spanned<bool>>,
-    #[serde(default, deserialize_with = "input_patterns")]
-    inputs: Vec<Spanned<String>>,
-}
-
-impl Fields {
-    fn is_once(&self) -> bool {
-        self.once.as_ref().is_some_and(|once| *once.get_ref())
-    }
 }
 
 fn slot<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Slot>, D::Error> {
@@ -498,7 +455,6 @@ macro_rules! spanned_list {
 
 spanned_list!(after, "the name of a task, or a list of names");
 spanned_list!(files_of_variables, "a file, or a list of files");
-spanned_list!(input_patterns, "a file, or a list of files and patterns");
 
 fn own_files_of_variables<'de, D: Deserializer<'de>>(
     from: D,

@@ -93,11 +93,6 @@ impl RunArchiver {
         }
         let (lines, gap_after) = log.end.with_first_lines(first, log.lines);
         let exit = task.exit().cloned().unwrap_or_default();
-        // Without it, the output is kept all the same.
-        let record = match exit.code {
-            Some(0) => tmux::read_record(connection, task.window).await.ok(),
-            Some(_) | None => None,
-        };
         let is_replaced = task.is_alive() && !log.end.is_dead;
         let about = RunInfo {
             window_id: task.window.to_string(),
@@ -113,7 +108,6 @@ impl RunArchiver {
                 .or(is_replaced.then_some("replaced"))
                 .map(str::to_owned),
             gap_after,
-            record: record.and_then(|launch| launch.record),
         };
         Ok(Some(self.archiver.keep(KeptRun {
             folder: paths.runs(),

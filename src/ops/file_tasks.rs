@@ -9,7 +9,7 @@ use super::caller::Caller;
 use super::error::OpsError;
 use super::run::{RunOptions, check_notify_on};
 use super::session::TaskSession;
-use crate::config::{self, ConfigError, Inputs, PROCFILE, TASK_FILE, TaskEntry};
+use crate::config::{self, ConfigError, PROCFILE, TASK_FILE, TaskEntry};
 use crate::model::Replaces;
 
 /// The file that a command has read.
@@ -109,7 +109,7 @@ impl SelectedTasks {
     }
 }
 
-/// Returns how a task of a file is started, without what its inputs are then.
+/// Returns how a task of a file is started.
 pub(super) fn options_of(task: TaskEntry) -> Result<RunOptions, OpsError> {
     let cwd = task.cwd.resolve().map_err(OpsError::Config)?;
     let env = task.variables().map_err(OpsError::Config)?;
@@ -126,15 +126,6 @@ pub(super) fn options_of(task: TaskEntry) -> Result<RunOptions, OpsError> {
         slot: task.slot,
         ..RunOptions::default()
     })
-}
-
-/// Returns the digest of the inputs of the task of this name, as they are now.
-pub(super) fn digest_of_inputs(
-    name: &str,
-    inputs: Option<&Inputs>,
-) -> Result<Option<u64>, OpsError> {
-    let digest = inputs.map_or(Ok(None), Inputs::digest);
-    digest.map_err(|error| OpsError::failed(format!("the inputs of `{name}`: {error}"), None))
 }
 
 /// Returns how the project's file starts the task of this name, whose last run was in the directory
@@ -164,9 +155,7 @@ pub(super) fn options_in_project(
     let Some(task) = task.filter(|task| is_inside || is_there(task)) else {
         return Ok(None);
     };
-    let inputs = digest_of_inputs(name, task.once.as_ref())?;
-    let options = options_of(task)?;
-    Ok(Some(RunOptions { inputs, ..options }))
+    Ok(Some(options_of(task)?))
 }
 
 /// Returns the names of the tasks in the project's file; none if it cannot be read.

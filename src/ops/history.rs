@@ -70,7 +70,6 @@ mod tests {
             exit_signal: signal.map(str::to_owned),
             reason: None,
             gap_after: None,
-            record: None,
         }
     }
 

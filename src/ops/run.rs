@@ -49,8 +49,6 @@ pub(crate) struct RunOptions {
     pub(crate) notify_on: Option<NotifyOn>,
     /// The slot in which it runs; `None` for none.
     pub(crate) slot: Option<Slot>,
-    /// The digest of the files that its result depends on; `None` if there are none.
-    pub(crate) inputs: Option<u64>,
 }
 
 /// What the caller of a launch will wait for.
@@ -162,7 +160,6 @@ pub(crate) async fn run(
         stop: with_stop_defaults(options.stop)?,
         notify_on: options.notify_on,
         slot: options.slot,
-        inputs: options.inputs,
     };
     let will_wait = options.wait != LaunchWait::No;
     // The environment of a task that may be restarted is kept among the session's files: its name is

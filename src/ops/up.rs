@@ -5,13 +5,11 @@ use std::path::PathBuf;
 
 use super::again::find_record;
 use super::error::OpsError;
-use super::file_tasks::{ReadFile, digest_of_inputs, options_of, select};
+use super::file_tasks::{ReadFile, options_of, select};
 use super::list::list;
 use super::run::{LaunchWait, RunOptions, StartedRun, run, with_stop_defaults};
 use super::session::TaskSession;
-use crate::config::{Inputs, Ready, TaskEntry};
-use crate::daemon::stored_run_numbers;
-use crate::store::archive;
+use crate::config::{Ready, TaskEntry};
 use crate::tmux::{CommandWords, LaunchError, RecordedCommand, digest_of};
 use crate::wire::{LsView, TaskFields};
 
@@ -32,8 +30,6 @@ pub(crate) struct TaskPlan {
     pub(crate) ready: Option<Ready>,
     /// Whether the user has named it: then it runs again although it has finished.
     is_named: bool,
-    /// For a task that has finished also when its window is gone: what makes it run again.
-    once: Option<Inputs>,
     options: RunOptions,
 }
 
@@ -44,8 +40,6 @@ enum Start {
     Running(EarlierRun),
     /// Its run in this window has ended with code 0, and nothing more is expected of the task.
     Finished(String),
-    /// It has no window.
-    Gone,
     /// It is to be started, if no other run is alive.
     Needed,
 }
@@ -67,9 +61,8 @@ pub(crate) async fn plan_tasks(
 ) -> Result<FilePlan, OpsError> {
     let selected = select(session, words)?;
     let mut tasks = Vec::new();
-    for mut task in selected.with_needed() {
+    for task in selected.with_needed() {
         let (name, after, ready) = (task.name.clone(), task.after.clone(), task.ready.clone());
-        let once = task.once.take();
         let mut options = options_of(task)?;
         options.stop = with_stop_defaults(options.stop)?;
         options.check()?;
@@ -78,7 +71,6 @@ pub(crate) async fn plan_tasks(
             name,
             after,
             ready,
-            once,
             options,
         });
     }
@@ -176,7 +168,7 @@ impl TaskPlan {
         let wanted = &self.options;
         let command = CommandWords::from_words(wanted.command.clone()).shown_bounded();
         let Some(task) = find(view, &self.name)? else {
-            return Ok(Start::Gone);
+            return Ok(Start::Needed);
         };
         let window = task.window_id.clone();
         // Where something says that it is ready, it is to run.
@@ -223,24 +215,17 @@ impl TaskPlan {
         }))
     }
 
-    /// Adds what the record of the task's last launch says: whether its variables are those of the file,
-    /// and whether its work is done. `inputs` is the digest of its inputs now.
+    /// Adds what the record of the task's last launch says: whether its variables are those of the file.
     async fn compare_record(
         &self,
         session: &mut TaskSession,
         start: Start,
-        inputs: Option<u64>,
     ) -> Result<Start, OpsError> {
         let (Start::Running(EarlierRun { window, .. }) | Start::Finished(window)) = &start else {
-            let is_done = self.once.is_some() && !self.is_named && start == Start::Gone;
-            return match is_done && self.has_finished_before(session, inputs)? {
-                true => Ok(Start::Gone),
-                false => Ok(Start::Needed),
-            };
+            return Ok(Start::Needed);
         };
         let record = find_record(session, window).await?.record;
         let record = record.as_deref().and_then(RecordedCommand::decode);
-        let is_done = self.is_done_by(record.as_ref(), inputs);
         let wanted = digest_of(&self.options.env);
         let is_other = wanted != record.and_then(|record| record.env_digest);
         Ok(match start {
@@ -250,39 +235,9 @@ impl TaskPlan {
                 }
                 Start::Running(earlier)
             }
-            Start::Finished(_) if is_other || !is_done => Start::Needed,
-            Start::Finished(_) | Start::Gone | Start::Needed => start,
+            Start::Finished(_) if is_other => Start::Needed,
+            Start::Finished(_) | Start::Needed => start,
         })
-    }
-
-    /// Whether the last run that is stored has done the work of a task that has no window: it is the last
-    /// one that is known, it has ended with code 0, and it was launched like this.
-    fn has_finished_before(
-        &self,
-        session: &TaskSession,
-        inputs: Option<u64>,
-    ) -> Result<bool, OpsError> {
-        let runs = archive::list(&session.paths.runs()).map_err(OpsError::Archive)?;
-        let last = runs.iter().rfind(|run| run.window_name == self.name);
-        let Some(last) = last.filter(|run| run.has_succeeded()) else {
-            return Ok(false);
-        };
-        let record = last.record.as_deref().and_then(RecordedCommand::decode);
-        let is_same = record.as_ref().is_some_and(|record| {
-            record.words == self.options.command
-                && Some(&record.cwd) == self.options.cwd.as_ref()
-                && record.env_digest == digest_of(&self.options.env)
-        });
-        let is_last = stored_run_numbers(&session.paths).last(&self.name) <= last.run;
-        Ok(is_last && is_same && self.is_done_by(record.as_ref(), inputs))
-    }
-
-    /// Whether a successful run of this launch has done the work of the task with these inputs.
-    fn is_done_by(&self, record: Option<&RecordedCommand>, inputs: Option<u64>) -> bool {
-        let has_inputs = self.once.as_ref().is_some_and(|once| !once.is_empty());
-        let recorded = record.and_then(|record| record.inputs);
-        // Where there is no file yet, nothing is known to be unchanged.
-        !has_inputs || inputs.is_some() && inputs == recorded
     }
 }
 
@@ -293,8 +248,8 @@ pub(crate) enum TaskRun {
     Started(String),
     /// It ran before, and was left alone.
     Running(EarlierRun),
-    /// It has finished, in this window if that is still there.
-    Finished(Option<String>),
+    /// It has finished, in this window.
+    Finished(String),
 }
 
 impl TaskRun {
@@ -303,7 +258,7 @@ impl TaskRun {
         match self {
             Self::Started(window) => Some(window),
             Self::Running(earlier) => Some(&earlier.window),
-            Self::Finished(window) => window.as_deref(),
+            Self::Finished(window) => Some(window),
         }
     }
 
@@ -329,8 +284,6 @@ pub(crate) async fn start_one(
     will_wait: bool,
 ) -> Result<(TaskRun, Option<StartedRun>), OpsError> {
     let mut seen = seen.map(|seen| plan.start(seen)).transpose()?;
-    // What is written to them from here on, the run may not have seen.
-    let inputs = digest_of_inputs(&plan.name, plan.once.as_ref())?;
     session.resolve_name().await?;
     let mut failed = None;
     for _ in 0..LOOKS {
@@ -338,10 +291,9 @@ pub(crate) async fn start_one(
             Some(start) => start,
             None => plan.start(&list(session).await?)?,
         };
-        match plan.compare_record(session, start, inputs).await? {
+        match plan.compare_record(session, start).await? {
             Start::Running(earlier) => return Ok((TaskRun::Running(earlier), None)),
-            Start::Finished(window) => return Ok((TaskRun::Finished(Some(window)), None)),
-            Start::Gone => return Ok((TaskRun::Finished(None), None)),
+            Start::Finished(window) => return Ok((TaskRun::Finished(window), None)),
             Start::Needed => {}
         }
         // Nobody has started it meanwhile.
@@ -353,7 +305,6 @@ pub(crate) async fn start_one(
                 Some(Ready::Text(_)) if will_wait => LaunchWait::Text,
                 Some(_) | None => LaunchWait::No,
             },
-            inputs,
             ..plan.options.clone()
         };
         match run(session.for_request(), options).await {

@@ -105,13 +105,11 @@ fn what_follows(window: WindowId, ended: &Task, look: &Snapshot) -> AfterLook {
     };
     if task.run != ended.run {
         AfterLook::Nothing
+    } else if task.run.is_some() && task.pane != ended.pane {
+        // Another pane is the window's primary one now.
+        AfterLook::Prevented(Some("its pane was moved out of its window"))
     } else if task.is_alive() {
-        // Another pane of the window is its primary one now, and counts as the same run.
-        if task.run.is_some() && task.pane != ended.pane {
-            AfterLook::Prevented(Some("its pane was moved out of its window"))
-        } else {
-            AfterLook::Nothing
-        }
+        AfterLook::Nothing
     } else if restart_of(task).is_some() {
         AfterLook::Restart
     } else {

@@ -118,6 +118,7 @@ mod tests {
         let lines = |n: std::ops::Range<usize>| n.map(|n| n.to_string()).collect::<Vec<_>>();
         let check = |history, first: &[String], left: Vec<String>, gap, n_lines| {
             let output = PaneOutput {
+                lines: Vec::new(),
                 rows: Vec::new(),
                 history,
                 limit: 100,

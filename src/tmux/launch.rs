@@ -60,8 +60,6 @@ pub(crate) struct Launch {
     pub notify_on: Option<NotifyOn>,
     /// The slot in which it runs; `None` for none.
     pub slot: Option<Slot>,
-    /// The digest of the files that its result depends on; `None` if there are none.
-    pub inputs: Option<u64>,
 }
 
 /// When to run a task again by itself.
@@ -135,7 +133,6 @@ impl Launch {
         let record = RecordedCommand {
             is_env_clean: self.environment.is_on_top_of_tmux(),
             env_digest: self.environment.given(),
-            inputs: self.inputs,
             ..RecordedCommand::of(&self.command, &self.cwd)
         };
         let restarts = self.restarts.as_ref().map(|restarts| TaskRestarts {

@@ -37,15 +37,12 @@ pub(crate) struct RecordedCommand {
     pub is_env_clean: bool,
     /// The digest of the variables that were given, which are not recorded; `None` where none were.
     pub env_digest: Option<u16>,
-    /// The digest of the files that its result depends on; `None` where there are none.
-    pub inputs: Option<u64>,
 }
 
 /// The environment of a launch: the caller's or tmux's, and what there is a digest of.
 const CALLER: &str = "caller";
 const CLEAN: &str = "clean";
 const ENV: &str = "env";
-const INPUTS: &str = "inputs";
 
 impl RecordedCommand {
     /// Returns the record of a launch.
@@ -59,7 +56,6 @@ impl RecordedCommand {
             cwd: cwd.to_owned(),
             is_env_clean: false,
             env_digest: None,
-            inputs: None,
         }
     }
 
@@ -67,9 +63,8 @@ impl RecordedCommand {
         CommandWords::from_words(self.words.clone())
     }
 
-    /// Returns the option's value: `1 STARTED ENVIRONMENT DIRECTORY WORDS`, and the digests of the given
-    /// variables and of the inputs where there are any. The words each end with a NUL before they become
-    /// digits.
+    /// Returns the option's value: `1 STARTED ENVIRONMENT DIRECTORY WORDS`, and the digest of the given
+    /// variables where there are any. The words each end with a NUL before they become digits.
     #[must_use]
     pub(crate) fn encode(&self, started: Millis) -> String {
         let mut environment = vec![if self.is_env_clean { CLEAN } else { CALLER }];
@@ -77,10 +72,6 @@ impl RecordedCommand {
         if let Some(digest) = self.env_digest {
             environment.push(ENV);
             digests.push_str(&format!(" {digest:04x}"));
-        }
-        if let Some(digest) = self.inputs {
-            environment.push(INPUTS);
-            digests.push_str(&format!(" {digest:016x}"));
         }
         let mut words = Vec::new();
         for word in &self.words {
@@ -112,10 +103,6 @@ impl RecordedCommand {
             Some(_) => Some(u16::from_be_bytes(array(fields.next()?)?)),
             None => None,
         };
-        let inputs = match environment.next_if_eq(&INPUTS) {
-            Some(_) => Some(u64::from_be_bytes(array(fields.next()?)?)),
-            None => None,
-        };
         let is_more = environment.next().is_some() || fields.next().is_some();
         if version != VERSION || is_more || words.pop() != Some(0) {
             return None;
@@ -126,7 +113,6 @@ impl RecordedCommand {
             cwd: OsString::from_vec(cwd).into(),
             is_env_clean,
             env_digest,
-            inputs,
         })
     }
 }
@@ -214,11 +200,6 @@ mod tests {
         record.env_digest = Some(0x0a1b);
         let text = record.encode(7);
         assert_eq!(text, "1 7 caller+env 2f612062 6c7300 0a1b");
-        assert_eq!(RecordedCommand::decode(&text), Some(record.clone()));
-        record.inputs = Some(0x0102_0304_0506_0708);
-        let text = record.encode(7);
-        let inputs = "1 7 caller+env+inputs 2f612062 6c7300 0a1b 0102030405060708";
-        assert_eq!(text, inputs);
         assert_eq!(RecordedCommand::decode(&text), Some(record));
     }
 
@@ -235,7 +216,6 @@ mod tests {
             for (is_env_clean, env_digest) in [(false, Some(1)), (true, None), (true, Some(1))] {
                 record.is_env_clean = is_env_clean;
                 record.env_digest = env_digest;
-                record.inputs = env_digest.map(|digest| u64::MAX - u64::from(digest));
                 let text = record.encode(1_700_000_000_123);
                 assert_eq!(RecordedCommand::decode(&text), Some(record.clone()));
                 assert!(
@@ -258,8 +238,6 @@ mod tests {
             "1 7 caller 2f 6c7300 00",
             "1 7 caller+env 2f 6c7300 00",
             "1 7 caller+env 2f 6c7300 0000 00",
-            "1 7 caller+inputs 2f 6c7300 0000",
-            "1 7 caller+inputs+env 2f 6c7300 0102030405060708 0000",
             "1 7 caller+other 2f 6c7300",
             "1 7 caller 2 6c7300",
             "1 7 caller 2f 6g00",

@@ -109,7 +109,6 @@ impl Private {
             stop: StopSettings::default(),
             notify_on: None,
             slot: None,
-            inputs: None,
         }
     }
 

@@ -365,6 +365,7 @@ fn check_lines(timeout_ms: u64, events: &[&str], expected: Option<(WaitOutcome, 
         stops: vec![Pattern::literal("in use", false)],
         timeout: Some(Duration::from_millis(timeout_ms)),
         through_prompts: false,
+        is_final: false,
     };
     let mut wait = Wait::begin(spec, task(Life::Alive, 1), 0, start);
     let mut terminal = Terminal::new(80, 5);
@@ -375,7 +376,7 @@ fn check_lines(timeout_ms: u64, events: &[&str], expected: Option<(WaitOutcome, 
             at = start.after(Duration::from_millis(ms));
             wait.tick(at)
         } else if *event == "end" {
-            wait.look(&look(vec![task(dead(0), 1)], vec![]), None)
+            wait.look(&look(vec![task(dead(0), 1)], vec![]), None, None)
         } else if *event == "loss" {
             Some(wait.on_loss())
         } else {

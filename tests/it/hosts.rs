@@ -341,7 +341,7 @@ fn each_thing_that_is_wrong_is_one_line() {
         &["man"][..],
         &["config", "show"],
         &["completions", "bash"],
-        &["init", "bash"],
+        &["init", "claude"],
     ] {
         let why = format!("tmux-task: {}: it is about this machine", command[0]);
         check(&machines.task(command), 2, &why);
@@ -664,7 +664,7 @@ fn what_keeps_the_program_from_a_machine_is_one_line() {
     assert!(unreachable.err.starts_with(why), "{unreachable}");
     for (args, why) in [
         (&["host"][..], "the host is missing"),
-        (&["bash", "x"], "unexpected argument 'x'"),
+        (&["claude", "x"], "unexpected argument 'x'"),
         (&["host", "a b"], "`a b` is not a destination for ssh"),
     ] {
         let output = init(args);

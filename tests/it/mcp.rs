@@ -193,7 +193,7 @@ fn tools_are_described() {
             "run_task(command, cwd, env, host, ignore_case, notify_on, only_if_absent, regex, slot, stop, task, timeout_seconds, until, wait) read false destroy true",
             "list_tasks(host) read true destroy null",
             "read_output(cursor, host, lines, run, task) read true destroy null",
-            "wait_for(any, bell, change, channel, cursor, exit, host, idle_seconds, ignore_case, input, listen, regex, stop, task, text, through_prompts, timeout_seconds) read true destroy null",
+            "wait_for(any, bell, change, channel, cursor, exit, final, host, idle_seconds, ignore_case, input, listen, regex, stop, task, text, through_prompts, timeout_seconds) read true destroy null",
             "send_input(host, keys, no_enter, prompt, task, text) read false destroy true",
             "kill_task(host, task) read false destroy true",
             "prune_tasks(host) read false destroy true",

@@ -198,9 +198,9 @@ fn a_home_of_another_user_is_left_alone() {
     check(&world, &state);
     assert_eq!(fs::read_dir(&state).unwrap().count(), 0);
 
-    // Nor are files of shells and clients written there.
+    // Nor are files of clients written there.
     let before = fs::read_dir(&home).unwrap().count();
-    for program in ["bash", "fish", "zsh", "tmux", "claude", "pi"] {
+    for program in ["claude", "codex", "opencode", "pi"] {
         let output = world.task(["init", program, "--write"]);
         let why = format!(
             "tmux-task: init: {} belongs to uid {OTHER_UID}",

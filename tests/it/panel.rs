@@ -142,10 +142,12 @@ fn enter_shows_the_window_until_the_user_detaches() {
 #[track_caller]
 fn open_popup(world: &World, variables: &str) {
     world.tmux(["new-session", "-d", "-s", "home", "-n", "desk", "cat"]);
-    world.task(["init", "tmux", "--write"]).ok();
     let file = world.path("home").join(".tmux.conf");
-    // The test's session is not named after its folder, and the program is not on the server's PATH.
-    let binding = std::fs::read_to_string(&file).unwrap();
+    // The line of the documentation. The test's session is not named after its folder, and the program is
+    // not on the server's PATH.
+    let documentation = include_str!("../../docs/panel.md");
+    let mut lines = documentation.lines();
+    let binding = lines.find(|line| line.starts_with("bind-key")).unwrap();
     let panel = format!("{variables} '{}' -s work panel", World::program().display());
     std::fs::write(
         &file,

@@ -137,7 +137,8 @@ fn a_port_of_another_task_is_named_with_it() {
     assert_eq!(holder["session"], "work", "{second}");
     // The run that is replaced gives the port back.
     let again = world.task(["run", "first", "--listen", &port, "--", &first]);
-    assert_eq!(again.err, "", "{again}");
+    let replaced = "tmux-task: run: replaced the live run of task `first`\n";
+    assert_eq!(again.err, replaced, "{again}");
     assert!(
         again.ok().ends_with(&format!("listening: {port}\n")),
         "{again}"

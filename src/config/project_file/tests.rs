@@ -168,8 +168,6 @@ fn every_key_is_read() {
         [tasks.db]
         command = "docker compose up db"
         env = { A = "1" }
-        once = true
-        inputs = "src/**"
     "#;
     let [db, api] = <[TaskEntry; 2]>::try_from(parse(text).unwrap()).unwrap();
     assert_eq!(
@@ -184,10 +182,6 @@ fn every_key_is_read() {
             stop: StopSettings::default(),
             notify_on: None,
             slot: None,
-            once: Some(Inputs {
-                folder: "/p".into(),
-                patterns: vec!["src/**".to_owned()],
-            }),
             after: Vec::new(),
             ready: None,
         }
@@ -210,7 +204,6 @@ fn every_key_is_read() {
             stop: StopSettings::default(),
             notify_on: None,
             slot: None,
-            once: None,
             after: vec!["db".to_owned()],
             ready: Some(Ready::Text("listening".to_owned())),
         }
@@ -301,29 +294,10 @@ fn errors_name_the_line_and_the_key() {
         "3: `tasks.a b`: `a b` is not a task name: 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a \
          letter or digit",
     );
-    for (line, problem) in [
-        ("inputs = ['a']", "inputs` needs `once = true`"),
-        (
-            "once = false\ninputs = ['a']",
-            "inputs` needs `once = true`",
-        ),
-        (
-            "ready = 'x'\nonce = true",
-            "once` is for a task that ends: it cannot have `ready`",
-        ),
-        (
-            "once = true\ninputs = ['a', '*.{b,c}']",
-            "inputs`: `*.{b,c}` knows only `*`, `?` and `**`: give several patterns",
-        ),
-        (
-            "once = true\ninputs = ''",
-            "inputs`: `` is not a file or a pattern of files",
-        ),
-        (
-            "env-file = 7",
-            "env-file` must be a file, or a list of files, found an integer",
-        ),
-    ] {
+    for (line, problem) in [(
+        "env-file = 7",
+        "env-file` must be a file, or a list of files, found an integer",
+    )] {
         let number = 2 + line.lines().count();
         check_error(
             &format!("[tasks.a]\ncommand = 'x'\n{line}\n"),

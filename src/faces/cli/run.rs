@@ -94,7 +94,6 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
             ignore_case: follow.ignore_case,
         }),
         slot,
-        inputs: None,
     };
     if !is_again {
         options.check().or_fail("run")?;

@@ -49,7 +49,6 @@ pub(super) async fn list(context: &Context, args: &Logs) -> Result<(), Failure> 
 fn run_json(run: &RunInfo) -> Value {
     let mut value = json!(run);
     if let Value::Object(fields) = &mut value {
-        fields.remove("record");
         fields.insert("durationMs".to_owned(), json!(run.duration()));
     }
     value

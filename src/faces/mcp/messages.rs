@@ -148,7 +148,7 @@ mod tests {
                 &["1"][..],
             ),
             (
-                br#"{"jsonrpc":"2.0","id":"a","method":"no/such","params":[1]}"#,
+                br#"{"jsonrpc":"2.0","id":"a","method":"no/such","params":{"a":1}}"#,
                 &["\"a\""],
             ),
             (b"not json", &["-32700"]),

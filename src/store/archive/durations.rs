@@ -99,7 +99,6 @@ mod tests {
             exit_signal: None,
             reason: None,
             gap_after: None,
-            record: None,
         }
     }
 

@@ -41,9 +41,6 @@ pub(crate) struct RunInfo {
     /// Behind how many lines some of its output may be missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap_after: Option<usize>,
-    /// How it was launched, where it has ended with code 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub record: Option<String>,
 }
 
 impl RunInfo {
@@ -206,7 +203,6 @@ mod tests {
             exit_signal: None,
             reason: None,
             gap_after: None,
-            record: None,
         }
     }
 
@@ -266,7 +262,7 @@ mod tests {
                 ..about("@1", "api", 1)
             };
             keep(dir.path(), "a", &about, &lines(n), limits).unwrap();
-            let kept = find(dir.path(), "api", 1).unwrap().unwrap();
+            let kept = find(dir.path(), "api", Some(1)).unwrap().unwrap();
             let kept_lines = kept.lines.join(" ").replace("line ", "");
             assert_eq!(
                 (kept_lines.as_str(), kept.about.gap_after),

@@ -202,9 +202,7 @@ pub(crate) struct Restart {
                         when those in `after` are ready: have printed that text, listen on that port, answer \
                         there, or have ended with code 0 if they have none of these. A task that runs already is \
                         left alone, and what has changed in the file since is said; one without \
-                        `ready` that has ended with code 0 is not run again, unless it is named. With \
-                        `once = true` it has finished also when its window is gone, until its `inputs` \
-                        (files, like \"src/**\") change. Without the file, a Procfile is taken."
+                        `ready` that has ended with code 0 is not run again, unless it is named. Without the file, a Procfile is taken."
 )]
 pub(crate) struct Up {
     /// The file [default: tmux-task.toml in the project's folder, else Procfile], and the tasks to start
