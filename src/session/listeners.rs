@@ -289,9 +289,8 @@ impl Listeners {
             Some((AnchorPosition::Lost, _)) | None => None,
         };
         stream.unfinished = None;
-        let is_whole = !stream.is_paused();
         self.watches
-            .search_rest(pane, anchor.as_ref(), output, is_whole, now);
+            .search_rest(pane, anchor.as_ref(), output, true, now);
         let pieces = &mut self.pieces;
         self.output_streams.retain_mut(|stream| {
             if stream.pane != pane || stream.run != run {

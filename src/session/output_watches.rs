@@ -78,11 +78,11 @@ impl OutputWatches {
         pane: PaneId,
         anchor: Option<&Anchor>,
         output: &PaneOutput,
-        is_whole: bool,
+        is_over: bool,
         now: Now,
     ) {
         if let Some(watch) = self.in_pane(pane) {
-            search_since(watch, anchor, output, is_whole);
+            search_since(watch, anchor, output, is_over);
             watch.on_output(now.mono);
         }
     }

@@ -28,13 +28,13 @@ pub(crate) fn search_entries(entries: &mut [WatchEntry], output: &PaneOutput) {
 }
 
 /// Searches the output behind an anchor. If that is not found, everything that is left is searched:
-/// better twice than never. Where that is all output, and the watch has read it up to the anchor
-/// (`is_whole`), what was counted is left out.
+/// better twice than never. Where that is all output of a run that `is_over`, and the watch has read it up
+/// to the anchor, what was counted is left out.
 pub(super) fn search_since(
     watch: &mut OutputWatch,
     anchor: Option<&Anchor>,
     output: &PaneOutput,
-    is_whole: bool,
+    is_over: bool,
 ) {
     let search = |watch: &mut OutputWatch, anchor, all| {
         give_since(anchor, output, all, &mut |line| watch.line_since(line))
@@ -43,7 +43,10 @@ pub(super) fn search_since(
         return;
     }
     let start = locate(&Anchor::START, &output.rows, output.history, output.limit);
-    match anchor.filter(|_| is_whole).and(Some(start)) {
+    match anchor
+        .filter(|_| is_over && !watch.has_gap())
+        .and(Some(start))
+    {
         // Characters have another width there, so its rows are wrapped otherwise.
         Some(AnchorPosition::At(_)) => watch.begin_again(),
         Some(AnchorPosition::Lost) | None => watch.on_loss(),

@@ -496,7 +496,6 @@ fn kept_run(folder: &Path, run: u32, n_bytes: usize) -> KeptRun {
             exit_signal: None,
             reason: None,
             gap_after: None,
-            record: None,
         },
         lines: vec!["x".repeat(n_bytes)],
         limits: Limits {

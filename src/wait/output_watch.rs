@@ -151,6 +151,11 @@ impl OutputWatch {
         self.found.has_gap = true;
     }
 
+    /// Whether output was missed.
+    pub(crate) fn has_gap(&self) -> bool {
+        self.has_said_gap || self.found.has_gap
+    }
+
     /// Forgets what is not reported: it is searched again.
     pub(crate) fn forget(&mut self) {
         self.open = None;

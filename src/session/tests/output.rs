@@ -277,6 +277,7 @@ fn a_read_that_comes_behind_output_delays_nothing_else() {
     let read = JobOutcome::Read(Box::new(output), entries, Vec::new());
     driver.input(Input::Changed(Change::Read(Box::new(Ok(read)))));
     driver.did(&["begun 2", "read %1 All for 1"]);
+    driver.outcome(JobOutcome::Asked);
     driver.print("\r\ntwo\r\n");
     let did = driver.take();
     assert!(did.iter().any(|did| did.starts_with("read end")), "{did:?}");
