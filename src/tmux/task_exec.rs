@@ -48,10 +48,12 @@ pub(crate) enum ExecError {
 /// place in its slot if it has one. The process stays the same one throughout. Returns only if that fails.
 pub(crate) fn exec_task(path: &Path, before: impl FnOnce(&Slot)) -> ExecError {
     let pane = env::var("TMUX_PANE").unwrap_or_default();
-    let taken = take(path, &pane).or_else(|error| match error.kind() {
-        io::ErrorKind::NotFound => recorded_order(&pane)
-            .ok_or_else(|| io::Error::other("this is not the process of a task's pane")),
-        _ => Err(error),
+    let taken = take(path, &pane).or_else(|error| {
+        if error.kind() != io::ErrorKind::NotFound {
+            return Err(error);
+        }
+        let not_ours = || io::Error::other("this is not the process of a task's pane");
+        recorded_order(&pane).ok_or_else(not_ours)
     });
     let order = match taken {
         Ok(order) => order,

@@ -17,6 +17,9 @@ const LINE_CHARS: usize = 1000;
 /// How far behind the beginning of a line that is reported in full a match may begin, in bytes.
 const MATCH_WITHIN: usize = 800;
 
+/// The index of a text, and where it is in a line.
+type FoundText = (usize, Range<usize>);
+
 /// Searches the output of one run.
 #[derive(Debug, Clone)]
 pub(crate) struct OutputWatch {
@@ -27,7 +30,7 @@ pub(crate) struct OutputWatch {
     since: Stamp,
     /// The last line, which matches and may go on: the index of the text that it contains, and where;
     /// `None` when it is counted already.
-    open: Option<FoundLine<Option<(usize, Range<usize>)>>>,
+    open: Option<FoundLine<Option<FoundText>>>,
     /// What is not reported yet.
     found: OutputMatches,
     /// How many lines were counted.
@@ -109,7 +112,7 @@ impl OutputWatch {
     }
 
     /// Counts a line that matches, unless it is counted already.
-    fn count(&mut self, line: Option<FoundLine<Option<(usize, Range<usize>)>>>) {
+    fn count(&mut self, line: Option<FoundLine<Option<FoundText>>>) {
         let Some(FoundLine {
             text,
             found: Some((index, range)),

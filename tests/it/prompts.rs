@@ -55,7 +55,6 @@ impl Row {
             width: None,
             is_cursor_hidden: self.cursor_hidden,
             drawn_cursor: self.drawn.map(|(x, y)| CursorPosition { x, y }),
-            ..Screen::default()
         }
     }
 
