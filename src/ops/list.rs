@@ -1,15 +1,22 @@
 //! The tasks, and their number by state.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 
 use super::error::OpsError;
 use super::messages::messages;
 use super::session::TaskSession;
 use crate::client::ClientError;
 use crate::clock;
+use crate::files;
 use crate::model::{Ordered as _, StatusCounts};
 use crate::process;
-use crate::wire::{LsTask, LsView, Messages, Request, Response, TaskFields};
+use crate::wire::{
+    DurableRecord, LsTask, LsView, Messages, RecordBody, Request, Response, TaskFields,
+};
+
+/// How much of a feed's end is searched for its last event, in bytes.
+const FEED_TAIL: u64 = 1 << 18;
 
 /// Returns the tasks as the daemon sees them; without a daemon, those of a look. A missing session
 /// has none.
@@ -24,6 +31,30 @@ pub(crate) async fn list(session: &mut TaskSession) -> Result<LsView, OpsError> 
         add_delivery(&mut view, &messages);
     }
     Ok(view)
+}
+
+/// Whether a session that is gone went because the last of its ended tasks was pruned: the feed says so, and
+/// of nothing that happened since.
+pub(crate) fn was_pruned(session: &TaskSession) -> bool {
+    let read = || {
+        let mut file = files::open(&session.paths.feed())?;
+        let end = file.metadata()?.len();
+        file.seek(SeekFrom::Start(end.saturating_sub(FEED_TAIL)))?;
+        let mut text = Vec::new();
+        file.take(FEED_TAIL).read_to_end(&mut text)?;
+        io::Result::Ok(text)
+    };
+    let text = read().unwrap_or_default();
+    let mut lines = text.rsplit(|byte| *byte == b'\n');
+    let is_pruned =
+        lines.find_map(
+            |line| match serde_json::from_slice::<DurableRecord>(line).ok()?.body {
+                RecordBody::Event(_) => Some(false),
+                RecordBody::Notice { text, .. } => text.starts_with("pruned ").then_some(true),
+                RecordBody::FollowUp { .. } => None,
+            },
+        );
+    is_pruned == Some(true)
 }
 
 /// Adds the ports that the tasks listen on. The kernel is asked for them now.

@@ -86,7 +86,7 @@ pub(crate) use host_follower::{HostNews, HostNotes, follow_host, note_host, owne
 pub(crate) use kill::{KilledSession, kill, kill_all, prune};
 #[cfg(feature = "panel")]
 pub(crate) use list::ports;
-pub(crate) use list::{add_ports, count, find, list};
+pub(crate) use list::{add_ports, count, find, list, was_pruned};
 pub(crate) use logs::{earlier_log, follow_launched, follow_log, further_log, last_log, search};
 #[cfg(feature = "panel")]
 pub(crate) use messages::messages;

@@ -153,6 +153,12 @@ impl Listeners {
         stream.or_insert_with(|| PaneStream::new(output)).stamp()
     }
 
+    /// Whether output of a followed pane is missing.
+    pub(super) fn is_paused(&self, pane: PaneId) -> bool {
+        let stream = self.pane_streams.get(&pane);
+        stream.is_some_and(PaneStream::is_paused)
+    }
+
     /// Handles a resize of a pane: its present contents are old.
     pub(super) fn resize(&mut self, pane: PaneId, output: &PaneOutput) {
         if let Some(stream) = self.pane_streams.get_mut(&pane) {

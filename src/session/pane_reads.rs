@@ -105,7 +105,7 @@ impl Session {
         if let Ok(JobOutcome::Asked) = outcome {
             return self.jobs.asked.push_back(read);
         }
-        let PaneRead { pane, why, .. } = read;
+        let PaneRead { pane, rows, why } = read;
         let outcome = match outcome {
             Ok(JobOutcome::Read(output, entries, watches)) => Ok((output, entries, watches)),
             Ok(_) => {
@@ -124,6 +124,7 @@ impl Session {
                 Ok((output, judged, searched)),
             ) => {
                 let waits = entries.into_iter().zip(judged).collect();
+                let (waits, output_streams) = self.later(pane, rows, waits, output_streams);
                 self.begin_all(pane, waits, output_streams, &output, searched, now);
             }
             (
@@ -184,6 +185,39 @@ impl Session {
             let error = "the connection to tmux was lost".to_owned();
             self.pane_read(read, Err(error), now);
         }
+    }
+
+    /// Returns the listeners that can begin with a read of this pane. While it is paused, what was written
+    /// before the read arrives later, with another one: those that must not get it begin behind that.
+    fn later(
+        &mut self,
+        pane: PaneId,
+        rows: RowsToRead,
+        waits: Vec<(Begin, Entry)>,
+        output_streams: Vec<OutputStreamEntry>,
+    ) -> (Vec<(Begin, Entry)>, Vec<OutputStreamEntry>) {
+        if !self.listeners.is_paused(pane) {
+            return (waits, output_streams);
+        }
+        let is_later = |(_, entry): &(Begin, Entry)| entry.anchor.is_none();
+        let (later, waits): (Vec<_>, Vec<_>) = waits.into_iter().partition(is_later);
+        if later.is_empty() && output_streams.is_empty() {
+            return (waits, output_streams);
+        }
+        if let ReadReason::Begin {
+            entries,
+            output_streams: streams,
+            ..
+        } = self.jobs.begin_with(pane, rows)
+        {
+            entries.extend(later.into_iter().map(|(mut begin, mut entry)| {
+                entry.reading = EntryRead::default();
+                begin.entry = Some(entry);
+                begin
+            }));
+            streams.extend(output_streams);
+        }
+        (waits, Vec::new())
     }
 
     fn begin_all(

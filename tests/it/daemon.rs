@@ -235,7 +235,11 @@ fn cleanup_needs_no_daemon() {
     world.until("its end", |records| !codes(records, "dead").is_empty());
     world.task(["daemon", "stop"]).ok();
     world.task(["daemon", "stop", "--cleanup"]).ok();
-    assert_eq!(world.look()["exists"], false);
+    world.task(["ls"]).fails(
+        3,
+        "tmux-task: ls: no session `work`\n\
+         hint: `tmux-task run NAME -- COMMAND` starts a task and with it the session",
+    );
 }
 
 /// What the server holds of ours, beside `bell-action` and the options of windows.

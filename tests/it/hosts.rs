@@ -585,7 +585,7 @@ fn a_question_is_asked_at_the_terminal_here() {
         shown.contains("ended @") && !shown.contains("closed"),
         "{shown}"
     );
-    assert_eq!(machines.far.look()["exists"], false);
+    machines.far.task(["ls"]).fails_with(3);
     // Without a terminal it is not asked.
     let output = machines.task(&["kill-all"]);
     assert_eq!(output.code, 3, "{output}");

@@ -219,7 +219,7 @@ fn what_names_a_sessions_files_and_its_daemon_counts_for_no_other_session() {
         for (name, value) in NOTES.into_iter().zip(values) {
             set(&world, &[scope], name, value);
         }
-        assert_eq!(world.look()["exists"], false, "the name leads to `mine`");
+        assert_eq!(world.task(["ls"]).code, 3, "the name leads to `mine`");
         let name = format!("api{scope}-{}", values[0].len());
         world.run(&name, "exit 3");
         world.until_delivered("exited", &name);

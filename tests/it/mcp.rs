@@ -839,7 +839,7 @@ fn every_tool_works_on_another_machine() {
     let is_event = |part: &str| events.lines().any(|line| line.ends_with(part));
     assert!(is_event("(ask) started") && is_event("Go on?"), "{events}");
     client.ok("kill_task", there(json!({"task": "ask"})));
-    assert_eq!(gpu.world.look()["exists"], false);
+    gpu.world.task(["ls"]).fails_with(3);
 
     // What is wrong is said by the machine, or about it.
     let wrong = client.fails("read_output", there(json!({"task": "nothing"})));

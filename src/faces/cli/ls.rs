@@ -51,9 +51,7 @@ pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
     }
     let mut session = context.given("ls")?;
     let mut view = ops::list(&mut session).await.or_fail("ls")?;
-    // A session that has been there has no tasks left. A daemon may wait for one that has not.
-    let feed = session.paths.feed().metadata();
-    if !view.exists && !feed.is_ok_and(|feed| feed.len() > 0) {
+    if !view.exists && !ops::was_pruned(&session) {
         return Err(session.missing()).or_fail("ls");
     }
     if view.exists && !view.supervised {

@@ -282,3 +282,30 @@ fn a_read_that_comes_behind_output_delays_nothing_else() {
     let did = driver.take();
     assert!(did.iter().any(|did| did.starts_with("read end")), "{did:?}");
 }
+
+#[test]
+fn what_begins_while_its_pane_is_paused_begins_behind_what_is_missing() {
+    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
+    driver.begin("done", &["one"]);
+    driver.wait(Some("two"));
+    driver.look("life 1; @1#1 a running pid=7");
+    let Some(Job::Read { entries, .. }) = driver.job.as_mut() else {
+        panic!("no reading runs: {:?}", driver.job);
+    };
+    let entries = std::mem::take(entries);
+    driver.outcome(JobOutcome::Asked);
+    driver.take();
+    // The pane contains more than has arrived.
+    driver.input(Input::Changed(Change::Paused(PANE)));
+    let output = output(&["one", "two"]);
+    let read = JobOutcome::Read(Box::new(output), entries, Vec::new());
+    driver.input(Input::Changed(Change::Read(Box::new(Ok(read)))));
+    driver.look("life 1; @1#1 a running pid=7");
+    let did = driver.take();
+    assert!(!did.iter().any(|did| did.starts_with("begun")), "{did:?}");
+    driver.read(&["one", "two"]);
+    driver.did(&["read %1 All for 1"]);
+    // Of what was missing the wait gets nothing.
+    driver.read(&["one", "two"]);
+    driver.did(&["begun 2"]);
+}
