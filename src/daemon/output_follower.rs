@@ -44,6 +44,8 @@ pub(super) struct OutputFollower {
     followed: BTreeSet<PaneId>,
     /// Those of them that are paused, so that output is missing.
     paused: BTreeSet<PaneId>,
+    /// All panes that tmux has reported as paused: nothing that they have printed is on its way.
+    silent: BTreeSet<PaneId>,
     /// Panes that were read, until the report of that has arrived: what arrives before it is older.
     read: BTreeMap<PaneId, OlderOutput>,
     /// What was asked of tmux, in order.
@@ -82,6 +84,7 @@ impl OutputFollower {
             client,
             followed: BTreeSet::new(),
             paused: BTreeSet::new(),
+            silent: BTreeSet::new(),
             read: BTreeMap::new(),
             asked: VecDeque::new(),
             unfollowed: BTreeSet::new(),
@@ -146,8 +149,8 @@ impl OutputFollower {
             main.set_max_lag(&self.name, MAX_LAG_SECS).await?;
         }
         let was_followed = !self.followed.insert(pane);
-        let is_dropped = !was_followed || self.paused.contains(&pane);
         self.unfollowed.remove(&pane);
+        let is_dropped = !was_followed && !self.silent.contains(&pane);
         let output = match self.read_pane(main, pane, extent, is_dropped).await {
             Ok(output) => output,
             Err(error) => {
@@ -157,7 +160,10 @@ impl OutputFollower {
         };
         self.age.remove(&pane);
         let mut before = Vec::new();
-        if is_over && was_followed {
+        let is_dropped = self.read.get(&pane).is_some_and(|older| older.is_dropped);
+        // What other panes have printed can hold up the report of a reading longer than what this one prints
+        // after it: after a moment, that is taken for newer.
+        if is_dropped || is_over && was_followed {
             before = self
                 .arrived(|follower| !follower.read.contains_key(&pane))
                 .await?;
@@ -166,7 +172,7 @@ impl OutputFollower {
             before.push(Change::Paused(pane));
         }
         if let Some(older) = self.read.get_mut(&pane) {
-            older.is_dropped = true;
+            older.is_dropped = is_over;
         }
         self.paused.remove(&pane);
         Ok(PaneReading { output, before })
@@ -191,7 +197,8 @@ impl OutputFollower {
                 is_dropped,
             });
             older.n_readings += 1;
-            older.is_dropped |= is_dropped;
+            // What it has printed since an earlier reading is older, too.
+            older.is_dropped |= is_dropped || n > 0;
             let part = Extent {
                 history: if is_sliced {
                     PaneEnd::HISTORY
@@ -308,6 +315,7 @@ impl OutputFollower {
                 age_ms,
             } => (pane, bytes, age_ms),
             Notification::Pause(pane) => {
+                self.silent.insert(pane);
                 if let Some(older) = self.read.get_mut(&pane) {
                     older.is_dropped = true;
                     return None;
@@ -316,6 +324,7 @@ impl OutputFollower {
                 return is_new.then_some(Change::Paused(pane));
             }
             Notification::Continue(pane) => {
+                self.silent.remove(&pane);
                 let older = self.read.get_mut(&pane)?;
                 older.n_readings -= 1;
                 if older.n_readings == 0 {
