@@ -96,6 +96,13 @@ fn each_end_is_told_once_whatever_is_killed() {
     broker.wipe();
     broker.start_again();
     run(&mut far, "one", "d", "exit 6");
+    // The pauses between attempts to connect have grown.
+    far.until_delivered("exited", "d");
+    far.until_true("the broker has all of it", || {
+        let status = far.daemon_status();
+        let mut sinks = status["sinks"].as_array().unwrap().iter();
+        sinks.all(|sink| sink["lag"] == 0)
+    });
     hear(&mut adapter, "tmux task gpu1:@ (d) exited with code 6");
 }
 
