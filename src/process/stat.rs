@@ -124,6 +124,13 @@ pub(super) fn command_line(pid: u32) -> Option<Vec<u8>> {
     }
 }
 
+/// Whether a process is being replaced by another program: it has memory, and no environment yet.
+pub(super) fn is_replaced(pid: u32) -> bool {
+    let read = |name| std::fs::read(format!("{PROC}/{pid}/{name}"));
+    let has_memory = || read("maps").is_ok_and(|maps| !maps.is_empty());
+    read("environ").is_ok_and(|environment| environment.is_empty()) && has_memory()
+}
+
 /// Returns the tmux server and the pane that a process was started in.
 pub(super) fn pane_of(pid: u32) -> Option<(String, String)> {
     variable(pid, "TMUX").zip(variable(pid, "TMUX_PANE"))

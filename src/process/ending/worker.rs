@@ -44,6 +44,9 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// were given in between.
 const SAME_PROCESS: Duration = Duration::from_secs(1);
 
+/// How long a process may have no environment while it is replaced by another program.
+const REPLACED_WITHIN: Duration = Duration::from_millis(3);
+
 /// How often a process is looked at that cannot be watched: the system cannot, or descriptors are short.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -141,7 +144,7 @@ impl Strangers {
     fn add(&mut self, all: &[ProcessRow], runs: &mut BTreeMap<WindowId, Run>) {
         // The table may have been read for another run.
         runs.values_mut().for_each(|run| drop(run.recognise(all)));
-        let is_stranger = |row: &&ProcessRow| runs.values().all(|run| run.known.is_stranger(row));
+        let is_stranger = |row: &&ProcessRow| runs.values().all(|run| run.is_stranger(row));
         self.pids
             .extend(all.iter().filter(is_stranger).map(|row| row.pid));
         self.pids.sort_unstable();
@@ -404,7 +407,7 @@ impl Run {
             if is_first {
                 // What they had started while the table was read. What they have started since they
                 // were asked belongs to how they end.
-                let strangers = all.iter().filter(|row| self.known.is_stranger(row));
+                let strangers = all.iter().filter(|row| self.is_stranger(row));
                 let mut strangers: Vec<u32> = strangers.map(|row| row.pid).collect();
                 strangers.sort_unstable();
                 let all = table::read(&mut strangers);
@@ -454,6 +457,12 @@ impl Run {
         self.has_begun = true;
     }
 
+    /// Whether a process never becomes one of its. Of one that has started since, that is not known: a
+    /// process that is being replaced by another program shows no environment for a moment.
+    fn is_stranger(&self, row: &ProcessRow) -> bool {
+        row.started < self.begun && self.known.is_stranger(row)
+    }
+
     /// Returns its processes that are in the table, and remembers them.
     fn recognise<'a>(&mut self, all: &'a [ProcessRow]) -> Vec<&'a ProcessRow> {
         // What its processes start while they end is of the run, also if it has left the session and its
@@ -462,7 +471,16 @@ impl Run {
         let tmux = self.pane.as_ref().map_or("", |(tmux, _)| tmux);
         let is_tmux = |pid| tmux.split(',').nth(1) == Some(&*format!("{pid}"));
         let is_ours = |pid| self.pane.is_some() && stat::pane_of(pid) == self.pane;
-        let late = all.iter().filter(|row| row.started >= self.begun);
+        let is_late = |row: &&ProcessRow| row.started >= self.begun;
+        if self.pane.is_some()
+            && all
+                .iter()
+                .filter(is_late)
+                .any(|row| stat::is_replaced(row.pid))
+        {
+            thread::sleep(REPLACED_WITHIN);
+        }
+        let late = all.iter().filter(is_late);
         let late = late.filter(|row| is_ours(row.pid) && !is_ours(row.parent));
         let late = late.filter(|row| !is_tmux(row.parent));
         let late = late.map(|row| (row.pid, row.started));
