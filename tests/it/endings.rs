@@ -426,8 +426,7 @@ fn what_is_started_while_a_run_ends_is_ended_with_it() {
                 .concat(),
             )
             .ok();
-        // What is seen before it has left its parents counts as how they end, and gets the grace time.
-        let killed = killed(&world, &["api", "--grace", "2s"]);
+        let killed = killed(&world, &["api", "--grace", "1h"]);
         assert_eq!(killed[0]["exitCode"], 5, "{killed}");
         let pid = world.project().join("pid");
         let number = fs::read_to_string(&pid).unwrap();

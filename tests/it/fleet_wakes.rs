@@ -193,7 +193,7 @@ fn copies_of_a_machine_are_heard_each() {
 }
 
 #[test]
-fn a_wake_is_made_anew_from_its_events() {
+fn a_wake_is_rebuilt_from_its_events() {
     let (near, _far, broker) = fleet();
     let hosts = FleetHosts::of(&broker);
     let mut adapter = near.adapter("one");

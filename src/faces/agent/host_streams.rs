@@ -257,7 +257,7 @@ impl HostStreams {
     }
 }
 
-/// Returns a follow-up of another machine as the conversation gets it, made anew from its events; `None` if
+/// Returns a follow-up of another machine as the conversation gets it, rebuilt from its events; `None` if
 /// it is not for this conversation, or has no events. Nothing that the machine says is trusted.
 fn from_host(
     mut record: DurableRecord,

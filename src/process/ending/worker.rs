@@ -44,8 +44,9 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// were given in between.
 const SAME_PROCESS: Duration = Duration::from_secs(1);
 
-/// How long a process may have no environment while it is replaced by another program.
-const REPLACED_WITHIN: Duration = Duration::from_millis(3);
+/// How long it is waited for a process that is being replaced by another program, and has no environment
+/// meanwhile.
+const REPLACED_WITHIN: Duration = Duration::from_millis(20);
 
 /// How often a process is looked at that cannot be watched: the system cannot, or descriptors are short.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -306,6 +307,8 @@ struct Member {
     is_asked: bool,
     /// Whether it got the signal, and was not looked at since.
     is_signalled: bool,
+    /// Whether it was started by what had been asked, and is asked when that has ended.
+    is_late: bool,
     /// Whether it may not be signalled.
     is_anothers: bool,
     role: Role,
@@ -374,11 +377,11 @@ impl Run {
 
     /// Whether only the leader is left, which waits for that.
     fn has_only_leader(&self) -> bool {
-        self.members.len() == 1
-            && self
-                .members
-                .values()
-                .all(|member| member.role != Role::Plain)
+        let mut members = self.members.iter();
+        members.all(|(pid, member)| match *pid == self.order.leader {
+            true => member.role != Role::Plain,
+            false => member.is_late,
+        }) && !self.members.is_empty()
     }
 
     /// Whether those that were asked alone have ended, and the rest is to be asked.
@@ -399,9 +402,15 @@ impl Run {
         self.discover(all);
         if self.until <= now {
             self.kill(now);
-        } else if self.is_leader_ready() {
+        } else if self.is_leader_ready() && self.members.values().all(|member| !member.is_late) {
             self.release_leader();
         } else {
+            if self.is_leader_ready() {
+                // The others have ended, and these have not: they are asked now.
+                for member in self.members.values_mut().filter(|member| member.is_late) {
+                    (member.is_late, member.is_asked) = (false, false);
+                }
+            }
             let asked_at = table::now();
             self.ask(all);
             if is_first {
@@ -414,7 +423,8 @@ impl Run {
                 self.discover(&all);
                 if !self.order.plan.parent_only {
                     for member in self.members.values_mut() {
-                        member.is_asked |= asked_at.is_none_or(|at| member.started >= at);
+                        member.is_late = asked_at.is_none_or(|at| member.started >= at);
+                        member.is_asked |= member.is_late;
                     }
                 }
                 self.ask(&all);
@@ -472,13 +482,14 @@ impl Run {
         let is_tmux = |pid| tmux.split(',').nth(1) == Some(&*format!("{pid}"));
         let is_ours = |pid| self.pane.is_some() && stat::pane_of(pid) == self.pane;
         let is_late = |row: &&ProcessRow| row.started >= self.begun;
-        if self.pane.is_some()
-            && all
-                .iter()
-                .filter(is_late)
-                .any(|row| stat::is_replaced(row.pid))
+        // The kernel does not report when a process has been replaced.
+        let until = Instant::now() + REPLACED_WITHIN;
+        let is_replaced = |row: &ProcessRow| stat::is_replaced(row.pid);
+        while self.pane.is_some()
+            && all.iter().filter(is_late).any(is_replaced)
+            && Instant::now() < until
         {
-            thread::sleep(REPLACED_WITHIN);
+            thread::yield_now();
         }
         let late = all.iter().filter(is_late);
         let late = late.filter(|row| is_ours(row.pid) && !is_ours(row.parent));
@@ -654,6 +665,7 @@ impl Member {
             parent: row.parent,
             is_asked: false,
             is_signalled: false,
+            is_late: false,
             is_anothers: false,
             role: Role::Plain,
         };
