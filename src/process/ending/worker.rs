@@ -296,6 +296,10 @@ struct Run {
 }
 
 /// A process of a run.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says what has happened to the process, whatever the others say"
+)]
 struct Member {
     pid: i32,
     name: String,
