@@ -3,8 +3,7 @@
 //! `state` is pure: keys, tasks and results go in, effects come out. `draw` makes a frame of the
 //! state. `run` performs the effects, and `screen` owns the terminal.
 //!
-//! For all sessions, `found_sessions` decides in the same way which there are, and `all_sessions`
-//! performs that.
+//! For all sessions, `all_sessions` finds which there are and follows each.
 
 mod all_sessions;
 mod board;
@@ -13,7 +12,6 @@ mod draw;
 mod effect;
 #[cfg(feature = "fleet")]
 mod fleet_sessions;
-mod found_sessions;
 mod help;
 #[cfg(feature = "fleet")]
 mod host_work;

@@ -2,7 +2,6 @@
 
 mod all;
 mod cost;
-mod found_sessions;
 mod frames;
 mod transitions;
 mod usage;
