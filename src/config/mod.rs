@@ -6,8 +6,6 @@
 //! none. A new key is a field in `settings`: serde reads it and knows its name, `value` checks it,
 //! and `parse` produces errors that name the position.
 
-mod dotenv;
-mod duration;
 mod error;
 mod file;
 mod fleet;
@@ -16,29 +14,27 @@ mod hosts;
     not(feature = "webhook"),
     allow(dead_code, reason = "only webhooks send messages")
 )]
-mod message;
 mod named_path;
 mod notices;
 mod parse;
 mod procfile;
 mod project_file;
-mod quantity;
 mod ready;
 mod settings;
 mod show;
 mod sinks;
 mod value;
 
-pub(crate) use duration::parse_duration;
 pub(crate) use error::ConfigError;
 pub(crate) use file::{ConfigFile, find, load};
 #[cfg(feature = "fleet")]
 pub(crate) use fleet::{FleetConfig, Verb};
 pub(crate) use hosts::{HostConfig, check_destination, is_host_name};
-#[cfg(feature = "webhook")]
-pub(crate) use message::{Format, MessageConfig};
 pub(crate) use project_file::{PROCFILE, TASK_FILE, TaskEntry, is_procfile, read_tasks};
 pub(crate) use ready::{HttpUrl, Ready};
 pub(crate) use settings::{Config, InputConfig, LogsConfig, StopConfig, parse_signal};
 pub(crate) use show::{EXAMPLE, Setting, ShownConfig, show};
+#[cfg(feature = "webhook")]
+pub(crate) use sinks::{Format, MessageConfig};
 pub(crate) use sinks::{SinkConfig, SinkFilter, SinkTarget};
+pub(crate) use value::parse_duration;

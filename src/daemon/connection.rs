@@ -1,17 +1,15 @@
 //! One connection to our socket: requests, each with its answer, or one subscription.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::hang_up::hung_up;
-use super::output_queue::OutputReceiver;
 use super::signals::StopRequest;
-use super::streams::{Streams, until_closed};
+use super::streams::{Streams, hung_up, until_closed};
 use crate::files;
 use crate::session::RequestId;
 use crate::store::Subscription;
@@ -497,6 +495,84 @@ pub(super) struct OpenConnection {
     pub(super) is_open: Arc<()>,
 }
 
+/// How many bytes a client may be behind.
+const BEHIND: usize = 4 << 20;
+
+/// What a piece costs besides its bytes.
+const PIECE_COST: usize = 64;
+
+/// Returns a queue's two ends.
+pub(super) fn output_queue() -> (OutputSender, OutputReceiver) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let queued = Arc::new(AtomicUsize::new(0));
+    let sender = OutputSender {
+        pieces: sender,
+        queued: Arc::clone(&queued),
+    };
+    let receiver = OutputReceiver {
+        pieces: receiver,
+        queued,
+    };
+    (sender, receiver)
+}
+
+/// The daemon's end of the queue.
+#[derive(Debug)]
+pub(super) struct OutputSender {
+    /// Pieces of output, then `None` when the run has ended: without that, output is missing.
+    pieces: mpsc::UnboundedSender<Option<String>>,
+    /// Their total cost, at most [`BEHIND`].
+    queued: Arc<AtomicUsize>,
+}
+
+impl OutputSender {
+    /// Adds a piece. Returns whether it was added: not when the client is too far behind or has
+    /// left.
+    pub(super) fn send(&self, piece: String) -> bool {
+        let cost = cost(&piece);
+        // A single piece is added whatever its size: the client is not behind then.
+        let before = self.queued.load(Ordering::Relaxed);
+        if before > 0 && before + cost > BEHIND {
+            return false;
+        }
+        self.queued.fetch_add(cost, Ordering::Relaxed);
+        self.pieces.send(Some(piece)).is_ok()
+    }
+
+    /// Marks the end of the run: the output is complete.
+    pub(super) fn end(&self) {
+        // A client that has left needs no end.
+        drop(self.pieces.send(None));
+    }
+}
+
+/// The connection's end of the queue.
+#[derive(Debug)]
+pub(super) struct OutputReceiver {
+    pieces: mpsc::UnboundedReceiver<Option<String>>,
+    queued: Arc<AtomicUsize>,
+}
+
+impl OutputReceiver {
+    /// Returns the next piece, `Some(None)` at the end of the run; `None` when nothing more will
+    /// come.
+    ///
+    /// # Cancel safety
+    ///
+    /// No piece is lost when the future is dropped.
+    pub(super) async fn recv(&mut self) -> Option<Option<String>> {
+        let piece = self.pieces.recv().await?;
+        if let Some(piece) = &piece {
+            self.queued.fetch_sub(cost(piece), Ordering::Relaxed);
+        }
+        Some(piece)
+    }
+}
+
+fn cost(piece: &str) -> usize {
+    piece.len() + PIECE_COST
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -519,5 +595,40 @@ mod tests {
         assert_eq!(refusal.kind, RefusalKind::Failed);
         all.pop();
         room.extend(&mut held, MAX_REQUEST).unwrap();
+    }
+}
+
+#[cfg(test)]
+mod output_queue_tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_reader_may_be_so_many_bytes_behind_and_no_more() {
+        for size in [1, 8 << 10, 1 << 20] {
+            let (sender, mut receiver) = output_queue();
+            let mut bytes = 0;
+            while sender.send("x".repeat(size)) {
+                bytes += size + PIECE_COST;
+            }
+            assert!(
+                bytes <= BEHIND && bytes + size + PIECE_COST > BEHIND,
+                "{size}"
+            );
+            // A client that reads again is continued.
+            assert!(receiver.recv().await.flatten().is_some());
+            assert!(sender.send("x".repeat(size)), "{size}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_piece_of_any_size_goes_to_a_reader_that_is_not_behind() {
+        let (sender, mut receiver) = output_queue();
+        assert!(sender.send("x".repeat(2 * BEHIND)));
+        assert!(!sender.send("y".to_owned()));
+        sender.end();
+        drop(sender);
+        assert!(receiver.recv().await.flatten().is_some());
+        assert_eq!(receiver.recv().await, Some(None));
+        assert_eq!(receiver.recv().await, None);
     }
 }

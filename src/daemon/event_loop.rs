@@ -10,14 +10,14 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::alert_displays::Displays;
 use super::connection::ConnectionMessage;
-use super::disuse::Disuse;
+use super::connection::{OutputReceiver, OutputSender, output_queue};
 use super::endpoint::{Endpoint, EndpointOwner};
 use super::feed_publisher::{Displayable, FeedPublisher, Publication};
 use super::link::{Link, LinkReport};
-use super::options::Options;
-use super::output_queue::{OutputReceiver, OutputSender, output_queue};
+use super::log;
+use super::run::Options;
 use super::service_manager::ServiceManager;
-use super::session_log;
+use super::signals::Disuse;
 use super::signals::StopRequest;
 use super::succession::{self, Usage};
 use super::timer::Timer;
@@ -427,7 +427,7 @@ impl EventLoop {
                 }
             }
             Effect::OutputCut(request_id) => drop(self.pending_replies.remove(&request_id)),
-            Effect::Log(entry) => session_log::write(entry),
+            Effect::Log(entry) => log::write_entry(entry),
             Effect::Leave => self.is_leaving = true,
         }
         None

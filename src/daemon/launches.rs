@@ -1,6 +1,6 @@
 //! Starts tasks through the daemon's own client.
 
-use super::options::Options;
+use super::run::Options;
 use super::session_link::SessionLink;
 use crate::clock;
 use crate::model::{RunRequest, SessionId, Task};

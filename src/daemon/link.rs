@@ -6,18 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
-use std::io;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
 use super::alert_displays::DueAlerts;
-use super::flush_schedule::FlushSchedule;
-use super::job_limits::{ORDER, time_limit};
 use super::link_jobs::{Done, LinkJobs};
-use super::options::Options;
+use super::run::Options;
 use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
 use super::stale_sessions::SessionCleaner;
@@ -97,7 +94,7 @@ impl Link {
         let task = LinkTask {
             jobs: LinkJobs::new(options, link, archiver, cleaner),
             rules,
-            flushes: FlushSchedule::new(Instant::now().into_std()),
+            flushes: FlushSchedule::new(Instant::now()),
             reports,
         };
         let (done, is_done) = oneshot::channel();
@@ -300,8 +297,12 @@ impl LinkTask {
 
     /// Examines terminals, and makes tmux send pending notifications.
     async fn examine_terminals(&mut self) {
-        let now = Instant::now().into_std();
-        let changed = self.jobs.link.terminals.ask_due(&self.rules, now);
+        let now = Instant::now();
+        let changed = self
+            .jobs
+            .link
+            .terminals
+            .ask_due(&self.rules, now.into_std());
         tracing::debug!(changed = changed.len(), took = ?now.elapsed(), "terminals examined");
         if !changed.is_empty() {
             self.report(LinkReport::Changed(Change::Terminals(changed)))
@@ -340,4 +341,153 @@ async fn within_limit(what: &str, done: impl Future<Output = ()>) {
         tracing::warn!(what, "tmux does not answer");
     }
     tracing::debug!(what, took = ?began.elapsed(), "link");
+}
+
+// When to make tmux send notifications that it holds back.
+//
+// tmux can hold them back when several panes print at once, so only after programs have run. Each
+// time costs tmux a turn of its event loop, which other daemons on the server notice.
+
+/// The minimum pause. Flushes are made only when a deadline wakes the link anyway, every two seconds
+/// while there are live tasks.
+const MIN_PAUSE: Duration = Duration::from_millis(1500);
+
+/// The maximum pause while no task's program has run: a process outside of the tasks' process trees
+/// may have printed.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+
+/// How many flushes follow when programs have run: tmux may read their output after the first.
+const FLUSHES_AFTER_RUN: u32 = 2;
+
+/// When tmux was last asked, and how often it is to be asked.
+#[derive(Debug)]
+pub(super) struct FlushSchedule {
+    flushed: Instant,
+    /// How many flushes are due because programs have run.
+    flushes_left: u32,
+}
+
+impl FlushSchedule {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            flushed: now,
+            flushes_left: FLUSHES_AFTER_RUN,
+        }
+    }
+
+    /// Returns whether a flush is due now. `has_run` says whether programs of tasks may have run
+    /// since the last call.
+    pub(super) fn take_due(&mut self, has_run: bool, now: Instant) -> bool {
+        if has_run {
+            self.flushes_left = FLUSHES_AFTER_RUN;
+        }
+        let pause = now.saturating_duration_since(self.flushed);
+        let is_due = pause >= MAX_PAUSE || (self.flushes_left > 0 && pause >= MIN_PAUSE);
+        if is_due {
+            self.flushed = now;
+            self.flushes_left = self.flushes_left.saturating_sub(1);
+        }
+        is_due
+    }
+}
+
+// The time limits of the link's jobs: a job that takes longer is given up, so that the jobs after
+// it have their turn.
+//
+// A single answer of tmux has a limit of its own, ten seconds. A job that consists of one answer
+// gets no less: giving up an answer costs the connection, and whoever follows output loses some.
+// A command does not rely on these limits: after six seconds it checks itself whether tmux and the
+// daemon answer, and names the one that does not.
+
+/// For one line of commands, or a few that are answered in milliseconds each.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// For looks: many short lines. What its first lines have returned is out of date by then, so the
+/// next look starts from its beginning.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// For a job that needs the lock of the tmux server: up to five seconds until it continues without
+/// the lock, and then tmux's answers. Giving up in between would report a launch as failed that is
+/// about to succeed.
+const LOCKED: Duration = Duration::from_secs(15);
+
+/// For what is done without a job. Some of it needs the lock, and each answer has its own limit, which
+/// ends first and closes the connection in good order.
+pub(super) const ORDER: Duration = LOCKED;
+
+/// Returns how long a job may take.
+pub(super) fn time_limit(job: &Job) -> Duration {
+    match job {
+        Job::Look(_) | Job::Sweep | Job::ScanOthers => LOOK,
+        // One or two captures.
+        Job::ReadEnd(..)
+        | Job::ReadLog(..)
+        | Job::Search(..)
+        | Job::Archive(..)
+        // One line.
+        | Job::ReadRecord(_)
+        | Job::Prune(_)
+        | Job::FindName(_)
+        | Job::ForgetDeaths(_)
+        | Job::FindShared(_)
+        // An empty line for each client.
+        | Job::Drain
+        // A look at the prompt, and the keys.
+        | Job::Type(..)
+        // Files only.
+        | Job::ForgetEnvironments(..)
+        | Job::FindPorts(_) => ANSWER,
+        // A line for each window: it goes on as long as tmux answers.
+        Job::MarkEndings(marks) => lines(marks.len()),
+        Job::UnmarkEndings(windows) | Job::Kill(windows) => lines(windows.len()),
+        // It may have to attach the client that follows output.
+        Job::Read { .. }
+        | Job::Launch(..)
+        | Job::Restart(_)
+        | Job::KillSession(_)
+        | Job::Cleanup => LOCKED,
+    }
+}
+
+/// Returns the limit of a job of so many lines, of which each has its own.
+fn lines(n: usize) -> Duration {
+    ANSWER * u32::try_from(n.max(1)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Asks every two seconds; `has_run` says when programs have run.
+    fn flushes(has_run: &str) -> String {
+        let start = Instant::now();
+        let mut schedule = FlushSchedule::new(start);
+        let ask = |(n, has): (u32, char)| {
+            let now = start + Duration::from_secs(2) * (n + 1);
+            let is_due = schedule.take_due(has == 'x', now);
+            if is_due { 'f' } else { '.' }
+        };
+        (0..).zip(has_run.chars()).map(ask).collect()
+    }
+
+    #[test]
+    fn two_flushes_follow_programs_that_run() {
+        assert_eq!(flushes("xxxxxx"), "ffffff");
+        assert_eq!(flushes("....xx...x..."), "ff..fff..ff..");
+    }
+
+    #[test]
+    fn tmux_is_asked_seldom_while_nothing_runs() {
+        let rare = flushes(&".".repeat(34));
+        assert_eq!(rare, format!("ff{0}f{0}f..", ".".repeat(14)));
+    }
+
+    #[test]
+    fn two_flushes_are_never_close() {
+        let start = Instant::now();
+        let mut schedule = FlushSchedule::new(start);
+        assert!(!schedule.take_due(true, start + Duration::from_secs(1)));
+        assert!(schedule.take_due(true, start + Duration::from_secs(2)));
+        assert!(!schedule.take_due(true, start + Duration::from_secs(3)));
+    }
 }

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use super::alert_displays::{DueAlerts, StatusLineDisplay};
 use super::launches::task_record;
-use super::options::Options;
 use super::output_follower::{PaneReading, judged};
+use super::run::Options;
 use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
 use super::stale_sessions::{Project, SessionCleaner};

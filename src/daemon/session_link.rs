@@ -2,11 +2,7 @@
 
 mod attach;
 mod departures;
-mod last_look;
 mod look;
-mod option_writes;
-mod server_end;
-mod server_process;
 mod window_options;
 
 use std::collections::BTreeMap;
@@ -14,8 +10,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use self::last_look::{begun, watched_windows};
-use self::server_process::server_of;
+use self::departures::server_of;
+use self::departures::{begun, watched_windows};
 use self::window_options::WindowOptions;
 use super::control_clients::ControlClients;
 use super::output_follower::PaneReading;

@@ -1,14 +1,17 @@
 //! Readers of the live feed, served on a separate thread: the one that answers requests never reads
 //! the feed.
 
+use std::io;
+use std::os::fd::AsFd;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, BufReader, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 
-use super::hang_up::hung_up;
-use super::stdout::Stdout;
 use crate::model::Seq;
 use crate::store::{self, Lease, Live, ReaderHandle, StreamError, Subscription};
 use crate::wire::{
@@ -185,5 +188,161 @@ pub(super) async fn until_closed(reader: &mut BufReader<OwnedReadHalf>) {
                 reader.consume(n);
             }
         }
+    }
+}
+
+// Detects when the other side has closed a connection completely.
+//
+// The end of its output is not enough: a program may close its writing half after its last request
+// and then read the answer, as `nc -N` and `socat` do.
+
+/// Resolves when the other side has closed both halves of the connection, or its process has ended.
+///
+/// # Cancel safety
+///
+/// Nothing is read and nothing is lost.
+pub(super) async fn hung_up(socket: &UnixStream) {
+    // A separate registration: writability is cleared in it between two events, and the writer of
+    // the answer must not wait for that.
+    let Ok(watched) = register_again(socket) else {
+        // Without a free descriptor, a client without further requests counts as disconnected.
+        return;
+    };
+    while !is_hung_up(socket) {
+        // Waiting for readability would end at once: there is nothing more to read.
+        if watched.writable().await.is_err() {
+            return;
+        }
+        let cleared = watched.try_io(Interest::WRITABLE, || {
+            Err::<(), _>(io::Error::from(io::ErrorKind::WouldBlock))
+        });
+        tracing::debug!(?cleared, "a connection's state has changed");
+    }
+}
+
+fn register_again(socket: &UnixStream) -> io::Result<UnixStream> {
+    let copy = socket.as_fd().try_clone_to_owned()?;
+    UnixStream::from_std(copy.into())
+}
+
+fn is_hung_up(socket: &UnixStream) -> bool {
+    let mut asked = [PollFd::new(socket, PollFlags::empty())];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    match poll(&mut asked, Some(&now)) {
+        Ok(_) => asked[0]
+            .revents()
+            .intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL),
+        Err(_) => false,
+    }
+}
+
+/// Writes without waiting as long as the reader keeps up. A thread, which tokio uses to write
+/// stdout, takes over when it would block: waking it for each record delays the reader by a tenth
+/// of a millisecond.
+#[derive(Debug)]
+pub(super) struct Stdout {
+    thread: tokio::io::Stdout,
+    /// Whether the thread may have something left to write, which comes first.
+    is_thread_busy: bool,
+}
+
+impl Stdout {
+    pub(super) fn new() -> Self {
+        Self {
+            thread: tokio::io::stdout(),
+            is_thread_busy: false,
+        }
+    }
+}
+
+impl AsyncWrite for Stdout {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if !self.is_thread_busy
+            && let Some(written) = write_at_once(bytes)
+        {
+            return Poll::Ready(written);
+        }
+        self.is_thread_busy = true;
+        Pin::new(&mut self.thread).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = ready!(Pin::new(&mut self.thread).poll_flush(context));
+        self.is_thread_busy = false;
+        Poll::Ready(flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.thread).poll_shutdown(context)
+    }
+}
+
+/// Writes what can be written at once; `None` when nothing can, or it is not known. Stdout is
+/// shared: it must not be made non-blocking for the other processes that have it.
+#[cfg(linux)]
+fn write_at_once(bytes: &[u8]) -> Option<io::Result<usize>> {
+    use std::io::IoSlice;
+
+    use rustix::io::{Errno, ReadWriteFlags, pwritev2};
+
+    /// The file's position: a pipe has none.
+    const HERE: u64 = u64::MAX;
+    let bytes = [IoSlice::new(bytes)];
+    match pwritev2(io::stdout(), &bytes, HERE, ReadWriteFlags::NOWAIT) {
+        Ok(n) => Some(Ok(n)),
+        Err(Errno::AGAIN | Errno::INTR | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => None,
+        Err(error) => Some(Err(error.into())),
+    }
+}
+
+#[cfg(not(linux))]
+fn write_at_once(_bytes: &[u8]) -> Option<io::Result<usize>> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    async fn goes_on(socket: &UnixStream) -> bool {
+        let waited = tokio::time::timeout(Duration::from_millis(20), hung_up(socket));
+        waited.await.is_err()
+    }
+
+    #[tokio::test]
+    async fn a_closed_half_is_no_hang_up() {
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        assert!(goes_on(&ours).await);
+        theirs.write_all(b"ask").await.unwrap();
+        theirs.shutdown().await.unwrap();
+        assert!(goes_on(&ours).await);
+        // Meanwhile written data arrives.
+        ours.write_all(b"answer").await.unwrap();
+        let mut answer = [0; 6];
+        theirs.read_exact(&mut answer).await.unwrap();
+        assert!(goes_on(&ours).await);
+        drop(theirs);
+        hung_up(&ours).await;
+    }
+
+    #[tokio::test]
+    async fn whoever_leaves_with_something_unread_has_left() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(b"ask").await.unwrap();
+        let waiting = tokio::spawn(async move { hung_up(&ours).await });
+        tokio::task::yield_now().await;
+        drop(theirs);
+        waiting.await.unwrap();
     }
 }

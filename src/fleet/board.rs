@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::layout::parse_of_lines;
 use super::layout::{HostState, SessionState, TaskState, parse_state_key, text_of};
 use super::streams::PRESENT;
-use super::untrusted::parse_of_lines;
 use crate::config::is_host_name;
 use crate::model::Millis;
 use crate::wire::LsTask;

@@ -12,8 +12,8 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 
 use super::connection::{ANSWER_LIMIT, Connection, FleetError};
+use super::layout::parse;
 use super::layout::{FEED_STREAM, feed_filters, source_of_record, token};
-use super::untrusted::parse;
 use crate::config::is_host_name;
 use crate::model::Seq;
 use crate::route;

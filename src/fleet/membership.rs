@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use super::bucket::Buckets;
 use super::connection::{FleetError, connect, host_name};
-use super::execution_keys::ExecutionKeys;
+use super::service::ExecutionKeys;
 use super::service::Service;
 use super::uplink::Uplink;
 use super::{bucket, task_states};

@@ -2,9 +2,7 @@
 
 mod board;
 mod bucket;
-mod bucket_watch;
 mod connection;
-mod execution_keys;
 mod feed_reader;
 pub(crate) mod layout;
 mod membership;
@@ -12,13 +10,12 @@ mod request;
 mod service;
 mod streams;
 mod task_states;
-mod untrusted;
 mod uplink;
 mod verbs;
 mod wake_reader;
 
 pub(crate) use board::{BucketEntry, FleetBoard, FleetChange, FleetHost, FleetSession, Presence};
-pub(crate) use bucket_watch::{BucketNews, BucketWatch};
+pub(crate) use bucket::{BucketNews, BucketWatch};
 pub(crate) use connection::{Connection, FleetError, connect, host_name};
 pub(crate) use feed_reader::{FeedReader, FeedRequest, FeedStart};
 pub(crate) use membership::Membership;

@@ -7,11 +7,11 @@ use futures_util::StreamExt;
 use tokio::time::timeout;
 
 use super::connection::{ANSWER_LIMIT, Connection, FleetError};
+use super::layout::parse;
 use super::layout::{
     HOSTS_BUCKET, HostState, KEY_HEADER, ORDER_HEADER, bucket_subject, command_subject, token,
 };
 use super::streams::bucket_stream;
-use super::untrusted::parse;
 use crate::hosts::{ChannelOutput, FarCall, Frame, Hello, HostError, HostFailure};
 
 /// How long a host may be silent that executes a command: it asks more often whether the requester is

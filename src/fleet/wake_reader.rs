@@ -8,9 +8,9 @@ use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
 use futures_util::StreamExt;
 
 use super::connection::{Connection, FleetError};
+use super::layout::parse;
 use super::layout::{WAKE_STREAM, source_of_wake, wake_consumer, wake_filter};
 use super::streams::KEPT;
-use super::untrusted::parse;
 use crate::config::is_host_name;
 use crate::model::Seq;
 use crate::wire::DurableRecord;

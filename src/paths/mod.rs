@@ -5,7 +5,6 @@
 //! `names.rs` finds them by its other names.
 
 mod file_lock;
-mod hash;
 mod names;
 
 use std::ffi::OsString;
@@ -14,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 pub(crate) use file_lock::{FileLock, lock_link};
-pub(crate) use hash::hex;
+pub(crate) use names::hex;
 pub(crate) use names::{Names, is_key, next_key};
 
 use crate::files::{self, Fault, OPEN_TO_OTHERS, RefusedFile, WRITABLE_BY_OTHERS, our_uid};

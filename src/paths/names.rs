@@ -4,11 +4,11 @@
 //! its daemon makes a link to the folder, `names/KEY`. All names mean the session until another session
 //! gets one of them, or a new session gets the folder. Links are read here and nowhere followed.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use super::hash::hex;
+use sha2::{Digest, Sha256};
+
 use crate::files;
 
 /// The folder of the links, beside the folders that they lead to.
@@ -144,6 +144,18 @@ fn own_key(server_socket: &Path, name: &str) -> String {
     };
     let label: String = name.chars().map(readable).take(LABEL).collect();
     format!("{label}-{}", hex(&identity, DIGITS))
+}
+
+/// Returns the first `digits` hexadecimal digits of the hash of `bytes`.
+pub(crate) fn hex(bytes: &[u8], digits: usize) -> String {
+    let hash = Sha256::digest(bytes);
+    hash.iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .take(digits)
+        .fold(String::with_capacity(digits), |mut text, nibble| {
+            text.push(char::from_digit(u32::from(nibble), 16).unwrap_or('0'));
+            text
+        })
 }
 
 #[cfg(test)]

@@ -21,7 +21,6 @@ mod ports;
 #[cfg_attr(linux, allow(dead_code, reason = "there is `/proc`"))]
 mod ps;
 mod resources;
-mod run_time;
 mod running;
 mod slots;
 mod stat;
@@ -36,8 +35,8 @@ pub(crate) use evidence::{MAX_LINE, TtyExamination, examine, has_unread_input};
 pub(crate) use exit_watch::{ExitWatch, ProcessExit};
 pub(crate) use input_watch::InputWatch;
 pub(crate) use ports::{answers_at, listening, port_holders};
+pub(crate) use resources::{RunTime, run_time};
 pub(crate) use resources::{control_group_of, descriptors_of};
-pub(crate) use run_time::{RunTime, run_time};
 pub(crate) use running::{Process, exists, wait_for_any};
 pub(crate) use slots::{queue_state, wait_for_place};
 pub(crate) use stat::{exit_of_zombie, identity, is_stopped, may_run, started_at, starts};

@@ -6,9 +6,6 @@ mod exec;
 #[cfg(feature = "webhook")]
 mod message;
 mod retry;
-mod selection;
-#[cfg(feature = "webhook")]
-mod signature;
 mod sinks;
 mod target;
 #[cfg(feature = "webhook")]

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{broadcast, watch};
 
 use super::consumers::{Consumers, Lease};
+use super::handle::StoreSetup;
 use super::read_marks::{Audience, Readers};
-use super::setup::StoreSetup;
 use super::stream::{CHANGES_KEPT, FeedChange, FeedExtent, Subscription};
 use super::task_changes::TaskChanges;
 use crate::clock;

@@ -10,26 +10,24 @@ mod consumer_thread;
 mod consumers;
 pub mod feed;
 mod handle;
-mod job;
 mod live;
 mod position;
 mod read_marks;
 mod reader_thread;
 mod replies;
 mod retainer;
-mod setup;
 mod stream;
 mod task_changes;
 mod writer;
 
 pub(crate) use archiver::{Archiver, BegunRun, KeptRun, UsualDuration};
 pub(crate) use consumers::{Consumers, Lease};
+pub(crate) use handle::StoreSetup;
+pub(crate) use handle::{SavedLook, StoreReport};
 pub(crate) use handle::{Store, StoreGone};
-pub(crate) use job::{SavedLook, StoreReport};
 pub(crate) use live::Live;
 pub(crate) use read_marks::ReadMarks;
 pub(crate) use reader_thread::{ReaderHandle, ReaderThread};
-pub(crate) use setup::StoreSetup;
 pub(crate) use stream::{StreamError, Subscription, serve};
 #[cfg(feature = "fleet")]
 pub(crate) use task_changes::listed;

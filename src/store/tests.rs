@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::job::StoreJob;
+use super::handle::StoreJob;
 use super::live::Live;
 use super::stream::FeedChange;
 use super::writer::Writer;

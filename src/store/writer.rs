@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::job::{SavedLook, StoreJob, StoreReport};
+use super::handle::StoreSetup;
+use super::handle::{SavedLook, StoreJob, StoreReport};
 use super::live::Live;
 use super::retainer::Retainer;
-use super::setup::StoreSetup;
 use super::stream::FeedExtent;
 use crate::clock;
 use crate::model::{Record, Seq, StatusCounts, with_causes};

@@ -1,12 +1,16 @@
-//! Finds out where windows and panes went that a look does not have.
+//! Finds out where windows, panes and the server went that a look does not have.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::SessionLink;
-use crate::model::{GoneReason, PaneId, WindowId};
+use crate::model::{GoneReason, Millis, Ordered as _, PaneId, SessionLife, Snapshot, WindowId};
+use crate::process::{self, Process};
 use crate::protocol::rows::LookRows;
 use crate::session::{Departures, replaced_panes};
-use crate::tmux;
+use crate::tmux::{self, Probe, TmuxError};
 
 impl SessionLink {
     /// Returns the panes of runs that are not their window's primary one in this look, and still exist.
@@ -49,4 +53,95 @@ impl SessionLink {
         }
         reasons
     }
+}
+
+/// Returns the windows whose departure has to be explained, with the pids of their runs: those of tasks
+/// that are alive, or that may be restarted.
+pub(super) fn watched_windows(look: &Snapshot) -> Vec<(WindowId, Option<u32>)> {
+    look.tasks
+        .values()
+        .filter(|task| task.is_alive() || task.restarts.is_some())
+        .map(|task| (task.window, task.pid.filter(|_| task.is_alive())))
+        .collect()
+}
+
+/// Returns when the runs that have a slot began.
+pub(super) fn begun(look: &Snapshot) -> BTreeMap<WindowId, (Option<u32>, Option<Millis>)> {
+    let tasks = look.tasks.values();
+    tasks
+        .filter(|task| task.slot.is_some() && !task.queued)
+        .map(|task| (task.window, (task.run, task.started_at)))
+        .into_map()
+}
+
+/// How long a server may take to end after it has closed its socket.
+const EXIT_TIME: Duration = Duration::from_millis(500);
+
+impl SessionLink {
+    /// Decides what it means that nothing listens on the server's socket: the server and the
+    /// session are gone, unless the server runs and only its socket is missing.
+    pub(super) async fn without_server(&mut self) -> Result<Option<LookRows>, TmuxError> {
+        // A server that ends closes its socket a little earlier. Nothing reports its end to a process
+        // that is not its parent and holds no handle of it.
+        let deadline = Instant::now() + EXIT_TIME;
+        while self.server_runs() && !self.is_unreachable {
+            if Instant::now() >= deadline {
+                self.is_unreachable = true;
+                break;
+            }
+            tokio::time::sleep(EXIT_TIME / 100).await;
+        }
+        match &self.life {
+            Some(life) if self.is_unreachable && self.server_runs() => {
+                Err(TmuxError::Unreachable {
+                    socket: self.server.socket().to_owned(),
+                    pid: life.server_pid,
+                })
+            }
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// Whether the server of the last look still runs. A server can take for ever to end, but the
+    /// tasks in it do not.
+    fn server_runs(&self) -> bool {
+        let runs = |pid: &u32| Process::open(*pid).is_some_and(|process| process.is_running());
+        let mut tasks = self
+            .watched_windows
+            .iter()
+            .filter_map(|(_, pid)| pid.as_ref())
+            .peekable();
+        self.server_process
+            .as_ref()
+            .is_some_and(Process::is_running)
+            && (tasks.peek().is_none() || tasks.any(runs))
+    }
+
+    /// Whether a server may have its socket, checked without starting a process. Only if the kernel
+    /// reports that nothing listens, the server is gone.
+    pub(super) fn server_listens(&self) -> bool {
+        self.server.probe() != Probe::Absent
+    }
+
+    /// Notes the life of the session in a look.
+    pub(super) fn follow_life(&mut self, life: &SessionLife) {
+        self.is_unreachable = false;
+        if self.life.as_ref() != Some(life) || self.server_process.is_none() {
+            self.server_process = Process::open(life.server_pid);
+            self.life = Some(life.clone());
+        }
+    }
+}
+
+/// The maximum difference between the kernel's and tmux's own start time of a server: tmux reads
+/// its clock after the process has begun, and the clock may have been set since.
+const START_TOLERANCE_SECS: i64 = 2;
+
+/// Returns the process of a saved look's server, if it still runs.
+pub(super) fn server_of(life: &SessionLife) -> Option<Process> {
+    let process = Process::open(life.server_pid)?;
+    // Another process may have its pid by now.
+    let started = process::started_at(life.server_pid)? / 1000;
+    let is_same = (started - life.server_started).abs() <= START_TOLERANCE_SECS;
+    is_same.then_some(process)
 }

@@ -8,15 +8,12 @@
 //! older records, and is ignored when the feed has another record at its position.
 
 mod ages;
-mod backwards;
 mod consumer_files;
 mod error;
 mod find;
 mod floor;
-mod frame;
 mod inventory;
 mod journal;
-mod line_file;
 mod pending;
 mod read;
 mod reader;
@@ -42,8 +39,8 @@ pub(crate) use ages::Ages;
 pub(crate) use consumer_files::{remove_consumer, sync_consumers};
 pub(crate) use find::{before_tail, before_time};
 pub(crate) use floor::{finish_removal, first_kept, remove_before};
-pub(crate) use frame::Frame;
 pub(crate) use inventory::{closed_segments, feed_files, has_files};
+pub(crate) use read::Frame;
 pub(crate) use reader::{FeedEnd, Reader};
 pub(crate) use readers::{CountedTimes, LastRead, ReadProgress, note_read};
 pub(crate) use retention::Holder;

@@ -1,8 +1,8 @@
 //! Parses lines of the feed, and notes which numbers are missing.
 
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
-use super::frame::{Frame, is_sequence_number};
 use crate::model::Seq;
 use crate::wire::{DurableRecord, Kind, VERSION};
 
@@ -110,6 +110,37 @@ impl Sequence {
         let gap = (self.last < last).then(|| (self.last + 1, last));
         self.last = self.last.max(last);
         gap
+    }
+}
+
+/// The fields of every durable record, whatever its kind.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Frame {
+    /// Its sequence number.
+    #[serde(deserialize_with = "sequence_number")]
+    pub seq: Seq,
+    /// The epoch of its feed.
+    pub epoch: String,
+    /// How many records of the same write follow.
+    #[serde(default)]
+    pub more: u32,
+}
+
+/// The greatest sequence number: the greatest integer that every JSON reader knows exactly. No feed
+/// gets there, so a greater number is damage.
+const LAST: Seq = (1 << 53) - 1;
+
+/// Whether a record can have this number.
+pub(super) fn is_sequence_number(seq: Seq) -> bool {
+    (1..=LAST).contains(&seq)
+}
+
+fn sequence_number<'de, D: Deserializer<'de>>(value: D) -> Result<Seq, D::Error> {
+    let seq = Seq::deserialize(value)?;
+    if is_sequence_number(seq) {
+        Ok(seq)
+    } else {
+        Err(D::Error::custom("no record has this number"))
     }
 }
 

@@ -8,8 +8,8 @@ use std::time::SystemTime;
 
 use super::FeedError;
 use super::ages::Ages;
-use super::backwards::LinesBackwards;
 use super::consumer_files::{DamagedConsumer, load_consumers};
+use super::find::LinesBackwards;
 use super::inventory::files_backwards;
 use super::read::FeedLine;
 use crate::files;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::FeedError;
 use super::find::{Part, Place, find};
 use super::floor::closed_firsts;
-use super::line_file::LineFile;
 use super::read::FeedLine;
+use super::segments::LineFile;
 use super::segments::{FileId, segment_path};
 use crate::model::Seq;
 
