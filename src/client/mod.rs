@@ -11,56 +11,40 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::sleep;
 
-pub(crate) use start::{READY, Start, StartError, connect_or_start, start};
+pub(crate) use start::{READY, Start, connect_or_start, start};
 
 use crate::files;
-use crate::model::Seq;
+use crate::model::{Error, ErrorKind, Seq, with_causes};
 use crate::wire::{
-    Acknowledgement, ConsumeRequest, Filter, ReaderStart, Refusal, Request, Response, request_line,
+    Acknowledgement, ConsumeRequest, Filter, ReaderStart, Request, Response, request_line,
 };
 
-/// Why the daemon did not answer a request.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ClientError {
-    /// Nothing listens: no daemon runs for this task session.
-    #[error("no daemon runs")]
-    NoDaemon,
-    /// The socket's folder, or the process that listens there, is another user's.
-    #[error("refused to talk to what listens at {}: {why}", .path.display())]
-    NotOurs {
-        /// The daemon's socket.
-        path: PathBuf,
-        /// Whose it is.
-        why: String,
-    },
-    /// The connection failed.
-    #[error("could not talk to the daemon at {}", .path.display())]
-    Io {
-        /// The daemon's socket.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// The daemon ended before it answered.
-    #[error("the daemon ended before it answered")]
-    Left,
-    /// The daemon ended during a wait: whether its condition holds is not known.
-    #[error("the daemon ended during the wait")]
-    LeftWait,
-    /// The answer cannot be parsed; it may come from another version.
-    #[error("could not read the daemon's answer")]
-    Answer {
-        /// Why.
-        #[source]
-        source: serde_json::Error,
-    },
-    /// The daemon refused the request.
-    #[error("{}", .0.message)]
-    Refused(Refusal),
-    /// The daemon gave an answer of another kind than the request expects.
-    #[error("the daemon's answer does not fit the request")]
-    Unexpected,
+/// What to do about a daemon of an older version.
+pub(crate) const STOP_OLDER_DAEMON: &str = "`tmux-task daemon stop` stops it, and the tasks go on; \
+                                            the next command starts one of this version";
+
+/// Returns the error for an answer of another kind than the request expects.
+pub(crate) fn unexpected() -> Error {
+    other_version("the daemon's answer does not fit the request".to_owned())
+}
+
+/// Returns the error for an answer that cannot be parsed.
+pub(crate) fn unreadable(error: serde_json::Error) -> Error {
+    let why = with_causes(&error);
+    other_version(format!("could not read the daemon's answer: {why}"))
+}
+
+/// An answer that is not understood comes from a daemon of another version.
+fn other_version(message: String) -> Error {
+    Error::new(ErrorKind::Version, message).with_hint(STOP_OLDER_DAEMON)
+}
+
+/// Returns the daemon's refusal of a request.
+fn refused(error: Error) -> Error {
+    if error.kind == ErrorKind::Version && error.hint.is_none() {
+        return error.with_hint(STOP_OLDER_DAEMON);
+    }
+    error
 }
 
 /// The answer to a request that named its session.
@@ -90,9 +74,9 @@ impl DaemonClient {
     ///
     /// # Errors
     ///
-    /// [`ClientError::NoDaemon`] when nothing listens, [`ClientError::NotOurs`] when another user
+    /// [`ErrorKind::NoDaemon`] when nothing listens, [`ErrorKind::NotOurs`] when another user
     /// may listen there; nothing is sent then.
-    pub(crate) async fn connect(path: &Path) -> Result<Self, ClientError> {
+    pub(crate) async fn connect(path: &Path) -> Result<Self, Error> {
         check_folder(path)?;
         let connected = loop {
             match UnixStream::connect(path).await {
@@ -112,13 +96,10 @@ impl DaemonClient {
                         | io::ErrorKind::ConnectionReset
                 ) =>
             {
-                return Err(ClientError::NoDaemon);
+                return Err(no_daemon());
             }
             Err(source) => {
-                return Err(ClientError::Io {
-                    path: path.to_owned(),
-                    source,
-                });
+                return Err(io_error(path, &source));
             }
         };
         check_peer(path, &stream)?;
@@ -143,7 +124,7 @@ impl DaemonClient {
     /// # Errors
     ///
     /// When the daemon refuses, ends or cannot be understood.
-    pub(crate) async fn ask(&mut self, request: &Request) -> Result<Response, ClientError> {
+    pub(crate) async fn ask(&mut self, request: &Request) -> Result<Response, Error> {
         self.send(request).await?;
         self.answer().await
     }
@@ -153,12 +134,12 @@ impl DaemonClient {
     ///
     /// # Errors
     ///
-    /// As [`DaemonClient::ask`], and [`ClientError::LeftWait`] when the daemon ends after a wait has begun.
+    /// As [`DaemonClient::ask`], and [`ErrorKind::DaemonEndedInWait`] when the daemon ends after a wait has begun.
     pub(crate) async fn ask_session(
         &mut self,
         session: String,
         request: &Request,
-    ) -> Result<NamedAnswer, ClientError> {
+    ) -> Result<NamedAnswer, Error> {
         let request = Request::To {
             session,
             request: Box::new(request.clone()),
@@ -166,7 +147,10 @@ impl DaemonClient {
         let mut response = self.ask(&request).await?;
         if response == Response::Waiting {
             response = match self.answer().await {
-                Err(ClientError::Left) => return Err(ClientError::LeftWait),
+                Err(error) if error.kind == ErrorKind::DaemonEnded => {
+                    let kind = ErrorKind::DaemonEndedInWait;
+                    return Err(Error::new(kind, "the daemon ended during the wait"));
+                }
                 answer => answer?,
             };
         }
@@ -176,7 +160,7 @@ impl DaemonClient {
         if response == Response::OtherSession {
             return Ok(NamedAnswer::OtherSession);
         }
-        Err(ClientError::Unexpected)
+        Err(unexpected())
     }
 
     /// Reads a further answer to the last request.
@@ -184,12 +168,12 @@ impl DaemonClient {
     /// # Errors
     ///
     /// As [`DaemonClient::ask`].
-    pub(crate) async fn answer(&mut self) -> Result<Response, ClientError> {
-        let line = self.line().await?.ok_or(ClientError::Left)?;
+    pub(crate) async fn answer(&mut self) -> Result<Response, Error> {
+        let line = self.next_line().await?;
         match serde_json::from_str(&line) {
-            Ok(Response::Refused(refusal)) => Err(ClientError::Refused(refusal)),
+            Ok(Response::Refused(refusal)) => Err(refused(refusal)),
             Ok(response) => Ok(response),
-            Err(source) => Err(ClientError::Answer { source }),
+            Err(error) => Err(unreadable(error)),
         }
     }
 
@@ -203,12 +187,12 @@ impl DaemonClient {
         window: String,
         raw: bool,
         lines: usize,
-    ) -> Result<(), ClientError> {
+    ) -> Result<(), Error> {
         self.send(&Request::Follow { window, raw, lines }).await?;
-        let line = self.line().await?.ok_or(ClientError::Left)?;
+        let line = self.next_line().await?;
         match serde_json::from_str(&line) {
-            Ok(Response::Refused(refusal)) => Err(ClientError::Refused(refusal)),
-            Ok(_) => Err(ClientError::Unexpected),
+            Ok(Response::Refused(refusal)) => Err(refused(refusal)),
+            Ok(_) => Err(unexpected()),
             Err(_) => Ok(()),
         }
     }
@@ -223,7 +207,7 @@ impl DaemonClient {
         &mut self,
         start: ReaderStart,
         filter: Filter,
-    ) -> Result<String, ClientError> {
+    ) -> Result<String, Error> {
         self.stream(&Request::Subscribe {
             start,
             filter,
@@ -238,7 +222,7 @@ impl DaemonClient {
     /// # Errors
     ///
     /// When the daemon refuses, ends or cannot be understood.
-    pub(crate) async fn consume(&mut self, request: ConsumeRequest) -> Result<String, ClientError> {
+    pub(crate) async fn consume(&mut self, request: ConsumeRequest) -> Result<String, Error> {
         self.stream(&Request::Consume(request)).await
     }
 
@@ -248,7 +232,7 @@ impl DaemonClient {
     /// # Errors
     ///
     /// When the connection fails.
-    pub(crate) async fn acknowledge(&mut self, seq: Seq) -> Result<(), ClientError> {
+    pub(crate) async fn acknowledge(&mut self, seq: Seq) -> Result<(), Error> {
         let acknowledgement = Acknowledgement { ack: seq };
         let mut line = serde_json::to_vec(&acknowledgement).expect("a number is plain data");
         line.push(b'\n');
@@ -261,12 +245,12 @@ impl DaemonClient {
     /// # Errors
     ///
     /// When the daemon refuses, ends or cannot be understood.
-    pub(crate) async fn stream(&mut self, request: &Request) -> Result<String, ClientError> {
+    pub(crate) async fn stream(&mut self, request: &Request) -> Result<String, Error> {
         self.send(request).await?;
-        let line = self.line().await?.ok_or(ClientError::Left)?;
+        let line = self.next_line().await?;
         match serde_json::from_str(&line) {
-            Ok(Response::Refused(refusal)) => Err(ClientError::Refused(refusal)),
-            Ok(_) => Err(ClientError::Unexpected),
+            Ok(Response::Refused(refusal)) => Err(refused(refusal)),
+            Ok(_) => Err(unexpected()),
             Err(_) => Ok(line),
         }
     }
@@ -280,22 +264,32 @@ impl DaemonClient {
     /// # Errors
     ///
     /// When the connection fails.
-    pub(crate) async fn line(&mut self) -> Result<Option<String>, ClientError> {
+    pub(crate) async fn line(&mut self) -> Result<Option<String>, Error> {
         match self.lines.next_line().await {
             Ok(line) => Ok(line),
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(None),
-            Err(source) => Err(ClientError::Io {
-                path: self.path.clone(),
-                source,
-            }),
+            Err(source) => Err(io_error(&self.path, &source)),
         }
     }
 
-    async fn send(&mut self, request: &Request) -> Result<(), ClientError> {
+    /// The same where the stream must go on.
+    ///
+    /// # Errors
+    ///
+    /// When the connection fails, and when the daemon has ended.
+    pub(crate) async fn next_line(&mut self) -> Result<String, Error> {
+        let ended = || {
+            let message = "the daemon ended before it answered";
+            Error::new(ErrorKind::DaemonEnded, message)
+        };
+        self.line().await?.ok_or_else(ended)
+    }
+
+    async fn send(&mut self, request: &Request) -> Result<(), Error> {
         self.write(&request_line(request)).await
     }
 
-    async fn write(&mut self, line: &[u8]) -> Result<(), ClientError> {
+    async fn write(&mut self, line: &[u8]) -> Result<(), Error> {
         match self.writer.write_all(line).await {
             Ok(()) => Ok(()),
             // A daemon that leaves, or refuses connections, says so before it reads the request. The
@@ -308,37 +302,49 @@ impl DaemonClient {
             {
                 Ok(())
             }
-            Err(source) => Err(ClientError::Io {
-                path: self.path.clone(),
-                source,
-            }),
+            Err(source) => Err(io_error(&self.path, &source)),
         }
     }
 }
 
+fn no_daemon() -> Error {
+    Error::new(ErrorKind::NoDaemon, "no daemon runs")
+}
+
+fn not_ours(socket: &Path, why: &str) -> Error {
+    let message = format!(
+        "refused to talk to what listens at {}: {why}",
+        socket.display()
+    );
+    Error::new(ErrorKind::NotOurs, message)
+}
+
+fn io_error(socket: &Path, error: &io::Error) -> Error {
+    let what = format!("could not talk to the daemon at {}", socket.display());
+    Error::io(what, error)
+}
+
 /// Checks that no other user can have put the socket there.
-fn check_folder(socket: &Path) -> Result<(), ClientError> {
-    let path = socket.to_owned();
+fn check_folder(socket: &Path) -> Result<(), Error> {
     match files::check_folder(socket.parent().unwrap_or(socket)) {
         Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ClientError::NoDaemon),
-        Err(error) if files::is_refusal(&error) => Err(ClientError::NotOurs {
-            path,
-            why: format!("{error}; set TMUX_TASK_RUNTIME_DIR to a folder of yours"),
-        }),
-        Err(source) => Err(ClientError::Io { path, source }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(no_daemon()),
+        Err(error) if files::is_refusal(&error) => Err(not_ours(
+            socket,
+            &format!("{error}; set TMUX_TASK_RUNTIME_DIR to a folder of yours"),
+        )),
+        Err(source) => Err(io_error(socket, &source)),
     }
 }
 
 /// Checks that the process on the other side is this user's, whatever the folder says.
-fn check_peer(socket: &Path, stream: &UnixStream) -> Result<(), ClientError> {
-    let path = socket.to_owned();
+fn check_peer(socket: &Path, stream: &UnixStream) -> Result<(), Error> {
     match stream.peer_cred() {
         Ok(peer) if peer.uid() == files::our_uid() => Ok(()),
-        Ok(peer) => Err(ClientError::NotOurs {
-            path,
-            why: format!("its process belongs to uid {}", peer.uid()),
-        }),
-        Err(source) => Err(ClientError::Io { path, source }),
+        Ok(peer) => Err(not_ours(
+            socket,
+            &format!("its process belongs to uid {}", peer.uid()),
+        )),
+        Err(source) => Err(io_error(socket, &source)),
     }
 }

@@ -1,7 +1,6 @@
 //! Starts a daemon that outlives the command.
 
 use std::ffi::OsString;
-use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -9,8 +8,9 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::time::{Instant, sleep};
 
-use super::{ClientError, DaemonClient};
+use super::DaemonClient;
 use crate::model::environment::reaches_daemon;
+use crate::model::{Error, ErrorKind};
 
 /// How long a daemon that was just started by another command may take until it listens.
 const LISTENING_WITHIN: Duration = Duration::from_secs(10);
@@ -28,24 +28,10 @@ pub(crate) struct Start {
     pub socket: PathBuf,
 }
 
-/// Why no daemon could be started.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum StartError {
-    /// The program did not start.
-    #[error("could not start the daemon `{}`", .program.display())]
-    Spawn {
-        /// Our own program.
-        program: PathBuf,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
-    /// The daemon gave up and gave a reason.
-    #[error("the daemon did not start: {reason}")]
-    GaveUp { reason: String },
-    /// It runs but does not listen or answer.
-    #[error(transparent)]
-    Client(#[from] ClientError),
+/// Returns why no daemon could be started.
+fn not_started(why: impl Into<String>) -> Error {
+    Error::failed(why)
+        .with_hint("`tmux-task daemon` in the foreground shows what keeps it from starting")
 }
 
 /// Connects to the daemon and starts it first if none runs. The baseline has been taken when this
@@ -54,10 +40,10 @@ pub(crate) enum StartError {
 /// # Errors
 ///
 /// When it does not start or does not listen.
-pub(crate) async fn connect_or_start(how: &Start) -> Result<DaemonClient, StartError> {
+pub(crate) async fn connect_or_start(how: &Start) -> Result<DaemonClient, Error> {
     match DaemonClient::connect(&how.socket).await {
-        Err(ClientError::NoDaemon) => {}
-        other => return Ok(other?),
+        Err(error) if error.kind == ErrorKind::NoDaemon => {}
+        other => return other.map_err(|error| not_started(error.message)),
     }
     start(how).await?;
     // If two commands start it at once, one waits here for the other's daemon to listen.
@@ -65,7 +51,7 @@ pub(crate) async fn connect_or_start(how: &Start) -> Result<DaemonClient, StartE
     let mut start_again = Instant::now() + LEAVING_TAKES;
     loop {
         match DaemonClient::connect(&how.socket).await {
-            Err(ClientError::NoDaemon) if Instant::now() < deadline => {
+            Err(error) if error.kind == ErrorKind::NoDaemon && Instant::now() < deadline => {
                 if Instant::now() >= start_again {
                     // The one that was there may have been leaving.
                     start(how).await?;
@@ -73,7 +59,7 @@ pub(crate) async fn connect_or_start(how: &Start) -> Result<DaemonClient, StartE
                 }
                 sleep(Duration::from_millis(5)).await;
             }
-            other => return Ok(other?),
+            other => return other.map_err(|error| not_started(error.message)),
         }
     }
 }
@@ -84,7 +70,7 @@ pub(crate) async fn connect_or_start(how: &Start) -> Result<DaemonClient, StartE
 /// # Errors
 ///
 /// When it gives up; the error contains its reason.
-pub(crate) async fn start(how: &Start) -> Result<String, StartError> {
+pub(crate) async fn start(how: &Start) -> Result<String, Error> {
     let spawned = tokio::process::Command::new(&how.program)
         .args(&how.args)
         .env_clear()
@@ -93,10 +79,11 @@ pub(crate) async fn start(how: &Start) -> Result<String, StartError> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();
-    let mut child = spawned.map_err(|source| StartError::Spawn {
-        program: how.program.clone(),
-        source,
-    })?;
+    let failed = |error| {
+        let what = format!("could not start the daemon `{}`", how.program.display());
+        not_started(Error::io(what, &error).message)
+    };
+    let mut child = spawned.map_err(failed)?;
     let stdout = child.stdout.take().expect("stdout is piped");
     let mut stderr = child.stderr.take().expect("stderr is piped");
     // The daemon closes both when it is ready or has given up.
@@ -107,10 +94,6 @@ pub(crate) async fn start(how: &Start) -> Result<String, StartError> {
         stdout.read_line(&mut ready),
         stderr.read_to_string(&mut reason)
     );
-    let failed = |source| StartError::Spawn {
-        program: how.program.clone(),
-        source,
-    };
     read_ready.map_err(failed)?;
     read_said.map_err(failed)?;
     let reason = reason.trim().to_owned();
@@ -122,12 +105,8 @@ pub(crate) async fn start(how: &Start) -> Result<String, StartError> {
         .fold(reason.as_str(), |rest, frame| {
             rest.strip_prefix(frame).unwrap_or(rest)
         });
-    let reason = reason
-        .lines()
-        .next()
-        .unwrap_or("it said nothing")
-        .to_owned();
-    Err(StartError::GaveUp { reason })
+    let reason = reason.lines().next().unwrap_or("it said nothing");
+    Err(not_started(format!("the daemon did not start: {reason}")))
 }
 
 /// The text a detached daemon prints once it listens and has its baseline.

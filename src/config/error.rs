@@ -1,6 +1,6 @@
 //! Errors of the configuration file.
 
-use crate::model::text;
+use crate::model::{Error, text};
 use std::path::PathBuf;
 
 use crate::files::{Fault, RefusedFile};
@@ -45,6 +45,23 @@ pub(crate) enum ConfigError {
         /// The problem in one line, including the key.
         problem: String,
     },
+}
+
+impl From<ConfigError> for Error {
+    fn from(error: ConfigError) -> Self {
+        let failed = Self::of(&error);
+        match error {
+            ConfigError::NoTasks(_) => failed.with_hint(
+                "it describes the tasks of a project: `[tasks.NAME]` with `command = \"...\"`; without \
+                 FILE it, or a Procfile, is looked for in the enclosing git work tree, else in this \
+                 directory",
+            ),
+            ConfigError::Missing { .. }
+            | ConfigError::Read { .. }
+            | ConfigError::NotOurs { .. }
+            | ConfigError::Invalid { .. } => failed,
+        }
+    }
 }
 
 fn advice(refused: &RefusedFile, variable: Option<&str>) -> String {

@@ -11,11 +11,10 @@ use tokio::time::Instant;
 use super::signals::StopRequest;
 use super::streams::{Streams, hung_up, until_closed};
 use crate::files;
+use crate::model::Error;
 use crate::session::RequestId;
 use crate::store::Subscription;
-use crate::wire::{
-    ConsumeRequest, Refusal, RefusalKind, Request, Response, WaitRequest, parse_request,
-};
+use crate::wire::{ConsumeRequest, Request, Response, WaitRequest, parse_request};
 
 /// The maximum length of a request: the longest command line, quoted twice.
 const MAX_REQUEST: usize = 8 << 20;
@@ -37,11 +36,7 @@ impl RequestRoom {
     }
 
     /// Makes `held` large enough for a request of this length.
-    fn extend(
-        &self,
-        held: &mut Option<OwnedSemaphorePermit>,
-        length: usize,
-    ) -> Result<(), Refusal> {
+    fn extend(&self, held: &mut Option<OwnedSemaphorePermit>, length: usize) -> Result<(), Error> {
         let has = held
             .as_ref()
             .map_or(SMALL_REQUEST, OwnedSemaphorePermit::num_permits);
@@ -52,7 +47,7 @@ impl RequestRoom {
         let missing = u32::try_from(missing).unwrap_or(u32::MAX);
         let Ok(more) = Arc::clone(&self.0).try_acquire_many_owned(missing) else {
             let message = "the daemon has too many long requests to read this one";
-            return Err(Refusal::new(RefusalKind::Failed, message).with_hint("try again"));
+            return Err(Error::failed(message).with_hint("try again"));
         };
         match held {
             Some(held) => held.merge(more),
@@ -88,7 +83,7 @@ pub(super) enum ConnectionMessage {
         window: String,
         raw: bool,
         lines: usize,
-        reply: oneshot::Sender<Result<OutputReceiver, Refusal>>,
+        reply: oneshot::Sender<Result<OutputReceiver, Error>>,
     },
     /// The client of this request has disconnected.
     Left(RequestId),
@@ -201,7 +196,7 @@ pub(super) async fn serve(
                     forward(&mut reader, &mut writer, &requests, request).await
                 } else {
                     let message = "this request does not name its session".to_owned();
-                    let refusal = Refusal::new(RefusalKind::Usage, message);
+                    let refusal = Error::usage(message);
                     answer(&mut writer, &Response::Refused(refusal)).await
                 }
             }
@@ -340,7 +335,7 @@ async fn subscribe(
     reader: ReadHalf,
     mut writer: WriteHalf,
     streams: &Streams,
-    subscription: Result<Subscription, Refusal>,
+    subscription: Result<Subscription, Error>,
 ) {
     match subscription {
         Err(refusal) => {
@@ -446,7 +441,7 @@ async fn closed(reader: &mut ReadHalf) {
 async fn read_request(
     reader: &mut ReadHalf,
     room: &RequestRoom,
-) -> Result<Option<(Request, Option<OwnedSemaphorePermit>)>, Refusal> {
+) -> Result<Option<(Request, Option<OwnedSemaphorePermit>)>, Error> {
     let (mut line, mut held) = (Vec::new(), None);
     loop {
         let part = match reader.fill_buf().await {
@@ -458,10 +453,9 @@ async fn read_request(
         let end = part.iter().position(|byte| *byte == b'\n');
         let length = end.map_or(part.len(), |end| end + 1);
         if line.len() + length > MAX_REQUEST {
-            return Err(Refusal::new(
-                RefusalKind::Usage,
-                format!("a request has at most {MAX_REQUEST} bytes"),
-            ));
+            return Err(Error::usage(format!(
+                "a request has at most {MAX_REQUEST} bytes"
+            )));
         }
         room.extend(&mut held, line.len() + length)?;
         line.extend_from_slice(&part[..length]);
@@ -592,7 +586,7 @@ mod tests {
         let mut held = None;
         room.extend(&mut held, SMALL_REQUEST).unwrap();
         let refusal = room.extend(&mut held, SMALL_REQUEST + 1).unwrap_err();
-        assert_eq!(refusal.kind, RefusalKind::Failed);
+        assert_eq!(refusal.kind, crate::model::ErrorKind::Failed);
         all.pop();
         room.extend(&mut held, MAX_REQUEST).unwrap();
     }

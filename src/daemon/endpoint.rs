@@ -25,8 +25,9 @@ use super::lock::{self, Lock, LockError};
 use super::signals::StopRequest;
 use super::streams::Streams;
 use crate::files;
+use crate::model::Error;
 use crate::paths::Paths;
-use crate::wire::{Refusal, RefusalKind, Response};
+use crate::wire::Response;
 
 /// How often they are checked. A command that finds no socket and starts a daemon waits several
 /// times as long for the one with the locks.
@@ -372,7 +373,7 @@ fn turn_away(socket: UnixStream, why: String) {
 
 /// Sends why the connection is refused. A new connection has room for that, so this never blocks.
 fn refuse(mut socket: &std::os::unix::net::UnixStream, message: String) {
-    let refusal = Response::Refused(Refusal::new(RefusalKind::Failed, message));
+    let refusal = Response::Refused(Error::failed(message));
     let mut line = serde_json::to_vec(&refusal).expect("a refusal is plain data");
     line.push(b'\n');
     if let Err(error) = socket.write_all(&line) {

@@ -22,14 +22,14 @@ use super::signals::StopRequest;
 use super::succession::{self, Usage};
 use super::timer::Timer;
 use crate::clock::now;
-use crate::model::{Body, EventKind, Level, Millis, Now, WindowId, whole_millis};
+use crate::model::{Body, Error, EventKind, Level, Millis, Now, WindowId, whole_millis};
 use crate::paths::Paths;
 use crate::process::{EndReport, RunEnder};
 use crate::session::{Effect, Input, RequestId, Session, StoreState};
 use crate::sink::Sinks;
 use crate::store::{Archiver, BegunRun, StoreGone, UsualDuration};
 use crate::tmux::Traffic;
-use crate::wire::{Counters, DaemonConfig, DaemonStatus, Refusal, Request, Response};
+use crate::wire::{Counters, DaemonConfig, DaemonStatus, Request, Response};
 
 /// How many requests may be queued for the event loop; further ones wait in their connections.
 pub(super) const MESSAGES_QUEUED: usize = 32;
@@ -87,7 +87,7 @@ enum PendingReply {
         is_named: bool,
     },
     /// The beginning of an output stream.
-    Stream(oneshot::Sender<Result<OutputReceiver, Refusal>>),
+    Stream(oneshot::Sender<Result<OutputReceiver, Error>>),
     /// More of an output stream.
     Streaming(OutputSender),
 }

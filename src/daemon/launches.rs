@@ -7,11 +7,11 @@ use crate::model::{RunRequest, SessionId, Task};
 use crate::paths::Paths;
 use crate::session::{DueRestart, JobOutcome, RestartEnd};
 use crate::tmux::{
-    self, Connection, Gate, LaunchAnswer, LaunchError, LaunchRecord, LiveRun, NewRun,
-    RestartResult, TaskRestart, TmuxError,
+    self, Connection, Gate, LaunchAnswer, LaunchRecord, LiveRun, NewRun, RestartResult,
+    TaskRestart, TmuxError,
 };
 use crate::wait::{Anchor, Cursor};
-use crate::wire::{LaunchedRun, Refusal, RefusalKind, Response, TaskRecord};
+use crate::wire::{LaunchedRun, Response, TaskRecord};
 
 /// Starts a task, or runs it again in its slot. `ended` are the processes of the live runs that were
 /// ended for it.
@@ -38,7 +38,7 @@ pub(super) async fn run(
         }
         Ok(Some(LaunchAnswer::Live(LiveRun { window, pid }))) => JobOutcome::Live(window, pid),
         Ok(None) => answer(Response::Unattached, None),
-        Err(error) => answer(Response::Refused(refusal(&error)), None),
+        Err(error) => answer(Response::Refused(error.of_launch()), None),
     }
 }
 
@@ -99,14 +99,14 @@ async fn launch(
     session: SessionId,
     request: &RunRequest,
     ended: &[u32],
-) -> Result<Option<LaunchAnswer<NewRun>>, LaunchError> {
+) -> Result<Option<LaunchAnswer<NewRun>>, TmuxError> {
     // tmux can crash when windows change while a control client of another daemon connects.
     let _lock = paths.lock_server().await;
     let gate = Gate::close(request.file())?;
     let launched = tmux::launch_in(&mut link.connection(), session, request, ended).await;
     let launched = match launched {
         // Our client was detached during the launch.
-        Err(LaunchError::Tmux(TmuxError::Closed)) => {
+        Err(TmuxError::Closed) => {
             let server = &link.server;
             let found = tmux::find_launched(&mut Connection::OneShot(server), request).await;
             found.map(|found| found.map(LaunchAnswer::Started))
@@ -133,18 +133,5 @@ pub(crate) fn launched_run(launched: &NewRun) -> LaunchedRun {
         run: launched.run,
         cursor: cursor.to_string(),
         replaced: launched.replaced,
-    }
-}
-
-fn refusal(error: &LaunchError) -> Refusal {
-    let kind = if error.is_usage() {
-        RefusalKind::Usage
-    } else {
-        RefusalKind::Failed
-    };
-    let refusal = Refusal::new(kind, error.to_string());
-    match error.hint() {
-        Some(hint) => refusal.with_hint(hint),
-        None => refusal,
     }
 }

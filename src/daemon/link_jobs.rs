@@ -301,7 +301,7 @@ impl LinkJobs {
         };
         let first = self.link.first_lines_of(task);
         let log = read_task_log(&mut self.link.connection(), &life, task, &first, request).await;
-        let response = log.map_or_else(|error| Response::Refused(error.refusal()), Response::Log);
+        let response = log.map_or_else(Response::Refused, Response::Log);
         JobOutcome::Answered(Box::new(response), None)
     }
 

@@ -40,5 +40,5 @@ pub(crate) use recovery::stored_run_numbers;
 pub(crate) use run::Options;
 pub(crate) use run::run;
 pub(crate) use service_manager::ServiceManager;
-pub(crate) use task_output::{OutputError, matches_in, read_task_log, search_task};
-pub(crate) use typing::{TypingError, type_into_task};
+pub(crate) use task_output::{matches_in, read_task_log, search_task};
+pub(crate) use typing::type_into_task;

@@ -16,9 +16,9 @@ use super::ownership;
 use super::run::Options;
 use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
-use crate::client::{ClientError, DaemonClient};
+use crate::client::{DaemonClient, unexpected};
 use crate::clock::{boot_time, now};
-use crate::model::{Level, Millis, SessionId, SessionLife, Task};
+use crate::model::{Error, ErrorKind, Level, Millis, SessionId, SessionLife, Task};
 use crate::observe::{Evidence, Observer};
 use crate::paths::{Env, Paths};
 use crate::process;
@@ -386,18 +386,18 @@ fn usage_of(session: &ListedSession, paths: &Paths) -> Option<SessionUsage> {
 async fn has_no_reader(paths: &Paths) -> bool {
     match tokio::time::timeout(ANSWERS_WITHIN, readers_of(paths)).await {
         Ok(Ok(readers)) => readers == 0,
-        Ok(Err(ClientError::NoDaemon)) => true,
-        Ok(Err(_)) | Err(_) => false,
+        Ok(Err(error)) => error.kind == ErrorKind::NoDaemon,
+        Err(_elapsed) => false,
     }
 }
 
-async fn readers_of(paths: &Paths) -> Result<usize, ClientError> {
+async fn readers_of(paths: &Paths) -> Result<usize, Error> {
     let mut daemon = DaemonClient::connect(&paths.socket()).await?;
     if daemon.pid().is_some_and(process::is_stopped) {
-        return Err(ClientError::Left);
+        return Err(Error::failed("the daemon is stopped"));
     }
     let Response::Status(status) = daemon.ask(&Request::Status).await? else {
-        return Err(ClientError::Unexpected);
+        return Err(unexpected());
     };
     Ok(status.readers)
 }

@@ -12,11 +12,11 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, BufReader, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 
-use crate::model::Seq;
+use crate::model::{Error, Seq};
 use crate::store::{self, Lease, Live, ReaderHandle, StreamError, Subscription};
 use crate::wire::{
-    Acknowledgement, After, ConsumeRequest, ConsumerList, Filter, Messages, ReaderStart, Refusal,
-    RefusalKind, parse_object,
+    Acknowledgement, After, ConsumeRequest, ConsumerList, Filter, Messages, ReaderStart,
+    parse_object,
 };
 
 /// Starts streams.
@@ -38,7 +38,7 @@ impl Streams {
         start: &ReaderStart,
         filter: Filter,
         with_tasks: bool,
-    ) -> Result<Subscription, Refusal> {
+    ) -> Result<Subscription, Error> {
         if with_tasks {
             self.live.subscribe_with_tasks(start, filter)
         } else {
@@ -51,7 +51,7 @@ impl Streams {
         &self,
         request: ConsumeRequest,
         pid: Option<u32>,
-    ) -> Result<(Subscription, Arc<Lease>), Refusal> {
+    ) -> Result<(Subscription, Arc<Lease>), Error> {
         self.live.consume(request, pid).await
     }
 
@@ -66,7 +66,7 @@ impl Streams {
     }
 
     /// Forgets a consumer that has no reader.
-    pub(super) async fn remove_consumer(&self, name: &str) -> Result<(), Refusal> {
+    pub(super) async fn remove_consumer(&self, name: &str) -> Result<(), Error> {
         self.live.consumers.remove(name).await
     }
 
@@ -167,12 +167,12 @@ async fn read_acknowledgements(
     }
 }
 
-fn parse(line: &[u8]) -> Result<Seq, Refusal> {
+fn parse(line: &[u8]) -> Result<Seq, Error> {
     match parse_object::<Acknowledgement>(line) {
         Ok(acknowledgement) => Ok(acknowledgement.ack),
         Err(error) => {
             let message = format!("not an acknowledgement like {{\"ack\":12}}: {error}");
-            Err(Refusal::new(RefusalKind::Usage, message))
+            Err(Error::usage(message))
         }
     }
 }

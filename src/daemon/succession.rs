@@ -2,7 +2,8 @@
 //! no client notices.
 
 use crate::model::text::counted;
-use crate::wire::{Refusal, RefusalKind, is_older};
+use crate::model::{Error, ErrorKind};
+use crate::wire::is_older;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -23,10 +24,10 @@ pub(super) struct Usage {
 }
 
 /// Returns why the daemon does not make room for a successor of this version; `None` when it does.
-pub(super) fn refusal(successor: &str, usage: &Usage) -> Option<Refusal> {
+pub(super) fn refusal(successor: &str, usage: &Usage) -> Option<Error> {
     if !is_older(VERSION, successor) {
         let why = format!("the daemon is version {VERSION}, which is not older");
-        return Some(Refusal::new(RefusalKind::Version, why));
+        return Some(Error::new(ErrorKind::Version, why));
     }
     let why = if !usage.is_autostarted {
         "it was not started by a command".to_owned()
@@ -41,7 +42,7 @@ pub(super) fn refusal(successor: &str, usage: &Usage) -> Option<Refusal> {
     } else {
         return None;
     };
-    Some(Refusal::new(RefusalKind::Failed, why))
+    Some(Error::failed(why))
 }
 
 #[cfg(test)]
@@ -81,7 +82,7 @@ mod tests {
         };
         for version in [VERSION, "0.0.1", "odd", ""] {
             let refusal = refusal(version, &usage).expect("it is refused");
-            assert_eq!(refusal.kind, RefusalKind::Version, "{version}");
+            assert_eq!(refusal.kind, ErrorKind::Version, "{version}");
         }
     }
 }

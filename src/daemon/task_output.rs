@@ -1,63 +1,16 @@
 //! The output of a task's present run: read whole, from a cursor on, or searched.
 
-use crate::model::{PaneId, SessionLife, Task};
+use crate::model::{Error, ErrorKind, PaneId, SessionLife, Task};
 use crate::terminal::{Line, PaneLog, Pattern};
 use crate::tmux::{self, Connection, History, Style, TmuxError};
 use crate::wait::{Anchor, AnchorPosition, Cursor, CursorError, locate};
-use crate::wire::{LogRequest, Refusal, RefusalKind, SearchMatch, SearchResult, TaskLog};
+use crate::wire::{LogRequest, SearchMatch, SearchResult, TaskLog};
 
 /// How many rows of the history are read at first for each line that is wanted, and how many
 /// besides: lines of up to eight times the width of the pane are common, and blank rows at the end
 /// of the screen are no lines.
 const ROWS_PER_LINE: usize = 8;
 const MORE_ROWS: usize = 200;
-
-/// Why a task's output cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum OutputError {
-    /// The task has no pane.
-    #[error("{0} has no pane")]
-    NoPane(String),
-    /// The text is not a cursor.
-    #[error(transparent)]
-    NoCursor(#[from] CursorError),
-    /// The cursor does not belong to this run.
-    #[error("{0}")]
-    OtherCursor(String),
-    /// The output behind the cursor is no longer in the history.
-    #[error("what the cursor pointed at is no longer in the task's history")]
-    CursorLost,
-    #[error(transparent)]
-    Tmux(#[from] TmuxError),
-}
-
-impl OutputError {
-    pub(crate) fn kind(&self) -> RefusalKind {
-        match self {
-            Self::NoCursor(_) => RefusalKind::Usage,
-            Self::CursorLost => RefusalKind::Impossible,
-            Self::Tmux(error) if error.is_missing() => RefusalKind::Missing,
-            Self::NoPane(_) | Self::OtherCursor(_) | Self::Tmux(_) => RefusalKind::Failed,
-        }
-    }
-
-    /// Returns what the user can do about it.
-    pub(crate) fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::CursorLost => Some("without --since, `tmux-task logs` prints what is left"),
-            Self::NoPane(_) | Self::NoCursor(_) | Self::OtherCursor(_) | Self::Tmux(_) => None,
-        }
-    }
-
-    /// Returns it as an answer to a request.
-    pub(super) fn refusal(&self) -> Refusal {
-        let refusal = Refusal::new(self.kind(), self.to_string());
-        match self.hint() {
-            Some(hint) => refusal.with_hint(hint),
-            None => refusal,
-        }
-    }
-}
 
 /// Reads the output of a task's present run, whose first lines were read earlier.
 ///
@@ -70,9 +23,9 @@ pub(crate) async fn read_task_log(
     task: &Task,
     first: &[String],
     request: &LogRequest,
-) -> Result<TaskLog, OutputError> {
+) -> Result<TaskLog, Error> {
     let pane = task.pane;
-    let pane = pane.ok_or_else(|| OutputError::NoPane(task.name.clone()))?;
+    let pane = pane.ok_or_else(|| Error::failed(format!("{} has no pane", task.name)))?;
     let run = task.run.unwrap_or(1);
     let (lines, end, gap) = match &request.since {
         None => {
@@ -101,12 +54,16 @@ pub(crate) async fn read_task_log(
             (lines, log.end, gap)
         }
         Some(text) => {
-            let cursor: Cursor = text.parse()?;
+            let cursor: Cursor = text
+                .parse()
+                .map_err(|error: CursorError| Error::usage(error.to_string()))?;
             check(&cursor, life, task, run)?;
             let output = tmux::read_output(connection, pane, History::Whole).await?;
             let located = locate(&cursor.anchor, &output.rows, output.history, output.limit);
             let AnchorPosition::At(row) = located else {
-                return Err(OutputError::CursorLost);
+                let why = "what the cursor pointed at is no longer in the task's history";
+                return Err(Error::new(ErrorKind::Impossible, why)
+                    .with_hint("without --since, `tmux-task logs` prints what is left"));
             };
             let lines = output.lines_from(row, cursor.anchor.column);
             (lines, output, None)
@@ -147,17 +104,17 @@ async fn read_last_lines(
 }
 
 /// Checks that a cursor is of this run.
-fn check(cursor: &Cursor, life: &SessionLife, task: &Task, run: u32) -> Result<(), OutputError> {
+fn check(cursor: &Cursor, life: &SessionLife, task: &Task, run: u32) -> Result<(), Error> {
     if cursor.window != task.window || cursor.life != Cursor::life_of(life) {
         let why = "the cursor is of another task or of another life of the session";
-        return Err(OutputError::OtherCursor(why.to_owned()));
+        return Err(Error::failed(why));
     }
     if cursor.run != run {
         let why = format!(
             "the cursor is of run {}, the task is at run {run}",
             cursor.run
         );
-        return Err(OutputError::OtherCursor(why));
+        return Err(Error::failed(why));
     }
     Ok(())
 }

@@ -9,132 +9,13 @@ use super::answered::{
 };
 use super::session_link::SessionLink;
 use crate::clock;
-use crate::model::{AnswerBy, PaneId, Stop, Task, TtyEvidence, is_same_except_signs};
+use crate::model::{AnswerBy, Error, Stop, Task, TtyEvidence, is_same_except_signs};
 use crate::process;
 use crate::session::{JobOutcome, Typing};
 use crate::tmux::{
-    self, AskingRow, Connection, PaneView, PromptPlace, Server, TmuxError, TypingResult,
-    TypingTerms,
+    self, AskingRow, Connection, PaneView, PromptPlace, Server, TypingResult, TypingTerms,
 };
-use crate::wire::{
-    Explanation, Refusal, RefusalKind, Response, SecretText, SendRequest, TypedInput,
-};
-
-/// Why nothing was typed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum TypingError {
-    /// The task's run is over.
-    #[error("task {0} has ended")]
-    Ended(String),
-    /// The task shows no prompt.
-    #[error("task {0} is not asking for input")]
-    AsksNothing(String),
-    /// The task shows another prompt than the one to be answered.
-    #[error("task {task} asks something else{}", colon(prompt))]
-    AsksElse { task: String, prompt: String },
-    /// The input does not name the prompt that it answers.
-    #[error("{task} asks{}", question(prompt))]
-    AsksMeanwhile { task: String, prompt: String },
-    /// The text would be a secret.
-    #[error("{task} asks for a secret{}; nothing was typed", colon(prompt))]
-    AsksForSecret {
-        task: String,
-        /// Its prompt; empty if it shows none.
-        prompt: String,
-    },
-    /// The prompt disappeared before the answer was typed.
-    #[error("task {task} no longer asks that{}; nothing was typed", now_at(line))]
-    Changed {
-        task: String,
-        /// The line that is there now; empty if there is none.
-        line: String,
-    },
-    /// The question has an answer already, as far as can be known.
-    #[error("task {0} was answered already and has not asked again; nothing was typed")]
-    Answered(String),
-    /// Its program is stopped in the background, where it reads nothing that is typed.
-    #[error("task {0} is stopped in the background; nothing was typed")]
-    StoppedInBackground(String),
-    /// A signal has stopped its program.
-    #[error("task {0} is stopped by a signal and does not read what is typed; nothing was typed")]
-    Stopped(String),
-    /// tmux drops what is typed.
-    #[error("input to the pane of task {task} is switched off in tmux; nothing was typed")]
-    InputOff { task: String, pane: PaneId },
-    /// The terminal would drop a part of it.
-    #[error(
-        "the terminal of task {0} takes lines of at most {1} bytes, not {2}; nothing was typed"
-    )]
-    LineTooLong(String, usize, usize),
-    /// A secret would be visible.
-    #[error("task {0} shows what is typed; nothing was typed")]
-    Echoed(String),
-    /// It is not a key known to tmux.
-    #[error("`{0}` is not a key that tmux knows")]
-    NoKey(String),
-    #[error(transparent)]
-    Tmux(#[from] TmuxError),
-}
-
-impl TypingError {
-    /// Returns what the user can do about it.
-    pub(crate) fn hint(&self) -> Option<String> {
-        match self {
-            Self::Answered(_) => Some(
-                "`tmux-task wait NAME --input` waits for its next question; without --if-prompt it \
-                 is typed all the same"
-                    .to_owned(),
-            ),
-            Self::StoppedInBackground(_) => Some(Stop::ADVICE.to_owned()),
-            Self::Stopped(_) => Some(
-                "`kill -CONT` with the pid of its program continues it; without --if-prompt it is \
-                 typed all the same"
-                    .to_owned(),
-            ),
-            Self::Echoed(_) => Some("without --secret it is typed all the same".to_owned()),
-            Self::AsksMeanwhile { prompt, .. } if prompt.is_empty() => {
-                Some("nothing was typed; to answer, give the empty text as the prompt".to_owned())
-            }
-            Self::AsksMeanwhile { .. } => {
-                Some("nothing was typed; to answer, name this as the prompt".to_owned())
-            }
-            Self::AsksForSecret { task, .. } => Some(format!(
-                "ask the user to type it: `tmux-task send {task} --secret`, or in tmux"
-            )),
-            Self::InputOff { pane, .. } => Some(format!(
-                "`tmux select-pane -e -t {pane}` switches it on again"
-            )),
-            Self::Ended(_)
-            | Self::LineTooLong(..)
-            | Self::AsksNothing(_)
-            | Self::AsksElse { .. }
-            | Self::Changed { .. }
-            | Self::NoKey(_)
-            | Self::Tmux(_) => None,
-        }
-    }
-}
-
-fn question(prompt: &str) -> String {
-    match prompt {
-        "" => " for input and shows no question".to_owned(),
-        prompt => colon(prompt),
-    }
-}
-
-fn colon(prompt: &str) -> String {
-    match prompt {
-        "" => String::new(),
-        prompt => format!(": {prompt}"),
-    }
-}
-
-fn now_at(line: &str) -> String {
-    match line {
-        "" => String::new(),
-        line => format!(", its line is now: {line}"),
-    }
-}
+use crate::wire::{Explanation, Response, SecretText, SendRequest, TypedInput};
 
 /// Types what can be typed now of a request, and answers it when nothing is left.
 pub(super) async fn type_next(link: &mut SessionLink, mut typing: Typing) -> JobOutcome {
@@ -143,13 +24,7 @@ pub(super) async fn type_next(link: &mut SessionLink, mut typing: Typing) -> Job
     let response = match type_into_task(&mut connection, &server, &mut typing).await {
         Ok(()) if typing.progress.due.is_some() => return JobOutcome::Typing(typing),
         Ok(()) => Response::Done,
-        Err(error) => {
-            let refusal = Refusal::new(RefusalKind::Failed, error.to_string());
-            Response::Refused(match error.hint() {
-                Some(hint) => refusal.with_hint(hint),
-                None => refusal,
-            })
-        }
+        Err(error) => Response::Refused(error),
     };
     JobOutcome::Answered(Box::new(response), None)
 }
@@ -166,21 +41,23 @@ pub(crate) async fn type_into_task(
     connection: &mut Connection<'_>,
     server: &Server,
     typing: &mut Typing,
-) -> Result<(), TypingError> {
+) -> Result<(), Error> {
     typing.progress.due = None;
     let task = Arc::clone(&typing.task);
     let explanation = typing.explanation.as_deref();
     let request = &typing.request;
     let label = || format!("{} ({})", task.window, task.name);
     let pane = task.pane.filter(|_| task.is_alive());
-    let pane = pane.ok_or_else(|| TypingError::Ended(label()))?;
+    let pane = pane.ok_or_else(|| ended(&label()))?;
     if request.is_guarded && !typing.progress.has_begun {
         guard(request, explanation, &task)?;
     }
     if let TypedInput::Keys(keys) = &request.input
         && let Some(unknown) = keys.iter().find(|key| !tmux::is_key(key))
     {
-        return Err(TypingError::NoKey(unknown.clone()));
+        return Err(Error::failed(format!(
+            "`{unknown}` is not a key that tmux knows"
+        )));
     }
     let judged = match &request.if_prompt {
         Some(expected) => Some(check_prompt(expected, explanation, &label())?),
@@ -195,7 +72,7 @@ pub(crate) async fn type_into_task(
             if typing.progress.has_begun && is_enter {
                 return Ok(());
             }
-            return Err(TypingError::Ended(label()));
+            return Err(ended(&label()));
         }
         let tty = Path::new(&view.tty);
         let examined = process::examine(task.pid.unwrap_or_default(), tty);
@@ -211,16 +88,29 @@ pub(crate) async fn type_into_task(
         // The prompt may have changed, or may change before the answer is typed.
         let shown = judged.and_then(|explanation| view.find(place_of(explanation, &task)?));
         if judged.is_some() && shown.is_none() {
-            return Err(changed(label(), &view));
+            return Err(changed(&label(), &view));
         }
         match terminal.and_then(|terminal| terminal.stopped) {
             // A key may end it.
             Some(stop)
                 if stop.is_in_background() && (judged.is_some() || has_text(&request.input)) =>
             {
-                return Err(TypingError::StoppedInBackground(label()));
+                return Err(Error::failed(format!(
+                    "task {} is stopped in the background; nothing was typed",
+                    label()
+                ))
+                .with_hint(Stop::ADVICE));
             }
-            Some(Stop::BySignal) if judged.is_some() => return Err(TypingError::Stopped(label())),
+            Some(Stop::BySignal) if judged.is_some() => {
+                return Err(Error::failed(format!(
+                    "task {} is stopped by a signal and does not read what is typed; nothing was typed",
+                    label()
+                ))
+                .with_hint(
+                    "`kill -CONT` with the pid of its program continues it; without --if-prompt it is \
+                     typed all the same",
+                ));
+            }
             Some(_) | None => {}
         }
         check_text(request, terminal, &task)?;
@@ -244,8 +134,17 @@ pub(crate) async fn type_into_task(
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
-                Readiness::AsksNothing => return Err(TypingError::AsksNothing(label())),
-                Readiness::Answered => return Err(TypingError::Answered(label())),
+                Readiness::AsksNothing => return Err(asks_nothing(&label())),
+                Readiness::Answered => {
+                    return Err(Error::failed(format!(
+                        "task {} was answered already and has not asked again; nothing was typed",
+                        label()
+                    ))
+                    .with_hint(
+                        "`tmux-task wait NAME --input` waits for its next question; without \
+                         --if-prompt it is typed all the same",
+                    ));
+                }
             }
         }
         let (part, rest) = typing.next_part(!takes_keys || is_unread);
@@ -263,22 +162,41 @@ pub(crate) async fn type_into_task(
                 return Ok(());
             }
             TypingResult::Changed if examinations.are_over(Instant::now()) => {
-                return Err(changed(label(), &view));
+                return Err(changed(&label(), &view));
             }
             // The next view shows what is there instead. The pause bounds how often a screen is looked at
             // that changes all the time.
             TypingResult::Changed => tokio::time::sleep(PAUSE).await,
             TypingResult::InputOff => {
-                let task = label();
-                return Err(TypingError::InputOff { task, pane });
+                return Err(Error::failed(format!(
+                    "input to the pane of task {} is switched off in tmux; nothing was typed",
+                    label()
+                ))
+                .with_hint(format!(
+                    "`tmux select-pane -e -t {pane}` switches it on again"
+                )));
             }
         }
     }
 }
 
-fn changed(task: String, view: &PaneView) -> TypingError {
-    let line = view.present_line();
-    TypingError::Changed { task, line }
+fn ended(label: &str) -> Error {
+    Error::failed(format!("task {label} has ended"))
+}
+
+fn asks_nothing(label: &str) -> Error {
+    Error::failed(format!("task {label} is not asking for input"))
+}
+
+/// Returns the error that the prompt disappeared before the answer was typed.
+fn changed(label: &str, view: &PaneView) -> Error {
+    let now = match &*view.present_line() {
+        "" => String::new(),
+        line => format!(", its line is now: {line}"),
+    };
+    Error::failed(format!(
+        "task {label} no longer asks that{now}; nothing was typed"
+    ))
 }
 
 /// Refuses a secret that would be visible, a guarded text that would not be, and a line of which the
@@ -287,7 +205,7 @@ fn check_text(
     request: &SendRequest,
     terminal: Option<&TtyEvidence>,
     task: &Task,
-) -> Result<(), TypingError> {
+) -> Result<(), Error> {
     let echo = terminal.and_then(|terminal| terminal.echo);
     let is_line = terminal.and_then(|terminal| terminal.canonical) == Some(true);
     if request.is_guarded && has_text(&request.input) && echo == Some(false) && is_line {
@@ -295,14 +213,20 @@ fn check_text(
     }
     let is_secret = matches!(request.input, TypedInput::Secret(_));
     if request.if_prompt.is_some() && is_secret && echo == Some(true) {
-        let label = format!("{} ({})", task.window, task.name);
-        return Err(TypingError::Echoed(label));
+        let (window, name) = (task.window, &task.name);
+        return Err(Error::failed(format!(
+            "task {window} ({name}) shows what is typed; nothing was typed"
+        ))
+        .with_hint("without --secret it is typed all the same"));
     }
     if let TypedInput::Text(text) | TypedInput::Secret(SecretText(text)) = &request.input {
         let longest = text.split(['\n', '\r']).map(str::len).max().unwrap_or(0);
         if is_line && longest > process::MAX_LINE {
-            let task = task.name.clone();
-            return Err(TypingError::LineTooLong(task, process::MAX_LINE, longest));
+            let (name, most) = (&task.name, process::MAX_LINE);
+            return Err(Error::failed(format!(
+                "the terminal of task {name} takes lines of at most {most} bytes, not {longest}; \
+                 nothing was typed"
+            )));
         }
     }
     Ok(())
@@ -325,19 +249,19 @@ fn check_prompt<'a>(
     expected: &str,
     explanation: Option<&'a Explanation>,
     label: &str,
-) -> Result<&'a Explanation, TypingError> {
+) -> Result<&'a Explanation, Error> {
     let Some((explanation, prompt)) =
         explanation.and_then(|explanation| Some((explanation, prompt_of(explanation)?)))
     else {
-        return Err(TypingError::AsksNothing(label.to_owned()));
+        return Err(asks_nothing(label));
     };
     if prompt.trim() == expected.trim() || is_same_except_signs(prompt, expected) {
         Ok(explanation)
     } else {
-        Err(TypingError::AsksElse {
-            task: label.to_owned(),
-            prompt: prompt.to_owned(),
-        })
+        let prompt = colon(prompt);
+        Err(Error::failed(format!(
+            "task {label} asks something else{prompt}"
+        )))
     }
 }
 
@@ -347,7 +271,7 @@ fn guard(
     request: &SendRequest,
     explanation: Option<&Explanation>,
     task: &Task,
-) -> Result<(), TypingError> {
+) -> Result<(), Error> {
     let Some(explanation) = explanation else {
         return Ok(());
     };
@@ -362,18 +286,32 @@ fn guard(
         return Err(secret(task, prompt.unwrap_or_default()));
     }
     match (prompt, &request.if_prompt) {
-        (Some(prompt), None) => Err(TypingError::AsksMeanwhile {
-            task: task.name.clone(),
-            prompt: prompt.to_owned(),
-        }),
+        (Some(""), None) => Err(Error::failed(format!(
+            "{} asks for input and shows no question",
+            task.name
+        ))
+        .with_hint("nothing was typed; to answer, give the empty text as the prompt")),
+        (Some(prompt), None) => Err(Error::failed(format!("{} asks: {prompt}", task.name))
+            .with_hint("nothing was typed; to answer, name this as the prompt")),
         (Some(_) | None, _) => Ok(()),
     }
 }
 
-fn secret(task: &Task, prompt: &str) -> TypingError {
-    TypingError::AsksForSecret {
-        task: task.name.clone(),
-        prompt: prompt.to_owned(),
+/// Returns the error that the text would be a secret. The prompt is empty if the task shows none.
+fn secret(task: &Task, prompt: &str) -> Error {
+    let (task, prompt) = (&task.name, colon(prompt));
+    Error::failed(format!(
+        "{task} asks for a secret{prompt}; nothing was typed"
+    ))
+    .with_hint(format!(
+        "ask the user to type it: `tmux-task send {task} --secret`, or in tmux"
+    ))
+}
+
+fn colon(prompt: &str) -> String {
+    match prompt {
+        "" => String::new(),
+        prompt => format!(": {prompt}"),
     }
 }
 
@@ -410,20 +348,6 @@ mod tests {
 
     use super::*;
     use crate::model::test_notation::snapshot;
-
-    #[test]
-    fn an_empty_prompt_is_said_and_named() {
-        let meanwhile = TypingError::AsksMeanwhile {
-            task: "a".to_owned(),
-            prompt: String::new(),
-        };
-        assert_eq!(
-            meanwhile.to_string(),
-            "a asks for input and shows no question"
-        );
-        let hint = meanwhile.hint().unwrap();
-        assert!(hint.contains("the empty text as the prompt"), "{hint}");
-    }
 
     fn explanation(asks: bool, secret: bool, hidden: bool) -> Explanation {
         let value = json!({
@@ -463,6 +387,12 @@ mod tests {
         let asks = explanation(true, false, false);
         check(&asks, &text, None, Some("a asks: Proceed?"));
         check(&asks, &text, Some("Proceed?"), None);
+        let silent = Explanation {
+            prompt: None,
+            ..asks.clone()
+        };
+        let no_question = "a asks for input and shows no question";
+        check(&silent, &text, None, Some(no_question));
         check(&explanation(false, false, false), &text, None, None);
         let shown = Some("a asks for a secret: Proceed?; nothing was typed");
         let hidden = Some("a asks for a secret; nothing was typed");

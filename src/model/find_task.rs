@@ -1,92 +1,8 @@
 //! Which task a user means by a name or a window's id.
 
-use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
-use super::{Snapshot, Task, WindowId};
-
-/// Why a name means no task.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NameError {
-    /// No task has it.
-    Missing {
-        /// The name or id.
-        name: String,
-        /// The session's name.
-        session: String,
-    },
-    /// Several tasks have it.
-    Ambiguous {
-        /// The name.
-        name: String,
-        /// Their windows.
-        windows: Vec<WindowId>,
-    },
-    /// It is a shell that nobody started as a task.
-    Shell {
-        /// The name.
-        name: String,
-        /// Its window.
-        window: WindowId,
-    },
-    /// It is a program that nobody started as a task, in a window that tmux has named after it.
-    NamedByTmux {
-        /// The name.
-        name: String,
-        /// Its window.
-        window: WindowId,
-    },
-    /// It is a window of another session, which a user has linked into this one.
-    Linked {
-        /// The name.
-        name: String,
-        /// Its window.
-        window: WindowId,
-    },
-}
-
-impl NameError {
-    /// Returns what the user can do.
-    pub fn hint(&self) -> Cow<'static, str> {
-        Cow::Borrowed(match self {
-            Self::Missing { .. } => "`tmux-task ls` lists them",
-            Self::Ambiguous { .. } => "name one by its id",
-            Self::Shell { window, .. }
-            | Self::NamedByTmux { window, .. }
-            | Self::Linked { window, .. } => {
-                return Cow::Owned(format!("`tmux-task kill {window}` ends it by its id"));
-            }
-        })
-    }
-}
-
-impl fmt::Display for NameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing { name, session } => write!(f, "no task `{name}` in session `{session}`"),
-            Self::Ambiguous { name, windows } => {
-                let ids: Vec<String> = windows.iter().map(ToString::to_string).collect();
-                let ids = ids.join(", ");
-                write!(f, "{} tasks are named `{name}`: {ids}", windows.len())
-            }
-            Self::Shell { name, window } => {
-                write!(f, "`{name}` ({window}) is a shell, not a task")
-            }
-            Self::NamedByTmux { name, window } => {
-                write!(f, "`{name}` ({window}) was named by tmux and is not a task")
-            }
-            Self::Linked { name, window } => {
-                write!(
-                    f,
-                    "`{name}` ({window}) is a window of another session, not a task"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for NameError {}
+use super::{Error, Snapshot, Task, WindowId};
 
 impl Snapshot {
     /// Returns the one task of this name or window id.
@@ -94,10 +10,11 @@ impl Snapshot {
     /// # Errors
     ///
     /// When there is none, or more than one.
-    pub fn find_task(&self, name: &str) -> Result<&Arc<Task>, NameError> {
-        let missing = || NameError::Missing {
-            name: name.to_owned(),
-            session: self.session.clone(),
+    pub fn find_task(&self, name: &str) -> Result<&Arc<Task>, Error> {
+        let missing = || {
+            let session = &self.session;
+            Error::missing(format!("no task `{name}` in session `{session}`"))
+                .with_hint("`tmux-task ls` lists them")
         };
         // An id never means a window that has it as its name: that of a window that is gone would.
         if let Ok(id) = name.parse::<WindowId>() {
@@ -113,10 +30,14 @@ impl Snapshot {
         match meant.as_slice() {
             [] => Err(missing()),
             [task] => Ok(task),
-            several => Err(NameError::Ambiguous {
-                name: name.to_owned(),
-                windows: several.iter().map(|task| task.window).collect(),
-            }),
+            several => {
+                let ids: Vec<String> = several.iter().map(|task| task.window.to_string()).collect();
+                let (n, ids) = (ids.len(), ids.join(", "));
+                Err(
+                    Error::failed(format!("{n} tasks are named `{name}`: {ids}"))
+                        .with_hint("name one by its id"),
+                )
+            }
         }
     }
 
@@ -127,19 +48,20 @@ impl Snapshot {
     /// # Errors
     ///
     /// As [`Snapshot::find_task`], and for the name of such a window.
-    pub fn find_task_to_end(&self, name: &str) -> Result<&Arc<Task>, NameError> {
+    pub fn find_task_to_end(&self, name: &str) -> Result<&Arc<Task>, Error> {
         let task = self.find_task(name)?;
         let window = task.window;
-        let name = name.to_owned();
         if name.parse() == Ok(window) {
             return Ok(task);
         }
-        match (task.shell, task.is_named_by_tmux, task.is_linked) {
-            (true, _, _) => Err(NameError::Shell { name, window }),
-            (false, true, _) => Err(NameError::NamedByTmux { name, window }),
-            (false, false, true) => Err(NameError::Linked { name, window }),
-            (false, false, false) => Ok(task),
-        }
+        let what = match (task.shell, task.is_named_by_tmux, task.is_linked) {
+            (true, _, _) => "is a shell, not a task",
+            (false, true, _) => "was named by tmux and is not a task",
+            (false, false, true) => "is a window of another session, not a task",
+            (false, false, false) => return Ok(task),
+        };
+        Err(Error::failed(format!("`{name}` ({window}) {what}"))
+            .with_hint(format!("`tmux-task kill {window}` ends it by its id")))
     }
 }
 

@@ -1,11 +1,10 @@
 //! A wait for a task that goes on with the next daemon when its own one ends.
 
-use super::error::OpsError;
 use super::lost_daemons::LostDaemons;
 use super::session::{SessionChoice, TaskSession};
 use super::wait::wait;
 use crate::client::DaemonClient;
-use crate::model::Condition;
+use crate::model::{Condition, Error};
 use crate::wire::{WaitRequest, WaitResult};
 
 /// Waits like [`wait`], also while the daemon ends and another one takes over, if nothing can be
@@ -15,7 +14,7 @@ pub(crate) async fn wait_across_daemons(
     mut daemon: DaemonClient,
     request: WaitRequest,
     begun: impl FnOnce(),
-) -> Result<WaitResult, OpsError> {
+) -> Result<WaitResult, Error> {
     let mut begun = Some(begun);
     let mut lost = LostDaemons::default();
     loop {

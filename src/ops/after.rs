@@ -2,12 +2,11 @@
 
 use tokio::time::Instant;
 
-use super::error::OpsError;
 use super::list::find_listed;
 use super::patient_wait::{PatientWait, WaitNews};
 use super::session::TaskSession;
 use super::wait::find_to_wait;
-use crate::model::{Condition, WaitOutcome};
+use crate::model::{Condition, Error, WaitOutcome};
 use crate::restarts::{AfterEnd, after_end, gave_up};
 use crate::wire::{TaskFields, WaitRequest, WaitResult};
 
@@ -50,7 +49,7 @@ pub(crate) async fn wait_for_success(
     deadline: Option<Instant>,
     tail: usize,
     report: &dyn Fn(WaitNews<'_>),
-) -> Result<Success, OpsError> {
+) -> Result<Success, Error> {
     let mut patience = PatientWait::new(deadline, tail, report);
     loop {
         let result = match wait_for_end(session, name, &mut patience).await {
@@ -98,7 +97,7 @@ async fn wait_for_end(
     session: &mut TaskSession,
     name: &str,
     patience: &mut PatientWait<'_>,
-) -> Result<WaitResult, OpsError> {
+) -> Result<WaitResult, Error> {
     let (mut daemon, window) = find_to_wait(session, name).await?;
     let request = WaitRequest {
         task: window,

@@ -1,12 +1,11 @@
 //! Runs a task again: finds what its last launch started.
 
 use super::caller::Caller;
-use super::error::OpsError;
 use super::file_tasks::options_in_project;
 use super::run::{LaunchWait, RunOptions};
 use super::session::TaskSession;
-use crate::client::ClientError;
-use crate::model::Replaces;
+use crate::client::unexpected;
+use crate::model::{Error, Replaces};
 use crate::tmux::RecordedCommand;
 use crate::wire::{Request, Response, TaskRecord};
 
@@ -18,12 +17,12 @@ use crate::wire::{Request, Response, TaskRecord};
 pub(crate) async fn run_again(
     session: &mut TaskSession,
     options: RunOptions,
-) -> Result<RunOptions, OpsError> {
+) -> Result<RunOptions, Error> {
     let found = find_record(session, &options.name).await?;
     with_record(options, found)
 }
 
-fn with_record(options: RunOptions, found: TaskRecord) -> Result<RunOptions, OpsError> {
+fn with_record(options: RunOptions, found: TaskRecord) -> Result<RunOptions, Error> {
     let TaskRecord {
         window_name,
         record,
@@ -33,10 +32,20 @@ fn with_record(options: RunOptions, found: TaskRecord) -> Result<RunOptions, Ops
         slot,
     } = found;
     let Some(record) = record.as_deref().and_then(RecordedCommand::decode) else {
-        return Err(OpsError::NotRecorded(window_name));
+        return Err(Error::failed(format!(
+            "the command of task `{window_name}` is not recorded"
+        ))
+        .with_hint(format!(
+            "`tmux-task run {window_name} -- COMMAND` starts it and records the command"
+        )));
     };
     if record.env_digest.is_some() && options.env.is_empty() {
-        return Err(OpsError::EnvNotRecorded(window_name));
+        return Err(Error::failed(format!(
+            "task `{window_name}` was started with --env, and the values are not recorded"
+        ))
+        .with_hint(format!(
+            "`tmux-task run {window_name} --env K=V` runs its command again with these"
+        )));
     }
     Ok(RunOptions {
         name: window_name,
@@ -61,7 +70,7 @@ pub(crate) async fn plan_restarts(
     session: &mut TaskSession,
     names: Vec<String>,
     wait: LaunchWait,
-) -> Result<Vec<RunOptions>, OpsError> {
+) -> Result<Vec<RunOptions>, Error> {
     let mut all: Vec<RunOptions> = Vec::new();
     for name in names {
         let found = find_record(session, &name).await?;
@@ -94,12 +103,12 @@ pub(crate) async fn plan_restarts(
 pub(super) async fn find_record(
     session: &mut TaskSession,
     name: &str,
-) -> Result<TaskRecord, OpsError> {
+) -> Result<TaskRecord, Error> {
     let request = Request::Record {
         task: name.to_owned(),
     };
     let Response::Record(record) = session.ask_by_name(&request).await? else {
-        return Err(ClientError::Unexpected.into());
+        return Err(unexpected());
     };
     Ok(record)
 }

@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::error::OpsError;
 use super::lookup;
 use super::session::TaskSession;
-use crate::model::SessionId;
+use crate::model::{Error, SessionId};
 use crate::tmux::{self, Viewer};
 
 /// The variable in which tmux names its server and a session to the programs in its panes and
@@ -40,7 +39,7 @@ struct Surroundings {
 pub(crate) async fn attachment(
     session: &TaskSession,
     task: Option<&str>,
-) -> Result<Attachment, OpsError> {
+) -> Result<Attachment, Error> {
     let look = session.look().await?;
     if !look.exists {
         return Err(session.missing());
@@ -67,10 +66,10 @@ pub(crate) async fn attachment(
         Some(around) => {
             let other = around.socket.display();
             let hint = "`env -u TMUX tmux-task attach` attaches inside it";
-            return Err(OpsError::failed(
-                format!("this terminal is a pane of another tmux server, {other}"),
-                hint.to_owned(),
-            ));
+            return Err(Error::failed(format!(
+                "this terminal is a pane of another tmux server, {other}"
+            ))
+            .with_hint(hint));
         }
     }
     command.args(["-t", &target]);

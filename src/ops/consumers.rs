@@ -1,17 +1,17 @@
 //! The consumers of a session's feed: list them, forget them.
 
-use super::error::OpsError;
 use super::given_up::forget_given_up;
 use super::messages::messages;
 use super::session::TaskSession;
-use crate::client::ClientError;
+use crate::client::unexpected;
 use crate::clock;
+use crate::model::Error;
 use crate::wire::{ConsumerList, Request, Response, check_consumer_name};
 
 /// Returns the consumers of the session's feed, with whether their messages were delivered.
-pub(crate) async fn list_consumers(session: &TaskSession) -> Result<ConsumerList, OpsError> {
+pub(crate) async fn list_consumers(session: &TaskSession) -> Result<ConsumerList, Error> {
     let Response::Consumers(mut list) = session.ask(&Request::Consumers).await? else {
-        return Err(ClientError::Unexpected.into());
+        return Err(unexpected());
     };
     let messages = messages(session).await?;
     let now = clock::now().wall;
@@ -21,13 +21,13 @@ pub(crate) async fn list_consumers(session: &TaskSession) -> Result<ConsumerList
     Ok(list)
 }
 
-pub(crate) async fn remove_consumer(session: &TaskSession, name: &str) -> Result<(), OpsError> {
-    check_consumer_name(name).map_err(OpsError::Usage)?;
+pub(crate) async fn remove_consumer(session: &TaskSession, name: &str) -> Result<(), Error> {
+    check_consumer_name(name).map_err(Error::usage)?;
     let request = Request::RemoveConsumer {
         name: name.to_owned(),
     };
     let Response::Done = session.ask(&request).await? else {
-        return Err(ClientError::Unexpected.into());
+        return Err(unexpected());
     };
     forget_given_up(&session.paths, name);
     Ok(())

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::error::OpsError;
 use super::session::TaskSession;
-use crate::client::ClientError;
+use crate::client::unexpected;
 use crate::daemon::{is_held, written_pid};
+use crate::model::Error;
 use crate::wire::{DaemonStatus, Request, Response};
 
 /// How long a daemon may take to leave: less than a command may take in all.
@@ -20,7 +20,7 @@ const LOCK_POLL: Duration = Duration::from_millis(5);
 
 /// Returns the daemon's status. It has the session's present name, so the name is resolved by a
 /// request of its own only if that is another one.
-pub(crate) async fn daemon_status(session: &mut TaskSession) -> Result<DaemonStatus, OpsError> {
+pub(crate) async fn daemon_status(session: &mut TaskSession) -> Result<DaemonStatus, Error> {
     if let Ok(status) = ask_for_status(session).await
         && status.exists
         && session.is_named(&status.session_name)
@@ -32,25 +32,24 @@ pub(crate) async fn daemon_status(session: &mut TaskSession) -> Result<DaemonSta
     ask_for_status(session).await
 }
 
-async fn ask_for_status(session: &TaskSession) -> Result<DaemonStatus, OpsError> {
+async fn ask_for_status(session: &TaskSession) -> Result<DaemonStatus, Error> {
     let Response::Status(status) = session.ask(&Request::Status).await? else {
-        return Err(ClientError::Unexpected.into());
+        return Err(unexpected());
     };
     Ok(*status)
 }
 
 /// Stops the daemon, and waits until it has left. With `cleanup` the session is ended too when no task
 /// in it is active, even if no daemon runs.
-pub(crate) async fn stop_daemon(session: &TaskSession, cleanup: bool) -> Result<(), OpsError> {
+pub(crate) async fn stop_daemon(session: &TaskSession, cleanup: bool) -> Result<(), Error> {
     let asked = written_pid(&session.paths.lock());
     session.ask(&Request::Stop { cleanup }).await?;
     if has_left(&session.paths.lock(), asked).await {
         return Ok(());
     }
-    Err(OpsError::failed(
-        "the daemon is still stopping",
-        format!("its log is {}", session.paths.log().display()),
-    ))
+    let log = session.paths.log();
+    Err(Error::failed("the daemon is still stopping")
+        .with_hint(format!("its log is {}", log.display())))
 }
 
 /// Waits until the daemon with this pid, which was asked to stop, has left: it holds the lock at `path`

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::error::OpsError;
 use super::lookup;
 use super::session::TaskSession;
 use crate::config;
-use crate::model::{EndOrder, LeftProcess, Ordered as _, StopChoice, StopPlan, Task, WindowId};
+use crate::model::{
+    EndOrder, Error, LeftProcess, Ordered as _, StopChoice, StopPlan, Task, WindowId,
+};
 use crate::process::{EndReport, RunEnder};
 use crate::wire::{EndingRun, Request, Response};
 
@@ -35,7 +36,7 @@ impl EndWatch {
         session: &TaskSession,
         names: &[String],
         at_once: bool,
-    ) -> Result<Vec<EndingRun>, OpsError> {
+    ) -> Result<Vec<EndingRun>, Error> {
         let alone = self.alone.borrow().clone();
         if !alone.is_empty() {
             if at_once {
@@ -122,7 +123,7 @@ impl EndWatch {
 }
 
 /// Returns the error for tasks that could not be ended.
-pub(super) fn not_ended(tasks: &[Arc<Task>], failed: &BTreeMap<WindowId, String>) -> OpsError {
+pub(super) fn not_ended(tasks: &[Arc<Task>], failed: &BTreeMap<WindowId, String>) -> Error {
     let all: Vec<String> = tasks
         .iter()
         .filter_map(|task| {
@@ -131,5 +132,5 @@ pub(super) fn not_ended(tasks: &[Arc<Task>], failed: &BTreeMap<WindowId, String>
         })
         .collect();
     let hint = "what is another user's, that user has to end";
-    OpsError::failed(format!("could not end {}", all.join("; ")), hint.to_owned())
+    Error::failed(format!("could not end {}", all.join("; "))).with_hint(hint)
 }

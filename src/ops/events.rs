@@ -5,11 +5,10 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::caller::Caller;
-use super::error::OpsError;
 use super::feed_usage::end_of_feed;
 use super::session::TaskSession;
-use crate::client::{ClientError, DaemonClient};
-use crate::model::Seq;
+use crate::client::{DaemonClient, unexpected, unreadable};
+use crate::model::{Error, Seq};
 use crate::store::feed::has_files;
 use crate::wire::{
     After, DurableRecord, EventFields, EventType, Filter, Kind, LiveRecord, ReaderStart,
@@ -58,7 +57,7 @@ pub(crate) struct Events {
 }
 
 /// Returns the present end of the session's feed, as readers see it.
-pub(crate) async fn end_of_events(session: &TaskSession) -> Result<After, OpsError> {
+pub(crate) async fn end_of_events(session: &TaskSession) -> Result<After, Error> {
     if let Some(mut daemon) = session.daemon().await? {
         // Its file may have more than the disk is known to have.
         let hello = daemon.subscribe(ReaderStart::Now, Filter::default()).await;
@@ -87,7 +86,7 @@ pub(crate) async fn next_events(
     caller: &Caller,
     after: After,
     query: EventQuery,
-) -> Result<Events, OpsError> {
+) -> Result<Events, Error> {
     let until = Instant::now() + query.wait;
     let daemon = session.daemon_or_start().await?;
     let mut daemon = daemon.ok_or_else(|| session.no_daemon())?;
@@ -144,13 +143,13 @@ enum Item {
 }
 
 impl EventReading {
-    fn new(after: After, most: usize, hello: &str) -> Result<Self, OpsError> {
-        let hello = serde_json::from_str(hello).map_err(|source| ClientError::Answer { source })?;
+    fn new(after: After, most: usize, hello: &str) -> Result<Self, Error> {
+        let hello = serde_json::from_str(hello).map_err(unreadable)?;
         let LiveRecord::Hello {
             epoch, last_seq, ..
         } = hello
         else {
-            return Err(ClientError::Unexpected.into());
+            return Err(unexpected());
         };
         Ok(Self {
             events: Vec::new(),
@@ -164,9 +163,9 @@ impl EventReading {
     }
 
     /// Reads what was recorded before the stream began.
-    async fn read_stored(&mut self, daemon: &mut DaemonClient) -> Result<(), OpsError> {
+    async fn read_stored(&mut self, daemon: &mut DaemonClient) -> Result<(), Error> {
         loop {
-            let line = daemon.line().await?.ok_or(ClientError::Left)?;
+            let line = daemon.next_line().await?;
             if self.read(&line) == Item::Sync {
                 // The filter has left out the others.
                 self.seq = self.seq.max(self.last_before);
@@ -184,7 +183,7 @@ impl EventReading {
         daemon: &mut DaemonClient,
         until: Instant,
         enough: usize,
-    ) -> Result<bool, OpsError> {
+    ) -> Result<bool, Error> {
         while self.events.len() < enough {
             let Ok(line) = timeout_at(until, daemon.line()).await else {
                 return Ok(true);

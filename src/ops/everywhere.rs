@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
-use super::error::OpsError;
 use super::list::add_delivery;
 #[cfg(feature = "panel")]
 use super::lookup;
@@ -15,6 +14,7 @@ use super::messages::messages_of_daemon;
 use super::session::{SessionChoice, TaskSession};
 use super::without_daemon;
 use crate::client::DaemonClient;
+use crate::model::Error;
 use crate::paths::Paths;
 #[cfg(feature = "panel")]
 use crate::paths::is_key;
@@ -46,7 +46,7 @@ pub(crate) struct Everywhere {
 }
 
 /// Lists all task sessions. `choice` says which server is the present one.
-pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere, OpsError> {
+pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere, Error> {
     let session = TaskSession::named(choice)?;
     let here = session.server.socket().display().to_string();
     let mut supervised = Vec::new();
@@ -127,7 +127,7 @@ fn without_daemon<'a>(
 }
 
 /// Returns the task sessions of a tmux server, with and without a daemon.
-async fn task_sessions(server: &Server) -> Result<Vec<ListedSession>, OpsError> {
+async fn task_sessions(server: &Server) -> Result<Vec<ListedSession>, Error> {
     let mut listed = match tmux::list_sessions(&mut Connection::OneShot(server)).await {
         Err(TmuxError::NoServer { .. }) => Vec::new(),
         listed => listed?,
@@ -147,7 +147,7 @@ pub(crate) struct FoundSession {
 
 /// Returns the task sessions of a tmux server.
 #[cfg(feature = "panel")]
-pub(crate) async fn sessions_of(server: &Server) -> Result<Vec<FoundSession>, OpsError> {
+pub(crate) async fn sessions_of(server: &Server) -> Result<Vec<FoundSession>, Error> {
     let of = |session: ListedSession| {
         let mut paths = Paths::locate(server.socket(), &session.name, &lookup)?;
         if let Some(folder) = session.folder.filter(|folder| is_key(folder)) {
@@ -163,7 +163,7 @@ pub(crate) async fn sessions_of(server: &Server) -> Result<Vec<FoundSession>, Op
 
 /// Returns the sockets of the user's daemons, which may have left them behind.
 #[cfg(feature = "panel")]
-pub(crate) fn daemon_sockets(server: &Server) -> Result<Vec<PathBuf>, OpsError> {
+pub(crate) fn daemon_sockets(server: &Server) -> Result<Vec<PathBuf>, Error> {
     // The runtime folder is the same for all sessions.
     Ok(Paths::locate(server.socket(), "", &lookup)?.sockets())
 }

@@ -3,10 +3,9 @@
 
 use std::time::Duration;
 
-use super::error::OpsError;
 use super::session::TaskSession;
-use crate::client::ClientError;
-use crate::model::{Millis, NextRestart, Stop, text};
+use crate::client::unexpected;
+use crate::model::{Error, Millis, NextRestart, Stop, text};
 use crate::restarts::restarts_in;
 use crate::wire::{ExplainedState, Explanation, Request, Response, WaitResult};
 
@@ -14,15 +13,12 @@ use crate::wire::{ExplainedState, Explanation, Request, Response, WaitResult};
 const LINE: usize = 200;
 
 /// Returns the daemon's explanation; without a daemon, that of a single look.
-pub(crate) async fn explain(
-    session: &mut TaskSession,
-    name: &str,
-) -> Result<Explanation, OpsError> {
+pub(crate) async fn explain(session: &mut TaskSession, name: &str) -> Result<Explanation, Error> {
     let request = Request::Explain {
         task: name.to_owned(),
     };
     let Response::Explained(explanation) = session.ask_by_name(&request).await? else {
-        return Err(ClientError::Unexpected.into());
+        return Err(unexpected());
     };
     Ok(*explanation)
 }

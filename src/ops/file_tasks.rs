@@ -6,11 +6,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::caller::Caller;
-use super::error::OpsError;
 use super::run::{RunOptions, check_notify_on};
-use super::session::TaskSession;
+use super::session::{TaskSession, no_directory};
 use crate::config::{self, ConfigError, PROCFILE, TASK_FILE, TaskEntry};
-use crate::model::Replaces;
+use crate::model::{Error, Replaces};
 
 /// The file that a command has read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +41,7 @@ pub(super) struct SelectedTasks {
 pub(super) fn select(
     session: &TaskSession,
     mut words: Vec<PathBuf>,
-) -> Result<SelectedTasks, OpsError> {
+) -> Result<SelectedTasks, Error> {
     let usual = locate(session)?;
     let has_task = |name: &Path| {
         let tasks = config::read_tasks(&usual).unwrap_or_default();
@@ -65,12 +64,12 @@ pub(super) fn select(
             is_named: false,
         },
     };
-    let all = config::read_tasks(&file.path).map_err(OpsError::Config)?;
+    let all = config::read_tasks(&file.path)?;
     for task in &all {
         if let Some(Err(error)) = task.notify_on.as_ref().map(check_notify_on) {
             let (path, name) = (file.path.display(), &task.name);
             let why = format!("{path}: `tasks.{name}.notify-on`: {error}");
-            return Err(OpsError::failed(why, None));
+            return Err(Error::failed(why));
         }
     }
     let mut names = BTreeSet::new();
@@ -78,10 +77,12 @@ pub(super) fn select(
         let task = all.iter().find(|task| word == Path::new(&task.name));
         let Some(task) = task else {
             let known: Vec<&str> = all.iter().map(|task| task.name.as_str()).collect();
-            return Err(OpsError::missing(
-                format!("no task `{}` in {}", word.display(), file.path.display()),
-                format!("it has {}", known.join(", ")),
-            ));
+            return Err(Error::missing(format!(
+                "no task `{}` in {}",
+                word.display(),
+                file.path.display()
+            ))
+            .with_hint(format!("it has {}", known.join(", "))));
         };
         names.insert(task.name.clone());
     }
@@ -110,9 +111,9 @@ impl SelectedTasks {
 }
 
 /// Returns how a task of a file is started.
-pub(super) fn options_of(task: TaskEntry) -> Result<RunOptions, OpsError> {
-    let cwd = task.cwd.resolve().map_err(OpsError::Config)?;
-    let env = task.variables().map_err(OpsError::Config)?;
+pub(super) fn options_of(task: TaskEntry) -> Result<RunOptions, Error> {
+    let cwd = task.cwd.resolve()?;
+    let env = task.variables()?;
     Ok(RunOptions {
         name: task.name,
         cwd: Some(cwd),
@@ -140,13 +141,13 @@ pub(super) fn options_in_project(
     session: &TaskSession,
     name: &str,
     cwd: &Path,
-) -> Result<Option<RunOptions>, OpsError> {
+) -> Result<Option<RunOptions>, Error> {
     let path = locate(session)?;
     let is_inside = path.parent().is_some_and(|folder| cwd.starts_with(folder));
     let tasks = match config::read_tasks(&path) {
         Ok(tasks) => tasks,
         Err(error @ ConfigError::Invalid { .. }) if is_inside => {
-            return Err(OpsError::Config(error));
+            return Err(error.into());
         }
         Err(_) => return Ok(None),
     };
@@ -166,7 +167,7 @@ pub(crate) fn names_in_file(session: &TaskSession) -> Vec<String> {
 }
 
 /// Returns the path of the project's file: that of a Procfile if there is no other one.
-fn locate(session: &TaskSession) -> Result<PathBuf, OpsError> {
+fn locate(session: &TaskSession) -> Result<PathBuf, Error> {
     let folder = session.project.as_deref().unwrap_or(Path::new(""));
     let file = folder.join(TASK_FILE);
     let found = file.symlink_metadata();
@@ -179,6 +180,6 @@ fn locate(session: &TaskSession) -> Result<PathBuf, OpsError> {
     })
 }
 
-fn absolute(path: PathBuf) -> Result<PathBuf, OpsError> {
-    std::path::absolute(path).map_err(|error| OpsError::no_directory(&error, None))
+fn absolute(path: PathBuf) -> Result<PathBuf, Error> {
+    std::path::absolute(path).map_err(|error| no_directory(&error, None))
 }

@@ -1,6 +1,5 @@
 //! The machines of a fleet, by its broker.
 
-use super::error::OpsError;
 use super::{SessionChoice, lookup};
 use crate::config::{self, Config, FleetConfig};
 use crate::fleet::{
@@ -8,7 +7,7 @@ use crate::fleet::{
     host_name,
 };
 use crate::hosts::FarCall;
-use crate::model::with_causes;
+use crate::model::Error;
 
 /// A connection to the broker.
 pub(crate) struct Fleet {
@@ -20,12 +19,10 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     /// Connects to the broker of the configuration.
-    pub(crate) async fn connect() -> Result<Self, OpsError> {
+    pub(crate) async fn connect() -> Result<Self, Error> {
         let Some(config) = config::load(&lookup)?.fleet else {
-            return Err(OpsError::failed(
-                "the configuration names no broker",
-                "`[fleet]` with `url = \"nats://...\"` names it; see docs/fleet.md".to_owned(),
-            ));
+            return Err(Error::failed("the configuration names no broker")
+                .with_hint("`[fleet]` with `url = \"nats://...\"` names it; see docs/fleet.md"));
         };
         let host = host_name(&config);
         let connection = fleet::connect(&config, &host).await?;
@@ -37,18 +34,18 @@ impl Fleet {
     }
 
     /// Whether the configuration names a broker.
-    pub(crate) fn is_configured() -> Result<bool, OpsError> {
+    pub(crate) fn is_configured() -> Result<bool, Error> {
         Ok(config::load(&lookup)?.fleet.is_some())
     }
 
     /// Connects again.
-    pub(crate) async fn reconnect(&mut self) -> Result<(), OpsError> {
+    pub(crate) async fn reconnect(&mut self) -> Result<(), Error> {
         self.connection = fleet::connect(&self.config, &self.host).await?;
         Ok(())
     }
 
     /// Returns what the hosts have published last.
-    pub(crate) async fn board(&self) -> Result<FleetBoard, OpsError> {
+    pub(crate) async fn board(&self) -> Result<FleetBoard, Error> {
         let watch = BucketWatch::begin(&self.connection, false);
         let mut watch = self.connection.unless_refused(watch).await?;
         let mut board = FleetBoard::default();
@@ -67,7 +64,7 @@ impl Fleet {
         session: &str,
         verb: &str,
         call: &FarCall,
-    ) -> Result<Option<HostAnswers>, OpsError> {
+    ) -> Result<Option<HostAnswers>, Error> {
         let connection = &self.connection;
         let asked = HostAnswers::ask(connection, host, session, verb, call);
         let asked = connection.unless_refused(asked).await?;
@@ -83,7 +80,7 @@ impl Fleet {
             Absent::Gone => "is not there",
         };
         let hint = "`[hosts]` in the configuration names hosts for ssh";
-        Err(OpsError::failed(format!("{host} {why}"), hint.to_owned()))
+        Err(Error::failed(format!("{host} {why}")).with_hint(hint))
     }
 }
 
@@ -94,7 +91,7 @@ pub(crate) async fn ask_fleet(
     call: &FarCall,
     verb: &str,
     choice: &SessionChoice,
-) -> Result<Option<HostAnswers>, OpsError> {
+) -> Result<Option<HostAnswers>, Error> {
     let host = &call.caller.host;
     if config.fleet.is_none() || config.hosts.contains_key(host) || !config::is_host_name(host) {
         return Ok(None);
@@ -104,7 +101,7 @@ pub(crate) async fn ask_fleet(
     Fleet::connect().await?.ask(host, session, verb, call).await
 }
 
-impl From<FleetError> for OpsError {
+impl From<FleetError> for Error {
     fn from(error: FleetError) -> Self {
         let hint = match &error {
             FleetError::Unreachable { .. } => {
@@ -128,9 +125,8 @@ impl From<FleetError> for OpsError {
             | FleetError::Address(_)
             | FleetError::Beyond(..)
             | FleetError::Broken
-            | FleetError::NotConfirmed(_) => "",
+            | FleetError::NotConfirmed(_) => return Self::of(error),
         };
-        let hint = (!hint.is_empty()).then(|| hint.to_owned());
-        Self::failed(with_causes(&error), hint)
+        Self::of(error).with_hint(hint)
     }
 }

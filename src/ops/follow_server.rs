@@ -8,21 +8,18 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::error::OpsError;
 use super::lookup;
 use super::notes::Notes;
 use super::remote_conversation::{
     Conversation, SessionNote, calling_conversation, consume_request, consumer_of, find_consumer,
 };
 use super::session::{SessionChoice, TaskSession, is_autostart_forbidden};
-use crate::client::{ClientError, DaemonClient, Start, connect_or_start};
-use crate::model::{Backoff, Seq};
+use crate::client::{DaemonClient, Start, connect_or_start, unexpected, unreadable};
+use crate::model::{Backoff, Error, ErrorKind, Seq};
 use crate::paths::Paths;
 use crate::process;
 use crate::tmux::ServerChoice;
-use crate::wire::{
-    FollowOrder, FollowReply, LiveRecord, RefusalKind, Request, Response, StreamRecord,
-};
+use crate::wire::{FollowOrder, FollowReply, LiveRecord, Request, Response, StreamRecord};
 
 /// How long to wait before connecting to a daemon again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
@@ -63,14 +60,13 @@ enum Change {
 pub(crate) async fn serve_follow(
     mut orders: mpsc::Receiver<FollowOrder>,
     replies: mpsc::Sender<FollowReply>,
-) -> Result<(), OpsError> {
+) -> Result<(), Error> {
     let by = calling_conversation()
-        .ok_or_else(|| OpsError::Usage("no conversation of another machine calls".to_owned()))?;
+        .ok_or_else(|| Error::usage("no conversation of another machine calls".to_owned()))?;
     let notes = Notes::of_sessions(&lookup)?;
-    let watched = notes.watch().map_err(|source| OpsError::Folder {
-        folder: notes.folder.clone(),
-        source,
-    });
+    let watched = notes
+        .watch()
+        .map_err(|source| Error::folder(&notes.folder, &source));
     let mut watch = watched?;
     let (reporter, mut reports) = mpsc::channel(QUEUE);
     let mut served = Served {
@@ -228,7 +224,7 @@ impl Served {
 }
 
 /// Returns the files of a noted session, and how to start its daemon.
-fn locate(note: &SessionNote) -> Result<(Paths, Start), OpsError> {
+fn locate(note: &SessionNote) -> Result<(Paths, Start), Error> {
     let choice = SessionChoice {
         session: Some(note.session.clone()),
         server: ServerChoice {
@@ -246,13 +242,13 @@ fn locate(note: &SessionNote) -> Result<(Paths, Start), OpsError> {
 }
 
 /// Connects to the session's daemon, and starts it if that is allowed.
-async fn connect(paths: &Paths, start: &Start) -> Result<DaemonClient, OpsError> {
+async fn connect(paths: &Paths, start: &Start) -> Result<DaemonClient, Error> {
     if is_autostart_forbidden() {
-        return Ok(DaemonClient::connect(&start.socket).await?);
+        return DaemonClient::connect(&start.socket).await;
     }
     // Of many processes at once, one starts it, and the others find it.
     let _starting = paths.lock_start().await;
-    Ok(connect_or_start(start).await?)
+    connect_or_start(start).await
 }
 
 /// Removes the consumer, whose reader leaves. Returns whether there is none any more.
@@ -269,7 +265,7 @@ async fn remove_consumer(note: &SessionNote, consumer: &str) -> bool {
         };
         match daemon.ask(&request).await {
             Ok(_) => return true,
-            Err(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::Missing => {
+            Err(error) if error.kind == ErrorKind::Missing => {
                 return true;
             }
             Err(_) => sleep(REMOVED_EVERY).await,
@@ -313,28 +309,24 @@ impl SessionStream {
         }
     }
 
-    async fn follow(&mut self, retry: &mut Backoff) -> Result<Ended, OpsError> {
+    async fn follow(&mut self, retry: &mut Backoff) -> Result<Ended, Error> {
         let (paths, start) = locate(&self.note)?;
         let mut client = connect(&paths, &start).await?;
         let by = &self.note.by;
         // Until the consumer is read, so that no other process forgets it meanwhile.
         let held = self.notes.hold_existing(&consumer_of(by), &self.note.key);
-        let held = held.map_err(|source| OpsError::Folder {
-            folder: self.notes.folder.clone(),
-            source,
-        });
+        let held = held.map_err(|source| Error::folder(&self.notes.folder, &source));
         let Some(held) = held? else {
             return Ok(Ended::Forgotten);
         };
         let known = find_consumer(&mut client, by).await?;
         let hello = client.consume(consume_request(by, false)).await?;
-        let hello =
-            serde_json::from_str(&hello).map_err(|source| ClientError::Answer { source })?;
+        let hello = serde_json::from_str(&hello).map_err(unreadable)?;
         let LiveRecord::Hello {
             epoch, last_seq, ..
         } = hello
         else {
-            return Err(ClientError::Unexpected.into());
+            return Err(unexpected());
         };
         drop(held);
         *retry = RETRY;

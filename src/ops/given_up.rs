@@ -8,10 +8,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::error::OpsError;
 use crate::clock;
 use crate::files::{self, OPEN_TO_OTHERS};
-use crate::model::Seq;
+use crate::model::{Error, Seq};
 use crate::paths::Paths;
 use crate::store::feed::{FeedLine, WholeLines};
 use crate::wire::{GivenUp, check_consumer_name};
@@ -19,11 +18,7 @@ use crate::wire::{GivenUp, check_consumer_name};
 /// Notes that these messages will not reach the conversation of this consumer. They should be
 /// acknowledged as well, so that they do not come again. Numbers that are no follow-ups, or are
 /// noted already, change nothing.
-pub(crate) fn give_up_messages(
-    paths: &Paths,
-    consumer: &str,
-    seqs: &[Seq],
-) -> Result<(), OpsError> {
+pub(crate) fn give_up_messages(paths: &Paths, consumer: &str, seqs: &[Seq]) -> Result<(), Error> {
     let mut given_up = load_given_up(paths, consumer);
     let before = given_up.clone();
     let now = clock::now().wall;
@@ -47,11 +42,7 @@ pub(crate) fn give_up_messages(
 }
 
 /// Notes that the conversation of this consumer has got these messages after all.
-pub(crate) fn withdraw_given_up(
-    paths: &Paths,
-    consumer: &str,
-    seqs: &[Seq],
-) -> Result<(), OpsError> {
+pub(crate) fn withdraw_given_up(paths: &Paths, consumer: &str, seqs: &[Seq]) -> Result<(), Error> {
     let mut given_up = load_given_up(paths, consumer);
     let before = given_up.messages.len();
     given_up.remove(seqs);
@@ -94,7 +85,7 @@ fn load_given_up(paths: &Paths, consumer: &str) -> GivenUp {
         .unwrap_or_default()
 }
 
-fn store(paths: &Paths, consumer: &str, given_up: &GivenUp) -> Result<(), OpsError> {
+fn store(paths: &Paths, consumer: &str, given_up: &GivenUp) -> Result<(), Error> {
     let path = file(paths, consumer);
     let folder = paths.given_up();
     let replace = || -> io::Result<()> {
@@ -104,10 +95,7 @@ fn store(paths: &Paths, consumer: &str, given_up: &GivenUp) -> Result<(), OpsErr
         files::replace_synced(&path, &hidden(&folder, consumer), &bytes)?;
         files::sync_folder(&folder)
     };
-    replace().map_err(|source| OpsError::Folder {
-        folder: folder.clone(),
-        source,
-    })
+    replace().map_err(|source| Error::folder(&folder, &source))
 }
 
 fn file(paths: &Paths, consumer: &str) -> PathBuf {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::error::OpsError;
 use super::list::list;
+use super::logs::archive_error;
 use super::session::TaskSession;
+use crate::model::Error;
 use crate::store::archive;
 pub(crate) use crate::store::archive::RunInfo;
 
@@ -13,8 +14,8 @@ pub(crate) use crate::store::archive::RunInfo;
 pub(crate) async fn stored_runs(
     session: &mut TaskSession,
     names: &[String],
-) -> Result<Vec<RunInfo>, OpsError> {
-    let mut runs = archive::list(&session.paths.runs()).map_err(OpsError::Archive)?;
+) -> Result<Vec<RunInfo>, Error> {
+    let mut runs = archive::list(&session.paths.runs()).map_err(|error| archive_error(&error))?;
     if runs.is_empty() && !list(session).await?.exists {
         return Err(session.missing());
     }
@@ -23,10 +24,11 @@ pub(crate) async fn stored_runs(
         .iter()
         .find(|name| !runs.iter().any(|run| is_of(run, name)));
     match missing {
-        Some(name) => Err(OpsError::missing(
-            format!("no ended run of task `{name}` is stored"),
-            "a run is stored when it has ended; `tmux-task ls` shows the present ones",
-        )),
+        Some(name) => Err(
+            Error::missing(format!("no ended run of task `{name}` is stored")).with_hint(
+                "a run is stored when it has ended; `tmux-task ls` shows the present ones",
+            ),
+        ),
         None => Ok(runs),
     }
 }

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::error::OpsError;
 use super::lookup;
 use super::notes::{HeldNote, NoteWatch, Notes, TakenNote};
 use crate::config;
@@ -16,7 +15,7 @@ use crate::hosts::{
     Channel, ChannelInput, FarCall, FarCaller, FarStdin, Host, HostError, Questions, Ssh, connect,
     this_machine,
 };
-use crate::model::Backoff;
+use crate::model::{Backoff, Error};
 use crate::wire::{FollowOrder, FollowReply, client_of};
 
 /// How long to wait before connecting again.
@@ -52,7 +51,7 @@ pub(crate) struct HostNotes {
 
 /// Notes that a conversation is about to launch tasks on this machine. The note is to be held until
 /// the command has ended. `None` if the owner is no conversation whose client has an adapter.
-pub(crate) async fn note_host(owner: &str, host: &str) -> Result<Option<HeldNote>, OpsError> {
+pub(crate) async fn note_host(owner: &str, host: &str) -> Result<Option<HeldNote>, Error> {
     if client_of(owner).is_none() {
         return Ok(None);
     }
@@ -63,15 +62,12 @@ pub(crate) async fn note_host(owner: &str, host: &str) -> Result<Option<HeldNote
     };
     match notes.hold(owner, host, &note).await {
         Ok(held) => Ok(Some(held)),
-        Err(source) => Err(OpsError::Folder {
-            folder: notes.folder.clone(),
-            source,
-        }),
+        Err(source) => Err(Error::folder(&notes.folder, &source)),
     }
 }
 
 /// Returns the owners that have tasks on other machines.
-pub(crate) fn owners_with_hosts() -> Result<BTreeSet<String>, OpsError> {
+pub(crate) fn owners_with_hosts() -> Result<BTreeSet<String>, Error> {
     let notes = Notes::of_conversations(&lookup)?.list::<HostNote>();
     Ok(notes.into_iter().map(|note| note.owner).collect())
 }

@@ -2,11 +2,10 @@
 
 use super::caller::Caller;
 use super::ending::EndWatch;
-use super::error::OpsError;
 use super::session::TaskSession;
 use super::without_daemon::{SessionToKill, answer, kill_session};
-use crate::client::ClientError;
-use crate::model::StopChoice;
+use crate::client::unexpected;
+use crate::model::{Error, StopChoice};
 use crate::wire::{EndedTask, Request, Response};
 
 /// What became of the tasks of a command.
@@ -24,7 +23,7 @@ pub(crate) async fn kill(
     names: Vec<String>,
     choice: &StopChoice,
     watch: &EndWatch,
-) -> Result<Vec<EndedTask>, OpsError> {
+) -> Result<Vec<EndedTask>, Error> {
     let is_by_agent = caller.is_agent || caller.owner.is_some();
     let request = Request::Kill {
         tasks: names,
@@ -48,7 +47,7 @@ pub(crate) async fn kill_all(
     target: Option<SessionToKill>,
     choice: &StopChoice,
     watch: &EndWatch,
-) -> Result<KilledSession, OpsError> {
+) -> Result<KilledSession, Error> {
     let caller = Caller::of_environment();
     let is_by_agent = caller.is_agent;
     let given = session.name.clone();
@@ -63,17 +62,17 @@ pub(crate) async fn kill_all(
         (None, Some(target)) => kill_session(session, target, choice, watch).await?,
         (None, None) if session.name != given => {
             let name = &session.name;
-            return Err(OpsError::missing(
-                format!("no session `{given}`: the one that had this name is called `{name}` now"),
-                format!("`tmux-task -s '{name}' kill-all` ends it"),
-            ));
+            return Err(Error::missing(format!(
+                "no session `{given}`: the one that had this name is called `{name}` now"
+            ))
+            .with_hint(format!("`tmux-task -s '{name}' kill-all` ends it")));
         }
         (None, None) => answer(session, &request, watch).await?,
     })
 }
 
 /// Removes ended tasks.
-pub(crate) async fn prune(session: &mut TaskSession) -> Result<Vec<EndedTask>, OpsError> {
+pub(crate) async fn prune(session: &mut TaskSession) -> Result<Vec<EndedTask>, Error> {
     Ok(killed(session.ask_by_name(&Request::Prune).await?)?.ended)
 }
 
@@ -85,7 +84,7 @@ async fn ask_daemon(
     session: &mut TaskSession,
     request: &Request,
     is_by_agent: bool,
-) -> Result<Option<Response>, OpsError> {
+) -> Result<Option<Response>, Error> {
     let answer = session.ask_daemon_by_name(request).await?;
     if answer.is_some() || !is_by_agent || !session.paths.feed().exists() {
         return Ok(answer);
@@ -96,9 +95,9 @@ async fn ask_daemon(
     session.ask_daemon(request).await
 }
 
-fn killed(answer: Response) -> Result<KilledSession, OpsError> {
+fn killed(answer: Response) -> Result<KilledSession, Error> {
     let Response::Ended { tasks, moved } = answer else {
-        return Err(ClientError::Unexpected.into());
+        return Err(unexpected());
     };
     Ok(KilledSession {
         ended: tasks,

@@ -4,12 +4,11 @@
 use std::sync::Arc;
 
 use super::ending::{EndWatch, not_ended};
-use super::error::{OpsError, START_DAEMON};
-use super::session::TaskSession;
-use crate::client::{ClientError, DaemonClient};
+use super::session::{START_DAEMON, TaskSession};
+use crate::client::{DaemonClient, unexpected};
 use crate::daemon::{launched_run, stored_run_numbers};
-use crate::model::{RunRequest, StopChoice};
-use crate::tmux::{self, Gate, Launch, LaunchAnswer, NewRun, PreparedLaunch};
+use crate::model::{Error, ErrorKind, RunRequest, StopChoice};
+use crate::tmux::{self, Gate, Launch, LaunchAnswer, NewRun, PreparedLaunch, TmuxError};
 use crate::wire::{DirectLaunch, LaunchedRun, Request, Response};
 
 /// A task that was launched.
@@ -33,7 +32,7 @@ pub(super) async fn launch_at_once(
     session: &mut TaskSession,
     launch: &Launch,
     will_wait: bool,
-) -> Result<Option<(LaunchedRun, Gate)>, OpsError> {
+) -> Result<Option<(LaunchedRun, Gate)>, Error> {
     let prepared = launch.prepare()?;
     let request = run_request(&prepared, will_wait);
     match session.ask_first(&request).await {
@@ -43,8 +42,8 @@ pub(super) async fn launch_at_once(
         }
         // The session has another name now, or does not exist.
         Ok(Some(Response::Unattached) | None) => Ok(None),
-        Ok(Some(_)) => Err(ClientError::Unexpected.into()),
-        Err(OpsError::Client(ClientError::Left)) => {
+        Ok(Some(_)) => Err(unexpected()),
+        Err(error) if error.kind == ErrorKind::DaemonEnded => {
             let (_, run) = after_loss(session, prepared).await?;
             session.resolve_name().await?;
             Ok(run)
@@ -59,7 +58,7 @@ pub(super) async fn launch(
     mut daemon: Option<DaemonClient>,
     launch: Launch,
     will_wait: bool,
-) -> Result<LaunchedTask, OpsError> {
+) -> Result<LaunchedTask, Error> {
     for _ in 0..DAEMONS {
         let Some(mut client) = daemon else { break };
         let prepared = launch.prepare()?;
@@ -78,8 +77,8 @@ pub(super) async fn launch(
                 drop(prepared);
                 return start_directly(session, Some(client), launch, will_wait).await;
             }
-            Ok(_) => return Err(ClientError::Unexpected.into()),
-            Err(ClientError::Left) => {
+            Ok(_) => return Err(unexpected()),
+            Err(error) if error.kind == ErrorKind::DaemonEnded => {
                 let (next, run) = after_loss(&session, prepared).await?;
                 if let Some((run, gate)) = run {
                     return Ok(LaunchedTask {
@@ -91,7 +90,7 @@ pub(super) async fn launch(
                 }
                 daemon = next;
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
     start_directly(session, daemon, launch, will_wait).await
@@ -108,7 +107,7 @@ fn waiting(launch: &Launch, gate: Gate) -> Option<Gate> {
 async fn after_loss(
     session: &TaskSession,
     prepared: PreparedLaunch,
-) -> Result<(Option<DaemonClient>, Option<(LaunchedRun, Gate)>), OpsError> {
+) -> Result<(Option<DaemonClient>, Option<(LaunchedRun, Gate)>), Error> {
     let daemon = session.daemon_or_start().await;
     let found = tmux::find_launched(&mut session.connection(), prepared.request()).await?;
     match found {
@@ -120,17 +119,22 @@ async fn after_loss(
     }
 }
 
+/// Returns the error that no daemon runs that could wait for a launch; nothing was started.
+pub(crate) fn no_daemon_to_wait() -> Error {
+    Error::missing("no daemon runs to wait with").with_hint(START_DAEMON)
+}
+
 /// Refuses a launch without a daemon whose caller will wait for the run, or that is to be run again by
 /// itself or to be searched.
 pub(super) fn check_daemon(
     has_daemon: bool,
     will_wait: bool,
     launch: &Launch,
-) -> Result<(), OpsError> {
-    let missing = |why: &str| Err(OpsError::missing(why, START_DAEMON));
+) -> Result<(), Error> {
+    let missing = |why: &str| Err(Error::missing(why).with_hint(START_DAEMON));
     match (&launch.restarts, &launch.notify_on) {
         _ if has_daemon => Ok(()),
-        _ if will_wait => Err(OpsError::no_daemon_to_wait()),
+        _ if will_wait => Err(no_daemon_to_wait()),
         (Some(_), _) => missing("no daemon runs that could restart the task"),
         (None, Some(_)) => missing("no daemon runs that could search the task's output"),
         (None, None) => Ok(()),
@@ -143,7 +147,7 @@ async fn start_directly(
     mut daemon: Option<DaemonClient>,
     mut launch: Launch,
     will_wait: bool,
-) -> Result<LaunchedTask, OpsError> {
+) -> Result<LaunchedTask, Error> {
     // One launch at a time: the next one begins when this run was observed.
     let launching = session.paths.lock_launches().await;
     // Before: the run that this one may replace is observed. A first look is the baseline, so that
@@ -203,12 +207,13 @@ async fn start_directly(
 
 /// Launches, and ends the live run of the slot before. tmux says which it is: nothing is ended for a
 /// launch that is refused.
-async fn launch_alone(session: &TaskSession, launch: &Launch) -> Result<(NewRun, Gate), OpsError> {
+async fn launch_alone(session: &TaskSession, launch: &Launch) -> Result<(NewRun, Gate), Error> {
     let mut ended = Vec::new();
     loop {
         let lock = session.lock_server().await?;
         let mut connection = session.connection();
-        let answer = tmux::launch(&mut connection, &session.server, launch, &ended).await?;
+        let answer = tmux::launch(&mut connection, &session.server, launch, &ended).await;
+        let answer = answer.map_err(TmuxError::of_launch)?;
         drop(lock);
         let live = match answer {
             LaunchAnswer::Started(started) => return Ok(started),
@@ -244,18 +249,15 @@ fn direct_launch(launch: &Launch, run: &NewRun) -> DirectLaunch {
 
 /// Makes the daemon look. Returns the last number of the task's runs if it was asked for it, and knows
 /// it.
-async fn look(
-    daemon: Option<&mut DaemonClient>,
-    request: &Request,
-) -> Result<Option<u32>, OpsError> {
+async fn look(daemon: Option<&mut DaemonClient>, request: &Request) -> Result<Option<u32>, Error> {
     let Some(daemon) = daemon else {
         return Ok(None);
     };
     match daemon.ask(request).await {
         Ok(Response::LastRun { run }) => Ok(Some(run)),
         Ok(Response::Done) => Ok(None),
-        Ok(_) => Err(ClientError::Unexpected.into()),
-        Err(error) => Err(error.into()),
+        Ok(_) => Err(unexpected()),
+        Err(error) => Err(error),
     }
 }
 

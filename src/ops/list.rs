@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 
-use super::error::OpsError;
 use super::messages::messages;
 use super::session::TaskSession;
-use crate::client::ClientError;
+use crate::client::unexpected;
 use crate::clock;
 use crate::files;
-use crate::model::{Ordered as _, StatusCounts};
+use crate::model::{Error, Ordered as _, StatusCounts};
 use crate::process;
 use crate::wire::{
     DurableRecord, LsTask, LsView, Messages, RecordBody, Request, Response, TaskFields,
@@ -20,9 +19,9 @@ const FEED_TAIL: u64 = 1 << 18;
 
 /// Returns the tasks as the daemon sees them; without a daemon, those of a look. A missing session
 /// has none.
-pub(crate) async fn list(session: &mut TaskSession) -> Result<LsView, OpsError> {
+pub(crate) async fn list(session: &mut TaskSession) -> Result<LsView, Error> {
     let Response::List(mut view) = session.ask_by_name(&Request::List).await? else {
-        return Err(ClientError::Unexpected.into());
+        return Err(unexpected());
     };
     if view.supervised
         && !view.tasks.is_empty()
@@ -88,25 +87,25 @@ pub(super) fn add_delivery(view: &mut LsView, messages: &Messages) {
 }
 
 /// Returns the task of this name or window id.
-pub(crate) async fn find(session: &mut TaskSession, name: &str) -> Result<TaskFields, OpsError> {
+pub(crate) async fn find(session: &mut TaskSession, name: &str) -> Result<TaskFields, Error> {
     Ok(find_listed(session, name).await?.task)
 }
 
 /// Returns the task of this name or window id, with what a daemon knows of it.
-pub(super) async fn find_listed(session: &mut TaskSession, name: &str) -> Result<LsTask, OpsError> {
+pub(super) async fn find_listed(session: &mut TaskSession, name: &str) -> Result<LsTask, Error> {
     let request = Request::Find {
         task: name.to_owned(),
     };
     let Response::Found(found) = session.ask_by_name(&request).await? else {
-        return Err(ClientError::Unexpected.into());
+        return Err(unexpected());
     };
     Ok(*found)
 }
 
 /// Counts the tasks.
-pub(crate) async fn count(session: &mut TaskSession) -> Result<StatusCounts, OpsError> {
+pub(crate) async fn count(session: &mut TaskSession) -> Result<StatusCounts, Error> {
     let Response::Counted(counts) = session.ask_by_name(&Request::Count).await? else {
-        return Err(ClientError::Unexpected.into());
+        return Err(unexpected());
     };
     Ok(counts)
 }

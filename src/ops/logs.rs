@@ -1,22 +1,23 @@
 //! The output of tasks: of the present run, of an earlier one, live, or the lines of it that match.
 
-use super::error::OpsError;
+use std::io;
+
 use super::run::StartedRun;
 use super::session::TaskSession;
-use crate::client::{ClientError, DaemonClient};
+use crate::client::{DaemonClient, unexpected};
 use crate::daemon::matches_in;
+use crate::files;
+use crate::model::Error;
 use crate::store::archive;
 use crate::terminal::Pattern;
-use crate::wire::{
-    LogRequest, RefusalKind, Request, Response, SearchRequest, SearchResult, TaskLog,
-};
+use crate::wire::{LogRequest, Request, Response, SearchRequest, SearchResult, TaskLog};
 
 /// Returns the output of a task's present run, optionally from a cursor on. Raw output includes
 /// escape sequences.
 pub(crate) async fn present_log(
     session: &mut TaskSession,
     request: LogRequest,
-) -> Result<TaskLog, OpsError> {
+) -> Result<TaskLog, Error> {
     log_of(session.ask_by_name(&Request::Log(request)).await?)
 }
 
@@ -24,13 +25,13 @@ pub(crate) async fn present_log(
 pub(crate) async fn further_log(
     session: &TaskSession,
     request: LogRequest,
-) -> Result<TaskLog, OpsError> {
+) -> Result<TaskLog, Error> {
     log_of(session.ask(&Request::Log(request)).await?)
 }
 
-fn log_of(answer: Response) -> Result<TaskLog, OpsError> {
+fn log_of(answer: Response) -> Result<TaskLog, Error> {
     let Response::Log(log) = answer else {
-        return Err(ClientError::Unexpected.into());
+        return Err(unexpected());
     };
     Ok(log)
 }
@@ -40,7 +41,7 @@ fn log_of(answer: Response) -> Result<TaskLog, OpsError> {
 pub(crate) async fn last_log(
     session: &mut TaskSession,
     request: LogRequest,
-) -> Result<TaskLog, OpsError> {
+) -> Result<TaskLog, Error> {
     let (name, has_cursor) = (request.task.clone(), request.since.is_some());
     match present_log(session, request).await {
         Err(error) if !has_cursor => stored_if_gone(session, &name, error),
@@ -49,19 +50,26 @@ pub(crate) async fn last_log(
 }
 
 /// Returns the output of the last stored run of a task, if this error says that the task is gone.
-fn stored_if_gone(session: &TaskSession, name: &str, error: OpsError) -> Result<TaskLog, OpsError> {
-    let is_gone = error.kind() == RefusalKind::Missing;
+fn stored_if_gone(session: &TaskSession, name: &str, error: Error) -> Result<TaskLog, Error> {
+    let is_gone = error.kind.is_missing();
     let kept = is_gone.then(|| stored(session, name, None)).transpose()?;
     kept.flatten().ok_or(error)
 }
 
+/// Returns the error for stored runs that cannot be read.
+pub(super) fn archive_error(error: &io::Error) -> Error {
+    let failed = Error::of(error);
+    if files::is_refusal(error) {
+        return failed
+            .with_hint("earlier runs are read from a folder of your own only: put one there");
+    }
+    failed
+}
+
 /// Returns the stored output of an ended run: of this one, or of the last one.
-fn stored(
-    session: &TaskSession,
-    name: &str,
-    run: Option<u32>,
-) -> Result<Option<TaskLog>, OpsError> {
-    let kept = archive::find(&session.paths.runs(), name, run).map_err(OpsError::Archive)?;
+fn stored(session: &TaskSession, name: &str, run: Option<u32>) -> Result<Option<TaskLog>, Error> {
+    let kept =
+        archive::find(&session.paths.runs(), name, run).map_err(|error| archive_error(&error))?;
     Ok(kept.map(|kept| TaskLog {
         window_id: kept.about.window_id,
         window_name: kept.about.window_name,
@@ -79,7 +87,7 @@ pub(crate) async fn earlier_log(
     session: &mut TaskSession,
     request: LogRequest,
     run: u32,
-) -> Result<TaskLog, OpsError> {
+) -> Result<TaskLog, Error> {
     let name = request.task.clone();
     if let Some(kept) = stored(session, &name, Some(run))? {
         return Ok(kept);
@@ -90,7 +98,12 @@ pub(crate) async fn earlier_log(
             cursor: None,
             ..log
         }),
-        Ok(_) | Err(_) => Err(OpsError::NotKept { run, name }),
+        Ok(_) | Err(_) => Err(Error::missing(format!(
+            "no output of run {run} of task `{name}` was kept"
+        ))
+        .with_hint(format!(
+            "`tmux-task logs {name} --runs` lists the runs that are stored"
+        ))),
     }
 }
 
@@ -101,7 +114,7 @@ pub(crate) async fn follow_log(
     window: &str,
     is_raw: bool,
     lines: usize,
-) -> Result<DaemonClient, OpsError> {
+) -> Result<DaemonClient, Error> {
     let daemon = session.daemon_or_start().await?;
     let mut daemon = daemon.ok_or_else(|| session.no_daemon())?;
     daemon.follow(window.to_owned(), is_raw, lines).await?;
@@ -109,7 +122,7 @@ pub(crate) async fn follow_log(
 }
 
 /// Begins to follow the output of a run that was launched, as [`follow_log`].
-pub(crate) async fn follow_launched(started: &StartedRun) -> Result<DaemonClient, OpsError> {
+pub(crate) async fn follow_launched(started: &StartedRun) -> Result<DaemonClient, Error> {
     let mut daemon = DaemonClient::connect(&started.paths.socket()).await?;
     let window = started.run.window_id.clone();
     daemon.follow(window, false, 0).await?;
@@ -121,12 +134,12 @@ pub(crate) async fn follow_launched(started: &StartedRun) -> Result<DaemonClient
 pub(crate) async fn search(
     session: &mut TaskSession,
     request: SearchRequest,
-) -> Result<(SearchResult, Option<String>), OpsError> {
+) -> Result<(SearchResult, Option<String>), Error> {
     let pattern = pattern_of(&request)?;
     let name = request.task.clone().unwrap_or_default();
     match session.ask_by_name(&Request::Search(request)).await {
         Ok(Response::Matches(found)) => Ok((found, None)),
-        Ok(_) => Err(ClientError::Unexpected.into()),
+        Ok(_) => Err(unexpected()),
         Err(error) => {
             let log = stored_if_gone(session, &name, error)?;
             let note = log.gone_words();
@@ -135,7 +148,7 @@ pub(crate) async fn search(
     }
 }
 
-pub(super) fn pattern_of(request: &SearchRequest) -> Result<Pattern, OpsError> {
+pub(super) fn pattern_of(request: &SearchRequest) -> Result<Pattern, Error> {
     Pattern::parse(&request.pattern, request.regex, request.ignore_case)
-        .map_err(|error| OpsError::Usage(error.to_string()))
+        .map_err(|error| Error::usage(error.to_string()))
 }

@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::error::OpsError;
-use crate::client::ClientError;
+use crate::model::{Error, ErrorKind};
 
 /// The maximum number of daemons that may end before they answer. A request that makes the daemon
 /// crash would otherwise be repeated for ever.
@@ -16,9 +15,8 @@ pub(super) struct LostDaemons(usize);
 impl LostDaemons {
     /// Whether a request that can be repeated is given to the next daemon after this error: its daemon
     /// has ended, and the next one may stay.
-    pub(super) fn goes_on_after(&mut self, error: &OpsError) -> bool {
-        let has_ended = matches!(error, OpsError::Client(ClientError::Left));
-        if !has_ended || self.0 >= MOST_LOST {
+    pub(super) fn goes_on_after(&mut self, error: &Error) -> bool {
+        if error.kind != ErrorKind::DaemonEnded || self.0 >= MOST_LOST {
             return false;
         }
         self.0 += 1;
@@ -32,22 +30,21 @@ impl LostDaemons {
     /// The error that ends the command: too many daemons have ended, or it is another one.
     pub(super) fn repeat_after(
         &mut self,
-        error: ClientError,
+        error: Error,
         log: impl FnOnce() -> PathBuf,
-    ) -> Result<(), OpsError> {
-        let error = error.into();
+    ) -> Result<(), Error> {
         if self.goes_on_after(&error) {
             return Ok(());
         }
-        if matches!(error, OpsError::Client(ClientError::Left)) {
+        if error.kind == ErrorKind::DaemonEnded {
             let times = self.0 + 1;
-            return Err(OpsError::failed(
-                format!("{times} daemons in a row ended before they answered"),
-                format!(
-                    "the request may make them crash: the end of {} says more",
-                    log().display()
-                ),
-            ));
+            return Err(Error::failed(format!(
+                "{times} daemons in a row ended before they answered"
+            ))
+            .with_hint(format!(
+                "the request may make them crash: the end of {} says more",
+                log().display()
+            )));
         }
         Err(error)
     }
@@ -57,12 +54,16 @@ impl LostDaemons {
 mod tests {
     use super::*;
 
+    fn ended() -> Error {
+        Error::new(ErrorKind::DaemonEnded, "the daemon ended")
+    }
+
     #[test]
     fn a_request_outlives_a_few_daemons_and_no_other_error() {
         let mut lost = LostDaemons::default();
-        let left = OpsError::Client(ClientError::Left);
+        let left = ended();
         for _ in 0..MOST_LOST {
-            assert!(!lost.goes_on_after(&OpsError::Client(ClientError::Unexpected)));
+            assert!(!lost.goes_on_after(&Error::failed("no")));
             assert!(lost.goes_on_after(&left));
         }
         assert!(!lost.goes_on_after(&left));
@@ -71,7 +72,7 @@ mod tests {
     #[test]
     fn a_request_under_which_every_daemon_ends_fails_and_names_the_log() {
         let mut lost = LostDaemons::default();
-        let mut repeat = || lost.repeat_after(ClientError::Left, || "/s/daemon.log".into());
+        let mut repeat = || lost.repeat_after(ended(), || "/s/daemon.log".into());
         for _ in 0..MOST_LOST {
             repeat().unwrap();
         }
@@ -80,7 +81,7 @@ mod tests {
             error.to_string(),
             "6 daemons in a row ended before they answered"
         );
-        let hint = error.hint().unwrap();
+        let hint = error.hint.unwrap();
         assert!(hint.contains("/s/daemon.log"), "{hint}");
     }
 }

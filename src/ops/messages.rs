@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::given_up::load_all_given_up;
+use super::lookup;
 use super::session::TaskSession;
-use super::{OpsError, lookup};
-use crate::client::{ClientError, DaemonClient};
-use crate::model::Seq;
+use crate::client::{DaemonClient, unexpected};
+use crate::model::{Error, Seq};
 use crate::paths::{Paths, adapter_file};
 use crate::store::feed::{FeedLine, WholeLines, has_files};
 use crate::wire::{ADAPTER_CLIENTS, Messages, RecordBody, Request, Response};
 
 /// Returns what is known of the session's messages.
-pub(crate) async fn messages(session: &TaskSession) -> Result<Messages, OpsError> {
+pub(crate) async fn messages(session: &TaskSession) -> Result<Messages, Error> {
     let Response::Messages(messages) = session.ask(&Request::Messages).await? else {
-        return Err(ClientError::Unexpected.into());
+        return Err(unexpected());
     };
     Ok(with_files(*messages, &session.paths))
 }
@@ -55,7 +55,7 @@ fn installed_adapters() -> Vec<String> {
 pub(crate) fn owners_with_pending_follow_ups(
     session: &TaskSession,
     cursors: &BTreeMap<String, Seq>,
-) -> Result<BTreeSet<String>, OpsError> {
+) -> Result<BTreeSet<String>, Error> {
     let mut owners = BTreeSet::new();
     let path = session.paths.feed();
     let Some(first) = cursors.values().min().filter(|_| has_files(&path)) else {

@@ -15,7 +15,6 @@ mod consumers;
 mod daemon;
 mod doctor;
 mod ending;
-mod error;
 #[cfg(feature = "mcp")]
 mod events;
 mod everywhere;
@@ -67,7 +66,6 @@ pub(crate) use consumers::{list_consumers, remove_consumer};
 pub(crate) use daemon::{daemon_status, stop_daemon};
 pub(crate) use doctor::examine;
 pub(crate) use ending::EndWatch;
-pub(crate) use error::{APPLY_CONFIG, OpsError, STOP_OLDER_DAEMON};
 #[cfg(feature = "mcp")]
 pub(crate) use events::{EventQuery, Events, FeedEvent, end_of_events, next_events};
 pub(crate) use everywhere::{Everywhere, list_everywhere};
@@ -84,6 +82,7 @@ pub(crate) use given_up::{give_up_messages, withdraw_given_up};
 pub(crate) use history::{RunInfo, last_of_each, stored_runs};
 pub(crate) use host_follower::{HostNews, HostNotes, follow_host, note_host, owners_with_hosts};
 pub(crate) use kill::{KilledSession, kill, kill_all, prune};
+pub(crate) use launch::no_daemon_to_wait;
 #[cfg(feature = "panel")]
 pub(crate) use list::ports;
 pub(crate) use list::{add_ports, count, find, list, was_pruned};
@@ -115,6 +114,10 @@ pub(crate) use wakes::follow_wakes;
 pub(crate) use without_daemon::session_to_kill;
 
 use std::ffi::OsString;
+
+/// How a daemon gets the present configuration.
+pub(crate) const APPLY_CONFIG: &str = "`tmux-task daemon stop`, and the next command starts a daemon with \
+                                       these settings; the tasks go on";
 
 /// Looks up an environment variable.
 pub(crate) fn lookup(name: &str) -> Option<OsString> {

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::error::OpsError;
 use super::lost_daemons::LostDaemons;
 use super::wait::wait;
 use crate::client::DaemonClient;
-use crate::model::{Condition, NextRestart, WaitOutcome, whole_millis};
+use crate::model::{Condition, Error, NextRestart, WaitOutcome, whole_millis};
 use crate::wire::{WaitRequest, WaitResult};
 
 /// How long a restart that is due may take until its run is there. Asked again, it says so.
@@ -62,7 +61,7 @@ impl<'a> PatientWait<'a> {
         daemon: &mut DaemonClient,
         request: WaitRequest,
         begun: impl FnOnce(),
-    ) -> Result<WaitResult, OpsError> {
+    ) -> Result<WaitResult, Error> {
         let is_text = |condition: &Condition| matches!(condition, Condition::Text(_));
         let is_for_text = request.conditions.iter().any(is_text);
         let mut begun = Some(begun);
@@ -106,7 +105,7 @@ impl<'a> PatientWait<'a> {
     }
 
     /// Whether the wait goes on after this error: the daemon has ended, and there will be another one.
-    pub(super) fn goes_on_after(&mut self, error: &OpsError) -> bool {
+    pub(super) fn goes_on_after(&mut self, error: &Error) -> bool {
         if !self.lost.goes_on_after(error) {
             return false;
         }

@@ -11,14 +11,12 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{sleep, timeout};
 
 use super::after::{RunFailure, Success, ended_as};
-use super::error::OpsError;
 use super::list::find_listed;
 use super::patient_wait::PatientWait;
 use super::session::TaskSession;
 use super::wait::{find_to_wait, holders};
-use crate::client::ClientError;
 use crate::config::HttpUrl;
-use crate::model::{Condition, PortHolder, WaitOutcome};
+use crate::model::{Condition, Error, PortHolder, WaitOutcome};
 use crate::process;
 use crate::wire::WaitRequest;
 
@@ -41,7 +39,7 @@ pub(super) async fn wait_for_port(
     url: Option<&HttpUrl>,
     mut patience: PatientWait<'_>,
     trouble: &mut Option<String>,
-) -> Result<Success, OpsError> {
+) -> Result<Success, Error> {
     // What another machine answers is not asked of this one's kernel.
     let is_here = url.is_none_or(HttpUrl::is_of_this_machine);
     let mut pause = FIRST_PAUSE;
@@ -69,8 +67,8 @@ pub(super) async fn wait_for_port(
             let mut result = match patience.wait(&mut daemon, request, || {}).await {
                 Ok(result) => result,
                 Err(error) if patience.goes_on_after(&error) => continue,
-                // It is at another run by now.
-                Err(OpsError::Client(ClientError::Refused(_))) if refused != listed.task.run => {
+                // It may be at another run by now.
+                Err(_) if refused != listed.task.run => {
                     refused = listed.task.run;
                     continue;
                 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::error::OpsError;
 use super::logs::further_log;
 use super::session::TaskSession;
+use crate::model::Error;
 use crate::process;
 use crate::wire::LogRequest;
 
@@ -19,16 +19,13 @@ pub(crate) async fn preview(
     session: &TaskSession,
     window: String,
     is_full_screen: bool,
-) -> Result<Vec<String>, OpsError> {
+) -> Result<Vec<String>, Error> {
     let history_rows = if is_full_screen { 0 } else { HISTORY_ROWS };
     read(session, window, Some(history_rows)).await
 }
 
 /// Returns a task's whole output, with escape sequences for colours.
-pub(crate) async fn whole_log(
-    session: &TaskSession,
-    window: String,
-) -> Result<Vec<String>, OpsError> {
+pub(crate) async fn whole_log(session: &TaskSession, window: String) -> Result<Vec<String>, Error> {
     read(session, window, None).await
 }
 
@@ -36,7 +33,7 @@ async fn read(
     session: &TaskSession,
     window: String,
     history_rows: Option<usize>,
-) -> Result<Vec<String>, OpsError> {
+) -> Result<Vec<String>, Error> {
     let request = LogRequest {
         task: window,
         raw: true,

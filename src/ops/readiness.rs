@@ -6,7 +6,6 @@ use tokio::time::Instant;
 
 use super::after::{RunFailure, Success, ended_as, wait_for_success};
 use super::caller::Caller;
-use super::error::OpsError;
 use super::list::find_listed;
 use super::logs::present_log;
 use super::patient_wait::{PatientWait, WaitNews};
@@ -15,13 +14,11 @@ use super::run::StartedRun;
 use super::session::TaskSession;
 use super::up::{TaskPlan, TaskRun};
 use super::wait::{find_to_wait, wait_of_launch};
-use crate::client::{ClientError, DaemonClient};
+use crate::client::DaemonClient;
 use crate::config::Ready;
-use crate::model::{Condition, WaitOutcome, limit_words, with_causes};
+use crate::model::{Condition, Error, ErrorKind, WaitOutcome, limit_words};
 use crate::tmux::Gate;
-use crate::wire::{
-    LaunchedRun, LogRequest, RefusalKind, TaskFields, TaskLog, WaitRequest, WaitResult,
-};
+use crate::wire::{LaunchedRun, LogRequest, TaskFields, TaskLog, WaitRequest, WaitResult};
 
 /// Why a task of a file is not ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,14 +67,14 @@ impl NotReady {
     }
 
     /// Returns that a task could not be started.
-    pub(crate) fn not_started(error: &OpsError) -> Self {
+    pub(crate) fn not_started(error: &Error) -> Self {
         Self::after_error("could not be started", error)
     }
 
-    fn after_error(what: &str, error: &OpsError) -> Self {
+    fn after_error(what: &str, error: &Error) -> Self {
         Self {
-            hint: error.hint(),
-            ..Self::because(format!("{what}: {}", with_causes(error)))
+            hint: error.hint.clone(),
+            ..Self::because(format!("{what}: {}", error))
         }
     }
 }
@@ -147,8 +144,8 @@ pub(crate) async fn wait_until_ready(
     }
 }
 
-fn has_disappeared(error: &OpsError) -> bool {
-    error.kind() == RefusalKind::Missing && !matches!(error, OpsError::NoDaemon(_))
+fn has_disappeared(error: &Error) -> bool {
+    error.kind == ErrorKind::Missing
 }
 
 /// Waits until the task has printed this text in its present run, or has failed and no restart follows;
@@ -159,7 +156,7 @@ async fn wait_for_text(
     started: (&TaskRun, Option<StartedRun>),
     tail: usize,
     mut patience: PatientWait<'_>,
-) -> Result<Option<Success>, OpsError> {
+) -> Result<Option<Success>, Error> {
     let (run, launched) = started;
     let name = run.window().unwrap_or_default().to_owned();
     let earlier = run.earlier_run();
@@ -202,12 +199,12 @@ async fn wait_for_text(
         };
         let result = match result {
             Ok(result) => result,
-            // Refused, because a restart has begun another run since this one was looked at.
-            Err(OpsError::Client(ClientError::Refused(_))) if refused != Some(run) => {
+            Err(error) if patience.goes_on_after(&error) => continue,
+            // A restart may have begun another run since this one was looked at.
+            Err(_) if refused != Some(run) => {
                 refused = Some(run);
                 continue;
             }
-            Err(error) if patience.goes_on_after(&error) => continue,
             Err(error) => return Err(error),
         };
         match next_step(result.outcome) {
@@ -302,7 +299,7 @@ async fn wait_from_start(
     run: &LaunchedRun,
     gate: Option<Gate>,
     patience: &mut PatientWait<'_>,
-) -> Result<WaitResult, OpsError> {
+) -> Result<WaitResult, Error> {
     let owner = Caller::of_environment().owner;
     let request = wait_of_launch(
         run,

@@ -8,17 +8,16 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::OpsError;
 use super::lookup;
 use super::notes::{HeldNote, Notes};
 use super::session::TaskSession;
-use crate::client::{ClientError, DaemonClient};
+use crate::client::{DaemonClient, unexpected};
 use crate::clock;
-use crate::model::{Millis, machine_of_environment, owner_of_environment};
+use crate::model::{Error, Millis, machine_of_environment, owner_of_environment};
 use crate::paths::hex;
 use crate::wire::{
-    ConsumeRequest, ConsumerList, ConsumerStatus, Filter, RefusalKind, Request, Response,
-    check_consumer_name, client_of,
+    ConsumeRequest, ConsumerList, ConsumerStatus, Filter, Request, Response, check_consumer_name,
+    client_of,
 };
 
 /// How many characters of a machine's name a consumer's name has.
@@ -64,7 +63,7 @@ pub(super) fn calling_conversation() -> Option<Conversation> {
 pub(super) async fn note_launch(
     session: &mut TaskSession,
     owner: Option<&str>,
-) -> Result<Option<HeldNote>, OpsError> {
+) -> Result<Option<HeldNote>, Error> {
     let Some(by) = calling_conversation().filter(|by| Some(&*by.owner) == owner) else {
         return Ok(None);
     };
@@ -78,10 +77,7 @@ pub(super) async fn note_launch(
     };
     let notes = Notes::of_sessions(&lookup)?;
     let held = notes.hold(&consumer_of(&by), &note.key, &note).await;
-    let held = held.map_err(|source| OpsError::Folder {
-        folder: session.paths.state.clone(),
-        source,
-    })?;
+    let held = held.map_err(|source| Error::folder(&session.paths.state, &source))?;
     if let Some(mut daemon) = session.daemon_for_launch().await? {
         create_consumer(session, &mut daemon, &by).await?;
     }
@@ -93,18 +89,15 @@ async fn create_consumer(
     session: &TaskSession,
     daemon: &mut DaemonClient,
     by: &Conversation,
-) -> Result<(), OpsError> {
+) -> Result<(), Error> {
     if find_consumer(daemon, by).await?.is_some() {
         return Ok(());
     }
     let mut reader = DaemonClient::connect(&session.paths.socket()).await?;
     match reader.consume(consume_request(by, true)).await {
-        Err(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::Version => {
-            Err(ClientError::Refused(refusal).into())
-        }
-        // Another process was quicker, and reads.
-        Err(ClientError::Refused(_)) => Ok(()),
-        created => Ok(created.map(drop)?),
+        // Unless another process was quicker, and reads.
+        Err(error) if find_consumer(daemon, by).await?.is_none() => Err(error),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 
@@ -112,11 +105,11 @@ async fn create_consumer(
 pub(super) async fn find_consumer(
     daemon: &mut DaemonClient,
     by: &Conversation,
-) -> Result<Option<ConsumerStatus>, ClientError> {
+) -> Result<Option<ConsumerStatus>, Error> {
     let Response::Consumers(ConsumerList { consumers, .. }) =
         daemon.ask(&Request::Consumers).await?
     else {
-        return Err(ClientError::Unexpected);
+        return Err(unexpected());
     };
     let name = consumer_of(by);
     Ok(consumers.into_iter().find(|one| one.name == name))

@@ -5,18 +5,17 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::codex_follower::start_codex_follower;
-use super::error::{OpsError, STOP_OLDER_DAEMON};
 use super::launch::{LaunchedTask, check_daemon, launch, launch_at_once};
 use super::lookup;
 use super::remote_conversation::note_launch;
-use super::session::TaskSession;
+use super::session::{TaskSession, no_directory};
 use super::succession::{OlderDaemon, replace_older};
 use super::wait::check_texts;
-use crate::client::DaemonClient;
+use crate::client::{DaemonClient, STOP_OLDER_DAEMON};
 use crate::clock;
 use crate::config::{self, StopConfig};
 use crate::model::environment::{WithheldVariables, is_shell_name};
-use crate::model::{NotifyOn, Replaces, RestartPolicy, Slot, StopPlan, StopSettings, with_causes};
+use crate::model::{Error, NotifyOn, Replaces, RestartPolicy, Slot, StopPlan, StopSettings};
 use crate::paths::Paths;
 use crate::process;
 use crate::tmux::{self, CommandWords, Gate, Launch, LaunchRestarts, TaskEnvironment};
@@ -88,17 +87,17 @@ pub(crate) struct StartedRun {
 
 impl RunOptions {
     /// Refuses names that no task can have.
-    pub(crate) fn check_name(&self) -> Result<(), OpsError> {
-        Ok(tmux::check_name(&self.name)?)
+    pub(crate) fn check_name(&self) -> Result<(), Error> {
+        tmux::check_name(&self.name)
     }
 
     /// Refuses what can never be started, before anything is asked.
-    pub(crate) fn check(&self) -> Result<(), OpsError> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         self.check_name()?;
         let is_blank = |word: &OsString| word.to_str().is_some_and(|word| word.trim().is_empty());
         if self.command.first().is_none_or(is_blank) {
             let why = format!("no command given for task `{}`", self.name);
-            return Err(OpsError::Usage(why));
+            return Err(Error::usage(why));
         }
         match &self.notify_on {
             Some(notify_on) => check_notify_on(notify_on),
@@ -108,10 +107,10 @@ impl RunOptions {
 }
 
 /// Refuses texts that no line can contain, and too many of them.
-pub(crate) fn check_notify_on(notify_on: &NotifyOn) -> Result<(), OpsError> {
+pub(crate) fn check_notify_on(notify_on: &NotifyOn) -> Result<(), Error> {
     if !notify_on.is_small() {
         let (most, bytes) = (NotifyOn::MOST, NotifyOn::MOST_BYTES);
-        return Err(OpsError::Usage(format!(
+        return Err(Error::usage(format!(
             "a run notifies of at most {most} texts, with {bytes} bytes in total; one regular \
              expression can hold several"
         )));
@@ -122,7 +121,7 @@ pub(crate) fn check_notify_on(notify_on: &NotifyOn) -> Result<(), OpsError> {
         .find(|text| text.contains(char::is_control))
     {
         let why = format!("{text:?} can never match: a line has no control characters");
-        return Err(OpsError::Usage(why));
+        return Err(Error::usage(why));
     }
     check_texts(&notify_on.patterns, notify_on.regex, notify_on.ignore_case)
 }
@@ -131,14 +130,14 @@ pub(crate) fn check_notify_on(notify_on: &NotifyOn) -> Result<(), OpsError> {
 pub(crate) async fn run(
     mut session: TaskSession,
     options: RunOptions,
-) -> Result<StartedRun, OpsError> {
+) -> Result<StartedRun, Error> {
     options.check()?;
     let cwd = directory(options.cwd)?;
     session.paths.create_runtime()?;
     let noted = note_launch(&mut session, options.owner.as_deref()).await?;
     // The output is followed before the command starts, to find texts that it overwrites at once.
     let waits_for_text = options.wait == LaunchWait::Text;
-    let no_program = || OpsError::Program(std::io::ErrorKind::NotFound.into());
+    let no_program = || Error::of(std::io::Error::from(std::io::ErrorKind::NotFound));
     let order = Launch {
         session: session.name.clone(),
         name: options.name.clone(),
@@ -215,7 +214,7 @@ async fn launch_step_by_step(
     mut session: TaskSession,
     order: Launch,
     will_wait: bool,
-) -> Result<(LaunchedTask, Option<OlderDaemon>), OpsError> {
+) -> Result<(LaunchedTask, Option<OlderDaemon>), Error> {
     let (daemon, older_daemon) = match session.daemon().await? {
         Some(mut daemon) => {
             session.ask_status(&mut daemon).await;
@@ -236,13 +235,10 @@ async fn launch_step_by_step(
     });
     if let (true, Some(older)) = (needs_daemon, &older_daemon) {
         let version = &older.version;
-        return Err(OpsError::failed(
-            format!(
-                "the daemon is version {version}, which knows no restarts, notices of \
-                 output or slots"
-            ),
-            STOP_OLDER_DAEMON.to_owned(),
-        ));
+        return Err(Error::failed(format!(
+            "the daemon is version {version}, which knows no restarts, notices of output or slots"
+        ))
+        .with_hint(STOP_OLDER_DAEMON));
     }
     let order = Launch {
         session: session.name.clone(),
@@ -255,7 +251,7 @@ async fn launch_step_by_step(
 
 /// Returns how a run is ended, with what its launch needs of the configuration: the time limit, and a
 /// signal that the task's shell would not expect.
-pub(super) fn with_stop_defaults(stop: StopSettings) -> Result<StopSettings, OpsError> {
+pub(super) fn with_stop_defaults(stop: StopSettings) -> Result<StopSettings, Error> {
     let StopConfig {
         signal, kill_after, ..
     } = config::load(&lookup)?.stop;
@@ -268,14 +264,14 @@ pub(super) fn with_stop_defaults(stop: StopSettings) -> Result<StopSettings, Ops
 }
 
 /// Returns the task's environment: the caller's or tmux's, with the given variables added.
-fn environment(is_clean: bool, given: Vec<(String, String)>) -> Result<TaskEnvironment, OpsError> {
+fn environment(is_clean: bool, given: Vec<(String, String)>) -> Result<TaskEnvironment, Error> {
     // Only a shell of the task can add variables to tmux's environment.
     let unknown = given
         .iter()
         .find(|(name, _)| is_clean && !is_shell_name(name));
     if let Some((name, _)) = unknown {
         let why = format!("`{name}` is not a name that --env can set with --clean-env");
-        return Err(OpsError::Usage(why));
+        return Err(Error::usage(why));
     }
     let config = config::load(&lookup)?;
     let withheld = WithheldVariables::with(&config.env_withhold);
@@ -287,14 +283,14 @@ fn environment(is_clean: bool, given: Vec<(String, String)>) -> Result<TaskEnvir
     Ok(below.with(given))
 }
 
-fn directory(given: Option<PathBuf>) -> Result<PathBuf, OpsError> {
+fn directory(given: Option<PathBuf>) -> Result<PathBuf, Error> {
     match given {
-        None => env::current_dir()
-            .map_err(|error| OpsError::no_directory(&error, Some("--cwd names another"))),
-        Some(dir) => dir.canonicalize().map_err(|error| {
-            let (dir, why) = (dir.display(), with_causes(&error));
-            OpsError::failed(format!("cannot run in {dir}: {why}"), None)
-        }),
+        None => {
+            env::current_dir().map_err(|error| no_directory(&error, Some("--cwd names another")))
+        }
+        Some(dir) => dir
+            .canonicalize()
+            .map_err(|error| Error::io(format_args!("cannot run in {}", dir.display()), &error)),
     }
 }
 

@@ -1,18 +1,18 @@
 //! Types into a task.
 
-use super::error::OpsError;
 use super::session::TaskSession;
-use crate::client::ClientError;
+use crate::client::unexpected;
+use crate::model::Error;
 use crate::wire::{Request, Response, SendRequest};
 
-pub(crate) async fn send(session: &mut TaskSession, request: SendRequest) -> Result<(), OpsError> {
+pub(crate) async fn send(session: &mut TaskSession, request: SendRequest) -> Result<(), Error> {
     let request = if request.is_guarded {
         Request::SendGuarded(request)
     } else {
         Request::Send(request)
     };
     let Response::Done = session.ask_by_name(&request).await? else {
-        return Err(ClientError::Unexpected.into());
+        return Err(unexpected());
     };
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::env;
 use std::ffi::OsString;
+use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,22 +11,23 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::error::OpsError;
 use super::lost_daemons::LostDaemons;
 use super::{lookup, session_name};
-use crate::client::{ClientError, DaemonClient, NamedAnswer, Start, connect_or_start};
+use crate::client::{DaemonClient, NamedAnswer, Start, connect_or_start};
 use crate::clock;
 use crate::daemon::{list_sessions, resolve};
-use crate::model::{Snapshot, Task, text};
+use crate::model::{Error, ErrorKind, Snapshot, Task, text};
 use crate::observe::{Evidence, Observer};
 use crate::paths::{FileLock, Paths};
 use crate::process;
 use crate::protocol::rows::LookRows;
 use crate::tmux::{Connection, LookKind, LookMemory, Server, ServerChoice, Target, TmuxError};
-use crate::wire::{RefusalKind, Request, Response};
+use crate::wire::{Request, Response};
 
 /// If set to a non-empty value, forbids starting a daemon automatically.
 const NO_AUTOSTART: &str = "TMUX_TASK_NO_AUTOSTART";
+
+pub(super) const START_DAEMON: &str = "start one with `tmux-task daemon --detach`";
 
 /// How long a daemon or tmux may take to say which session is meant. What is found on the disk
 /// needs neither, and any other request will time out again and report which one does not answer.
@@ -72,9 +74,9 @@ pub(crate) struct TaskSession {
 
 impl TaskSession {
     /// Returns the task session as it was named, without asking the daemon or tmux.
-    pub(crate) fn named(choice: &SessionChoice) -> Result<Self, OpsError> {
+    pub(crate) fn named(choice: &SessionChoice) -> Result<Self, Error> {
         let given = session_name::named(choice.session.as_deref(), &lookup);
-        let given = given.map_err(OpsError::Usage)?;
+        let given = given.map_err(Error::usage)?;
         let dir = env::current_dir();
         let project = dir
             .as_deref()
@@ -84,16 +86,16 @@ impl TaskSession {
         let socket = choice.server.socket_path.as_deref();
         let name = match (given, &project, dir) {
             (_, _, Err(error)) if socket.is_some_and(Path::is_relative) => {
-                return Err(OpsError::no_directory(&error, None));
+                return Err(no_directory(&error, None));
             }
             (Some(name), _, _) => name,
             (None, Some(project), _) => session_name::of_project(project),
             (None, None, Err(error)) => {
                 let hint = Some("--session names a session");
-                return Err(OpsError::no_directory(&error, hint));
+                return Err(no_directory(&error, hint));
             }
             (None, None, Ok(_)) => {
-                return Err(OpsError::Usage("no session is named".to_owned()));
+                return Err(Error::usage("no session is named".to_owned()));
             }
         };
         let server = Server::locate(&choice.server, &lookup)?;
@@ -114,12 +116,12 @@ impl TaskSession {
     }
 
     /// Returns the name of the session that the environment or this directory means, on any machine.
-    pub(crate) fn name_from_here() -> Result<String, OpsError> {
-        if let Some(name) = session_name::named(None, &lookup).map_err(OpsError::Usage)? {
+    pub(crate) fn name_from_here() -> Result<String, Error> {
+        if let Some(name) = session_name::named(None, &lookup).map_err(Error::usage)? {
             return Ok(name);
         }
         let dir = env::current_dir()
-            .map_err(|error| OpsError::no_directory(&error, Some("--session names a session")))?;
+            .map_err(|error| no_directory(&error, Some("--session names a session")))?;
         Ok(session_name::of_project(session_name::project_of(&dir)))
     }
 
@@ -141,7 +143,7 @@ impl TaskSession {
 
     /// Resolves the name. The daemon to which it leads knows whose it is; without one tmux is asked once:
     /// the session may have been renamed.
-    pub(crate) async fn resolve_name(&mut self) -> Result<(), OpsError> {
+    pub(crate) async fn resolve_name(&mut self) -> Result<(), Error> {
         self.check_program_option()?;
         self.is_name_resolved = true;
         self.use_files(Paths::locate(self.server.socket(), &self.name, &lookup)?);
@@ -164,7 +166,7 @@ impl TaskSession {
                     }
                 }
             }
-            Err(ClientError::NoDaemon) => {
+            Err(error) if error.kind == ErrorKind::NoDaemon => {
                 if self.server.is_program_named() {
                     // The command itself reports a program that does not answer.
                     if let Ok(checked) = timeout(ANSWERS_WITHIN, self.server.check_version()).await
@@ -172,13 +174,11 @@ impl TaskSession {
                         checked?;
                     }
                 }
-                match self.ask_tmux().await {
-                    // The command itself reports why tmux does not answer.
-                    Err(OpsError::Tmux(_)) => Ok(()),
-                    asked => asked,
-                }
+                // The command itself reports why tmux does not answer.
+                drop(self.ask_tmux().await);
+                Ok(())
             }
-            Err(error @ ClientError::NotOurs { .. }) => Err(error.into()),
+            Err(error) if error.kind == ErrorKind::NotOurs => Err(error),
             // The command itself will run into it.
             Err(_) => Ok(()),
         }
@@ -186,7 +186,7 @@ impl TaskSession {
 
     /// Asks tmux which session the name means: no daemon has answered for it. If that fails too, a daemon
     /// to which the name leads may be another session's.
-    async fn ask_tmux(&mut self) -> Result<(), OpsError> {
+    async fn ask_tmux(&mut self) -> Result<(), Error> {
         self.is_name_resolved = true;
         let listed = timeout(ANSWERS_WITHIN, list_sessions(&self.server)).await;
         let sessions = listed.unwrap_or(Err(TmuxError::TimedOut))?;
@@ -207,7 +207,7 @@ impl TaskSession {
     }
 
     /// Checks that the program which the command line names exists.
-    fn check_program_option(&self) -> Result<(), OpsError> {
+    fn check_program_option(&self) -> Result<(), Error> {
         if self.has_program_option {
             self.server.check_program()?;
         }
@@ -237,19 +237,19 @@ impl TaskSession {
     }
 
     /// Connects to the daemon; `None` when none runs.
-    pub(crate) async fn daemon(&self) -> Result<Option<DaemonClient>, OpsError> {
+    pub(crate) async fn daemon(&self) -> Result<Option<DaemonClient>, Error> {
         if let Some(client) = self.client.take() {
             return Ok(Some(client));
         }
         match DaemonClient::connect(&self.paths.socket()).await {
             Ok(client) => Ok(Some(client)),
-            Err(ClientError::NoDaemon) => Ok(None),
-            Err(error) => Err(error.into()),
+            Err(error) if error.kind == ErrorKind::NoDaemon => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
     /// Connects to the daemon for a launch, which also creates what the server needs.
-    pub(super) async fn daemon_for_launch(&self) -> Result<Option<DaemonClient>, OpsError> {
+    pub(super) async fn daemon_for_launch(&self) -> Result<Option<DaemonClient>, Error> {
         self.server.check_version().await?;
         // Before a daemon is started for a server that cannot exist.
         self.server.create_socket_folder()?;
@@ -257,7 +257,7 @@ impl TaskSession {
     }
 
     /// Connects to the daemon. Starts one if none runs, unless that is forbidden.
-    pub(crate) async fn daemon_or_start(&self) -> Result<Option<DaemonClient>, OpsError> {
+    pub(crate) async fn daemon_or_start(&self) -> Result<Option<DaemonClient>, Error> {
         if let Some(client) = self.client.take() {
             return Ok(Some(client));
         }
@@ -265,20 +265,18 @@ impl TaskSession {
             return self.daemon().await;
         }
         match DaemonClient::connect(&self.paths.socket()).await {
-            Err(ClientError::NoDaemon) => {}
+            Err(error) if error.kind == ErrorKind::NoDaemon => {}
             connected => return Ok(Some(connected?)),
         }
         // Of many commands at once, one starts it, and the others find it.
         self.paths.create_runtime()?;
         let _starting = self.paths.lock_start().await;
-        match connect_or_start(&self.start_of_daemon("autostart", &[])?).await {
-            Ok(client) => Ok(Some(client)),
-            Err(error) => Err(error.into()),
-        }
+        let start = self.start_of_daemon("autostart", &[])?;
+        connect_or_start(&start).await.map(Some)
     }
 
     /// Sends the daemon a request; `None` when no daemon runs any more.
-    pub(super) async fn ask_daemon(&self, request: &Request) -> Result<Option<Response>, OpsError> {
+    pub(super) async fn ask_daemon(&self, request: &Request) -> Result<Option<Response>, Error> {
         let mut lost = LostDaemons::default();
         loop {
             let Some(mut daemon) = self.daemon().await? else {
@@ -293,7 +291,7 @@ impl TaskSession {
                 Err(error) if can_be_repeated(request) => {
                     lost.repeat_after(error, || self.paths.log())?;
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -302,7 +300,7 @@ impl TaskSession {
     pub(super) async fn ask_daemon_by_name(
         &mut self,
         request: &Request,
-    ) -> Result<Option<Response>, OpsError> {
+    ) -> Result<Option<Response>, Error> {
         if let Some(response) = self.ask_first(request).await? {
             return Ok(Some(response));
         }
@@ -317,10 +315,7 @@ impl TaskSession {
 
     /// Sends a request that also resolves the session's name; `None` if the name is resolved and the
     /// request is still to be sent, if there is a daemon.
-    pub(super) async fn ask_first(
-        &mut self,
-        request: &Request,
-    ) -> Result<Option<Response>, OpsError> {
+    pub(super) async fn ask_first(&mut self, request: &Request) -> Result<Option<Response>, Error> {
         if !self.is_name_resolved {
             self.check_program_option()?;
         }
@@ -343,16 +338,14 @@ impl TaskSession {
                 }
                 Ok(NamedAnswer::OtherSession) => self.ask_tmux().await?,
                 // An older daemon does not know such requests, and has done nothing.
-                Err(ClientError::Refused(refusal))
-                    if matches!(refusal.kind, RefusalKind::Version | RefusalKind::Usage) =>
-                {
+                Err(error) if matches!(error.kind, ErrorKind::Version | ErrorKind::Usage) => {
                     self.is_name_resolved = true;
                 }
                 // It may have been stopping when it was found.
                 Err(error) if can_be_repeated(request) => {
                     lost.repeat_after(error, || self.paths.log())?;
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
         Ok(None)
@@ -373,9 +366,9 @@ impl TaskSession {
         &self,
         child_of: &str,
         more: &[OsString],
-    ) -> Result<Start, OpsError> {
+    ) -> Result<Start, Error> {
         self.check_server()?;
-        let program = env::current_exe().map_err(OpsError::Program)?;
+        let program = env::current_exe().map_err(Error::of)?;
         let mut args: Vec<OsString> = vec![
             "-S".into(),
             self.server.socket().into(),
@@ -397,7 +390,7 @@ impl TaskSession {
     }
 
     /// Takes the lock under which sessions are created and ended.
-    pub(crate) async fn lock_server(&self) -> Result<FileLock, OpsError> {
+    pub(crate) async fn lock_server(&self) -> Result<FileLock, Error> {
         self.paths.create_runtime()?;
         Ok(self.paths.lock_server().await)
     }
@@ -407,7 +400,7 @@ impl TaskSession {
         Connection::OneShot(&self.server)
     }
 
-    pub(crate) async fn look(&self) -> Result<Snapshot, OpsError> {
+    pub(crate) async fn look(&self) -> Result<Snapshot, Error> {
         let target = Target::Name(self.name.clone());
         let mut captures = LookMemory::default();
         let mut observer = Observer::new(&self.name);
@@ -448,7 +441,7 @@ impl TaskSession {
     }
 
     /// Returns the task of this name or window id.
-    pub(crate) async fn task(&self, name: &str) -> Result<Arc<Task>, OpsError> {
+    pub(crate) async fn task(&self, name: &str) -> Result<Arc<Task>, Error> {
         let look = self.look().await?;
         if !look.exists {
             return Err(self.missing());
@@ -457,21 +450,23 @@ impl TaskSession {
     }
 
     /// Returns the error for a missing session.
-    pub(crate) fn missing(&self) -> OpsError {
+    pub(crate) fn missing(&self) -> Error {
         match self.server.check_socket_folder() {
-            Ok(()) => OpsError::NoSession(self.name.clone()),
+            Ok(()) => Error::missing(format!("no session `{}`", self.name))
+                .with_hint("`tmux-task run NAME -- COMMAND` starts a task and with it the session"),
             Err(error) => error.into(),
         }
     }
 
     /// Checks that the tmux server can exist, before a daemon is started for it.
-    pub(crate) fn check_server(&self) -> Result<(), OpsError> {
+    pub(crate) fn check_server(&self) -> Result<(), Error> {
         Ok(self.server.check_socket_folder()?)
     }
 
     /// Returns the error that no daemon runs and starting one is forbidden.
-    pub(crate) fn no_daemon(&self) -> OpsError {
-        OpsError::NoDaemon(self.name.clone())
+    pub(crate) fn no_daemon(&self) -> Error {
+        let message = format!("no daemon runs for session `{}`", self.name);
+        Error::new(ErrorKind::NoDaemon, message).with_hint(START_DAEMON)
     }
 }
 
@@ -482,6 +477,22 @@ fn can_be_repeated(request: &Request) -> bool {
         request,
         Request::Send(_) | Request::SendGuarded(_) | Request::Run(_) | Request::Stop { .. }
     )
+}
+
+/// Returns the error that the directory which the command was started in does not exist or cannot be
+/// read. `hint` is the option that selects another directory, if there is one.
+pub(super) fn no_directory(error: &io::Error, hint: Option<&str>) -> Error {
+    let failed = if error.kind() == io::ErrorKind::NotFound {
+        Error::failed("the directory that this was started in was deleted")
+    } else {
+        Error::failed(format!(
+            "the working directory cannot be determined: {error}"
+        ))
+    };
+    match hint {
+        Some(hint) => failed.with_hint(hint),
+        None => failed,
+    }
 }
 
 /// Whether the environment forbids commands to start a daemon.

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::error::OpsError;
 use super::session::{TaskSession, is_autostart_forbidden};
-use crate::client::{ClientError, DaemonClient};
-use crate::model::text;
+use crate::client::DaemonClient;
+use crate::model::{Error, ErrorKind, text};
 use crate::wire::{Request, Response, is_older};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -32,7 +31,7 @@ pub(crate) struct OlderDaemon {
 pub(super) async fn replace_older(
     session: &TaskSession,
     mut daemon: DaemonClient,
-) -> Result<(Option<DaemonClient>, Option<OlderDaemon>), OpsError> {
+) -> Result<(Option<DaemonClient>, Option<OlderDaemon>), Error> {
     let version = session.daemon_version.as_deref().unwrap_or_default();
     if !is_older(version, VERSION) || is_autostart_forbidden() {
         return Ok((Some(daemon), None));
@@ -48,10 +47,9 @@ pub(super) async fn replace_older(
             return Ok((None, None));
         }
         // It has ended meanwhile.
-        Err(ClientError::Left) => return Ok((None, None)),
+        Err(error) if error.kind == ErrorKind::DaemonEnded => return Ok((None, None)),
         Ok(_) => "it does not say why".to_owned(),
-        Err(ClientError::Refused(refusal)) => refusal.message,
-        Err(error) => return Err(error.into()),
+        Err(error) => error.message,
     };
     let clean = |text: &str| text::one_line(text.as_bytes(), MAX_CHARS);
     let older = OlderDaemon {

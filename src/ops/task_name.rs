@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::error::OpsError;
 use super::list::list;
 use super::session::TaskSession;
+use crate::model::Error;
 
 /// The longest name that is made of a command: a number has room behind it.
 const LONGEST: usize = 32;
@@ -70,7 +70,7 @@ fn is_subcommand(word: &str) -> bool {
 
 /// Returns the first of `NAME`, `NAME-2`, `NAME-3` and so on that no task has which runs or is about
 /// to run again.
-pub(crate) async fn free_name(session: &mut TaskSession, name: &str) -> Result<String, OpsError> {
+pub(crate) async fn free_name(session: &mut TaskSession, name: &str) -> Result<String, Error> {
     let tasks = list(session).await?.tasks;
     let is_taken = |name: &str| {
         let mut tasks = tasks.iter();

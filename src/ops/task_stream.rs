@@ -3,12 +3,12 @@
 #[cfg(feature = "panel")]
 use std::path::Path;
 
-use super::error::OpsError;
 use super::lost_daemons::LostDaemons;
 #[cfg(feature = "panel")]
 use super::session::SessionChoice;
 use super::session::TaskSession;
-use crate::client::{ClientError, DaemonClient};
+use crate::client::{DaemonClient, unexpected, unreadable};
+use crate::model::{Error, ErrorKind};
 #[cfg(feature = "panel")]
 use crate::tmux::ServerChoice;
 #[cfg(feature = "panel")]
@@ -17,7 +17,7 @@ use crate::wire::{Filter, Kind, LiveRecord, ReaderStart, Request};
 
 /// Subscribes to the session's tasks. Starts a daemon if none runs. Returns the stream, whose lines
 /// [`DaemonClient::line`] returns, and the session's present name.
-pub(crate) async fn task_stream(session: &TaskSession) -> Result<(DaemonClient, String), OpsError> {
+pub(crate) async fn task_stream(session: &TaskSession) -> Result<(DaemonClient, String), Error> {
     let mut lost = LostDaemons::default();
     loop {
         let daemon = session.daemon_or_start().await?;
@@ -37,16 +37,16 @@ pub(crate) async fn task_stream(session: &TaskSession) -> Result<(DaemonClient, 
 pub(crate) async fn task_stream_at(
     socket: &Path,
     choice: &SessionChoice,
-) -> Result<Option<(DaemonClient, TaskSession)>, OpsError> {
+) -> Result<Option<(DaemonClient, TaskSession)>, Error> {
     let mut daemon = match DaemonClient::connect(socket).await {
-        Err(ClientError::NoDaemon) => return Ok(None),
+        Err(error) if error.kind == ErrorKind::NoDaemon => return Ok(None),
         connected => connected?,
     };
     let status = match daemon.ask(&Request::Status).await {
         Ok(Response::Status(status)) => status,
-        Ok(_) => return Err(ClientError::Unexpected.into()),
-        Err(ClientError::Left) => return Ok(None),
-        Err(error) => return Err(error.into()),
+        Ok(_) => return Err(unexpected()),
+        Err(error) if error.kind == ErrorKind::DaemonEnded => return Ok(None),
+        Err(error) => return Err(error),
     };
     let mut session = TaskSession::named(&SessionChoice {
         session: Some(status.session_name),
@@ -66,8 +66,8 @@ pub(crate) async fn task_stream_at(
     // It is not known which project the session belongs to.
     session.project = None;
     match subscribe(&mut daemon).await {
-        Err(ClientError::Left) => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) if error.kind == ErrorKind::DaemonEnded => Ok(None),
+        Err(error) => Err(error),
         Ok(name) => {
             session.name = name;
             Ok(Some((daemon, session)))
@@ -76,7 +76,7 @@ pub(crate) async fn task_stream_at(
 }
 
 /// Turns a connection into a stream of tasks. Returns the session's present name.
-async fn subscribe(daemon: &mut DaemonClient) -> Result<String, ClientError> {
+async fn subscribe(daemon: &mut DaemonClient) -> Result<String, Error> {
     // No record of the feed is wanted, and a reader cannot say so: these are the fewest.
     let filter = Filter::new(vec![Kind::Notice], Vec::new(), Vec::new());
     let request = Request::Subscribe {
@@ -87,7 +87,7 @@ async fn subscribe(daemon: &mut DaemonClient) -> Result<String, ClientError> {
     let hello = daemon.stream(&request).await?;
     match serde_json::from_str(&hello) {
         Ok(LiveRecord::Hello { session_name, .. }) => Ok(session_name),
-        Ok(_) => Err(ClientError::Unexpected),
-        Err(source) => Err(ClientError::Answer { source }),
+        Ok(_) => Err(unexpected()),
+        Err(error) => Err(unreadable(error)),
     }
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::again::find_record;
-use super::error::OpsError;
 use super::file_tasks::{ReadFile, options_of, select};
 use super::list::list;
 use super::run::{LaunchWait, RunOptions, StartedRun, run, with_stop_defaults};
 use super::session::TaskSession;
 use crate::config::{Ready, TaskEntry};
-use crate::tmux::{CommandWords, LaunchError, RecordedCommand, digest_of};
+use crate::model::Error;
+use crate::tmux::{self, CommandWords, RecordedCommand, digest_of};
 use crate::wire::{LsView, TaskFields};
 
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub(crate) struct EarlierRun {
 pub(crate) async fn plan_tasks(
     session: &TaskSession,
     words: Vec<PathBuf>,
-) -> Result<FilePlan, OpsError> {
+) -> Result<FilePlan, Error> {
     let selected = select(session, words)?;
     let mut tasks = Vec::new();
     for task in selected.with_needed() {
@@ -85,7 +85,7 @@ pub(crate) struct WindowsDown {
     /// Those to end together, and then the next ones.
     pub(crate) groups: Vec<Vec<String>>,
     /// The names that several windows have: which of them is meant is not known.
-    pub(crate) ambiguous: Vec<LaunchError>,
+    pub(crate) ambiguous: Vec<Error>,
 }
 
 /// Returns the windows of the tasks of `[FILE] [NAME...]` that exist, in the groups in which they are to
@@ -94,7 +94,7 @@ pub(crate) struct WindowsDown {
 pub(crate) async fn windows_down(
     session: &mut TaskSession,
     words: Vec<PathBuf>,
-) -> Result<WindowsDown, OpsError> {
+) -> Result<WindowsDown, Error> {
     let selected = select(session, words)?;
     let view = list(session).await?;
     let mut down = WindowsDown {
@@ -138,7 +138,7 @@ fn groups_down(tasks: &[TaskEntry]) -> Vec<Vec<&str>> {
 }
 
 /// Returns the task of this name, as a launch finds it.
-fn find<'a>(view: &'a LsView, name: &str) -> Result<Option<&'a TaskFields>, LaunchError> {
+fn find<'a>(view: &'a LsView, name: &str) -> Result<Option<&'a TaskFields>, Error> {
     let named = view.tasks.iter();
     let mut named = named.filter(|listed| listed.is_task_named(name));
     let first = named.next().map(|listed| &listed.task);
@@ -149,11 +149,7 @@ fn find<'a>(view: &'a LsView, name: &str) -> Result<Option<&'a TaskFields>, Laun
         ))
     });
     match ids {
-        Some((first, second)) => Err(LaunchError::Ambiguous {
-            name: name.to_owned(),
-            first,
-            second,
-        }),
+        Some((first, second)) => Err(tmux::two_windows(name, first, second)),
         None => Ok(first),
     }
 }
@@ -164,7 +160,7 @@ impl TaskPlan {
     /// # Errors
     ///
     /// When several windows have its name.
-    fn start(&self, view: &LsView) -> Result<Start, LaunchError> {
+    fn start(&self, view: &LsView) -> Result<Start, Error> {
         let wanted = &self.options;
         let command = CommandWords::from_words(wanted.command.clone()).shown_bounded();
         let Some(task) = find(view, &self.name)? else {
@@ -220,7 +216,7 @@ impl TaskPlan {
         &self,
         session: &mut TaskSession,
         start: Start,
-    ) -> Result<Start, OpsError> {
+    ) -> Result<Start, Error> {
         let (Start::Running(EarlierRun { window, .. }) | Start::Finished(window)) = &start else {
             return Ok(Start::Needed);
         };
@@ -282,7 +278,7 @@ pub(crate) async fn start_one(
     plan: &TaskPlan,
     seen: Option<&LsView>,
     will_wait: bool,
-) -> Result<(TaskRun, Option<StartedRun>), OpsError> {
+) -> Result<(TaskRun, Option<StartedRun>), Error> {
     let mut seen = seen.map(|seen| plan.start(seen)).transpose()?;
     session.resolve_name().await?;
     let mut failed = None;
@@ -316,7 +312,7 @@ pub(crate) async fn start_one(
             Err(error) => failed = Some(error),
         }
     }
-    Err(OpsError::Launch(LaunchError::Contended))
+    Err(tmux::contended())
 }
 
 #[cfg(test)]

@@ -2,11 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::error::OpsError;
 use super::list::find;
 use super::session::TaskSession;
-use crate::client::{ClientError, DaemonClient};
-use crate::model::{Condition, PortHolder, WaitOutcome, whole_millis};
+use crate::client::{DaemonClient, unexpected};
+use crate::model::{Condition, Error, ErrorKind, PortHolder, WaitOutcome, whole_millis};
 use crate::process;
 use crate::terminal::Pattern;
 use crate::tmux;
@@ -19,7 +18,7 @@ pub(crate) const CHANNEL: &str = "channel";
 pub(crate) async fn find_to_wait(
     session: &mut TaskSession,
     name: &str,
-) -> Result<(DaemonClient, String), OpsError> {
+) -> Result<(DaemonClient, String), Error> {
     let window = find(session, name).await?.window_id;
     let daemon = session.daemon_or_start().await?;
     Ok((daemon.ok_or_else(|| session.no_daemon())?, window))
@@ -30,10 +29,10 @@ pub(crate) fn check_texts<'a>(
     texts: impl IntoIterator<Item = &'a String>,
     regex: bool,
     ignore_case: bool,
-) -> Result<(), OpsError> {
+) -> Result<(), Error> {
     for text in texts {
         Pattern::parse(text, regex, ignore_case)
-            .map_err(|error| OpsError::Usage(error.to_string()))?;
+            .map_err(|error| Error::usage(error.to_string()))?;
     }
     Ok(())
 }
@@ -62,24 +61,24 @@ pub(crate) fn wait_of_launch(
 pub(crate) async fn wait_for_task(
     session: &mut TaskSession,
     request: WaitRequest,
-) -> Result<WaitResult, OpsError> {
+) -> Result<WaitResult, Error> {
     // One that has not begun can be repeated.
     let named = Request::Wait(WaitRequest {
         says_when_it_begins: true,
         ..request.clone()
     });
     let answer = session.ask_first(&named).await;
-    if let Err(OpsError::Client(ClientError::LeftWait)) = answer {
-        let name = request.task;
-        return Err(OpsError::failed(
-            "the daemon ended during the wait",
-            format!("the task goes on; `tmux-task wait {name}` waits with another daemon"),
-        ));
-    }
-    match answer? {
-        Some(Response::Waited(result)) => return Ok(with_holders(result, &request)),
-        Some(_) => return Err(ClientError::Unexpected.into()),
-        None => {}
+    match answer {
+        Ok(Some(Response::Waited(result))) => return Ok(with_holders(result, &request)),
+        Ok(Some(_)) => return Err(unexpected()),
+        Ok(None) => {}
+        Err(error) if error.kind == ErrorKind::DaemonEndedInWait => {
+            let name = request.task;
+            let hint =
+                format!("the task goes on; `tmux-task wait {name}` waits with another daemon");
+            return Err(error.with_hint(hint));
+        }
+        Err(error) => return Err(error),
     }
     let (mut daemon, window) = find_to_wait(session, &request.task).await?;
     let request = WaitRequest {
@@ -95,7 +94,7 @@ pub(crate) async fn wait(
     daemon: &mut DaemonClient,
     request: WaitRequest,
     begun: impl FnOnce(),
-) -> Result<WaitResult, OpsError> {
+) -> Result<WaitResult, Error> {
     let answer = match daemon.ask(&Request::Wait(request.clone())).await {
         Ok(Response::Waiting) => {
             begun();
@@ -105,8 +104,8 @@ pub(crate) async fn wait(
     };
     match answer {
         Ok(Response::Waited(result)) => Ok(with_holders(result, &request)),
-        Ok(_) => Err(ClientError::Unexpected.into()),
-        Err(error) => Err(error.into()),
+        Ok(_) => Err(unexpected()),
+        Err(error) => Err(error),
     }
 }
 
@@ -131,7 +130,7 @@ pub(crate) async fn wait_for_channel(
     session: &TaskSession,
     channel: &str,
     timeout: Option<Duration>,
-) -> Result<WaitResult, OpsError> {
+) -> Result<WaitResult, Error> {
     let began = Instant::now();
     let limit = timeout.unwrap_or(Duration::MAX);
     let outcome = tokio::select! {
@@ -150,7 +149,7 @@ pub(crate) async fn wait_for_channel(
 }
 
 /// Wakes all clients that wait on a channel.
-pub(crate) async fn signal_channel(session: &TaskSession, channel: &str) -> Result<(), OpsError> {
+pub(crate) async fn signal_channel(session: &TaskSession, channel: &str) -> Result<(), Error> {
     tmux::signal_channel(&mut session.connection(), channel).await?;
     Ok(())
 }

@@ -12,14 +12,13 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use super::error::OpsError;
 use super::fleet::Fleet;
 use super::host_follower::HostNews;
 use super::lookup;
 use crate::clock;
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::fleet::{FleetError, Wake, WakeReader};
-use crate::model::{Backoff, Millis, Seq};
+use crate::model::{Backoff, Error, Millis, Seq};
 use crate::paths::{HOSTS, PathsError, hex, state_root};
 use crate::wire::{EventFields, FollowOrder, FollowReply, RecordBody};
 
@@ -130,7 +129,7 @@ pub(crate) async fn follow_wakes(
                 positions: &mut positions,
                 reports: &reports,
             };
-            Ok::<_, OpsError>(stream.follow(&mut orders).await?)
+            Ok::<_, Error>(stream.follow(&mut orders).await?)
         };
         match following.await {
             Ok(()) => return,

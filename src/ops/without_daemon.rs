@@ -10,8 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::ending::{EndWatch, not_ended};
-use super::error::OpsError;
-use super::feed_usage::{failed, list_files_of};
+use super::feed_usage::list_files_of;
 use super::list::add_delivery;
 use super::logs::pattern_of;
 use super::lookup;
@@ -20,7 +19,7 @@ use super::session::TaskSession;
 use crate::config;
 use crate::daemon::{read_task_log, search_task, task_record, type_into_task};
 use crate::model::{
-    Ordered as _, PaneId, SessionId, Snapshot, StatusCounts, StopChoice, Task, WindowId,
+    Error, Ordered as _, PaneId, SessionId, Snapshot, StatusCounts, StopChoice, Task, WindowId,
 };
 use crate::paths::Paths;
 use crate::process;
@@ -48,13 +47,13 @@ pub(crate) struct SessionToKill {
 
 impl TaskSession {
     /// Sends the daemon a request; where none runs, it is answered without one.
-    pub(crate) async fn ask(&self, request: &Request) -> Result<Response, OpsError> {
+    pub(crate) async fn ask(&self, request: &Request) -> Result<Response, Error> {
         let answered = self.ask_daemon(request).await?;
         self.or_without_daemon(answered, request).await
     }
 
     /// The same for a request with the session's name, which is resolved with it if it is not yet.
-    pub(crate) async fn ask_by_name(&mut self, request: &Request) -> Result<Response, OpsError> {
+    pub(crate) async fn ask_by_name(&mut self, request: &Request) -> Result<Response, Error> {
         let answered = self.ask_daemon_by_name(request).await?;
         self.or_without_daemon(answered, request).await
     }
@@ -63,7 +62,7 @@ impl TaskSession {
         &self,
         answered: Option<Response>,
         request: &Request,
-    ) -> Result<Response, OpsError> {
+    ) -> Result<Response, Error> {
         match answered {
             Some(Response::Unattached) | None => answer(self, request, &EndWatch::default()).await,
             Some(answered) => Ok(answered),
@@ -84,7 +83,7 @@ pub(super) async fn answer(
     session: &TaskSession,
     request: &Request,
     watch: &EndWatch,
-) -> Result<Response, OpsError> {
+) -> Result<Response, Error> {
     Ok(match request {
         Request::List => Response::List(list(session).await?),
         Request::Count => Response::Counted(count(session).await?),
@@ -144,7 +143,7 @@ pub(super) async fn answer(
 }
 
 /// Returns the tasks. A missing session has none.
-pub(super) async fn list(session: &TaskSession) -> Result<LsView, OpsError> {
+pub(super) async fn list(session: &TaskSession) -> Result<LsView, Error> {
     let snapshot = session.look().await?;
     // A daemon that does not answer knows more than the files.
     let is_known = !session.is_daemon_silent && !snapshot.tasks.is_empty();
@@ -180,7 +179,7 @@ fn view_of(snapshot: Snapshot) -> LsView {
     }
 }
 
-async fn count(session: &TaskSession) -> Result<StatusCounts, OpsError> {
+async fn count(session: &TaskSession) -> Result<StatusCounts, Error> {
     let view = view_of(session.look().await?);
     let mut counts = StatusCounts {
         exists: view.exists,
@@ -199,15 +198,15 @@ async fn count(session: &TaskSession) -> Result<StatusCounts, OpsError> {
     Ok(counts)
 }
 
-async fn read_log(session: &TaskSession, request: &LogRequest) -> Result<TaskLog, OpsError> {
+async fn read_log(session: &TaskSession, request: &LogRequest) -> Result<TaskLog, Error> {
     let look = session.look().await?;
     let life = look.life.clone().filter(|_| look.exists);
     let life = life.ok_or_else(|| session.missing())?;
     let task = look.find_task(&request.task)?;
-    Ok(read_task_log(&mut session.connection(), &life, task, &[], request).await?)
+    read_task_log(&mut session.connection(), &life, task, &[], request).await
 }
 
-async fn search(session: &TaskSession, request: &SearchRequest) -> Result<SearchResult, OpsError> {
+async fn search(session: &TaskSession, request: &SearchRequest) -> Result<SearchResult, Error> {
     let pattern = pattern_of(request)?;
     let look = session.look().await?;
     if !look.exists {
@@ -227,12 +226,13 @@ async fn search(session: &TaskSession, request: &SearchRequest) -> Result<Search
 }
 
 /// Explains a task by a single look.
-async fn explain(session: &TaskSession, task: &Task) -> Result<Explanation, OpsError> {
+async fn explain(session: &TaskSession, task: &Task) -> Result<Explanation, Error> {
     let (true, Some(pid), Some(pane)) = (task.is_alive(), task.pid, task.pane) else {
         return Ok(Explanation::new(task, None, None));
     };
     let input = config::load(&lookup)?.input;
-    let user_rules = UserRules::new(&input.ask, &input.ignore, input.mute_tasks)?;
+    let user_rules =
+        UserRules::new(&input.ask, &input.ignore, input.mute_tasks).map_err(Error::of)?;
     let view = PaneView::read(&mut session.connection(), pane).await?;
     let terminal = process::examine(pid, Path::new(&view.tty)).evidence;
     let judgement = prompt::judge_task(task, terminal.as_deref(), &user_rules);
@@ -244,7 +244,7 @@ async fn explain(session: &TaskSession, task: &Task) -> Result<Explanation, OpsE
     Ok(explanation)
 }
 
-async fn send(session: &TaskSession, request: &SendRequest) -> Result<(), OpsError> {
+async fn send(session: &TaskSession, request: &SendRequest) -> Result<(), Error> {
     let task = session.task(&request.task).await?;
     let explanation = if request.needs_prompt() {
         Some(Box::new(explain(session, &task).await?))
@@ -276,7 +276,7 @@ async fn kill(
     killer: &Killer,
     choice: &StopChoice,
     watch: &EndWatch,
-) -> Result<Response, OpsError> {
+) -> Result<Response, Error> {
     let look = session.look().await?;
     if !look.exists {
         return Err(session.missing());
@@ -313,7 +313,7 @@ async fn kill(
 }
 
 /// Returns what `kill_all` would end.
-pub(crate) async fn session_to_kill(session: &TaskSession) -> Result<SessionToKill, OpsError> {
+pub(crate) async fn session_to_kill(session: &TaskSession) -> Result<SessionToKill, Error> {
     let look = session.look().await?;
     let Some(life) = look.life.filter(|_| look.exists) else {
         return Err(session.missing());
@@ -330,7 +330,7 @@ pub(super) async fn kill_session(
     target: SessionToKill,
     choice: &StopChoice,
     watch: &EndWatch,
-) -> Result<Response, OpsError> {
+) -> Result<Response, Error> {
     let windows: Vec<WindowId> = target.tasks.iter().map(|task| task.window).collect();
     let shared = tmux::shared_windows(&mut session.connection(), target.id, &windows).await?;
     let mut ending = target.tasks.clone();
@@ -356,7 +356,7 @@ async fn close_ended(
     session: &TaskSession,
     tasks: &[Arc<Task>],
     failed: &BTreeMap<WindowId, String>,
-) -> Result<(), OpsError> {
+) -> Result<(), Error> {
     for task in tasks {
         if !failed.contains_key(&task.window) {
             tmux::kill_window(&mut session.connection(), task.window).await?;
@@ -366,7 +366,7 @@ async fn close_ended(
 }
 
 /// Removes ended tasks.
-async fn prune(session: &TaskSession) -> Result<Response, OpsError> {
+async fn prune(session: &TaskSession) -> Result<Response, Error> {
     let before = session.look().await?;
     let mut dead: BTreeMap<WindowId, (PaneId, Arc<Task>)> = before
         .tasks
@@ -402,7 +402,7 @@ fn ended_task(task: &Task) -> EndedTask {
 }
 
 /// Ends the session when no task in it is active, if that is asked for: there is no daemon to stop.
-async fn stop(session: &TaskSession, cleanup: bool) -> Result<(), OpsError> {
+async fn stop(session: &TaskSession, cleanup: bool) -> Result<(), Error> {
     let look = session.look().await?;
     let Some(life) = look.life.filter(|_| look.exists) else {
         return Ok(());
@@ -415,20 +415,20 @@ async fn stop(session: &TaskSession, cleanup: bool) -> Result<(), OpsError> {
     Ok(())
 }
 
-fn consumers(session: &TaskSession) -> Result<ConsumerList, OpsError> {
+fn consumers(session: &TaskSession) -> Result<ConsumerList, Error> {
     require_feed(session)?;
     list_files_of(&session.paths)
 }
 
-fn remove_consumer(session: &TaskSession, name: &str) -> Result<(), OpsError> {
+fn remove_consumer(session: &TaskSession, name: &str) -> Result<(), Error> {
     require_feed(session)?;
     let folder = session.paths.consumers();
     let failed = |source: io::Error| {
         if source.kind() == io::ErrorKind::NotFound {
             let hint = "`tmux-task consumer ls` shows which there are";
-            OpsError::missing(format!("no consumer `{name}`"), hint)
+            Error::missing(format!("no consumer `{name}`")).with_hint(hint)
         } else {
-            failed(&folder, source)
+            Error::folder(&folder, &source)
         }
     };
     folder.join(name).symlink_metadata().map_err(failed)?;
@@ -436,15 +436,17 @@ fn remove_consumer(session: &TaskSession, name: &str) -> Result<(), OpsError> {
     sync_consumers(&folder).map_err(failed)
 }
 
-fn require_feed(session: &TaskSession) -> Result<(), OpsError> {
+fn require_feed(session: &TaskSession) -> Result<(), Error> {
     if has_files(&session.paths.feed()) {
         return Ok(());
     }
-    Err(OpsError::NoFeed(session.name.clone()))
+    let message = format!("no feed of session `{}`", session.name);
+    let hint = "a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`";
+    Err(Error::missing(message).with_hint(hint))
 }
 
 /// Returns what these files say of the session's messages.
-pub(super) fn messages_of(paths: &Paths) -> Result<Messages, OpsError> {
+pub(super) fn messages_of(paths: &Paths) -> Result<Messages, Error> {
     let list = list_files_of(paths)?;
     Ok(Messages {
         epoch: list.epoch,
@@ -456,7 +458,7 @@ pub(super) fn messages_of(paths: &Paths) -> Result<Messages, OpsError> {
 
 /// Returns the follow-ups as the last daemon has saved them, with those that it recorded later. A feed
 /// of this size whose saved snapshot is lost is not read as a whole.
-fn follow_ups(paths: &Paths, feed_bytes: u64) -> Result<FollowUps, OpsError> {
+fn follow_ups(paths: &Paths, feed_bytes: u64) -> Result<FollowUps, Error> {
     let saved = load_saved(&paths.saved()).ok().flatten();
     if saved.is_none() && feed_bytes > READ_WHOLE {
         return Ok(FollowUps::default());

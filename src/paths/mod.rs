@@ -17,6 +17,7 @@ pub(crate) use names::hex;
 pub(crate) use names::{Names, is_key, next_key};
 
 use crate::files::{self, Fault, OPEN_TO_OTHERS, RefusedFile, WRITABLE_BY_OTHERS, our_uid};
+use crate::model::Error;
 
 /// Looks up an environment variable. Passed in, so that nothing below reads the environment.
 pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -65,6 +66,12 @@ pub(crate) enum PathsError {
     /// There is no home folder for the state.
     #[error("no folder for state: neither TMUX_TASK_STATE_DIR, XDG_STATE_HOME nor HOME is set")]
     NoHome,
+}
+
+impl From<PathsError> for Error {
+    fn from(error: PathsError) -> Self {
+        Self::of(error)
+    }
 }
 
 /// Returns what to do about a folder that cannot be used.

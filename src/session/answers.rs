@@ -10,10 +10,10 @@ use super::log_entry::LogEntry;
 use super::machine::Session;
 use super::queue_items::EndRead;
 use super::wait_result;
-use crate::model::{Now, Task};
+use crate::model::{Error, Now, Task};
 use crate::terminal::{PaneLog, PaneOutput};
 use crate::wait::{Anchor, Cursor};
-use crate::wire::{Refusal, RefusalKind, Response};
+use crate::wire::Response;
 
 impl Session {
     /// Answers waits that have ended, with the present end of their task's output if it still
@@ -47,11 +47,7 @@ impl Session {
                 waits: Vec::new(),
                 cursors: vec![request_id],
             }),
-            None => self.refuse(
-                request_id,
-                RefusalKind::Missing,
-                format!("no task {window}"),
-            ),
+            None => self.refuse(request_id, Error::missing(format!("no task {window}"))),
         }
     }
 
@@ -93,7 +89,7 @@ impl Session {
                 }
                 None => {
                     let message = format!("no task {}", task.window);
-                    self.refuse(request_id, RefusalKind::Missing, message);
+                    self.refuse(request_id, Error::missing(message));
                 }
             }
         }
@@ -144,7 +140,7 @@ impl Session {
     }
 
     /// Refuses a request once everything recorded so far is on the disk.
-    pub(super) fn refuse_when_stored(&mut self, request_id: RequestId, refusal: Refusal) {
+    pub(super) fn refuse_when_stored(&mut self, request_id: RequestId, refusal: Error) {
         self.answer_when_stored(request_id, Response::Refused(refusal));
     }
 

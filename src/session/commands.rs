@@ -14,11 +14,10 @@ use super::machine::Session;
 use super::queue_items::{AfterLook, Command, Search};
 use super::typing::{Progress, Typing};
 use crate::engine::ExpectedWait;
-use crate::model::{Level, Now, RunRequest, StopChoice, Task, WindowId};
+use crate::model::{Error, Level, Now, RunRequest, StopChoice, Task, WindowId};
 use crate::terminal::Pattern;
 use crate::wire::{
-    DirectLaunch, EndedTask, Refusal, RefusalKind, Request, Response, SearchRequest, SearchResult,
-    SendRequest,
+    DirectLaunch, EndedTask, Request, Response, SearchRequest, SearchResult, SendRequest,
 };
 
 /// The maximum time between a launch and the wait that the launching command begins.
@@ -40,7 +39,7 @@ impl Session {
     pub(super) fn send(&mut self, request_id: RequestId, request: SendRequest, now: Now) {
         let task = match self.find_task(&request.task) {
             Ok(task) => task,
-            Err(refusal) => return self.refuse_with(request_id, refusal),
+            Err(refusal) => return self.refuse(request_id, refusal),
         };
         let explanation = request
             .needs_prompt()
@@ -63,14 +62,14 @@ impl Session {
         choice: &StopChoice,
         now: Now,
     ) {
-        let found: Result<Vec<Arc<Task>>, Refusal> = names
+        let found: Result<Vec<Arc<Task>>, Error> = names
             .iter()
             .map(|name| self.find_task_to_end(name))
             .collect();
         let mut tasks = match found {
             Ok(tasks) => tasks,
             Err(refusal) => {
-                return self.refuse_with(request_id, refusal);
+                return self.refuse(request_id, refusal);
             }
         };
         let mut windows = BTreeSet::new();
@@ -249,7 +248,7 @@ impl Session {
             self.log(LogEntry::WrongOutcome { job: "command" });
             WRONG_OUTCOME.to_owned()
         });
-        self.refuse(request_id, RefusalKind::Failed, message);
+        self.refuse(request_id, Error::failed(message));
     }
 
     /// Answers a request that named its session, or resolves the name: the session may have been
@@ -291,8 +290,8 @@ impl Session {
                     "no session `{name}`: the one that had this name is called `{present}` now"
                 );
                 let hint = format!("`tmux-task -s '{present}' kill-all` ends it");
-                let refusal = Refusal::new(RefusalKind::Missing, message).with_hint(hint);
-                self.refuse_with(request_id, refusal);
+                let refusal = Error::missing(message).with_hint(hint);
+                self.refuse(request_id, refusal);
             }
             // A task knows its session's present name: the client launches it again with that.
             NameOwner::Ours(present)
@@ -314,7 +313,7 @@ impl Session {
         } = request;
         let pattern = match Pattern::parse(pattern, *regex, *ignore_case) {
             Ok(pattern) => Arc::new(pattern),
-            Err(error) => return self.refuse(request_id, RefusalKind::Usage, error.to_string()),
+            Err(error) => return self.refuse(request_id, Error::usage(error.to_string())),
         };
         let tasks = match task {
             Some(name) => self.find_task(name).map(|task| vec![task]),
@@ -323,7 +322,7 @@ impl Session {
         let mut rest = match tasks {
             Ok(tasks) => tasks,
             Err(refusal) => {
-                return self.refuse_with(request_id, refusal);
+                return self.refuse(request_id, refusal);
             }
         };
         rest.reverse();
@@ -370,7 +369,7 @@ impl Session {
                 self.log(LogEntry::NotSearched { window, error });
             }
             Ok(_) => self.log(LogEntry::WrongOutcome { job: "search" }),
-            Err(error) => return self.refuse(request_id, RefusalKind::Failed, error),
+            Err(error) => return self.refuse(request_id, Error::failed(error)),
         }
         self.search_next(request_id, pattern, rest, found);
     }

@@ -14,10 +14,10 @@ use super::input::RequestId;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command};
 use crate::model::{
-    EndOrder, GoneReason, LeftProcess, Level, Now, Replaces, RunRequest, Snapshot, StopChoice,
-    StopPlan, Task, WindowId,
+    EndOrder, Error, GoneReason, LeftProcess, Level, Now, Replaces, RunRequest, Snapshot,
+    StopChoice, StopPlan, Task, WindowId,
 };
-use crate::wire::{EndedTask, EndingRun, Refusal, RefusalKind, Response};
+use crate::wire::{EndedTask, EndingRun, Response};
 
 /// How long tmux may take to report that a run's process has ended, at least: on a busy machine the look
 /// that shows it can take longer. After that its window is closed all the same.
@@ -132,7 +132,7 @@ impl Session {
         if request.replaces == Replaces::Ended || self.look_problem.is_some() {
             self.launch_over(&request.name, now);
             let missing = self.missing();
-            return self.refuse_with(request_id, missing);
+            return self.refuse(request_id, missing);
         }
         match self.task(window).filter(|task| task.pid == Some(pid)) {
             Some(task) => self.end_for_launch(vec![task], request_id, request, now),
@@ -315,11 +315,8 @@ impl Session {
             ..
         } = order;
         let refusal = (!failed.is_empty()).then(|| {
-            Refusal::new(
-                RefusalKind::Failed,
-                format!("could not end {}", failed.join("; ")),
-            )
-            .with_hint("what is another user's, that user has to end")
+            Error::failed(format!("could not end {}", failed.join("; ")))
+                .with_hint("what is another user's, that user has to end")
         });
         match then {
             Then::Close => {

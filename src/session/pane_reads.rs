@@ -12,10 +12,10 @@ use super::queue_items::{Begin, OutputStreamEntry, PaneRead, ReadReason, Urgent}
 use super::wait_entry::{self, Entry, EntryRead, PatternLoad};
 use super::wait_result;
 use super::watch_entry::WatchEntry;
-use crate::model::{Now, PaneId, Task};
+use crate::model::{Error, Now, PaneId, Task};
 use crate::terminal::PaneOutput;
 use crate::wait::{Anchor, Cursor, Spec, Wait};
-use crate::wire::{Refusal, RefusalKind, WaitRequest};
+use crate::wire::WaitRequest;
 
 /// How many times a pane is read again if it was respawned between look and read.
 const READINGS: usize = 5;
@@ -31,7 +31,7 @@ impl Session {
             Ok(prepared) => prepared,
             Err(refusal) => {
                 self.beginning.remove(&request_id);
-                self.refuse_with(request_id, refusal);
+                self.refuse(request_id, refusal);
                 return;
             }
         };
@@ -75,11 +75,7 @@ impl Session {
         let task = window.parse().ok().and_then(|window| self.task(window));
         let Some((task, pane)) = task.and_then(|task| Some((task.clone(), task.pane?))) else {
             self.beginning.remove(&request_id);
-            self.refuse(
-                request_id,
-                RefusalKind::Missing,
-                format!("no task {window}"),
-            );
+            self.refuse(request_id, Error::missing(format!("no task {window}")));
             return;
         };
         if let ReadReason::Begin { output_streams, .. } =
@@ -144,7 +140,7 @@ impl Session {
                     .collect();
                 for request_id in asks {
                     if self.beginning.remove(&request_id) {
-                        self.refuse(request_id, RefusalKind::Failed, message.clone());
+                        self.refuse(request_id, Error::failed(message.clone()));
                     }
                 }
             }
@@ -308,7 +304,7 @@ impl Session {
     fn prepare_wait(
         &mut self,
         request: &WaitRequest,
-    ) -> Result<(Arc<Task>, Spec, Option<Anchor>), Refusal> {
+    ) -> Result<(Arc<Task>, Spec, Option<Anchor>), Error> {
         let task = self.task_to_wait_for(request)?;
         self.engine.wait_begun(&task.name, request.owner.as_deref());
         // Including waits that are about to begin.
@@ -320,7 +316,7 @@ impl Session {
 
     /// Returns the task that a request to wait names, if it is at the run that it wants. The run may
     /// have ended and its window be closed.
-    fn task_to_wait_for(&self, request: &WaitRequest) -> Result<Arc<Task>, Refusal> {
+    fn task_to_wait_for(&self, request: &WaitRequest) -> Result<Arc<Task>, Error> {
         let task = match (self.find_task(&request.task), request.run) {
             (Ok(task), _) => task,
             (Err(refusal), None) => return Err(refusal),
@@ -336,13 +332,13 @@ impl Session {
         {
             let window = task.window;
             let message = format!("run {wanted} of task {window} is over, it is at run {run}");
-            return Err(Refusal::new(RefusalKind::Failed, message));
+            return Err(Error::failed(message));
         }
         Ok(task)
     }
 
     /// Returns the anchor of the cursor that a request names, if that is of the task's present run.
-    fn anchor(&self, request: &WaitRequest, task: &Task) -> Result<Option<Anchor>, Refusal> {
+    fn anchor(&self, request: &WaitRequest, task: &Task) -> Result<Option<Anchor>, Error> {
         let Some(text) = &request.since else {
             return Ok(None);
         };
@@ -356,7 +352,7 @@ impl Session {
         let life = self.link.life.as_ref().map(Cursor::life_of);
         if cursor.window != task.window || life.as_ref() != Some(&cursor.life) {
             let why = "the cursor is of another task or of another life of the session";
-            return Err(Refusal::new(RefusalKind::Failed, why.to_owned()));
+            return Err(Error::failed(why.to_owned()));
         }
         if Some(cursor.run) != task.run {
             let run = task.run.unwrap_or_default();
@@ -364,7 +360,7 @@ impl Session {
                 "the cursor is of run {}, the task is at run {run}",
                 cursor.run
             );
-            return Err(Refusal::new(RefusalKind::Failed, message));
+            return Err(Error::failed(message));
         }
         Ok(Some(cursor.anchor))
     }
@@ -437,7 +433,7 @@ fn is_other_run(output: &PaneOutput, task: &Task) -> bool {
 }
 
 /// Returns the refusal for a run that cannot be waited for any more.
-fn closed(window: &str, run: u32) -> Refusal {
+fn closed(window: &str, run: u32) -> Error {
     let message = format!("run {run} of {window} is over and its window is closed");
-    Refusal::new(RefusalKind::Missing, message)
+    Error::missing(message)
 }

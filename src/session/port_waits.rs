@@ -8,8 +8,7 @@ use super::input::{JobOutcome, RequestId};
 use super::log_entry::WRONG_OUTCOME;
 use super::machine::Session;
 use super::queue_items::Command;
-use crate::model::Now;
-use crate::wire::RefusalKind;
+use crate::model::{Error, Now};
 
 impl Session {
     /// Returns when ports are looked at next, if somebody waits for one.
@@ -74,7 +73,7 @@ impl Session {
                 for request_id in waits {
                     self.listeners.leave(request_id);
                     let message = format!("cannot wait for a port: {error}");
-                    self.refuse(request_id, RefusalKind::Failed, message);
+                    self.refuse(request_id, Error::failed(message));
                 }
             }
         }

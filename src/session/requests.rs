@@ -8,8 +8,8 @@ use super::ended_by::Killer;
 use super::input::RequestId;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command};
-use crate::model::{NameError, Now, Snapshot, Task, WindowId};
-use crate::wire::{Refusal, RefusalKind, Request, Response, TaskFields};
+use crate::model::{Error, Now, Snapshot, Task, WindowId};
+use crate::wire::{Request, Response, TaskFields};
 
 /// A list queries up to this many windows for changes that are never reported: an option was set,
 /// another program runs in the foreground, or a dead pane was respawned.
@@ -108,19 +108,15 @@ impl Session {
     /// Refuses a request that does not concern the session.
     fn refuse_others(&mut self, request_id: RequestId) {
         let message = "this is not for the session".to_owned();
-        self.refuse(request_id, RefusalKind::Usage, message);
+        self.refuse(request_id, Error::usage(message));
     }
 
     pub(super) fn answer(&mut self, request_id: RequestId, response: Response) {
         self.effects.push(Effect::Answer(request_id, response));
     }
 
-    pub(super) fn refuse_with(&mut self, request_id: RequestId, refusal: Refusal) {
+    pub(super) fn refuse(&mut self, request_id: RequestId, refusal: Error) {
         self.answer(request_id, Response::Refused(refusal));
-    }
-
-    pub(super) fn refuse(&mut self, request_id: RequestId, kind: RefusalKind, message: String) {
-        self.refuse_with(request_id, Refusal::new(kind, message));
     }
 
     #[expect(
@@ -134,7 +130,7 @@ impl Session {
                 if self.look_problem.is_some()
                     && let Err(refusal) = self.look()
                 {
-                    self.refuse_with(request_id, refusal);
+                    self.refuse(request_id, refusal);
                     return;
                 }
                 let view = self.view(now);
@@ -155,7 +151,7 @@ impl Session {
                     // A server that runs and cannot be reached would be started a second time.
                     if self.look_problem.is_some() {
                         let missing = self.missing();
-                        self.refuse_with(request_id, missing);
+                        self.refuse(request_id, missing);
                         return;
                     }
                     self.prepare_launch(request_id, name, will_wait, owner, now);
@@ -216,7 +212,7 @@ impl Session {
             } => {
                 if self.link.life.is_none() {
                     let missing = self.missing();
-                    self.refuse_with(request_id, missing);
+                    self.refuse(request_id, missing);
                     return;
                 }
                 let killer = Killer {
@@ -252,7 +248,7 @@ impl Session {
                     .jobs
                     .push_command(Command::ReadLog(request_id, task, request)),
                 Err(refusal) => {
-                    self.refuse_with(request_id, refusal);
+                    self.refuse(request_id, refusal);
                 }
             },
             Request::Record { task } => match self.find_task(&task) {
@@ -260,7 +256,7 @@ impl Session {
                     .jobs
                     .push_command(Command::ReadRecord(request_id, task)),
                 Err(refusal) => {
-                    self.refuse_with(request_id, refusal);
+                    self.refuse(request_id, refusal);
                 }
             },
             Request::Search(request) => self.search(request_id, &request),
@@ -286,33 +282,33 @@ impl Session {
     }
 
     /// Returns the task of this name or window id, as of the last look.
-    pub(super) fn find_task(&self, name: &str) -> Result<Arc<Task>, Refusal> {
-        refuse(self.look()?.find_task(name))
+    pub(super) fn find_task(&self, name: &str) -> Result<Arc<Task>, Error> {
+        self.look()?.find_task(name).map(Arc::clone)
     }
 
     /// Returns the task of this name or window id, to end it.
-    pub(super) fn find_task_to_end(&self, name: &str) -> Result<Arc<Task>, Refusal> {
-        refuse(self.look()?.find_task_to_end(name))
+    pub(super) fn find_task_to_end(&self, name: &str) -> Result<Arc<Task>, Error> {
+        self.look()?.find_task_to_end(name).map(Arc::clone)
     }
 
     /// Returns the last look, if the session exists.
-    fn look(&self) -> Result<&Snapshot, Refusal> {
+    fn look(&self) -> Result<&Snapshot, Error> {
         let look = self.engine.last_look().filter(|look| look.exists);
         look.ok_or_else(|| self.missing())
     }
 
     /// Returns all tasks of the last look, if the session exists.
-    pub(super) fn existing_tasks(&self) -> Result<Vec<Arc<Task>>, Refusal> {
+    pub(super) fn existing_tasks(&self) -> Result<Vec<Arc<Task>>, Error> {
         self.look().map(|_| self.tasks())
     }
 
     /// Returns why nothing is known of the session.
-    pub(super) fn missing(&self) -> Refusal {
+    pub(super) fn missing(&self) -> Error {
         if let Some(problem) = &self.look_problem {
-            return Refusal::new(RefusalKind::Failed, problem.clone());
+            return Error::failed(problem.clone());
         }
         let message = format!("no session `{}`", self.session_name);
-        Refusal::new(RefusalKind::Missing, message).with_hint(NO_SESSION_HINT)
+        Error::missing(message).with_hint(NO_SESSION_HINT)
     }
 
     /// Returns the look for a list: at all windows if they are few, otherwise at the dead ones if those
@@ -335,18 +331,4 @@ fn barrier(windows: impl IntoIterator<Item = WindowId>) -> LookOrder {
         is_barrier: true,
         ..LookOrder::of(windows)
     }
-}
-
-/// Returns the task, or why the name means none, as a client gets it.
-fn refuse(found: Result<&Arc<Task>, NameError>) -> Result<Arc<Task>, Refusal> {
-    found.map(Arc::clone).map_err(|error| {
-        let kind = match error {
-            NameError::Missing { .. } => RefusalKind::Missing,
-            NameError::Ambiguous { .. }
-            | NameError::Shell { .. }
-            | NameError::NamedByTmux { .. }
-            | NameError::Linked { .. } => RefusalKind::Failed,
-        };
-        Refusal::new(kind, error.to_string()).with_hint(error.hint())
-    })
 }

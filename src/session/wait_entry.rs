@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::model::{self, with_causes};
+use crate::model::{self, Error, with_causes};
 use crate::terminal::{Line, PaneOutput, Pattern, Stamp, columns_of, split_at_column};
 use crate::wait::{Anchor, AnchorPosition, Condition, Spec, Wait, locate};
-use crate::wire::{Refusal, RefusalKind, WaitRequest};
+use crate::wire::WaitRequest;
 
 /// The maximum number of texts of one wait. Each is compiled, takes up to 100 KB once used, and is
 /// tried on every line.
@@ -112,7 +112,7 @@ fn n_patterns(request: &WaitRequest) -> usize {
 
 /// Parses a wait request. Refuses invalid ones and those with too many texts, including those of
 /// other waits.
-pub(super) fn spec(request: &WaitRequest, under_way: PatternLoad) -> Result<Spec, Refusal> {
+pub(super) fn spec(request: &WaitRequest, under_way: PatternLoad) -> Result<Spec, Error> {
     let n_patterns = n_patterns(request);
     if n_patterns > MOST_PATTERNS {
         return Err(usage(format!(
@@ -145,7 +145,7 @@ pub(super) fn spec(request: &WaitRequest, under_way: PatternLoad) -> Result<Spec
         .conditions
         .iter()
         .map(condition)
-        .collect::<Result<Vec<_>, Refusal>>()?;
+        .collect::<Result<Vec<_>, Error>>()?;
     if conditions.is_empty() {
         conditions.push(Condition::Exit);
     }
@@ -166,14 +166,11 @@ pub(super) fn spec(request: &WaitRequest, under_way: PatternLoad) -> Result<Spec
         bytes: under_way.bytes + own.bytes,
     };
     if own.number > 0 && in_all.is_too_much() {
-        return Err(Refusal::new(
-            RefusalKind::Failed,
-            format!(
-                "the waits under way look for {} texts of {} bytes, and {} texts of {} bytes are the \
+        return Err(Error::failed(format!(
+            "the waits under way look for {} texts of {} bytes, and {} texts of {} bytes are the \
                  most",
-                under_way.number, under_way.bytes, MOST_IN_ALL.number, MOST_IN_ALL.bytes
-            ),
-        ));
+            under_way.number, under_way.bytes, MOST_IN_ALL.number, MOST_IN_ALL.bytes
+        )));
     }
     Ok(spec)
 }
@@ -273,8 +270,8 @@ fn unwrapped(rows: &[String], width: usize, old: usize) -> Vec<Row> {
     lines
 }
 
-pub(super) fn usage(message: String) -> Refusal {
-    Refusal::new(RefusalKind::Usage, message)
+pub(super) fn usage(message: String) -> Error {
+    Error::usage(message)
 }
 
 #[cfg(test)]

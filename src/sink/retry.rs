@@ -14,9 +14,9 @@ use super::delivery::Delivery;
 use super::sinks::Selection;
 use super::target::Sink;
 use crate::clock;
-use crate::model::{Backoff, Seq, with_causes};
+use crate::model::{Backoff, Error, Seq, with_causes};
 use crate::store::{self, Lease, Live, Subscription};
-use crate::wire::{ConsumeRequest, DurableRecord, Refusal, SINK_PREFIX, StreamRecord};
+use crate::wire::{ConsumeRequest, DurableRecord, SINK_PREFIX, StreamRecord};
 
 /// How long to wait before trying again.
 const RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
@@ -74,7 +74,7 @@ impl SinkState {
     }
 }
 
-pub(super) type LeaseResult = Result<(Subscription, Arc<Lease>), Refusal>;
+pub(super) type LeaseResult = Result<(Subscription, Arc<Lease>), Error>;
 
 /// A sink that runs.
 pub(super) struct RunningSink {

@@ -13,11 +13,10 @@ use tokio::time::{Instant, timeout_at};
 use super::position::Position;
 use super::replies::{Replies, StreamEnd, push_bounded};
 use crate::clock;
-use crate::model::{AgeClock, Millis, Seq};
+use crate::model::{AgeClock, Error, Millis, Seq};
 use crate::store::feed::Holder;
 use crate::wire::{
-    ConsumeRequest, ConsumerAudience, ConsumerStatus, Refusal, RefusalKind, SavedConsumer,
-    check_consumer_name,
+    ConsumeRequest, ConsumerAudience, ConsumerStatus, SavedConsumer, check_consumer_name,
 };
 
 /// How long a new reader waits for the present one to leave before it is refused. The present one may
@@ -185,9 +184,9 @@ impl Consumers {
         request: &ConsumeRequest,
         pid: Option<u32>,
         last_seq: Seq,
-    ) -> Result<Lease, Refusal> {
+    ) -> Result<Lease, Error> {
         let name = &request.name;
-        check_consumer_name(name).map_err(|why| Refusal::new(RefusalKind::Usage, why))?;
+        check_consumer_name(name).map_err(Error::usage)?;
         let deadline = Instant::now() + LEAVES_WITHIN;
         let (lease, created) = loop {
             let mut left = std::pin::pin!(self.left.notified());
@@ -206,7 +205,7 @@ impl Consumers {
             && let Ok(Err(why)) = created.await
         {
             let message = format!("could not create consumer `{name}`: {why}");
-            return Err(Refusal::new(RefusalKind::Failed, message));
+            return Err(Error::failed(message));
         }
         Ok(lease)
     }
@@ -267,13 +266,13 @@ impl Consumers {
     /// # Errors
     ///
     /// When there is none of this name, a process reads as it, or its file cannot be removed.
-    pub(crate) async fn remove(&self, name: &str) -> Result<(), Refusal> {
+    pub(crate) async fn remove(&self, name: &str) -> Result<(), Error> {
         let (removed, is_removed) = oneshot::channel();
         {
             let mut state = self.state();
             let Some(consumer) = state.consumers.get(name) else {
                 let message = format!("no consumer `{}`", name.escape_debug());
-                return Err(Refusal::new(RefusalKind::Missing, message));
+                return Err(Error::missing(message));
             };
             if let Some(reader) = &consumer.reader {
                 return Err(is_read(name, reader.pid).with_hint("end that process first"));
@@ -285,7 +284,7 @@ impl Consumers {
         match is_removed.await {
             Ok(Err(why)) => {
                 let message = format!("could not remove consumer `{name}`: {why}");
-                Err(Refusal::new(RefusalKind::Failed, message))
+                Err(Error::failed(message))
             }
             Ok(Ok(())) | Err(_) => Ok(()),
         }
@@ -371,13 +370,13 @@ impl Consumers {
     }
 }
 
-fn is_read(name: &str, reader: Option<u32>) -> Refusal {
+fn is_read(name: &str, reader: Option<u32>) -> Error {
     let by = reader.map_or_else(
         || "another process".to_owned(),
         |pid| format!("process {pid}"),
     );
     let message = format!("consumer `{name}` is being read by {by}");
-    Refusal::new(RefusalKind::Failed, message)
+    Error::failed(message)
 }
 
 impl Consumer {
@@ -518,7 +517,7 @@ impl Lease {
     }
 
     /// Ends the stream because of what the reader sent.
-    pub(crate) fn refuse(&self, refusal: Refusal) {
+    pub(crate) fn refuse(&self, refusal: Error) {
         self.replies.end(StreamEnd::Refused(refusal));
     }
 

@@ -11,11 +11,11 @@ use super::read_marks::{Audience, Readers};
 use super::stream::{CHANGES_KEPT, FeedChange, FeedExtent, Subscription};
 use super::task_changes::TaskChanges;
 use crate::clock;
-use crate::model::{AgeClock, Millis, Seq, TaskBoard};
+use crate::model::{AgeClock, Error, Millis, Seq, TaskBoard};
 use crate::store::feed::{FeedFiles, Holder, Reader, Retention, Segment, Sequence};
 use crate::wire::{
     After, ConsumeRequest, ConsumerList, Filter, FollowUps, LiveRecord, Messages, ReaderStart,
-    Refusal, RefusalKind, SINK_PREFIX, VERSION,
+    SINK_PREFIX, VERSION,
 };
 
 /// The present end of the feed, the present counts, and the subscriptions of readers. The writing
@@ -85,7 +85,7 @@ impl Live {
         &self,
         start: &ReaderStart,
         filter: Filter,
-    ) -> Result<Subscription, Refusal> {
+    ) -> Result<Subscription, Error> {
         let audience = match &filter.owner {
             _ if !filter.audience().follow_ups => Audience::User,
             Some(owner) => Audience::Owner(owner.clone()),
@@ -99,7 +99,7 @@ impl Live {
         start: &ReaderStart,
         filter: Filter,
         audience: Audience,
-    ) -> Result<Subscription, Refusal> {
+    ) -> Result<Subscription, Error> {
         // Everything published from here on reaches the subscription; everything earlier is within
         // its extent.
         let state = self.state();
@@ -108,11 +108,11 @@ impl Live {
             ReaderStart::Now => extent.last_seq,
             ReaderStart::After(after) => after
                 .check(&self.epoch, extent.last_seq)
-                .map_err(|message| Refusal::new(RefusalKind::Failed, message))?,
+                .map_err(Error::failed)?,
         };
         let Some(news) = &state.news else {
             let message = "the daemon is leaving".to_owned();
-            return Err(Refusal::new(RefusalKind::Failed, message));
+            return Err(Error::failed(message));
         };
         let first_seen = match start {
             ReaderStart::Now => after,
@@ -148,7 +148,7 @@ impl Live {
         &self,
         start: &ReaderStart,
         filter: Filter,
-    ) -> Result<Subscription, Refusal> {
+    ) -> Result<Subscription, Error> {
         let mut subscription = self.subscribe_for(start, filter, Audience::User)?;
         subscription.tasks = Some(TaskChanges::new(self.tasks.subscribe()));
         Ok(subscription)
@@ -170,7 +170,7 @@ impl Live {
         &self,
         request: ConsumeRequest,
         pid: Option<u32>,
-    ) -> Result<(Subscription, Arc<Lease>), Refusal> {
+    ) -> Result<(Subscription, Arc<Lease>), Error> {
         self.consume_from(request, pid, self.extent().last_seq)
             .await
     }
@@ -186,7 +186,7 @@ impl Live {
         request: ConsumeRequest,
         pid: Option<u32>,
         last_seq: Seq,
-    ) -> Result<(Subscription, Arc<Lease>), Refusal> {
+    ) -> Result<(Subscription, Arc<Lease>), Error> {
         let lease = self.consumers.lease(&request, pid, last_seq).await?;
         let lease = Arc::new(lease);
         let start = ReaderStart::After(After {
@@ -207,7 +207,7 @@ impl Live {
     ///
     /// When the feed has no such record, or the daemon is leaving.
     #[cfg(feature = "fleet")]
-    pub(crate) fn subscribe_to_pass_on(&self, seq: Seq) -> Result<Subscription, Refusal> {
+    pub(crate) fn subscribe_to_pass_on(&self, seq: Seq) -> Result<Subscription, Error> {
         let start = ReaderStart::After(After { epoch: None, seq });
         let mut subscription = self.subscribe(&start, Filter::default())?;
         subscription.passes_on();
@@ -239,13 +239,13 @@ impl Live {
     /// # Errors
     ///
     /// When the feed has no such record.
-    pub(crate) fn acknowledge(&self, consumer: &Lease, seq: Seq) -> Result<(), Refusal> {
+    pub(crate) fn acknowledge(&self, consumer: &Lease, seq: Seq) -> Result<(), Error> {
         let last_seq = self.extent().last_seq;
         if seq > last_seq {
             let epoch = &self.epoch;
             let message =
                 format!("no record {seq} to acknowledge: the feed's last is {epoch}:{last_seq}");
-            return Err(Refusal::new(RefusalKind::Failed, message));
+            return Err(Error::failed(message));
         }
         consumer.acknowledge(seq);
         Ok(())

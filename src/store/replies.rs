@@ -5,8 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::model::Seq;
-use crate::wire::Refusal;
+use crate::model::{Error, Seq};
 
 /// How many confirmations may wait for a reader. Of more, only the last is kept: a confirmation
 /// covers all acknowledgements before it.
@@ -32,7 +31,7 @@ pub(super) enum StreamEnd {
     /// Another reader took the consumer over.
     Replaced,
     /// The reader sent something that is no acknowledgement of a record.
-    Refused(Refusal),
+    Refused(Error),
 }
 
 impl Replies {
@@ -109,7 +108,7 @@ mod tests {
     fn the_first_reason_to_end_is_kept() {
         let replies = Replies::default();
         replies.end(StreamEnd::Replaced);
-        let refusal = Refusal::new(crate::wire::RefusalKind::Usage, "no");
+        let refusal = Error::usage("no");
         replies.end(StreamEnd::Refused(refusal));
         assert_eq!(replies.take().1, Some(StreamEnd::Replaced));
         assert_eq!(replies.take().1, Some(StreamEnd::Replaced));

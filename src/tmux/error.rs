@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::version::Version;
+use crate::model::{Error, ErrorKind, with_causes};
 
 /// Why tmux did not carry out a command.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +88,42 @@ pub(crate) enum TmuxError {
     /// Input or output of the tmux program failed.
     #[error("could not talk to tmux")]
     Io(#[source] std::io::Error),
+    /// It was not given to tmux, or undone: what tmux would have made of it is not what was asked for.
+    #[error(transparent)]
+    Refused(#[from] Error),
+}
+
+impl From<TmuxError> for Error {
+    fn from(error: TmuxError) -> Self {
+        use ErrorKind::{Failed, Missing, Usage};
+        let (kind, hint) = match &error {
+            TmuxError::ProgramMissing { .. } => (
+                Failed,
+                "install tmux 3.2 or newer, or name it with --tmux or $TMUX_TASK_TMUX",
+            ),
+            TmuxError::NotTmux { .. } => (
+                Failed,
+                "name tmux 3.2 or newer with --tmux or $TMUX_TASK_TMUX",
+            ),
+            TmuxError::TooOld { .. } => (Failed, "name a newer one with --tmux or $TMUX_TASK_TMUX"),
+            TmuxError::NoServer { .. } => (Missing, "`tmux-task run NAME -- COMMAND` starts one"),
+            TmuxError::NotASocket { .. } => (Failed, "-S takes the path of a tmux server's socket"),
+            TmuxError::NoName => (Usage, "-S takes the path of a server of yours"),
+            TmuxError::NotOurs { .. } => (Failed, "-S takes the path of a server of yours"),
+            TmuxError::NoFolder { .. } => (Failed, "make it, or name another path with -S"),
+            TmuxError::NoSuchSession { .. } => return Self::missing(with_causes(&error)),
+            TmuxError::Unreachable { .. }
+            | TmuxError::OtherDaemon { .. }
+            | TmuxError::Rejected { .. }
+            | TmuxError::Confused { .. }
+            | TmuxError::Lost { .. }
+            | TmuxError::Closed
+            | TmuxError::TimedOut
+            | TmuxError::Io(_)
+            | TmuxError::Refused(_) => return error.of_launch(),
+        };
+        Self::new(kind, with_causes(&error)).with_hint(hint)
+    }
 }
 
 impl TmuxError {
@@ -94,6 +131,14 @@ impl TmuxError {
     #[must_use]
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::NoServer { .. } | Self::NoSuchSession { .. })
+    }
+
+    /// Returns the error of a launch. What is missing is no reason to start a task first.
+    pub(crate) fn of_launch(self) -> Error {
+        if let Self::Refused(error) = &self {
+            return error.clone();
+        }
+        Error::of(self)
     }
 
     /// Returns the error for an answer that does not fit the question.

@@ -3,20 +3,22 @@
 //! tmux itself is the lock: each step is one line of commands, which the server runs without
 //! interruption. If the state has changed since it was read, the step starts over.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::client::Connection;
 use super::command_words::CommandWords;
+use super::error::TmuxError;
 use super::launch_lines::{Attempt, LaunchLines};
-use super::launch_result::{ATTEMPTS, LaunchAnswer, LaunchError, NewRun, check_name, check_token};
+use super::launch_result::{ATTEMPTS, LaunchAnswer, NewRun, check_name, check_token, contended};
 use super::recorded::RecordedCommand;
 use super::server::Server;
 use super::task_environment::TaskEnvironment;
 use super::task_file::{EXEC_PANE, Gate, TaskFile, TaskOrder};
 use crate::files::PROC;
 use crate::model::{
-    Millis, NotifyOn, Replaces, RestartPolicy, RunRequest, SessionId, Slot, StopSettings,
+    Error, Millis, NotifyOn, Replaces, RestartPolicy, RunRequest, SessionId, Slot, StopSettings,
     TaskRestarts,
 };
 
@@ -92,43 +94,52 @@ impl Launch {
     /// # Errors
     ///
     /// When the input is refused, or the file cannot be written.
-    pub(crate) fn prepare(&self) -> Result<PreparedLaunch, LaunchError> {
+    pub(crate) fn prepare(&self) -> Result<PreparedLaunch, Error> {
         check_name(&self.name)?;
         let session = &self.session;
         if session.is_empty() || session.contains(['.', ':', '\0', '\n']) {
             let shown = crate::model::text::one_line(session.as_bytes(), 60);
-            return Err(LaunchError::Session(shown));
+            return Err(Error::usage(format!(
+                "`{shown}` is not a session name: it may not be empty or contain `.` or `:`"
+            )));
         }
         if !is_directory(&self.cwd) {
-            return Err(LaunchError::Directory(self.cwd.clone()));
+            let cwd = self.cwd.display();
+            return Err(Error::failed(format!(
+                "`{cwd}` is not a directory to run in"
+            )));
         }
-        let cwd = self.cwd.to_str();
-        let cwd = cwd.ok_or_else(|| LaunchError::DirectoryName(self.cwd.clone()))?;
+        let not_utf8 = |path: &Path| {
+            let path = path.display();
+            Error::failed(format!("cannot run in `{path}`: its name is not UTF-8"))
+        };
+        let cwd = self.cwd.to_str().ok_or_else(|| not_utf8(&self.cwd))?;
         let program = self.program.to_str();
-        let program = program.ok_or_else(|| LaunchError::DirectoryName(self.program.clone()))?;
+        let program = program.ok_or_else(|| not_utf8(&self.program))?;
         let token = unique_token();
         let order = self.order()?;
         order.check_size()?;
-        let not_written = |folder: &Path, source| LaunchError::Environment {
-            folder: folder.to_owned(),
-            source,
+        let not_written = |folder: &Path, error: &io::Error| {
+            let folder = folder.display();
+            let what = format!("could not write what the task needs to {folder}");
+            Error::io(what, error)
         };
         let file = TaskFile::write(&self.runtime, &token, &order);
-        let file = file.map_err(|source| not_written(&self.runtime, source))?;
+        let file = file.map_err(|error| not_written(&self.runtime, &error))?;
         if self.waits {
             file.lock()
-                .map_err(|source| not_written(&self.runtime, source))?;
+                .map_err(|error| not_written(&self.runtime, &error))?;
         }
         let kept = match &self.restarts {
             Some(LaunchRestarts { kept: folder, .. }) => {
                 let kept = TaskFile::keep(folder, &token, &order);
-                Some(kept.map_err(|source| not_written(folder, source))?)
+                Some(kept.map_err(|error| not_written(folder, &error))?)
             }
             None => None,
         };
-        let path = file.path().ok_or_else(|| {
-            not_written(&self.runtime, std::io::ErrorKind::InvalidFilename.into())
-        })?;
+        let path = file
+            .path()
+            .ok_or_else(|| not_written(&self.runtime, &io::ErrorKind::InvalidFilename.into()))?;
         let words = pane_words(program, path);
         let record = RecordedCommand {
             is_env_clean: self.environment.is_on_top_of_tmux(),
@@ -165,10 +176,10 @@ impl Launch {
     }
 
     /// Returns what the pane runs.
-    fn order(&self) -> Result<TaskOrder, LaunchError> {
+    fn order(&self) -> Result<TaskOrder, Error> {
         let withheld = self.environment.withheld().names();
         let mut order = TaskOrder {
-            shell: find_bash().ok_or(LaunchError::NoBash)?,
+            shell: find_bash().ok_or_else(|| Error::failed("could not find `bash` in PATH"))?,
             is_on_top_of_tmux: self.environment.is_on_top_of_tmux(),
             withheld: withheld.map(str::to_owned).collect(),
             variables: self.environment.variables().to_vec(),
@@ -209,7 +220,7 @@ pub(crate) async fn launch(
     server: &Server,
     launch: &Launch,
     ended: &[u32],
-) -> Result<LaunchAnswer<(NewRun, Gate)>, LaunchError> {
+) -> Result<LaunchAnswer<(NewRun, Gate)>, TmuxError> {
     let prepared = launch.prepare()?;
     let gate = Gate::close(prepared.request.file())?;
     let lines = LaunchLines::new(&prepared.request, format!("={}", launch.session), ended);
@@ -224,9 +235,7 @@ pub(crate) async fn launch(
                 match lines.create_session(server, &launch.session, root).await {
                     // Clients that start the same server together can each connect to another's and
                     // see it exit.
-                    Err(LaunchError::Tmux(error))
-                        if error.is_missing() && attempt < START_ATTEMPTS =>
-                    {
+                    Err(error) if error.is_missing() && attempt < START_ATTEMPTS => {
                         no_server = Some(error);
                         tokio::time::sleep(PAUSE).await;
                         None
@@ -242,7 +251,7 @@ pub(crate) async fn launch(
             return Ok(LaunchAnswer::Started((launched, gate)));
         }
     }
-    Err(no_server.map_or(LaunchError::Contended, LaunchError::Tmux))
+    Err(no_server.unwrap_or_else(|| contended().into()))
 }
 
 /// Starts a task in its slot of an existing session; `None` when the session does not exist any
@@ -250,14 +259,14 @@ pub(crate) async fn launch(
 ///
 /// # Errors
 ///
-/// As [`launch`]. After [`super::TmuxError::Closed`] the task may have been started: see
+/// As [`launch`]. After [`TmuxError::Closed`] the task may have been started: see
 /// [`find_launched`].
 pub(crate) async fn launch_in(
     connection: &mut Connection<'_>,
     session: SessionId,
     request: &RunRequest,
     ended: &[u32],
-) -> Result<Option<LaunchAnswer<NewRun>>, LaunchError> {
+) -> Result<Option<LaunchAnswer<NewRun>>, TmuxError> {
     check_name(&request.name)?;
     check_token(&request.token)?;
     let lines = LaunchLines::new(request, session.to_string(), ended);
@@ -269,7 +278,7 @@ pub(crate) async fn launch_in(
             Attempt::NoSession => return Ok(None),
         }
     }
-    Err(LaunchError::Contended)
+    Err(contended().into())
 }
 
 /// Returns what a launch has started if its answer was lost; `None` when it started nothing. What
@@ -281,7 +290,7 @@ pub(crate) async fn launch_in(
 pub(crate) async fn find_launched(
     connection: &mut Connection<'_>,
     request: &RunRequest,
-) -> Result<Option<NewRun>, LaunchError> {
+) -> Result<Option<NewRun>, TmuxError> {
     check_token(&request.token)?;
     LaunchLines::new(request, String::new(), &[])
         .find_launched(connection)

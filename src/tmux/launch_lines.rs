@@ -5,14 +5,14 @@ use std::path::Path;
 use super::client::{Connection, all_ok};
 use super::error::TmuxError;
 use super::launch_options::{RunNumber, option_commands};
-use super::launch_result::{LaunchError, LiveRun, NewRun};
+use super::launch_result::{LiveRun, NewRun, two_windows};
 use super::launch_rows::{LaunchRow, first_panes, read_rows, row_format};
 use super::named_windows::{NamedWindows, are_named, is_named};
 use super::pane_origin::HAS_NO_RUN;
 use super::respawn::{are_attached, continue_for, pause_for};
 use super::rows::MARK;
 use super::server::Server;
-use crate::model::{PaneId, ReplacedRun, Replaces, RunRequest};
+use crate::model::{Error, PaneId, ReplacedRun, Replaces, RunRequest};
 use crate::protocol::{Command, Frame, literal_format};
 
 /// The history limit of a task's pane, in rows.
@@ -66,7 +66,7 @@ impl<'a> LaunchLines<'a> {
     pub(super) async fn attempt(
         &self,
         connection: &mut Connection<'_>,
-    ) -> Result<Attempt, LaunchError> {
+    ) -> Result<Attempt, TmuxError> {
         let NamedWindows {
             slots,
             named,
@@ -78,10 +78,20 @@ impl<'a> LaunchLines<'a> {
             None => return Ok(Attempt::NoSession),
         };
         if let Some(names) = inherited {
-            return Err(LaunchError::Inherited(names));
+            return Err(Error::failed(format!(
+                "{names} set for all windows: any shell would count as a task"
+            ))
+            .with_hint(
+                "`tmux set-option -gu NAME` unsets an option (-gwu or -su, where it was set so)",
+            )
+            .into());
         }
         if let Some(names) = of_session {
-            return Err(LaunchError::OfSession(names));
+            return Err(Error::failed(format!(
+                "{names} set on the session: any shell in it would count as a task"
+            ))
+            .with_hint("`tmux set-option -t SESSION -u NAME` unsets an option")
+            .into());
         }
         let launched = match slots.as_slice() {
             [] => self.create_window(connection, &named).await?,
@@ -90,17 +100,17 @@ impl<'a> LaunchLines<'a> {
                     return self.keep_window(connection, slot, live).await;
                 }
                 Some(LiveRun { window, .. }) => {
-                    let name = self.request.name.clone();
-                    return Err(LaunchError::Running { name, window });
+                    let name = &self.request.name;
+                    return Err(
+                        Error::failed(format!("task `{name}` is running in {window}"))
+                            .with_hint("without --if-absent, the live run is replaced")
+                            .into(),
+                    );
                 }
                 None => self.run_again(connection, slot, &control_clients).await?,
             },
             [first, second, ..] => {
-                return Err(LaunchError::Ambiguous {
-                    name: self.request.name.clone(),
-                    first: first.window,
-                    second: second.window,
-                });
+                return Err(two_windows(&self.request.name, first.window, second.window).into());
             }
         };
         Ok(launched.map_or(Attempt::Contended, |mut run| {
@@ -126,7 +136,7 @@ impl<'a> LaunchLines<'a> {
         connection: &mut Connection<'_>,
         slot: &LaunchRow,
         live: LiveRun,
-    ) -> Result<Attempt, LaunchError> {
+    ) -> Result<Attempt, TmuxError> {
         match connection.run(&[self.go_on_if_unchanged(slot)]).await {
             Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => {
                 Ok(Attempt::Contended)
@@ -139,7 +149,7 @@ impl<'a> LaunchLines<'a> {
     pub(super) async fn find_launched(
         &self,
         connection: &mut Connection<'_>,
-    ) -> Result<Option<NewRun>, LaunchError> {
+    ) -> Result<Option<NewRun>, TmuxError> {
         match connection.run(&[self.list_launched()]).await {
             Err(error) if error.is_missing() => Ok(None),
             frames => self.launched(&frames?, None),
@@ -183,7 +193,7 @@ impl<'a> LaunchLines<'a> {
         &self,
         frames: &[Frame],
         replaced: Option<ReplacedRun>,
-    ) -> Result<Option<NewRun>, LaunchError> {
+    ) -> Result<Option<NewRun>, TmuxError> {
         let text = frames.last().map(Frame::text).unwrap_or_default();
         let ends = text.starts_with('1');
         let rows: Vec<&str> = text.lines().filter_map(|line| line.get(2..)).collect();
@@ -193,7 +203,7 @@ impl<'a> LaunchLines<'a> {
             return Ok(None);
         };
         if ends {
-            return Err(LaunchError::ServerEnds(self.request.name.clone()));
+            return Err(server_ends(&self.request.name).into());
         }
         Ok(Some(NewRun {
             life: row.life,
@@ -211,7 +221,7 @@ impl<'a> LaunchLines<'a> {
         server: &Server,
         name: &str,
         root: Option<&Path>,
-    ) -> Result<Option<NewRun>, LaunchError> {
+    ) -> Result<Option<NewRun>, TmuxError> {
         server.create_socket_folder()?;
         let pane_target = format!("{}:", self.session);
         let first = format!("{pane_target}^");
@@ -241,8 +251,8 @@ impl<'a> LaunchLines<'a> {
             {
                 Ok(None)
             }
-            (Err(error), None) => Err(error.into()),
-            (Ok(_), None) => Err(TmuxError::confused("a new window has no id").into()),
+            (Err(error), None) => Err(error),
+            (Ok(_), None) => Err(TmuxError::confused("a new window has no id")),
         }
     }
 
@@ -251,7 +261,7 @@ impl<'a> LaunchLines<'a> {
         &self,
         connection: &mut Connection<'_>,
         named: &str,
-    ) -> Result<Option<NewRun>, LaunchError> {
+    ) -> Result<Option<NewRun>, TmuxError> {
         let pane_target = format!("{}:", self.session);
         let is_same = are_named(&self.request.name, named);
         let line = [
@@ -268,8 +278,8 @@ impl<'a> LaunchLines<'a> {
             (_, Some(made)) => self.complete(connection, made).await,
             (Err(error), None) if error.is_missing() => Ok(None),
             (Err(TmuxError::Rejected { reply, .. }), None) if reply.ends_with(CHANGED) => Ok(None),
-            (Err(error), None) => Err(error.into()),
-            (Ok(_), None) => Err(TmuxError::confused("a new window has no id").into()),
+            (Err(error), None) => Err(error),
+            (Ok(_), None) => Err(TmuxError::confused("a new window has no id")),
         }
     }
 
@@ -314,10 +324,10 @@ impl<'a> LaunchLines<'a> {
         &self,
         connection: &mut Connection<'_>,
         made: MadeWindow,
-    ) -> Result<Option<NewRun>, LaunchError> {
+    ) -> Result<Option<NewRun>, TmuxError> {
         let name = &self.request.name;
         if made.server_ends {
-            return Err(LaunchError::ServerEnds(name.clone()));
+            return Err(server_ends(name).into());
         }
         let pane = made.pane.to_string();
         let is_ours = made.pid.map(|pid| format!("#{{==:#{{pane_pid}},{pid}}}"));
@@ -325,7 +335,14 @@ impl<'a> LaunchLines<'a> {
         line.extend(option_commands(self.request, &pane, RunNumber::First));
         line.push(Command::new("display-message").args(["-p", "-t", &pane, "#{window_name}"]));
         line.push(Self::show_launched(&pane));
-        let gone = || LaunchError::Gone(name.clone());
+        let gone = || {
+            TmuxError::from(
+                Error::failed(format!(
+                    "the window of task `{name}` was gone right after it was made"
+                ))
+                .with_hint("a hook of tmux may have closed it: `tmux show-hooks -g` lists them"),
+            )
+        };
         let frames = match connection.run_unseen(&line).await {
             Err(TmuxError::Rejected { reply, .. }) if reply.ends_with(CHANGED) => return Ok(None),
             Err(TmuxError::Rejected { reply, .. }) if is_contended(&reply) => return Err(gone()),
@@ -350,7 +367,7 @@ impl<'a> LaunchLines<'a> {
         connection: &mut Connection<'_>,
         slot: &LaunchRow,
         control_clients: &[String],
-    ) -> Result<Option<NewRun>, LaunchError> {
+    ) -> Result<Option<NewRun>, TmuxError> {
         let pane = slot.pane.to_string();
         let mut line = vec![self.go_on_if_unchanged(slot)];
         // If a client is gone, the line fails before anything is done.
@@ -401,6 +418,15 @@ impl<'a> LaunchLines<'a> {
             Command::new("clear-history").args(["-t", target]),
         ]
     }
+}
+
+/// Returns the error that the server ends as soon as no client is attached.
+fn server_ends(name: &str) -> Error {
+    Error::failed(format!(
+        "task `{name}` ends as soon as it was started: tmux's option exit-unattached is on, and no \
+         client is attached"
+    ))
+    .with_hint("`tmux set-option -s exit-unattached off` lets it run")
 }
 
 /// Fails the line unless a format is true for the pane. [`is_contended`] recognises the error.

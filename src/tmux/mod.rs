@@ -78,7 +78,7 @@ pub(crate) use keys::{TypingResult, TypingTerms, is_key, type_into};
 pub(crate) use launch::{
     Launch, LaunchRestarts, PreparedLaunch, find_launched, launch, launch_in, program,
 };
-pub(crate) use launch_result::{LaunchAnswer, LaunchError, LiveRun, NewRun, check_name};
+pub(crate) use launch_result::{LaunchAnswer, LiveRun, NewRun, check_name, contended, two_windows};
 pub(crate) use look::{SessionIndex, Target, list_index, look};
 pub(crate) use look_inquiry::LookKind;
 pub(crate) use look_memory::LookMemory;

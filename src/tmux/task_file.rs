@@ -13,10 +13,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::command_words::CommandWords;
-use super::launch_result::LaunchError;
 use super::task_environment::set;
 use crate::files::{self, WRITABLE_BY_OTHERS};
-use crate::model::Slot;
+use crate::model::{Error, Slot};
 
 /// What the program is told with a file in a pane, and by nobody else.
 pub(crate) const EXEC_PANE: &str = "--exec-pane";
@@ -91,7 +90,7 @@ impl TaskOrder {
     }
 
     /// Refuses what the kernel cannot start.
-    pub(super) fn check_size(&self) -> Result<(), LaunchError> {
+    pub(super) fn check_size(&self) -> Result<(), Error> {
         // Each is counted with its end and a pointer.
         let size = |length: usize| length as u64 + 1 + size_of::<*const u8>() as u64;
         let mut bytes = SCRIPT_ROOM;
@@ -106,7 +105,12 @@ impl TaskOrder {
         }
         let limit = max_size();
         if bytes > limit {
-            return Err(LaunchError::TooLong { bytes, limit });
+            return Err(too_long(
+                "the command and its environment are",
+                bytes,
+                limit,
+                "",
+            ));
         }
         Ok(())
     }
@@ -180,13 +184,21 @@ fn max_size() -> u64 {
     1 << 20
 }
 
-fn check_part(what: &str, bytes: u64) -> Result<(), LaunchError> {
+fn too_long(what: &str, bytes: u64, limit: u64, scope: &str) -> Error {
+    Error::failed(format!(
+        "{what} too long: {bytes} bytes, and the kernel takes {limit}{scope}"
+    ))
+    .with_hint("`getconf ARG_MAX` prints the limit for all of it; a file has none")
+}
+
+fn check_part(what: &str, bytes: u64) -> Result<(), Error> {
     if bytes >= MAX_PART {
-        return Err(LaunchError::PartTooLong {
-            what: what.to_owned(),
+        return Err(too_long(
+            &format!("{what} is"),
             bytes,
-            limit: MAX_PART - 1,
-        });
+            MAX_PART - 1,
+            " in one",
+        ));
     }
     Ok(())
 }
@@ -269,7 +281,7 @@ impl Gate {
     /// # Errors
     ///
     /// When the file is gone.
-    pub(crate) fn close(path: &str) -> Result<Self, LaunchError> {
+    pub(crate) fn close(path: &str) -> Result<Self, Error> {
         let name = Path::new(path).file_name().unwrap_or_default();
         let closed = match name.as_bytes().starts_with(PREFIX.as_bytes()) {
             true => files::open_existing_to_write(Path::new(path)).and_then(|file| {
@@ -280,10 +292,7 @@ impl Gate {
         };
         closed
             .map(|file| Self(Some(file)))
-            .map_err(|source| LaunchError::File {
-                path: path.into(),
-                source,
-            })
+            .map_err(|error| Error::io(format_args!("could not open {path}"), &error))
     }
 
     /// Lets the command begin in this pane, whose window is complete.
@@ -400,7 +409,7 @@ mod tests {
         assert!(order(&[b"echo", b"x"]).check_size().is_ok());
         let many = vec![&[b'x'; 1000][..]; 10_000];
         let refused = order(&many).check_size();
-        assert!(matches!(refused, Err(LaunchError::TooLong { .. })));
+        assert!(refused.unwrap_err().message.contains("are too long"));
         #[cfg(linux)]
         for (length, is_taken) in [(131_071, true), (131_072, false)] {
             let refused = order(&[b"echo", &vec![b'x'; length]]).check_size();

@@ -135,7 +135,7 @@ impl Private {
         least
     }
 
-    async fn launch(&self, task: &Launch) -> Result<NewRun, LaunchError> {
+    async fn launch(&self, task: &Launch) -> Result<NewRun, TmuxError> {
         let mut ended = Vec::new();
         loop {
             match launch(&mut self.connection(), &self.server, task, &ended).await? {

@@ -55,8 +55,8 @@ pub use saved::{SavedEvent, SavedFeed, SavedSession};
 pub use schema::feed_schema;
 pub use snapshot::SnapshotLine;
 pub use socket::{
-    After, Counters, DaemonConfig, DaemonStatus, EndedTask, EndingRun, ReaderStart, Refusal,
-    RefusalKind, Request, Response, SinkStatus, TaskRecord,
+    After, Counters, DaemonConfig, DaemonStatus, EndedTask, EndingRun, ReaderStart, Request,
+    Response, SinkStatus, TaskRecord,
 };
 use task::OWNER_CHARS;
 pub use task::TaskFields;

@@ -5,7 +5,8 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::socket::{Refusal, RefusalKind, Request};
+use super::socket::Request;
+use crate::model::{Error, ErrorKind};
 
 /// The version of requests and answers. It is raised when a request or an answer changes so that
 /// the previous version would misread it. A new request needs no new version.
@@ -60,13 +61,13 @@ impl Caller {
                 .is_some_and(|theirs| is_older(VERSION, theirs))
     }
 
-    fn refusal(&self) -> Refusal {
+    fn refusal(&self) -> Error {
         let theirs = self.version.as_deref().unwrap_or("unknown");
         let theirs: String = theirs.chars().filter(|c| c.is_ascii_graphic()).collect();
         let message = format!(
             "the daemon of this session is version {VERSION}, this command is {theirs:.20}"
         );
-        let refusal = Refusal::new(RefusalKind::Version, message);
+        let refusal = Error::new(ErrorKind::Version, message);
         if is_older(&theirs, VERSION) {
             return refusal.with_hint("update this program: the daemon is newer");
         }
@@ -112,7 +113,7 @@ pub fn request_line(request: &Request) -> Vec<u8> {
 /// # Errors
 ///
 /// When it is not a request, or a request of another version that this one does not understand.
-pub fn parse_request(line: &[u8]) -> Result<Request, Refusal> {
+pub fn parse_request(line: &[u8]) -> Result<Request, Error> {
     let caller: Caller = serde_json::from_slice(line).unwrap_or_default();
     if !caller.is_understood() || caller.would_replace_us() {
         return Err(caller.refusal());
@@ -122,7 +123,7 @@ pub fn parse_request(line: &[u8]) -> Result<Request, Refusal> {
         if caller.version.as_ref().is_some_and(is_other) {
             return caller.refusal();
         }
-        Refusal::new(RefusalKind::Usage, format!("not a request: {error}"))
+        Error::usage(format!("not a request: {error}"))
     })
 }
 
@@ -165,7 +166,7 @@ mod tests {
     use crate::wire::Acknowledgement;
 
     #[track_caller]
-    fn check(line: &str, expected: Result<Request, RefusalKind>) {
+    fn check(line: &str, expected: Result<Request, ErrorKind>) {
         let parsed = parse_request(line.as_bytes());
         assert_eq!(parsed.map_err(|refusal| refusal.kind), expected, "{line}");
     }
@@ -193,7 +194,7 @@ mod tests {
             r#"{"op":"subscribe","start":{"after":[null,1]},"filter":{}}"#,
             r#"{"op":"subscribe","start":"now","filter":[["event"],[],[],[],null,[]]}"#,
         ] {
-            check(line, Err(RefusalKind::Usage));
+            check(line, Err(ErrorKind::Usage));
         }
         let ack = |line: &str| parse_object::<Acknowledgement>(line.as_bytes()).map(|one| one.ack);
         assert_eq!(ack(r#"{"ack":12,"more":[1]}"#).unwrap(), 12);
@@ -210,7 +211,7 @@ mod tests {
         let other = r#""protocol":99,"version":"9.9.9""#;
         check(
             &format!(r#"{{{other},"op":"list"}}"#),
-            Err(RefusalKind::Version),
+            Err(ErrorKind::Version),
         );
         check(
             &format!(r#"{{{other},"op":"status"}}"#),
@@ -255,7 +256,7 @@ mod tests {
     #[test]
     fn a_request_of_a_later_version_with_the_same_protocol_is_no_usage_error() {
         let line = format!(r#"{{"protocol":{PROTOCOL},"version":"9.9.9","op":"fly"}}"#);
-        check(&line, Err(RefusalKind::Version));
+        check(&line, Err(ErrorKind::Version));
     }
 
     #[test]
@@ -271,7 +272,7 @@ mod tests {
             let parsed = parse_request(to(version).as_bytes());
             assert!(matches!(parsed, Ok(Request::To { .. })), "{parsed:?}");
         }
-        check(&to("9.9.9"), Err(RefusalKind::Version));
+        check(&to("9.9.9"), Err(ErrorKind::Version));
         // Once it knows that we stay, it launches without the session's name.
         let run = run.replacen(
             '{',
@@ -285,9 +286,9 @@ mod tests {
     #[test]
     fn readers_that_say_no_version_are_served() {
         check(r#"{"op":"list"}"#, Ok(Request::List));
-        check(r#"{"op":"fly"}"#, Err(RefusalKind::Usage));
-        check("[]", Err(RefusalKind::Usage));
-        check("", Err(RefusalKind::Usage));
+        check(r#"{"op":"fly"}"#, Err(ErrorKind::Usage));
+        check("[]", Err(ErrorKind::Usage));
+        check("", Err(ErrorKind::Usage));
     }
 
     #[test]

@@ -9,7 +9,8 @@ use super::{
     WaitRequest, WaitResult,
 };
 use crate::model::{
-    Millis, NotifyOn, RunRequest, Seq, Slot, StatusCounts, StopChoice, StopSettings, TaskRestarts,
+    Error, Millis, NotifyOn, RunRequest, Seq, Slot, StatusCounts, StopChoice, StopSettings,
+    TaskRestarts,
 };
 
 /// A request: the first line on a connection.
@@ -334,7 +335,7 @@ pub enum Response {
     /// Which messages the feed has, and who reads them.
     Messages(Box<Messages>),
     /// The request was not carried out.
-    Refused(Refusal),
+    Refused(Error),
 }
 
 /// The record of a task's last launch.
@@ -385,53 +386,6 @@ pub struct EndingRun {
     pub window_name: String,
     /// What is left of it, in words; empty during the first second.
     pub processes: Vec<String>,
-}
-
-/// Why a request was not carried out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Refusal {
-    /// The kind of failure, as exit codes distinguish it.
-    pub kind: RefusalKind,
-    /// One line.
-    pub message: String,
-    /// What the user can do about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
-}
-
-impl Refusal {
-    /// Returns a refusal for this reason.
-    pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            hint: None,
-        }
-    }
-
-    /// Adds what the user can do about it.
-    #[must_use]
-    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-}
-
-/// The kind of failure of a refusal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum RefusalKind {
-    /// It was attempted and failed.
-    Failed,
-    /// The request is invalid.
-    Usage,
-    /// No such session or task.
-    Missing,
-    /// It is no longer available.
-    Impossible,
-    /// The client's version differs from the daemon's.
-    Version,
 }
 
 /// How much a daemon has done since it started.

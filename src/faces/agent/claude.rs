@@ -27,8 +27,8 @@ use super::outbox::{Batch, FollowUp, Next, PendingFollowUps};
 use super::transcript::Place;
 use super::until;
 use crate::clock;
-use crate::model::{Backoff, Millis, Seq};
-use crate::ops::{self, OpsError, SessionChoice, TaskSession, lookup};
+use crate::model::{Backoff, Error, Millis, Seq};
+use crate::ops::{self, SessionChoice, TaskSession, lookup};
 use crate::paths::Paths;
 use crate::process;
 use crate::wire::{ConsumeRequest, Filter, Kind};
@@ -77,9 +77,9 @@ impl HookInput {
         self.hook_event_name == "SessionStart" && self.source.as_deref() != Some("compact")
     }
 
-    fn conversation(&self) -> Result<Conversation, OpsError> {
+    fn conversation(&self) -> Result<Conversation, Error> {
         Conversation::new(AgentClient::Claude, &self.session_id)
-            .ok_or_else(|| OpsError::Usage("the hook's input has no session_id".to_owned()))
+            .ok_or_else(|| Error::usage("the hook's input has no session_id".to_owned()))
     }
 }
 
@@ -99,7 +99,7 @@ pub(crate) enum WaiterEnd {
 /// # Errors
 ///
 /// When the session cannot be determined, or the client's file cannot be written.
-pub(crate) async fn hook(choice: &SessionChoice, input: &HookInput) -> Result<(), OpsError> {
+pub(crate) async fn hook(choice: &SessionChoice, input: &HookInput) -> Result<(), Error> {
     match input.hook_event_name.as_str() {
         "SessionStart" => set_shell_environment(choice, &input.conversation()?),
         "SessionEnd" => end_waiters(choice, &input.conversation()?).await,
@@ -108,10 +108,7 @@ pub(crate) async fn hook(choice: &SessionChoice, input: &HookInput) -> Result<()
 }
 
 /// Appends what the conversation's shells need to the file that the client reads for them.
-fn set_shell_environment(
-    choice: &SessionChoice,
-    conversation: &Conversation,
-) -> Result<(), OpsError> {
+fn set_shell_environment(choice: &SessionChoice, conversation: &Conversation) -> Result<(), Error> {
     let Some(file) = lookup("CLAUDE_ENV_FILE").filter(|file| !file.is_empty()) else {
         return Ok(());
     };
@@ -138,10 +135,7 @@ fn set_shell_environment(
         .create(true)
         .open(&path)
         .and_then(|mut file| file.write_all(lines.as_bytes()))
-        .map_err(|source| OpsError::Folder {
-            folder: path,
-            source,
-        })
+        .map_err(|source| Error::folder(&path, &source))
 }
 
 /// Whether an owner is a conversation's: a client that was started in another one's shell inherits
@@ -158,7 +152,7 @@ fn export(name: &str, value: &str) -> String {
 }
 
 /// The waiter's stream ends when another reader takes the consumer over.
-async fn end_waiters(choice: &SessionChoice, conversation: &Conversation) -> Result<(), OpsError> {
+async fn end_waiters(choice: &SessionChoice, conversation: &Conversation) -> Result<(), Error> {
     let mut session = TaskSession::named(choice)?;
     session.resolve_name().await?;
     let paths = &session.paths;
@@ -188,7 +182,7 @@ pub(crate) async fn wait(
     max_per_minute: u32,
     print: impl FnOnce(&str) -> io::Result<()>,
     gone: impl Future<Output = ()>,
-) -> Result<WaiterEnd, OpsError> {
+) -> Result<WaiterEnd, Error> {
     let conversation = input.conversation()?;
     let mut session = TaskSession::named(choice)?;
     session.resolve_name().await?;
@@ -242,9 +236,9 @@ async fn get_ledger(
     }
 }
 
-fn folder_error(paths: &Paths, source: io::Error) -> OpsError {
+fn folder_error(paths: &Paths, source: io::Error) -> Error {
     let folder = paths.state.clone();
-    OpsError::Folder { folder, source }
+    Error::folder(&folder, &source)
 }
 
 /// What a waiter ends with: the messages that are due again, and maybe a new one.
@@ -265,7 +259,7 @@ struct Waiter<'a> {
 
 impl Waiter<'_> {
     /// Returns what to hand over; `None` when another process follows the conversation.
-    async fn next_work(&mut self) -> Result<Option<Work>, OpsError> {
+    async fn next_work(&mut self) -> Result<Option<Work>, Error> {
         let (mut is_caught_up, mut resume_at) = (false, None);
         let (mut check_at, mut checks) = (Instant::now(), CHECK);
         self.confirm()?;
@@ -324,7 +318,7 @@ impl Waiter<'_> {
     }
 
     /// Settles what the model has answered.
-    fn confirm(&mut self) -> Result<(), OpsError> {
+    fn confirm(&mut self) -> Result<(), Error> {
         if let Err(error) = self.ledger.read(self.transcript) {
             tracing::debug!(%error, "cannot read the transcript");
         }
@@ -340,7 +334,7 @@ impl Waiter<'_> {
     }
 
     /// Gives up what was handed over often enough.
-    fn give_up(&mut self, now: Millis) -> Result<(), OpsError> {
+    fn give_up(&mut self, now: Millis) -> Result<(), Error> {
         let is_due = self.is_due(now);
         let is_hopeless = |one: &&SentMessage| one.attempts >= MAX_ATTEMPTS && is_due(one);
         let hopeless = self.ledger.handed_over().iter().filter(is_hopeless);
@@ -389,7 +383,7 @@ impl Waiter<'_> {
         mut self,
         work: Work,
         print: impl FnOnce(&str) -> io::Result<()>,
-    ) -> Result<WaiterEnd, OpsError> {
+    ) -> Result<WaiterEnd, Error> {
         // What is in the transcript by now is not looked for in what follows.
         self.confirm()?;
         let Work { now, batch } = work;
@@ -422,7 +416,7 @@ impl Waiter<'_> {
         Ok(WaiterEnd::Left)
     }
 
-    fn error(&self, source: io::Error) -> OpsError {
+    fn error(&self, source: io::Error) -> Error {
         folder_error(&self.paths, source)
     }
 }

@@ -23,8 +23,8 @@ use super::outbox::{Batch, Budget, FollowUp, Next, PendingFollowUps};
 use super::until;
 use crate::clock;
 use crate::files;
-use crate::model::{Backoff, Seq};
-use crate::ops::{OpsError, SessionChoice, TaskSession, lookup};
+use crate::model::{Backoff, Error, Seq};
+use crate::ops::{SessionChoice, TaskSession, lookup};
 use crate::wire::Kind;
 
 /// How long to try to get the lock: a launch that checks it holds it for an instant.
@@ -70,21 +70,20 @@ pub(crate) async fn follow(
     choice: &SessionChoice,
     options: FollowOptions,
     report: impl FnOnce(&Reachable),
-) -> Result<(), OpsError> {
+) -> Result<(), Error> {
     let conversation = Conversation::new(AgentClient::Codex, &options.thread)
-        .ok_or_else(|| OpsError::Usage("the thread's id is empty".to_owned()))?;
+        .ok_or_else(|| Error::usage("the thread's id is empty".to_owned()))?;
     let mut session = TaskSession::named(choice)?;
     session.resolve_name().await?;
     session.paths.create_runtime()?;
     let mut thread = CodexThread::new(&conversation, options.program, &lookup)
-        .ok_or_else(|| OpsError::Usage("neither CODEX_HOME nor HOME is set".to_owned()))?;
+        .ok_or_else(|| Error::usage("neither CODEX_HOME nor HOME is set".to_owned()))?;
     let reachable = thread.reachable().await;
     let path = session.paths.follower_lock(&conversation.owner());
     let lock = match reachable {
-        Reachable::Yes => lock(&path).await.map_err(|source| OpsError::Folder {
-            folder: session.paths.runtime.clone(),
-            source,
-        })?,
+        Reachable::Yes => lock(&path)
+            .await
+            .map_err(|source| Error::folder(&session.paths.runtime, &source))?,
         Reachable::No(_) => None,
     };
     report(&reachable);
@@ -201,7 +200,7 @@ struct Deliveries {
 }
 
 impl Deliveries {
-    async fn run(mut self) -> Result<(), OpsError> {
+    async fn run(mut self) -> Result<(), Error> {
         let (mut is_caught_up, mut resume_at, mut n_active) = (false, None, None);
         let mut look_at = Instant::now();
         loop {

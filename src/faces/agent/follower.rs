@@ -10,13 +10,11 @@ use super::conversation::Conversation;
 use super::feed_reading::{FeedReading, StreamStart};
 use super::host_streams::HostStreams;
 use super::incoming::Incoming;
-use crate::client::{ClientError, DaemonClient};
+use crate::client::{DaemonClient, unexpected, unreadable};
 use crate::clock;
-use crate::model::{Backoff, Millis, Seq};
-use crate::ops::{OpsError, TaskSession};
-use crate::wire::{
-    ConsumeRequest, Filter, Kind, LiveRecord, RefusalKind, Request, Response, StreamRecord,
-};
+use crate::model::{Backoff, Error, ErrorKind, Millis, Seq};
+use crate::ops::TaskSession;
+use crate::wire::{ConsumeRequest, Filter, Kind, LiveRecord, Request, Response, StreamRecord};
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
@@ -53,14 +51,6 @@ struct LocalFollower {
     lost_at: Option<Instant>,
     /// Whether the first stream leaves out what was recorded before it for everybody.
     skips_everybody: bool,
-}
-
-/// Why a stream did not begin.
-enum Unavailable {
-    /// It may succeed later.
-    Now(OpsError),
-    /// It will not.
-    Always(OpsError),
 }
 
 impl Follower {
@@ -118,7 +108,7 @@ impl Follower {
     /// # Errors
     ///
     /// When the first stream cannot begin, or no later one ever can.
-    pub(crate) async fn next(&mut self) -> Result<Incoming, OpsError> {
+    pub(crate) async fn next(&mut self) -> Result<Incoming, Error> {
         let hosts = self.hosts.as_mut();
         let has_begun = self.local.epoch.is_some();
         let from_hosts = async {
@@ -151,7 +141,7 @@ impl Follower {
 }
 
 impl LocalFollower {
-    async fn next(&mut self) -> Result<Incoming, OpsError> {
+    async fn next(&mut self) -> Result<Incoming, Error> {
         loop {
             self.send_acknowledgement().await;
             let Some(stream) = &mut self.stream else {
@@ -179,7 +169,7 @@ impl LocalFollower {
         }
     }
 
-    async fn begin_or_wait(&mut self) -> Result<Option<Incoming>, OpsError> {
+    async fn begin_or_wait(&mut self) -> Result<Option<Incoming>, Error> {
         if let Some(at) = self.retry_at {
             sleep_until(at).await;
         }
@@ -190,7 +180,7 @@ impl LocalFollower {
                 self.lost_at = None;
                 Ok(Some(began))
             }
-            Err(Unavailable::Now(error)) if self.epoch.is_some() => {
+            Err(error) if self.epoch.is_some() && error.kind != ErrorKind::Version => {
                 tracing::debug!(%error, "cannot read the feed now");
                 let is_over = |lost_at: Instant| lost_at.elapsed() >= LEAVES_AFTER;
                 if self.leaves_with_daemon && self.lost_at.is_some_and(is_over) {
@@ -199,7 +189,7 @@ impl LocalFollower {
                 self.try_later();
                 Ok(None)
             }
-            Err(Unavailable::Now(error) | Unavailable::Always(error)) => Err(error),
+            Err(error) => Err(error),
         }
     }
 
@@ -209,17 +199,17 @@ impl LocalFollower {
         self.retry_at = Some(Instant::now() + self.retry.next_pause());
     }
 
-    async fn begin(&mut self) -> Result<Incoming, Unavailable> {
+    async fn begin(&mut self) -> Result<Incoming, Error> {
         let daemon = if self.leaves_with_daemon {
             self.session.daemon().await
         } else {
             self.session.daemon_or_start().await
         };
-        let daemon = daemon.map_err(Unavailable::Now)?;
-        let mut client = daemon.ok_or_else(|| Unavailable::Now(self.session.no_daemon()))?;
+        let daemon = daemon?;
+        let mut client = daemon.ok_or_else(|| self.session.no_daemon())?;
         let known = client.ask(&Request::Consumers).await;
-        let Response::Consumers(known) = known.map_err(unavailable)? else {
-            return Err(unavailable(ClientError::Unexpected));
+        let Response::Consumers(known) = known? else {
+            return Err(unexpected());
         };
         let this = known.consumers.iter().find(|one| one.name == self.name);
         let (is_new, cursor) = (this.is_none(), this.map_or(0, |one| one.cursor));
@@ -231,14 +221,13 @@ impl LocalFollower {
             filter: Filter::new(self.kinds.clone(), Vec::new(), Vec::new())
                 .for_owner(Some(self.owner.clone())),
         };
-        let hello = client.consume(request).await.map_err(unavailable)?;
-        let hello = serde_json::from_str(&hello)
-            .map_err(|source| unavailable(ClientError::Answer { source }))?;
+        let hello = client.consume(request).await?;
+        let hello = serde_json::from_str(&hello).map_err(unreadable)?;
         let LiveRecord::Hello {
             epoch, last_seq, ..
         } = hello
         else {
-            return Err(unavailable(ClientError::Unexpected));
+            return Err(unexpected());
         };
         let start = StreamStart {
             last_before: last_seq,
@@ -298,20 +287,4 @@ impl LocalFollower {
 #[derive(Deserialize)]
 struct UnknownSeq {
     seq: Option<Seq>,
-}
-
-fn unavailable(error: ClientError) -> Unavailable {
-    match &error {
-        ClientError::Refused(refusal) if refusal.kind == RefusalKind::Version => {
-            Unavailable::Always(error.into())
-        }
-        ClientError::Refused(_)
-        | ClientError::NoDaemon
-        | ClientError::NotOurs { .. }
-        | ClientError::Io { .. }
-        | ClientError::Left
-        | ClientError::LeftWait
-        | ClientError::Answer { .. }
-        | ClientError::Unexpected => Unavailable::Now(error.into()),
-    }
 }

@@ -20,8 +20,8 @@ use super::ledger::Ledger;
 use super::outbox::Batch;
 use super::until;
 use crate::clock;
-use crate::model::{Level, with_causes};
-use crate::ops::{self, OpsError, SessionChoice, TaskSession};
+use crate::model::{Error, Level, with_causes};
+use crate::ops::{self, SessionChoice, TaskSession};
 use crate::wire::{FollowUpOptions, Kind, Message, parse_object};
 
 /// The longest line on standard input, in bytes.
@@ -95,7 +95,7 @@ pub(crate) struct ServeOptions {
 #[derive(Debug)]
 pub(crate) enum ServeError<E> {
     /// The session or its feed cannot be used.
-    Ops(OpsError),
+    Ops(Error),
     /// Standard output cannot be written.
     Print(E),
 }
@@ -226,14 +226,14 @@ impl Lanes {
 
     /// Returns the client's conversations that no process reads, and for which the feed has a followUp
     /// that was not acknowledged, or that have tasks on other machines.
-    async fn pending_conversations(&self) -> Result<Vec<String>, OpsError> {
+    async fn pending_conversations(&self) -> Result<Vec<String>, Error> {
         let mut session = TaskSession::named(&self.choice)?;
         session.resolve_name().await?;
         let prefix = format!("{}:", self.client.name());
         let mut cursors = BTreeMap::new();
         let consumers = match ops::list_consumers(&session).await {
             // No daemon has run yet: nothing is pending here.
-            Err(OpsError::NoFeed(_)) => Vec::new(),
+            Err(error) if error.kind.is_missing() => Vec::new(),
             listed => listed?.consumers,
         };
         let mut elsewhere = ops::owners_with_hosts()?;
@@ -280,7 +280,7 @@ impl Lane {
         conversation: &Conversation,
         kinds: Vec<Kind>,
         max_per_minute: u32,
-    ) -> Result<Option<Self>, OpsError> {
+    ) -> Result<Option<Self>, Error> {
         let mut session = TaskSession::named(choice)?;
         session.resolve_name().await?;
         let (session_name, paths) = (session.name.clone(), session.paths.clone());
@@ -301,10 +301,7 @@ impl Lane {
                 taken = &mut taking => break taken,
             }
         };
-        let ledger = ledger.map_err(|source| OpsError::Folder {
-            folder: paths.state.clone(),
-            source,
-        })?;
+        let ledger = ledger.map_err(|source| Error::folder(&paths.state, &source))?;
         Ok(Some(Self {
             to: conversation.id().to_owned(),
             messages: HandOver::new(ledger, &session_name, max_per_minute),
@@ -319,7 +316,7 @@ impl Lane {
         mut self,
         mut received: mpsc::Receiver<String>,
         replies: &mpsc::Sender<String>,
-    ) -> Result<Ended, OpsError> {
+    ) -> Result<Ended, Error> {
         for incoming in std::mem::take(&mut self.earlier) {
             if let Some(reply) = self.receive(incoming) {
                 drop(replies.send(line_of(&reply)).await);

@@ -7,9 +7,9 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time::Instant;
 
 use super::context::{self, Context};
-use super::failure::{Failure, Kind, OrFail};
+use super::failure::{Failure, OrFail};
 use super::{output, wait};
-use crate::model::limit_words;
+use crate::model::{ErrorKind, limit_words};
 use crate::ops::{self, Success, WaitNews};
 
 /// Waits until all these tasks have succeeded. `what` is the command, `task` the one that starts then.
@@ -28,7 +28,7 @@ pub(super) async fn wait_for(
 ) -> Result<(), Failure> {
     if names.iter().any(|name| name == task) {
         let why = format!("task `{task}` cannot start after itself");
-        return Err(Failure::new(Kind::Usage, what, why));
+        return Err(Failure::new(ErrorKind::Usage, what, why));
     }
     let mut session = context.given(what)?;
     for name in names {
@@ -51,7 +51,7 @@ pub(super) async fn wait_for(
     loop {
         let ended = tokio::select! {
             ended = waits.next() => ended,
-            _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
+            _ = interrupts.recv() => return Err(Failure::silent(ErrorKind::Interrupted)),
         };
         let Some(ended) = ended else { return Ok(()) };
         let not_started = format!("{task} was not started");
@@ -60,14 +60,14 @@ pub(super) async fn wait_for(
             (name, Success::No(failure)) => {
                 output::tail(&failure.tail, Some(name));
                 let why = format!("{not_started}: {name} {}", failure.why);
-                return Err(Failure::new(Kind::Impossible, what, why));
+                return Err(Failure::new(ErrorKind::Impossible, what, why));
             }
             (name, Success::TimedOut(asks)) => {
                 let limit = limit_words(timeout.unwrap_or_default());
                 let asks = asks.map(|question| format!(": it asks for input: {question}"));
                 let asks = asks.unwrap_or_default();
                 let why = format!("{not_started}: {name} has not ended after {limit}{asks}");
-                return Err(Failure::new(Kind::TimedOut, what, why));
+                return Err(Failure::new(ErrorKind::TimedOut, what, why));
             }
         }
     }

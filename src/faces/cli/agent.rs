@@ -8,12 +8,13 @@ use tokio::sync::mpsc;
 
 use super::args::{Agent, AgentCommand, AgentServe};
 use super::context::{self, Context};
-use super::failure::{Failure, Kind, OrFail};
+use super::failure::{Failure, OrFail};
 use super::{daemon, output};
 use crate::config;
 use crate::faces::agent::claude::{self, HookInput, WaiterEnd};
 use crate::faces::agent::codex::{self, FollowOptions};
 use crate::faces::agent::{AgentClient, Reachable, ServeError, ServeOptions, read_lines, serve};
+use crate::model::ErrorKind;
 use crate::ops::{self, lookup};
 
 const WHAT: &str = "agent";
@@ -51,7 +52,7 @@ async fn serve_adapter(
     let served = tokio::select! {
         served = serve(context.choice(), options, output::line) => served,
         () = output::stdout_closed() => return Ok(()),
-        _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
+        _ = interrupts.recv() => return Err(Failure::silent(ErrorKind::Interrupted)),
     };
     served.map_err(|error| match error {
         ServeError::Ops(error) => Failure::of_ops(WHAT, error),
@@ -86,7 +87,7 @@ async fn follow_codex(
     followed.or_fail(WHAT)?;
     match unreachable {
         Some(why) if in_background => output::line(&why),
-        Some(why) => Err(Failure::new(Kind::Failed, WHAT, why)),
+        Some(why) => Err(Failure::new(ErrorKind::Failed, WHAT, why)),
         None => Ok(()),
     }
 }
@@ -115,7 +116,7 @@ async fn claude_hook(context: &Context, wait: bool) -> Result<(), Failure> {
     read.map_err(Failure::by(WHAT))?;
     let input = HookInput::parse(&input).map_err(|error| {
         let why = format!("standard input is not the input of a hook: {error}");
-        Failure::new(Kind::Failed, WHAT, why)
+        Failure::new(ErrorKind::Failed, WHAT, why)
     })?;
     enter_project()?;
     let choice = context.choice();
@@ -127,7 +128,7 @@ async fn claude_hook(context: &Context, wait: bool) -> Result<(), Failure> {
     let waited = claude::wait(&choice, &input, max_per_minute()?, print, gone).await;
     match waited.or_fail(WHAT)? {
         // The code with which the client takes what was printed.
-        WaiterEnd::Woke => Err(Failure::silent(Kind::Usage)),
+        WaiterEnd::Woke => Err(Failure::silent(ErrorKind::Usage)),
         WaiterEnd::Left => Ok(()),
     }
 }

@@ -5,7 +5,8 @@ use std::os::unix::process::CommandExt;
 
 use super::args::Attach;
 use super::context::Context;
-use super::failure::{Failure, Kind, OrFail};
+use super::failure::{Failure, OrFail};
+use crate::model::ErrorKind;
 use crate::ops::{self, Attachment};
 
 pub(super) async fn run(context: &Context, args: Attach) -> Result<(), Failure> {
@@ -18,13 +19,13 @@ pub(super) async fn run(context: &Context, args: Attach) -> Result<(), Failure> 
     } = attachment.or_fail("attach")?;
     if takes_terminal {
         if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
-            let failure = Failure::new(Kind::Failed, "attach", "this is not a terminal");
+            let failure = Failure::new(ErrorKind::Failed, "attach", "this is not a terminal");
             let name = args.name.as_deref().unwrap_or("NAME");
             let hint = format!("`tmux-task logs {name}` prints a task's output");
             return Err(failure.with_hint(hint));
         }
         let error = command.exec();
-        return Err(Failure::of(Kind::Failed, "attach", &error));
+        return Err(Failure::of(ErrorKind::Failed, "attach", &error));
     }
     // tmux says itself why it cannot switch.
     let status = command.status();
@@ -32,6 +33,6 @@ pub(super) async fn run(context: &Context, args: Attach) -> Result<(), Failure> 
     if status.success() {
         Ok(())
     } else {
-        Err(Failure::silent(Kind::Failed))
+        Err(Failure::silent(ErrorKind::Failed))
     }
 }

@@ -8,8 +8,9 @@ use clap::CommandFactory;
 use clap_complete::env::{CompleteEnv, Shells};
 
 use super::args::{Cli, Completions};
-use super::failure::{Failure, Kind};
+use super::failure::Failure;
 use super::output;
+use crate::model::ErrorKind;
 
 /// The variable by which the script says that it wants candidates.
 const VARIABLE: &str = "TMUX_TASK_COMPLETE";
@@ -21,7 +22,11 @@ pub(super) fn run(args: Completions) -> Result<(), Failure> {
     let written = match shells.completer(args.shell.name()) {
         Some(shell) => shell.write_registration(VARIABLE, name, name, name, &mut script),
         None => {
-            return Err(Failure::new(Kind::Failed, "completions", "no such script"));
+            return Err(Failure::new(
+                ErrorKind::Failed,
+                "completions",
+                "no such script",
+            ));
         }
     };
     written.map_err(Failure::by("completions"))?;

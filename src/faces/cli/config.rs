@@ -8,12 +8,12 @@ use tokio::time::timeout;
 
 use super::args::{Config, ConfigCommand, Json};
 use super::context::Context;
-use super::failure::{Failure, Kind};
+use super::failure::Failure;
 use super::output;
 use crate::config::{self, ConfigFile, Setting, ShownConfig};
-use crate::model::{text, with_causes};
+use crate::model::{ErrorKind, text, with_causes};
 use crate::ops::{self, lookup};
-use crate::wire::{DaemonStatus, RefusalKind, rfc3339};
+use crate::wire::{DaemonStatus, rfc3339};
 
 const WHAT: &str = "config";
 
@@ -45,7 +45,7 @@ async fn show(context: &Context, args: Json) -> Result<(), Failure> {
     // The daemon is asked with a time limit of its own.
     context.limit.lift();
     let shown = config::show(&lookup).map_err(|error| {
-        Failure::of(Kind::Failed, WHAT, &error)
+        Failure::of(ErrorKind::Failed, WHAT, &error)
             .with_hint("a running daemon keeps the settings that it has; no other one starts")
     })?;
     let selected = selected(context)?;
@@ -105,7 +105,7 @@ async fn ask_daemon(context: &Context) -> Result<Option<DaemonStatus>, Failure> 
     let asked = timeout(ANSWERS_WITHIN, ops::daemon_status(&mut session)).await;
     let why = match asked {
         Ok(Ok(status)) => return Ok(Some(status)),
-        Ok(Err(error)) if error.kind() == RefusalKind::Missing => return Ok(None),
+        Ok(Err(error)) if error.kind.is_missing() => return Ok(None),
         Ok(Err(error)) => with_causes(&error),
         Err(_) => format!(
             "no answer within {} s; `tmux-task doctor` finds out why",

@@ -2,8 +2,8 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use super::failure::{Failure, Kind};
-use crate::model::text;
+use super::failure::Failure;
+use crate::model::{ErrorKind, text};
 
 /// The longest question, in characters.
 const QUESTION_CHARS: usize = 300;
@@ -18,7 +18,9 @@ pub(super) fn ask(
 ) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         let why = format!("{effect}, and there is no terminal to ask on");
-        return Err(Failure::new(Kind::Usage, command, why).with_hint("say --yes when you mean it"));
+        return Err(
+            Failure::new(ErrorKind::Usage, command, why).with_hint("say --yes when you mean it")
+        );
     }
     // It may contain a session's name.
     let question = text::one_line(question.as_bytes(), QUESTION_CHARS);
@@ -32,5 +34,5 @@ pub(super) fn ask(
         return Ok(());
     }
     let why = format!("not confirmed, {otherwise}");
-    Err(Failure::new(Kind::Failed, command, why))
+    Err(Failure::new(ErrorKind::Failed, command, why))
 }

@@ -6,11 +6,11 @@ use tokio::sync::mpsc;
 
 use super::args::{Consume, FeedFormat};
 use super::context::{self, Context};
-use super::failure::{Failure, Kind, OrFail};
+use super::failure::{Failure, OrFail};
 use super::feed_text::print_live;
 use super::output;
-use crate::client::{ClientError, DaemonClient};
-use crate::model::Seq;
+use crate::client::DaemonClient;
+use crate::model::{Error, ErrorKind, Seq};
 use crate::ops::TaskSession;
 use crate::wire::{Acknowledgement, ConsumeRequest, Filter, Response, parse_object};
 
@@ -59,17 +59,17 @@ pub(super) async fn follow(
                 client.acknowledge(ack).await.or_fail("feed")?;
             }
             () = output::stdout_closed() => return Ok(()),
-            _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
+            _ = interrupts.recv() => return Err(Failure::silent(ErrorKind::Interrupted)),
         }
     }
 }
 
 /// The daemon ends a stream with a refusal when it was sent what it cannot acknowledge.
-fn check_refused(text: &str) -> Result<(), ClientError> {
+fn check_refused(text: &str) -> Result<(), Error> {
     if text.starts_with(r#"{"answer":"#)
         && let Ok(Response::Refused(refusal)) = serde_json::from_str(text)
     {
-        return Err(ClientError::Refused(refusal));
+        return Err(refusal);
     }
     Ok(())
 }
@@ -106,7 +106,7 @@ pub(super) fn read_acknowledgements() -> Acknowledgements {
             }
             let parsed = parsed.map_err(|error| {
                 let why = format!("standard input has no line like {{\"ack\":12}}: {error}");
-                Failure::new(Kind::Usage, "feed", why)
+                Failure::new(ErrorKind::Usage, "feed", why)
             });
             if sender.send(parsed).await.is_err() {
                 return;

@@ -8,10 +8,11 @@ use std::task::Poll;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::args::Global;
-use super::failure::{Failure, Kind, OrFail, with_options};
+use super::failure::{Failure, OrFail, with_options};
 use super::liveness::Peers;
 use super::output;
 use super::time_limit::TimeLimit;
+use crate::model::ErrorKind;
 use crate::ops::{SessionChoice, TaskSession};
 use crate::tmux::ServerChoice;
 
@@ -133,14 +134,14 @@ pub(super) async fn unless_interrupted<T>(
     let mut interrupts = interrupts(what)?;
     tokio::select! {
         biased;
-        _ = interrupts.recv() => Err(Failure::silent(Kind::Interrupted)),
+        _ = interrupts.recv() => Err(Failure::silent(ErrorKind::Interrupted)),
         done = work => Ok(done),
     }
 }
 
 /// The signals that end a command which has to clean up.
 #[derive(Debug)]
-pub(super) struct ExitWatch(Vec<(Signal, Kind)>);
+pub(super) struct ExitWatch(Vec<(Signal, ErrorKind)>);
 
 impl ExitWatch {
     /// From here on the program handles these signals.
@@ -166,9 +167,9 @@ impl ExitWatch {
     }
 
     /// Resolves when a signal has arrived, with the failure that ends the command.
-    pub(super) async fn recv(&mut self) -> Kind {
+    pub(super) async fn recv(&mut self) -> ErrorKind {
         poll_fn(|cx| {
-            let came = |(signal, kind): &mut (Signal, Kind)| {
+            let came = |(signal, kind): &mut (Signal, ErrorKind)| {
                 signal.poll_recv(cx).is_ready().then_some(*kind)
             };
             self.0
@@ -180,9 +181,9 @@ impl ExitWatch {
     }
 }
 
-fn ended_by(signal: SignalKind) -> Kind {
+fn ended_by(signal: SignalKind) -> ErrorKind {
     if signal == SignalKind::interrupt() {
-        return Kind::Interrupted;
+        return ErrorKind::Interrupted;
     }
-    Kind::Signalled(u8::try_from(signal.as_raw_value()).unwrap_or(u8::MAX))
+    ErrorKind::Signalled(u8::try_from(signal.as_raw_value()).unwrap_or(u8::MAX))
 }

@@ -6,12 +6,12 @@ use std::io::Write;
 
 use super::args::{ChildOf, Daemon, DaemonCommand, FeedFormat, Json, Supervise};
 use super::context::Context;
-use super::failure::{Failure, Kind, OrFail};
+use super::failure::{Failure, OrFail};
 use super::{consumer, feed_text, ls, output};
 use crate::client::{self, READY};
 use crate::config;
 use crate::daemon::{self, DaemonError, LockError, Options, ServiceManager};
-use crate::model::{owner_of_environment, text};
+use crate::model::{ErrorKind, owner_of_environment, text};
 use crate::ops::{self, TaskSession, lookup};
 use crate::wire::{
     ConsumerStatus, DaemonConfig, DaemonStatus, Filter, ReaderStart, SINK_PREFIX, SinkStatus,
@@ -158,7 +158,7 @@ fn daemon_failure(error: DaemonError) -> Failure {
     if let DaemonError::Tmux(error) = error {
         return Failure::of_ops("daemon", error);
     }
-    Failure::of(Kind::Failed, "daemon", &error)
+    Failure::of(ErrorKind::Failed, "daemon", &error)
 }
 
 /// Starts a new session, so that the daemon survives the end of the terminal.
@@ -292,9 +292,9 @@ fn kept(status: &DaemonStatus) -> String {
 async fn stop(context: &Context, cleanup: bool) -> Result<(), Failure> {
     let session = context.session("daemon stop").await?;
     ops::stop_daemon(&session, cleanup).await.map_err(|error| {
-        if matches!(error, ops::OpsError::NoDaemon(_)) {
+        if error.kind == ErrorKind::NoDaemon {
             // That it can be started is no help here.
-            Failure::of(Kind::Missing, "daemon stop", &error)
+            Failure::of(ErrorKind::Missing, "daemon stop", &error)
         } else {
             Failure::of_ops("daemon stop", error)
         }

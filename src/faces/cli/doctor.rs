@@ -2,9 +2,9 @@
 
 use super::args::Json;
 use super::context::Context;
-use super::failure::{Failure, Kind, OrFail};
+use super::failure::{Failure, OrFail};
 use super::output;
-use crate::model::text;
+use crate::model::{ErrorKind, text};
 use crate::ops;
 use crate::terminal::columns_of;
 use crate::wire::{DoctorCheck, DoctorReport};
@@ -19,7 +19,7 @@ pub(super) async fn run(context: &Context, args: Json) -> Result<(), Failure> {
         output::lines(lines(&report))?;
     }
     if report.failures > 0 {
-        return Err(Failure::silent(Kind::Failed));
+        return Err(Failure::silent(ErrorKind::Failed));
     }
     Ok(())
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::context;
-use super::failure::{Failure, Kind};
+use super::failure::Failure;
 use super::output;
+use crate::model::ErrorKind;
 use crate::ops::{EndWatch, TaskSession};
 use crate::wire::EndingRun;
 
@@ -57,7 +58,7 @@ pub(super) async fn watched<T>(
                 let at_once = n_interrupts > 1;
                 let runs = watch.runs(session, names, at_once).await.unwrap_or_default();
                 if runs.is_empty() {
-                    return Err(Failure::silent(Kind::Interrupted));
+                    return Err(Failure::silent(ErrorKind::Interrupted));
                 }
                 if !at_once {
                     output::note(&format!(

@@ -2,60 +2,7 @@
 
 use std::fmt;
 
-use crate::model::{text, with_causes};
-use crate::ops::OpsError;
-use crate::wire::RefusalKind;
-
-/// How a command ends early. Exit codes are API: never reuse one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// stdout was closed: not a failure.
-    OutputClosed,
-    /// It was attempted and failed.
-    Failed,
-    /// The command line is invalid.
-    Usage,
-    /// No such session, task or daemon.
-    Missing,
-    /// A wait timed out.
-    TimedOut,
-    /// A wait can no longer succeed.
-    Impossible,
-    /// A wait for the end of a run ended because the task asks for input.
-    Asked,
-    /// A task's own exit code, passed through.
-    OfTask(u8),
-    /// `run --wait`: the task asks for input.
-    RunAsked,
-    /// `run --wait`: the time limit was reached.
-    RunTimedOut,
-    /// `run --wait`: it failed itself, independently of the task.
-    RunFailed,
-    /// The user interrupted it.
-    Interrupted,
-    /// Another signal ended it.
-    Signalled(u8),
-}
-
-impl Kind {
-    pub(crate) fn code(self) -> u8 {
-        match self {
-            Self::OutputClosed => 0,
-            Self::Failed => 1,
-            Self::Usage => 2,
-            Self::Missing => 3,
-            Self::TimedOut => 4,
-            Self::Impossible => 5,
-            Self::Asked => 6,
-            Self::OfTask(code) => code,
-            Self::RunAsked => 123,
-            Self::RunTimedOut => 124,
-            Self::RunFailed => 125,
-            Self::Interrupted => 130,
-            Self::Signalled(signal) => 128_u8.saturating_add(signal),
-        }
-    }
-}
+use crate::model::{Error, ErrorKind, text, with_causes};
 
 /// The maximum length of a part of an error: a path and a few sentences.
 const MAX_CHARS: usize = 8192;
@@ -63,7 +10,7 @@ const MAX_CHARS: usize = 8192;
 /// Why a command ends with an exit code other than 0.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ErrorKind,
     /// What was attempted, usually a command's name.
     what: String,
     why: String,
@@ -71,7 +18,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    pub(crate) fn new(kind: Kind, what: impl Into<String>, why: impl fmt::Display) -> Self {
+    pub(crate) fn new(kind: ErrorKind, what: impl Into<String>, why: impl fmt::Display) -> Self {
         Self {
             kind,
             what: what.into(),
@@ -81,7 +28,7 @@ impl Failure {
     }
 
     /// Ends the command with this code, without further output.
-    pub(crate) fn silent(kind: Kind) -> Self {
+    pub(crate) fn silent(kind: ErrorKind) -> Self {
         Self::new(kind, "", "")
     }
 
@@ -90,43 +37,37 @@ impl Failure {
     }
 
     /// Returns an error with all its causes.
-    pub(crate) fn of(kind: Kind, what: impl Into<String>, error: &dyn std::error::Error) -> Self {
+    pub(crate) fn of(
+        kind: ErrorKind,
+        what: impl Into<String>,
+        error: &dyn std::error::Error,
+    ) -> Self {
         Self::new(kind, what, with_causes(error))
     }
 
     /// Returns how an error becomes the failure of the command `what`.
     pub(crate) fn by<E: std::error::Error>(what: &str) -> impl Fn(E) -> Self + '_ {
-        move |error| Self::of(Kind::Failed, what, &error)
+        move |error| Self::of(ErrorKind::Failed, what, &error)
     }
 
     /// A use case that failed.
-    pub(crate) fn of_ops(what: &str, error: impl Into<OpsError>) -> Self {
-        let error = error.into();
-        let kind = match error.kind() {
-            RefusalKind::Failed | RefusalKind::Version => Kind::Failed,
-            RefusalKind::Usage => Kind::Usage,
-            RefusalKind::Missing => Kind::Missing,
-            RefusalKind::Impossible => Kind::Impossible,
-        };
-        let hint = error.hint();
-        Self::of(kind, what, &error).with_optional_hint(hint)
+    pub(crate) fn of_ops(what: &str, error: impl Into<Error>) -> Self {
+        let Error {
+            kind,
+            message,
+            hint,
+        } = error.into();
+        Self {
+            kind,
+            what: what.to_owned(),
+            why: message,
+            hint,
+        }
     }
 
     /// The same as a failure of `run --wait`, whose code must be distinct from the task's own.
     pub(crate) fn of_run(mut self) -> Self {
-        self.kind = match self.kind {
-            Kind::Failed | Kind::Missing | Kind::Impossible => Kind::RunFailed,
-            Kind::TimedOut => Kind::RunTimedOut,
-            Kind::Asked => Kind::RunAsked,
-            kind @ (Kind::OutputClosed
-            | Kind::Usage
-            | Kind::OfTask(_)
-            | Kind::RunAsked
-            | Kind::RunTimedOut
-            | Kind::RunFailed
-            | Kind::Interrupted
-            | Kind::Signalled(_)) => kind,
-        };
+        self.kind = self.kind.of_run();
         self
     }
 
@@ -168,7 +109,7 @@ pub(crate) trait OrFail<T> {
     fn or_fail(self, what: &str) -> Result<T, Failure>;
 }
 
-impl<T, E: Into<OpsError>> OrFail<T> for Result<T, E> {
+impl<T, E: Into<Error>> OrFail<T> for Result<T, E> {
     fn or_fail(self, what: &str) -> Result<T, Failure> {
         self.map_err(|error| Failure::of_ops(what, error))
     }
@@ -199,7 +140,7 @@ mod tests {
         let hint = |args: &str| {
             let args = std::iter::once("tmux-task").chain(args.split(' '));
             let options = Cli::try_parse_from(args).unwrap().global.words();
-            let failure = Failure::new(Kind::Missing, "ls", "no session").with_hint(
+            let failure = Failure::new(ErrorKind::Missing, "ls", "no session").with_hint(
                 "`tmux-task ls` or `env -u TMUX tmux-task run NAME`; see tmux-task.toml",
             );
             failure.with_options(&options).hint.unwrap()

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::args::{Feed, FeedFormat};
 use super::context::{self, Context};
-use super::failure::{Failure, Kind, OrFail};
+use super::failure::{Failure, OrFail};
 use super::feed_text::{durable, missing, print_live, unknown};
 use super::{consume, output};
 use crate::clock;
-use crate::model::{Millis, Seq};
+use crate::model::{ErrorKind, Millis, Seq};
 use crate::ops::{self, TaskSession};
 use crate::store::feed::{self, FeedError, FeedLine, Sequence, WholeLines};
 use crate::wire::{self, After, Filter, ReaderStart, RecordBody, TaskFields, parse_rfc3339};
@@ -79,7 +79,7 @@ fn not_recorded(path: &Path, mut names: Vec<String>) -> Result<Vec<String>, Fail
     if names.is_empty() || !feed::has_files(path) {
         return Ok(names);
     }
-    let failed = |error: FeedError| Failure::of(Kind::Failed, "feed", &error);
+    let failed = |error: FeedError| Failure::of(ErrorKind::Failed, "feed", &error);
     let mut lines = WholeLines::after(path, 0).map_err(failed)?;
     while let Some(line) = lines.next_line().map_err(failed)?
         && !names.is_empty()
@@ -198,7 +198,7 @@ fn print_kept(
     let path = session.paths.feed();
     if !feed::has_files(&path) {
         let why = format!("no feed of session `{}`", session.name);
-        return Err(Failure::new(Kind::Missing, "feed", why)
+        return Err(Failure::new(ErrorKind::Missing, "feed", why)
             .with_hint("a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`"));
     }
     let mut out = output::Results::new();
@@ -238,7 +238,7 @@ fn read_kept<'a>(
     format: FeedFormat,
     print: Print<'_>,
 ) -> Result<(Seq, Read<'a>), Failure> {
-    let failed = |error: FeedError| Failure::of(Kind::Failed, "feed", &error);
+    let failed = |error: FeedError| Failure::of(ErrorKind::Failed, "feed", &error);
     // Records that are kept no longer are missing only for those who ask for them.
     let in_time = last.before_first_in_time(path).map_err(failed)?;
     let before_kept = feed::first_kept(path).saturating_sub(1).max(in_time);
@@ -268,7 +268,7 @@ fn read_kept<'a>(
         let present = read.epoch.as_deref().unwrap_or("(none yet)");
         after
             .check(present, read.last_seq)
-            .map_err(|why| Failure::new(Kind::Failed, "feed", why))?;
+            .map_err(|why| Failure::new(ErrorKind::Failed, "feed", why))?;
     }
     Ok((first, read))
 }
@@ -320,7 +320,7 @@ impl<'a> Read<'a> {
         after: Option<&After>,
         print: Print<'_>,
     ) -> Result<Self, Failure> {
-        let failed = |error: FeedError| Failure::of(Kind::Failed, "feed", &error);
+        let failed = |error: FeedError| Failure::of(ErrorKind::Failed, "feed", &error);
         let asked = after.and_then(|after| after.epoch.as_ref());
         let mut lines = WholeLines::after(path, self.filter.first_seen(first)).map_err(failed)?;
         let mut sequence = Sequence::after(first);
@@ -421,7 +421,7 @@ async fn follow(
         line = tokio::select! {
             line = client.line() => line.or_fail("feed")?,
             () = output::stdout_closed() => return Ok(()),
-            _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
+            _ = interrupts.recv() => return Err(Failure::silent(ErrorKind::Interrupted)),
         };
     }
     Ok(())

@@ -1,9 +1,9 @@
 //! Records of the feed and of its streams as they are printed.
 
 use super::args::FeedFormat;
-use super::failure::{Failure, Kind};
+use super::failure::Failure;
 use super::{ls, output};
-use crate::model::Seq;
+use crate::model::{ErrorKind, Seq};
 use crate::store::feed::{Frame, UnknownRecord};
 use crate::wire::{DurableRecord, LiveRecord, RecordBody, StreamRecord};
 
@@ -21,7 +21,7 @@ pub(super) fn print_live(text: &str, format: FeedFormat) -> Result<(), Failure> 
         Err(error) => match serde_json::from_str::<Frame>(text) {
             // Of a kind unknown to this version.
             Ok(_) => Ok(()),
-            Err(_) => Err(Failure::of(Kind::Failed, "feed", &error)),
+            Err(_) => Err(Failure::of(ErrorKind::Failed, "feed", &error)),
         },
     }
 }

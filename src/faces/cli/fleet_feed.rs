@@ -9,15 +9,15 @@ use tokio::time::sleep;
 use super::args::FleetFeed;
 use super::consume::{Acknowledgements, next, read_acknowledgements};
 use super::context;
-use super::failure::{Failure, Kind, OrFail};
+use super::failure::{Failure, OrFail};
 use super::output;
 use crate::clock;
 use crate::fleet::{
     BucketEntry, BucketNews, BucketWatch, Connection, FeedReader, FeedRequest, FeedStart,
     FleetBoard, FleetChange, FleetError,
 };
-use crate::model::{Backoff, Seq};
-use crate::ops::{Fleet, OpsError};
+use crate::model::{Backoff, Error, ErrorKind, Seq};
+use crate::ops::Fleet;
 use crate::wire::{Acknowledgement, check_consumer_name, rfc3339};
 
 const WHAT: &str = "fleet feed";
@@ -28,7 +28,7 @@ const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_s
 pub(super) async fn run(args: FleetFeed) -> Result<(), Failure> {
     let start = match (args.consumer, args.after) {
         (Some(name), _) => {
-            check_consumer_name(&name).map_err(|why| Failure::new(Kind::Usage, WHAT, why))?;
+            check_consumer_name(&name).map_err(|why| Failure::new(ErrorKind::Usage, WHAT, why))?;
             FeedStart::Consumer(name)
         }
         (None, Some(after)) => FeedStart::After(after),
@@ -66,7 +66,7 @@ pub(super) async fn run(args: FleetFeed) -> Result<(), Failure> {
     tokio::select! {
         ended = printer.follow(fleet, reader, &request) => ended,
         () = output::stdout_closed() => Ok(()),
-        _ = interrupts.recv() => Err(Failure::silent(Kind::Interrupted)),
+        _ = interrupts.recv() => Err(Failure::silent(ErrorKind::Interrupted)),
     }
 }
 
@@ -102,7 +102,7 @@ impl Printer {
                     fleet.reconnect().await?;
                     let known = Some(&before);
                     let reader = FeedReader::begin(&fleet.connection, request, known);
-                    Ok::<_, OpsError>(fleet.connection.unless_refused(reader).await?)
+                    Ok::<_, Error>(fleet.connection.unless_refused(reader).await?)
                 };
                 match again.await {
                     Ok(again) => break again,
@@ -151,7 +151,7 @@ impl Printer {
                     let Acknowledgement { ack } = acknowledged?;
                     if ack > self.printed {
                         let why = format!("{ack} was acknowledged, but not sent");
-                        return Err(Failure::new(Kind::Failed, WHAT, why));
+                        return Err(Failure::new(ErrorKind::Failed, WHAT, why));
                     }
                     if let Err(error) = reader.acknowledge(ack).await {
                         // The record comes again.

@@ -8,13 +8,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::args::{CliCommand, Feed, KillAll, Replay, Run, Send};
 use super::context::ExitWatch;
-use super::failure::{Failure, Kind, OrFail};
+use super::failure::{Failure, OrFail};
 use super::output;
 use crate::config;
 use crate::hosts::{
     Channel, ChannelInput, ChannelOutput, FarCall, FarCaller, FarStdin, Host, HostError,
     HostFailure, Questions, Ssh, connect, this_machine,
 };
+use crate::model::ErrorKind;
 #[cfg(feature = "fleet")]
 use crate::ops::ask_fleet;
 use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host};
@@ -137,7 +138,7 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let needs = needs_of(command).map_err(|what| {
         let why = "it is about this machine: --host does not go with it";
-        Failure::new(Kind::Usage, what, why)
+        Failure::new(ErrorKind::Usage, what, why)
     })?;
     let what = needs.command;
     let failed = |error| failure(what, error);
@@ -201,20 +202,20 @@ pub(super) async fn run(
     tokio::select! {
         outcome = pass_on(async || channel.next().await, failed) => outcome,
         kind = pass_on_signals(signals, &input) => Err(Failure::silent(kind)),
-        () = closed => Err(Failure::silent(Kind::OutputClosed)),
+        () = closed => Err(Failure::silent(ErrorKind::OutputClosed)),
         never = pass_on_stdin(&input, needs.stdin) => never,
     }
 }
 
 pub(super) fn failure(what: &str, error: HostError) -> Failure {
     let kind = match &error {
-        HostError::Name(_) => Kind::Usage,
+        HostError::Name(_) => ErrorKind::Usage,
         HostError::Config(_)
         | HostError::Paths(_)
         | HostError::Spawn { .. }
         | HostError::Refused(_)
         | HostError::Lost(_)
-        | HostError::Io { .. } => Kind::Failed,
+        | HostError::Io { .. } => ErrorKind::Failed,
     };
     let HostFailure { why, hint } = error.into();
     Failure::new(kind, what, why).with_optional_hint(hint)
@@ -235,7 +236,7 @@ async fn connected(
     ssh: &Ssh,
     questions: Questions,
     mut signals: ExitWatch,
-) -> Result<(Result<Channel, HostError>, ExitWatch), Kind> {
+) -> Result<(Result<Channel, HostError>, ExitWatch), ErrorKind> {
     tokio::select! {
         channel = connect(host, ssh, questions) => Ok((channel, signals)),
         kind = signals.recv() => Err(kind),
@@ -256,7 +257,7 @@ fn call(
     let args: Option<Vec<String>> = args.collect();
     let args = args.ok_or_else(|| {
         Failure::new(
-            Kind::Usage,
+            ErrorKind::Usage,
             needs.command,
             "an argument is not UTF-8, and --host passes on text",
         )
@@ -318,15 +319,15 @@ async fn pass_on(
 fn ended(code: u8) -> Result<(), Failure> {
     match code {
         0 => Ok(()),
-        code => Err(Failure::silent(Kind::OfTask(code))),
+        code => Err(Failure::silent(ErrorKind::OfTask(code))),
     }
 }
 
 /// Passes on the first signal, which the execution there ends with. Ends at the second one: the
 /// connection may be what does not end.
-async fn pass_on_signals(mut signals: ExitWatch, input: &ChannelInput) -> Kind {
+async fn pass_on_signals(mut signals: ExitWatch, input: &ChannelInput) -> ErrorKind {
     let first = signals.recv().await;
-    input.signal(i32::from(first.code()) - 128);
+    input.signal(i32::from(first.exit_code()) - 128);
     signals.recv().await
 }
 

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use super::args::{Init, InitClient};
 use super::context::{self, Context};
-use super::failure::{Failure, Kind};
+use super::failure::Failure;
 use super::{init_host, output};
 use crate::faces::agent::{AgentClient, CommandError, Setup, SetupError};
-use crate::model::with_causes;
+use crate::model::{ErrorKind, with_causes};
 use crate::ops::lookup;
 use crate::paths::foreign_home;
 
@@ -22,17 +22,17 @@ pub(super) async fn run(context: &Context, args: &Init) -> Result<(), Failure> {
         (_, None) => {}
         (_, Some(name)) => {
             let why = format!("unexpected argument '{name}': only `init host` takes one");
-            return Err(Failure::new(Kind::Usage, WHAT, why));
+            return Err(Failure::new(ErrorKind::Usage, WHAT, why));
         }
     }
     if let Some((home, owner)) = foreign_home(&lookup).filter(|_| args.write || args.remove) {
         let why = format!("{} belongs to uid {owner}", home.display());
-        return Err(Failure::new(Kind::Failed, WHAT, why)
+        return Err(Failure::new(ErrorKind::Failed, WHAT, why)
             .with_hint("with sudo, give -H; otherwise set HOME to your own home directory"));
     }
     let client = match args.client {
         InitClient::Host => {
-            return Err(Failure::new(Kind::Usage, WHAT, "the host is missing")
+            return Err(Failure::new(ErrorKind::Usage, WHAT, "the host is missing")
                 .with_hint("`tmux-task init host HOST`, a name under [hosts] in the configuration, or a destination for ssh"));
         }
         InitClient::Pi => AgentClient::Pi,
@@ -92,7 +92,7 @@ async fn set_up_client(args: &Init, client: AgentClient) -> Result<(), Failure> 
         output::note(&format!("tmux-task: {WHAT}: {}", with_causes(&error)));
     }
     let hint = format!("the files are removed; if {name} still lists tmux-task, remove it there");
-    Err(Failure::of(Kind::Failed, WHAT, &last).with_hint(hint))
+    Err(Failure::of(ErrorKind::Failed, WHAT, &last).with_hint(hint))
 }
 
 fn print(
@@ -119,5 +119,5 @@ fn failure(error: &SetupError) -> Failure {
         | SetupError::File { .. }
         | SetupError::Command(CommandError::Failed { .. }) => None,
     };
-    Failure::of(Kind::Failed, WHAT, error).with_optional_hint(hint)
+    Failure::of(ErrorKind::Failed, WHAT, error).with_optional_hint(hint)
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::failure::{Failure, Kind};
+use super::failure::Failure;
 use crate::client::DaemonClient;
+use crate::model::ErrorKind;
 use crate::process;
 use crate::tmux::Server;
 use crate::wire::Request;
@@ -68,7 +69,7 @@ impl Peers {
             ),
             None => (format!("{name} ({who}) does not answer"), hint),
         };
-        Failure::new(Kind::Failed, &self.what, why).with_hint(hint)
+        Failure::new(ErrorKind::Failed, &self.what, why).with_hint(hint)
     }
 
     /// Returns the tmux server's pid, if known, when it does not answer.

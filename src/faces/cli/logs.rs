@@ -7,9 +7,10 @@ use futures_util::{FutureExt as _, StreamExt};
 
 use super::args::Logs;
 use super::context::{self, Context};
-use super::failure::{Failure, Kind, OrFail};
+use super::failure::{Failure, OrFail};
 use super::{output, runs};
 use crate::client::DaemonClient;
+use crate::model::ErrorKind;
 use crate::ops::{self, TaskSession};
 use crate::terminal::columns_of;
 use crate::wire::{LiveRecord, LogRequest, LsTask, StreamRecord, TaskFields, TaskLog};
@@ -73,7 +74,7 @@ async fn several(context: &Context, args: &Logs) -> Result<(), Failure> {
     ];
     if let Some((_, option)) = one.iter().find(|(is_given, _)| *is_given) {
         let why = format!("{option} is for one task: give one name");
-        return Err(Failure::new(Kind::Usage, "logs", why));
+        return Err(Failure::new(ErrorKind::Usage, "logs", why));
     }
     let mut session = context.given("logs")?;
     let mut tasks = Vec::new();
@@ -172,13 +173,13 @@ async fn follow_several(
             Some(ended) = followed.next() => {
                 match ended {
                     // It was gone before it could be followed.
-                    Err(failure) if args.all && failure.kind == Kind::Missing => {}
+                    Err(failure) if args.all && failure.kind == ErrorKind::Missing => {}
                     ended => ended?,
                 }
                 continue;
             }
             line = next_line(stream.as_mut()), if args.all => line?,
-            _ = interrupts.recv() => return Err(Failure::silent(Kind::Interrupted)),
+            _ = interrupts.recv() => return Err(Failure::silent(ErrorKind::Interrupted)),
         };
         // Lines of later versions are passed over.
         if let Ok(StreamRecord::Live(LiveRecord::Tasks { exists, tasks, .. })) =
@@ -341,7 +342,7 @@ async fn is_unchanged(session: &TaskSession, window: &str, log: &TaskLog) -> boo
 /// The daemon has ended, lost its connection to tmux, or disconnected a reader that was too far behind.
 fn stopped(what: &str) -> Failure {
     let why = "the daemon stopped sending the task's output; the rest is not shown";
-    Failure::new(Kind::Failed, what, why)
+    Failure::new(ErrorKind::Failed, what, why)
         .with_hint("`tmux-task logs` prints what the task's pane holds now")
 }
 

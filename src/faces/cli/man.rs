@@ -7,8 +7,9 @@ use clap::{Command, CommandFactory};
 use clap_mangen::Man as Page;
 
 use super::args::{Cli, Man};
-use super::failure::{Failure, Kind};
+use super::failure::Failure;
 use super::output;
+use crate::model::ErrorKind;
 
 pub(super) fn run(args: &Man) -> Result<(), Failure> {
     if let Some(folder) = &args.dir {
@@ -21,7 +22,11 @@ pub(super) fn run(args: &Man) -> Result<(), Failure> {
     };
     let Some(command) = wanted else {
         let name = args.command.as_deref().unwrap_or_default();
-        let failure = Failure::new(Kind::Usage, "man", format!("there is no command `{name}`"));
+        let failure = Failure::new(
+            ErrorKind::Usage,
+            "man",
+            format!("there is no command `{name}`"),
+        );
         return Err(failure.with_hint("see `tmux-task --help`"));
     };
     output::text(&page(command)?)
@@ -29,7 +34,7 @@ pub(super) fn run(args: &Man) -> Result<(), Failure> {
 
 /// Writes the page of each command to this folder.
 fn write_all(folder: &Path) -> Result<(), Failure> {
-    let failed = |error| Failure::of(Kind::Failed, "man", &error);
+    let failed = |error| Failure::of(ErrorKind::Failed, "man", &error);
     fs::create_dir_all(folder).map_err(failed)?;
     let program = program();
     let shown = program.get_subcommands().filter(|one| !one.is_hide_set());

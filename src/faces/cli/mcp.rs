@@ -4,9 +4,10 @@ use std::io::{self, IsTerminal};
 
 use super::args::Mcp;
 use super::context::Context;
-use super::failure::{Failure, Kind};
+use super::failure::Failure;
 use super::output;
 use crate::faces::mcp::{ServeError, ServeOptions, serve, serve_call};
+use crate::model::ErrorKind;
 
 const WHAT: &str = "mcp";
 
@@ -29,9 +30,9 @@ pub(super) async fn run(context: &Context, args: &Mcp) -> Result<(), Failure> {
     };
     served.map_err(|error| match &error {
         // The client has gone.
-        ServeError::Write(_) => Failure::silent(Kind::OutputClosed),
+        ServeError::Write(_) => Failure::silent(ErrorKind::OutputClosed),
         ServeError::NoClient | ServeError::Io(_) | ServeError::Ended(_) => {
-            Failure::of(Kind::Failed, WHAT, &error)
+            Failure::of(ErrorKind::Failed, WHAT, &error)
         }
     })
 }

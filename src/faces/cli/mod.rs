@@ -62,9 +62,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use crate::model::ErrorKind;
 use args::{Cli, CliCommand, Restart, Run};
 use context::Context;
-use failure::{Failure, Kind};
+use failure::Failure;
 
 /// The first descriptor that is not a standard stream.
 const FIRST_BEYOND_STDERR: i32 = 3;
@@ -110,14 +111,14 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             runtime.shutdown_background();
             outcome
         }
-        Err(error) => Err(Failure::of(Kind::Failed, "start", &error)),
+        Err(error) => Err(Failure::of(ErrorKind::Failed, "start", &error)),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             let failure = failure.with_options(&options);
             output::complain(&failure);
-            ExitCode::from(failure.kind.code())
+            ExitCode::from(failure.kind.exit_code())
         }
     }
 }
@@ -192,7 +193,7 @@ fn dispatch(context: &Context, command: CliCommand) -> Execution<'_> {
 #[cfg(not(feature = "fleet"))]
 fn without_fleet() -> Failure {
     let why = "this program was built without the client of the fleet's broker";
-    Failure::new(Kind::Failed, "fleet", why)
+    Failure::new(ErrorKind::Failed, "fleet", why)
         .with_hint("`cargo install tmux-task` builds it with it")
 }
 
@@ -215,5 +216,5 @@ fn usage_error(error: &clap::Error, args: &[OsString]) -> ExitCode {
         return output::help(&help);
     }
     output::complain(&usage::failure(error, args));
-    ExitCode::from(Kind::Usage.code())
+    ExitCode::from(ErrorKind::Usage.exit_code())
 }

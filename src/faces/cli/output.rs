@@ -5,8 +5,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-use super::failure::{Failure, Kind};
+use super::failure::Failure;
 use crate::hosts::FarCaller;
+use crate::model::ErrorKind;
 
 /// Who sees the results, if they are on another machine.
 static CALLER: OnceLock<FarCaller> = OnceLock::new();
@@ -105,9 +106,9 @@ pub(crate) fn is_coloured() -> bool {
 /// When our stdout is closed, the command ends without a failure.
 pub(crate) fn closed_is_fine(error: &io::Error) -> Result<(), Failure> {
     if error.kind() == io::ErrorKind::BrokenPipe {
-        return Err(Failure::silent(Kind::OutputClosed));
+        return Err(Failure::silent(ErrorKind::OutputClosed));
     }
-    Err(Failure::of(Kind::Failed, "output", error))
+    Err(Failure::of(ErrorKind::Failed, "output", error))
 }
 
 /// Prints on stderr why a command failed. If that fails too, it cannot be reported.
@@ -151,7 +152,7 @@ pub(crate) fn help(text: &str) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             complain(&failure);
-            ExitCode::from(failure.kind.code())
+            ExitCode::from(failure.kind.exit_code())
         }
     }
 }

@@ -4,13 +4,14 @@ use std::io::{self, IsTerminal};
 
 use super::args::Panel;
 use super::context::{Context, ExitWatch};
-use super::failure::{Failure, Kind};
+use super::failure::Failure;
 use crate::faces::panel::{self, PanelError, Shown};
+use crate::model::ErrorKind;
 
 pub(super) async fn run(context: &Context, args: &Panel) -> Result<(), Failure> {
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         return Err(
-            Failure::new(Kind::Failed, "panel", "this is not a terminal")
+            Failure::new(ErrorKind::Failed, "panel", "this is not a terminal")
                 .with_hint("`tmux-task ls` prints the tasks"),
         );
     }
@@ -28,9 +29,11 @@ pub(super) async fn run(context: &Context, args: &Panel) -> Result<(), Failure> 
         Ok(Some(kind)) => Err(Failure::silent(kind)),
         Err(PanelError::Ops(error)) => Err(Failure::of_ops("panel", error)),
         Err(error @ PanelError::Silent) => {
-            let failure = Failure::of(Kind::Failed, "panel", &error);
+            let failure = Failure::of(ErrorKind::Failed, "panel", &error);
             Err(failure.with_hint("`tmux-task doctor` says why"))
         }
-        Err(error @ PanelError::Terminal(_)) => Err(Failure::of(Kind::Failed, "panel", &error)),
+        Err(error @ PanelError::Terminal(_)) => {
+            Err(Failure::of(ErrorKind::Failed, "panel", &error))
+        }
     }
 }

@@ -5,10 +5,10 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::time::Instant;
 
 use super::args::Replay;
-use super::failure::{Failure, Kind};
+use super::failure::Failure;
 use super::output;
 use crate::engine::{Engine, EngineEffect, RestoredState, Settings};
-use crate::model::Now;
+use crate::model::{ErrorKind, Now};
 use crate::wire::{Context, DurableRecord, SnapshotLine};
 
 pub(super) fn run(args: &Replay) -> Result<(), Failure> {
@@ -17,7 +17,11 @@ pub(super) fn run(args: &Replay) -> Result<(), Failure> {
         Some(path) if path.as_os_str() == "-" => replay(io::stdin().lock()),
         Some(path) => {
             let file = File::open(path).map_err(|error| {
-                Failure::of(Kind::Failed, format!("replay {}", path.display()), &error)
+                Failure::of(
+                    ErrorKind::Failed,
+                    format!("replay {}", path.display()),
+                    &error,
+                )
             })?;
             replay(BufReader::new(file))
         }
@@ -36,7 +40,11 @@ fn replay(input: impl BufRead) -> Result<(), Failure> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     for (index, line) in input.split(b'\n').enumerate() {
         let bad = |why: String| {
-            Failure::new(Kind::Failed, "replay", format!("line {}: {why}", index + 1))
+            Failure::new(
+                ErrorKind::Failed,
+                "replay",
+                format!("line {}: {why}", index + 1),
+            )
         };
         let line = line.map_err(|error| bad(error.to_string()))?;
         if line.trim_ascii().is_empty() {

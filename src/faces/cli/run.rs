@@ -13,12 +13,14 @@ use super::after;
 use super::args::{FollowRun, Restart, Run};
 use super::context::{self, Context};
 use super::ending::watched;
-use super::failure::{Failure, Kind, OrFail};
+use super::failure::{Failure, OrFail};
 use super::undelivered;
 use super::until::Until;
 use super::{logs, output};
-use crate::client::DaemonClient;
-use crate::model::{NotifyOn, PortHolder, ReplacedRun, Replaces, RestartPolicy, WindowId, text};
+use crate::client::{DaemonClient, STOP_OLDER_DAEMON};
+use crate::model::{
+    ErrorKind, NotifyOn, PortHolder, ReplacedRun, Replaces, RestartPolicy, WindowId, text,
+};
 use crate::ops::{
     self, Caller, EndWatch, LaunchWait, OlderDaemon, RunOptions, StartedRun, TaskSession,
 };
@@ -68,7 +70,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
             .is_some_and(|word| word == "--")
     {
         let why = format!("no command given for task `{name}`");
-        return Err(Failure::new(Kind::Usage, "run", why));
+        return Err(Failure::new(ErrorKind::Usage, "run", why));
     }
     let mut options = RunOptions {
         name,
@@ -114,7 +116,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         let name = options.name.clone();
         let found = ops::run_again(&mut session, options).await.or_fail("run");
         options = found.map_err(|failure| {
-            if failure.kind == Kind::Missing && name.parse::<WindowId>().is_err() {
+            if failure.kind == ErrorKind::Missing && name.parse::<WindowId>().is_err() {
                 failure.with_hint(format!("`tmux-task run {name} -- COMMAND` starts it"))
             } else {
                 failure
@@ -181,7 +183,7 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
     if names.len() > 1 && wait != LaunchWait::No {
         let why = "--wait, --follow, --until and --listen are for one task";
         let hint = format!("`tmux-task wait {}` waits for all of them", names.join(" "));
-        return Err(Failure::new(Kind::Usage, what, why).with_hint(hint));
+        return Err(Failure::new(ErrorKind::Usage, what, why).with_hint(hint));
     }
     let mut session = context.given(what)?;
     let all = ops::plan_restarts(&mut session, names, wait).await;
@@ -281,7 +283,7 @@ async fn follow_up(
     if will_wait && is_interrupted {
         let why = format!("{} ({}) goes on", started.run.window_id, started.name);
         let hint = format!("`tmux-task wait {}` waits for it", started.name);
-        return Err(Failure::new(Kind::Interrupted, what, why).with_hint(hint));
+        return Err(Failure::new(ErrorKind::Interrupted, what, why).with_hint(hint));
     }
     let shown = match follow.follow {
         true => {
@@ -327,12 +329,12 @@ async fn follow_up(
                 _ = interrupts.recv() => {
                     let why = format!("{} ({name}) goes on", run.window_id);
                     let hint = format!("`tmux-task logs -f {name}` shows its output");
-                    Err(Failure::new(Kind::Interrupted, what, why).with_hint(hint))
+                    Err(Failure::new(ErrorKind::Interrupted, what, why).with_hint(hint))
                 }
                 end = show(context, what, shown, ended, has_limit) => end,
             }
         }
-        (true, None) => Err(ops::OpsError::no_daemon_to_wait()).or_fail(what),
+        (true, None) => Err(ops::no_daemon_to_wait()).or_fail(what),
     }
 }
 
@@ -357,7 +359,7 @@ async fn show(
         Either::Right((outcome, shown)) => {
             let goes_on = outcome.as_ref().is_err_and(|failure| {
                 // Without a limit of the wait, it was the run's own.
-                failure.kind == Kind::Asked || failure.kind == Kind::TimedOut && has_limit
+                failure.kind == ErrorKind::Asked || failure.kind == ErrorKind::TimedOut && has_limit
             });
             let shown = match goes_on {
                 true => shown.now_or_never().unwrap_or(Ok(())),
@@ -367,7 +369,7 @@ async fn show(
         }
     };
     match shown {
-        Err(closed) if closed.kind == Kind::OutputClosed => return Err(closed),
+        Err(closed) if closed.kind == ErrorKind::OutputClosed => return Err(closed),
         // The wait goes on without it.
         Err(failure) => context.complain(failure),
         Ok(()) => {}
@@ -431,7 +433,7 @@ fn print(
         context.note(&format!(
             "tmux-task: {what}: the daemon is version {version}, older than this program ({ours}), and \
              goes on: {why}\nhint: {}",
-            ops::STOP_OLDER_DAEMON
+            STOP_OLDER_DAEMON
         ));
     }
     if what == "run" && run.replaced == Some(ReplacedRun::Live) {

@@ -2,8 +2,9 @@
 
 use super::args::{MatchOptions, Search};
 use super::context::Context;
-use super::failure::{Failure, Kind, OrFail};
+use super::failure::{Failure, OrFail};
 use super::output;
+use crate::model::ErrorKind;
 use crate::ops;
 use crate::wire::{SearchMatch, SearchRequest, SearchResult};
 
@@ -37,7 +38,7 @@ pub(super) async fn run(context: &Context, args: Search) -> Result<(), Failure> 
     // As with grep: no match is not a success. What is missing may have matched.
     match (found.is_empty(), incomplete.is_empty()) {
         (false, _) => Ok(()),
-        (true, true) => Err(Failure::silent(Kind::Failed)),
-        (true, false) => Err(Failure::silent(Kind::Impossible)),
+        (true, true) => Err(Failure::silent(ErrorKind::Failed)),
+        (true, false) => Err(Failure::silent(ErrorKind::Impossible)),
     }
 }

@@ -6,14 +6,15 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 
 use super::args::Send;
 use super::context::{Context, ExitWatch};
-use super::failure::{Failure, Kind, OrFail};
+use super::failure::{Failure, OrFail};
 use super::output;
+use crate::model::ErrorKind;
 use crate::ops;
 use crate::wire::{SecretText, SendRequest, TypedInput};
 
 pub(super) async fn run(context: &Context, args: Send) -> Result<(), Failure> {
     if args.text.is_empty() && args.key.is_empty() && !args.secret {
-        let failure = Failure::new(Kind::Usage, "send", "there is nothing to send");
+        let failure = Failure::new(ErrorKind::Usage, "send", "there is nothing to send");
         return Err(failure.with_hint("give TEXT, --key KEY or --secret"));
     }
     let mut session = context.given("send")?;
@@ -82,7 +83,11 @@ impl Drop for Hidden {
 /// nothing at all is usually a command that failed in front of the pipe.
 fn secret_of(text: &str) -> Result<String, Failure> {
     if text.is_empty() {
-        let failure = Failure::new(Kind::Usage, "send", "there is no secret on standard input");
+        let failure = Failure::new(
+            ErrorKind::Usage,
+            "send",
+            "there is no secret on standard input",
+        );
         return Err(failure.with_hint("a line end alone sends an empty line"));
     }
     let bare = text.strip_suffix('\n').unwrap_or(text);
@@ -105,6 +110,6 @@ mod tests {
         ] {
             assert_eq!(secret_of(text).ok().as_deref(), expected, "{text:?}");
         }
-        assert_eq!(secret_of("").unwrap_err().kind, Kind::Usage);
+        assert_eq!(secret_of("").unwrap_err().kind, ErrorKind::Usage);
     }
 }

@@ -3,10 +3,11 @@
 use super::args::Serve;
 use super::context::Context;
 use super::daemon::{end_output, leave_folder, leave_terminal};
-use super::failure::{Failure, Kind};
+use super::failure::Failure;
 use super::output;
 use crate::config;
 use crate::hosts::{self, FarCall, Host, HostError, HostFailure, LINK_READY, Ssh, hold_link};
+use crate::model::ErrorKind;
 use crate::ops::lookup;
 
 const WHAT: &str = "serve";
@@ -23,9 +24,9 @@ pub(super) async fn run(context: &Context, args: Serve) -> Result<(), Failure> {
     }
     if let Some(word) = args.call {
         let call = FarCall::of_word(&word)
-            .ok_or_else(|| Failure::new(Kind::Usage, WHAT, "this is no call"))?;
+            .ok_or_else(|| Failure::new(ErrorKind::Usage, WHAT, "this is no call"))?;
         let error = call.exec(output::note);
-        return Err(Failure::of(Kind::Failed, WHAT, &error));
+        return Err(Failure::of(ErrorKind::Failed, WHAT, &error));
     }
     hosts::serve(tokio::io::stdin(), tokio::io::stdout())
         .await

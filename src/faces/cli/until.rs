@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::failure::{Failure, Kind, OrFail};
+use super::failure::{Failure, OrFail};
 use super::{context, output, wait};
 use crate::client::DaemonClient;
-use crate::model::{Condition, Signal, WaitOutcome, whole_millis};
+use crate::model::{Condition, ErrorKind, Signal, WaitOutcome, whole_millis};
 use crate::ops::{self, Caller};
 use crate::tmux::Gate;
 use crate::wire::{LaunchedRun, Reason, WaitRequest, WaitResult};
@@ -61,9 +61,13 @@ impl Until {
             format!("the task was started and goes on; `tmux-task wait {name}` waits for its end")
         };
         let result = result.or_fail(command).map_err(|failure| {
-            if failure.kind == Kind::Missing {
+            if failure.kind == ErrorKind::Missing {
                 // It was launched, and no look has contained its window.
-                Failure::new(Kind::Impossible, what.as_str(), "the task has disappeared")
+                Failure::new(
+                    ErrorKind::Impossible,
+                    what.as_str(),
+                    "the task has disappeared",
+                )
             } else {
                 failure.with_hint_if_none(goes_on)
             }
@@ -84,15 +88,15 @@ impl Until {
         }
         if outcome == WaitOutcome::Timeout {
             let why = "timed out; the task is still running";
-            return Err(Failure::new(Kind::TimedOut, what, why).with_hint(wait));
+            return Err(Failure::new(ErrorKind::TimedOut, what, why).with_hint(wait));
         }
         let has_timed_out =
             outcome == WaitOutcome::Disappeared && result.reason == Some(Reason::TimedOut);
         let kind = if has_timed_out {
             // As `timeout` does.
-            Kind::TimedOut
+            ErrorKind::TimedOut
         } else {
-            Kind::Impossible
+            ErrorKind::Impossible
         };
         Err(Failure::new(kind, what, wait::bad(&result, timeout)))
     }
@@ -103,11 +107,11 @@ impl Until {
 fn ended(what: &str, result: &WaitResult, json: bool) -> Result<(), Failure> {
     let signal = result.exit_signal.as_deref().and_then(Signal::parse);
     let kind = match (signal.and_then(|signal| signal.number()), result.exit_code) {
-        (Some(number), _) => Kind::OfTask(128_u8.saturating_add(number)),
+        (Some(number), _) => ErrorKind::OfTask(128_u8.saturating_add(number)),
         (None, Some(0)) => return Ok(()),
-        (None, Some(code)) => Kind::OfTask(u8::try_from(code & 0xff).unwrap_or(1)),
+        (None, Some(code)) => ErrorKind::OfTask(u8::try_from(code & 0xff).unwrap_or(1)),
         // tmux does not know it.
-        (None, None) => Kind::RunFailed,
+        (None, None) => ErrorKind::RunFailed,
     };
     if json {
         return Err(Failure::silent(kind));

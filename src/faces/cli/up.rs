@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use super::args::{Down, Json, Up};
 use super::context::{self, Context};
 use super::ending::watched;
-use super::failure::{Failure, Kind, OrFail};
+use super::failure::{Failure, OrFail};
 use super::kill::DoneTo;
 use super::{after, kill, output, undelivered};
-use crate::model::StopChoice;
+use crate::model::{ErrorKind, StopChoice};
 use crate::ops::{
     self, BringUpNews, BringUpOptions, BringUpResult, Caller, EarlierRun, EndWatch, FilePlan,
-    NotReady, OpsError, ReadFile, Readiness, TaskRun, WindowsDown,
+    NotReady, ReadFile, Readiness, TaskRun, WindowsDown,
 };
 
 fn result_json(result: &BringUpResult) -> Value {
@@ -69,8 +69,8 @@ pub(super) async fn up(context: &Context, args: Up) -> Result<(), Failure> {
     // The one that came first in the file.
     match results.iter().find_map(failure) {
         None => Ok(()),
-        Some(failure) if failure.has_timed_out => Err(Failure::silent(Kind::TimedOut)),
-        Some(_) => Err(Failure::silent(Kind::Impossible)),
+        Some(failure) if failure.has_timed_out => Err(Failure::silent(ErrorKind::TimedOut)),
+        Some(_) => Err(Failure::silent(ErrorKind::Impossible)),
     }
 }
 
@@ -91,7 +91,7 @@ fn print_news(
     news: BringUpNews<'_>,
 ) -> Result<(), Failure> {
     let complain = |why: String, hint: Option<String>| {
-        let failure = Failure::new(Kind::Impossible, "up", why).with_optional_hint(hint);
+        let failure = Failure::new(ErrorKind::Impossible, "up", why).with_optional_hint(hint);
         context.complain(failure);
         Ok(())
     };
@@ -155,7 +155,7 @@ fn note_outdated(context: &Context, file: &ReadFile, name: &str, earlier: &Earli
     } else {
         format!("`tmux-task restart {name}` applies it")
     };
-    context.complain(Failure::new(Kind::Failed, "up", why).with_hint(hint));
+    context.complain(Failure::new(ErrorKind::Failed, "up", why).with_hint(hint));
 }
 
 pub(super) async fn down(context: &Context, args: Down) -> Result<(), Failure> {
@@ -184,7 +184,7 @@ pub(super) async fn down(context: &Context, args: Down) -> Result<(), Failure> {
     if args.json.json {
         kill::report(DoneTo::Killed, &ended, args.json)?;
     }
-    let mut ambiguous = ambiguous.into_iter().map(OpsError::Launch);
+    let mut ambiguous = ambiguous.into_iter();
     let Some(first) = ambiguous.next() else {
         return Ok(());
     };

@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command, CommandFactory, Parser};
 
 use super::args::Cli;
-use super::failure::{Failure, Kind};
+use super::failure::Failure;
 
 /// Commands whose words are any text, also text that begins with a hyphen.
 const TAKE_TEXT: [&str; 2] = ["send", "search"];
@@ -62,7 +62,7 @@ pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Failure {
         .or_else(|| without_wait(error, &path, args))
         .or(tip)
         .or(usage);
-    Failure::new(Kind::Usage, "usage", why).with_hint(hint.unwrap_or(help))
+    Failure::new(crate::model::ErrorKind::Usage, "usage", why).with_hint(hint.unwrap_or(help))
 }
 
 /// Whether a tip is about an option that only the program itself uses. clap does not leave them out.

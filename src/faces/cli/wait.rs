@@ -9,10 +9,12 @@ use serde::Serialize;
 
 use super::args::{Signal, Wait};
 use super::context::{self, Context};
-use super::failure::{Failure, Kind, OrFail};
+use super::failure::{Failure, OrFail};
 use super::output;
 use crate::client::DaemonClient;
-use crate::model::{AnswerBy, Condition, Stop, WaitOutcome, limit_words, port_words, whole_millis};
+use crate::model::{
+    AnswerBy, Condition, ErrorKind, Stop, WaitOutcome, limit_words, port_words, whole_millis,
+};
 use crate::ops::{self, Caller, TaskSession};
 use crate::wire::{WaitRequest, WaitResult};
 
@@ -20,7 +22,7 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
     context.limit.wait_from_begin(args.timeout);
     if args.channel.as_deref() == Some("") {
         let why = "a channel has a name of at least one character";
-        return Err(Failure::new(Kind::Usage, "wait", why));
+        return Err(Failure::new(ErrorKind::Usage, "wait", why));
     }
     if let Some(channel) = &args.channel {
         // tmux's channels belong to the server: the session does not matter.
@@ -49,7 +51,7 @@ async fn wait_for_several(
 ) -> Result<(), Failure> {
     if args.since.is_some() && args.names.len() > 1 {
         let why = "a cursor belongs to one task: give one name with --since";
-        return Err(Failure::new(Kind::Usage, "wait", why));
+        return Err(Failure::new(ErrorKind::Usage, "wait", why));
     }
     // None is waited for if one of the names is not a task's.
     let mut names: Vec<&str> = Vec::new();
@@ -69,7 +71,7 @@ async fn wait_for_several(
             (index, context::unless_interrupted("wait", wait).await)
         })
         .collect();
-    let mut failed: BTreeMap<usize, Kind> = BTreeMap::new();
+    let mut failed: BTreeMap<usize, ErrorKind> = BTreeMap::new();
     // With --any: those that did not end in time. Another one may have done so in the last moment.
     let mut timed_out: Vec<(usize, WaitResult)> = Vec::new();
     while let Some((index, result)) = waits.next().await {
@@ -101,12 +103,16 @@ async fn wait_for_several(
     } else if let Some((_, result)) = timed_out.first() {
         let what = format!("wait {}", names.join(" "));
         return Err(Failure::new(
-            Kind::TimedOut,
+            ErrorKind::TimedOut,
             what,
             bad(result, args.timeout),
         ));
     }
-    failed.extend(timed_out.iter().map(|(index, _)| (*index, Kind::TimedOut)));
+    failed.extend(
+        timed_out
+            .iter()
+            .map(|(index, _)| (*index, ErrorKind::TimedOut)),
+    );
     match failed.into_values().next() {
         None => Ok(()),
         Some(kind) => Err(Failure::silent(kind)),
@@ -121,7 +127,7 @@ fn print_one(
     name: &str,
     result: &WaitResult,
     left: Option<&[&str]>,
-) -> Result<Option<Kind>, Failure> {
+) -> Result<Option<ErrorKind>, Failure> {
     let (line, failure) = outcome(result, args.timeout, &format!("wait {name}"), name);
     let kind = failure.as_ref().map(|failure| failure.kind);
     if args.json.json {
@@ -230,8 +236,8 @@ pub(super) fn print_result(
 }
 
 /// Whether a failure is also printed beside JSON: a question in it, or a gap, may go unnoticed.
-fn is_noted(result: &WaitResult, kind: Kind) -> bool {
-    kind == Kind::Asked || result.outcome == WaitOutcome::AnchorLost
+fn is_noted(result: &WaitResult, kind: ErrorKind) -> bool {
+    kind == ErrorKind::Asked || result.outcome == WaitOutcome::AnchorLost
 }
 
 /// Prints the last lines of a run that has failed, behind the task's name if that is given, and what may
@@ -256,8 +262,8 @@ fn outcome(
     match kind(result) {
         None => (Some(good(result)), None),
         // The end was the condition: a result, even if not a success.
-        Some(Kind::Failed) => (Some(good(result)), Some(Failure::silent(Kind::Failed))),
-        Some(Kind::Asked) => (None, Some(asks(what, name, result, WAIT_ON))),
+        Some(ErrorKind::Failed) => (Some(good(result)), Some(Failure::silent(ErrorKind::Failed))),
+        Some(ErrorKind::Asked) => (None, Some(asks(what, name, result, WAIT_ON))),
         Some(kind) => (None, Some(Failure::new(kind, what, bad(result, limit)))),
     }
 }
@@ -277,7 +283,7 @@ pub(super) fn asks(what: &str, name: &str, result: &WaitResult, then: &str) -> F
         advice if result.stopped => advice,
         answer => format!("{answer}; {then}"),
     };
-    Failure::new(Kind::Asked, what, why).with_hint(hint)
+    Failure::new(ErrorKind::Asked, what, why).with_hint(hint)
 }
 
 /// Reports a prompt of a task that is waited for on behalf of another one; the wait goes on.
@@ -286,7 +292,7 @@ pub(super) fn asks_meanwhile(what: &str, name: &str, result: &WaitResult) -> Fai
         Some(prompt) => format!("{name} {}: {prompt}", result.asking_words()),
         None => format!("{name} {}", result.asking_words()),
     };
-    Failure::new(Kind::Asked, what, why).with_hint(how_to_answer(name, result))
+    Failure::new(ErrorKind::Asked, what, why).with_hint(how_to_answer(name, result))
 }
 
 /// Returns the command that answers a prompt.
@@ -311,13 +317,13 @@ fn how_to_answer(name: &str, result: &WaitResult) -> String {
 }
 
 /// Returns the kind of failure of a wait; `None` when it succeeded.
-fn kind(result: &WaitResult) -> Option<Kind> {
+fn kind(result: &WaitResult) -> Option<ErrorKind> {
     match result.outcome {
         WaitOutcome::Exited => {
             let is_success = result.exit_code == Some(0) && result.exit_signal.is_none();
-            (!is_success).then_some(Kind::Failed)
+            (!is_success).then_some(ErrorKind::Failed)
         }
-        WaitOutcome::Input if result.condition.is_none() => Some(Kind::Asked),
+        WaitOutcome::Input if result.condition.is_none() => Some(ErrorKind::Asked),
         WaitOutcome::Matched
         | WaitOutcome::Changed
         | WaitOutcome::Bell
@@ -325,12 +331,12 @@ fn kind(result: &WaitResult) -> Option<Kind> {
         | WaitOutcome::Idle
         | WaitOutcome::Listening
         | WaitOutcome::Signalled => None,
-        WaitOutcome::Timeout => Some(Kind::TimedOut),
+        WaitOutcome::Timeout => Some(ErrorKind::TimedOut),
         WaitOutcome::Died
         | WaitOutcome::Respawned
         | WaitOutcome::Disappeared
         | WaitOutcome::Stopped
-        | WaitOutcome::AnchorLost => Some(Kind::Impossible),
+        | WaitOutcome::AnchorLost => Some(ErrorKind::Impossible),
     }
 }
 
@@ -404,7 +410,7 @@ async fn on_channel(
 pub(super) async fn signal(context: &Context, args: Signal) -> Result<(), Failure> {
     if args.name.is_empty() {
         let why = "a channel has a name of at least one character";
-        return Err(Failure::new(Kind::Usage, "signal", why));
+        return Err(Failure::new(ErrorKind::Usage, "signal", why));
     }
     let session = context.given("signal")?;
     ops::signal_channel(&session, &args.name)

@@ -1,9 +1,6 @@
 //! What a call is answered: text for a model, and what to do next where something failed.
 
-use crate::client::ClientError;
-use crate::model::{text, with_causes};
-use crate::ops::OpsError;
-use crate::wire::RefusalKind;
+use crate::model::{Error, ErrorKind, text};
 
 use super::arguments::BadArguments;
 
@@ -64,9 +61,9 @@ impl From<BadArguments> for ToolAnswer {
     }
 }
 
-impl From<OpsError> for ToolAnswer {
-    fn from(error: OpsError) -> Self {
-        Self::refused(&with_causes(&error), hint(&error).as_deref())
+impl From<Error> for ToolAnswer {
+    fn from(error: Error) -> Self {
+        Self::refused(&error.message, hint(&error))
     }
 }
 
@@ -92,29 +89,40 @@ fn in_words_of_tools(text: &str) -> String {
     words.fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
+/// The ends of hints on the command line, and what is said in their place.
+const HINTS_OF_TOOLS: &[(&str, &str)] = &[
+    (
+        " starts a task and with it the session",
+        "there are no tasks yet: run_task starts one",
+    ),
+    (
+        " lists the runs that are stored",
+        "without run, read_output has the present run",
+    ),
+    (
+        " starts it and records the command",
+        "run_task with command starts it and records the command",
+    ),
+    (
+        " runs its command again with these",
+        "run_task with env runs its command again with these",
+    ),
+    ("`tmux-task ls` lists them", LIST_TASKS),
+];
+
+/// What to do about a name that no task has.
+const LIST_TASKS: &str = "list_tasks shows the tasks with their ids; run_task starts one";
+
 /// Returns what the model can do about an error, in terms of the tools.
-fn hint(error: &OpsError) -> Option<String> {
-    let is_of_daemon = |wanted: RefusalKind| matches!(error, OpsError::Client(ClientError::Refused(refusal)) if refusal.kind == wanted);
-    if matches!(error, OpsError::NoSession(_)) {
-        return Some("there are no tasks yet: run_task starts one".to_owned());
-    }
-    if matches!(error, OpsError::Name(_)) || is_of_daemon(RefusalKind::Missing) {
-        return Some("list_tasks shows the tasks with their ids; run_task starts one".to_owned());
-    }
-    if matches!(error, OpsError::NotKept { .. }) {
-        return Some("without run, read_output has the present run".to_owned());
-    }
-    if matches!(error, OpsError::NotRecorded(_)) {
-        return Some("run_task with command starts it and records the command".to_owned());
-    }
-    if matches!(error, OpsError::EnvNotRecorded(_)) {
-        return Some("run_task with env runs its command again with these".to_owned());
-    }
-    match error.kind() {
-        RefusalKind::Impossible => Some(WITHOUT_CURSOR.to_owned()),
-        RefusalKind::Failed | RefusalKind::Usage | RefusalKind::Missing | RefusalKind::Version => {
-            error.hint()
+fn hint(error: &Error) -> Option<&str> {
+    match (error.kind, &error.hint) {
+        (ErrorKind::Impossible, _) => Some(WITHOUT_CURSOR),
+        (ErrorKind::Missing, None) => Some(LIST_TASKS),
+        (_, Some(hint)) => {
+            let of_tools = HINTS_OF_TOOLS.iter().find(|(end, _)| hint.ends_with(end));
+            Some(of_tools.map_or(hint, |(_, hint)| hint))
         }
+        (_, None) => None,
     }
 }
 
@@ -131,40 +139,24 @@ pub(super) fn short(text: &str, max_chars: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Refusal;
 
     #[test]
     fn errors_speak_of_the_tools_own_arguments() {
-        let running = crate::tmux::LaunchError::Running {
-            name: "api".to_owned(),
-            window: crate::model::WindowId(1),
-        };
-        // The daemon words it.
-        let refusal = Refusal::new(RefusalKind::Failed, running.to_string());
-        let refusal = refusal.with_hint(running.hint().unwrap());
-        let refused = OpsError::Client(ClientError::Refused(refusal));
+        let running = Error::failed("task `api` is running in @1")
+            .with_hint("without --if-absent, the live run is replaced");
         let bad_cursor = "x".parse::<crate::wait::Cursor>().unwrap_err().to_string();
-        let bad_cursor = Refusal::new(RefusalKind::Usage, bad_cursor);
         for (error, expected) in [
             (
-                OpsError::Launch(running),
+                running,
                 "task `api` is running in @1\nhint: without only_if_absent, the live run is replaced",
             ),
             (
-                refused,
-                "task `api` is running in @1\nhint: without only_if_absent, the live run is replaced",
-            ),
-            (
-                OpsError::Client(ClientError::Refused(bad_cursor)),
+                Error::usage(bad_cursor),
                 "not a cursor: run_task, read_output and wait_for return them",
             ),
             (
-                OpsError::NotRecorded("api".to_owned()),
-                "the command of task `api` is not recorded\nhint: run_task with command starts it and \
-                 records the command",
-            ),
-            (
-                OpsError::EnvNotRecorded("api".to_owned()),
+                Error::failed("task `api` was started with --env, and the values are not recorded")
+                    .with_hint("`tmux-task run api --env K=V` runs its command again with these"),
                 "task `api` was started with env, and the values are not recorded\nhint: run_task \
                  with env runs its command again with these",
             ),
@@ -175,14 +167,16 @@ mod tests {
 
     #[test]
     fn errors_say_what_to_do_next() {
-        let missing = ToolAnswer::from(OpsError::NoSession("work".to_owned()));
+        let missing = ToolAnswer::from(
+            Error::missing("no session `work`")
+                .with_hint("`tmux-task run NAME -- COMMAND` starts a task and with it the session"),
+        );
         assert!(missing.is_error);
         assert_eq!(
             missing.text,
             "no session `work`\nhint: there are no tasks yet: run_task starts one"
         );
-        let refusal = Refusal::new(RefusalKind::Impossible, "it is gone");
-        let lost = ToolAnswer::from(OpsError::Client(ClientError::Refused(refusal)));
+        let lost = ToolAnswer::from(Error::new(ErrorKind::Impossible, "it is gone"));
         assert_eq!(lost.text, format!("it is gone\nhint: {WITHOUT_CURSOR}"));
         assert_eq!(lost.clone().or_hint("x"), lost);
         assert_eq!(

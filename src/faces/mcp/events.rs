@@ -5,11 +5,10 @@ use std::time::Duration;
 use super::answer::{ToolAnswer, short};
 use super::arguments::{NextEvents, Seconds};
 use super::call::{Call, LONGEST_WAIT, USUAL_WAIT};
-use crate::client::ClientError;
-use crate::model::text;
-use crate::ops::{self, EventQuery, Events, FeedEvent, OpsError, TaskSession};
+use crate::model::{ErrorKind, text};
+use crate::ops::{self, EventQuery, Events, FeedEvent, TaskSession};
 use crate::route;
-use crate::wire::{After, RefusalKind};
+use crate::wire::After;
 
 /// How many events an answer has if the caller does not say, and at most.
 const EVENTS: usize = 50;
@@ -48,20 +47,17 @@ pub(super) async fn next(
     };
     let work = ops::next_events(session, &call.caller, after, query);
     let events = call.attend("waiting for events", Some(wait), work).await?;
-    let events = events.map_err(|error| refused(error, has_cursor))?;
+    let events = events.map_err(|error| {
+        // The cursor may be of another feed.
+        let is_of_cursor = has_cursor && error.kind == ErrorKind::Failed;
+        let answer = ToolAnswer::from(error);
+        if is_of_cursor {
+            return answer.or_hint("call next_events without cursor");
+        }
+        answer
+    })?;
     let owner = call.caller.owner.as_deref();
     Ok(ToolAnswer::new(describe(&events, owner, wait, asked)))
-}
-
-fn refused(error: OpsError, has_cursor: bool) -> ToolAnswer {
-    let is_refusal = matches!(&error, OpsError::Client(ClientError::Refused(refusal))
-        if refusal.kind != RefusalKind::Version);
-    if is_refusal && has_cursor {
-        // The cursor is of another feed.
-        ToolAnswer::refused(&error.to_string(), Some("call next_events without cursor"))
-    } else {
-        error.into()
-    }
 }
 
 fn describe(events: &Events, owner: Option<&str>, wait: Duration, asked: Duration) -> Vec<String> {

@@ -8,7 +8,7 @@ use super::arguments::RunTask;
 use super::call::{Call, Limit, within};
 use super::wait::Wait;
 use crate::model::{Condition, NotifyOn, ReplacedRun, Replaces, Slot};
-use crate::ops::{self, LaunchWait, OpsError, RunOptions, SessionChoice, StartedRun, TaskSession};
+use crate::ops::{self, LaunchWait, RunOptions, SessionChoice, StartedRun, TaskSession};
 use crate::wire::WaitRequest;
 
 /// How long the live run of a slot may take to end, and the next one to start.
@@ -119,7 +119,7 @@ pub(super) async fn start(
     let wait = match (wait, daemon) {
         (LaunchWait::No, _) => None,
         (LaunchWait::End | LaunchWait::Text, None) => {
-            return Err(OpsError::no_daemon_to_wait().into());
+            return Err(ops::no_daemon_to_wait().into());
         }
         (LaunchWait::End | LaunchWait::Text, Some(daemon)) => {
             let owner = call.caller.owner.clone();

@@ -9,8 +9,10 @@ use super::answer::{ToolAnswer, line, short};
 use super::arguments::{Seconds, WaitFor};
 use super::call::{Call, Limit, within_time};
 use crate::client::DaemonClient;
-use crate::model::{AnswerBy, Condition, Millis, Stop, WaitOutcome, port_words, whole_millis};
-use crate::ops::{self, OpsError, SessionChoice, TaskSession};
+use crate::model::{
+    AnswerBy, Condition, Error, Millis, Stop, WaitOutcome, port_words, whole_millis,
+};
+use crate::ops::{self, SessionChoice, TaskSession};
 use crate::wire::{WaitRequest, WaitResult};
 
 /// How many of the last lines a result has.
@@ -243,7 +245,7 @@ fn all_of(answers: impl Iterator<Item = ToolAnswer>) -> ToolAnswer {
     all
 }
 
-fn answer(name: &str, limit: Limit, result: Result<WaitResult, OpsError>) -> ToolAnswer {
+fn answer(name: &str, limit: Limit, result: Result<WaitResult, Error>) -> ToolAnswer {
     match result {
         Ok(result) => ToolAnswer::new(describe(name, limit, &result)),
         Err(error) => error.into(),

@@ -23,8 +23,8 @@ use super::board::{SessionKey, SessionName};
 use super::effect::Place;
 use super::task_stream::{Incoming, read};
 use super::work::{ANSWERS_WITHIN, text_of};
-use crate::model::{Ordered as _, text};
-use crate::ops::{self, FoundSession, OpsError, Server, SessionChoice, TaskSession};
+use crate::model::{Error, Ordered as _, text};
+use crate::ops::{self, FoundSession, Server, SessionChoice, TaskSession};
 
 /// How often the runtime folder is listed.
 const RESCAN: Duration = Duration::from_secs(2);
@@ -109,7 +109,7 @@ impl<'a> AllSessions<'a> {
     pub(super) fn of(
         choice: &'a SessionChoice,
         to: UnboundedSender<Incoming>,
-    ) -> Result<Self, OpsError> {
+    ) -> Result<Self, Error> {
         let server = TaskSession::named(choice)?.server;
         let here = server.socket().to_owned();
         let (tell, news) = unbounded_channel();

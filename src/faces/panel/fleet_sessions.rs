@@ -11,8 +11,8 @@ use super::effect::Place;
 use super::task_stream::Incoming;
 use super::work::text_of;
 use crate::fleet::{BucketNews, BucketWatch, FleetBoard, FleetSession, Presence};
-use crate::model::Backoff;
-use crate::ops::{Fleet, OpsError};
+use crate::model::{Backoff, Error};
+use crate::ops::Fleet;
 use crate::wire::rfc3339;
 
 /// How long to wait before connecting again.
@@ -36,7 +36,7 @@ async fn read(
     keys: &mut Keys,
     to: &UnboundedSender<Incoming>,
     retry: &mut Backoff,
-) -> Result<(), OpsError> {
+) -> Result<(), Error> {
     let fleet = Fleet::connect().await?;
     let watch = BucketWatch::begin(&fleet.connection, false);
     let mut watch = fleet.connection.unless_refused(watch).await?;

@@ -22,8 +22,8 @@ use super::state::PanelState;
 use super::task_stream::{Incoming, TaskStream, follow};
 use super::work::{ANSWERS_WITHIN, EffectResult, at, perform};
 use crate::clock;
-use crate::model::{Millis, text, with_causes};
-use crate::ops::{self, Attachment, OpsError, SessionChoice};
+use crate::model::{Error, Millis, text, with_causes};
+use crate::ops::{self, Attachment, SessionChoice};
 
 /// The shortest time between two frames, so that a storm of changes does not become one of frames.
 const FRAME: Duration = Duration::from_millis(30);
@@ -45,7 +45,7 @@ const MESSAGE_CHARS: usize = 300;
 pub(crate) enum PanelError {
     /// The session's tasks cannot be had.
     #[error(transparent)]
-    Ops(#[from] OpsError),
+    Ops(#[from] Error),
     /// The daemon or tmux does not answer.
     #[error("the daemon does not answer")]
     Silent,

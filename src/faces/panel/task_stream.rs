@@ -11,8 +11,8 @@ use super::effect::Place;
 use super::state::ONLY;
 use super::work::{ANSWERS_WITHIN, text_of};
 use crate::client::DaemonClient;
-use crate::model::{Backoff, with_causes};
-use crate::ops::{OpsError, SessionChoice, TaskSession, task_stream};
+use crate::model::{Backoff, Error, with_causes};
+use crate::ops::{SessionChoice, TaskSession, task_stream};
 use crate::wire::{LiveRecord, LsTask, StreamRecord};
 
 /// How long to wait before connecting again.
@@ -56,7 +56,7 @@ pub(super) struct TaskStream {
 
 impl TaskStream {
     /// Begins a stream. Starts a daemon if none runs.
-    pub(super) async fn begin(choice: &SessionChoice) -> Result<Self, OpsError> {
+    pub(super) async fn begin(choice: &SessionChoice) -> Result<Self, Error> {
         let mut session = TaskSession::named(choice)?;
         session.resolve_name().await?;
         let (client, name) = task_stream(&session).await?;

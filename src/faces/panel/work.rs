@@ -7,10 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep_until, timeout};
 
 use super::effect::{ActionReport, PanelEffect};
-use crate::model::{StopChoice, text, with_causes};
-use crate::ops::{
-    self, Attachment, Caller, EndWatch, LaunchWait, OpsError, RunOptions, TaskSession,
-};
+use crate::model::{Error, StopChoice, text, with_causes};
+use crate::ops::{self, Attachment, Caller, EndWatch, LaunchWait, RunOptions, TaskSession};
 
 /// How long daemon and tmux may take to answer.
 pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
@@ -33,7 +31,7 @@ pub(super) enum EffectResult {
 /// Performs an effect. Ends within a limited time.
 pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> EffectResult {
     let silent = || "daemon or tmux does not answer".to_owned();
-    let said = |result: Result<String, OpsError>| {
+    let said = |result: Result<String, Error>| {
         EffectResult::Report(ActionReport::Said(result.map_err(|error| text_of(&error))))
     };
     match effect {
@@ -120,7 +118,7 @@ pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> Ef
     }
 }
 
-async fn rerun(session: &TaskSession, window: String) -> Result<(), OpsError> {
+async fn rerun(session: &TaskSession, window: String) -> Result<(), Error> {
     let mut session = session.for_request();
     for options in ops::plan_restarts(&mut session, vec![window], LaunchWait::No).await? {
         let options = RunOptions {
@@ -146,11 +144,11 @@ pub(super) async fn at(instant: Option<Instant>) {
 }
 
 /// Returns an error with its causes and what to do about it, as one line.
-pub(super) fn text_of(error: &OpsError) -> String {
+pub(super) fn text_of(error: &Error) -> String {
     let mut why = with_causes(error);
-    if let Some(hint) = error.hint() {
+    if let Some(hint) = &error.hint {
         why.push_str("; ");
-        why.push_str(&hint);
+        why.push_str(hint);
     }
     text::one_line(why.as_bytes(), ERROR_CHARS)
 }

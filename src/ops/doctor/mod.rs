@@ -13,20 +13,20 @@ mod readers;
 mod supervision;
 mod tmux;
 
-use super::error::OpsError;
 use super::lookup;
 use super::session::{SessionChoice, TaskSession};
+use crate::model::{Error, ErrorKind};
 use crate::tmux::Server;
-use crate::wire::{CheckResult, DoctorReport, RefusalKind};
+use crate::wire::{CheckResult, DoctorReport};
 
 /// Runs all checks.
 ///
 /// # Errors
 ///
 /// Only when the choice is invalid, as a session name with a dot is.
-pub(crate) async fn examine(choice: &SessionChoice) -> Result<DoctorReport, OpsError> {
+pub(crate) async fn examine(choice: &SessionChoice) -> Result<DoctorReport, Error> {
     let session = match TaskSession::named(choice) {
-        Err(error) if error.kind() == RefusalKind::Usage => return Err(error),
+        Err(error) if error.kind == ErrorKind::Usage => return Err(error),
         session => session,
     };
     let server = match &session {

@@ -6,10 +6,10 @@ use tokio::time::timeout;
 
 use super::check::{LIMIT, fail, no_answer, ok, warn};
 use crate::clock;
-use crate::model::{Millis, Seq, age, text, with_causes};
-use crate::ops::error::OpsError;
-use crate::ops::list_consumers;
+use crate::config;
+use crate::model::{ErrorKind, Millis, Seq, age, text};
 use crate::ops::session::TaskSession;
+use crate::ops::{list_consumers, lookup};
 use crate::store::feed::{FeedLine, WholeLines};
 use crate::wire::{ConsumerStatus, DoctorCheck, SINK_PREFIX, SinkStatus, parse_rfc3339};
 
@@ -37,10 +37,10 @@ pub(super) async fn examine(session: &TaskSession, sinks: Vec<SinkStatus>) -> Ve
     let mut consumers = match timeout(LIMIT, list_consumers(session)).await {
         Ok(Ok(list)) => list.consumers,
         // What is wrong with the configuration or the daemon is another check's finding.
-        Ok(Err(OpsError::NoFeed(_) | OpsError::Config(_) | OpsError::Client(_))) => {
+        Ok(Err(error)) if error.kind != ErrorKind::Failed || config::load(&lookup).is_err() => {
             return Vec::new();
         }
-        Ok(Err(error)) => return vec![unreadable(with_causes(&error))],
+        Ok(Err(error)) => return vec![unreadable(error.message)],
         Err(_elapsed) => return vec![no_answer("consumers")],
     };
     consumers.retain(|one| !one.name.starts_with(SINK_PREFIX) || is_left(one, &sinks));

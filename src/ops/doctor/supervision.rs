@@ -5,17 +5,17 @@ use tokio::time::timeout;
 
 use super::check::{LIMIT, fail, fail_without_hint, no_answer, ok, silent, warn};
 use super::{login, readers};
-use crate::client::{ClientError, DaemonClient};
+use crate::client::{DaemonClient, STOP_OLDER_DAEMON};
 use crate::config;
 use crate::daemon;
-use crate::model::{Millis, SessionId, with_causes};
-use crate::ops::error::{APPLY_CONFIG, OpsError, STOP_OLDER_DAEMON};
+use crate::model::{Error, ErrorKind, Millis, SessionId, with_causes};
+use crate::ops::APPLY_CONFIG;
 use crate::ops::lookup;
 use crate::ops::session::{TaskSession, is_autostart_forbidden};
 use crate::process;
 use crate::tmux::{Connection, Probe, TmuxError, check_hooks, list_sessions};
 use crate::wire::{
-    DaemonConfig, DaemonStatus, DoctorCheck, RefusalKind, Request, Response, SinkStatus, is_older,
+    DaemonConfig, DaemonStatus, DoctorCheck, Request, Response, SinkStatus, is_older,
 };
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -32,7 +32,7 @@ struct Supervisor {
 }
 
 /// Checks the session, if it can be said which one is meant.
-pub(super) async fn examine(session: Result<TaskSession, OpsError>) -> Vec<DoctorCheck> {
+pub(super) async fn examine(session: Result<TaskSession, Error>) -> Vec<DoctorCheck> {
     let mut session = match session {
         Ok(session) => session,
         Err(error) => {
@@ -91,7 +91,7 @@ async fn examine_daemon(session: &TaskSession, exists: bool) -> Supervisor {
             supervisor.pid = client.pid();
             ask_status(&mut client).await
         }
-        Ok(Err(ClientError::NoDaemon)) => Err(None),
+        Ok(Err(error)) if error.kind == ErrorKind::NoDaemon => Err(None),
         Ok(Err(error)) => Err(Some(refuses(&error))),
         Err(_elapsed) => Err(Some(does_not_answer(None))),
     };
@@ -122,14 +122,9 @@ async fn ask_status(client: &mut DaemonClient) -> Result<Box<DaemonStatus>, Opti
     };
     Err(match answer {
         Ok(Response::Status(status)) => return Ok(status),
-        Err(ClientError::Left) => None,
-        Ok(_) | Err(ClientError::Answer { .. } | ClientError::Unexpected) => {
-            Some(other_version("another version", STOP_OLDER_DAEMON))
-        }
-        Err(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::Version => {
-            Some(other_version("another version", STOP_OLDER_DAEMON))
-        }
-        Err(error) => Some(refuses(&error)),
+        Err(error) if error.kind == ErrorKind::DaemonEnded => None,
+        Err(error) if error.kind != ErrorKind::Version => Some(refuses(&error)),
+        Ok(_) | Err(_) => Some(other_version("another version", STOP_OLDER_DAEMON)),
     })
 }
 
@@ -142,9 +137,9 @@ fn does_not_answer(pid: Option<u32>) -> DoctorCheck {
     })
 }
 
-fn refuses(error: &ClientError) -> DoctorCheck {
+fn refuses(error: &Error) -> DoctorCheck {
     let hint = "`tmux-task daemon` in the foreground shows what keeps it from starting";
-    fail("daemon", with_causes(error), hint)
+    fail("daemon", error.to_string(), hint)
 }
 
 fn other_version(version: &str, hint: &str) -> DoctorCheck {

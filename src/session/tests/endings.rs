@@ -1,8 +1,7 @@
 //! Ending runs: commands, time limits and launches into a live slot.
 
 use super::*;
-use crate::model::{GoneReason, LeftProcess};
-use crate::wire::{Refusal, RefusalKind};
+use crate::model::{Error, GoneReason, LeftProcess};
 
 fn kill(names: &[&str]) -> Request {
     Request::Kill {
@@ -296,7 +295,7 @@ fn a_launch_whose_client_has_left_makes_room_for_the_next() {
 
 #[test]
 fn nothing_is_ended_for_a_launch_that_is_refused_or_whose_client_has_left() {
-    let refusal = Refusal::new(RefusalKind::Failed, "two windows are named `a`".to_owned());
+    let refusal = Error::failed("two windows are named `a`".to_owned());
     let mut driver = Driver::new(RUNS);
     driver.ask(super::requests::launch_of("a", false));
     driver.look(RUNS);

@@ -2,6 +2,7 @@ use std::fs;
 
 use super::super::consumer_thread;
 use super::*;
+use crate::model::ErrorKind;
 use crate::wire::{ConsumerAudience, Filter};
 
 /// It shows the time since the boot.
@@ -204,7 +205,7 @@ async fn a_consumer_that_cannot_be_created_is_refused_and_forgotten() {
     );
     assert_eq!(consumers.list(20, |_| 0), []);
     let refused = consumers.lease(&request("../a"), None, 20).await;
-    assert_eq!(refused.unwrap_err().kind, RefusalKind::Usage);
+    assert_eq!(refused.unwrap_err().kind, ErrorKind::Usage);
 }
 
 #[tokio::test]
@@ -221,7 +222,7 @@ async fn a_consumer_is_removed_unless_it_is_read() {
     assert_eq!(consumers.list(20, |_| 0), []);
     assert!(!folder.join("a").exists());
     let missing = consumers.remove("a").await.unwrap_err();
-    assert_eq!(missing.kind, RefusalKind::Missing);
+    assert_eq!(missing.kind, ErrorKind::Missing);
     // Its name is free for a new one.
     let again = consumers.lease(&request("a"), None, 20).await.unwrap();
     assert_eq!(again.cursor(), 0);

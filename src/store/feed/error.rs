@@ -3,20 +3,19 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why the feed cannot be used.
+use crate::model::Error;
+
+/// Why the feed cannot be opened, read or written.
 #[derive(Debug, thiserror::Error)]
-pub enum FeedError {
-    /// The file cannot be opened, read or written.
-    #[error("could not {what} the feed {}", .path.display())]
-    Io {
-        /// The operation.
-        what: &'static str,
-        /// The feed's file.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
+#[error("could not {what} the feed {}", .path.display())]
+pub struct FeedError {
+    /// The operation.
+    pub what: &'static str,
+    /// The feed's file.
+    pub path: PathBuf,
+    /// The cause.
+    #[source]
+    pub source: io::Error,
 }
 
 impl FeedError {
@@ -27,6 +26,12 @@ impl FeedError {
 
     pub(super) fn io(what: &'static str, feed: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = feed.to_owned();
-        move |source| Self::Io { what, path, source }
+        move |source| Self { what, path, source }
+    }
+}
+
+impl From<FeedError> for Error {
+    fn from(error: FeedError) -> Self {
+        Self::of(error)
     }
 }

@@ -272,8 +272,7 @@ impl Journal {
             path = %self.path.display(),
             "the feed's file was deleted, replaced or cut; going on in what is there now"
         );
-        self.take_up()
-            .map_err(|FeedError::Io { source, .. }| source)
+        self.take_up().map_err(|error| error.source)
     }
 
     /// Continues behind what the file contains now, if that belongs to this feed, else in a new
@@ -300,7 +299,7 @@ impl Journal {
         let mut end = match read {
             Ok(end) => end,
             // A link, a pipe or another user's file is in its place.
-            Err(FeedError::Io { source, .. }) if files::is_refusal(&source) => 0,
+            Err(error) if files::is_refusal(&error.source) => 0,
             Err(error) => return Err(error),
         };
         let fits = match (&self.queued, &epoch) {

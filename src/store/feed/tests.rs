@@ -441,7 +441,7 @@ fn what_a_full_disk_refuses_is_kept() {
     let mut journal = Journal::of(file, full, 0, 0).unwrap();
     for seq in 1..=2 {
         let refused = journal.append(&[notice(seq, &[])], &context());
-        assert!(matches!(refused, Err(FeedError::Io { what: "write", .. })));
+        assert!(matches!(refused, Err(FeedError { what: "write", .. })));
         assert!(journal.is_behind());
         assert_eq!(journal.end().at, 0);
     }

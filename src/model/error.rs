@@ -1,0 +1,259 @@
+//! Why something was not done: one type from tmux to the exit code.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// Why something was not done, in words for the user. The daemon refuses requests with it, on the socket
+/// as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Error {
+    /// What callers and exit codes distinguish.
+    pub kind: ErrorKind,
+    /// One line, with all causes. The text is not sanitised.
+    pub message: String,
+    /// What the user can do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// How something ends that was not done. Only the first five cross the socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ErrorKind {
+    /// It was attempted and failed.
+    Failed,
+    /// The request or the command line is invalid.
+    Usage,
+    /// No such session or task.
+    Missing,
+    /// It is no longer available, or a wait can no longer succeed.
+    Impossible,
+    /// The client's version differs from the daemon's.
+    Version,
+    /// No daemon runs.
+    #[serde(skip)]
+    NoDaemon,
+    /// The daemon ended before it answered: the next one may be asked.
+    #[serde(skip)]
+    DaemonEnded,
+    /// The daemon ended during a wait: whether its condition holds is not known.
+    #[serde(skip)]
+    DaemonEndedInWait,
+    /// Another user may listen where the daemon should: nothing was sent.
+    #[serde(skip)]
+    NotOurs,
+    /// stdout was closed: not a failure.
+    #[serde(skip)]
+    OutputClosed,
+    /// A wait timed out.
+    #[serde(skip)]
+    TimedOut,
+    /// A wait for the end of a run ended because the task asks for input.
+    #[serde(skip)]
+    Asked,
+    /// A task's own exit code, passed through.
+    #[serde(skip)]
+    OfTask(u8),
+    /// `run --wait`: the task asks for input.
+    #[serde(skip)]
+    RunAsked,
+    /// `run --wait`: the time limit was reached.
+    #[serde(skip)]
+    RunTimedOut,
+    /// `run --wait`: it failed itself, independently of the task.
+    #[serde(skip)]
+    RunFailed,
+    /// The user interrupted it.
+    #[serde(skip)]
+    Interrupted,
+    /// Another signal ended it.
+    #[serde(skip)]
+    Signalled(u8),
+}
+
+impl ErrorKind {
+    /// Returns the exit code. They are API: never reuse one.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::OutputClosed => 0,
+            Self::Failed
+            | Self::Version
+            | Self::DaemonEnded
+            | Self::DaemonEndedInWait
+            | Self::NotOurs => 1,
+            Self::Usage => 2,
+            Self::Missing | Self::NoDaemon => 3,
+            Self::TimedOut => 4,
+            Self::Impossible => 5,
+            Self::Asked => 6,
+            Self::OfTask(code) => code,
+            Self::RunAsked => 123,
+            Self::RunTimedOut => 124,
+            Self::RunFailed => 125,
+            Self::Interrupted => 130,
+            Self::Signalled(signal) => 128_u8.saturating_add(signal),
+        }
+    }
+
+    /// Whether there is no such session, task or daemon.
+    pub fn is_missing(self) -> bool {
+        matches!(self, Self::Missing | Self::NoDaemon)
+    }
+
+    /// Returns the kind for `run --wait`, whose codes must be distinct from the task's own.
+    #[must_use]
+    pub fn of_run(self) -> Self {
+        match self {
+            Self::Failed
+            | Self::Missing
+            | Self::Impossible
+            | Self::Version
+            | Self::NoDaemon
+            | Self::DaemonEnded
+            | Self::DaemonEndedInWait
+            | Self::NotOurs => Self::RunFailed,
+            Self::TimedOut => Self::RunTimedOut,
+            Self::Asked => Self::RunAsked,
+            kind @ (Self::OutputClosed
+            | Self::Usage
+            | Self::OfTask(_)
+            | Self::RunAsked
+            | Self::RunTimedOut
+            | Self::RunFailed
+            | Self::Interrupted
+            | Self::Signalled(_)) => kind,
+        }
+    }
+}
+
+impl Error {
+    /// Returns an error without a hint.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// It was attempted and failed.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Failed, message)
+    }
+
+    /// The request or the command line is invalid.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Usage, message)
+    }
+
+    /// No such session, task or daemon.
+    pub fn missing(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Missing, message)
+    }
+
+    /// It failed for this reason, with all its causes.
+    pub fn of<E: std::error::Error>(error: E) -> Self {
+        Self::failed(with_causes(&error))
+    }
+
+    /// It failed because the system refused something: `could not read a: No such file or directory`.
+    pub fn io(what: impl fmt::Display, error: &io::Error) -> Self {
+        Self::failed(format!("{what}: {}", with_causes(error)))
+    }
+
+    /// A folder of state, or a file in it, cannot be read or changed.
+    pub fn folder(folder: &Path, error: &io::Error) -> Self {
+        Self::io(format_args!("could not use {}", folder.display()), error)
+    }
+
+    /// Adds what the user can do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Returns an error with its causes, `what: why: why`, without the numbers of the system's errors. The
+/// text is not sanitised.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    without_numbers(text)
+}
+
+/// Removes what [`std::io::Error`] adds to the words of the system: ` (os error 2)`.
+fn without_numbers(mut text: String) -> String {
+    const BEFORE: &str = " (os error ";
+    let mut from = 0;
+    while let Some(start) = text[from..].find(BEFORE).map(|at| from + at) {
+        let number = &text[start + BEFORE.len()..];
+        let digits = number.len()
+            - number
+                .trim_start_matches(|c: char| c.is_ascii_digit())
+                .len();
+        from = start + BEFORE.len();
+        if digits > 0 && number[digits..].starts_with(')') {
+            text.replace_range(start..from + digits + 1, "");
+            from = start;
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("could not {0}")]
+    struct Failed(&'static str, #[source] Option<Box<Self>>);
+
+    #[test]
+    fn all_causes_are_named_from_the_outside() {
+        let inner = Failed("read c", None);
+        let outer = Failed("load b", Some(Box::new(inner)));
+        assert_eq!(with_causes(&outer), "could not load b: could not read c");
+        let outermost = Failed("start a", Some(Box::new(outer)));
+        assert_eq!(
+            with_causes(&outermost),
+            "could not start a: could not load b: could not read c"
+        );
+    }
+
+    #[test]
+    fn errors_of_the_system_are_in_words_alone() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("line 3: {0}; connecting again")]
+        struct Within(std::io::Error);
+        let missing = || std::io::Error::from_raw_os_error(2);
+        assert_eq!(with_causes(&missing()), "No such file or directory");
+        assert_eq!(
+            with_causes(&Within(missing())),
+            "line 3: No such file or directory; connecting again"
+        );
+        let check = |text: &str, expected| assert_eq!(without_numbers(text.to_owned()), expected);
+        check("a (os error 2): b (os error 13)", "a: b");
+        check(
+            "a (os error )(os error x) (os error 2",
+            "a (os error )(os error x) (os error 2",
+        );
+    }
+}
