@@ -6,7 +6,7 @@ use super::output_follower::{OutputFollower, PaneReading};
 use crate::model::{PaneId, SessionId, WindowId};
 use crate::paths::Paths;
 use crate::protocol::Notification;
-use crate::session::{Change, Entry, WatchEntry};
+use crate::session::{Beginning, Change};
 use crate::tmux::{
     self, Client, Connection, Extent, HookWakeups, Output, ReceivedItem, ReportedWindow,
     ReportedWindows, Server, TmuxError, Traffic,
@@ -259,11 +259,10 @@ impl ControlClients {
         &mut self,
         pane: PaneId,
         extent: Extent,
-        entries: Vec<Entry>,
-        watches: Vec<WatchEntry>,
+        begins: Beginning,
     ) -> Result<(), TmuxError> {
         let follower = self.follower.as_mut().ok_or(TmuxError::Closed)?;
-        let asked = follower.ask(pane, extent, entries, watches).await;
+        let asked = follower.ask(pane, extent, begins).await;
         if asked.is_err() {
             self.lose_follower();
         }

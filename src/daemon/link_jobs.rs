@@ -18,9 +18,7 @@ use super::task_output::{read_task_log, search_task};
 use super::{launches, typing};
 use crate::model::{PaneId, StatusCounts, Task, WindowId, with_causes};
 use crate::process;
-use crate::session::{
-    Change, Entry, Job, JobOutcome, LookOrder, PortQuery, RowsToRead, WatchEntry,
-};
+use crate::session::{Beginning, Change, Job, JobOutcome, LookOrder, PortQuery, RowsToRead};
 use crate::terminal::PaneOutput;
 use crate::tmux::{self, Connection, LookKind, TmuxError, Unless};
 use crate::wire::{LogRequest, Response};
@@ -129,11 +127,10 @@ impl LinkJobs {
                 rows,
                 is_over,
                 last_of,
-                entries,
-                watches,
+                begins,
             } => boxed(move || async move {
                 let order = (pane, rows, is_over);
-                self.read(order, last_of, entries, watches).await
+                self.read(order, last_of, begins).await
             }),
             Job::ReadEnd(pane, lines) => boxed(move || async move {
                 let log = self.link.read_end(pane, lines).await;
@@ -327,12 +324,11 @@ impl LinkJobs {
         &mut self,
         (pane, rows, is_over): (PaneId, RowsToRead, bool),
         last_of: Option<Arc<Task>>,
-        entries: Vec<Entry>,
-        watches: Vec<WatchEntry>,
+        begins: Beginning,
     ) -> Done {
         let began = Instant::now();
         let mut before = Vec::new();
-        let is_for_stream = entries.is_empty() && watches.is_empty();
+        let is_for_stream = !begins.needs_history();
         let last_row = tmux::History::LastRows(1);
         let (history, lines) = match rows {
             RowsToRead::LastRow => (last_row, 0),
@@ -342,7 +338,7 @@ impl LinkJobs {
         };
         let extent = tmux::Extent { history, lines };
         if !is_over && self.link.receives(pane) {
-            let asked = self.link.ask_output(pane, extent, entries, watches).await;
+            let asked = self.link.ask_output(pane, extent, begins).await;
             return Done::of(asked.map(|()| JobOutcome::Asked).map_err(text));
         }
         loop {
@@ -370,7 +366,7 @@ impl LinkJobs {
             }
             return Done {
                 before,
-                ..Done::of(Ok(judged(output, entries, watches)))
+                ..Done::of(Ok(judged(output, begins)))
             };
         }
     }

@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::model::PaneId;
 use crate::protocol::Notification;
-use crate::session::{Change, Entry, JobOutcome, WatchEntry, judge_entries, search_entries};
+use crate::session::{Beginning, Change, JobOutcome};
 use crate::terminal::PaneOutput;
 use crate::tmux::{
     self, Client, Connection, Extent, MAX_SLICED_READINGS, PaneEnd, ReceivedItem, TmuxError,
@@ -71,7 +71,7 @@ struct OlderOutput {
 #[derive(Debug)]
 enum Asked {
     /// What a pane contains there. Waits and searches begin with it.
-    Output(Extent, Vec<Entry>, Vec<WatchEntry>),
+    Output(Extent, Beginning),
     /// Nothing: all earlier output has arrived.
     Mark,
 }
@@ -126,12 +126,10 @@ impl OutputFollower {
         &mut self,
         pane: PaneId,
         extent: Extent,
-        entries: Vec<Entry>,
-        watches: Vec<WatchEntry>,
+        begins: Beginning,
     ) -> Result<(), TmuxError> {
         tmux::ask_output(&mut self.client, pane, extent).await?;
-        self.asked
-            .push_back(Asked::Output(extent, entries, watches));
+        self.asked.push_back(Asked::Output(extent, begins));
         Ok(())
     }
 
@@ -295,10 +293,10 @@ impl OutputFollower {
         match received {
             ReceivedItem::Notification(notification) => self.on_notification(notification),
             ReceivedItem::Answer(frames) => match self.asked.pop_front()? {
-                Asked::Output(extent, entries, watches) => {
+                Asked::Output(extent, begins) => {
                     let outcome = tmux::read_asked(frames, extent);
                     let outcome = outcome.map_err(|error| error.to_string());
-                    let outcome = outcome.map(|output| judged(output, entries, watches));
+                    let outcome = outcome.map(|output| judged(output, begins));
                     Some(Change::Read(Box::new(outcome)))
                 }
                 Asked::Mark => None,
@@ -358,14 +356,9 @@ impl OutputFollower {
 }
 
 /// Returns the outcome of a read with which waits and searches begin.
-pub(super) fn judged(
-    output: PaneOutput,
-    mut entries: Vec<Entry>,
-    mut watches: Vec<WatchEntry>,
-) -> JobOutcome {
-    judge_entries(&mut entries, &output);
-    search_entries(&mut watches, &output);
-    JobOutcome::Read(Box::new(output), entries, watches)
+pub(super) fn judged(output: PaneOutput, mut begins: Beginning) -> JobOutcome {
+    begins.judge(&output);
+    JobOutcome::Read(Box::new(output), begins)
 }
 
 /// A pane's output at one instant.

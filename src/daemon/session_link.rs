@@ -24,7 +24,7 @@ use crate::model::{
 use crate::observe::Observer;
 use crate::paths::Paths;
 use crate::process::{self, Process, RunTime};
-use crate::session::{Change, Entry, WatchEntry};
+use crate::session::{Beginning, Change};
 use crate::terminal::PaneLog;
 use crate::tmux::{
     self, Connection, Extent, FirstLines, LookMemory, Server, Style, TmuxError, Traffic,
@@ -340,13 +340,10 @@ impl SessionLink {
         &mut self,
         pane: PaneId,
         extent: Extent,
-        entries: Vec<Entry>,
-        watches: Vec<WatchEntry>,
+        begins: Beginning,
     ) -> Result<(), TmuxError> {
         match &mut self.attachment {
-            Attachment::Attached(clients) => {
-                clients.ask_output(pane, extent, entries, watches).await
-            }
+            Attachment::Attached(clients) => clients.ask_output(pane, extent, begins).await,
             Attachment::Detached { .. } => Err(TmuxError::Closed),
         }
     }

@@ -37,7 +37,7 @@ pub enum Condition<T = String> {
 }
 
 /// How a wait ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "OutcomeName")]
 pub enum WaitOutcome {
@@ -59,6 +59,7 @@ pub enum WaitOutcome {
     /// The channel was signalled.
     Signalled,
     /// The time limit was reached.
+    #[default]
     Timeout,
     /// The run ended, and the condition was another one.
     Died,

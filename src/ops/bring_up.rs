@@ -1,17 +1,17 @@
 //! Starts the tasks of a file together, each when those that it starts after are ready.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
-use tokio::sync::watch;
+use futures_util::future::try_join_all;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::patient_wait::WaitNews;
-use super::readiness::{NotReady, Readiness, wait_until_ready};
 use super::session::TaskSession;
 use super::up::{TaskPlan, TaskRun, start_one};
+use super::wait::{Awaited, NotReady, Readiness, WaitNews};
+use crate::model::{Error, ErrorKind};
 use crate::wire::LsView;
 
 /// Until when tasks are waited for, and for which.
@@ -53,15 +53,6 @@ pub(crate) struct BringUpResult {
     pub(crate) is_ready: Option<Result<(), NotReady>>,
 }
 
-/// What is known of a task, for those that start after it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Progress {
-    Pending,
-    Ready,
-    /// It will not be ready: which task failed, this one or one before it, and how.
-    Failed(String),
-}
-
 /// Starts the tasks and returns the results in the order of the file. `view` has the tasks that there
 /// are; `report` is called with a task's name for what happens. Dropping the future ends the waits; what
 /// is started goes on.
@@ -76,73 +67,62 @@ pub(crate) async fn bring_up<E>(
     options: BringUpOptions,
     report: &impl Fn(&str, BringUpNews<'_>) -> Result<(), E>,
 ) -> Result<Vec<BringUpResult>, E> {
-    let mut receivers = BTreeMap::new();
-    let mut senders = Vec::new();
-    for plan in plans {
-        let (sender, receiver) = watch::channel(Progress::Pending);
-        receivers.insert(plan.name.as_str(), receiver);
-        senders.push(sender);
-    }
-    let bring = &BringUp {
+    let bring = BringUp {
         session,
+        plans,
         view,
         deadline: options.timeout.map(|timeout| Instant::now() + timeout),
         options,
-        receivers,
+        outcomes: RefCell::default(),
+        changed: Notify::new(),
         report,
     };
-    let mut running: FuturesUnordered<_> = plans
-        .iter()
-        .zip(senders)
-        .enumerate()
-        .map(|(index, (plan, sender))| async move {
-            let is_needed = plans.iter().any(|other| other.after.contains(&plan.name));
-            let (result, progress) = bring.one(plan, is_needed).await?;
-            sender.send_replace(progress);
-            Ok((index, result))
-        })
-        .collect();
-    let mut results = BTreeMap::new();
-    while let Some(ended) = running.next().await {
-        let (index, result) = ended?;
-        results.insert(index, result);
-    }
-    Ok(results.into_values().collect())
+    try_join_all(plans.iter().map(|plan| bring.one(plan))).await
 }
 
 struct BringUp<'a, R> {
     session: &'a TaskSession,
+    plans: &'a [TaskPlan],
     /// The tasks that there were at the beginning.
     view: &'a LsView,
     deadline: Option<Instant>,
     options: BringUpOptions,
-    receivers: BTreeMap<&'a str, watch::Receiver<Progress>>,
+    /// Which tasks are ready, for those that start after them, and of which that can no longer come, with
+    /// the task that has failed, this one or one before it, and how.
+    outcomes: RefCell<BTreeMap<&'a str, Result<(), String>>>,
+    /// Notified when one of them is known.
+    changed: Notify,
     report: &'a R,
 }
 
-impl<E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'_, R> {
+impl<'a, E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'a, R> {
     /// Starts a task when those before it are ready, and waits until it is ready if that matters.
-    async fn one(&self, plan: &TaskPlan, is_needed: bool) -> Result<(BringUpResult, Progress), E> {
+    async fn one(&self, plan: &'a TaskPlan) -> Result<BringUpResult, E> {
         let name = &plan.name;
         let mut result = BringUpResult {
             name: name.clone(),
             run: None,
             is_ready: None,
         };
+        let mut outcome = Ok(());
         for other in &plan.after {
-            if let Progress::Failed(cause) = self.progress_of(other).await {
-                (self.report)(name, BringUpNews::NotStarted(&cause))?;
+            outcome = self.outcome_of(other).await;
+            if let Err(cause) = &outcome {
+                (self.report)(name, BringUpNews::NotStarted(cause))?;
                 result.is_ready = Some(Err(NotReady::because(cause.clone())));
-                return Ok((result, Progress::Failed(cause)));
+                break;
             }
         }
-        let Err(failed) = self.start(plan, is_needed, &mut result).await? else {
-            return Ok((result, Progress::Ready));
-        };
-        (self.report)(name, BringUpNews::Failed(&failed))?;
-        let cause = format!("{name} {}", failed.why);
-        result.is_ready = Some(Err(failed));
-        Ok((result, Progress::Failed(cause)))
+        if outcome.is_ok()
+            && let Err(failed) = self.start(plan, &mut result).await?
+        {
+            (self.report)(name, BringUpNews::Failed(&failed))?;
+            outcome = Err(format!("{name} {}", failed.why));
+            result.is_ready = Some(Err(failed));
+        }
+        self.outcomes.borrow_mut().insert(name, outcome);
+        self.changed.notify_waiters();
+        Ok(result)
     }
 
     /// Starts a task now, and waits until it is ready if that matters. The tasks may have changed while
@@ -150,60 +130,64 @@ impl<E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'_, R> {
     async fn start(
         &self,
         plan: &TaskPlan,
-        is_needed: bool,
         result: &mut BringUpResult,
     ) -> Result<Result<(), NotReady>, E> {
         let mut session = self.session.for_request();
         let seen = plan.after.is_empty().then_some(self.view);
+        let mut others = self.plans.iter();
+        let is_needed = others.any(|other| other.after.contains(&plan.name));
         let will_wait = is_needed || self.options.waits_for_all && plan.ready.is_some();
         let (run, launched) = match start_one(&mut session, plan, seen, will_wait).await {
             Ok(started) => started,
-            Err(error) => return Ok(Err(NotReady::not_started(&error))),
+            Err(error) => return Ok(Err(after_error("could not be started", error))),
         };
         (self.report)(&plan.name, BringUpNews::Runs(&run))?;
         let run = &*result.run.insert(run);
-        if matches!(run, TaskRun::Finished(_)) {
-            result.is_ready = will_wait.then_some(Ok(()));
-            return Ok(Ok(()));
+        if will_wait && !matches!(run, TaskRun::Finished(_)) {
+            let window = run.window().unwrap_or_default();
+            let awaited = Awaited {
+                name: window,
+                ready: plan.ready.as_ref(),
+                earlier_run: run.earlier_run(),
+                deadline: self.deadline,
+                limit: self.options.timeout.unwrap_or_default(),
+                late: "was not ready",
+                tail: self.options.tail,
+                // What the wait reports is no reason to end it.
+                report: &|news| drop((self.report)(&plan.name, BringUpNews::Wait(news))),
+            };
+            let readiness = match awaited.wait(&mut session, launched).await {
+                Ok(Ok(readiness)) => readiness,
+                Ok(Err(failed)) => return Ok(Err(failed)),
+                Err(error) if error.kind == ErrorKind::Missing => {
+                    return Ok(Err(NotReady::because("has disappeared")));
+                }
+                Err(error) => return Ok(Err(after_error("could not be waited for", error))),
+            };
+            (self.report)(&plan.name, BringUpNews::Ready { window, readiness })?;
         }
-        if !will_wait {
-            return Ok(Ok(()));
-        }
-        // What the wait reports is no reason to end it.
-        let report = |news: WaitNews<'_>| {
-            drop((self.report)(&plan.name, BringUpNews::Wait(news)));
-        };
-        let limit = self.options.timeout.unwrap_or_default();
-        let BringUpOptions { tail, .. } = self.options;
-        let started = (run, launched);
-        let wait = wait_until_ready(
-            &mut session,
-            plan,
-            started,
-            self.deadline,
-            limit,
-            tail,
-            &report,
-        );
-        let readiness = match wait.await {
-            Ok(readiness) => readiness,
-            Err(failed) => return Ok(Err(failed)),
-        };
-        result.is_ready = Some(Ok(()));
-        let window = run.window().unwrap_or_default();
-        (self.report)(&plan.name, BringUpNews::Ready { window, readiness })?;
+        result.is_ready = will_wait.then_some(Ok(()));
         Ok(Ok(()))
     }
 
     /// Waits until it is known whether a task is ready.
-    async fn progress_of(&self, name: &str) -> Progress {
-        let Some(mut receiver) = self.receivers.get(name).cloned() else {
-            return Progress::Ready;
-        };
-        let known = receiver.wait_for(|progress| *progress != Progress::Pending);
-        match known.await {
-            Ok(progress) => progress.clone(),
-            Err(_) => Progress::Failed("was not started".to_owned()),
+    async fn outcome_of(&self, name: &str) -> Result<(), String> {
+        if self.plans.iter().all(|plan| plan.name != name) {
+            return Ok(());
         }
+        loop {
+            let changed = self.changed.notified();
+            if let Some(outcome) = self.outcomes.borrow().get(name) {
+                return outcome.clone();
+            }
+            changed.await;
+        }
+    }
+}
+
+fn after_error(what: &str, error: Error) -> NotReady {
+    NotReady {
+        hint: error.hint,
+        ..NotReady::because(format!("{what}: {}", error.message))
     }
 }

@@ -7,7 +7,7 @@ use super::session::TaskSession;
 use crate::client::unexpected;
 use crate::model::{Error, Millis, NextRestart, Stop, text};
 use crate::restarts::restarts_in;
-use crate::wire::{ExplainedState, Explanation, Request, Response, WaitResult};
+use crate::wire::{ExplainedState, Explanation, Request, Response};
 
 /// The maximum length of a displayed line, in characters.
 const LINE: usize = 200;
@@ -130,14 +130,6 @@ pub(crate) fn restart_words(next: NextRestart, now: Millis) -> String {
     } = next;
     let still = Duration::from_millis(u64::try_from(at - now).unwrap_or(0));
     format!("{}, {number} of {limit}", restarts_in(still))
-}
-
-/// Returns the end of a run that was waited for, with the restart that follows it: `code 1; restarts in 4 s`.
-pub(crate) fn with_restart(end: &str, result: &WaitResult) -> String {
-    match result.restarts_in_ms {
-        None => end.to_owned(),
-        Some(ms) => format!("{end}; {}", restarts_in(Duration::from_millis(ms))),
-    }
 }
 
 fn seconds(ms: Millis) -> String {

@@ -3,9 +3,6 @@
 //!
 //! Each asks the daemon if one runs; otherwise `without_daemon` answers the same requests.
 
-#[cfg(feature = "mcp")]
-mod across_daemons;
-mod after;
 mod again;
 mod attach;
 mod bring_up;
@@ -27,18 +24,15 @@ mod follow_server;
 mod given_up;
 mod history;
 mod host_follower;
+mod http_probe;
 mod kill;
 mod launch;
 mod list;
 mod logs;
-mod lost_daemons;
 mod messages;
 mod notes;
-mod patient_wait;
-mod port_readiness;
 #[cfg(feature = "panel")]
 mod preview;
-mod readiness;
 mod remote_conversation;
 mod run;
 mod send;
@@ -55,9 +49,6 @@ mod wakes;
 mod without_daemon;
 
 pub(crate) use crate::tmux::quote_where_needed;
-#[cfg(feature = "mcp")]
-pub(crate) use across_daemons::wait_across_daemons;
-pub(crate) use after::{Success, wait_for_success};
 pub(crate) use again::{plan_restarts, run_again};
 pub(crate) use attach::{Attachment, attachment, own_pane};
 pub(crate) use bring_up::{BringUpNews, BringUpOptions, BringUpResult, bring_up};
@@ -71,9 +62,7 @@ pub(crate) use events::{EventQuery, Events, FeedEvent, end_of_events, next_event
 pub(crate) use everywhere::{Everywhere, list_everywhere};
 #[cfg(feature = "panel")]
 pub(crate) use everywhere::{FoundSession, Server, daemon_sockets, sessions_of};
-pub(crate) use explain::{
-    cannot_restart_words, explain, explanation_lines, restart_words, with_restart,
-};
+pub(crate) use explain::{cannot_restart_words, explain, explanation_lines, restart_words};
 pub(crate) use file_tasks::{ReadFile, names_in_file};
 #[cfg(feature = "fleet")]
 pub(crate) use fleet::{Fleet, ask_fleet};
@@ -91,11 +80,9 @@ pub(crate) use logs::{earlier_log, follow_launched, follow_log, further_log, las
 pub(crate) use messages::messages;
 pub(crate) use messages::owners_with_pending_follow_ups;
 pub(crate) use notes::NoteWatch;
-pub(crate) use patient_wait::WaitNews;
 #[cfg(feature = "panel")]
 pub(crate) use preview::{TreeUsage, preview, usage, whole_log};
-pub(crate) use readiness::{NotReady, Readiness};
-pub(crate) use run::{LaunchWait, RunOptions, StartedRun, run, wait_for_place};
+pub(crate) use run::{LaunchWait, RunOptions, StartedRun, check_texts, run, wait_for_place};
 pub(crate) use send::send;
 pub(crate) use session::{SessionChoice, TaskSession};
 pub(crate) use succession::OlderDaemon;
@@ -105,9 +92,11 @@ pub(crate) use task_stream::task_stream;
 pub(crate) use task_stream::task_stream_at;
 pub(crate) use undelivered::{Adapter, Undelivered, undelivered, undelivered_to};
 pub(crate) use up::{EarlierRun, FilePlan, TaskRun, WindowsDown, plan_tasks, windows_down};
+#[cfg(feature = "mcp")]
+pub(crate) use wait::wait_across_daemons;
 pub(crate) use wait::{
-    CHANNEL, check_texts, find_to_wait, holders, signal_channel, wait, wait_for_channel,
-    wait_for_task, wait_of_launch,
+    Awaited, NotReady, Readiness, WaitNews, find_to_wait, holders, signal_channel, wait,
+    wait_for_channel, wait_for_task, wait_of_launch,
 };
 #[cfg(feature = "fleet")]
 pub(crate) use wakes::follow_wakes;

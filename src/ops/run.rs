@@ -10,7 +10,6 @@ use super::lookup;
 use super::remote_conversation::note_launch;
 use super::session::{TaskSession, no_directory};
 use super::succession::{OlderDaemon, replace_older};
-use super::wait::check_texts;
 use crate::client::{DaemonClient, STOP_OLDER_DAEMON};
 use crate::clock;
 use crate::config::{self, StopConfig};
@@ -18,6 +17,7 @@ use crate::model::environment::{WithheldVariables, is_shell_name};
 use crate::model::{Error, NotifyOn, Replaces, RestartPolicy, Slot, StopPlan, StopSettings};
 use crate::paths::Paths;
 use crate::process;
+use crate::terminal::Pattern;
 use crate::tmux::{self, CommandWords, Gate, Launch, LaunchRestarts, TaskEnvironment};
 use crate::wire::LaunchedRun;
 
@@ -124,6 +124,19 @@ pub(crate) fn check_notify_on(notify_on: &NotifyOn) -> Result<(), Error> {
         return Err(Error::usage(why));
     }
     check_texts(&notify_on.patterns, notify_on.regex, notify_on.ignore_case)
+}
+
+/// Refuses texts that no line of a run can match or that every line matches, before the run is started.
+pub(crate) fn check_texts<'a>(
+    texts: impl IntoIterator<Item = &'a String>,
+    regex: bool,
+    ignore_case: bool,
+) -> Result<(), Error> {
+    for text in texts {
+        Pattern::parse(text, regex, ignore_case)
+            .map_err(|error| Error::usage(error.to_string()))?;
+    }
+    Ok(())
 }
 
 /// Starts a task in its slot, replacing a live run.

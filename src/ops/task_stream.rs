@@ -3,10 +3,9 @@
 #[cfg(feature = "panel")]
 use std::path::Path;
 
-use super::lost_daemons::LostDaemons;
 #[cfg(feature = "panel")]
 use super::session::SessionChoice;
-use super::session::TaskSession;
+use super::session::{LostDaemons, TaskSession};
 use crate::client::{DaemonClient, unexpected, unreadable};
 use crate::model::{Error, ErrorKind};
 #[cfg(feature = "panel")]

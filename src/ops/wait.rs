@@ -1,17 +1,41 @@
-//! Waits for conditions of a task, and on tmux's channels.
+//! The driver of waits: for conditions of a task, until a task is ready for those that start after it, and
+//! on tmux's channels.
+//!
+//! A wait for conditions is one request. What is waited for by others needs several of them: questions are
+//! reported meanwhile, a restart and a run that replaces the present one are waited for, and the daemon may
+//! end.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::list::find;
-use super::session::TaskSession;
+use tokio::time::{Instant, sleep};
+
+use super::caller::Caller;
+use super::http_probe;
+use super::list::{find, find_listed};
+use super::logs::present_log;
+use super::run::StartedRun;
+use super::session::{LostDaemons, SessionChoice, TaskSession};
 use crate::client::{DaemonClient, unexpected};
-use crate::model::{Condition, Error, ErrorKind, PortHolder, WaitOutcome, whole_millis};
+use crate::config::{HttpUrl, Ready};
+use crate::model::{
+    Condition, Error, ErrorKind, PortHolder, WaitOutcome, limit_words, whole_millis,
+};
 use crate::process;
-use crate::terminal::Pattern;
-use crate::tmux;
-use crate::wire::{LaunchedRun, Request, Response, WaitRequest, WaitResult};
+use crate::restarts::{AfterEnd, after_end, gave_up};
+use crate::tmux::{self, Gate};
+use crate::wire::{
+    LaunchedRun, LogRequest, Request, Response, TaskFields, WaitRequest, WaitResult,
+};
 
-pub(crate) const CHANNEL: &str = "channel";
+/// How long a restart that is due may take until its run is there. Asked again, it says so.
+const RESTARTING: Duration = Duration::from_millis(50);
+
+/// The pause after the first request over HTTP that has failed, and the longest one.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long an answer over HTTP may take.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Returns a daemon to wait with, and the window of the task of this name. If the task does not
 /// exist, no daemon is started.
@@ -24,26 +48,12 @@ pub(crate) async fn find_to_wait(
     Ok((daemon.ok_or_else(|| session.no_daemon())?, window))
 }
 
-/// Refuses texts that no line of a run can match or that every line matches, before the run is started.
-pub(crate) fn check_texts<'a>(
-    texts: impl IntoIterator<Item = &'a String>,
-    regex: bool,
-    ignore_case: bool,
-) -> Result<(), Error> {
-    for text in texts {
-        Pattern::parse(text, regex, ignore_case)
-            .map_err(|error| Error::usage(error.to_string()))?;
-    }
-    Ok(())
-}
-
 /// Returns the request to wait for a run that was launched, from its start on: for one of these
-/// conditions, or its end if there are none. `is_held` says that the command waits until the wait has begun.
+/// conditions, or its end if there are none.
 pub(crate) fn wait_of_launch(
     run: &LaunchedRun,
     conditions: Vec<Condition>,
     owner: Option<String>,
-    is_held: bool,
 ) -> WaitRequest {
     WaitRequest {
         task: run.window_id.clone(),
@@ -51,7 +61,6 @@ pub(crate) fn wait_of_launch(
         since: (conditions.iter().any(Condition::needs_output)).then(|| run.cursor.clone()),
         conditions,
         owner,
-        says_when_it_begins: is_held,
         ..WaitRequest::default()
     }
 }
@@ -85,28 +94,65 @@ pub(crate) async fn wait_for_task(
         task: window,
         ..request
     };
-    wait(&mut daemon, request, || {}).await
+    wait(&mut daemon, &request, &mut None).await
 }
 
-/// Waits until the daemon has the outcome, on behalf of the request's owner. `begun` is called when
-/// the wait has begun, if the request asks for that. Dropping the future ends the wait.
+/// Waits until the daemon has the outcome, on behalf of the request's owner. The gate is opened when the
+/// wait has begun. Dropping the future ends the wait.
 pub(crate) async fn wait(
     daemon: &mut DaemonClient,
-    request: WaitRequest,
-    begun: impl FnOnce(),
+    request: &WaitRequest,
+    gate: &mut Option<Gate>,
 ) -> Result<WaitResult, Error> {
-    let answer = match daemon.ask(&Request::Wait(request.clone())).await {
-        Ok(Response::Waiting) => {
-            begun();
-            daemon.answer().await
-        }
-        answer => answer,
+    let asked = WaitRequest {
+        says_when_it_begins: gate.is_some(),
+        ..request.clone()
     };
-    match answer {
-        Ok(Response::Waited(result)) => Ok(with_holders(result, &request)),
-        Ok(_) => Err(unexpected()),
-        Err(error) => Err(error),
+    let mut answer = daemon.ask(&Request::Wait(asked)).await?;
+    if answer == Response::Waiting {
+        drop(gate.take());
+        answer = daemon.answer().await?;
     }
+    let Response::Waited(result) = answer else {
+        return Err(unexpected());
+    };
+    Ok(with_holders(result, request))
+}
+
+/// Waits like [`wait`], also while the daemon ends and another one takes over, if nothing can be
+/// missed by that. `choice` is where to find the other one.
+#[cfg(feature = "mcp")]
+pub(crate) async fn wait_across_daemons(
+    choice: &SessionChoice,
+    mut daemon: DaemonClient,
+    request: &WaitRequest,
+    mut gate: Option<Gate>,
+) -> Result<WaitResult, Error> {
+    let mut lost = LostDaemons::default();
+    loop {
+        match wait(&mut daemon, request, &mut gate).await {
+            Err(error) if misses_nothing(request) && lost.goes_on_after(&error) => {
+                let mut session = TaskSession::named(choice)?;
+                session.resolve_name().await?;
+                let next = session.daemon_or_start().await?;
+                daemon = next.ok_or_else(|| session.no_daemon())?;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Whether a wait that begins again misses nothing that was written meanwhile.
+#[cfg(feature = "mcp")]
+fn misses_nothing(request: &WaitRequest) -> bool {
+    let needs_no_output = |condition: &Condition| {
+        matches!(
+            condition,
+            Condition::Exit | Condition::Input | Condition::Listen { .. }
+        )
+    };
+    let needs_output = !request.stops.is_empty() || !request.conditions.iter().all(needs_no_output);
+    request.since.is_some() || !needs_output
 }
 
 /// Adds who has the ports that were waited for and that the task does not listen on.
@@ -124,6 +170,326 @@ pub(crate) fn holders(conditions: &[Condition], leader: Option<u32>) -> Vec<Port
     holders.flatten().collect()
 }
 
+/// A task that others wait for before they start.
+pub(crate) struct Awaited<'a> {
+    /// Its name or window id.
+    pub(crate) name: &'a str,
+    /// What says that it is ready; if absent, the end of its run with code 0.
+    pub(crate) ready: Option<&'a Ready>,
+    /// The number of a run that was not started for this: the beginning of its output may be gone.
+    pub(crate) earlier_run: Option<u32>,
+    /// When the time is over.
+    pub(crate) deadline: Option<Instant>,
+    /// The time limit, and what is said of the task when it is over: `has not ended`.
+    pub(crate) limit: Duration,
+    pub(crate) late: &'static str,
+    /// How many of the last lines of a failed run are wanted.
+    pub(crate) tail: usize,
+    /// Is called for what happens meanwhile.
+    pub(crate) report: &'a dyn Fn(WaitNews<'_>),
+}
+
+/// What is reported while a task is waited for.
+#[derive(Debug)]
+pub(crate) enum WaitNews<'a> {
+    /// It asks for input. Each question is reported once.
+    Asks(&'a WaitResult),
+    /// The daemon has ended. The wait goes on with the next one.
+    DaemonEnded,
+}
+
+/// How it is known that a task is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// It has printed the text.
+    Printed,
+    /// It listens on its port or answers.
+    Listens,
+    /// Its run has ended with code 0.
+    Succeeded,
+    /// It ran before, and what it printed first is no longer in its history.
+    OutOfSight,
+}
+
+/// Why a task is not ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NotReady {
+    /// What happened, in words that follow its name.
+    pub(crate) why: String,
+    /// The last lines of its output, where it has ended.
+    pub(crate) tail: Vec<String>,
+    /// What the user can do about it.
+    pub(crate) hint: Option<String>,
+    /// Whether the time was over.
+    pub(crate) has_timed_out: bool,
+    /// What it asked for then.
+    pub(crate) asks: Option<String>,
+}
+
+impl NotReady {
+    pub(super) fn because(why: impl Into<String>) -> Self {
+        Self {
+            why: why.into(),
+            tail: Vec::new(),
+            hint: None,
+            has_timed_out: false,
+            asks: None,
+        }
+    }
+
+    fn with_trouble(mut self, trouble: Option<String>) -> Self {
+        if let Some(trouble) = trouble {
+            self.why = format!("{}; {trouble}", self.why);
+        }
+        self
+    }
+}
+
+/// What is known from the waits for a task so far.
+#[derive(Default)]
+struct Course {
+    /// The last question that was reported.
+    reported: Option<String>,
+    /// The question that the task waits at.
+    asks: Option<String>,
+    /// What is in the way of its port or its answer.
+    trouble: Option<String>,
+    lost: LostDaemons,
+}
+
+impl Awaited<'_> {
+    /// Waits until the task is ready, or has failed and no restart follows. A run that replaces the
+    /// present one is waited for instead. Of a run that was `launched` for this, all output counts, and
+    /// its command waits until that is followed. Of an earlier run, what is left of its output counts.
+    ///
+    /// # Errors
+    ///
+    /// When the task does not exist, or cannot be waited for.
+    pub(crate) async fn wait(
+        &self,
+        session: &mut TaskSession,
+        launched: Option<StartedRun>,
+    ) -> Result<Result<Readiness, NotReady>, Error> {
+        let launched = launched.filter(|_| matches!(self.ready, Some(Ready::Text(_))));
+        let mut launched = launched.and_then(|one| Some((one.daemon?, one.run, one.gate)));
+        let mut course = Course::default();
+        // The run that a wait was refused for.
+        let mut refused = None;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let (run, leader, result) = if let Some((mut daemon, run, mut gate)) = launched.take() {
+                let owner = Caller::of_environment().owner;
+                let request = wait_of_launch(&run, self.conditions(), owner);
+                let course = &mut course;
+                let result = self.ask(&mut daemon, request, &mut gate, course).await;
+                (Some(run.run), None, Some(result))
+            } else {
+                let listed = find_listed(session, self.name).await?;
+                if let Some(restart) = listed.next_restart {
+                    let pause = Duration::from_millis(restart.in_ms).max(RESTARTING);
+                    let left = self.left().unwrap_or(pause);
+                    if left.is_zero() {
+                        return Ok(Err(self.timed_out(None, course.trouble)));
+                    }
+                    sleep(pause.min(left)).await;
+                    continue;
+                }
+                let task = listed.task;
+                let mut request = WaitRequest {
+                    task: task.window_id.clone(),
+                    run: task.run,
+                    conditions: self.conditions(),
+                    ..WaitRequest::default()
+                };
+                if let (Some(Ready::Text(text)), false) = (self.ready, task.dead) {
+                    // What was printed before the wait begins, and from there on what is printed.
+                    let log = LogRequest {
+                        task: task.window_id.clone(),
+                        ..LogRequest::default()
+                    };
+                    let log = present_log(session, log).await?;
+                    if log.lines.iter().any(|line| line.contains(text)) {
+                        return Ok(Ok(Readiness::Printed));
+                    }
+                    if log.may_lack_beginning && log.run.is_some() && log.run == self.earlier_run {
+                        return Ok(Ok(Readiness::OutOfSight));
+                    }
+                    request.run = log.run;
+                    request.since = log.cursor;
+                }
+                let run = request.run;
+                // What another machine answers is not asked of this one's kernel.
+                let is_here = self.url().is_none_or(HttpUrl::is_of_this_machine);
+                let result = if is_here || task.dead {
+                    let (mut daemon, _) = find_to_wait(session, &task.window_id).await?;
+                    let (course, mut gate) = (&mut course, None);
+                    Some(self.ask(&mut daemon, request, &mut gate, course).await)
+                } else {
+                    None
+                };
+                (run, task.pane_pid, result)
+            };
+            let result = match result.transpose() {
+                Ok(result) => result,
+                Err(error) if course.lost.goes_on_after(&error) => {
+                    course.asks = None;
+                    (self.report)(WaitNews::DaemonEnded);
+                    continue;
+                }
+                // A restart may have begun another run since this one was looked at.
+                Err(_) if refused != Some(run) => {
+                    refused = Some(run);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let outcome = result.as_ref().map(|result| result.outcome);
+            match outcome.unwrap_or(WaitOutcome::Listening) {
+                WaitOutcome::Matched => return Ok(Ok(Readiness::Printed)),
+                WaitOutcome::Listening => {
+                    let Some(url) = self.url() else {
+                        return Ok(Ok(Readiness::Listens));
+                    };
+                    let left = self.left().unwrap_or(ANSWERS_WITHIN);
+                    if left.is_zero() {
+                        return Ok(Err(self.timed_out(None, course.trouble)));
+                    }
+                    match http_probe::get(url, leader, left.min(ANSWERS_WITHIN)).await {
+                        Ok(()) => return Ok(Ok(Readiness::Listens)),
+                        Err(why) => course.trouble = Some(format!("{}: {why}", url.text)),
+                    }
+                    sleep(pause.min(left)).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                WaitOutcome::Timeout => {
+                    return Ok(Err(self.timed_out(course.asks, course.trouble)));
+                }
+                WaitOutcome::Exited | WaitOutcome::Died => {
+                    let result = result.unwrap_or_else(|| WaitResult::new(WaitOutcome::Died));
+                    if self.ready.is_none() && result.exit_code == Some(0) {
+                        return Ok(Ok(Readiness::Succeeded));
+                    }
+                    let listed = find_listed(session, self.name).await?;
+                    // Else a restart follows, or another run has begun meanwhile.
+                    if listed.next_restart.is_none() && listed.task.dead {
+                        let failed = NotReady {
+                            tail: result.tail,
+                            ..NotReady::because(self.ended(&listed.task))
+                        };
+                        return Ok(Err(failed.with_trouble(course.trouble)));
+                    }
+                }
+                WaitOutcome::Disappeared => return Ok(Err(NotReady::because("has disappeared"))),
+                // The cursor or the run is not the present one, or the task asks for input or was
+                // answered.
+                WaitOutcome::Respawned
+                | WaitOutcome::AnchorLost
+                | WaitOutcome::Input
+                | WaitOutcome::Changed => {}
+                WaitOutcome::Bell
+                | WaitOutcome::Idle
+                | WaitOutcome::Signalled
+                | WaitOutcome::Stopped => {
+                    return Ok(Err(NotReady::because("could not be waited for")));
+                }
+            }
+        }
+    }
+
+    /// Asks for the end of the run or for these conditions, and for what is to be reported: a question, or
+    /// anything that is written behind one, which may be the answer to it.
+    async fn ask(
+        &self,
+        daemon: &mut DaemonClient,
+        mut request: WaitRequest,
+        gate: &mut Option<Gate>,
+        course: &mut Course,
+    ) -> Result<WaitResult, Error> {
+        request.conditions.push(match course.asks {
+            Some(_) => Condition::Change,
+            None => Condition::Input,
+        });
+        let request = WaitRequest {
+            timeout_ms: self.left().map(whole_millis),
+            through_prompts: true,
+            tail: Some(self.tail),
+            ..request
+        };
+        let mut result = wait(daemon, &request, gate).await?;
+        if matches!(result.outcome, WaitOutcome::Exited | WaitOutcome::Died) {
+            // What is left of the run is none of its processes.
+            result.port_holders = holders(&request.conditions, None);
+        }
+        course.trouble = result.holder_words().or(course.trouble.take());
+        if result.outcome == WaitOutcome::Input {
+            if course.reported != result.line {
+                (self.report)(WaitNews::Asks(&result));
+            }
+            course.reported.clone_from(&result.line);
+            course.asks = Some(result.line.clone().unwrap_or_default());
+        } else if result.outcome != WaitOutcome::Timeout {
+            course.asks = None;
+        }
+        Ok(result)
+    }
+
+    fn conditions(&self) -> Vec<Condition> {
+        let port = |port| Condition::Listen { port: Some(port) };
+        vec![match self.ready {
+            None => Condition::Exit,
+            Some(Ready::Text(text)) => Condition::Text(text.clone()),
+            Some(Ready::Port(number)) => port(*number),
+            Some(Ready::Http(url)) => port(url.port),
+        }]
+    }
+
+    fn url(&self) -> Option<&HttpUrl> {
+        match self.ready {
+            Some(Ready::Http(url)) => Some(url),
+            Some(Ready::Text(_) | Ready::Port(_)) | None => None,
+        }
+    }
+
+    /// Returns how much time is left, if there is a limit.
+    fn left(&self) -> Option<Duration> {
+        let deadline = self.deadline?;
+        Some(deadline.saturating_duration_since(Instant::now()))
+    }
+
+    fn timed_out(&self, asks: Option<String>, trouble: Option<String>) -> NotReady {
+        let mut why = format!("{} after {}", self.late, limit_words(self.limit));
+        if let Some(question) = &asks {
+            why = format!("{why}: it asks for input: {question}");
+        }
+        let late = NotReady {
+            has_timed_out: true,
+            asks,
+            ..NotReady::because(why)
+        };
+        late.with_trouble(trouble)
+    }
+
+    /// Returns how a run ended that has not made the task ready, in words that follow its name.
+    fn ended(&self, task: &TaskFields) -> String {
+        let how = ended_as(task);
+        match (self.ready, task.exit_code) {
+            // Reads like a success otherwise.
+            (Some(Ready::Text(text)), Some(0)) => format!("{how} without printing `{text}`"),
+            (Some(_) | None, _) => how,
+        }
+    }
+}
+
+/// Returns how a task's run ended, in words that follow its name.
+fn ended_as(task: &TaskFields) -> String {
+    let how = task.end_words();
+    match task.to_task().ok().as_ref().and_then(after_end) {
+        Some(AfterEnd::GaveUp(used)) => format!("{how}; {}", gave_up(used)),
+        // One that is prevented is not announced.
+        Some(AfterEnd::Restart(_)) | None => how,
+    }
+}
+
 /// Runs tmux's own `wait-for` with a time limit: one process waits, however long it takes. Dropping
 /// the future ends that process.
 pub(crate) async fn wait_for_channel(
@@ -139,11 +505,11 @@ pub(crate) async fn wait_for_channel(
             false => WaitOutcome::Disappeared,
         },
         // The time limit that the user has set.
-        () = tokio::time::sleep(limit) => WaitOutcome::Timeout,
+        () = sleep(limit) => WaitOutcome::Timeout,
     };
     let mut result = WaitResult::new(outcome);
     // Also when the server has ended.
-    result.condition = (outcome != WaitOutcome::Timeout).then(|| CHANNEL.to_owned());
+    result.condition = (outcome != WaitOutcome::Timeout).then(|| WaitResult::CHANNEL.to_owned());
     result.elapsed_ms = whole_millis(began.elapsed());
     Ok(result)
 }
@@ -152,4 +518,77 @@ pub(crate) async fn wait_for_channel(
 pub(crate) async fn signal_channel(session: &TaskSession, channel: &str) -> Result<(), Error> {
     tmux::signal_channel(&mut session.connection(), channel).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{RestartPolicy, TaskRestarts};
+
+    #[test]
+    fn an_end_is_described_with_the_restarts_before_it() {
+        let task = |code, signal: Option<&str>, used| TaskFields {
+            window_id: "@1".to_owned(),
+            dead: true,
+            pane_state_known: true,
+            exit_code: code,
+            exit_signal: signal.map(str::to_owned),
+            restarts: Some(TaskRestarts {
+                policy: RestartPolicy {
+                    limit: 2,
+                    backoff: Duration::from_millis(1),
+                },
+                used,
+                token: "t".to_owned(),
+            }),
+            ..TaskFields::default()
+        };
+        for (task, expected) in [
+            (task(Some(0), None, 2), "exited with code 0"),
+            (task(Some(3), None, 1), "exited with code 3"),
+            (
+                task(Some(127), None, 2),
+                "exited with code 127; gave up after 2 restarts",
+            ),
+            (
+                task(None, Some("SIGKILL"), 2),
+                "was killed by SIGKILL; gave up after 2 restarts",
+            ),
+            (task(None, None, 2), "exited with unknown code"),
+        ] {
+            assert_eq!(ended_as(&task), expected);
+        }
+    }
+
+    #[cfg(feature = "mcp")]
+    #[test]
+    fn a_wait_without_a_cursor_begins_again_only_if_it_needs_no_output() {
+        let check = |conditions: &[Condition], stops: &[&str], expected| {
+            let request = WaitRequest {
+                conditions: conditions.to_vec(),
+                stops: stops.iter().map(|&stop| stop.to_owned()).collect(),
+                ..WaitRequest::default()
+            };
+            assert_eq!(misses_nothing(&request), expected, "{request:?}");
+            let from_there = WaitRequest {
+                since: Some("cursor".to_owned()),
+                ..request
+            };
+            assert!(misses_nothing(&from_there), "{from_there:?}");
+        };
+        check(&[], &[], true);
+        check(&[Condition::Exit, Condition::Input], &[], true);
+        check(&[Condition::Listen { port: None }], &[], true);
+        check(&[Condition::Exit], &["error"], false);
+        check(&[Condition::Exit, Condition::Bell], &[], false);
+        check(&[Condition::Text("ready".to_owned())], &[], false);
+        check(&[Condition::Change], &[], false);
+        check(
+            &[Condition::Idle {
+                limit: Duration::from_millis(1),
+            }],
+            &[],
+            false,
+        );
+    }
 }

@@ -3,17 +3,25 @@
 
 use std::sync::Arc;
 
-use super::held_answers::HeldAnswer;
-use super::input::{JobOutcome, RequestId, StoreState};
-use super::listeners::EndedWait;
+use super::input::{JobOutcome, StoreState};
+use super::listeners::{EndedWait, RequestId};
 use super::log_entry::LogEntry;
 use super::machine::Session;
-use super::queue_items::EndRead;
-use super::wait_result;
-use crate::model::{Error, Now, Task};
+use super::queue_items::{EndRead, HeldAnswer};
+use crate::engine::{ReturnCause, WaitReturn};
+use crate::model::{Error, Now, Task, WaitOutcome, WindowId, text, whole_millis};
 use crate::terminal::{PaneLog, PaneOutput};
 use crate::wait::{Anchor, Cursor};
-use crate::wire::Response;
+use crate::wire::{Reason, Response, WaitResult};
+
+/// The maximum length of a line in a result, in characters.
+const LINE_CHARS: usize = 2000;
+
+/// How many of the last lines a result contains by default.
+const TAIL: usize = 10;
+
+/// The maximum number of them.
+const MOST_TAIL: usize = 1000;
 
 impl Session {
     /// Answers waits that have ended, with the present end of their task's output if it still
@@ -97,15 +105,16 @@ impl Session {
 
     fn answer_wait(&mut self, ended: &EndedWait, end: Option<&(Cursor, Box<PaneLog>)>, now: Now) {
         let end = end.map(|(cursor, log)| (cursor, log.as_ref()));
-        let result = wait_result::result(ended, end, now);
+        let result = result(ended, end, now);
         let request_id = ended.active.request_id;
-        let wait_return = wait_result::wait_return(ended);
-        self.hold(HeldAnswer {
+        let wait_return = wait_return(ended);
+        self.held.push(HeldAnswer {
             rests_on: match wait_return {
                 Some(_) => self.engine.last_seq(),
                 // It contains no event.
                 None => 0,
             },
+            launched: None,
             request_id,
             response: Response::Waited(result),
             wait_return,
@@ -131,8 +140,19 @@ impl Session {
     /// Sends an answer once the disk has accepted or refused everything recorded by now. A disk
     /// that refuses delays no answer.
     pub(super) fn answer_when_stored(&mut self, request_id: RequestId, response: Response) {
-        self.hold(HeldAnswer {
+        self.answer_launch(None, request_id, response);
+    }
+
+    /// The same for a launch into this window, once the output of its run is followed too.
+    pub(super) fn answer_launch(
+        &mut self,
+        launched: Option<WindowId>,
+        request_id: RequestId,
+        response: Response,
+    ) {
+        self.held.push(HeldAnswer {
             rests_on: self.engine.last_seq(),
+            launched,
             request_id,
             response,
             wait_return: None,
@@ -144,14 +164,14 @@ impl Session {
         self.answer_when_stored(request_id, Response::Refused(refusal));
     }
 
-    /// Keeps an answer until the disk has accepted or refused its records.
-    fn hold(&mut self, answer: HeldAnswer) {
-        self.held.push(answer);
-    }
-
-    /// Sends the answers whose records the disk has accepted or refused.
+    /// Sends the answers whose records the disk has accepted or refused, and that nothing else holds back.
     pub(super) fn release_held(&mut self) {
-        for answer in self.held.take_tried(self.store.tried) {
+        let (tried, watches) = (self.store.tried, &self.listeners.watches);
+        let is_beginning = |window: WindowId| watches.is_beginning(window);
+        let ready = self.held.extract_if(.., |answer| {
+            answer.rests_on <= tried && !answer.launched.is_some_and(is_beginning)
+        });
+        for answer in ready.collect::<Vec<_>>() {
             if let Some(wait_return) = &answer.wait_return {
                 self.engine.note_return(wait_return);
             }
@@ -175,4 +195,85 @@ impl Session {
             self.perform(effects);
         }
     }
+}
+
+/// Returns how many of the last lines a result contains for this request.
+pub(super) fn tail(wish: Option<usize>) -> usize {
+    wish.unwrap_or(TAIL).min(MOST_TAIL)
+}
+
+/// Returns the result of a wait that has ended. `end` is the present end of its task's output, if
+/// it still exists.
+fn result(ended: &EndedWait, end: Option<(&Cursor, &PaneLog)>, now: Now) -> WaitResult {
+    let EndedWait { active, verdict } = ended;
+    let mut result = WaitResult::new(verdict.outcome);
+    if let Some(exit) = &verdict.exit {
+        result.exit_code = exit.code;
+        result.exit_hint = exit.hint().map(str::to_owned);
+        result.exit_signal = exit.signal.as_ref().map(ToString::to_string);
+    }
+    result.restarts_in_ms = verdict.restarts_in.map(whole_millis);
+    result.reason = verdict.reason.map(Reason::from);
+    [result.old_pid, result.new_pid] = verdict.pids;
+    result.condition = verdict.condition.map(str::to_owned);
+    let line = verdict.line.as_deref();
+    result.line = line.map(|line| text::one_line(line.as_bytes(), LINE_CHARS));
+    result.matched_index = verdict.index;
+    result.ports = verdict.ports.iter().copied().collect();
+    result.pane_pid = active.wait.entry.pid;
+    if let Some(prompt) = &verdict.prompt {
+        result.prompt_kind = Some(prompt.kind);
+        result.secret = Some(prompt.secret);
+        result.stopped = verdict.is_stopped_in_background;
+    }
+    result.matched_at_entry = active.matched_at_entry;
+    result.saw_new_output = active.wait.saw_output;
+    let elapsed = now.mono.saturating_duration_since(active.wait.began);
+    result.elapsed_ms = whole_millis(elapsed);
+    if let Some((cursor, log)) = end {
+        result.tail = last_lines(log, active.tail);
+        result.alternate_on = Some(log.end.is_alternate);
+        result.cursor = Some(cursor.to_string());
+    }
+    result
+}
+
+/// Returns the event that the client learns from the answer; `None` when it contains none.
+pub(super) fn wait_return(ended: &EndedWait) -> Option<WaitReturn> {
+    let what = match ended.verdict.outcome {
+        WaitOutcome::Exited | WaitOutcome::Died => ReturnCause::End,
+        WaitOutcome::Input => ReturnCause::Input,
+        WaitOutcome::Bell => ReturnCause::Bell,
+        WaitOutcome::Disappeared => ReturnCause::Disappearance,
+        WaitOutcome::Matched
+        | WaitOutcome::Changed
+        | WaitOutcome::Idle
+        | WaitOutcome::Listening
+        | WaitOutcome::Timeout
+        | WaitOutcome::Respawned
+        | WaitOutcome::Signalled
+        | WaitOutcome::Stopped
+        | WaitOutcome::AnchorLost => return None,
+    };
+    let active = &ended.active;
+    Some(WaitReturn {
+        owner: active.owner.clone(),
+        window: active.wait.window(),
+        run: active.wait.entry.run,
+        what,
+    })
+}
+
+/// Returns the last lines with text. tmux's banner in a dead pane may have moved some of them into
+/// the history.
+fn last_lines(log: &PaneLog, most: usize) -> Vec<String> {
+    let lines = if log.end.is_alternate {
+        log.end.screen()
+    } else {
+        &log.lines
+    };
+    let mut lines = lines.to_vec();
+    lines.retain(|line| !line.trim().is_empty());
+    lines.drain(..lines.len().saturating_sub(most));
+    lines
 }

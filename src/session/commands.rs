@@ -8,7 +8,8 @@ use super::effect::{Effect, LookOrder};
 use super::ended_by::Killer;
 use super::ending_runs::Then;
 use super::endings::{fields_of, label, list_of_tasks, plural};
-use super::input::{JobOutcome, NameOwner, RequestId};
+use super::input::{JobOutcome, NameOwner};
+use super::listeners::RequestId;
 use super::log_entry::{LogEntry, WRONG_OUTCOME};
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command, Search};
@@ -396,7 +397,7 @@ impl Session {
                     window = launch.run.window_id.parse().ok();
                     self.report_unseen(launch, now);
                 }
-                self.answer_when_followed(window, request_id, response);
+                self.answer_launch(window, request_id, response);
                 self.launch_over(&name, now);
             }
             AfterLook::Superseded(window) => self.superseded(window, now),

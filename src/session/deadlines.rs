@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use super::answers;
 use super::effect::{Effect, LookOrder};
 use super::log_entry::LogEntry;
 use super::look_schedule::Due;
 use super::machine::Session;
-use super::wait_result;
 use crate::model::{Bookmark, Now, WindowId};
 
 /// How often tmux is nudged after a run has ended, and for how long. A window that is respawned at
@@ -100,7 +100,7 @@ impl Session {
         let at = self.engine.deliver_at()?;
         let is_answering = self
             .jobs
-            .is_answering(|ended| wait_result::wait_return(ended).is_some());
+            .is_answering(|ended| answers::wait_return(ended).is_some());
         (!is_answering).then_some(at)
     }
 

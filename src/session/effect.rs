@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::input::RequestId;
+use super::listeners::RequestId;
 use super::log_entry::LogEntry;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
-use super::watch_entry::WatchEntry;
 use crate::model::{
     Bookmark, EndOrder, GoneReason, OpenQuestion, PaneId, Record, RunRequest, Seq, SessionLife,
     Snapshot, StatusCounts, Task, TaskBoard, WindowId,
@@ -14,8 +13,8 @@ use crate::model::{
 use crate::terminal::Pattern;
 use crate::wire::{Checkpoint, LogRequest, Response};
 
+use super::beginning::Beginning;
 use super::typing::Typing;
-use super::wait_entry::Entry;
 
 /// An action to carry out, in order.
 #[derive(Debug)]
@@ -85,10 +84,8 @@ pub(crate) enum Job {
         /// The ended run whose last output is wanted. tmux may not have read all of it yet; the job
         /// waits for a short time.
         last_of: Option<Arc<Task>>,
-        /// Waits that begin with it. They are judged by the link, because that can take long.
-        entries: Vec<Entry>,
-        /// Runs whose search begins with it: the link searches what it reads.
-        watches: Vec<WatchEntry>,
+        /// What begins with it.
+        begins: Beginning,
     },
     /// Read the screen of a pane and at least this many of its last lines, without following it.
     ReadEnd(PaneId, usize),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::ended_by::Killer;
-use super::input::RequestId;
+use super::listeners::RequestId;
 use crate::model::{GoneReason, LeftProcess, Life, RunRequest, Snapshot, Task, WindowId};
 
 /// What is done when runs have ended.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::effect::{Effect, LookOrder};
 use super::ending_runs::{Ending, Stage, Then, TimeLimit, WaitingCommand};
-use super::input::RequestId;
+use super::listeners::RequestId;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command};
 use crate::model::{

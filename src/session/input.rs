@@ -9,14 +9,10 @@ use crate::model::{
 use crate::terminal::{PaneLog, PaneOutput};
 use crate::wire::{Checkpoint, Request, Response, SearchResult};
 
+use super::beginning::Beginning;
+use super::listeners::RequestId;
 use super::restart_job::RestartEnd;
 use super::typing::Typing;
-use super::wait_entry::Entry;
-use super::watch_entry::WatchEntry;
-
-/// Identifies a request until it is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct RequestId(pub u64);
 
 /// Everything that can make a session do something.
 #[derive(Debug)]
@@ -116,9 +112,8 @@ pub(crate) enum JobOutcome {
     NotNeeded,
     /// A slice of all windows shows nothing new, and there are further slices.
     NothingNew,
-    /// A pane was read and is followed from there on. Contains the job's wait entries, judged, and the runs
-    /// to search, of which what was read is searched.
-    Read(Box<PaneOutput>, Vec<Entry>, Vec<WatchEntry>),
+    /// A pane was read and is followed from there on. What begins with it is judged.
+    Read(Box<PaneOutput>, Beginning),
     /// A pane that is followed already is read: the outcome follows as a change, behind the output
     /// before it.
     Asked,

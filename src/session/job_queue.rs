@@ -8,15 +8,13 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::beginning::Beginning;
 use super::effect::{Job, LookOrder, RowsToRead};
-use super::input::RequestId;
-use super::listeners::EndedWait;
+use super::listeners::{EndedWait, RequestId};
 use super::queue_items::{
     AfterLook, Chore, Command, EndRead, Next, PaneRead, Purpose, QueuedLook, ReadReason, Urgent,
 };
 use super::typing::Typing;
-use super::wait_entry::Entry;
-use super::watch_entry::WatchEntry;
 use crate::model::{PaneId, Replaces, Task, WindowId};
 use crate::wait::Spec;
 use crate::wire::Request;
@@ -71,8 +69,7 @@ impl JobQueue {
                         rows,
                         is_over: true,
                         last_of: Some(Arc::clone(&task)),
-                        entries: Vec::new(),
-                        watches: Vec::new(),
+                        begins: Beginning::default(),
                     };
                     Next::Run(job, Purpose::LastOutput(pane, task, rows))
                 }
@@ -82,14 +79,12 @@ impl JobQueue {
                         rows: RowsToRead::All,
                         is_over: true,
                         last_of: Some(task),
-                        entries: Vec::new(),
-                        watches: vec![*entry],
+                        begins: Beginning {
+                            watches: vec![*entry],
+                            ..Beginning::default()
+                        },
                     };
-                    let why = ReadReason::Begin {
-                        entries: Vec::new(),
-                        output_streams: Vec::new(),
-                        watches: Vec::new(),
-                    };
+                    let why = ReadReason::Begin(Beginning::default(), Vec::new());
                     let rows = RowsToRead::All;
                     Next::Run(job, Purpose::Read(PaneRead { pane, rows, why }))
                 }
@@ -118,8 +113,13 @@ impl JobQueue {
                 rows: read.rows,
                 is_over: is_over(read.pane),
                 last_of: None,
-                entries: take_entries(&mut read.why),
-                watches: take_watches(&mut read.why),
+                begins: match &mut read.why {
+                    ReadReason::Begin(begins, requests) => {
+                        *requests = begins.requests();
+                        std::mem::take(begins)
+                    }
+                    ReadReason::TakeUp(..) | ReadReason::Resize => Beginning::default(),
+                },
             };
             return Some(Next::Run(job, Purpose::Read(read)));
         }
@@ -312,25 +312,21 @@ impl JobQueue {
         was_queued
     }
 
-    /// Returns the queued read with which waits and output streams of a pane begin: one for all of them.
-    pub(super) fn begin_with(&mut self, pane: PaneId, rows: RowsToRead) -> &mut ReadReason {
+    /// Returns what begins with the queued read of a pane, one for all of it.
+    pub(super) fn begin_with(&mut self, pane: PaneId, rows: RowsToRead) -> &mut Beginning {
         let is_same =
-            |read: &PaneRead| read.pane == pane && matches!(read.why, ReadReason::Begin { .. });
+            |read: &PaneRead| read.pane == pane && matches!(read.why, ReadReason::Begin(..));
         let at = self.reads.iter().position(is_same).unwrap_or_else(|| {
-            self.reads.push_back(PaneRead {
-                pane,
-                rows,
-                why: ReadReason::Begin {
-                    entries: Vec::new(),
-                    output_streams: Vec::new(),
-                    watches: Vec::new(),
-                },
-            });
+            let why = ReadReason::Begin(Beginning::default(), Vec::new());
+            self.reads.push_back(PaneRead { pane, rows, why });
             self.reads.len() - 1
         });
         let read = &mut self.reads[at];
         read.rows = read.rows.max(rows);
-        &mut read.why
+        match &mut read.why {
+            ReadReason::Begin(begins, _) => begins,
+            ReadReason::TakeUp(..) | ReadReason::Resize => unreachable!("it is such a read"),
+        }
     }
 
     /// Returns the panes that waits and output streams begin to follow.
@@ -342,18 +338,17 @@ impl JobQueue {
         };
         let reads = queued.chain(running);
         reads
-            .filter(|read| matches!(read.why, ReadReason::Begin { .. }))
+            .filter(|read| matches!(read.why, ReadReason::Begin(..)))
             .map(|read| read.pane)
     }
 
     /// Returns the parameters of the waits that begin with a queued read.
     pub(super) fn beginning_specs(&self) -> impl Iterator<Item = &Spec> {
-        let entries = self.reads.iter().flat_map(|read| match &read.why {
-            ReadReason::Begin { entries, .. } => entries.as_slice(),
+        let waits = self.reads.iter().flat_map(|read| match &read.why {
+            ReadReason::Begin(begins, _) => begins.waits.as_slice(),
             ReadReason::TakeUp(..) | ReadReason::Resize => &[],
         });
-        let entries = entries.filter_map(|begin| begin.entry.as_ref());
-        entries.map(|entry| &entry.wait.spec)
+        waits.map(|active| &active.wait.spec)
     }
 
     /// Reads a paused pane, before the reads for new listeners.
@@ -455,23 +450,4 @@ fn job_of(command: Command) -> Next {
         }
     };
     Next::Run(job, Purpose::Command(command))
-}
-
-/// Takes out the wait entries for the link, which judges them; the queue keeps their places.
-fn take_entries(why: &mut ReadReason) -> Vec<Entry> {
-    match why {
-        ReadReason::Begin { entries, .. } => entries
-            .iter_mut()
-            .filter_map(|begin| begin.entry.take())
-            .collect(),
-        ReadReason::TakeUp(..) | ReadReason::Resize => Vec::new(),
-    }
-}
-
-/// Takes out the runs to search for the link, which searches what it reads.
-fn take_watches(why: &mut ReadReason) -> Vec<WatchEntry> {
-    match why {
-        ReadReason::Begin { watches, .. } => std::mem::take(watches),
-        ReadReason::TakeUp(..) | ReadReason::Resize => Vec::new(),
-    }
 }

@@ -2,9 +2,9 @@
 //! follow.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::input::RequestId;
 use super::output_watches::OutputWatches;
 use super::pane_stream::PaneStream;
 use super::wait_entry::{OutputSinceAnchor, give_wait_since};
@@ -12,7 +12,11 @@ use crate::model::{
     Now, OutputMatches, PaneId, Prompt, SessionLife, Snapshot, Task, WindowId, text,
 };
 use crate::terminal::{PaneOutput, Stamp, Utf8Splitter};
-use crate::wait::{AnchorPosition, Spec, Verdict, Wait, locate};
+use crate::wait::{Anchor, AnchorPosition, Spec, Verdict, Wait, locate};
+
+/// Identifies a request until it is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RequestId(pub u64);
 
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
@@ -33,9 +37,12 @@ pub(super) struct ActiveWait {
     pub(super) wait: Wait,
     /// The pane whose output it follows, if it needs output.
     pub(super) pane: Option<PaneId>,
-    pub(super) began: Instant,
+    /// The anchor in the run's output to begin at; without it, the read of the pane.
+    pub(super) anchor: Option<Anchor>,
     /// Whether one of the texts was there when it began.
     pub(super) matched_at_entry: bool,
+    /// What that read has shown behind the anchor.
+    pub(super) since: Option<OutputSinceAnchor>,
     /// How many of the last lines the result contains.
     pub(super) tail: usize,
     /// The owner that the command belongs to; `None` for a user at a terminal.
@@ -51,13 +58,15 @@ pub(super) struct EndedWait {
 
 /// A task's output, on its way to a client.
 #[derive(Debug)]
-struct OutputStream {
-    request_id: RequestId,
-    pane: PaneId,
-    window: WindowId,
-    run: Option<u32>,
+pub(super) struct OutputStream {
+    pub(super) request_id: RequestId,
+    pub(super) pane: PaneId,
+    /// The task, with the run whose output it is.
+    pub(super) task: Arc<Task>,
     /// For raw output: keeps characters whole.
-    raw: Option<Utf8Splitter>,
+    pub(super) raw: Option<Utf8Splitter>,
+    /// How many of the lines that were there are sent first.
+    pub(super) lines: usize,
 }
 
 /// What is sent on an output stream.
@@ -177,28 +186,15 @@ impl Listeners {
         self.waits.push(active);
     }
 
-    /// Adds a stream of a task's output.
-    pub(super) fn add_output_stream(
-        &mut self,
-        request_id: RequestId,
-        pane: PaneId,
-        task: &Task,
-        raw: bool,
-    ) {
-        self.output_streams.push(OutputStream {
-            request_id,
-            pane,
-            window: task.window,
-            run: task.run,
-            raw: raw.then(Utf8Splitter::default),
-        });
-    }
-
-    /// Sends lines on an output stream.
-    pub(super) fn send(&mut self, request_id: RequestId, lines: &[String]) {
+    /// Adds a stream of a task's output. The last of these lines are sent first.
+    pub(super) fn add_output_stream(&mut self, stream: OutputStream, lines: &[String]) {
+        let n_older = lines.len().saturating_sub(stream.lines);
+        let lines = &lines[n_older..];
         if !lines.is_empty() {
-            self.pieces.push(Piece::Text(request_id, lines.join("\n")));
+            self.pieces
+                .push(Piece::Text(stream.request_id, lines.join("\n")));
         }
+        self.output_streams.push(stream);
     }
 
     /// Drops the listener of this request.
@@ -206,7 +202,6 @@ impl Listeners {
         self.waits.retain(|active| active.request_id != request_id);
         self.output_streams
             .retain(|stream| stream.request_id != request_id);
-        self.watches.leave(request_id);
         self.forget_idle_streams();
     }
 
@@ -299,7 +294,7 @@ impl Listeners {
             .search_rest(pane, anchor.as_ref(), output, true, now);
         let pieces = &mut self.pieces;
         self.output_streams.retain_mut(|stream| {
-            if stream.pane != pane || stream.run != run {
+            if stream.pane != pane || stream.task.run != run {
                 return true;
             }
             let Some((lines, rest)) = &rest else {
@@ -329,7 +324,7 @@ impl Listeners {
         let waits = waits.map(|active| (active.wait.window(), active.wait.entry.run));
         let output_streams = self.output_streams.iter();
         waits
-            .chain(output_streams.map(|stream| (stream.window, stream.run)))
+            .chain(output_streams.map(|stream| (stream.task.window, stream.task.run)))
             .any(|(window, run)| look.tasks.get(&window).is_none_or(|task| task.run != run))
     }
 
@@ -349,8 +344,8 @@ impl Listeners {
         // An output stream gets the end of its run.
         let (pane_streams, pieces) = (&self.pane_streams, &mut self.pieces);
         self.output_streams.retain(|stream| {
-            let task = look.tasks.get(&stream.window);
-            if task.is_some_and(|task| task.is_alive() && task.run == stream.run) {
+            let task = look.tasks.get(&stream.task.window);
+            if task.is_some_and(|task| task.is_alive() && task.run == stream.task.run) {
                 return true;
             }
             let pane_stream = pane_streams.get(&stream.pane);

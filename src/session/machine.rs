@@ -8,21 +8,21 @@ use super::announced_restarts::AnnouncedRestarts;
 use super::effect::{Effect, LookOrder};
 use super::ended_runs::EndedRuns;
 use super::ending_runs::Endings;
-use super::held_answers::HeldAnswers;
-use super::input::{Change, Input, JobOutcome, LinkState, RequestId, StoreState};
+use super::input::{Change, Input, JobOutcome, LinkState, StoreState};
 use super::job_queue::JobQueue;
-use super::listeners::{Listeners, Piece};
+use super::listeners::{Listeners, Piece, RequestId};
 use super::log_entry::LogEntry;
-use super::look_schedule::LookSchedule;
+use super::look_schedule::{LookSchedule, PortLooks};
 use super::pending_restarts::PendingRestarts;
-use super::port_looks::PortLooks;
-use super::queue_items::{AfterLook, Chore, Next, Purpose, QueuedLook};
+
+use super::queue_items::{AfterLook, Chore, HeldAnswer, Next, Purpose, QueuedLook};
 use super::usual_durations::UsualDurations;
 use crate::engine::{self, Engine};
 use crate::model::{
     Bookmark, DeliveredEvent, Event, Level, Now, OpenQuestion, PaneId, Seq, StatusCounts, StopPlan,
     Task, WindowId,
 };
+use crate::wire::Response;
 
 /// How long saving is delayed for changes that are also in the feed, so that not every bell causes
 /// a write.
@@ -51,8 +51,8 @@ pub(crate) struct Session {
     pub(super) counts: Counts,
     /// Waits that are about to begin.
     pub(super) beginning: BTreeSet<RequestId>,
-    /// Answers that wait for records to be written.
-    pub(super) held: HeldAnswers,
+    /// Answers that wait for records to be written, in the order in which they are sent.
+    pub(super) held: Vec<HeldAnswer>,
     /// Whether the last look has shown an ended run of which tmux has not reported how it ended.
     pub(super) is_unsettled: bool,
     /// When tmux is nudged next, and until when nudging continues.
@@ -163,7 +163,7 @@ impl Session {
             look_problem: None,
             counts: Counts::default(),
             beginning: BTreeSet::new(),
-            held: HeldAnswers::default(),
+            held: Vec::new(),
             is_unsettled: false,
             nudges: None,
             save_at: Some(now.mono),
@@ -258,7 +258,8 @@ impl Session {
 
     /// Returns how many waits are in progress.
     pub(crate) fn n_waits(&self) -> usize {
-        self.listeners.n_waits() + self.held.n_waits()
+        let is_of_wait = |held: &&HeldAnswer| matches!(held.response, Response::Waited(_));
+        self.listeners.n_waits() + self.held.iter().filter(is_of_wait).count()
     }
 
     /// Returns the session's present name.
@@ -283,7 +284,6 @@ impl Session {
 
     /// Does everything that has become possible, and returns the effects.
     fn go_on(&mut self, now: Now) -> Vec<Effect> {
-        self.release_followed();
         self.release_held();
         self.forget_deaths();
         // A later look finds the changes.
@@ -302,7 +302,6 @@ impl Session {
                 Next::Answer(request_id, response) => self.answer_when_stored(request_id, response),
             }
         }
-        self.release_followed();
         // Answers that need no record, or whose records are stored already.
         self.release_held();
         self.follow_only_listened();
@@ -382,7 +381,7 @@ impl Session {
         self.listeners.leave(request_id);
         let was_queued = self.jobs.forget_request(request_id);
         self.beginning.remove(&request_id);
-        self.held.forget(request_id);
+        self.held.retain(|held| held.request_id != request_id);
         self.forget_ending(request_id, was_queued, now);
     }
 

@@ -10,6 +10,7 @@
 
 mod announced_restarts;
 mod answers;
+mod beginning;
 mod commands;
 mod deadlines;
 mod departures;
@@ -18,7 +19,6 @@ mod ended_by;
 mod ended_runs;
 mod ending_runs;
 mod endings;
-mod held_answers;
 mod input;
 mod job_queue;
 mod listeners;
@@ -30,32 +30,26 @@ mod output_watches;
 mod pane_reads;
 mod pane_stream;
 mod pending_restarts;
-mod port_looks;
-mod port_waits;
+mod ports;
 mod queue_items;
 mod requests;
 mod restart_job;
 mod restarts;
-mod searches;
 mod task_views;
 mod typing;
 mod usual_durations;
 mod wait_entry;
-mod wait_result;
-mod watch_entry;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use beginning::Beginning;
 pub(crate) use departures::{Departures, replaced_panes};
 pub(crate) use effect::{Effect, Job, LookOrder, PortQuery, RowsToRead};
 pub(crate) use ended_by::Killer;
-pub(crate) use input::{
-    Change, Input, JobOutcome, LinkState, Look, NameOwner, RequestId, StoreState,
-};
+pub(crate) use input::{Change, Input, JobOutcome, LinkState, Look, NameOwner, StoreState};
+pub(crate) use listeners::RequestId;
 pub(crate) use log_entry::LogEntry;
 pub(crate) use machine::{Session, Setup};
 pub(crate) use restart_job::{DueRestart, RestartEnd};
 pub(crate) use typing::{Progress, Typing};
-pub(crate) use wait_entry::{Entry, judge_entries};
-pub(crate) use watch_entry::{WatchEntry, search_entries};

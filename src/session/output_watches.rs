@@ -4,13 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::input::RequestId;
 use super::pane_stream::PaneStream;
-use super::watch_entry::{WatchEntry, search_since};
+use super::wait_entry::{WatchEntry, search_since};
 use crate::model::{Now, OutputMatches, PaneId, SessionLife, Snapshot, Task, WindowId};
 use crate::terminal::{PaneOutput, Stamp};
 use crate::wait::{Anchor, Cursor, OutputWatch};
-use crate::wire::Response;
 
 /// The runs that are searched, by window.
 #[derive(Debug, Default)]
@@ -18,9 +16,6 @@ pub(super) struct OutputWatches {
     runs: BTreeMap<WindowId, WatchedRun>,
     /// Up to where the last daemon has searched and reported.
     restored: BTreeMap<WindowId, Cursor>,
-    /// Answers to launches, which come when all output is followed: until then the launcher holds the
-    /// command back.
-    answers: Vec<(WindowId, RequestId, Response)>,
 }
 
 /// A run that is searched.
@@ -88,7 +83,7 @@ impl OutputWatches {
     }
 
     /// Whether the search of a run is about to begin.
-    fn is_beginning(&self, window: WindowId) -> bool {
+    pub(super) fn is_beginning(&self, window: WindowId) -> bool {
         let run = self.runs.get(&window);
         run.is_some_and(|run| run.state == WatchState::Beginning)
     }
@@ -170,11 +165,6 @@ impl OutputWatches {
         runs.filter_map(|run| run.watch.next_deadline()).min()
     }
 
-    /// Drops the answer to a client that has disconnected.
-    pub(super) fn leave(&mut self, request_id: RequestId) {
-        self.answers.retain(|(_, of, _)| *of != request_id);
-    }
-
     /// Takes what is to be reported with a look: what is due, and what else was found in runs that
     /// it shows as ended.
     pub(super) fn take_matches(
@@ -252,28 +242,6 @@ impl OutputWatches {
             entries.extend(task.pane.zip(entry));
         }
         entries
-    }
-
-    /// Keeps an answer back while the search of the window's run is about to begin; returns it
-    /// otherwise.
-    pub(super) fn hold_answer(
-        &mut self,
-        window: Option<WindowId>,
-        request_id: RequestId,
-        response: Response,
-    ) -> Option<Response> {
-        match window.filter(|window| self.is_beginning(*window)) {
-            Some(window) => {
-                self.answers.push((window, request_id, response));
-                None
-            }
-            None => Some(response),
-        }
-    }
-
-    /// Takes the answers that were kept back, with their windows.
-    pub(super) fn take_answers(&mut self) -> Vec<(WindowId, RequestId, Response)> {
-        std::mem::take(&mut self.answers)
     }
 }
 

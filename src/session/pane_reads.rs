@@ -3,17 +3,17 @@
 
 use std::sync::Arc;
 
+use super::answers;
+use super::beginning::Beginning;
 use super::effect::{Effect, LookOrder, RowsToRead};
-use super::input::{JobOutcome, RequestId};
-use super::listeners::{ActiveWait, EndedWait, verdict_since};
+use super::input::JobOutcome;
+use super::listeners::{ActiveWait, EndedWait, OutputStream, RequestId, verdict_since};
 use super::log_entry::{LogEntry, WRONG_OUTCOME};
 use super::machine::Session;
-use super::queue_items::{Begin, OutputStreamEntry, PaneRead, ReadReason, Urgent};
-use super::wait_entry::{self, Entry, EntryRead, PatternLoad};
-use super::wait_result;
-use super::watch_entry::WatchEntry;
+use super::queue_items::{PaneRead, ReadReason, Urgent};
+use super::wait_entry::{self, PatternLoad};
 use crate::model::{Error, Now, PaneId, Task};
-use crate::terminal::PaneOutput;
+use crate::terminal::{PaneOutput, Utf8Splitter};
 use crate::wait::{Anchor, Cursor, Spec, Wait};
 use crate::wire::WaitRequest;
 
@@ -41,23 +41,19 @@ impl Session {
         } else {
             RowsToRead::LastRow
         };
-        let begin = Begin {
+        let active = ActiveWait {
             request_id,
-            entry: Some(Entry {
-                wait: Wait::begin(spec, task, 0, now).with_whole_run(anchor == Some(Anchor::START)),
-                anchor,
-                reading: EntryRead::default(),
-            }),
-            tail: wait_result::tail(request.tail),
+            wait: Wait::begin(spec, task, 0, now).with_whole_run(anchor == Some(Anchor::START)),
+            pane,
+            anchor,
+            matched_at_entry: false,
+            since: None,
+            tail: answers::tail(request.tail),
             owner: request.owner.clone(),
         };
         match pane {
-            Some(pane) => {
-                if let ReadReason::Begin { entries, .. } = self.jobs.begin_with(pane, rows) {
-                    entries.push(begin);
-                }
-            }
-            None => self.start_wait(begin, None, now),
+            Some(pane) => self.jobs.begin_with(pane, rows).waits.push(active),
+            None => self.start_wait(active, now),
         }
     }
 
@@ -78,16 +74,14 @@ impl Session {
             self.refuse(request_id, Error::missing(format!("no task {window}")));
             return;
         };
-        if let ReadReason::Begin { output_streams, .. } =
-            self.jobs.begin_with(pane, RowsToRead::Lines(lines))
-        {
-            output_streams.push(OutputStreamEntry {
-                request_id,
-                task,
-                raw,
-                lines,
-            });
-        }
+        let begins = self.jobs.begin_with(pane, RowsToRead::Lines(lines));
+        begins.output_streams.push(OutputStream {
+            request_id,
+            pane,
+            task,
+            raw: raw.then(Utf8Splitter::default),
+            lines,
+        });
     }
 
     /// Processes the read of a pane that is followed from there on. All output before it has been
@@ -103,7 +97,7 @@ impl Session {
         }
         let PaneRead { pane, rows, why } = read;
         let outcome = match outcome {
-            Ok(JobOutcome::Read(output, entries, watches)) => Ok((output, entries, watches)),
+            Ok(JobOutcome::Read(output, begins)) => Ok((output, begins)),
             Ok(_) => {
                 self.log(LogEntry::WrongOutcome { job: "read" });
                 Err(WRONG_OUTCOME.to_owned())
@@ -111,34 +105,14 @@ impl Session {
             Err(error) => Err(error),
         };
         match (why, outcome) {
-            (
-                ReadReason::Begin {
-                    entries,
-                    output_streams,
-                    watches: _,
-                },
-                Ok((output, judged, searched)),
-            ) => {
-                let waits = entries.into_iter().zip(judged).collect();
-                let (waits, output_streams) = self.later(pane, rows, waits, output_streams);
-                self.begin_all(pane, waits, output_streams, &output, searched, now);
+            (ReadReason::Begin(..), Ok((output, begins))) => {
+                let begins = self.without_later(pane, rows, begins);
+                self.begin_all(pane, begins, &output, now);
             }
-            (
-                ReadReason::Begin {
-                    entries,
-                    output_streams,
-                    watches: _,
-                },
-                Err(error),
-            ) => {
+            (ReadReason::Begin(_, requests), Err(error)) => {
                 self.listeners.watches.not_begun(pane);
                 let message = format!("cannot read the task's output: {error}");
-                // The link has the entries; their requests are those that are still beginning.
-                let asks = entries.iter().map(|begin| begin.request_id);
-                let asks: Vec<RequestId> = asks
-                    .chain(output_streams.iter().map(|listener| listener.request_id))
-                    .collect();
-                for request_id in asks {
+                for request_id in requests {
                     if self.beginning.remove(&request_id) {
                         self.refuse(request_id, Error::failed(message.clone()));
                     }
@@ -183,66 +157,38 @@ impl Session {
         }
     }
 
-    /// Returns the listeners that can begin with a read of this pane. While it is paused, what was written
-    /// before the read arrives later, with another one: those that must not get it begin behind that.
-    fn later(
+    /// Returns what can begin with a read of this pane. While it is paused, what was written before the
+    /// read arrives later, with another one: those that must not get it begin behind that.
+    fn without_later(
         &mut self,
         pane: PaneId,
         rows: RowsToRead,
-        waits: Vec<(Begin, Entry)>,
-        output_streams: Vec<OutputStreamEntry>,
-    ) -> (Vec<(Begin, Entry)>, Vec<OutputStreamEntry>) {
+        mut begins: Beginning,
+    ) -> Beginning {
         if !self.listeners.is_paused(pane) {
-            return (waits, output_streams);
+            return begins;
         }
-        let is_later = |(_, entry): &(Begin, Entry)| entry.anchor.is_none();
-        let (later, waits): (Vec<_>, Vec<_>) = waits.into_iter().partition(is_later);
-        if later.is_empty() && output_streams.is_empty() {
-            return (waits, output_streams);
+        let is_later = |active: &mut ActiveWait| active.anchor.is_none();
+        let waits: Vec<_> = begins.waits.extract_if(.., is_later).collect();
+        let streams = std::mem::take(&mut begins.output_streams);
+        if !waits.is_empty() || !streams.is_empty() {
+            let later = self.jobs.begin_with(pane, rows);
+            later.waits.extend(waits);
+            later.output_streams.extend(streams);
         }
-        if let ReadReason::Begin {
-            entries,
-            output_streams: streams,
-            ..
-        } = self.jobs.begin_with(pane, rows)
-        {
-            entries.extend(later.into_iter().map(|(mut begin, mut entry)| {
-                entry.reading = EntryRead::default();
-                begin.entry = Some(entry);
-                begin
-            }));
-            streams.extend(output_streams);
-        }
-        (waits, Vec::new())
+        begins
     }
 
-    fn begin_all(
-        &mut self,
-        pane: PaneId,
-        waits: Vec<(Begin, Entry)>,
-        output_streams: Vec<OutputStreamEntry>,
-        output: &PaneOutput,
-        searched: Vec<WatchEntry>,
-        now: Now,
-    ) {
+    fn begin_all(&mut self, pane: PaneId, begins: Beginning, output: &PaneOutput, now: Now) {
         let since = self.listeners.follow(pane, output);
-        for (mut begin, mut entry) in waits {
-            entry.wait.count_from(since);
-            begin.entry = Some(entry);
-            self.start_wait(begin, Some(pane), now);
+        for mut active in begins.waits {
+            active.wait.count_from(since);
+            self.start_wait(active, now);
         }
-        for OutputStreamEntry {
-            request_id,
-            task,
-            raw,
-            lines,
-        } in output_streams
-        {
-            if self.beginning.remove(&request_id) {
-                self.listeners
-                    .add_output_stream(request_id, pane, &task, raw);
-                let n_older = output.lines.len().saturating_sub(lines);
-                self.listeners.send(request_id, &output.lines[n_older..]);
+        for stream in begins.output_streams {
+            if self.beginning.remove(&stream.request_id) {
+                let (request_id, task) = (stream.request_id, Arc::clone(&stream.task));
+                self.listeners.add_output_stream(stream, &output.lines);
                 self.effects.push(Effect::Following(request_id));
                 if self
                     .task(task.window)
@@ -253,45 +199,27 @@ impl Session {
                 }
             }
         }
-        self.watches_begun(searched, since, now);
+        self.watches_begun(begins.watches, since, now);
         self.listeners.forget_idle_streams();
     }
 
     /// Adds a wait, or ends it if it has a verdict already.
-    fn start_wait(&mut self, begin: Begin, pane: Option<PaneId>, now: Now) {
-        let Begin {
-            request_id,
-            entry,
-            tail,
-            owner,
-        } = begin;
-        let Some(Entry {
-            mut wait, reading, ..
-        }) = entry.filter(|_| self.beginning.remove(&request_id))
-        else {
+    fn start_wait(&mut self, mut active: ActiveWait, now: Now) {
+        if !self.beginning.remove(&active.request_id) {
             // The client has disconnected.
             return;
-        };
-        self.effects.push(Effect::Begun(request_id));
-        let verdict = match reading.since {
-            Some(since) => verdict_since(&mut wait, since, now),
+        }
+        self.effects.push(Effect::Begun(active.request_id));
+        let wait = &mut active.wait;
+        let verdict = match active.since {
+            Some(since) => verdict_since(wait, since, now),
             None => None,
         };
         let look = self.engine.last_look().cloned().unwrap_or_default();
         let look = self.ended_runs.look_for(&wait.entry, look);
         let prompt = self.engine.prompt_of(wait.window());
         let restarts_in = self.restarts.next_in(wait.window(), now);
-        let verdict = verdict.or_else(|| wait.look(&look, prompt, restarts_in));
-        let active = ActiveWait {
-            request_id,
-            began: wait.began,
-            wait,
-            pane,
-            matched_at_entry: reading.is_text_there,
-            tail,
-            owner,
-        };
-        match verdict {
+        match verdict.or_else(|| wait.look(&look, prompt, restarts_in)) {
             Some(verdict) => self.finish(vec![EndedWait { active, verdict }], now),
             None => {
                 self.port_looks.begin(now.mono);

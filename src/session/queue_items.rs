@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::beginning::Beginning;
 use super::effect::{Job, LookOrder, PortQuery, RowsToRead};
 use super::ended_by::Killer;
-use super::input::{Look, RequestId};
-use super::listeners::EndedWait;
+use super::input::Look;
+use super::listeners::{EndedWait, RequestId};
 use super::look_schedule::Due;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
 use super::typing::Typing;
-use super::wait_entry::Entry;
-use super::watch_entry::WatchEntry;
-use crate::model::{GoneReason, PaneId, RunRequest, StopChoice, Task, WindowId};
+use super::wait_entry::WatchEntry;
+use crate::engine::WaitReturn;
+use crate::model::{GoneReason, PaneId, RunRequest, Seq, StopChoice, Task, WindowId};
 use crate::terminal::Pattern;
 use crate::wire::{LogRequest, Request, Response, SearchResult};
 
@@ -166,37 +167,12 @@ pub(super) struct PaneRead {
 
 #[derive(Debug)]
 pub(super) enum ReadReason {
-    /// Waits, output streams and searches begin with it.
-    Begin {
-        entries: Vec<Begin>,
-        output_streams: Vec<OutputStreamEntry>,
-        /// Runs that are searched from then on. The link has them while it reads.
-        watches: Vec<WatchEntry>,
-    },
+    /// This begins with it. The link has it while it reads; then these are the requests.
+    Begin(Beginning, Vec<RequestId>),
     /// It was paused; with the number of attempts so far, and its task.
     TakeUp(usize, Option<Arc<Task>>),
     /// It may have been resized.
     Resize,
-}
-
-/// A wait that begins.
-#[derive(Debug)]
-pub(super) struct Begin {
-    pub(super) request_id: RequestId,
-    /// `None` while the link has it.
-    pub(super) entry: Option<Entry>,
-    pub(super) tail: usize,
-    pub(super) owner: Option<String>,
-}
-
-/// An output stream that begins.
-#[derive(Debug)]
-pub(super) struct OutputStreamEntry {
-    pub(super) request_id: RequestId,
-    pub(super) task: Arc<Task>,
-    pub(super) raw: bool,
-    /// How many of the lines that are there are sent first.
-    pub(super) lines: usize,
 }
 
 /// The read of the end of a pane's output, and the requests that need it.
@@ -208,6 +184,20 @@ pub(super) struct EndRead {
     pub(super) task: Arc<Task>,
     pub(super) waits: Vec<EndedWait>,
     pub(super) cursors: Vec<RequestId>,
+}
+
+/// An answer that waits for records to be written.
+#[derive(Debug)]
+pub(super) struct HeldAnswer {
+    /// The sequence number of the last of them; 0 when it contains none.
+    pub(super) rests_on: Seq,
+    /// The window of a launch, whose run's output has to be followed if it is searched: until then the
+    /// launcher holds the command back.
+    pub(super) launched: Option<WindowId>,
+    pub(super) request_id: RequestId,
+    pub(super) response: Response,
+    /// The event that the client learns from it.
+    pub(super) wait_return: Option<WaitReturn>,
 }
 
 /// Jobs that can be delayed.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::effect::{Effect, LookOrder};
 use super::ended_by::Killer;
-use super::input::RequestId;
+use super::listeners::RequestId;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command};
 use crate::model::{Error, Now, Snapshot, Task, WindowId};
@@ -160,7 +160,7 @@ impl Session {
                 if let Some(launched) = launched {
                     let window = launched.run.window_id.parse().ok();
                     self.report_unseen(*launched, now);
-                    return self.answer_when_followed(window, request_id, response);
+                    return self.answer_launch(window, request_id, response);
                 }
                 // After its output is archived.
                 self.jobs

@@ -285,13 +285,10 @@ impl Driver {
     fn read(&mut self, rows: &[&str]) {
         let output = output(rows);
         match self.job.as_mut() {
-            Some(Job::Read {
-                entries, watches, ..
-            }) => {
-                let (mut entries, mut watches) = (std::mem::take(entries), std::mem::take(watches));
-                judge_entries(&mut entries, &output);
-                search_entries(&mut watches, &output);
-                self.outcome(JobOutcome::Read(Box::new(output), entries, watches));
+            Some(Job::Read { begins, .. }) => {
+                let mut begins = std::mem::take(begins);
+                begins.judge(&output);
+                self.outcome(JobOutcome::Read(Box::new(output), begins));
             }
             Some(Job::ReadEnd(..)) => {
                 let lines = output.lines_from(0, 0);
@@ -387,12 +384,12 @@ fn describe(job: &Job) -> String {
         Job::Read {
             pane,
             rows,
-            entries,
+            begins,
             last_of,
             ..
         } => match last_of {
             Some(_) => format!("read last of {pane} {rows:?}"),
-            None => format!("read {pane} {rows:?} for {}", entries.len()),
+            None => format!("read {pane} {rows:?} for {}", begins.waits.len()),
         },
         Job::ReadEnd(pane, _) => format!("read end of {pane}"),
         Job::Drain => "drain".to_owned(),

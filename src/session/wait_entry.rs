@@ -1,11 +1,11 @@
-//! The parameters of a wait, and the result of the read with which it begins.
+//! The parameters of a wait, and what the read of a pane says of a wait or a search that begins with it.
 
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::model::{self, Error, with_causes};
+use crate::model::{self, Error, WindowId, with_causes};
 use crate::terminal::{Line, PaneOutput, Pattern, Stamp, columns_of, split_at_column};
-use crate::wait::{Anchor, AnchorPosition, Condition, Spec, Wait, locate};
+use crate::wait::{Anchor, AnchorPosition, Condition, OutputWatch, Spec, Wait, locate};
 use crate::wire::WaitRequest;
 
 /// The maximum number of texts of one wait. Each is compiled, takes up to 100 KB once used, and is
@@ -48,23 +48,15 @@ impl PatternLoad {
     }
 }
 
-/// A wait that is about to begin with a read of its pane.
+/// A run whose search begins.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    pub(super) wait: Wait,
-    /// The anchor in the run's output to begin at; without it, the read.
-    pub(super) anchor: Option<Anchor>,
-    /// The result of the read.
-    pub(super) reading: EntryRead,
-}
-
-/// The result of a pane's read for a wait that begins with it.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct EntryRead {
-    /// Whether one of the texts is there already.
-    pub(super) is_text_there: bool,
-    /// The output behind the anchor; `None` without an anchor.
-    pub(super) since: Option<OutputSinceAnchor>,
+pub(crate) struct WatchEntry {
+    pub(super) window: WindowId,
+    pub(super) run: Option<u32>,
+    /// The process of the run.
+    pub(super) pid: Option<u32>,
+    pub(super) watch: OutputWatch,
+    pub(super) anchor: Anchor,
 }
 
 /// The output behind an anchor in a pane.
@@ -76,32 +68,6 @@ pub(super) enum OutputSinceAnchor {
     Nothing,
     /// Output, which the wait has processed.
     Output,
-}
-
-/// Judges the read for all waits that begin with it: whether a text is there already, and what was
-/// written behind the anchor. It can take milliseconds for a long history; the lines are joined once
-/// for all waits.
-pub(crate) fn judge_entries(entries: &mut [Entry], output: &PaneOutput) {
-    let mut lines = None;
-    for Entry {
-        wait,
-        anchor,
-        reading,
-    } in entries
-    {
-        let mut is_there = |text: &Pattern| {
-            let rows = || unwrapped(&output.rows, output.width, 0);
-            let lines: &Vec<Row> = lines.get_or_insert_with(rows);
-            let mut lines = lines.iter();
-            lines.any(|row| text.find(&row.line(true), 0).is_some())
-        };
-        let is_text_there = wait.spec.texts().any(&mut is_there);
-        let since = anchor.as_ref();
-        *reading = EntryRead {
-            is_text_there,
-            since: since.map(|anchor| give_wait_since(wait, Some(anchor), output)),
-        };
-    }
 }
 
 /// Returns how many texts a wait searches for.
@@ -221,9 +187,36 @@ pub(super) fn give_since(
     since
 }
 
+/// Searches the output behind an anchor. If that is not found, everything that is left is searched:
+/// better twice than never. Where that is all output of a run that `is_over`, and the watch has read it up
+/// to the anchor, what was counted is left out.
+pub(super) fn search_since(
+    watch: &mut OutputWatch,
+    anchor: Option<&Anchor>,
+    output: &PaneOutput,
+    is_over: bool,
+) {
+    let search = |watch: &mut OutputWatch, anchor, all| {
+        give_since(anchor, output, all, &mut |line| watch.line_since(line))
+    };
+    if search(watch, anchor, false) != OutputSinceAnchor::Lost {
+        return;
+    }
+    let start = locate(&Anchor::START, &output.rows, output.history, output.limit);
+    match anchor
+        .filter(|_| is_over && !watch.has_gap())
+        .and(Some(start))
+    {
+        // Characters have another width there, so its rows are wrapped otherwise.
+        Some(AnchorPosition::At(_)) => watch.begin_again(),
+        Some(AnchorPosition::Lost) | None => watch.on_loss(),
+    }
+    search(watch, Some(&Anchor::START), true);
+}
+
 /// A line of a capture.
 #[derive(Default)]
-struct Row {
+pub(super) struct Row {
     text: String,
     /// The ends of old and new parts, in bytes, and their stamps.
     runs: Vec<(usize, Stamp)>,
@@ -232,7 +225,7 @@ struct Row {
 }
 
 impl Row {
-    fn line(&self, is_complete: bool) -> Line<'_> {
+    pub(super) fn line(&self, is_complete: bool) -> Line<'_> {
         Line::new(&self.text, &self.runs, is_complete)
     }
 
@@ -248,7 +241,7 @@ impl Row {
 
 /// Joins wrapped rows: a row that fills its width continues in the next one. The first `old`
 /// columns of the first row are old, everything else is new.
-fn unwrapped(rows: &[String], width: usize, old: usize) -> Vec<Row> {
+pub(super) fn unwrapped(rows: &[String], width: usize, old: usize) -> Vec<Row> {
     let mut lines: Vec<Row> = Vec::new();
     let mut goes_on = false;
     let mut old = old;
@@ -275,7 +268,7 @@ pub(super) fn usage(message: String) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::Arc;
 
     use super::*;
@@ -283,7 +276,7 @@ mod tests {
     use crate::model::test_notation::snapshot;
 
     /// A wait for these texts, or one of these stop texts.
-    fn wait(texts: &[&str], stops: &[&str]) -> Wait {
+    pub(in super::super) fn wait(texts: &[&str], stops: &[&str]) -> Wait {
         let now = crate::model::Now {
             mono: std::time::Instant::now(),
             wall: 0,
@@ -359,32 +352,5 @@ mod tests {
         );
         // What is left may be old.
         check(wait(&["line 4899"], &[]), WaitOutcome::AnchorLost);
-    }
-
-    #[test]
-    fn each_wait_learns_whether_its_own_text_is_there() {
-        let entry = |texts: &[&str]| Entry {
-            wait: wait(texts, &[]),
-            anchor: None,
-            reading: EntryRead::default(),
-        };
-        let texts: [&[&str]; 5] = [&["first"], &["second"], &[], &["x", "irst se"], &["third"]];
-        let mut entries = texts.map(entry);
-        let rows = ["first", " second"].map(str::to_owned).to_vec();
-        let output = PaneOutput {
-            lines: Vec::new(),
-            history: 0,
-            rows,
-            limit: 2000,
-            width: 5,
-            height: 2,
-            cursor: (0, 1),
-            is_alternate: false,
-            is_dead: false,
-            pid: Some(7),
-        };
-        judge_entries(&mut entries, &output);
-        let is_there = entries.map(|entry| entry.reading.is_text_there);
-        assert_eq!(is_there, [true, true, false, true, false]);
     }
 }

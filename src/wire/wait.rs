@@ -1,10 +1,16 @@
-//! Waits: requests and results.
+//! Waits: requests, results and their words.
+
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::reason::Reason;
-use crate::model::{AnswerBy, Condition, PortHolder, PromptKind, RunEnd, WaitOutcome};
+use crate::model::{
+    AnswerBy, Condition, ErrorKind, PortHolder, PromptKind, RunEnd, WaitOutcome, limit_words,
+    port_words,
+};
+use crate::restarts::restarts_in;
 
 /// A wait, as requested from the daemon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +49,7 @@ pub struct WaitRequest {
 }
 
 /// The result of a wait. Unknown values are null.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitResult {
     /// How it ended.
@@ -108,38 +114,114 @@ pub struct WaitResult {
     pub stopped: bool,
 }
 
+/// What is said of the end of a wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EndWords {
+    /// Why it is no success; `None` for a success.
+    pub(crate) unmet: Option<ErrorKind>,
+    /// The end as a result of its own: the outcome, or why the condition did not hold.
+    pub(crate) text: String,
+    /// What the task did, in words that follow its name.
+    pub(crate) clause: String,
+}
+
 impl WaitResult {
+    /// The name of a wait on a channel, as a condition.
+    pub(crate) const CHANNEL: &str = "channel";
+
     /// Returns the result of a wait with this outcome and no further values.
     pub fn new(outcome: WaitOutcome) -> Self {
         Self {
             outcome,
-            condition: None,
-            line: None,
-            matched_index: None,
-            ports: Vec::new(),
-            port_holders: Vec::new(),
-            pane_pid: None,
-            matched_at_entry: false,
-            saw_new_output: false,
-            tail: Vec::new(),
-            elapsed_ms: 0,
-            cursor: None,
-            reason: None,
-            exit_code: None,
-            exit_signal: None,
-            exit_hint: None,
-            restarts_in_ms: None,
-            old_pid: None,
-            new_pid: None,
-            alternate_on: None,
-            prompt_kind: None,
-            secret: None,
-            stopped: false,
+            ..Self::default()
+        }
+    }
+
+    /// Returns what is said of the end of a wait that had this time limit.
+    pub(crate) fn words(&self, limit: Option<Duration>) -> EndWords {
+        let line = self.line.as_deref().unwrap_or_default();
+        let end = |how: String| match self.restarts_in_ms {
+            None => how,
+            Some(ms) => format!("{how}; {}", restarts_in(Duration::from_millis(ms))),
+        };
+        let fact = |detail: Option<String>, clause: String| {
+            let name = self.outcome;
+            let text = detail.map_or(name.to_string(), |detail| format!("{name}: {detail}"));
+            (None, text, clause)
+        };
+        let shown = self.line.clone();
+        let impossible = |text: &str, clause: &str| {
+            let unmet = Some(ErrorKind::Impossible);
+            (unmet, text.to_owned(), clause.to_owned())
+        };
+        let (unmet, text, clause) = match self.outcome {
+            WaitOutcome::Matched => fact(shown, format!("wrote: {line}")),
+            WaitOutcome::Changed => fact(shown, "wrote something".to_owned()),
+            WaitOutcome::Bell => fact(shown, "rang the bell".to_owned()),
+            WaitOutcome::Idle => fact(shown, "has written nothing for that long".to_owned()),
+            WaitOutcome::Signalled => fact(shown, "was signalled".to_owned()),
+            WaitOutcome::Listening => {
+                let ports = port_words(&self.ports);
+                fact(Some(ports.clone()), format!("listens on port {ports}"))
+            }
+            WaitOutcome::Exited => {
+                let (_, text, clause) =
+                    fact(Some(end(self.run_end().cause())), end(self.end_words()));
+                let is_success = self.exit_code == Some(0) && self.exit_signal.is_none();
+                ((!is_success).then_some(ErrorKind::Failed), text, clause)
+            }
+            WaitOutcome::Input => {
+                let asks = self.asking_words();
+                let clause = match line {
+                    "" => asks.to_owned(),
+                    line => format!("{asks}: {line}"),
+                };
+                match self.condition {
+                    Some(_) => fact(shown, clause),
+                    None => (Some(ErrorKind::Asked), format!("the task {clause}"), clause),
+                }
+            }
+            WaitOutcome::Timeout => {
+                let limit = limit.unwrap_or(Duration::from_millis(self.elapsed_ms));
+                let text = format!("timed out after {}", limit_words(limit));
+                (Some(ErrorKind::TimedOut), text, "timed out".to_owned())
+            }
+            WaitOutcome::Died => {
+                let cause = self.run_end().cause();
+                impossible(
+                    &format!("the run ended ({cause}) before the condition held"),
+                    &format!("{} before the condition held", end(self.end_words())),
+                )
+            }
+            WaitOutcome::Respawned => impossible(
+                "the run was replaced by another one",
+                "was replaced by another run",
+            ),
+            WaitOutcome::Disappeared if self.condition.as_deref() == Some(Self::CHANNEL) => {
+                impossible("the tmux server has gone", self.gone_words())
+            }
+            WaitOutcome::Disappeared => {
+                let gone = self.gone_words();
+                impossible(&format!("the task {gone}"), gone)
+            }
+            WaitOutcome::Stopped => impossible(
+                &format!("stopped by: {line}"),
+                &format!("wrote a text to stop at: {line}"),
+            ),
+            WaitOutcome::AnchorLost => impossible(
+                "some of the output is missing: it may have contained the text",
+                "wrote more than was kept: the text may have been in it",
+            ),
+        };
+        EndWords {
+            unmet,
+            text,
+            clause,
         }
     }
 
     /// Returns what a task does whose outcome is `input`, in words that follow its name.
-    pub fn asking_words(&self) -> &'static str {
+    fn asking_words(&self) -> &'static str {
         if self.stopped {
             "is stopped, waiting for input in the background"
         } else {
@@ -165,7 +247,7 @@ impl WaitResult {
 
     /// Returns what has become of the run, where the outcome is `disappeared`, in words that follow the
     /// task's name.
-    pub fn gone_words(&self) -> &'static str {
+    fn gone_words(&self) -> &'static str {
         match self.reason {
             Some(Reason::UserKilled | Reason::AgentKilled) => "was killed",
             Some(Reason::TimedOut) => "was ended by its time limit",

@@ -87,14 +87,13 @@ const ENGINE_SEEN_BY: [&str; 4] = [
 ];
 
 /// What commands use of the edges themselves, beside the use cases: what is a key, which server is meant,
-/// who does not answer, the gate that a wait opens, and the environment that a task's shell asks for.
-const ASKED_BY_CLI: [(&str, &str); 7] = [
+/// who does not answer, and the environment that a task's shell asks for.
+const ASKED_BY_CLI: [(&str, &str); 6] = [
     ("src/faces/cli/args/mod.rs", "tmux"),
     ("src/faces/cli/args/values.rs", "tmux"),
     ("src/faces/cli/context.rs", "tmux"),
     ("src/faces/cli/liveness.rs", "tmux"),
     ("src/faces/cli/liveness.rs", "process"),
-    ("src/faces/cli/until.rs", "tmux"),
     ("src/faces/cli/exec.rs", "tmux"),
 ];
 

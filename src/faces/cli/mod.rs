@@ -1,6 +1,5 @@
 //! The command line: one file per subcommand. All errors get their final form here.
 
-mod after;
 mod agent;
 mod args;
 mod attach;
@@ -49,7 +48,6 @@ mod table;
 mod task_names;
 mod time_limit;
 mod undelivered;
-mod until;
 mod up;
 mod usage;
 mod wait;

@@ -3,20 +3,17 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::pin::pin;
-use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use futures_util::future::{Either, select};
 use serde_json::json;
 
-use super::after;
 use super::args::{FollowRun, Restart, Run};
 use super::context::{self, Context};
 use super::ending::watched;
 use super::failure::{Failure, OrFail};
 use super::undelivered;
-use super::until::Until;
-use super::{logs, output};
+use super::{logs, output, wait};
 use crate::client::{DaemonClient, STOP_OLDER_DAEMON};
 use crate::model::{
     ErrorKind, NotifyOn, PortHolder, ReplacedRun, Replaces, RestartPolicy, WindowId, text,
@@ -25,9 +22,6 @@ use crate::ops::{
     self, Caller, EndWatch, LaunchWait, OlderDaemon, RunOptions, StartedRun, TaskSession,
 };
 use crate::restarts::DEFAULT_BACKOFF;
-
-/// What is left of a time limit at least: a wait without time reports no end that is there.
-const LEAST: Duration = Duration::from_millis(1);
 
 /// What is printed of a run that was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,12 +98,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     }
     check(&follow, "run")?;
     if !after.is_empty() {
-        let begun = Instant::now();
-        let (timeout, tail) = (follow.timeout, follow.tail);
-        after::wait_for(context, "run", &options.name, &after, timeout, tail).await?;
-        // The rest is for --wait or --until.
-        let rest = |timeout: Duration| timeout.saturating_sub(begun.elapsed());
-        follow.timeout = follow.timeout.map(|timeout| rest(timeout).max(LEAST));
+        wait::wait_before_launch(context, &options.name, &after, &mut follow).await?;
     }
     let mut session = context.given("run")?;
     if is_again {
@@ -295,46 +284,25 @@ async fn follow_up(
         }
         false => None,
     };
-    let StartedRun {
-        name,
-        run,
-        daemon,
-        gate,
-        ..
-    } = started;
-    let until = Until {
-        what: format!("{what} {name}"),
-        conditions: follow.conditions(),
-        stops: follow.stop,
-        regex: follow.regex,
-        ignore_case: follow.ignore_case,
-        timeout: follow.timeout,
-        through_prompts: follow.through_prompts,
-        // What is followed is shown already.
-        tail: if follow.follow { 0 } else { follow.tail },
-        json: report == LaunchReport::Json,
+    if !will_wait {
+        return Ok(());
+    }
+    let (name, window) = (started.name.clone(), started.run.window_id.clone());
+    let has_limit = follow.timeout.is_some();
+    let json = report == LaunchReport::Json;
+    let ended = wait::wait_for_launched(context, what, started, follow, json);
+    let Some(shown) = shown else {
+        return ended.await;
     };
-    match (will_wait, daemon) {
-        (false, _) => Ok(()),
-        (true, Some(mut daemon)) => {
-            context.limit.wait(until.timeout);
-            let has_limit = until.timeout.is_some();
-            let ended = until.follow(&mut daemon, &name, &run, gate);
-            let Some(shown) = shown else {
-                return ended.await;
-            };
-            let mut interrupts = context::interrupts(what)?;
-            tokio::select! {
-                biased;
-                _ = interrupts.recv() => {
-                    let why = format!("{} ({name}) goes on", run.window_id);
-                    let hint = format!("`tmux-task logs -f {name}` shows its output");
-                    Err(Failure::new(ErrorKind::Interrupted, what, why).with_hint(hint))
-                }
-                end = show(context, what, shown, ended, has_limit) => end,
-            }
+    let mut interrupts = context::interrupts(what)?;
+    tokio::select! {
+        biased;
+        _ = interrupts.recv() => {
+            let why = format!("{window} ({name}) goes on");
+            let hint = format!("`tmux-task logs -f {name}` shows its output");
+            Err(Failure::new(ErrorKind::Interrupted, what, why).with_hint(hint))
         }
-        (true, None) => Err(ops::no_daemon_to_wait()).or_fail(what),
+        end = show(context, what, shown, ended, has_limit) => end,
     }
 }
 

@@ -7,7 +7,7 @@ use super::context::{self, Context};
 use super::ending::watched;
 use super::failure::{Failure, OrFail};
 use super::kill::DoneTo;
-use super::{after, kill, output, undelivered};
+use super::{kill, output, undelivered, wait};
 use crate::model::{ErrorKind, StopChoice};
 use crate::ops::{
     self, BringUpNews, BringUpOptions, BringUpResult, Caller, EarlierRun, EndWatch, FilePlan,
@@ -125,7 +125,7 @@ fn print_news(
             return complain(format!("{name} {}", failed.why), failed.hint.clone());
         }
         BringUpNews::Wait(news) => {
-            after::news_of(context, "up", name, &news);
+            wait::news_of(context, "up", name, &news);
             return Ok(());
         }
     };

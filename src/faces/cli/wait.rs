@@ -1,22 +1,23 @@
-//! `wait` and `signal`, and the waiting of `run --wait` and `run --until`.
+//! `wait` and `signal`, and the waits of `run`: for the tasks that another one starts after, and for what
+//! was started.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
 
-use super::args::{Signal, Wait};
+use super::args::{FollowRun, Signal, Wait};
 use super::context::{self, Context};
 use super::failure::{Failure, OrFail};
 use super::output;
-use crate::client::DaemonClient;
-use crate::model::{
-    AnswerBy, Condition, ErrorKind, Stop, WaitOutcome, limit_words, port_words, whole_millis,
-};
-use crate::ops::{self, Caller, TaskSession};
-use crate::wire::{WaitRequest, WaitResult};
+use crate::model::{self, AnswerBy, Condition, ErrorKind, Stop, WaitOutcome, whole_millis};
+use crate::ops::{self, Awaited, Caller, StartedRun, TaskSession, WaitNews};
+use crate::wire::{Reason, WaitRequest, WaitResult};
+
+/// What is left of a time limit at least: a wait without time reports no end that is there.
+const LEAST: Duration = Duration::from_millis(1);
 
 pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
     context.limit.wait_from_begin(args.timeout);
@@ -28,17 +29,30 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
         // tmux's channels belong to the server: the session does not matter.
         let session = context.given("wait")?;
         let result = on_channel(&session, channel, args.timeout).await?;
-        let what = format!("wait {channel}");
-        return print_result(&result, args.timeout, &what, channel, args.json.json);
+        return print_result(
+            &result,
+            args.timeout,
+            &format!("wait {channel}"),
+            channel,
+            args.json.json,
+        );
     }
     let mut session = context.given("wait")?;
     if args.names.len() > 1 || args.any {
         return wait_for_several(context, &mut session, &args).await;
     }
     let name = args.names.first().cloned().unwrap_or_default();
-    let result = ask(&mut session, request(&args, &name)).await?;
-    let what = format!("wait {name}");
-    print_result(&result, args.timeout, &what, &name, args.json.json)
+    // An interrupt does not affect the task.
+    let asked = ops::wait_for_task(&mut session, request(&args, &name));
+    let result = context::unless_interrupted("wait", asked).await?;
+    let result = result.or_fail("wait")?;
+    print_result(
+        &result,
+        args.timeout,
+        &format!("wait {name}"),
+        &name,
+        args.json.json,
+    )
 }
 
 /// Waits for several tasks at the same time, or for the last ones of a loop, and prints each outcome
@@ -54,58 +68,64 @@ async fn wait_for_several(
         return Err(Failure::new(ErrorKind::Usage, "wait", why));
     }
     // None is waited for if one of the names is not a task's.
-    let mut names: Vec<&str> = Vec::new();
-    let mut found: Vec<(DaemonClient, String)> = Vec::new();
+    let mut found = Vec::new();
     for name in &args.names {
         let (daemon, window) = ops::find_to_wait(session, name).await.or_fail("wait")?;
-        if found.iter().all(|(_, other)| *other != window) {
-            names.push(name);
-            found.push((daemon, window));
+        if found.iter().all(|(_, _, other)| *other != window) {
+            found.push((name.as_str(), daemon, window));
         }
     }
+    let names: Vec<&str> = found.iter().map(|(name, ..)| *name).collect();
     let waits = found.into_iter().enumerate();
     let mut waits: FuturesUnordered<_> = waits
-        .map(|(index, (mut daemon, window))| async move {
-            let request = of_caller(request(args, &window));
-            let wait = ops::wait(&mut daemon, request, || {});
+        .map(|(index, (_, mut daemon, window))| async move {
+            let (request, mut gate) = (request(args, &window), None);
+            let wait = ops::wait(&mut daemon, &request, &mut gate);
             (index, context::unless_interrupted("wait", wait).await)
         })
         .collect();
     let mut failed: BTreeMap<usize, ErrorKind> = BTreeMap::new();
     // With --any: those that did not end in time. Another one may have done so in the last moment.
     let mut timed_out: Vec<(usize, WaitResult)> = Vec::new();
+    let print_one = |index: usize, result: &WaitResult, left: Option<&[&str]>| {
+        let (name, json) = (names[index], args.json.json);
+        let what = format!("wait {name}");
+        let failure = print(result, args.timeout, &what, name, Some(left), json)?;
+        let kind = failure.as_ref().map(|failure| failure.kind);
+        if let Some(failure) = failure {
+            context.complain(failure);
+        }
+        if let Some(left) = left.filter(|left| !left.is_empty() && !json) {
+            output::note(&format!("tmux-task: wait: left: {}", left.join(" ")));
+        }
+        Ok::<_, Failure>(kind)
+    };
     while let Some((index, result)) = waits.next().await {
         let result = result?.or_fail("wait")?;
         if args.any && result.outcome == WaitOutcome::Timeout {
             timed_out.push((index, result));
             continue;
         }
-        let others = names
-            .iter()
-            .enumerate()
-            .filter(|(other, _)| *other != index);
-        let left: Vec<&str> = others.map(|(_, name)| *name).collect();
-        let left = args.any.then_some(&left[..]);
-        if let Some(kind) = print_one(context, args, names[index], &result, left)? {
+        let mut left = names.clone();
+        left.remove(index);
+        if let Some(kind) = print_one(index, &result, args.any.then_some(&left))? {
             failed.insert(index, kind);
         }
         if args.any {
-            return failed
-                .into_values()
-                .next()
-                .map_or(Ok(()), |kind| Err(Failure::silent(kind)));
+            timed_out.clear();
+            break;
         }
     }
     if args.json.json {
         for (index, result) in &timed_out {
-            print_one(context, args, names[*index], result, Some(&names))?;
+            print_one(*index, result, Some(&names))?;
         }
     } else if let Some((_, result)) = timed_out.first() {
         let what = format!("wait {}", names.join(" "));
         return Err(Failure::new(
             ErrorKind::TimedOut,
             what,
-            bad(result, args.timeout),
+            why(result, args.timeout),
         ));
     }
     failed.extend(
@@ -117,40 +137,6 @@ async fn wait_for_several(
         None => Ok(()),
         Some(kind) => Err(Failure::silent(kind)),
     }
-}
-
-/// Prints the outcome of one of several waits. Returns the kind of failure if it did not succeed.
-/// `left` are the other tasks, where the command ends with this outcome.
-fn print_one(
-    context: &Context,
-    args: &Wait,
-    name: &str,
-    result: &WaitResult,
-    left: Option<&[&str]>,
-) -> Result<Option<ErrorKind>, Failure> {
-    let (line, failure) = outcome(result, args.timeout, &format!("wait {name}"), name);
-    let kind = failure.as_ref().map(|failure| failure.kind);
-    if args.json.json {
-        output::json(&NamedResult {
-            window_name: name,
-            left,
-            result,
-        })?;
-    } else {
-        print_end(result, &format!("wait {name}"), Some(name));
-        if let Some(line) = line {
-            output::line(&format!("{name}: {line}"))?;
-        }
-    }
-    if let Some(failure) = failure
-        && (!args.json.json || is_noted(result, failure.kind))
-    {
-        context.complain(failure);
-    }
-    if let Some(left) = left.filter(|left| !left.is_empty() && !args.json.json) {
-        output::note(&format!("tmux-task: wait: left: {}", left.join(" ")));
-    }
-    Ok(kind)
 }
 
 /// A result with the task as it was named.
@@ -177,6 +163,7 @@ fn request(args: &Wait, name: &str) -> WaitRequest {
         through_prompts: args.through_prompts,
         is_final: args.is_final,
         tail: Some(args.tail),
+        owner: Caller::of_environment().owner,
         ..WaitRequest::default()
     }
 }
@@ -196,103 +183,105 @@ fn conditions(args: &Wait) -> Vec<Condition> {
         .collect()
 }
 
-/// Waits for a task. An interrupt does not affect the task.
-async fn ask(session: &mut TaskSession, request: WaitRequest) -> Result<WaitResult, Failure> {
-    let wait = ops::wait_for_task(session, of_caller(request));
-    context::unless_interrupted("wait", wait)
-        .await?
-        .or_fail("wait")
-}
-
-fn of_caller(request: WaitRequest) -> WaitRequest {
-    WaitRequest {
-        owner: Caller::of_environment().owner,
-        ..request
-    }
-}
-
 /// Prints the outcome of a wait with this time limit, and ends with its exit code.
-pub(super) fn print_result(
+fn print_result(
     result: &WaitResult,
     limit: Option<Duration>,
     what: &str,
     name: &str,
     json: bool,
 ) -> Result<(), Failure> {
-    let (line, failure) = outcome(result, limit, what, name);
-    if json {
-        output::json(result)?;
-        return match failure {
-            None => Ok(()),
-            Some(failure) if is_noted(result, failure.kind) => Err(failure),
-            Some(failure) => Err(Failure::silent(failure.kind)),
-        };
-    }
-    print_end(result, what, None);
-    if let Some(line) = line {
-        output::line(&line)?;
-    }
-    failure.map_or(Ok(()), Err)
+    print(result, limit, what, name, None, json)?.map_or(Ok(()), Err)
 }
 
-/// Whether a failure is also printed beside JSON: a question in it, or a gap, may go unnoticed.
-fn is_noted(result: &WaitResult, kind: ErrorKind) -> bool {
-    kind == ErrorKind::Asked || result.outcome == WaitOutcome::AnchorLost
+/// Prints the outcome of a wait, and returns the failure if it did not succeed. One `of_several` is printed
+/// with the task's name and, where the command ends with it, the other tasks.
+fn print(
+    result: &WaitResult,
+    limit: Option<Duration>,
+    what: &str,
+    name: &str,
+    of_several: Option<Option<&[&str]>>,
+    json: bool,
+) -> Result<Option<Failure>, Failure> {
+    let words = result.words(limit);
+    let has_failed = words.unmet == Some(ErrorKind::Failed);
+    if json {
+        match of_several {
+            None => output::json(result)?,
+            Some(left) => output::json(&NamedResult {
+                window_name: name,
+                left,
+                result,
+            })?,
+        }
+    } else {
+        let prefix = of_several.map(|_| name);
+        if result.outcome == WaitOutcome::Died || has_failed {
+            print_end(result, what, prefix);
+        }
+        // An end that was the condition is a result, even if not a success.
+        if words.unmet.is_none() || has_failed {
+            output::line(&match prefix {
+                Some(name) => format!("{name}: {}", words.text),
+                None => words.text,
+            })?;
+        }
+    }
+    // A question or a gap may go unnoticed in JSON.
+    let is_shown = !json || result.outcome == WaitOutcome::AnchorLost;
+    Ok(words.unmet.map(|kind| {
+        if kind == ErrorKind::Asked {
+            asks(what, name, result, "--through-prompts waits on")
+        } else if is_shown && kind != ErrorKind::Failed {
+            Failure::new(kind, what, why(result, limit))
+        } else {
+            Failure::silent(kind)
+        }
+    }))
 }
 
 /// Prints the last lines of a run that has failed, behind the task's name if that is given, and what may
 /// have killed it.
 fn print_end(result: &WaitResult, what: &str, name: Option<&str>) {
-    let has_exited = result.outcome == WaitOutcome::Exited;
-    if result.outcome == WaitOutcome::Died || has_exited && kind(result).is_some() {
-        output::tail(&result.tail, name);
-        if let Some(hint) = &result.exit_hint {
-            output::note(&format!("tmux-task: {what}: {hint}"));
-        }
+    output::tail(&result.tail, name);
+    if let Some(hint) = &result.exit_hint {
+        output::note(&format!("tmux-task: {what}: {hint}"));
     }
 }
 
-/// Returns what to print of a result, and the failure if the wait did not succeed.
-fn outcome(
-    result: &WaitResult,
-    limit: Option<Duration>,
-    what: &str,
-    name: &str,
-) -> (Option<String>, Option<Failure>) {
-    match kind(result) {
-        None => (Some(good(result)), None),
-        // The end was the condition: a result, even if not a success.
-        Some(ErrorKind::Failed) => (Some(good(result)), Some(Failure::silent(ErrorKind::Failed))),
-        Some(ErrorKind::Asked) => (None, Some(asks(what, name, result, WAIT_ON))),
-        Some(kind) => (None, Some(Failure::new(kind, what, bad(result, limit)))),
+/// Returns why the condition did not hold within this time limit, and who has the port.
+fn why(result: &WaitResult, limit: Option<Duration>) -> String {
+    let why = result.words(limit).text;
+    match result.holder_words() {
+        Some(holders) => format!("{why}; {holders}"),
+        None => why,
     }
 }
-
-/// Returns how to continue a wait that ended because the task asks for input.
-const WAIT_ON: &str = "--through-prompts waits on";
 
 /// Handles a prompt that was not the condition: prints what is asked, how to answer and what to do
 /// `then`.
-pub(super) fn asks(what: &str, name: &str, result: &WaitResult, then: &str) -> Failure {
-    let why = match result.line.as_deref().filter(|prompt| !prompt.is_empty()) {
-        Some(prompt) => format!("the task {}: {prompt}", result.asking_words()),
-        None => format!("the task {}", result.asking_words()),
-    };
+fn asks(what: &str, name: &str, result: &WaitResult, then: &str) -> Failure {
     let hint = match how_to_answer(name, result) {
         // It does not go on.
         advice if result.stopped => advice,
         answer => format!("{answer}; {then}"),
     };
-    Failure::new(ErrorKind::Asked, what, why).with_hint(hint)
+    Failure::new(ErrorKind::Asked, what, result.words(None).text).with_hint(hint)
 }
 
-/// Reports a prompt of a task that is waited for on behalf of another one; the wait goes on.
-pub(super) fn asks_meanwhile(what: &str, name: &str, result: &WaitResult) -> Failure {
-    let why = match result.line.as_deref().filter(|prompt| !prompt.is_empty()) {
-        Some(prompt) => format!("{name} {}: {prompt}", result.asking_words()),
-        None => format!("{name} {}", result.asking_words()),
-    };
-    Failure::new(ErrorKind::Asked, what, why).with_hint(how_to_answer(name, result))
+/// Reports what happens to a task that another one starts after. `what` is the command.
+pub(super) fn news_of(context: &Context, what: &str, name: &str, news: &WaitNews<'_>) {
+    match news {
+        WaitNews::Asks(result) => {
+            let why = format!("{name} {}", result.words(None).clause);
+            let failure = Failure::new(ErrorKind::Asked, what, why);
+            context.complain(failure.with_hint(how_to_answer(name, result)));
+        }
+        WaitNews::DaemonEnded => output::note(&format!(
+            "tmux-task: {what}: the daemon ended; the wait for {name} goes on with another one"
+        )),
+    }
 }
 
 /// Returns the command that answers a prompt.
@@ -316,82 +305,163 @@ fn how_to_answer(name: &str, result: &WaitResult) -> String {
     format!("`tmux-task send {name} {answer}{prompt}` answers")
 }
 
-/// Returns the kind of failure of a wait; `None` when it succeeded.
-fn kind(result: &WaitResult) -> Option<ErrorKind> {
-    match result.outcome {
-        WaitOutcome::Exited => {
-            let is_success = result.exit_code == Some(0) && result.exit_signal.is_none();
-            (!is_success).then_some(ErrorKind::Failed)
-        }
-        WaitOutcome::Input if result.condition.is_none() => Some(ErrorKind::Asked),
-        WaitOutcome::Matched
-        | WaitOutcome::Changed
-        | WaitOutcome::Bell
-        | WaitOutcome::Input
-        | WaitOutcome::Idle
-        | WaitOutcome::Listening
-        | WaitOutcome::Signalled => None,
-        WaitOutcome::Timeout => Some(ErrorKind::TimedOut),
-        WaitOutcome::Died
-        | WaitOutcome::Respawned
-        | WaitOutcome::Disappeared
-        | WaitOutcome::Stopped
-        | WaitOutcome::AnchorLost => Some(ErrorKind::Impossible),
+/// `run --after`: waits until all these tasks have succeeded. `task` is the one that starts then. Of a run that
+/// has failed, the last lines are printed. `follow` says how long; what is left of that is for what follows.
+///
+/// # Errors
+///
+/// As soon as one of them has failed, when the time is over, and when one does not exist.
+pub(super) async fn wait_before_launch(
+    context: &Context,
+    task: &str,
+    names: &[String],
+    follow: &mut FollowRun,
+) -> Result<(), Failure> {
+    let (what, begun) = ("run", Instant::now());
+    let (timeout, tail) = (follow.timeout, follow.tail);
+    if names.iter().any(|name| name == task) {
+        let why = format!("task `{task}` cannot start after itself");
+        return Err(Failure::new(ErrorKind::Usage, what, why));
     }
-}
-
-fn good(result: &WaitResult) -> String {
-    let name = result.outcome;
-    let detail = if result.outcome == WaitOutcome::Exited {
-        Some(ops::with_restart(&result.run_end().cause(), result))
-    } else if result.outcome == WaitOutcome::Listening {
-        Some(port_words(&result.ports))
-    } else {
-        result.line.clone()
+    let mut session = context.given(what)?;
+    for name in names {
+        ops::find(&mut session, name).await.or_fail(what)?;
+    }
+    let listed = names.join(", ");
+    output::note(&format!("tmux-task: {what}: {task} waits for {listed}"));
+    context.limit.wait(timeout);
+    let deadline = timeout.map(|timeout| tokio::time::Instant::now() + timeout);
+    let mut waits: FuturesUnordered<_> = names
+        .iter()
+        .map(|name| async move {
+            let mut session = context.given(what)?;
+            let awaited = Awaited {
+                name,
+                ready: None,
+                earlier_run: None,
+                deadline,
+                limit: timeout.unwrap_or_default(),
+                late: "has not ended",
+                tail,
+                report: &|news| news_of(context, what, name, &news),
+            };
+            let ended = awaited.wait(&mut session, None).await.or_fail(what)?;
+            Ok::<_, Failure>((name, ended))
+        })
+        .collect();
+    let all = async {
+        while let Some(ended) = waits.next().await {
+            if let (name, Err(failed)) = ended? {
+                output::tail(&failed.tail, Some(name));
+                let why = format!("{task} was not started: {name} {}", failed.why);
+                let kind = match failed.has_timed_out {
+                    true => ErrorKind::TimedOut,
+                    false => ErrorKind::Impossible,
+                };
+                return Err(Failure::new(kind, what, why));
+            }
+        }
+        Ok(())
     };
-    detail.map_or_else(|| name.to_string(), |detail| format!("{name}: {detail}"))
+    context::unless_interrupted(what, all).await??;
+    let rest = |timeout: Duration| timeout.saturating_sub(begun.elapsed());
+    follow.timeout = follow.timeout.map(|timeout| rest(timeout).max(LEAST));
+    Ok(())
 }
 
-/// Returns why the condition did not hold within this time limit, and who has the port.
-pub(super) fn bad(result: &WaitResult, limit: Option<Duration>) -> String {
-    let why = why(result, limit);
-    match result.holder_words() {
-        Some(holders) => format!("{why}; {holders}"),
-        None => why,
+/// Waits for what was started, as requested. The wait starts at the beginning of the run: nothing is missed
+/// between launch and wait, and the command waits at its gate until the wait has begun. `command` is the
+/// command, for errors.
+pub(super) async fn wait_for_launched(
+    context: &Context,
+    command: &str,
+    started: StartedRun,
+    follow: FollowRun,
+    json: bool,
+) -> Result<(), Failure> {
+    let StartedRun {
+        name,
+        run,
+        daemon: Some(mut daemon),
+        mut gate,
+        ..
+    } = started
+    else {
+        return Err(ops::no_daemon_to_wait()).or_fail(command);
+    };
+    let timeout = follow.timeout;
+    context.limit.wait(timeout);
+    let conditions = follow.conditions();
+    let is_for_exit = conditions.is_empty();
+    let what = format!("{command} {name}");
+    let request = WaitRequest {
+        stops: follow.stop,
+        regex: follow.regex,
+        ignore_case: follow.ignore_case,
+        timeout_ms: timeout.map(whole_millis),
+        through_prompts: follow.through_prompts,
+        // What is followed is shown already.
+        tail: Some(if follow.follow { 0 } else { follow.tail }),
+        ..ops::wait_of_launch(&run, conditions, Caller::of_environment().owner)
+    };
+    let wait = ops::wait(&mut daemon, &request, &mut gate);
+    let result = context::unless_interrupted(command, wait).await?;
+    let goes_on = format!("`tmux-task wait {name}` waits for its end");
+    let result = result.or_fail(command).map_err(|failure| {
+        if failure.kind == ErrorKind::Missing {
+            // It was launched, and no look has contained its window.
+            Failure::new(
+                ErrorKind::Impossible,
+                what.as_str(),
+                "the task has disappeared",
+            )
+        } else {
+            // Whoever takes this for a launch that failed would replace the live run.
+            failure.with_hint_if_none(|| format!("the task was started and goes on; {goes_on}"))
+        }
+    })?;
+    if !is_for_exit {
+        return print_result(&result, timeout, &what, &name, json);
+    }
+    if json {
+        output::json(&result)?;
+    }
+    let words = result.words(timeout);
+    match words.unmet {
+        _ if result.outcome == WaitOutcome::Exited => ended(&what, &result, json),
+        Some(ErrorKind::Asked) => Err(asks(&what, &name, &result, &format!("then {goes_on}"))),
+        Some(ErrorKind::TimedOut) => {
+            let why = "timed out; the task is still running";
+            Err(Failure::new(ErrorKind::TimedOut, what, why).with_hint(goes_on))
+        }
+        Some(_) | None => {
+            let kind = match result.reason {
+                // As `timeout` does.
+                Some(Reason::TimedOut) => ErrorKind::TimedOut,
+                Some(_) | None => ErrorKind::Impossible,
+            };
+            Err(Failure::new(kind, what, why(&result, timeout)))
+        }
     }
 }
 
-fn why(result: &WaitResult, limit: Option<Duration>) -> String {
-    let line = result.line.as_deref().unwrap_or_default();
-    match result.outcome {
-        WaitOutcome::Timeout => {
-            let elapsed = Duration::from_millis(result.elapsed_ms);
-            format!("timed out after {}", limit_words(limit.unwrap_or(elapsed)))
-        }
-        WaitOutcome::Died => format!(
-            "the run ended ({}) before the condition held",
-            result.run_end().cause()
-        ),
-        WaitOutcome::Respawned => "the run was replaced by another one".to_owned(),
-        WaitOutcome::Disappeared if is_on_channel(result) => "the tmux server has gone".to_owned(),
-        WaitOutcome::Disappeared => format!("the task {}", result.gone_words()),
-        WaitOutcome::Stopped => format!("stopped by: {line}"),
-        WaitOutcome::AnchorLost => {
-            "some of the output is missing: it may have contained the text".to_owned()
-        }
-        WaitOutcome::Matched
-        | WaitOutcome::Exited
-        | WaitOutcome::Changed
-        | WaitOutcome::Bell
-        | WaitOutcome::Input
-        | WaitOutcome::Idle
-        | WaitOutcome::Listening
-        | WaitOutcome::Signalled => line.to_owned(),
+/// Ends with the task's own code, 128+N for the signal N. For a failed run it prints on stderr how
+/// the run ended, because stdout is for results.
+fn ended(what: &str, result: &WaitResult, json: bool) -> Result<(), Failure> {
+    let signal = result.exit_signal.as_deref().and_then(model::Signal::parse);
+    let kind = match (signal.and_then(|signal| signal.number()), result.exit_code) {
+        (Some(number), _) => ErrorKind::OfTask(128_u8.saturating_add(number)),
+        (None, Some(0)) => return Ok(()),
+        (None, Some(code)) => ErrorKind::OfTask(u8::try_from(code & 0xff).unwrap_or(1)),
+        // tmux does not know it.
+        (None, None) => ErrorKind::RunFailed,
+    };
+    if json {
+        return Err(Failure::silent(kind));
     }
-}
-
-fn is_on_channel(result: &WaitResult) -> bool {
-    result.condition.as_deref() == Some(ops::CHANNEL)
+    output::tail(&result.tail, None);
+    let why = format!("the task {}", result.end_words());
+    Err(Failure::new(kind, what, why))
 }
 
 /// Waits on a channel. The `tmux wait-for` process is ended with ours when a signal ends us.

@@ -127,11 +127,9 @@ pub(super) async fn start(
                 stops: stop,
                 regex,
                 ignore_case,
-                ..ops::wait_of_launch(&run, until, owner, gate.is_some())
+                ..ops::wait_of_launch(&run, until, owner)
             };
-            Some(Wait::new(&name, choice, limit, daemon, request, || {
-                drop(gate)
-            }))
+            Some(Wait::for_task(&name, choice, limit, daemon, request, gate))
         }
     };
     Ok(StartedTask {

@@ -1,5 +1,6 @@
 //! `wait_for`, and the waits that follow a launch.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -9,10 +10,9 @@ use super::answer::{ToolAnswer, line, short};
 use super::arguments::{Seconds, WaitFor};
 use super::call::{Call, Limit, within_time};
 use crate::client::DaemonClient;
-use crate::model::{
-    AnswerBy, Condition, Error, Millis, Stop, WaitOutcome, port_words, whole_millis,
-};
+use crate::model::{AnswerBy, Condition, Error, Millis, Stop, WaitOutcome, whole_millis};
 use crate::ops::{self, SessionChoice, TaskSession};
+use crate::tmux::Gate;
 use crate::wire::{WaitRequest, WaitResult};
 
 /// How many of the last lines a result has.
@@ -24,64 +24,52 @@ const TAIL_OF_SUCCESS: usize = 3;
 /// The maximum length of a name, in characters.
 const NAME_CHARS: usize = 100;
 
-/// The maximum length of a prompt or of a line that matched, in characters.
-const PROMPT_CHARS: usize = 1000;
+/// The maximum length of what is said of an end, with the prompt or the line that matched, in characters.
+const CLAUSE_CHARS: usize = 1000;
 
 /// A wait that can begin.
 pub(super) struct Wait {
     /// The tasks or the channel, as the caller names them.
     pub(super) name: String,
-    /// Where to find another daemon if this one ends.
-    choice: SessionChoice,
     limit: Limit,
-    on: Subject,
-}
-
-enum Subject {
-    Tasks {
-        waits: Vec<TaskWait>,
-        /// Whether the first wait that ends is enough.
-        any: bool,
-    },
-    Channel {
-        session: Box<TaskSession>,
-        channel: String,
-    },
-}
-
-/// A wait for one task.
-struct TaskWait {
-    /// The task, as the caller names it.
-    name: String,
-    daemon: Box<DaemonClient>,
-    request: Box<WaitRequest>,
-    /// When its run had ended before the wait began; `None` if it had not, or it is the only task.
-    had_ended_at: Option<Millis>,
-    /// What to do once the wait has begun.
-    begun: Box<dyn FnOnce()>,
+    outcome: Pin<Box<dyn Future<Output = ToolAnswer>>>,
 }
 
 impl Wait {
-    /// Returns a wait for a task. `begun` is called when the wait has begun, if the request asks for
-    /// that.
-    pub(super) fn new(
+    fn new(
+        name: String,
+        limit: Limit,
+        outcome: impl Future<Output = ToolAnswer> + 'static,
+    ) -> Self {
+        Self {
+            name,
+            limit,
+            outcome: Box::pin(outcome),
+        }
+    }
+
+    /// Returns a wait for a task, at which its command waits if there is a gate. `choice` is where to
+    /// find another daemon if this one ends.
+    pub(super) fn for_task(
         name: &str,
         choice: SessionChoice,
         limit: Limit,
         daemon: DaemonClient,
         request: WaitRequest,
-        begun: impl FnOnce() + 'static,
+        gate: Option<Gate>,
     ) -> Self {
-        let wait = TaskWait::new(name, limit, daemon, request, begun);
-        Self {
-            name: wait.name.clone(),
-            choice,
-            limit,
-            on: Subject::Tasks {
-                waits: vec![wait],
-                any: false,
-            },
-        }
+        let name = short(name, NAME_CHARS);
+        let request = WaitRequest {
+            timeout_ms: limit.time().map(whole_millis),
+            // One more shows that there are earlier ones.
+            tail: Some(TAIL + 1),
+            ..request
+        };
+        let of_answer = name.clone();
+        Self::new(name, limit, async move {
+            let result = ops::wait_across_daemons(&choice, daemon, &request, gate).await;
+            answer(&of_answer, limit, result)
+        })
     }
 
     /// Finds what these arguments name. Nothing is waited for yet.
@@ -92,21 +80,17 @@ impl Wait {
         arguments: WaitFor,
         limit: Limit,
     ) -> Result<Self, ToolAnswer> {
-        let channel = arguments.channel.as_ref();
+        let channel = arguments.channel.clone();
         if let Some(channel) = channel.filter(|name| !name.is_empty()) {
             if !arguments.task.is_empty() || !conditions(&arguments).is_empty() {
                 let why = "`channel` is waited for alone: leave out `task` and the conditions";
                 return Err(ToolAnswer::refused(why, None));
             }
-            return Ok(Self {
-                name: format!("channel {}", short(channel, NAME_CHARS)),
-                choice,
-                limit,
-                on: Subject::Channel {
-                    session: Box::new(session),
-                    channel: channel.clone(),
-                },
-            });
+            let name = format!("channel {}", short(&channel, NAME_CHARS));
+            return Ok(Self::new(name.clone(), limit, async move {
+                let result = ops::wait_for_channel(&session, &channel, limit.time()).await;
+                answer(&name, limit, result)
+            }));
         }
         if arguments.task.is_empty() {
             return Err(ToolAnswer::refused("`task` is missing", None));
@@ -115,10 +99,12 @@ impl Wait {
             let why = "a cursor belongs to one task: name one task with `cursor`";
             return Err(ToolAnswer::refused(why, None));
         }
+        let mut windows = Vec::new();
         let mut waits = Vec::new();
         for name in &arguments.task {
             let (daemon, window) =
                 within_time(async { Ok(ops::find_to_wait(&mut session, name).await?) }).await?;
+            windows.push(window.clone());
             let request = WaitRequest {
                 task: window,
                 conditions: conditions(&arguments),
@@ -131,26 +117,22 @@ impl Wait {
                 is_final: arguments.is_final,
                 ..WaitRequest::default()
             };
-            waits.push(TaskWait::new(name, limit, daemon, request, || {}));
+            let choice = choice.clone();
+            waits.push(Self::for_task(name, choice, limit, daemon, request, None));
         }
+        let mut had_ended_at = vec![Millis::MAX; waits.len()];
         if waits.len() > 1 {
             let view = within_time(async { Ok(ops::list(&mut session).await?) }).await?;
-            for wait in &mut waits {
-                let task = view.tasks.iter().map(|listed| &listed.task);
-                let mut task = task.filter(|task| task.window_id == wait.request.task && task.dead);
-                wait.had_ended_at = task.next().and_then(|task| task.ended_at);
+            for (window, at) in windows.iter().zip(&mut had_ended_at) {
+                let mut tasks = view.tasks.iter().map(|listed| &listed.task);
+                let ended = tasks.find(|task| task.window_id == *window && task.dead);
+                *at = ended.and_then(|task| task.ended_at).unwrap_or(*at);
             }
         }
         let names: Vec<&str> = waits.iter().map(|wait| wait.name.as_str()).collect();
-        Ok(Self {
-            name: short(&names.join(", "), NAME_CHARS),
-            choice,
-            limit,
-            on: Subject::Tasks {
-                waits,
-                any: arguments.any,
-            },
-        })
+        let name = short(&names.join(", "), NAME_CHARS);
+        let waits = had_ended_at.into_iter().zip(waits).collect();
+        Ok(Self::new(name, limit, wait_for_all(waits, arguments.any)))
     }
 
     /// Returns what is waited for, for progress and status.
@@ -164,85 +146,31 @@ impl Wait {
 
     /// Waits. Dropping the future ends the wait.
     pub(super) async fn outcome(self) -> ToolAnswer {
-        let Self {
-            name,
-            choice,
-            limit,
-            on,
-        } = self;
-        match on {
-            Subject::Tasks { waits, any } => wait_for_tasks(waits, any, &choice, limit).await,
-            Subject::Channel { session, channel } => {
-                let result = ops::wait_for_channel(&session, &channel, limit.time()).await;
-                answer(&name, limit, result)
-            }
-        }
-    }
-}
-
-impl TaskWait {
-    fn new(
-        name: &str,
-        limit: Limit,
-        daemon: DaemonClient,
-        request: WaitRequest,
-        begun: impl FnOnce() + 'static,
-    ) -> Self {
-        let request = WaitRequest {
-            timeout_ms: limit.time().map(whole_millis),
-            // One more shows that there are earlier ones.
-            tail: Some(TAIL + 1),
-            ..request
-        };
-        Self {
-            name: short(name, NAME_CHARS),
-            daemon: Box::new(daemon),
-            request: Box::new(request),
-            had_ended_at: None,
-            begun: Box::new(begun),
-        }
+        self.outcome.await
     }
 }
 
 /// Waits for all of these tasks, or until the first of the waits has ended. The answer has the
 /// results in the order in which the waits ended, those of tasks that had ended before in the order of
-/// their ends.
-async fn wait_for_tasks(
-    waits: Vec<TaskWait>,
-    any: bool,
-    choice: &SessionChoice,
-    limit: Limit,
-) -> ToolAnswer {
-    let mut answers = Vec::new();
+/// their ends, which are here.
+async fn wait_for_all(waits: Vec<(Millis, Wait)>, any: bool) -> ToolAnswer {
     let waits = waits.into_iter();
     let mut waits: FuturesUnordered<_> = waits
-        .map(|wait| async move {
-            let result =
-                ops::wait_across_daemons(choice, *wait.daemon, *wait.request, wait.begun).await;
-            (wait.had_ended_at, answer(&wait.name, limit, result))
-        })
+        .map(|(had_ended_at, wait)| async move { (had_ended_at, wait.outcome.await) })
         .collect();
+    let mut answers = Vec::new();
     while let Some(answer) = waits.next().await {
         answers.push(answer);
         if any {
             break;
         }
     }
-    answers.sort_by_key(|(had_ended_at, _)| had_ended_at.unwrap_or(Millis::MAX));
-    all_of(answers.into_iter().map(|(_, answer)| answer))
-}
-
-/// Returns the answer to a call that waited for several tasks.
-fn all_of(answers: impl Iterator<Item = ToolAnswer>) -> ToolAnswer {
-    let mut all = ToolAnswer::new([]);
-    for answer in answers {
-        if !all.text.is_empty() {
-            all.text.push('\n');
-        }
-        all.text.push_str(&answer.text);
-        all.is_error |= answer.is_error;
+    answers.sort_by_key(|(had_ended_at, _)| *had_ended_at);
+    let texts = answers.iter().map(|(_, answer)| answer.text.as_str());
+    ToolAnswer {
+        text: texts.collect::<Vec<_>>().join("\n"),
+        is_error: answers.iter().any(|(_, answer)| answer.is_error),
     }
-    all
 }
 
 fn answer(name: &str, limit: Limit, result: Result<WaitResult, Error>) -> ToolAnswer {
@@ -272,7 +200,11 @@ fn conditions(arguments: &WaitFor) -> Vec<Condition> {
 /// Returns the lines of a result: how the wait ended, the last output, and how to continue.
 fn describe(name: &str, limit: Limit, result: &WaitResult) -> Vec<String> {
     let seconds = Duration::from_millis(result.elapsed_ms).as_secs_f64();
-    let sentence = sentence(name, limit, result);
+    let what = result.words(None).clause;
+    let sentence = match result.outcome == WaitOutcome::Timeout {
+        true => format!("the wait for {name} {what}{}", limit.note()),
+        false => format!("{name} {}", short(&what, CLAUSE_CHARS)),
+    };
     let mut lines = vec![format!("{sentence} [{}, {seconds:.1} s]", result.outcome)];
     if result.matched_at_entry && result.outcome != WaitOutcome::Matched {
         lines
@@ -308,34 +240,6 @@ fn describe(name: &str, limit: Limit, result: &WaitResult) -> Vec<String> {
         lines.push(format!("cursor: {cursor}"));
     }
     lines
-}
-
-fn sentence(name: &str, limit: Limit, result: &WaitResult) -> String {
-    let text = short(result.line.as_deref().unwrap_or_default(), PROMPT_CHARS);
-    let what = match result.outcome {
-        WaitOutcome::Timeout => return format!("the wait for {name} timed out{}", limit.note()),
-        WaitOutcome::Exited => ending(result),
-        WaitOutcome::Died => format!("{} before the condition held", ending(result)),
-        WaitOutcome::Matched => format!("wrote: {text}"),
-        WaitOutcome::Changed => "wrote something".to_owned(),
-        WaitOutcome::Bell => "rang the bell".to_owned(),
-        WaitOutcome::Input if text.is_empty() => result.asking_words().to_owned(),
-        WaitOutcome::Input => format!("{}: {text}", result.asking_words()),
-        WaitOutcome::Idle => "has written nothing for that long".to_owned(),
-        WaitOutcome::Listening => format!("listens on port {}", port_words(&result.ports)),
-        WaitOutcome::Signalled => "was signalled".to_owned(),
-        WaitOutcome::Respawned => "was replaced by another run".to_owned(),
-        WaitOutcome::Disappeared => result.gone_words().to_owned(),
-        WaitOutcome::Stopped => format!("wrote a text to stop at: {text}"),
-        WaitOutcome::AnchorLost => {
-            "wrote more than was kept: the text may have been in it".to_owned()
-        }
-    };
-    format!("{name} {what}")
-}
-
-fn ending(result: &WaitResult) -> String {
-    ops::with_restart(&short(&result.end_words(), NAME_CHARS), result)
 }
 
 /// Returns what can be done about a result that is not the end, or does not show all of the output.

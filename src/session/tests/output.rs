@@ -256,10 +256,10 @@ fn a_read_that_comes_behind_output_delays_nothing_else() {
     driver.wait(Some("two"));
     driver.look("life 1; @1#1 a running pid=7");
     assert!(driver.take().contains(&"read %1 All for 1".to_owned()));
-    let Some(Job::Read { entries, .. }) = driver.job.as_mut() else {
+    let Some(Job::Read { begins, .. }) = driver.job.as_mut() else {
         panic!("no reading runs: {:?}", driver.job);
     };
-    let mut entries = std::mem::take(entries);
+    let mut begins = std::mem::take(begins);
     driver.outcome(JobOutcome::Asked);
     // Another wait begins with the next read; meanwhile the list is asked for.
     driver.wait(Some("three"));
@@ -273,8 +273,8 @@ fn a_read_that_comes_behind_output_delays_nothing_else() {
     driver.print("\r\ntwo");
     driver.did(&[]);
     let output = output(&["one", "two"]);
-    judge_entries(&mut entries, &output);
-    let read = JobOutcome::Read(Box::new(output), entries, Vec::new());
+    begins.judge(&output);
+    let read = JobOutcome::Read(Box::new(output), begins);
     driver.input(Input::Changed(Change::Read(Box::new(Ok(read)))));
     driver.did(&["begun 2", "read %1 All for 1"]);
     driver.outcome(JobOutcome::Asked);
@@ -289,16 +289,16 @@ fn what_begins_while_its_pane_is_paused_begins_behind_what_is_missing() {
     driver.begin("done", &["one"]);
     driver.wait(Some("two"));
     driver.look("life 1; @1#1 a running pid=7");
-    let Some(Job::Read { entries, .. }) = driver.job.as_mut() else {
+    let Some(Job::Read { begins, .. }) = driver.job.as_mut() else {
         panic!("no reading runs: {:?}", driver.job);
     };
-    let entries = std::mem::take(entries);
+    let begins = std::mem::take(begins);
     driver.outcome(JobOutcome::Asked);
     driver.take();
     // The pane contains more than has arrived.
     driver.input(Input::Changed(Change::Paused(PANE)));
     let output = output(&["one", "two"]);
-    let read = JobOutcome::Read(Box::new(output), entries, Vec::new());
+    let read = JobOutcome::Read(Box::new(output), begins);
     driver.input(Input::Changed(Change::Read(Box::new(Ok(read)))));
     driver.look("life 1; @1#1 a running pid=7");
     let did = driver.take();

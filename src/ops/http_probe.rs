@@ -1,4 +1,4 @@
-//! Waits until a task of a file listens on its port, or answers over HTTP.
+//! Whether a task answers over HTTP.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,103 +8,14 @@ use tokio::io::{
     AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
 };
 use tokio::net::{TcpStream, lookup_host};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-use super::after::{RunFailure, Success, ended_as};
-use super::list::find_listed;
-use super::patient_wait::PatientWait;
-use super::session::TaskSession;
-use super::wait::{find_to_wait, holders};
 use crate::config::HttpUrl;
-use crate::model::{Condition, Error, PortHolder, WaitOutcome};
+use crate::model::PortHolder;
 use crate::process;
-use crate::wire::WaitRequest;
-
-/// The pause after the first request that has failed, and the longest one.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// How long an answer may take.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
 /// How much of an answer is read for its status, in bytes.
 const MAX_HEAD: u64 = 64 << 10;
-
-/// Waits until the task's own processes listen on the port and, with an address, answer there; or until
-/// it has failed and no restart follows. `trouble` gets what is in the way.
-pub(super) async fn wait_for_port(
-    session: &mut TaskSession,
-    name: &str,
-    port: u16,
-    url: Option<&HttpUrl>,
-    mut patience: PatientWait<'_>,
-    trouble: &mut Option<String>,
-) -> Result<Success, Error> {
-    // What another machine answers is not asked of this one's kernel.
-    let is_here = url.is_none_or(HttpUrl::is_of_this_machine);
-    let mut pause = FIRST_PAUSE;
-    // The run that a wait was refused for.
-    let mut refused = None;
-    loop {
-        let listed = find_listed(session, name).await?;
-        if let Some(restart) = listed.next_restart {
-            if !patience.sleep_until(restart).await {
-                return Ok(Success::TimedOut(None));
-            }
-            continue;
-        }
-        let is_dead = listed.task.dead;
-        if is_here || is_dead {
-            let (mut daemon, window) = find_to_wait(session, name).await?;
-            let listens = Condition::Listen { port: Some(port) };
-            let request = WaitRequest {
-                task: window,
-                run: listed.task.run,
-                // Of an ended run, the last lines.
-                conditions: (!is_dead).then(|| listens.clone()).into_iter().collect(),
-                ..WaitRequest::default()
-            };
-            let mut result = match patience.wait(&mut daemon, request, || {}).await {
-                Ok(result) => result,
-                Err(error) if patience.goes_on_after(&error) => continue,
-                // It may be at another run by now.
-                Err(_) if refused != listed.task.run => {
-                    refused = listed.task.run;
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            if is_dead && is_here {
-                result.port_holders = holders(&[listens], None);
-            }
-            *trouble = result.holder_words().or(trouble.take());
-            if is_dead {
-                let (why, tail) = (ended_as(&listed.task), result.tail);
-                return Ok(Success::No(RunFailure { why, tail }));
-            }
-            if result.outcome == WaitOutcome::Timeout {
-                return Ok(Success::TimedOut(patience.asks));
-            }
-            if result.outcome != WaitOutcome::Listening {
-                // What has become of it, the next look shows.
-                continue;
-            }
-        }
-        let Some(url) = url else {
-            return Ok(Success::Yes);
-        };
-        let left = patience.left().unwrap_or(ANSWERS_WITHIN);
-        if left.is_zero() {
-            return Ok(Success::TimedOut(None));
-        }
-        match get(url, listed.task.pane_pid, left.min(ANSWERS_WITHIN)).await {
-            Ok(()) => return Ok(Success::Yes),
-            Err(why) => *trouble = Some(format!("{}: {why}", url.text)),
-        }
-        sleep(pause.min(left)).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
-    }
-}
 
 async fn addresses_of(url: &HttpUrl) -> Result<Vec<SocketAddr>, String> {
     if url.host == "localhost" {
@@ -116,8 +27,8 @@ async fn addresses_of(url: &HttpUrl) -> Result<Vec<SocketAddr>, String> {
     found.map_err(|error| error.to_string())
 }
 
-/// Asks once. On this machine, the run with this first process has to answer itself.
-async fn get(url: &HttpUrl, leader: Option<u32>, limit: Duration) -> Result<(), String> {
+/// Asks once, within this time. On this machine, the run with this first process has to answer itself.
+pub(super) async fn get(url: &HttpUrl, leader: Option<u32>, limit: Duration) -> Result<(), String> {
     let asked = async {
         let mut why = None;
         for address in addresses_of(url).await? {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::effect::PortQuery;
-use super::input::{JobOutcome, RequestId};
+use super::input::JobOutcome;
+use super::listeners::RequestId;
 use super::log_entry::WRONG_OUTCOME;
 use super::machine::Session;
 use super::queue_items::Command;
