@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_nats::jetstream::{self, ContextBuilder};
+use async_nats::jetstream::consumer::pull;
+use async_nats::jetstream::{self, ContextBuilder, Message};
 use async_nats::{
     Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerAddr, ServerError,
 };
+use futures_util::StreamExt;
 use tokio::sync::watch;
 
 use super::layout;
@@ -99,6 +101,29 @@ impl Connection {
         let mut ended = self.ended.clone();
         // Without a sender the connection has gone.
         drop(ended.wait_for(|has_ended| *has_ended).await);
+    }
+
+    /// Returns the next message of a consumer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub(super) async fn next_message(
+        &self,
+        messages: &mut pull::Stream,
+    ) -> Result<Message, FleetError> {
+        let message = tokio::select! {
+            biased;
+            message = messages.next() => message,
+            () = self.ended() => None,
+        };
+        message.and_then(Result::ok).ok_or(FleetError::Broken)
+    }
+
+    /// Acknowledges a message. Returns when the broker has it.
+    pub(super) async fn acknowledge(&self, message: &Message) -> Result<(), FleetError> {
+        let confirmed = message.double_ack().await;
+        confirmed.map_err(|error| self.not_confirmed(error.as_ref()))
     }
 
     /// Returns what the broker said when it last refused something: a subject for which the credentials

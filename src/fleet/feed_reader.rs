@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy, pull};
-use futures_util::StreamExt;
 use serde_json::{Value, json};
 
 use super::connection::{ANSWER_LIMIT, Connection, FleetError};
@@ -204,14 +203,7 @@ impl FeedReader {
 
     /// Reads a message. Returns its record unless it was returned before, or is none.
     async fn read(&mut self) -> Result<Option<FleetRecord>, FleetError> {
-        let message = tokio::select! {
-            biased;
-            message = self.messages.next() => message,
-            () = self.connection.ended() => None,
-        };
-        let Some(Ok(message)) = message else {
-            return Err(FleetError::Broken);
-        };
+        let message = self.connection.next_message(&mut self.messages).await?;
         let Ok((place, pending)) = message
             .info()
             .map(|info| (info.stream_sequence, info.pending))
@@ -235,9 +227,7 @@ impl FeedReader {
             return Ok(());
         };
         let last = *last;
-        if let Err(error) = message.double_ack().await {
-            return Err(self.connection.not_confirmed(error.as_ref()));
-        }
+        self.connection.acknowledge(message).await?;
         self.open = self.open.split_off(&(last + 1));
         Ok(())
     }

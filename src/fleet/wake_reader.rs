@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
-use futures_util::StreamExt;
 
 use super::connection::{Connection, FleetError};
 use super::layout::parse;
@@ -97,19 +96,12 @@ impl WakeReader {
         name: impl FnOnce(&str, &str) -> String,
     ) -> Result<Wake, FleetError> {
         loop {
-            let message = tokio::select! {
-                biased;
-                message = self.messages.next() => message,
-                () = self.connection.ended() => None,
-            };
-            let Some(Ok(message)) = message else {
-                return Err(FleetError::Broken);
-            };
+            let message = self.connection.next_message(&mut self.messages).await?;
             let host = source_of_wake(&message.subject).filter(|host| is_host_name(host));
             let record: Option<DurableRecord> = parse(&message.payload);
             let Some((host, mut record)) = host.zip(record) else {
                 // What nobody can read does not come again.
-                self.confirm(&message).await?;
+                self.connection.acknowledge(&message).await?;
                 continue;
             };
             record.epoch = name(&host, &record.epoch);
@@ -125,14 +117,9 @@ impl WakeReader {
         let keys: Vec<_> = self.open.range(up_to).map(|(key, _)| key.clone()).collect();
         for key in keys {
             if let Some(message) = self.open.remove(&key) {
-                self.confirm(&message).await?;
+                self.connection.acknowledge(&message).await?;
             }
         }
         Ok(())
-    }
-
-    async fn confirm(&self, message: &Message) -> Result<(), FleetError> {
-        let confirmed = message.double_ack().await;
-        confirmed.map_err(|error| self.connection.not_confirmed(error.as_ref()))
     }
 }

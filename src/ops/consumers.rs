@@ -1,6 +1,5 @@
 //! The consumers of a session's feed: list them, forget them.
 
-use super::given_up::forget_given_up;
 use super::messages::messages;
 use super::session::TaskSession;
 use crate::client::unexpected;
@@ -29,6 +28,5 @@ pub(crate) async fn remove_consumer(session: &TaskSession, name: &str) -> Result
     let Response::Done = session.ask(&request).await? else {
         return Err(unexpected());
     };
-    forget_given_up(&session.paths, name);
     Ok(())
 }

@@ -52,7 +52,7 @@ pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere
     let mut supervised = Vec::new();
     let mut silent = Vec::new();
     let asked = session.paths.sockets().into_iter().map(|socket| async {
-        let answer = timeout(PATIENCE, ask(&socket, &session.paths)).await;
+        let answer = timeout(PATIENCE, ask(&socket)).await;
         (socket, answer)
     });
     for (socket, answer) in join_all(asked).await {
@@ -168,9 +168,8 @@ pub(crate) fn daemon_sockets(server: &Server) -> Result<Vec<PathBuf>, Error> {
     Ok(Paths::locate(server.socket(), "", &lookup)?.sockets())
 }
 
-/// Returns a daemon's server and tasks; `None` when no daemon listens. `here` has the files of any
-/// session.
-async fn ask(socket: &Path, here: &Paths) -> Option<DaemonAnswer> {
+/// Returns a daemon's server and tasks; `None` when no daemon listens.
+async fn ask(socket: &Path) -> Option<DaemonAnswer> {
     let mut daemon = DaemonClient::connect(socket).await.ok()?;
     let Response::Status(status) = daemon.ask(&Request::Status).await.ok()? else {
         return None;
@@ -178,9 +177,8 @@ async fn ask(socket: &Path, here: &Paths) -> Option<DaemonAnswer> {
     let Response::List(mut view) = daemon.ask(&Request::List).await.ok()? else {
         return None;
     };
-    if let Some(state) = Path::new(&status.feed).parent()
-        && !view.tasks.is_empty()
-        && let Some(messages) = messages_of_daemon(&mut daemon, &here.of_folder(state)).await
+    if !view.tasks.is_empty()
+        && let Some(messages) = messages_of_daemon(&mut daemon).await
     {
         add_delivery(&mut view, &messages);
     }

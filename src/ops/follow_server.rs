@@ -5,24 +5,23 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::consumer_follower::{ConsumerFollower, FeedNews, find_consumer};
 use super::lookup;
 use super::notes::Notes;
 use super::remote_conversation::{
-    Conversation, SessionNote, calling_conversation, consume_request, consumer_of, find_consumer,
+    Conversation, SessionNote, calling_conversation, consume_request, consumer_of,
 };
-use super::session::{SessionChoice, TaskSession, is_autostart_forbidden};
-use crate::client::{DaemonClient, Start, connect_or_start, unexpected, unreadable};
-use crate::model::{Backoff, Error, ErrorKind, Seq};
-use crate::paths::Paths;
+use super::session::{SessionChoice, TaskSession};
+use crate::model::{Error, ErrorKind, Seq};
 use crate::process;
 use crate::tmux::ServerChoice;
 use crate::wire::{FollowOrder, FollowReply, LiveRecord, Request, Response, StreamRecord};
 
-/// How long to wait before connecting to a daemon again.
-const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
+/// How long to wait before a session whose files cannot be used is tried again.
+const AGAIN_AFTER: Duration = Duration::from_millis(250);
 
 /// After how long without a change it is asked whether the conversation has tasks, twice before it has
 /// none: events are recorded and delivered in far less time.
@@ -58,7 +57,14 @@ enum Change {
 ///
 /// When the caller is no conversation of another machine, or the notes of the sessions cannot be found.
 pub(crate) async fn serve_follow(
-    mut orders: mpsc::Receiver<FollowOrder>,
+    orders: mpsc::Receiver<Result<FollowOrder, serde_json::Error>>,
+    replies: mpsc::Sender<FollowReply>,
+) -> Result<(), Error> {
+    LocalSet::new().run_until(serve(orders, replies)).await
+}
+
+async fn serve(
+    mut orders: mpsc::Receiver<Result<FollowOrder, serde_json::Error>>,
     replies: mpsc::Sender<FollowReply>,
 ) -> Result<(), Error> {
     let by = calling_conversation()
@@ -85,11 +91,13 @@ pub(crate) async fn serve_follow(
             tokio::select! {
                 order = orders.recv() => match order {
                     None => return Ok(()),
-                    Some(FollowOrder::Ack { epoch, seq }) => {
+                    // It may come from a later version.
+                    Some(Err(_)) => None,
+                    Some(Ok(FollowOrder::Ack { epoch, seq })) => {
                         served.acknowledge(&epoch, seq);
                         None
                     }
-                    Some(FollowOrder::Forget) => Some(FollowReply::Forgotten { done: served.forget().await }),
+                    Some(Ok(FollowOrder::Forget)) => Some(FollowReply::Forgotten { done: served.forget().await }),
                 },
                 Some((key, change)) = reports.recv() => served.note(&key, change),
                 () = watch.changed() => {
@@ -144,12 +152,13 @@ impl Served {
             notes: self.notes.clone(),
             reporter: self.reporter.clone(),
             acknowledged: received,
+            epoch: String::new(),
             last: 0,
             acked: 0,
             quiet: QuietCheck::new(),
         };
         let mut streams = JoinSet::new();
-        streams.spawn(stream.run());
+        streams.spawn_local(stream.run());
         let session = ServedSession {
             epoch: String::new(),
             acknowledged,
@@ -223,8 +232,8 @@ impl Served {
     }
 }
 
-/// Returns the files of a noted session, and how to start its daemon.
-fn locate(note: &SessionNote) -> Result<(Paths, Start), Error> {
+/// Returns a noted session, whose files have the key that was noted.
+fn locate(note: &SessionNote) -> Result<TaskSession, Error> {
     let choice = SessionChoice {
         session: Some(note.session.clone()),
         server: ServerChoice {
@@ -236,28 +245,16 @@ fn locate(note: &SessionNote) -> Result<(Paths, Start), Error> {
     session.use_files(session.paths.with_key(&note.key));
     // It is gone after a reboot.
     session.server.create_socket_folder()?;
-    session.paths.create_runtime()?;
-    let start = session.start_of_daemon("autostart", &[])?;
-    Ok((session.paths, start))
-}
-
-/// Connects to the session's daemon, and starts it if that is allowed.
-async fn connect(paths: &Paths, start: &Start) -> Result<DaemonClient, Error> {
-    if is_autostart_forbidden() {
-        return DaemonClient::connect(&start.socket).await;
-    }
-    // Of many processes at once, one starts it, and the others find it.
-    let _starting = paths.lock_start().await;
-    connect_or_start(start).await
+    Ok(session)
 }
 
 /// Removes the consumer, whose reader leaves. Returns whether there is none any more.
 async fn remove_consumer(note: &SessionNote, consumer: &str) -> bool {
-    let Ok((paths, _)) = locate(note) else {
+    let Ok(session) = locate(note) else {
         return false;
     };
     for _ in 0..REMOVALS {
-        let Ok(mut daemon) = DaemonClient::connect(&paths.socket()).await else {
+        let Ok(Some(mut daemon)) = session.daemon().await else {
             return false;
         };
         let request = Request::RemoveConsumer {
@@ -280,6 +277,8 @@ struct SessionStream {
     notes: Notes,
     reporter: mpsc::Sender<Report>,
     acknowledged: watch::Receiver<(String, Seq)>,
+    /// The epoch of the present stream.
+    epoch: String,
     /// The last record that was sent, and the last one that is acknowledged on the disk.
     last: Seq,
     acked: Seq,
@@ -287,105 +286,117 @@ struct SessionStream {
 }
 
 impl SessionStream {
-    /// Follows the session, across restarts of its daemon, until another reader takes its place.
+    /// Follows the session, across restarts of its daemon, until it is not needed any more.
     async fn run(mut self) {
-        let mut retry = RETRY;
-        loop {
-            match self.follow(&mut retry).await {
-                // The conversation's machine is no longer served.
-                Ok(Ended::Left) => return,
-                Ok(Ended::Forgotten) => {
-                    let report = (self.note.key.clone(), Change::Forgotten);
-                    drop(self.reporter.send(report).await);
-                    return;
-                }
-                Ok(Ended::Stream) => {}
-                Err(error) => {
-                    tracing::debug!(session = self.note.session, %error, "cannot read the feed now");
-                }
+        let session = loop {
+            match locate(&self.note) {
+                Ok(session) => break session,
+                Err(error) => tracing::debug!(%error, "cannot use a session now"),
             }
-            self.report_idle(false).await;
-            sleep(retry.next_pause()).await;
-        }
-    }
-
-    async fn follow(&mut self, retry: &mut Backoff) -> Result<Ended, Error> {
-        let (paths, start) = locate(&self.note)?;
-        let mut client = connect(&paths, &start).await?;
-        let by = &self.note.by;
-        // Until the consumer is read, so that no other process forgets it meanwhile.
-        let held = self.notes.hold_existing(&consumer_of(by), &self.note.key);
-        let held = held.map_err(|source| Error::folder(&self.notes.folder, &source));
-        let Some(held) = held? else {
-            return Ok(Ended::Forgotten);
+            sleep(AGAIN_AFTER).await;
         };
-        let known = find_consumer(&mut client, by).await?;
-        let hello = client.consume(consume_request(by, false)).await?;
-        let hello = serde_json::from_str(&hello).map_err(unreadable)?;
-        let LiveRecord::Hello {
-            epoch, last_seq, ..
-        } = hello
-        else {
-            return Err(unexpected());
-        };
-        drop(held);
-        *retry = RETRY;
-        self.quiet = QuietCheck::new();
-        let cursor = known.as_ref().map_or(0, |consumer| consumer.cursor);
-        (self.last, self.acked) = (cursor, cursor);
-        // What was acknowledged before this stream began is sent again, and acknowledged again.
-        self.acknowledged.mark_unchanged();
-        let began = FollowReply::Began {
-            feed: self.note.key.clone(),
-            epoch: epoch.clone(),
-            cursor,
-            last_seq,
-            own_since: known.is_none().then_some(self.note.since),
-        };
-        if !self.reply(began).await {
-            return Ok(Ended::Left);
-        }
+        let request = consume_request(&self.note.by, false);
+        let mut follower = ConsumerFollower::new(session, request);
         loop {
+            // Until the consumer is read, so that no other process forgets it meanwhile.
+            let held = match follower.is_reading() {
+                true => None,
+                false => {
+                    let consumer = consumer_of(&self.note.by);
+                    match self.notes.hold_existing(&consumer, &self.note.key) {
+                        Ok(Some(held)) => Some(held),
+                        Ok(None) => {
+                            let report = (self.note.key.clone(), Change::Forgotten);
+                            drop(self.reporter.send(report).await);
+                            return;
+                        }
+                        Err(error) => {
+                            tracing::debug!(%error, "a note cannot be held now");
+                            sleep(AGAIN_AFTER).await;
+                            continue;
+                        }
+                    }
+                }
+            };
             let ask_at = self.quiet.at;
             // Losing any of them is safe: nothing is taken before it is done.
-            tokio::select! {
-                line = client.line() => {
-                    let Some(line) = line? else { return Ok(Ended::Stream) };
-                    self.quiet.restart();
-                    self.report_idle(false).await;
-                    if let Some(reply) = self.reply_to(&line) {
-                        let is_last = matches!(reply, FollowReply::Replaced { .. });
-                        if is_last && self.is_newest(&start).await {
-                            return Ok(Ended::Stream);
-                        }
-                        if !self.reply(reply).await || is_last {
-                            return Ok(Ended::Left);
-                        }
-                    }
+            let is_left = tokio::select! {
+                news = follower.next() => {
+                    drop(held);
+                    self.receive(news, &follower.session).await
                 }
                 changed = self.acknowledged.changed() => {
-                    if changed.is_err() {
-                        return Ok(Ended::Left);
-                    }
                     let (of, seq) = self.acknowledged.borrow_and_update().clone();
-                    if of == epoch && seq <= self.last {
-                        client.acknowledge(seq).await?;
+                    if of == self.epoch && seq <= self.last {
+                        follower.acknowledge(seq).await;
                     }
+                    changed.is_err()
                 }
-                () = sleep_until(ask_at) => {
-                    let has_none = self.acked >= self.last && self.has_no_task(&start).await;
+                () = sleep_until(ask_at), if follower.is_reading() => {
+                    let has_none = self.acked >= self.last && self.has_no_task(&follower.session).await;
                     if self.quiet.asked(has_none) {
                         self.report_idle(true).await;
                     }
+                    false
                 }
+            };
+            if is_left {
+                return;
             }
         }
     }
 
+    /// Returns whether another process reads now, or nobody needs the stream.
+    async fn receive(&mut self, news: Result<FeedNews, Error>, session: &TaskSession) -> bool {
+        let reply = match news {
+            Ok(FeedNews::Began {
+                epoch,
+                cursor,
+                last_seq,
+            }) => {
+                self.quiet = QuietCheck::new();
+                epoch.clone_into(&mut self.epoch);
+                (self.last, self.acked) = (cursor.unwrap_or_default(), cursor.unwrap_or_default());
+                // What was acknowledged before this stream began is sent again, and acknowledged again.
+                self.acknowledged.mark_unchanged();
+                Some(FollowReply::Began {
+                    feed: self.note.key.clone(),
+                    epoch,
+                    cursor: cursor.unwrap_or_default(),
+                    last_seq,
+                    own_since: cursor.is_none().then_some(self.note.since),
+                })
+            }
+            Ok(FeedNews::Line(record)) => {
+                self.quiet.restart();
+                self.report_idle(false).await;
+                self.reply_to(record)
+            }
+            Ok(FeedNews::Unknown(_)) => None,
+            Ok(FeedNews::Ended) => {
+                self.report_idle(false).await;
+                None
+            }
+            Err(error) => {
+                tracing::debug!(session = self.note.session, %error, "cannot read the feed now");
+                self.report_idle(false).await;
+                None
+            }
+        };
+        let Some(reply) = reply else { return false };
+        let is_last = matches!(reply, FollowReply::Replaced { .. });
+        if is_last && self.is_newest(session).await {
+            // An older process had taken the stream, which ends now.
+            return false;
+        }
+        let report = (self.note.key.clone(), Change::Reply(reply));
+        self.reporter.send(report).await.is_err() || is_last
+    }
+
     /// Returns what is to be sent of a line of the stream, if anything.
-    fn reply_to(&mut self, line: &str) -> Option<FollowReply> {
+    fn reply_to(&mut self, record: StreamRecord) -> Option<FollowReply> {
         let feed = self.note.key.clone();
-        match serde_json::from_str::<StreamRecord>(line).ok()? {
+        match record {
             StreamRecord::Durable(record) => {
                 self.last = record.seq;
                 Some(FollowReply::Record { feed, record })
@@ -396,7 +407,7 @@ impl SessionStream {
             }
             StreamRecord::Live(LiveRecord::Acked { acked }) => {
                 self.acked = acked;
-                Some(FollowReply::Acked { feed, seq: acked })
+                None
             }
             StreamRecord::Live(LiveRecord::Replaced) => Some(FollowReply::Replaced { feed }),
             StreamRecord::Live(
@@ -409,9 +420,9 @@ impl SessionStream {
     }
 
     /// Whether it is known that no task of the conversation is alive or will be restarted.
-    async fn has_no_task(&self, start: &Start) -> bool {
+    async fn has_no_task(&self, session: &TaskSession) -> bool {
         let ask = async {
-            let mut daemon = DaemonClient::connect(&start.socket).await.ok()?;
+            let mut daemon = session.daemon().await.ok()??;
             let Response::List(view) = daemon.ask(&Request::List).await.ok()? else {
                 return None;
             };
@@ -429,22 +440,15 @@ impl SessionStream {
 
     /// Whether this process was started after the present reader, if there is one. An older one serves a
     /// connection that is lost, which this machine may not know for hours.
-    async fn is_newest(&self, start: &Start) -> bool {
+    async fn is_newest(&self, session: &TaskSession) -> bool {
         let reader = async {
-            let mut daemon = DaemonClient::connect(&start.socket).await.ok()?;
-            find_consumer(&mut daemon, &self.note.by)
-                .await
-                .ok()??
-                .reader
+            let mut daemon = session.daemon().await.ok()??;
+            let consumer = find_consumer(&mut daemon, &consumer_of(&self.note.by)).await;
+            consumer.ok()??.reader
         };
         let started = |pid: u32| (process::started_at(pid), pid);
         let ours = started(std::process::id());
         reader.await.is_none_or(|reader| started(reader) < ours)
-    }
-
-    async fn reply(&self, reply: FollowReply) -> bool {
-        let report = (self.note.key.clone(), Change::Reply(reply));
-        self.reporter.send(report).await.is_ok()
     }
 
     async fn report_idle(&mut self, is_idle: bool) {
@@ -454,16 +458,6 @@ impl SessionStream {
             drop(self.reporter.send(report).await);
         }
     }
-}
-
-/// Why a stream ended.
-enum Ended {
-    /// The daemon has ended, or an older process had taken the stream.
-    Stream,
-    /// Nobody needs it any more.
-    Left,
-    /// The session has no note of the conversation any more.
-    Forgotten,
 }
 
 /// When to ask whether the conversation has tasks.

@@ -174,8 +174,7 @@ impl HostStream<'_> {
                     }
                     reply @ (FollowReply::Began { .. }
                     | FollowReply::Record { .. }
-                    | FollowReply::Gap { .. }
-                    | FollowReply::Acked { .. }) => {
+                    | FollowReply::Gap { .. }) => {
                         if !is_taken {
                             at = None;
                         }

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::given_up::load_all_given_up;
 use super::lookup;
 use super::session::TaskSession;
 use crate::client::{DaemonClient, unexpected};
 use crate::model::{Error, Seq};
-use crate::paths::{Paths, adapter_file};
+use crate::paths::adapter_file;
 use crate::store::feed::{FeedLine, WholeLines, has_files};
 use crate::wire::{ADAPTER_CLIENTS, Messages, RecordBody, Request, Response};
 
@@ -17,24 +16,20 @@ pub(crate) async fn messages(session: &TaskSession) -> Result<Messages, Error> {
     let Response::Messages(messages) = session.ask(&Request::Messages).await? else {
         return Err(unexpected());
     };
-    Ok(with_files(*messages, &session.paths))
+    Ok(with_adapters(*messages))
 }
 
 /// The same, from this daemon of the session with these files.
-pub(super) async fn messages_of_daemon(
-    daemon: &mut DaemonClient,
-    paths: &Paths,
-) -> Option<Messages> {
+pub(super) async fn messages_of_daemon(daemon: &mut DaemonClient) -> Option<Messages> {
     match daemon.ask(&Request::Messages).await {
-        Ok(Response::Messages(messages)) => Some(with_files(*messages, paths)),
+        Ok(Response::Messages(messages)) => Some(with_adapters(*messages)),
         Ok(_) | Err(_) => None,
     }
 }
 
-/// Adds what only files have, with and without a daemon.
-pub(super) fn with_files(messages: Messages, paths: &Paths) -> Messages {
+/// Adds what only the user's files have, with and without a daemon.
+pub(super) fn with_adapters(messages: Messages) -> Messages {
     Messages {
-        given_up: load_all_given_up(paths),
         adapters: installed_adapters(),
         ..messages
     }

@@ -8,17 +8,15 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::consumer_follower::find_consumer;
 use super::lookup;
 use super::notes::{HeldNote, Notes};
 use super::session::TaskSession;
-use crate::client::{DaemonClient, unexpected};
+use crate::client::DaemonClient;
 use crate::clock;
 use crate::model::{Error, Millis, machine_of_environment, owner_of_environment};
 use crate::paths::hex;
-use crate::wire::{
-    ConsumeRequest, ConsumerList, ConsumerStatus, Filter, Request, Response, check_consumer_name,
-    client_of,
-};
+use crate::wire::{ConsumeRequest, Filter, check_consumer_name, client_of};
 
 /// How many characters of a machine's name a consumer's name has.
 const MACHINE_CHARS: usize = 40;
@@ -90,29 +88,15 @@ async fn create_consumer(
     daemon: &mut DaemonClient,
     by: &Conversation,
 ) -> Result<(), Error> {
-    if find_consumer(daemon, by).await?.is_some() {
+    if find_consumer(daemon, &consumer_of(by)).await?.is_some() {
         return Ok(());
     }
     let mut reader = DaemonClient::connect(&session.paths.socket()).await?;
     match reader.consume(consume_request(by, true)).await {
         // Unless another process was quicker, and reads.
-        Err(error) if find_consumer(daemon, by).await?.is_none() => Err(error),
+        Err(error) if find_consumer(daemon, &consumer_of(by)).await?.is_none() => Err(error),
         Ok(_) | Err(_) => Ok(()),
     }
-}
-
-/// Returns the conversation as a consumer, if it is one.
-pub(super) async fn find_consumer(
-    daemon: &mut DaemonClient,
-    by: &Conversation,
-) -> Result<Option<ConsumerStatus>, Error> {
-    let Response::Consumers(ConsumerList { consumers, .. }) =
-        daemon.ask(&Request::Consumers).await?
-    else {
-        return Err(unexpected());
-    };
-    let name = consumer_of(by);
-    Ok(consumers.into_iter().find(|one| one.name == name))
 }
 
 /// Returns the request to read the conversation's follow-ups. A consumer that is created starts at the
@@ -126,23 +110,28 @@ pub(super) fn consume_request(by: &Conversation, from_now: bool) -> ConsumeReque
     }
 }
 
-/// Returns the name of a conversation's consumer on another machine, `MACHINE.CLIENT:ID`, with a hash
-/// where the id cannot be in a name.
+/// Returns the name of a conversation's consumer on another machine, `MACHINE.CLIENT:ID`.
 pub(super) fn consumer_of(by: &Conversation) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let plain = by.machine.chars().filter(|c| is_plain(*c));
     let machine: String = plain.take(MACHINE_CHARS).collect();
     let machine = machine.trim_start_matches(['.', '_', '-']);
     let machine = if machine.is_empty() { "host" } else { machine };
-    let name = format!("{machine}.{}", by.owner);
+    consumer_name(&format!("{machine}."), &by.owner)
+}
+
+/// Returns the name of the consumer of this owner: the owner behind the prefix, with a hash where its
+/// id cannot be in a name.
+pub(crate) fn consumer_name(prefix: &str, owner: &str) -> String {
+    let name = format!("{prefix}{owner}");
     if check_consumer_name(&name).is_ok() {
         return name;
     }
-    let (client, id) = by.owner.split_once(':').unwrap_or_default();
+    let (client, id) = owner.split_once(':').unwrap_or_default();
     let readable = id.chars().filter(char::is_ascii_alphanumeric);
     let readable: String = readable.take(READABLE_CHARS).collect();
-    let hash = hex(by.owner.as_bytes(), 12);
-    format!("{machine}.{client}:{readable}-{hash}")
+    let hash = hex(owner.as_bytes(), 12);
+    format!("{prefix}{client}:{readable}-{hash}")
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::messages::{messages_of_daemon, with_files};
+use super::messages::{messages_of_daemon, with_adapters};
 use super::run::StartedRun;
 use super::without_daemon::messages_of;
 use crate::client::DaemonClient;
@@ -54,9 +54,9 @@ pub(crate) async fn undelivered_to(
     let deadline = Instant::now() + CONNECTS_WITHIN;
     loop {
         let messages = match daemon.as_mut() {
-            Some(daemon) => messages_of_daemon(daemon, paths).await?,
+            Some(daemon) => messages_of_daemon(daemon).await?,
             // Nothing is recorded, and nobody is told.
-            None => with_files(messages_of(paths).unwrap_or_default(), paths),
+            None => with_adapters(messages_of(paths).unwrap_or_default()),
         };
         let now = clock::now().wall;
         if has_daemon && (messages.can_deliver(&owner, now) || is_followed_later(&messages, &owner))

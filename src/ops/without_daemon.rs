@@ -14,7 +14,7 @@ use super::feed_usage::list_files_of;
 use super::list::add_delivery;
 use super::logs::pattern_of;
 use super::lookup;
-use super::messages::with_files;
+use super::messages::with_adapters;
 use super::session::TaskSession;
 use crate::config;
 use crate::daemon::{read_task_log, search_task, task_record, type_into_task};
@@ -153,7 +153,7 @@ pub(super) async fn list(session: &TaskSession) -> Result<LsView, Error> {
     }
     let mut view = view_of(snapshot);
     if let Some(messages) = messages {
-        add_delivery(&mut view, &with_files(messages, &session.paths));
+        add_delivery(&mut view, &with_adapters(messages));
     }
     Ok(view)
 }

@@ -159,19 +159,14 @@ impl Paths {
         })
     }
 
-    pub(crate) fn of_folder(&self, state: &Path) -> Self {
-        let key = state.file_name().unwrap_or_default();
+    /// Returns the files with this key, which are beside these.
+    pub(crate) fn with_key(&self, key: &str) -> Self {
         Self {
-            key: key.to_string_lossy().into_owned(),
-            state: state.to_owned(),
+            key: key.to_owned(),
+            state: self.state.with_file_name(key),
             runtime: self.runtime.clone(),
             server_key: self.server_key.clone(),
         }
-    }
-
-    /// Returns the files with this key, which are beside these.
-    pub(crate) fn with_key(&self, key: &str) -> Self {
-        self.of_folder(&self.state.with_file_name(key))
     }
 
     /// Returns the names that lead to these files.
@@ -197,11 +192,6 @@ impl Paths {
     /// Returns the folder with a file for each consumer of the feed.
     pub(crate) fn consumers(&self) -> PathBuf {
         self.state.join("consumers")
-    }
-
-    /// Returns the folder with a file for each consumer of which messages were given up.
-    pub(crate) fn given_up(&self) -> PathBuf {
-        self.state.join("given-up")
     }
 
     /// Returns the lock file of the process that delivers this owner's follow-ups in the background.

@@ -17,6 +17,7 @@ mod input_watch;
 mod kqueue;
 #[cfg_attr(not(linux), allow(dead_code, reason = "only Linux shows it"))]
 mod ports;
+mod program;
 #[cfg(any(test, not(linux)))]
 #[cfg_attr(linux, allow(dead_code, reason = "there is `/proc`"))]
 mod ps;
@@ -35,6 +36,7 @@ pub(crate) use evidence::{MAX_LINE, TtyExamination, examine, has_unread_input};
 pub(crate) use exit_watch::{ExitWatch, ProcessExit};
 pub(crate) use input_watch::InputWatch;
 pub(crate) use ports::{answers_at, listening, port_holders};
+pub(crate) use program::{ProgramEnd, run_program};
 pub(crate) use resources::{RunTime, run_time};
 pub(crate) use resources::{control_group_of, descriptors_of};
 pub(crate) use running::{Process, exists, wait_for_any};

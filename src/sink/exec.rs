@@ -4,27 +4,14 @@ use std::env;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, Command};
-use tokio::time::timeout;
+use tokio::process::Command;
 
 use super::delivery::Delivery;
 use super::error::SinkError;
 use crate::model::environment::reaches_tmux_server;
-use crate::model::text;
-
-/// How much of what the program says on standard error is kept, in bytes.
-const MAX_SAID: usize = 4 << 10;
-
-/// How long what it said may take to arrive after its end.
-const SAID_WITHIN: Duration = Duration::from_millis(100);
-
-/// How much of its last line is reported, in characters.
-const MAX_REPORTED: usize = 200;
+use crate::process::{ProgramEnd, run_program};
 
 /// A program with its arguments. No shell reads them.
 #[derive(Debug, Clone)]
@@ -57,101 +44,22 @@ impl Exec {
             .current_dir(home.as_deref().unwrap_or(Path::new("/")))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true);
-        let mut child = command.spawn().map_err(|source| SinkError::Spawn {
-            program: program.clone(),
-            source,
-        })?;
-        let group = Group::of(&child);
-        let ended = timeout(self.timeout, feed(&mut child, &delivery.line)).await;
-        match ended {
-            Ok(result) => {
-                group.leave();
-                result
+            .stderr(Stdio::piped());
+        // A program need not read the record.
+        let record = format!("{}\n", delivery.line);
+        let ended = run_program(&mut command, record.as_bytes(), self.timeout).await;
+        ended.map_err(|end| match end {
+            ProgramEnd::NotStarted(source) => SinkError::Spawn {
+                program: program.clone(),
+                source,
+            },
+            ProgramEnd::TimedOut => SinkError::TimedOut(self.timeout),
+            ProgramEnd::Unknown(error) => SinkError::Failed(error.to_string()),
+            ProgramEnd::Failed(status, Some(last)) => {
+                SinkError::Failed(format!("{status}: {last}"))
             }
-            // Dropping the group ends it.
-            Err(_) => Err(SinkError::TimedOut(self.timeout)),
-        }
-    }
-}
-
-/// Writes the record and waits for the program's end.
-async fn feed(child: &mut Child, line: &str) -> Result<(), SinkError> {
-    let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
-    let writing = async move {
-        if let Some(mut stdin) = stdin {
-            // A program need not read it.
-            drop(stdin.write_all(format!("{line}\n").as_bytes()).await);
-        }
-    };
-    let said = Mutex::new(Vec::new());
-    let reading = async {
-        let Some(mut stderr) = stderr else { return };
-        let mut part = [0; 4096];
-        while let Ok(1..) = stderr
-            .read(&mut part)
-            .await
-            .map(|n| keep(&said, &part[..n]))
-        {}
-    };
-    let mut talking = std::pin::pin!(async { tokio::join!(writing, reading) });
-    let mut has_said_all = false;
-    let status = tokio::select! {
-        status = child.wait() => status,
-        _ = &mut talking => {
-            has_said_all = true;
-            child.wait().await
-        }
-    };
-    if !has_said_all {
-        // A process that the program leaves behind may keep its standard error open.
-        drop(timeout(SAID_WITHIN, talking).await);
-    }
-    let status = status.map_err(|error| SinkError::Failed(error.to_string()))?;
-    if status.success() {
-        return Ok(());
-    }
-    let said = said.lock().unwrap_or_else(PoisonError::into_inner);
-    let said = String::from_utf8_lossy(&said);
-    let last = said.lines().rfind(|line| !line.trim().is_empty());
-    let last = last.map(|line| text::one_line(line.as_bytes(), MAX_REPORTED));
-    Err(SinkError::Failed(match last {
-        Some(last) => format!("{status}: {last}"),
-        None => status.to_string(),
-    }))
-}
-
-/// Keeps the last of what is said; returns how much came.
-fn keep(said: &Mutex<Vec<u8>>, part: &[u8]) -> usize {
-    let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-    said.extend_from_slice(part);
-    let n_more = said.len().saturating_sub(MAX_SAID);
-    said.drain(..n_more);
-    part.len()
-}
-
-/// The program and the processes that it starts. Dropping this ends them.
-struct Group(Option<Pid>);
-
-impl Group {
-    fn of(child: &Child) -> Self {
-        let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
-        Self(pid.and_then(Pid::from_raw))
-    }
-
-    /// The program has ended; what it leaves behind may go on.
-    fn leave(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if let Some(pid) = self.0 {
-            kill_process_group(pid, Signal::KILL).unwrap_or_default();
-        }
+            ProgramEnd::Failed(status, None) => SinkError::Failed(status.to_string()),
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::delivery::{DeliveryState, DeliveryStatus};
 use super::follow_ups::FollowUps;
-use super::{ConsumerStatus, GivenUp, GivenUpMessage, SINK_PREFIX, is_owner_of};
+use super::{ConsumerStatus, SINK_PREFIX, is_owner_of};
 use crate::model::{Millis, Seq};
 
 /// The clients that have an adapter. Their owners and consumers are named `CLIENT:ID`.
@@ -25,9 +25,6 @@ const CONNECTED_WITHIN: Millis = 60_000;
 
 /// A new consumer of a conversation gets its follow-ups of this time, in milliseconds.
 const EARLIER: Millis = 60 * 60 * 1000;
-
-/// For how long it is shown that a message was given up, in milliseconds.
-const GIVEN_UP_SHOWN: Millis = 24 * 60 * 60 * 1000;
 
 /// What a feed's daemon, or without one its state folder, knows of messages and their readers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,9 +43,6 @@ pub struct Messages {
     pub written: BTreeMap<String, Seq>,
     /// When the daemon started, in milliseconds since 1970; null without one.
     pub daemon_started_at: Option<Millis>,
-    /// What adapters have given up, by consumer. It is in files beside the feed.
-    #[serde(skip)]
-    pub given_up: BTreeMap<String, GivenUp>,
     /// The clients whose adapters are installed for the user who asks.
     #[serde(skip)]
     pub adapters: Vec<String>,
@@ -132,20 +126,11 @@ impl Messages {
         window: &str,
         now: Millis,
     ) -> Option<DeliveryStatus> {
-        let given_up = self.given_up_since(now, |name, message| {
-            let is_for = |owner| {
-                self.consumers
-                    .iter()
-                    .any(|one| one.name == name && scope_of(one, owner).is_some())
-            };
-            owner.is_none_or(is_for) && message.windows.iter().any(|one| one == window)
-        });
         let marks = self.follow_ups.about(owner, window);
-        let status = marks.and_then(|marks| {
+        marks.and_then(|marks| {
             let (last, _) = marks.last()?;
             self.status(owner, last, |cursor| marks.first_after(cursor), now)
-        });
-        with_given_up(status, given_up)
+        })
     }
 
     /// Returns the word for the messages that a consumer reads; `None` if there are none.
@@ -160,15 +145,13 @@ impl Messages {
             let undelivered = of_owner.all.first_after(consumer.cursor);
             first = [first, undelivered].into_iter().flatten().min();
         }
-        let status = match first {
+        match first {
             Some((_, at)) if self.is_there(consumer, now) => {
                 Some(DeliveryStatus::since(DeliveryState::Pending, at))
             }
             Some((_, at)) => Some(DeliveryStatus::since(DeliveryState::NotDeliverable, at)),
             None => has_any.then_some(DeliveryStatus::DELIVERED),
-        };
-        let given_up = self.given_up_since(now, |name, _| name == consumer.name);
-        with_given_up(status, given_up)
+        }
     }
 
     /// Returns the word for messages of this owner, of which `last` is the last one.
@@ -246,35 +229,6 @@ impl Messages {
     pub fn has_adapter(&self, client: &str) -> bool {
         self.adapters.iter().any(|one| one == client)
     }
-
-    /// Returns when the first of these messages was recorded that an adapter has given up.
-    fn given_up_since(
-        &self,
-        now: Millis,
-        is_wanted: impl Fn(&str, &GivenUpMessage) -> bool,
-    ) -> Option<Millis> {
-        let of_feed = self
-            .given_up
-            .iter()
-            .filter(|(_, given_up)| Some(&given_up.epoch) == self.epoch.as_ref());
-        let messages = of_feed
-            .flat_map(|(name, given_up)| given_up.messages.iter().map(move |one| (name, one)));
-        messages
-            .filter(|(name, one)| now - one.given_up_at < GIVEN_UP_SHOWN && is_wanted(name, one))
-            .map(|(_, one)| one.since)
-            .min()
-    }
-}
-
-/// Returns a word that also covers what was given up.
-fn with_given_up(
-    status: Option<DeliveryStatus>,
-    given_up: Option<Millis>,
-) -> Option<DeliveryStatus> {
-    let Some(at) = given_up else { return status };
-    let undelivered = status.and_then(|status| status.since);
-    let first = undelivered.map_or(at, |other| other.min(at));
-    Some(DeliveryStatus::since(DeliveryState::NotDeliverable, first))
 }
 
 #[cfg(test)]
@@ -485,35 +439,6 @@ mod tests {
         assert_eq!(everybodys(&watched), None);
         assert_eq!(watched.of_task(None, "@1", NOW), None);
         assert_eq!(watched.of_task(Some("claude:a"), "@9", NOW), None);
-    }
-
-    #[test]
-    fn what_was_given_up_is_not_deliverable_for_a_day() {
-        let name = "claude:a";
-        let mut messages = messages(vec![consumer(name, 8, 0, reads_for(&[name]))]);
-        let mut give_up = |epoch: &str, age| {
-            let message = GivenUpMessage {
-                seq: 4,
-                since: NOW - 3 * 60_000,
-                given_up_at: NOW - age,
-                windows: vec!["@1".to_owned()],
-            };
-            let given_up = GivenUp {
-                epoch: epoch.to_owned(),
-                messages: vec![message],
-            };
-            messages.given_up.insert(name.to_owned(), given_up);
-            let of_consumer = messages.of_consumer(&messages.consumers[0], NOW);
-            [
-                own(&messages).unwrap(),
-                of_consumer.unwrap().words(NOW),
-                everybodys(&messages).unwrap(),
-            ]
-        };
-        let shown = ["not deliverable 3m", "not deliverable 3m", "delivered"];
-        assert_eq!(give_up("e", 0), shown);
-        assert_eq!(give_up("e", DAY), ["delivered"; 3]);
-        assert_eq!(give_up("f", 0), ["delivered"; 3]);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! What is undelivered is said: by `run` to the conversation, and by `ls` and `consumer ls`.
 
 use std::fs;
-use std::path::Path;
 use std::process::Stdio;
 
 use rustix::process::Signal;
@@ -377,38 +376,4 @@ fn tasks_of_nobody_have_no_word_while_nobody_reads() {
     message(&world, "", "a");
     check_words(&world, &[("a", "")]);
     assert!(!world.task(["ls"]).ok().contains("MESSAGES"));
-}
-
-#[test]
-fn what_an_adapter_has_given_up_is_not_deliverable() {
-    let world = World::new();
-    world.daemon();
-    let mut reader = consume(
-        &world,
-        "mine:1",
-        &["--owner", "mine:1", "--kind", "followUp"],
-    );
-    until_live(&reader);
-    let seq = message(&world, "mine:1", "a");
-    acknowledge(&mut reader, seq);
-    check_words(&world, &[("a", "delivered")]);
-    let record = world.records().pop().unwrap();
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let now = u64::try_from(now.unwrap().as_millis()).unwrap();
-    let given_up = serde_json::json!({
-        "epoch": record["epoch"],
-        "messages": [{"seq": seq, "since": now, "givenUpAt": now, "windows": ["@1"]}],
-    });
-    let status = world.daemon_status();
-    let feed = Path::new(status["feed"].as_str().unwrap());
-    let folder = feed.with_file_name("given-up");
-    fs::create_dir(&folder).unwrap();
-    let window = world.look()["tasks"][0]["windowId"].clone();
-    let given_up = given_up.to_string().replace("@1", window.as_str().unwrap());
-    fs::write(folder.join("mine:1"), given_up).unwrap();
-    check_words(&world, &[("a", "not deliverable")]);
-    assert_eq!(consumer_word(&world, "mine:1"), "not deliverable");
-    kill(&world, reader);
-    world.task(["consumer", "rm", "mine:1"]).ok();
-    assert!(!folder.join("mine:1").exists());
 }

@@ -11,7 +11,7 @@
 //! without a turn, is handed over again, and given up after an hour.
 
 use std::fs::File;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
@@ -21,17 +21,15 @@ use tokio::time::{Instant, sleep_until};
 
 use super::conversation::{AgentClient, Conversation};
 use super::follower::Follower;
-use super::incoming::Incoming;
-use super::ledger::{Ledger, NextInLine, SentMessage, SettledRecords, Standing};
-use super::outbox::{Batch, FollowUp, Next, PendingFollowUps};
-use super::transcript::Place;
-use super::until;
+use super::hand_over::{Client, Ended, Given, HandOver, Messages};
+use super::ledger::{Ledger, NextInLine, SentMessage};
+use super::transcript::{Place, mark_of};
 use crate::clock;
-use crate::model::{Backoff, Error, Millis, Seq};
-use crate::ops::{self, SessionChoice, TaskSession, lookup};
+use crate::model::{Backoff, Error, Millis};
+use crate::ops::{SessionChoice, TaskSession, lookup};
 use crate::paths::Paths;
 use crate::process;
-use crate::wire::{ConsumeRequest, Filter, Kind};
+use crate::wire::Kind;
 
 /// How long to wait before looking for a receipt again.
 const CHECK: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
@@ -81,15 +79,6 @@ impl HookInput {
         Conversation::new(AgentClient::Claude, &self.session_id)
             .ok_or_else(|| Error::usage("the hook's input has no session_id".to_owned()))
     }
-}
-
-/// How a waiter ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WaiterEnd {
-    /// A message was printed: the client is to wake the model.
-    Woke,
-    /// Others wait already, or the conversation has ended.
-    Left,
 }
 
 /// Handles a hook that does not wait: at the session's start all shells of the conversation get the
@@ -158,63 +147,50 @@ async fn end_waiters(choice: &SessionChoice, conversation: &Conversation) -> Res
     let paths = &session.paths;
     NextInLine::dismiss(paths, conversation).map_err(|source| folder_error(paths, source))?;
     if let Some(mut client) = session.daemon().await? {
-        let request = ConsumeRequest {
-            name: conversation.consumer(),
-            from_now: false,
-            take_over: true,
-            filter: Filter::new(vec![Kind::FollowUp], Vec::new(), Vec::new())
-                .for_owner(Some(conversation.owner())),
-        };
+        let request = conversation.consume_request(vec![Kind::FollowUp]);
         client.consume(request).await?;
     }
     Ok(())
 }
 
 /// Waits for the conversation's next follow-ups and prints them as one message. `print` writes to
-/// standard error; `gone` resolves when that is not read any more.
+/// standard error; `gone` resolves when that is not read any more. When others wait already, this ends at
+/// once.
 ///
 /// # Errors
 ///
-/// When the feed cannot be read, or the ledger cannot be written.
+/// When the feed cannot be read, or the ledger cannot be had.
 pub(crate) async fn wait(
     choice: &SessionChoice,
     input: &HookInput,
     max_per_minute: u32,
     print: impl FnOnce(&str) -> io::Result<()>,
     gone: impl Future<Output = ()>,
-) -> Result<WaiterEnd, Error> {
+) -> Result<Ended, Error> {
     let conversation = input.conversation()?;
     let mut session = TaskSession::named(choice)?;
     session.resolve_name().await?;
     session.paths.create_state()?;
-    tokio::pin!(gone);
-    let paths = session.paths.clone();
-    let ledger = tokio::select! {
-        ledger = get_ledger(&paths, &conversation, input) => {
-            ledger.map_err(|source| folder_error(&paths, source))?
-        }
-        () = &mut gone => None,
+    let work = async {
+        let paths = &session.paths;
+        let ledger = get_ledger(paths, &conversation, input).await;
+        let Some(ledger) = ledger.map_err(|source| folder_error(paths, source))? else {
+            return Ok(Ended::Left);
+        };
+        let waiter = Waiter {
+            print: Some(print),
+            transcript: &input.transcript_path,
+            client: client_process(),
+            check_at: Instant::now(),
+            checks: CHECK,
+        };
+        let messages = Messages::new(ledger, &session.name, max_per_minute);
+        let feeds = Follower::new(session, &conversation, vec![Kind::FollowUp], false);
+        HandOver::new(waiter, feeds, messages).run().await
     };
-    let Some(ledger) = ledger else {
-        return Ok(WaiterEnd::Left);
-    };
-    let outbox = PendingFollowUps::new(&session.name, max_per_minute, ledger.budget());
-    let mut waiter = Waiter {
-        follower: Follower::new(session, &conversation, vec![Kind::FollowUp]),
-        outbox,
-        ledger,
-        transcript: &input.transcript_path,
-        client: client_process(),
-        consumer: conversation.consumer(),
-        paths,
-    };
-    let work = tokio::select! {
-        work = waiter.next_work() => work?,
-        () = gone => None,
-    };
-    match work {
-        Some(work) => waiter.hand_over(work, print),
-        None => Ok(WaiterEnd::Left),
+    tokio::select! {
+        ended = work => ended,
+        () = gone => Ok(Ended::Left),
     }
 }
 
@@ -237,194 +213,79 @@ async fn get_ledger(
 }
 
 fn folder_error(paths: &Paths, source: io::Error) -> Error {
-    let folder = paths.state.clone();
-    Error::folder(&folder, &source)
+    Error::folder(&paths.state, &source)
 }
 
-/// What a waiter ends with: the messages that are due again, and maybe a new one.
-struct Work {
-    now: Millis,
-    batch: Option<Batch>,
-}
-
-struct Waiter<'a> {
-    follower: Follower,
-    outbox: PendingFollowUps,
-    ledger: Ledger,
+/// A hook that waits, as the client of the conversation. It gives messages once.
+struct Waiter<'a, P> {
+    print: Option<P>,
     transcript: &'a Path,
+    /// The client's process, and when it started.
     client: Option<(u32, Millis)>,
-    consumer: String,
-    paths: Paths,
+    /// When to look for receipts in the transcript.
+    check_at: Instant,
+    checks: Backoff,
 }
 
-impl Waiter<'_> {
-    /// Returns what to hand over; `None` when another process follows the conversation.
-    async fn next_work(&mut self) -> Result<Option<Work>, Error> {
-        let (mut is_caught_up, mut resume_at) = (false, None);
-        let (mut check_at, mut checks) = (Instant::now(), CHECK);
-        self.confirm()?;
-        loop {
-            let has_new = is_caught_up && !self.outbox.is_empty() && !self.is_under_way();
-            let has_unconfirmed = is_caught_up && !self.ledger.handed_over().is_empty();
-            tokio::select! {
-                // What is there already belongs into the same message.
-                biased;
-                incoming = self.follower.next() => match incoming? {
-                    Incoming::FollowUp(follow_up) => self.receive(*follow_up),
-                    Incoming::Began { host, replaced, epoch, cursor, last } => {
-                        is_caught_up &= host.is_some();
-                        if let Some(replaced) = replaced {
-                            self.outbox.forget(&replaced);
-                        }
-                        let host = host.as_deref();
-                        self.ledger.forget_acknowledged(host, &epoch, cursor, last);
-                    }
-                    Incoming::Forgotten(host) => self.ledger.forget_host(&host),
-                    Incoming::CaughtUp => is_caught_up = true,
-                    Incoming::Notice { .. } | Incoming::Status { .. } => {}
-                    Incoming::Replaced | Incoming::Left => return Ok(None),
-                },
-                () = sleep_until(check_at), if has_unconfirmed => {
-                    check_at = Instant::now() + checks.next_pause();
-                    self.confirm()?;
-                    let now = clock::now().wall;
-                    self.give_up(now)?;
-                    let is_due = self.is_due(now);
-                    if self.ledger.handed_over().iter().any(is_due) {
-                        return Ok(Some(Work { now, batch: None }));
-                    }
-                }
-                () = until(resume_at), if has_new => {
-                    let now = clock::now().wall;
-                    match self.outbox.next(now) {
-                        Next::Hand(batch) => {
-                            return Ok(Some(Work { now, batch: Some(*batch) }));
-                        }
-                        Next::Wait(until) => resume_at = Some(until),
-                        Next::Nothing => {}
-                    }
-                }
-            }
+impl<P: FnOnce(&str) -> io::Result<()>> Client for Waiter<'_, P> {
+    async fn give(&mut self, messages: &[SentMessage]) -> Given {
+        let text = messages.iter().map(|SentMessage { batch, .. }| {
+            let mark = mark_of(&batch.id());
+            format!("{}\n{mark}\n", batch.message.content)
+        });
+        let text: String = text.collect();
+        match self.print.take().map(|print| print(&text)) {
+            Some(Ok(())) => Given::AtEnd,
+            Some(Err(_)) | None => Given::Unread,
         }
     }
 
-    fn receive(&mut self, follow_up: FollowUp) {
-        let FollowUp { epoch, seq, .. } = &follow_up;
-        match self.ledger.standing(epoch, *seq) {
-            Standing::New => self.outbox.push(follow_up),
-            Standing::HandedOver => {}
-            Standing::Settled => self.follower.settle(epoch, &[*seq]),
+    async fn changed(&mut self, sent: &[SentMessage]) -> Option<Ended> {
+        if sent.is_empty() {
+            return pending().await;
         }
+        sleep_until(self.check_at).await;
+        self.check_at = Instant::now() + self.checks.next_pause();
+        None
     }
 
-    /// Settles what the model has answered.
-    fn confirm(&mut self) -> Result<(), Error> {
-        if let Err(error) = self.ledger.read(self.transcript) {
+    /// Returns what the model has answered, and what was given often enough.
+    async fn received(&mut self, ledger: &mut Ledger) -> Vec<String> {
+        if let Err(error) = ledger.read(self.transcript) {
             tracing::debug!(%error, "cannot read the transcript");
         }
-        let settled = self.ledger.settle_answered();
-        let (answered, late) = settled.map_err(|source| self.error(source))?;
-        // Those that the stream has not sent yet are settled when it does.
-        self.settle(&answered);
-        let late = local(&late);
-        if !late.is_empty() {
-            ops::withdraw_given_up(&self.paths, &self.consumer, &late)?;
-        }
-        Ok(())
-    }
-
-    /// Gives up what was handed over often enough.
-    fn give_up(&mut self, now: Millis) -> Result<(), Error> {
-        let is_due = self.is_due(now);
-        let is_hopeless = |one: &&SentMessage| one.attempts >= MAX_ATTEMPTS && is_due(one);
-        let hopeless = self.ledger.handed_over().iter().filter(is_hopeless);
-        let hopeless: Vec<_> = hopeless.cloned().map(SettledRecords::of).collect();
-        if hopeless.is_empty() {
-            return Ok(());
-        }
-        ops::give_up_messages(&self.paths, &self.consumer, &local(&hopeless))?;
-        let given_up = self.ledger.give_up(&hopeless);
-        given_up.map_err(|source| self.error(source))?;
-        self.settle(&hopeless);
-        Ok(())
-    }
-
-    fn settle(&mut self, settled: &[SettledRecords]) {
-        for SettledRecords { epoch, seqs, .. } in settled {
-            self.follower.settle(epoch, seqs);
-        }
-    }
-
-    /// Whether the client has a message that it has not given to its model yet. Until it has, new ones
-    /// wait: if the user interrupts the turn, there must be a process that sees whether it is answered.
-    fn is_under_way(&self) -> bool {
         let now = clock::now().wall;
-        self.ledger.handed_over().iter().any(|one| match one.place {
+        let is_settled = |one: &&SentMessage| {
+            let is_hopeless = one.attempts >= MAX_ATTEMPTS && self.is_due(one, ledger, now);
+            one.place == Place::Answered || is_hopeless
+        };
+        let settled = ledger.handed_over().iter().filter(is_settled);
+        settled.map(|one| one.batch.id()).collect()
+    }
+
+    fn is_due(&self, message: &SentMessage, ledger: &Ledger, now: Millis) -> bool {
+        let is_other = message.client.is_some() && message.client != self.client;
+        if is_other && !is_alive(message.client) {
+            return true;
+        }
+        let is_turn_running = ledger.is_turn_running();
+        quiet(self.transcript, now)
+            .is_some_and(|quiet| is_due(message.place, is_turn_running, age(message, now), quiet))
+    }
+
+    /// While the client has a message that it has not given to its model yet, new ones wait: if the user
+    /// interrupts the turn, there must be a process that sees whether it is answered.
+    fn takes_new(&self, ledger: &Ledger, now: Millis) -> bool {
+        !ledger.handed_over().iter().any(|one| match one.place {
             Place::Queued => true,
             Place::Nowhere => age(one, now) < AGAIN_AFTER && self.transcript.exists(),
             Place::Removed | Place::Unanswered | Place::Answered => false,
         })
     }
 
-    /// Returns which messages are to be handed over again now.
-    fn is_due(&self, now: Millis) -> impl Fn(&SentMessage) -> bool + use<> {
-        let client = self.client;
-        let is_turn_running = self.ledger.is_turn_running();
-        let quiet = quiet(self.transcript, now);
-        move |one| {
-            let is_other = one.client.is_some() && one.client != client;
-            is_other && !is_alive(one.client)
-                || quiet
-                    .is_some_and(|quiet| is_due(one.place, is_turn_running, age(one, now), quiet))
-        }
+    fn process(&self) -> Option<(u32, Millis)> {
+        self.client
     }
-
-    fn hand_over(
-        mut self,
-        work: Work,
-        print: impl FnOnce(&str) -> io::Result<()>,
-    ) -> Result<WaiterEnd, Error> {
-        // What is in the transcript by now is not looked for in what follows.
-        self.confirm()?;
-        let Work { now, batch } = work;
-        let new = batch.map(|batch| {
-            let mark = format!("(tmux-task {})", batch.id());
-            SentMessage {
-                text: format!("{}\n{mark}\n", batch.message.content),
-                epoch: batch.epoch,
-                seqs: batch.seqs,
-                host: batch.host,
-                mark,
-                client: self.client,
-                at: now,
-                attempts: 1,
-                place: Place::Nowhere,
-            }
-        });
-        let is_due = self.is_due(now);
-        let by = (self.client, now);
-        let text = self.ledger.hand_over(is_due, new, by, self.outbox.budget);
-        let text = text.map_err(|source| self.error(source))?;
-        if text.is_empty() {
-            return Ok(WaiterEnd::Left);
-        }
-        if print(&text).is_ok() {
-            return Ok(WaiterEnd::Woke);
-        }
-        let taken_back = self.ledger.take_back();
-        taken_back.map_err(|source| self.error(source))?;
-        Ok(WaiterEnd::Left)
-    }
-
-    fn error(&self, source: io::Error) -> Error {
-        folder_error(&self.paths, source)
-    }
-}
-
-/// Returns the records of this machine's feed.
-fn local(settled: &[SettledRecords]) -> Vec<Seq> {
-    let local = settled.iter().filter(|one| one.host.is_none());
-    local.flat_map(|one| one.seqs.clone()).collect()
 }
 
 /// Whether a message of a client that is alive is to be handed over again. `age` is how long ago that

@@ -4,8 +4,8 @@
 //! everything is acknowledged. It outlives Codex's TUI, which is a client of the app-server too.
 //!
 //! The receipt: the thread has the message, or its queue no longer has it because the user removed it.
-//! Codex keeps the id of each message, which names the records that are in it. So a follower that
-//! comes after a killed one knows what that one has delivered.
+//! Codex keeps the id of each message. So a follower that comes after a killed one finds out whether
+//! that one has delivered its last message.
 
 use std::fs::File;
 use std::io;
@@ -14,16 +14,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::app_server::AppServerError;
-use super::codex_thread::{CodexThread, DeliveryError, MessageId, QueuePlace, Reachable};
+use super::app_server::{Certainty, NotDone};
+use super::codex_thread::{CodexThread, QueuePlace, message_id};
 use super::conversation::{AgentClient, Conversation};
-use super::follower::Follower;
-use super::incoming::Incoming;
-use super::outbox::{Batch, Budget, FollowUp, Next, PendingFollowUps};
-use super::until;
-use crate::clock;
+use super::hand_over::{Client, Ended, Given, HandOver};
+use super::ledger::{Ledger, SentMessage};
 use crate::files;
-use crate::model::{Backoff, Error, Seq};
+use crate::model::{Backoff, Error, Millis};
 use crate::ops::{SessionChoice, TaskSession, lookup};
 use crate::wire::Kind;
 
@@ -33,8 +30,7 @@ const LOCKED_WITHIN: Duration = Duration::from_millis(200);
 /// How often to try to get the lock meanwhile.
 const TRY_EVERY: Duration = Duration::from_millis(5);
 
-/// How long a follower stays when there is nothing to do. It is as long as the budget's window, so
-/// that the budget need not be kept between followers.
+/// How long a follower stays when there is nothing to do.
 const LINGERS: Duration = Duration::from_secs(60);
 
 /// How long it then stays after it has removed its lock: launches that have found the lock are
@@ -45,8 +41,7 @@ const LEAVES_AFTER: Duration = Duration::from_secs(2);
 const CHECK: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
 /// How long to wait before trying again to deliver.
-const RETRY: Backoff = Backoff::new(Duration::from_millis(250), LONGEST_RETRY);
-const LONGEST_RETRY: Duration = Duration::from_secs(2);
+const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(2));
 
 /// Which thread to follow, and how.
 #[derive(Debug)]
@@ -61,7 +56,7 @@ pub(crate) struct FollowOptions {
 }
 
 /// Follows a thread's tasks. `report` is called once with whether the thread can be woken; if it
-/// cannot, nothing is followed.
+/// cannot, the error says why, and nothing is followed.
 ///
 /// # Errors
 ///
@@ -69,7 +64,7 @@ pub(crate) struct FollowOptions {
 pub(crate) async fn follow(
     choice: &SessionChoice,
     options: FollowOptions,
-    report: impl FnOnce(&Reachable),
+    report: impl FnOnce(&Result<(), String>),
 ) -> Result<(), Error> {
     let conversation = Conversation::new(AgentClient::Codex, &options.thread)
         .ok_or_else(|| Error::usage("the thread's id is empty".to_owned()))?;
@@ -78,23 +73,18 @@ pub(crate) async fn follow(
     session.paths.create_runtime()?;
     let mut thread = CodexThread::new(&conversation, options.program, &lookup)
         .ok_or_else(|| Error::usage("neither CODEX_HOME nor HOME is set".to_owned()))?;
-    let reachable = thread.reachable().await;
+    let reachable = thread.check_reachable().await;
     let path = session.paths.follower_lock(&conversation.owner());
     let lock = match reachable {
-        Reachable::Yes => lock(&path)
+        Ok(()) => lock(&path)
             .await
             .map_err(|source| Error::folder(&session.paths.runtime, &source))?,
-        Reachable::No(_) => None,
+        Err(_) => None,
     };
     report(&reachable);
     let Some(lock) = lock else { return Ok(()) };
-    let outbox = PendingFollowUps::new(&session.name, options.max_per_minute, Budget::default());
-    let deliveries = Deliveries {
-        follower: Follower::new(session, &conversation, vec![Kind::FollowUp])
-            .without_earlier_of_everybody(),
-        outbox,
+    let follower = ThreadFollower {
         thread,
-        earlier: Vec::new(),
         under_way: None,
         presence: Presence {
             path,
@@ -103,8 +93,14 @@ pub(crate) async fn follow(
             is_leaving: false,
             idle_since: None,
         },
+        leave_at: None,
     };
-    deliveries.run().await
+    let (feeds, max) = ((vec![Kind::FollowUp], true), options.max_per_minute);
+    let hand_over = HandOver::take_over(follower, session, &conversation, feeds, max).await?;
+    if let Some(hand_over) = hand_over {
+        hand_over.run().await?;
+    }
+    Ok(())
 }
 
 /// Returns the lock; `None` when another process follows the thread.
@@ -164,11 +160,17 @@ impl Presence {
     }
 }
 
+impl Drop for Presence {
+    fn drop(&mut self) {
+        if !self.is_leaving {
+            self.leave();
+        }
+    }
+}
+
 /// A message that is to be handed to Codex, or was.
 struct UnderWay {
-    id: MessageId,
-    text: String,
-    seqs: Vec<Seq>,
+    id: String,
     stage: Stage,
     /// When to do the next step.
     at: Instant,
@@ -184,184 +186,154 @@ enum Stage {
     New,
     /// It is not known whether Codex has it: the connection was lost.
     Unknown,
+    /// It is not known whether an earlier process has handed it over.
+    Recalled,
     /// Codex has it; the receipt is awaited.
     Added,
 }
 
-struct Deliveries {
-    follower: Follower,
-    outbox: PendingFollowUps,
-    thread: CodexThread,
-    /// What was recorded before this process followed the thread, and what came after it, until it is
-    /// known how much of that an earlier process has delivered.
-    earlier: Vec<FollowUp>,
-    under_way: Option<UnderWay>,
-    presence: Presence,
-}
-
-impl Deliveries {
-    async fn run(mut self) -> Result<(), Error> {
-        let (mut is_caught_up, mut resume_at, mut n_active) = (false, None, None);
-        let mut look_at = Instant::now();
-        loop {
-            let is_free = self.under_way.is_none();
-            let is_empty = self.outbox.is_empty() && self.earlier.is_empty();
-            let has_none = n_active == Some(0) && !self.follower.has_hosts();
-            let is_idle = is_caught_up && is_free && is_empty && has_none;
-            let leave_at = self.presence.note(is_idle);
-            self.follower.leave_with_daemon(leave_at.is_some());
-            let may_hand_over = is_caught_up && is_free && !self.outbox.is_empty();
-            let at = self.under_way.as_ref().map(|one| one.at);
-            let never = Instant::now();
-            tokio::select! {
-                // What is there already belongs into the same message.
-                biased;
-                incoming = self.follower.next() => match incoming? {
-                    Incoming::FollowUp(follow_up) => {
-                        if follow_up.is_new && self.earlier.is_empty() {
-                            self.outbox.push(*follow_up);
-                        } else {
-                            self.earlier.push(*follow_up);
-                        }
-                    }
-                    Incoming::Began { host, replaced, .. } => {
-                        if host.is_none() {
-                            (is_caught_up, n_active) = (false, None);
-                        }
-                        if let Some(replaced) = replaced {
-                            self.forget(&replaced);
-                        }
-                    }
-                    Incoming::Status { active, .. } => n_active = Some(active),
-                    Incoming::CaughtUp => is_caught_up = true,
-                    Incoming::Notice { .. } | Incoming::Forgotten(_) => {}
-                    Incoming::Replaced => return Ok(()),
-                    Incoming::Left => {
-                        self.presence.leave();
-                        return Ok(());
-                    }
-                },
-                () = sleep_until(look_at), if is_caught_up && !self.earlier.is_empty() => {
-                    if !self.sort_out_earlier().await {
-                        look_at = Instant::now() + LONGEST_RETRY;
-                    }
-                }
-                () = until(resume_at), if may_hand_over => {
-                    resume_at = None;
-                    match self.outbox.next(clock::now().wall) {
-                        Next::Hand(batch) => self.under_way = Some(UnderWay::new(*batch)),
-                        Next::Wait(until) => resume_at = Some(until),
-                        Next::Nothing => {}
-                    }
-                }
-                () = sleep_until(at.unwrap_or(never)), if at.is_some() => self.advance().await,
-                () = self.thread.queue_changed() => {
-                    if let Some(one) = &mut self.under_way
-                        && one.stage == Stage::Added
-                    {
-                        one.at = Instant::now();
-                    }
-                }
-                () = sleep_until(leave_at.unwrap_or(never)), if leave_at.is_some() => {
-                    if self.presence.leave() {
-                        self.follower.send_acknowledgement().await;
-                        return Ok(());
-                    }
-                }
-            }
-        }
-    }
-
-    /// Forgets what belongs to a feed that was replaced.
-    fn forget(&mut self, epoch: &str) {
-        self.outbox.forget(epoch);
-        self.earlier.retain(|one| one.epoch != epoch);
-        self.under_way.take_if(|one| one.id.epoch() == epoch);
-    }
-
-    /// Leaves out what an earlier process has delivered. Returns `false` if that cannot be found out
-    /// now.
-    async fn sort_out_earlier(&mut self) -> bool {
-        let delivered = match self.thread.delivered().await {
-            Ok(delivered) => delivered,
-            // It cannot be found out, and may be so for good.
-            Err(DeliveryError::Server(AppServerError::Missing { .. })) => Vec::new(),
-            Err(error) => {
-                tracing::debug!(%error, "could not read the thread");
-                return false;
-            }
-        };
-        for follow_up in std::mem::take(&mut self.earlier) {
-            let FollowUp { epoch, seq, .. } = &follow_up;
-            if delivered.iter().any(|id| id.covers(epoch, *seq)) {
-                self.follower.settle(epoch, &[*seq]);
-            } else {
-                self.outbox.push(follow_up);
-            }
-        }
-        true
-    }
-
-    /// Hands the message over, or looks for its receipt.
-    async fn advance(&mut self) {
-        let Some(one) = &mut self.under_way else {
-            return;
-        };
-        match one.advance(&mut self.thread).await {
-            Ok(true) => {
-                let seqs = std::mem::take(&mut one.seqs);
-                let epoch = one.id.epoch().to_owned();
-                self.under_way = None;
-                self.follower.settle(&epoch, &seqs);
-                self.follower.send_acknowledgement().await;
-            }
-            Ok(false) => one.at = Instant::now() + one.check.next_pause(),
-            Err(error) => {
-                tracing::debug!(%error, "could not deliver");
-                one.at = Instant::now() + one.retry.next_pause();
-            }
-        }
-    }
-}
-
 impl UnderWay {
-    fn new(batch: Batch) -> Self {
+    fn new(id: String, stage: Stage) -> Self {
         Self {
-            id: MessageId::of(&batch),
-            text: batch.message.content,
-            seqs: batch.seqs,
-            stage: Stage::New,
+            id,
+            stage,
             at: Instant::now(),
             check: CHECK,
             retry: RETRY,
         }
     }
 
-    /// Does the next step. Returns whether the thread has the message.
-    async fn advance(&mut self, thread: &mut CodexThread) -> Result<bool, DeliveryError> {
-        if self.stage == Stage::Unknown && thread.has(&self.id).await? {
-            self.become_added();
-        }
-        if self.stage == Stage::Added {
-            return thread.has_received(&self.id).await;
-        }
-        // Until the answer is there.
-        self.stage = Stage::Unknown;
-        match thread.add(&self.id, &self.text).await {
-            Ok(QueuePlace::ToQueue) => self.become_added(),
-            Ok(QueuePlace::ForGood) => return Ok(true),
-            Err(error) => {
-                if error.is_certain() {
-                    self.stage = Stage::New;
-                }
-                return Err(error);
-            }
-        }
-        Ok(false)
-    }
-
     fn become_added(&mut self) {
         self.stage = Stage::Added;
         (self.check, self.retry) = (CHECK, RETRY);
+        self.at = Instant::now() + self.check.next_pause();
+    }
+
+    fn has_failed(&mut self, error: &NotDone) {
+        tracing::debug!(error.why, "could not deliver");
+        self.at = Instant::now() + self.retry.next_pause();
+    }
+
+    /// Looks for the receipt. Returns whether it is there.
+    async fn look(&mut self, thread: &mut CodexThread) -> Result<bool, NotDone> {
+        if matches!(self.stage, Stage::Unknown | Stage::Recalled) {
+            match thread.has(&self.id).await {
+                Ok(true) => self.become_added(),
+                Ok(false) => self.stage = Stage::New,
+                // It cannot be found out, and may be so for good.
+                Err(error)
+                    if error.certainty == Certainty::NoServer && self.stage == Stage::Recalled =>
+                {
+                    self.stage = Stage::New;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if self.stage != Stage::Added {
+            return Ok(false);
+        }
+        let is_received = thread.has_received(&self.id).await?;
+        self.at = Instant::now() + self.check.next_pause();
+        Ok(is_received)
+    }
+}
+
+/// The process that follows a thread.
+struct ThreadFollower {
+    thread: CodexThread,
+    under_way: Option<UnderWay>,
+    presence: Presence,
+    /// When to leave, if nothing changes until then.
+    leave_at: Option<Instant>,
+}
+
+impl Client for ThreadFollower {
+    async fn give(&mut self, messages: &[SentMessage]) -> Given {
+        let Some(SentMessage { batch, .. }) = messages.first() else {
+            return Given::Failed;
+        };
+        let id = message_id(batch);
+        let known = self.under_way.take().filter(|one| one.id == id);
+        let mut one = known.unwrap_or_else(|| UnderWay::new(id, Stage::New));
+        let given = match self.thread.add(&one.id, &batch.message.content).await {
+            Ok(QueuePlace::ToQueue) => {
+                one.become_added();
+                Given::Sent
+            }
+            Ok(QueuePlace::ForGood) => return Given::Received,
+            Err(error) => {
+                one.stage = match error.certainty {
+                    Certainty::NoServer | Certainty::Refused => Stage::New,
+                    Certainty::Unclear => Stage::Unknown,
+                };
+                one.has_failed(&error);
+                Given::Failed
+            }
+        };
+        self.under_way = Some(one);
+        given
+    }
+
+    async fn changed(&mut self, sent: &[SentMessage]) -> Option<Ended> {
+        match sent.first().map(|one| message_id(&one.batch)) {
+            None => self.under_way = None,
+            Some(id) if self.under_way.as_ref().is_none_or(|one| one.id != id) => {
+                self.under_way = Some(UnderWay::new(id, Stage::Recalled));
+            }
+            Some(_) => {}
+        }
+        let (now, never) = (Instant::now(), Instant::now());
+        let step = self.under_way.as_ref();
+        // A message that is to be handed over waits for nothing.
+        let step_at = step
+            .filter(|one| one.stage != Stage::New || one.at > now)
+            .map(|one| one.at);
+        tokio::select! {
+            () = sleep_until(step_at.unwrap_or(never)), if step_at.is_some() => {}
+            () = self.thread.queue_changed() => {
+                if let Some(one) = &mut self.under_way
+                    && one.stage == Stage::Added
+                {
+                    one.at = Instant::now();
+                }
+            }
+            () = sleep_until(self.leave_at.unwrap_or(never)), if self.leave_at.is_some() => {
+                return self.presence.leave().then_some(Ended::Left);
+            }
+        }
+        None
+    }
+
+    async fn received(&mut self, ledger: &mut Ledger) -> Vec<String> {
+        let now = Instant::now();
+        let Some(one) = self.under_way.as_mut().filter(|one| one.at <= now) else {
+            return Vec::new();
+        };
+        match one.look(&mut self.thread).await {
+            // There is no other one.
+            Ok(true) => {
+                return ledger
+                    .handed_over()
+                    .iter()
+                    .map(|sent| sent.batch.id())
+                    .collect();
+            }
+            Ok(false) => {}
+            Err(error) => one.has_failed(&error),
+        }
+        Vec::new()
+    }
+
+    fn is_due(&self, message: &SentMessage, _ledger: &Ledger, _now: Millis) -> bool {
+        self.under_way.as_ref().is_some_and(|one| {
+            one.id == message_id(&message.batch)
+                && one.stage == Stage::New
+                && one.at <= Instant::now()
+        })
+    }
+
+    fn may_leave(&mut self, is_idle: bool) -> bool {
+        self.leave_at = self.presence.note(is_idle);
+        self.leave_at.is_some()
     }
 }

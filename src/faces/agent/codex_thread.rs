@@ -1,7 +1,7 @@
 //! A thread of Codex: whether messages reach its model, handing them over, and which of them it has.
 
 use std::ffi::OsStr;
-use std::fmt::{self, Display, Formatter};
+use std::fmt::Display;
 use std::fs;
 use std::future::pending;
 use std::io::{self, BufRead, BufReader, Read};
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::app_server::{AppServer, AppServerError};
+use super::app_server::{AppServer, Certainty, NotDone};
 use super::conversation::Conversation;
 use super::outbox::Batch;
 
 use crate::files;
-use crate::model::{Seq, with_causes};
+use crate::model::with_causes;
 use crate::paths::Env;
 
 /// How many of a thread's last turns are searched for a message.
@@ -33,18 +33,6 @@ const QUEUES_WITHIN: Duration = Duration::from_secs(30);
 /// The most of a thread's file that is read for its first line, in bytes.
 const MAX_LINE: u64 = 4 << 20;
 
-/// Why `codex exec` is of no use here.
-const IS_EXEC: &str = "`codex exec` takes no messages";
-
-/// Whether messages reach a thread's model.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Reachable {
-    /// They do.
-    Yes,
-    /// They do not; the text says why.
-    No(String),
-}
-
 /// The delivery state of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum QueuePlace {
@@ -54,74 +42,12 @@ pub(super) enum QueuePlace {
     ForGood,
 }
 
-/// Why a message was not handed over, or the thread could not be read.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum DeliveryError {
-    /// The app-server did not do it.
-    #[error(transparent)]
-    Server(#[from] AppServerError),
-    /// `codex queue` did not do it.
-    #[error("`codex queue` failed: {0}")]
-    Queue(String),
-}
-
-impl DeliveryError {
-    /// Whether it is certain that Codex does not have the message.
-    pub(super) fn is_certain(&self) -> bool {
-        match self {
-            Self::Server(error) => match error {
-                AppServerError::Missing { .. } | AppServerError::Refused { .. } => true,
-                AppServerError::Socket(_) | AppServerError::Silent => false,
-            },
-            Self::Queue(_) => true,
-        }
-    }
-}
-
-/// The id of a message, which Codex keeps: which records are in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct MessageId {
-    epoch: String,
-    first: Seq,
-    last: Seq,
-}
-
-impl MessageId {
-    /// Returns the id of the message with these follow-ups.
-    pub(super) fn of(batch: &Batch) -> Self {
-        Self {
-            epoch: batch.epoch.clone(),
-            first: batch.seqs.first().copied().unwrap_or_default(),
-            last: batch.seqs.last().copied().unwrap_or_default(),
-        }
-    }
-
-    /// Returns the epoch of the feed of its follow-ups.
-    pub(super) fn epoch(&self) -> &str {
-        &self.epoch
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let (epoch, range) = text.strip_prefix("tmux-task:")?.rsplit_once(':')?;
-        let (first, last) = range.split_once('-')?;
-        Some(Self {
-            epoch: epoch.to_owned(),
-            first: first.parse().ok()?,
-            last: last.parse().ok()?,
-        })
-    }
-
-    /// Whether the follow-up with this number is in the message, if it is of this conversation.
-    pub(super) fn covers(&self, epoch: &str, seq: Seq) -> bool {
-        self.epoch == epoch && (self.first..=self.last).contains(&seq)
-    }
-}
-
-impl Display for MessageId {
-    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        let Self { epoch, first, last } = self;
-        write!(formatter, "tmux-task:{epoch}:{first}-{last}")
-    }
+/// Returns the id of a message, which Codex keeps: which records are in it.
+pub(super) fn message_id(batch: &Batch) -> String {
+    let seqs = &batch.seqs;
+    let (first, last) = (seqs.first().copied(), seqs.last().copied());
+    let (first, last) = (first.unwrap_or_default(), last.unwrap_or_default());
+    format!("tmux-task:{}:{first}-{last}", batch.epoch)
 }
 
 /// A thread, and the connection to the app-server that runs it.
@@ -150,69 +76,58 @@ impl CodexThread {
         })
     }
 
-    /// Returns whether messages reach the thread's model.
-    pub(super) async fn reachable(&mut self) -> Reachable {
-        match self.call("thread/read", json!({})).await {
-            Ok(read) => {
-                let thread = &read["thread"];
-                if thread["source"] == "exec" {
-                    // The app-server accepts messages for it, and never delivers them.
-                    Reachable::No(IS_EXEC.to_owned())
-                } else if thread["canAcceptDirectInput"] == false {
-                    Reachable::No("a subagent of Codex takes no messages".to_owned())
-                } else {
-                    Reachable::Yes
-                }
+    /// Checks whether messages reach the thread's model. If not, the text says why.
+    pub(super) async fn check_reachable(&mut self) -> Result<(), String> {
+        let is_exec = match self.call("thread/read", json!({})).await {
+            Ok(read) if read["thread"]["canAcceptDirectInput"] == false => {
+                return Err("a subagent of Codex takes no messages".to_owned());
             }
-            Err(AppServerError::Missing { .. }) => match source_in(&self.home, &self.id) {
-                Ok(Some(source)) if source == "exec" => Reachable::No(IS_EXEC.to_owned()),
-                Ok(_) => Reachable::Yes,
-                Err(error) => Reachable::No(format!(
-                    "the thread's file cannot be read: {}",
-                    with_causes(&error)
-                )),
-            },
-            Err(error) => Reachable::No(with_causes(&error)),
+            // The app-server accepts messages for it, and never delivers them.
+            Ok(read) => read["thread"]["source"] == "exec",
+            Err(error) if error.certainty == Certainty::NoServer => {
+                let source = source_in(&self.home, &self.id).map_err(|error| {
+                    let why = with_causes(&error);
+                    format!("the thread's file cannot be read: {why}")
+                })?;
+                source.as_deref() == Some("exec")
+            }
+            Err(error) => return Err(error.why),
+        };
+        match is_exec {
+            true => Err("`codex exec` takes no messages".to_owned()),
+            false => Ok(()),
         }
     }
 
     /// Hands a message over.
-    pub(super) async fn add(
-        &mut self,
-        id: &MessageId,
-        text: &str,
-    ) -> Result<QueuePlace, DeliveryError> {
+    pub(super) async fn add(&mut self, id: &str, text: &str) -> Result<QueuePlace, NotDone> {
         let input = json!([{"type": "text", "text": text, "text_elements": []}]);
-        let params = json!({"input": input, "clientUserMessageId": id.to_string()});
+        let params = json!({"input": input, "clientUserMessageId": id});
         match self.call("thread/queue/add", params).await {
             Ok(_) => Ok(QueuePlace::ToQueue),
-            Err(AppServerError::Missing { .. }) => {
+            Err(error) if error.certainty == Certainty::NoServer => {
                 queue(&self.program, &self.id, text).await?;
                 Ok(QueuePlace::ForGood)
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 
-    /// Returns whether the queue or the thread has the message.
-    pub(super) async fn has(&mut self, id: &MessageId) -> Result<bool, DeliveryError> {
-        Ok(self.delivered().await?.contains(id))
+    /// Returns whether the queue or one of the last turns has the message.
+    pub(super) async fn has(&mut self, id: &str) -> Result<bool, NotDone> {
+        // A message goes from the queue to the thread.
+        if self.is_queued(id).await? {
+            return Ok(true);
+        }
+        let params = json!({"limit": TURNS, "sortDirection": "desc"});
+        let listed = self.call("thread/turns/list", params).await?;
+        Ok(is_in_turns(&listed, id))
     }
 
     /// Returns whether a message that was added to the queue has left it: a turn began with it, or the
     /// user removed it.
-    pub(super) async fn has_received(&mut self, id: &MessageId) -> Result<bool, DeliveryError> {
-        Ok(!self.queued().await?.contains(id))
-    }
-
-    /// Returns the messages that the queue and the last turns have.
-    pub(super) async fn delivered(&mut self) -> Result<Vec<MessageId>, DeliveryError> {
-        // A message goes from the queue to the thread.
-        let mut delivered = self.queued().await?;
-        let params = json!({"limit": TURNS, "sortDirection": "desc"});
-        let listed = self.call("thread/turns/list", params).await?;
-        delivered.extend(ids_in_turns(&listed));
-        Ok(delivered)
+    pub(super) async fn has_received(&mut self, id: &str) -> Result<bool, NotDone> {
+        Ok(!self.is_queued(id).await?)
     }
 
     /// Resolves when Codex reports that the thread's queue has changed. Reads what else Codex reports.
@@ -233,21 +148,20 @@ impl CodexThread {
                     }
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "Codex's app-server has left");
+                    tracing::debug!(error.why, "Codex's app-server has left");
                     self.connection = None;
                 }
             }
         }
     }
 
-    async fn queued(&mut self) -> Result<Vec<MessageId>, DeliveryError> {
-        let listed = self
-            .call("thread/queue/list", json!({"limit": QUEUED}))
-            .await?;
-        Ok(ids_in_queue(&listed))
+    async fn is_queued(&mut self, id: &str) -> Result<bool, NotDone> {
+        let params = json!({"limit": QUEUED});
+        let listed = self.call("thread/queue/list", params).await?;
+        Ok(is_in_queue(&listed, id))
     }
 
-    async fn call(&mut self, method: &'static str, more: Value) -> Result<Value, AppServerError> {
+    async fn call(&mut self, method: &'static str, more: Value) -> Result<Value, NotDone> {
         let mut params = more;
         params["threadId"] = self.id.clone().into();
         let connection = match &mut self.connection {
@@ -258,32 +172,32 @@ impl CodexThread {
             }
         };
         let called = connection.call(method, params).await;
-        if matches!(
-            &called,
-            Err(AppServerError::Socket(_) | AppServerError::Silent)
-        ) {
+        if called
+            .as_ref()
+            .is_err_and(|error| error.certainty == Certainty::Unclear)
+        {
             self.connection = None;
         }
         called
     }
 }
 
-fn ids_in_queue(listed: &Value) -> Vec<MessageId> {
-    let queued = listed["data"].as_array().into_iter().flatten();
-    let id = |item: &Value| MessageId::parse(item["clientUserMessageId"].as_str()?);
-    queued.filter_map(id).collect()
+fn is_in_queue(listed: &Value, id: &str) -> bool {
+    let mut queued = listed["data"].as_array().into_iter().flatten();
+    queued.any(|item| item["clientUserMessageId"] == id)
 }
 
-fn ids_in_turns(listed: &Value) -> Vec<MessageId> {
+fn is_in_turns(listed: &Value, id: &str) -> bool {
     let turns = listed["data"].as_array().into_iter().flatten();
-    let items = turns.flat_map(|turn| turn["items"].as_array().into_iter().flatten());
-    let id = |item: &Value| MessageId::parse(item["clientId"].as_str()?);
-    items.filter_map(id).collect()
+    let mut items = turns.flat_map(|turn| turn["items"].as_array().into_iter().flatten());
+    items.any(|item| item["clientId"] == id)
 }
 
 /// Hands a message over without an app-server. Codex keeps it until the thread's process reads it.
-async fn queue(program: &Path, thread: &str, text: &str) -> Result<(), DeliveryError> {
-    let failed = |error: &dyn Display| DeliveryError::Queue(error.to_string());
+async fn queue(program: &Path, thread: &str, text: &str) -> Result<(), NotDone> {
+    let failed = |error: &dyn Display| {
+        NotDone::new(Certainty::Refused, format!("`codex queue` failed: {error}"))
+    };
     let queueing = Command::new(program)
         .args(["queue", "--thread", thread, "--message", text])
         .stdin(Stdio::null())
@@ -341,44 +255,20 @@ fn find(folder: &Path, depth: u32, is_it: &dyn Fn(&OsStr) -> bool) -> io::Result
 mod tests {
     use super::*;
 
-    fn id(first: Seq, last: Seq) -> MessageId {
-        MessageId {
-            epoch: "e1".to_owned(),
-            first,
-            last,
-        }
-    }
-
-    #[test]
-    fn an_id_says_which_records_are_in_a_message() {
-        assert_eq!(id(3, 7).to_string(), "tmux-task:e1:3-7");
-        assert_eq!(MessageId::parse("tmux-task:e1:3-7"), Some(id(3, 7)));
-        for other in ["", "tmux-task:e1:7", "tmux-task:e1:x-7", "other:e1:3-7"] {
-            assert_eq!(MessageId::parse(other), None, "{other}");
-        }
-        for (epoch, seq, covered) in [
-            ("e1", 3, true),
-            ("e1", 7, true),
-            ("e1", 8, false),
-            ("e2", 3, false),
-        ] {
-            assert_eq!(id(3, 7).covers(epoch, seq), covered, "{epoch}:{seq}");
-        }
-    }
-
     #[test]
     fn messages_are_found_in_the_queue_and_in_turns() {
         let queue = json!({"data": [
             {"id": "1", "clientUserMessageId": null},
             {"id": "2", "clientUserMessageId": "tmux-task:e1:3-7"},
         ]});
-        assert_eq!(ids_in_queue(&queue), [id(3, 7)]);
+        assert!(is_in_queue(&queue, "tmux-task:e1:3-7"));
+        assert!(!is_in_queue(&queue, "tmux-task:e1:3-8"));
         let turns = json!({"data": [
             {"items": [{"type": "userMessage", "clientId": null}]},
             {"items": [{"type": "agentMessage"}, {"type": "userMessage", "clientId": "tmux-task:e1:8-8"}]},
         ]});
-        assert_eq!(ids_in_turns(&turns), [id(8, 8)]);
-        assert_eq!(ids_in_turns(&json!({})), []);
+        assert!(is_in_turns(&turns, "tmux-task:e1:8-8"));
+        assert!(!is_in_turns(&json!({}), "tmux-task:e1:8-8"));
     }
 
     #[test]

@@ -1,14 +1,11 @@
 //! A conversation of a client, as an owner of tasks and as a consumer of the feed.
 
 use crate::model::text;
-use crate::paths::hex;
-use crate::wire::check_consumer_name;
+use crate::ops::consumer_name;
+use crate::wire::{ConsumeRequest, Filter, Kind};
 
 /// The maximum length of an id, in characters. Ids are UUIDs and the like.
 const ID_CHARS: usize = 160;
-
-/// How many characters of an id that cannot be a file name stay readable.
-const READABLE_CHARS: usize = 40;
 
 /// The clients that have an adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,24 +58,25 @@ impl Conversation {
     /// Returns the name of the conversation's consumer: the owner, unless a file cannot have that
     /// name.
     pub(crate) fn consumer(&self) -> String {
-        let owner = self.owner();
-        if check_consumer_name(&owner).is_ok() {
-            return owner;
+        consumer_name("", &self.owner())
+    }
+
+    /// Returns the request to read these kinds of its records in place of another process: the one that
+    /// was started last is the one that the client talks to.
+    pub(super) fn consume_request(&self, kinds: Vec<Kind>) -> ConsumeRequest {
+        ConsumeRequest {
+            name: self.consumer(),
+            from_now: false,
+            take_over: true,
+            filter: Filter::new(kinds, Vec::new(), Vec::new()).for_owner(Some(self.owner())),
         }
-        let readable: String = self
-            .id
-            .chars()
-            .filter(char::is_ascii_alphanumeric)
-            .take(READABLE_CHARS)
-            .collect();
-        let hash = hex(owner.as_bytes(), 12);
-        format!("{}:{readable}-{hash}", self.client.name())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::check_consumer_name;
 
     fn consumer(id: &str) -> String {
         Conversation::new(AgentClient::Pi, id).unwrap().consumer()

@@ -1,10 +1,68 @@
-//! What a conversation has received of one feed, and how far it is dealt with, across several streams.
+//! What a conversation receives, and how far each feed is dealt with, across several streams of it.
 
-use super::incoming::Incoming;
-use super::outbox::FollowUp;
-use super::progress::Progress;
-use crate::model::{Millis, Seq};
+use super::outbox::Batch;
+use crate::model::{Error, Level, Millis, Seq};
 use crate::wire::{DurableRecord, RecordBody, parse_rfc3339};
+
+/// What a follower reports.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    /// A stream has begun; what tasks do from here on is received.
+    Began {
+        /// The machine that the feed is on; `None` for this one.
+        host: Option<String>,
+        /// The feed that it takes the place of: what was received of that can no longer be
+        /// acknowledged.
+        replaced: Option<String>,
+        /// The feed.
+        epoch: String,
+        /// What was acknowledged before: records up to this one do not come again.
+        cursor: Seq,
+        /// The feed's last record.
+        last: Seq,
+    },
+    /// A message for the conversation.
+    FollowUp(Box<Batch>),
+    /// A text for the user. Those from before the stream began are left out.
+    Notice { level: Level, text: String },
+    /// The number of tasks has changed.
+    Status {
+        /// The status line; `None` when the session is missing.
+        text: Option<String>,
+        /// How many tasks are alive.
+        active: usize,
+    },
+    /// Records that say nothing to the conversation.
+    Passed,
+    /// Everything that was recorded on this machine before the stream began has been received.
+    CaughtUp,
+    /// This machine has no task and no undelivered message of the conversation any more.
+    Forgotten(String),
+    /// Another process follows the conversation now.
+    Replaced,
+    /// The daemon has left, and the follower is allowed to leave too.
+    Left,
+}
+
+/// What a conversation receives from the feeds.
+pub(super) trait Feeds {
+    /// Returns what comes next.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing may be lost when the future is dropped.
+    async fn next(&mut self) -> Result<Incoming, Error>;
+
+    /// Acknowledges what need not come again. `first_open` returns the first record of the feed with
+    /// this epoch that has no receipt.
+    async fn acknowledge(&mut self, first_open: impl Fn(&str) -> Option<Seq>);
+
+    /// Whether tasks on other machines are followed.
+    fn has_hosts(&self) -> bool;
+
+    /// Sets whether the end of the daemon is the end of the feeds, too.
+    fn leave_with_daemon(&mut self, leaves: bool);
+}
 
 /// What is received when a stream begins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -21,12 +79,15 @@ pub(super) struct StreamStart {
 /// A feed, as a conversation reads it.
 #[derive(Debug, Default)]
 pub(super) struct FeedReading {
-    progress: Progress,
-    /// What is to be acknowledged on the present stream.
-    unsent: Option<Seq>,
-    start: StreamStart,
     /// The machine that the feed is on; `None` for this one.
     host: Option<String>,
+    epoch: String,
+    start: StreamStart,
+    /// The last record that was received, on any stream of this epoch.
+    last: Seq,
+    /// The first and the last record that the present stream has sent and that were not acknowledged
+    /// on it.
+    unacknowledged: Option<(Seq, Seq)>,
 }
 
 impl FeedReading {
@@ -38,38 +99,45 @@ impl FeedReading {
         }
     }
 
-    /// Begins a stream of the feed with this epoch. Returns whether it is the same feed as before.
-    pub(super) fn begin(&mut self, epoch: &str, start: StreamStart) -> bool {
-        let is_same = self.progress.begin(epoch);
-        if !is_same {
-            self.unsent = None;
+    /// Begins a stream of the feed with this epoch. Nothing is known of another feed. A feed of another
+    /// machine may have two streams at once.
+    pub(super) fn begin(&mut self, epoch: &str, start: StreamStart) {
+        if self.epoch != epoch {
+            epoch.clone_into(&mut self.epoch);
+            self.last = 0;
+            self.unacknowledged = None;
+        } else if self.host.is_none() {
+            self.unacknowledged = None;
         }
         self.start = start;
-        is_same
     }
 
-    /// Marks these records as dealt with.
-    pub(super) fn settle(&mut self, seqs: &[Seq]) {
-        for seq in seqs {
-            self.progress.settle(*seq);
+    /// Notes a record that was sent, or a gap by its last number. Returns `false` when an earlier stream
+    /// had it already.
+    pub(super) fn pass(&mut self, seq: Seq) -> bool {
+        let (first, last) = self.unacknowledged.unwrap_or((seq, seq));
+        self.unacknowledged = Some((first.min(seq), last.max(seq)));
+        let is_new = seq > self.last;
+        self.last = self.last.max(seq);
+        is_new
+    }
+
+    /// Takes the record up to which everything was dealt with and is to be acknowledged now, if there is
+    /// one. `first_open` is the first record that still waits for its receipt. An acknowledgement that is
+    /// lost is made again for the records that come again.
+    pub(super) fn acknowledgement(&mut self, first_open: Option<Seq>) -> Option<Seq> {
+        let (first, last) = self.unacknowledged?;
+        let up_to = first_open.map_or(last, |open| last.min(open.saturating_sub(1)));
+        if up_to < first {
+            return None;
         }
-        self.unsent = self.progress.take_settled().or(self.unsent);
-    }
-
-    /// Returns what is to be acknowledged now.
-    pub(super) fn unsent(&self) -> Option<Seq> {
-        self.unsent
-    }
-
-    /// Takes what is to be acknowledged now.
-    pub(super) fn take_unsent(&mut self) -> Option<Seq> {
-        self.unsent.take()
+        self.unacknowledged = (up_to < last).then_some((up_to + 1, last));
+        Some(up_to)
     }
 
     /// Returns what a record reports, if anything.
     pub(super) fn receive(&mut self, record: DurableRecord) -> Option<Incoming> {
-        if !self.progress.receive(record.seq) {
-            self.settle_again(record.seq);
+        if !self.pass(record.seq) {
             return None;
         }
         let StreamStart {
@@ -79,7 +147,7 @@ impl FeedReading {
         } = self.start;
         let is_earlier = record.seq <= last_before;
         let time = parse_rfc3339(&record.time).unwrap_or_default();
-        let incoming = match record.body {
+        match record.body {
             RecordBody::FollowUp {
                 owner,
                 message,
@@ -90,9 +158,9 @@ impl FeedReading {
                 let is_wanted = !is_earlier
                     || (own_since.is_none_or(|since| is_own && time >= since)
                         && (is_own || !skips_everybody));
-                let follow_up = FollowUp {
+                let follow_up = Batch {
                     epoch: record.epoch,
-                    seq: record.seq,
+                    seqs: vec![record.seq],
                     time,
                     is_new: !is_earlier,
                     host: self.host.clone(),
@@ -105,27 +173,48 @@ impl FeedReading {
                 (!is_earlier).then_some(Incoming::Notice { level, text })
             }
             RecordBody::Event(_) => None,
-        };
-        // The others only inform: they need not survive a crash of the client.
-        if !matches!(incoming, Some(Incoming::FollowUp(_))) {
-            self.settle(&[record.seq]);
-        }
-        incoming
-    }
-
-    /// Settles a record that is of no use, and all of a gap by its last number.
-    pub(super) fn pass_over(&mut self, seq: Seq) {
-        if self.progress.receive(seq) {
-            self.settle(&[seq]);
-        } else {
-            self.settle_again(seq);
         }
     }
+}
 
-    /// The acknowledgement of a record that comes again was lost.
-    fn settle_again(&mut self, seq: Seq) {
-        if self.progress.is_settled(seq) {
-            self.unsent = self.unsent.max(Some(seq));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_acknowledged_before_what_is_open() {
+        let mut reading = FeedReading::default();
+        reading.begin("e", StreamStart::default());
+        assert_eq!(reading.acknowledgement(None), None);
+        for seq in [3, 5, 9] {
+            assert!(reading.pass(seq));
         }
+        assert_eq!(reading.acknowledgement(Some(3)), None);
+        assert_eq!(reading.acknowledgement(Some(9)), Some(8));
+        assert_eq!(reading.acknowledgement(Some(9)), None);
+        assert_eq!(reading.acknowledgement(None), Some(9));
+        assert_eq!(reading.acknowledgement(None), None);
+    }
+
+    #[test]
+    fn a_stream_that_begins_again_repeats_nothing() {
+        let mut reading = FeedReading::default();
+        reading.begin("e", StreamStart::default());
+        assert!(reading.pass(3) && reading.pass(5));
+        assert_eq!(reading.acknowledgement(Some(5)), Some(4));
+        // It was lost with the stream, and is made again for what comes again.
+        reading.begin("e", StreamStart::default());
+        assert_eq!(reading.acknowledgement(Some(5)), None);
+        assert!(!reading.pass(3));
+        assert_eq!(reading.acknowledgement(Some(5)), Some(3));
+        assert!(!reading.pass(5));
+        assert_eq!(reading.acknowledgement(None), Some(5));
+        // Another way to the same feed.
+        assert!(!reading.pass(5));
+        assert_eq!(reading.acknowledgement(None), Some(5));
+        // Another feed counts from 1 again.
+        reading.begin("f", StreamStart::default());
+        assert!(reading.pass(1));
+        assert_eq!(reading.acknowledgement(Some(1)), None);
     }
 }

@@ -1,115 +1,367 @@
-//! Hands a conversation's follow-ups over, one message at a time.
+//! Hands a conversation's follow-ups over to its client: one loop for all clients.
 //!
-//! A message is recorded before it is printed. If its receipt never came, the next process prints it
-//! again, as it was.
+//! The loop collects what waits into one message, keeps to the budget, and records a message before it
+//! is given: if its receipt never came, the next process gives it again, as it was. What the client has
+//! received is acknowledged. What is a client's own is its [`Client`].
 
-use super::ledger::{Ledger, SentMessage, SettledRecords, Standing};
-use super::outbox::{Batch, FollowUp, Next, PendingFollowUps};
-use super::transcript::Place;
-use crate::model::{Millis, Seq};
+use std::pin::pin;
 
-/// When recording a message is tried again that the disk has refused, in milliseconds.
+use super::conversation::Conversation;
+use super::feed_reading::{Feeds, Incoming};
+use super::follower::Follower;
+use super::ledger::{Ledger, SentMessage, Standing};
+use super::outbox::{Batch, Next, PendingFollowUps};
+use super::until;
+use crate::clock;
+use crate::model::{Error, Millis, Seq};
+use crate::ops::TaskSession;
+use crate::wire::Kind;
+
+/// When what could not be recorded is tried again, in milliseconds.
 const RECORD_AGAIN: Millis = 1000;
+
+/// A client, for one conversation: how it gets messages, and how it is known what it has received.
+pub(super) trait Client {
+    /// Gives these messages to the client. They are recorded.
+    async fn give(&mut self, messages: &[SentMessage]) -> Given;
+
+    /// Resolves when the client may have received a message, or may have to get one again. Returns how
+    /// the conversation ends, if it does.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing may be lost when the future is dropped.
+    async fn changed(&mut self, sent: &[SentMessage]) -> Option<Ended>;
+
+    /// Returns the ids of the messages that the client has received, of those in the ledger, or that
+    /// are not given again for another reason.
+    async fn received(&mut self, ledger: &mut Ledger) -> Vec<String>;
+
+    /// Whether a message without a receipt is to be given again now. One whose giving has failed is,
+    /// too.
+    fn is_due(&self, message: &SentMessage, ledger: &Ledger, now: Millis) -> bool;
+
+    /// Whether a new message may be given beside those without a receipt.
+    fn takes_new(&self, ledger: &Ledger, _now: Millis) -> bool {
+        ledger.handed_over().is_empty()
+    }
+
+    /// Returns the client's process, and when it started, if a message is lost with it.
+    fn process(&self) -> Option<(u32, Millis)> {
+        None
+    }
+
+    /// Shows the user what is no message.
+    async fn show(&mut self, _incoming: &Incoming) {}
+
+    /// Notes whether no message waits and no task is active. Returns whether the process may end then.
+    fn may_leave(&mut self, _is_idle: bool) -> bool {
+        false
+    }
+}
+
+/// What giving messages to a client came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Given {
+    /// The client has them, or will; the receipts come later.
+    Sent,
+    /// The client has them, and reports nothing later.
+    Received,
+    /// It is not known whether the client has them, or it has not.
+    Failed,
+    /// The client takes them when this process ends.
+    AtEnd,
+    /// Nobody reads what this process says.
+    Unread,
+}
+
+/// Why a conversation is not followed any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// A message was given that the client takes when this process ends.
+    Woke,
+    /// The client wants it so, or nothing is left to do.
+    Left,
+    /// Another process follows the conversation.
+    Replaced,
+}
+
+/// One conversation of a client.
+pub(super) struct HandOver<C, F = Follower> {
+    client: C,
+    feeds: F,
+    messages: Messages,
+    /// Until then everything that is pending is collected into one message.
+    is_caught_up: bool,
+    /// How many tasks are alive.
+    n_active: Option<usize>,
+}
+
+impl<C: Client> HandOver<C> {
+    /// Follows the conversation in place of the process that did so before. Returns `None` when a third
+    /// one does by then.
+    ///
+    /// # Errors
+    ///
+    /// When the feed cannot be read, or the ledger cannot be had.
+    pub(super) async fn take_over(
+        client: C,
+        session: TaskSession,
+        conversation: &Conversation,
+        (kinds, skips_everybody): (Vec<Kind>, bool),
+        max_per_minute: u32,
+    ) -> Result<Option<Self>, Error> {
+        let (name, paths) = (session.name.clone(), session.paths.clone());
+        let mut feeds = Follower::new(session, conversation, kinds, skips_everybody);
+        // This tells the process that followed the conversation before to leave the ledger.
+        let mut earlier = vec![feeds.next().await?];
+        let mut taking = pin!(Ledger::take_over(&paths, conversation));
+        let ledger = loop {
+            tokio::select! {
+                biased;
+                incoming = feeds.next() => {
+                    let incoming = incoming?;
+                    if matches!(incoming, Incoming::Replaced | Incoming::Left) {
+                        return Ok(None);
+                    }
+                    earlier.push(incoming);
+                }
+                taken = &mut taking => break taken,
+            }
+        };
+        let ledger = ledger.map_err(|source| Error::folder(&paths.state, &source))?;
+        let mut this = Self::new(client, feeds, Messages::new(ledger, &name, max_per_minute));
+        for incoming in earlier {
+            this.receive(incoming).await;
+        }
+        Ok(Some(this))
+    }
+}
+
+impl<C: Client, F: Feeds> HandOver<C, F> {
+    pub(super) fn new(client: C, feeds: F, messages: Messages) -> Self {
+        Self {
+            client,
+            feeds,
+            messages,
+            is_caught_up: false,
+            n_active: None,
+        }
+    }
+
+    /// Hands messages over until the conversation ends, or this process is not the one that does.
+    ///
+    /// # Errors
+    ///
+    /// When the feed cannot be read.
+    pub(super) async fn run(mut self) -> Result<Ended, Error> {
+        let mut resume_at = None;
+        loop {
+            let messages = &self.messages;
+            self.feeds
+                .acknowledge(|epoch| messages.first_open(epoch))
+                .await;
+            let has_task = self.n_active != Some(0) || self.feeds.has_hosts();
+            let is_idle = self.is_caught_up && messages.is_empty() && !has_task;
+            let leaves = self.client.may_leave(is_idle);
+            self.feeds.leave_with_daemon(leaves);
+            let ledger = &messages.ledger;
+            let may_give = self.is_caught_up && messages.may_give(&self.client, clock::now().wall);
+            tokio::select! {
+                // What is there already belongs into the same message.
+                biased;
+                incoming = self.feeds.next() => {
+                    if let Some(ended) = self.receive(incoming?).await {
+                        return Ok(ended);
+                    }
+                }
+                ended = self.client.changed(ledger.handed_over()) => {
+                    if let Some(ended) = ended {
+                        return Ok(ended);
+                    }
+                    self.messages.settle(&mut self.client).await;
+                }
+                () = until(resume_at), if may_give => {
+                    resume_at = None;
+                    // What it has by now is not given again.
+                    self.messages.settle(&mut self.client).await;
+                    match self.messages.next(&self.client, clock::now().wall) {
+                        Step::Give(messages) => {
+                            if let Some(ended) = self.give(&messages).await? {
+                                return Ok(ended);
+                            }
+                        }
+                        Step::Wait(until) => resume_at = Some(until),
+                        Step::Nothing => {}
+                        Step::Replaced => return Ok(Ended::Replaced),
+                    }
+                }
+            }
+        }
+    }
+
+    async fn give(&mut self, messages: &[SentMessage]) -> Result<Option<Ended>, Error> {
+        match self.client.give(messages).await {
+            // The client does not wait for the disk.
+            Given::Sent => self.messages.ledger.sync().await,
+            Given::Received => {
+                let ids: Vec<_> = messages.iter().map(|one| one.batch.id()).collect();
+                self.messages.settle_ids(&ids);
+            }
+            Given::Failed => {}
+            Given::AtEnd => return Ok(Some(Ended::Woke)),
+            Given::Unread => {
+                self.messages.ledger.take_back();
+                self.messages.save();
+                return Ok(Some(Ended::Left));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns how following ends, if it does.
+    async fn receive(&mut self, incoming: Incoming) -> Option<Ended> {
+        self.client.show(&incoming).await;
+        match incoming {
+            Incoming::FollowUp(follow_up) => self.messages.receive(*follow_up),
+            Incoming::Began {
+                host,
+                replaced,
+                epoch,
+                cursor,
+                last,
+            } => {
+                if let Some(replaced) = replaced {
+                    self.messages.outbox.forget(&replaced);
+                }
+                let ledger = &mut self.messages.ledger;
+                ledger.forget_acknowledged(host.as_deref(), &epoch, cursor, last);
+                if host.is_none() {
+                    (self.is_caught_up, self.n_active) = (false, None);
+                }
+            }
+            Incoming::Forgotten(host) => self.messages.ledger.forget_host(&host),
+            Incoming::CaughtUp => self.is_caught_up = true,
+            Incoming::Status { active, .. } => self.n_active = Some(active),
+            Incoming::Notice { .. } | Incoming::Passed => {}
+            Incoming::Replaced => return Some(Ended::Replaced),
+            Incoming::Left => return Some(Ended::Left),
+        }
+        None
+    }
+}
 
 /// What to do now.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Print this. It is recorded.
-    Print(String),
-    /// Nothing can be handed over until then, in milliseconds since 1970.
+enum Step {
+    /// Give these. They are recorded.
+    Give(Vec<SentMessage>),
+    /// Nothing can be given until then, in milliseconds since 1970.
     Wait(Millis),
-    /// Nothing waits.
+    /// Nothing is to be given.
     Nothing,
     /// Another process hands over now.
     Replaced,
 }
 
-/// The messages of a conversation.
+/// The messages of a conversation: those that wait, and those without a receipt.
 #[derive(Debug)]
-pub(super) struct HandOver {
+pub(super) struct Messages {
     outbox: PendingFollowUps,
-    /// Has the message that is under way.
-    pub(super) ledger: Ledger,
-    /// What is to be printed of that message, until this process has done so.
-    to_print: Option<String>,
+    ledger: Ledger,
 }
 
-impl HandOver {
+impl Messages {
     /// Goes on with what an earlier process has left, in this task session.
     pub(super) fn new(ledger: Ledger, session_name: &str, max_per_minute: u32) -> Self {
-        let under_way = ledger.handed_over().first();
         Self {
-            to_print: under_way.map(|message| message.text.clone()),
             outbox: PendingFollowUps::new(session_name, max_per_minute, ledger.budget()),
             ledger,
         }
     }
 
-    /// Whether there is something to print.
-    pub(super) fn is_ready(&self) -> bool {
-        let is_free = self.ledger.handed_over().is_empty();
-        self.to_print.is_some() || is_free && !self.outbox.is_empty()
+    fn is_empty(&self) -> bool {
+        self.outbox.is_empty() && self.ledger.handed_over().is_empty()
     }
 
-    /// Receives a follow-up. Returns its feed and number if it need not be handed over any more.
-    pub(super) fn receive(&mut self, follow_up: FollowUp) -> Option<(String, Seq)> {
-        match self.ledger.standing(&follow_up.epoch, follow_up.seq) {
-            Standing::New => self.outbox.push(follow_up),
-            Standing::HandedOver => {}
-            Standing::Settled => return Some((follow_up.epoch, follow_up.seq)),
+    /// Returns the first record of this feed that has no receipt.
+    fn first_open(&self, epoch: &str) -> Option<Seq> {
+        let open = [self.outbox.first_open(epoch), self.ledger.first_open(epoch)];
+        open.into_iter().flatten().min()
+    }
+
+    /// Receives a follow-up, unless it was handed over.
+    fn receive(&mut self, follow_up: Batch) {
+        let seq = follow_up.seqs.first().copied().unwrap_or_default();
+        if self.ledger.standing(&follow_up.epoch, seq) == Standing::New {
+            self.outbox.push(follow_up);
         }
-        None
     }
 
-    /// Forgets what waits of this feed, which was replaced.
-    pub(super) fn forget(&mut self, epoch: &str) {
-        self.outbox.forget(epoch);
+    /// Whether there is something to give.
+    fn may_give(&self, client: &impl Client, now: Millis) -> bool {
+        let is_due = |one: &SentMessage| client.is_due(one, &self.ledger, now);
+        self.ledger.handed_over().iter().any(is_due)
+            || !self.outbox.is_empty() && client.takes_new(&self.ledger, now)
     }
 
-    /// Notes that the client has this message. Returns what can be acknowledged.
-    pub(super) fn confirm(&mut self, id: &str) -> Option<SettledRecords> {
-        let settled = self.ledger.settle(id)?;
-        self.to_print = None;
+    /// Forgets what the client has received.
+    async fn settle(&mut self, client: &mut impl Client) {
+        let ids = client.received(&mut self.ledger).await;
+        self.settle_ids(&ids);
+    }
+
+    fn settle_ids(&mut self, ids: &[String]) {
+        if self.ledger.settle(ids) {
+            self.save();
+        }
+    }
+
+    fn save(&self) {
         if let Err(error) = self.ledger.save_if_held() {
             tracing::warn!(%error, "a receipt was not recorded");
         }
-        Some(settled)
     }
 
-    /// Returns what to do while [`HandOver::is_ready`]. `line` makes what is printed of a message and
-    /// whether it is new.
-    pub(super) fn next(&mut self, now: Millis, line: impl Fn(&Batch, bool) -> String) -> Step {
-        if self.to_print.is_none() {
-            match self.outbox.next(now) {
-                Next::Hand(batch) => self.add(*batch, now, line),
-                Next::Wait(until) => return Step::Wait(until),
-                Next::Nothing => return Step::Nothing,
-            }
+    /// Returns what to do.
+    fn next(&mut self, client: &impl Client, now: Millis) -> Step {
+        let is_due = |one: &SentMessage| client.is_due(one, &self.ledger, now);
+        let sent = self.ledger.handed_over().iter();
+        let due: Vec<_> = sent
+            .filter(|one| is_due(one))
+            .map(|one| one.batch.id())
+            .collect();
+        let before = self.outbox.budget;
+        let new = match client.takes_new(&self.ledger, now) {
+            true => self.outbox.next(now),
+            false => Next::Nothing,
+        };
+        let new = match new {
+            Next::Hand(batch) => Some(*batch),
+            Next::Wait(until) if due.is_empty() => return Step::Wait(until),
+            Next::Wait(_) | Next::Nothing => None,
+        };
+        if due.is_empty() && new.is_none() {
+            return Step::Nothing;
         }
+        let all = self.ledger.hand_over(
+            |one| due.contains(&one.batch.id()),
+            new.clone(),
+            (client.process(), now),
+            self.outbox.budget,
+        );
         match self.ledger.save_if_held() {
-            Ok(true) => self.to_print.take().map_or(Step::Nothing, Step::Print),
+            Ok(true) => Step::Give(all),
             Ok(false) => Step::Replaced,
             Err(error) => {
                 tracing::warn!(%error, "a message cannot be recorded now");
+                self.ledger.take_back();
+                if let Some(batch) = new {
+                    self.outbox.put_back(batch, before);
+                }
                 Step::Wait(now.saturating_add(RECORD_AGAIN))
             }
         }
-    }
-
-    fn add(&mut self, batch: Batch, now: Millis, line: impl Fn(&Batch, bool) -> String) {
-        self.to_print = Some(line(&batch, batch.is_new));
-        let message = SentMessage {
-            mark: batch.id(),
-            text: line(&batch, false),
-            epoch: batch.epoch,
-            seqs: batch.seqs,
-            host: batch.host,
-            client: None,
-            at: now,
-            attempts: 1,
-            place: Place::Nowhere,
-        };
-        self.ledger.add(message, self.outbox.budget);
     }
 }
 

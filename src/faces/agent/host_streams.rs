@@ -11,8 +11,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 
-use super::feed_reading::{FeedReading, StreamStart};
-use super::incoming::Incoming;
+use super::feed_reading::{FeedReading, Incoming, StreamStart};
 use crate::model::{Body, Delivery, Seq, text};
 #[cfg(feature = "fleet")]
 use crate::ops::follow_wakes;
@@ -40,8 +39,7 @@ pub(super) struct HostStreams {
     /// Where what is to be said to each machine goes, by the machines that are followed.
     orders: BTreeMap<String, mpsc::UnboundedSender<FollowOrder>>,
     streams: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>,
-    /// The stream of the fleet's broker, if there is one, and where what is to be said to it goes.
-    wakes: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>,
+    /// Where what is to be said to the fleet's broker goes, if there is one.
     wake_orders: Option<mpsc::UnboundedSender<FollowOrder>>,
     reporter: mpsc::Sender<(String, HostNews)>,
     reports: mpsc::Receiver<(String, HostNews)>,
@@ -66,7 +64,6 @@ impl HostStreams {
             watch,
             orders: BTreeMap::new(),
             streams: FuturesUnordered::new(),
-            wakes: FuturesUnordered::new(),
             wake_orders: None,
             reporter,
             reports,
@@ -81,7 +78,7 @@ impl HostStreams {
 
     /// Whether the conversation has, or may have, tasks on other machines.
     pub(super) fn is_any_followed(&self) -> bool {
-        !self.streams.is_empty()
+        !self.orders.is_empty()
     }
 
     /// Returns what comes next.
@@ -95,22 +92,11 @@ impl HostStreams {
                 // What a stream has reported is received before it is gone.
                 biased;
                 Some((host, news)) = self.reports.recv() => {
-                    if let Some(incoming) = self.receive(&host, news) {
-                        return incoming;
-                    }
+                    return self.receive(&host, news).unwrap_or(Incoming::Passed);
                 }
                 Some(()) = self.streams.next(), if !self.streams.is_empty() => {}
-                Some(()) = self.wakes.next(), if !self.wakes.is_empty() => {}
                 () = self.watch.changed() => self.find_hosts(),
             }
-        }
-    }
-
-    /// Marks records of the feed with this epoch as dealt with.
-    pub(super) fn settle(&mut self, epoch: &str, seqs: &[Seq]) {
-        if let Some(reading) = self.readings.get_mut(epoch) {
-            reading.settle(seqs);
-            self.acknowledge(epoch);
         }
     }
 
@@ -120,7 +106,7 @@ impl HostStreams {
         let (orders, to_send) = mpsc::unbounded_channel();
         self.wake_orders = Some(orders);
         let followed = follow_wakes(self.owner.clone(), to_send, self.reporter.clone());
-        self.wakes.push(Box::pin(followed));
+        self.streams.push(Box::pin(followed));
     }
 
     /// Follows the noted machines that are not followed.
@@ -169,20 +155,17 @@ impl HostStreams {
                 let epoch = self.epoch(host, &feed)?.to_owned();
                 let reading = self.readings.get_mut(&epoch)?;
                 let seq = record.seq;
-                let incoming = match from_host(*record, host, &self.owner, &epoch) {
+                match from_host(*record, host, &self.owner, &epoch) {
                     Some(record) => reading.receive(record),
                     None => {
-                        reading.pass_over(seq);
+                        reading.pass(seq);
                         None
                     }
-                };
-                self.acknowledge(&epoch);
-                incoming
+                }
             }
             FollowReply::Gap { feed, to } => {
                 let epoch = self.epoch(host, &feed)?.to_owned();
-                self.readings.get_mut(&epoch)?.pass_over(to);
-                self.acknowledge(&epoch);
+                self.readings.get_mut(&epoch)?.pass(to);
                 None
             }
             // By another process, or by another name: until notes change, the other one follows.
@@ -190,7 +173,7 @@ impl HostStreams {
                 self.orders.remove(host);
                 None
             }
-            FollowReply::Acked { .. } | FollowReply::Idle | FollowReply::Forgotten { .. } => None,
+            FollowReply::Idle | FollowReply::Forgotten { .. } => None,
         }
     }
 
@@ -233,24 +216,16 @@ impl HostStreams {
     }
 
     /// Sends what is to be acknowledged. If that is lost, the records come again.
-    fn acknowledge(&mut self, epoch: &str) {
-        let Some(seq) = self
-            .readings
-            .get_mut(epoch)
-            .and_then(FeedReading::take_unsent)
-        else {
-            return;
-        };
-        if let Some(wakes) = &self.wake_orders {
-            let epoch = epoch.to_owned();
-            drop(wakes.send(FollowOrder::Ack { epoch, seq }));
-        }
-        // The machine that has this feed; it may be known by two names.
-        for ((host, _), of) in &self.epochs {
-            if of == epoch
-                && let Some(orders) = self.orders.get(host)
-            {
-                let epoch = epoch.to_owned();
+    pub(super) fn acknowledge(&mut self, first_open: impl Fn(&str) -> Option<Seq>) {
+        for (epoch, reading) in &mut self.readings {
+            let Some(seq) = reading.acknowledgement(first_open(epoch)) else {
+                continue;
+            };
+            // The machine that has this feed; it may be known by two names.
+            let feeds = self.epochs.iter().filter(|(_, of)| *of == epoch);
+            let hosts = feeds.filter_map(|((host, _), _)| self.orders.get(host));
+            for orders in self.wake_orders.iter().chain(hosts) {
+                let epoch = epoch.clone();
                 drop(orders.send(FollowOrder::Ack { epoch, seq }));
             }
         }

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -25,15 +25,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use super::conversation::Conversation;
-use super::outbox::Budget;
-use super::transcript::{Message, Place, Reading};
+use super::outbox::{Batch, Budget};
+use super::transcript::{Place, Transcript, mark_of};
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{Millis, Seq};
 use crate::paths::Paths;
-
-/// How much of a transcript's end is read to find out whether a turn runs, in bytes, while no message
-/// is looked for.
-const TAIL: u64 = 1 << 20;
 
 /// How long a process that is replaced may take to leave: one that was stopped does not leave.
 const LEAVES_WITHIN: Duration = Duration::from_secs(2);
@@ -45,22 +41,12 @@ const TRY_EVERY: Duration = Duration::from_millis(5);
 /// this was acknowledged.
 const KEPT: Millis = 30 * 24 * 3_600_000;
 
-/// How many messages that were given up are remembered.
-const MAX_GIVEN_UP: usize = 20;
-
 /// A message that was handed over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SentMessage {
-    pub(super) epoch: String,
-    pub(super) seqs: Vec<Seq>,
-    /// The machine that it comes from; `None` for this one.
-    #[serde(default)]
-    pub(super) host: Option<String>,
-    /// What no other message has: its id, or the line of its text with the id.
-    pub(super) mark: String,
-    /// What is printed to hand it over again.
-    pub(super) text: String,
+    /// What is handed over again, as it was.
+    pub(super) batch: Batch,
     /// The client's process, and when it started: while it lives, the message may be on its way.
     pub(super) client: Option<(u32, Millis)>,
     /// When it was handed over last, in milliseconds since 1970.
@@ -68,16 +54,14 @@ pub(super) struct SentMessage {
     /// How often it was handed over.
     pub(super) attempts: u32,
     /// Where the transcript has it.
+    #[serde(default)]
     pub(super) place: Place,
 }
 
-/// Records that need not be handed over any more.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SettledRecords {
-    pub(super) epoch: String,
-    pub(super) seqs: Vec<Seq>,
-    /// The machine that they come from; `None` for this one.
-    pub(super) host: Option<String>,
+impl SentMessage {
+    fn is_of(&self, epoch: &str) -> bool {
+        self.batch.epoch == epoch
+    }
 }
 
 /// How far a feed was handed over.
@@ -108,14 +92,11 @@ pub(super) enum Standing {
 #[serde(rename_all = "camelCase", default)]
 struct Contents {
     handed_over: Vec<SentMessage>,
-    /// Messages that are not handed over again. The conversation may get them after all.
-    given_up: Vec<SentMessage>,
     /// By epoch, which no other feed of any machine has. A mark stays until the feed's consumer has
     /// passed it.
     feeds: BTreeMap<String, FeedMark>,
     budget: Budget,
-    transcript: PathBuf,
-    reading: Reading,
+    transcript: Transcript,
 }
 
 /// The ledger of a conversation. One process at a time has it.
@@ -250,12 +231,12 @@ impl Ledger {
     /// Whether the client's model is answering, or a tool runs for it, as far as the transcript was
     /// read.
     pub(super) fn is_turn_running(&self) -> bool {
-        self.contents.reading.is_turn_running
+        self.contents.transcript.is_turn_running()
     }
 
     /// Returns what is known of a follow-up.
     pub(super) fn standing(&self, epoch: &str, seq: Seq) -> Standing {
-        let is_in = |one: &SentMessage| one.epoch == epoch && one.seqs.contains(&seq);
+        let is_in = |one: &SentMessage| one.is_of(epoch) && one.batch.seqs.contains(&seq);
         let is_passed = |feed: &FeedMark| seq <= feed.last;
         if self.contents.handed_over.iter().any(is_in) {
             Standing::HandedOver
@@ -266,65 +247,30 @@ impl Ledger {
         }
     }
 
-    /// Reads what the conversation's transcript has since the last time. Of another transcript than
-    /// before, everything is read: it may begin with a copy.
+    /// Returns the first number of this feed that has no receipt.
+    pub(super) fn first_open(&self, epoch: &str) -> Option<Seq> {
+        let of_feed = self.handed_over().iter().filter(|one| one.is_of(epoch));
+        of_feed.flat_map(|one| one.batch.seqs.iter().copied()).min()
+    }
+
+    /// Reads what the conversation's transcript has since the last time.
     pub(super) fn read(&mut self, transcript: &Path) -> io::Result<()> {
-        let contents = &mut self.contents;
-        let all = contents.handed_over.iter_mut();
-        let mut messages: Vec<Message<'_>> = all
-            .chain(&mut contents.given_up)
-            .map(|one| (one.mark.as_str(), &mut one.place))
+        let sent = &mut self.contents.handed_over;
+        let marks: Vec<_> = sent.iter().map(|one| mark_of(&one.batch.id())).collect();
+        let marks = marks.iter().map(String::as_str);
+        let mut messages: Vec<_> = marks
+            .zip(sent.iter_mut().map(|one| &mut one.place))
             .collect();
-        if contents.transcript != transcript {
-            if !messages.is_empty() {
-                read_file(&contents.transcript, &mut contents.reading, &mut messages)?;
-            }
-            transcript.clone_into(&mut contents.transcript);
-            contents.reading = Reading::default();
-        }
-        read_file(transcript, &mut contents.reading, &mut messages)
+        self.contents.transcript.read(transcript, &mut messages)
     }
 
-    /// Settles what the model has answered. Returns these records, and those that had been given up.
-    pub(super) fn settle_answered(
-        &mut self,
-    ) -> io::Result<(Vec<SettledRecords>, Vec<SettledRecords>)> {
-        let is_answered = |one: &mut SentMessage| one.place == Place::Answered;
-        let settled = |list: &mut Vec<SentMessage>| -> Vec<_> {
-            let answered = list.extract_if(.., is_answered);
-            answered.map(SettledRecords::of).collect()
-        };
-        let late = settled(&mut self.contents.given_up);
-        let answered = settled(&mut self.contents.handed_over);
-        if !answered.is_empty() || !late.is_empty() {
-            self.save()?;
-        }
-        Ok((answered, late))
-    }
-
-    /// Gives up these messages, which count as settled from now on.
-    pub(super) fn give_up(&mut self, messages: &[SettledRecords]) -> io::Result<()> {
-        let is_in = |one: &mut SentMessage| {
-            let is_it = |other: &SettledRecords| one.epoch == other.epoch && one.seqs == other.seqs;
-            messages.iter().any(is_it)
-        };
-        let hopeless = self.contents.handed_over.extract_if(.., is_in);
-        for mut one in hopeless {
-            one.text.clear();
-            self.contents.given_up.push(one);
-        }
-        let n = self.contents.given_up.len();
-        self.contents
-            .given_up
-            .drain(..n.saturating_sub(MAX_GIVEN_UP));
-        self.save()
-    }
-
-    /// Settles a message; `None` if it is not known, or settled already. It is not saved.
-    pub(super) fn settle(&mut self, mark: &str) -> Option<SettledRecords> {
-        let is_it = |one: &mut SentMessage| one.mark == mark;
-        let found = self.contents.handed_over.extract_if(.., is_it).next();
-        found.map(SettledRecords::of)
+    /// Forgets the messages with these ids, which need not be handed over any more. Returns whether there
+    /// were any. It is not saved.
+    pub(super) fn settle(&mut self, ids: &[String]) -> bool {
+        let n_before = self.handed_over().len();
+        let is_in = |one: &SentMessage| ids.contains(&one.batch.id());
+        self.contents.handed_over.retain(|one| !is_in(one));
+        self.handed_over().len() < n_before
     }
 
     /// Forgets how far a feed was handed over, if all of that was acknowledged. Of the feeds of this
@@ -338,22 +284,17 @@ impl Ledger {
         last: Seq,
     ) {
         let Contents {
-            handed_over,
-            given_up,
-            feeds,
-            ..
+            handed_over, feeds, ..
         } = &mut self.contents;
         feeds.retain(|of, feed| of != epoch || feed.last > cursor);
         // A feed of another machine may be read in two ways, and one of them may be behind.
         if host.is_some() {
             return;
         }
-        let is_there = |one: &SentMessage| {
-            let is_in = one.seqs.last().is_some_and(|seq| *seq <= last);
-            one.host.is_some() || one.epoch == epoch && is_in
-        };
-        handed_over.retain(is_there);
-        given_up.retain(is_there);
+        handed_over.retain(|one| {
+            let is_in = one.batch.seqs.last().is_some_and(|seq| *seq <= last);
+            one.batch.host.is_some() || one.is_of(epoch) && is_in
+        });
         feeds.retain(|of, feed| feed.host.is_some() || of == epoch);
         if let Some(feed) = feeds.get_mut(epoch) {
             feed.last = feed.last.min(last);
@@ -367,56 +308,55 @@ impl Ledger {
         self.contents.feeds.retain(|_, feed| !is_of_host(feed));
     }
 
-    /// Adds a message that is to be handed over. It is not saved.
-    pub(super) fn add(&mut self, message: SentMessage, budget: Budget) {
-        let Contents {
-            handed_over, feeds, ..
-        } = &mut self.contents;
-        let mark = FeedMark {
-            last: message.seqs.last().copied().unwrap_or_default(),
-            host: message.host.clone(),
-            at: message.at,
-        };
-        feeds.retain(|_, feed| message.at.saturating_sub(feed.at) < KEPT);
-        feeds.insert(message.epoch.clone(), mark);
-        handed_over.push(message);
-        self.contents.budget = budget;
-    }
-
-    /// Notes that the messages for which `is_due` holds are about to be handed over again, and then a
-    /// new one. Returns what is to be printed.
+    /// Notes that the messages for which `is_due` holds are about to be handed over again by this
+    /// process of the client, and then a new one. Returns all of these. It is not saved.
     pub(super) fn hand_over(
         &mut self,
         is_due: impl Fn(&SentMessage) -> bool,
-        new: Option<SentMessage>,
+        new: Option<Batch>,
         (client, at): (Option<(u32, Millis)>, Millis),
         budget: Budget,
-    ) -> io::Result<String> {
+    ) -> Vec<SentMessage> {
         self.before = self.contents.clone();
-        let mut text = String::new();
-        for one in &mut self.contents.handed_over {
-            if is_due(one) {
-                (one.client, one.at) = (client, at);
-                one.attempts += 1;
-                text.push_str(&one.text);
-            }
+        let Contents {
+            handed_over, feeds, ..
+        } = &mut self.contents;
+        let mut all = Vec::new();
+        for one in handed_over.iter_mut().filter(|one| is_due(one)) {
+            (one.client, one.at) = (client, at);
+            one.attempts += 1;
+            all.push(one.clone());
         }
-        if let Some(new) = new {
-            text.push_str(&new.text);
-            self.add(new, budget);
+        if let Some(batch) = new {
+            let mark = FeedMark {
+                last: batch.seqs.last().copied().unwrap_or_default(),
+                host: batch.host.clone(),
+                at,
+            };
+            feeds.retain(|_, feed| at.saturating_sub(feed.at) < KEPT);
+            feeds.insert(batch.epoch.clone(), mark);
+            let mut message = SentMessage {
+                batch,
+                client,
+                at,
+                attempts: 1,
+                place: Place::default(),
+            };
+            all.push(message.clone());
+            // The next process that hands it over does not know whether this one has.
+            message.batch.is_new = false;
+            handed_over.push(message);
         }
-        self.save()?;
-        Ok(text)
+        self.contents.budget = budget;
+        all
     }
 
-    /// Takes back the last hand-over: the messages were not read.
-    pub(super) fn take_back(&mut self) -> io::Result<()> {
+    /// Takes back the last hand-over: the messages were not given. It is not saved.
+    pub(super) fn take_back(&mut self) {
         self.contents = std::mem::take(&mut self.before);
-        self.save()
     }
 
-    /// Saves the ledger, as [`Ledger::save`] does, unless another process has taken it over. Returns
-    /// whether it has not.
+    /// Saves the ledger, unless another process has taken it over. Returns whether it has not.
     pub(super) fn save_if_held(&self) -> io::Result<bool> {
         if !is_linked(&self.lock)? {
             return Ok(false);
@@ -450,41 +390,6 @@ impl Ledger {
 /// Whether the file has not been removed.
 fn is_linked(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.nlink() > 0)
-}
-
-impl SettledRecords {
-    pub(super) fn of(message: SentMessage) -> Self {
-        let SentMessage {
-            epoch, seqs, host, ..
-        } = message;
-        Self { epoch, seqs, host }
-    }
-}
-
-/// Reads on in a transcript. A missing one is empty, and one that was replaced by a shorter one is read
-/// from its beginning.
-fn read_file(path: &Path, reading: &mut Reading, messages: &mut [Message<'_>]) -> io::Result<()> {
-    let mut file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    let length = file.metadata()?.len();
-    if length < reading.offset {
-        *reading = Reading::default();
-    }
-    let skips = messages.is_empty() && length - reading.offset > TAIL;
-    if skips {
-        reading.offset = length - TAIL;
-    }
-    file.seek(SeekFrom::Start(reading.offset))?;
-    let mut file = BufReader::new(file);
-    if skips {
-        // The first line is cut.
-        reading.offset += file.skip_until(b'\n')? as u64;
-    }
-    reading.read(file, messages)?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@
 
 mod app_server;
 pub(crate) mod claude;
-mod client_command;
 pub(crate) mod codex;
 mod codex_thread;
 mod conversation;
@@ -16,24 +15,20 @@ mod feed_reading;
 mod follower;
 mod hand_over;
 mod host_streams;
-mod incoming;
 mod ledger;
 mod outbox;
-mod progress;
 mod setup;
 mod stdio;
 mod transcript;
-mod user_file;
 
 use std::time::Duration;
 
 use tokio::time::sleep;
 
-pub(crate) use client_command::CommandError;
-pub(crate) use codex_thread::Reachable;
 pub(crate) use conversation::AgentClient;
-pub(crate) use setup::{Setup, SetupError};
-pub(crate) use stdio::{ServeError, ServeOptions, read_lines, serve};
+pub(crate) use hand_over::Ended;
+pub(crate) use setup::Setup;
+pub(crate) use stdio::{ServeOptions, read_lines, serve};
 
 use crate::clock;
 use crate::model::Millis;

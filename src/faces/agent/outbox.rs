@@ -18,28 +18,17 @@ const MAX_BYTES: usize = 32 * 1024;
 /// The length of a budget's window, in milliseconds.
 const MINUTE: Millis = 60_000;
 
-/// A follow-up of the feed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FollowUp {
-    pub(crate) epoch: String,
-    pub(crate) seq: Seq,
-    /// When it was recorded.
-    pub(crate) time: Millis,
-    /// Whether it was recorded after this process began to follow: it was never handed over.
-    pub(crate) is_new: bool,
-    /// The machine that it comes from; `None` for this one.
-    pub(crate) host: Option<String>,
-    pub(crate) message: Message,
-    pub(crate) options: FollowUpOptions,
-}
-
-/// What is handed over as one message. Its follow-ups are of one feed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One or several follow-ups of one feed, as one message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Batch {
     pub(crate) epoch: String,
     /// The sequence numbers of its follow-ups, in order; never empty.
     pub(crate) seqs: Vec<Seq>,
-    /// Whether its last follow-up, which names it, was never handed over.
+    /// When the first one was recorded.
+    pub(crate) time: Millis,
+    /// Whether its last follow-up, which names it, was recorded after this process began to follow: it
+    /// was never handed over.
     pub(crate) is_new: bool,
     /// The machine that they come from; `None` for this one.
     pub(crate) host: Option<String>,
@@ -48,35 +37,15 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    fn of(follow_up: FollowUp) -> Self {
-        let FollowUp {
-            epoch,
-            seq,
-            time: _,
-            is_new,
-            host,
-            message,
-            options,
-        } = follow_up;
-        Self {
-            epoch,
-            seqs: vec![seq],
-            is_new,
-            host,
-            message,
-            options,
-        }
-    }
-
-    /// Adds the events of another follow-up. The level is the highest of both.
-    fn absorb(&mut self, other: FollowUp) {
+    /// Adds the events of another one. The level is the highest of both.
+    fn absorb(&mut self, other: Self) {
         let (details, others) = (&mut self.message.details, other.message.details);
         if others.level == Level::Warning {
             details.level = Level::Warning;
         }
         details.events.extend(others.events);
         self.is_new = other.is_new;
-        self.seqs.push(other.seq);
+        self.seqs.extend(other.seqs);
     }
 
     /// Returns `EPOCH:SEQ` of its last follow-up. A batch that is made again of the same follow-ups
@@ -110,7 +79,7 @@ pub(crate) struct Budget {
 /// The follow-ups of one conversation that wait to be handed over.
 #[derive(Debug)]
 pub(crate) struct PendingFollowUps {
-    pending: VecDeque<FollowUp>,
+    pending: VecDeque<Batch>,
     max_per_minute: u32,
     pub(crate) budget: Budget,
     /// The task session of this machine.
@@ -129,8 +98,20 @@ impl PendingFollowUps {
     }
 
     /// Adds a follow-up.
-    pub(crate) fn push(&mut self, follow_up: FollowUp) {
+    pub(crate) fn push(&mut self, follow_up: Batch) {
         self.pending.push_back(follow_up);
+    }
+
+    /// Takes back what could not be handed over, as it is the next one.
+    pub(crate) fn put_back(&mut self, batch: Batch, budget: Budget) {
+        self.pending.push_front(batch);
+        self.budget = budget;
+    }
+
+    /// Returns the first number that is pending of this feed.
+    pub(crate) fn first_open(&self, epoch: &str) -> Option<Seq> {
+        let of_feed = self.pending.iter().filter(|one| one.epoch == epoch);
+        of_feed.flat_map(|one| one.seqs.iter().copied()).min()
     }
 
     /// Forgets what is pending of this feed, which was replaced.
@@ -162,7 +143,7 @@ impl PendingFollowUps {
             };
         }
         self.budget.used += 1;
-        let was_held_back = |follow_up: &FollowUp| follow_up.time < ends;
+        let was_held_back = |one: &Batch| one.time < ends;
         let batch =
             if was_exhausted && self.pending.iter().filter(|one| was_held_back(one)).count() > 1 {
                 self.summary()
@@ -173,7 +154,7 @@ impl PendingFollowUps {
     }
 
     /// Takes the follow-ups of the feed that the first one is of.
-    fn take_feed(&mut self) -> Option<(FollowUp, VecDeque<FollowUp>)> {
+    fn take_feed(&mut self) -> Option<(Batch, VecDeque<Batch>)> {
         let first = self.pending.pop_front()?;
         let (of_feed, others) = std::mem::take(&mut self.pending)
             .into_iter()
@@ -184,8 +165,7 @@ impl PendingFollowUps {
 
     /// Takes as many follow-ups as one message holds.
     fn merge(&mut self) -> Option<Batch> {
-        let (first, mut of_feed) = self.take_feed()?;
-        let mut batch = Batch::of(first);
+        let (mut batch, mut of_feed) = self.take_feed()?;
         while let Some(next) = of_feed.pop_front() {
             let content = &mut batch.message.content;
             let text = without_header(&next.message.content);
@@ -204,9 +184,8 @@ impl PendingFollowUps {
 
     /// Takes all follow-ups of a feed and says how many events they have and how to read them.
     fn summary(&mut self) -> Option<Batch> {
-        let (first, of_feed) = self.take_feed()?;
-        let before = first.seq.saturating_sub(1);
-        let mut batch = Batch::of(first);
+        let (mut batch, of_feed) = self.take_feed()?;
+        let before = batch.seqs.first()?.saturating_sub(1);
         for next in of_feed {
             batch.absorb(next);
         }
@@ -244,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    fn follow_up(seq: Seq, time: Millis, text: &str) -> FollowUp {
+    fn follow_up(seq: Seq, time: Millis, text: &str) -> Batch {
         let message = json!({
             "customType": "tmux-task-event",
             "content": format!("{HEADER}\n{text}"),
@@ -255,9 +234,9 @@ mod tests {
                     "windowName": text}}]},
         });
         let options = json!({"triggerTurn": true, "deliverAs": "followUp"});
-        FollowUp {
+        Batch {
             epoch: "e".to_owned(),
-            seq,
+            seqs: vec![seq],
             time,
             is_new: true,
             host: None,
@@ -312,7 +291,7 @@ mod tests {
     #[test]
     fn a_message_is_of_one_feed_and_each_feed_keeps_its_order() {
         let mut outbox = outbox(3);
-        let of_host = |seq, text| FollowUp {
+        let of_host = |seq, text| Batch {
             epoch: "f".to_owned(),
             host: Some("gpu 1".to_owned()),
             ..follow_up(seq, DAY, text)

@@ -2,39 +2,22 @@
 //! adapters' files are part of the program.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
-use super::client_command::{CommandError, run, shown};
-use super::conversation::AgentClient;
-use super::user_file::replace_user_file;
-use crate::paths::{Env, adapters_folder, folder_of};
+use tokio::process::Command;
 
-/// Why an adapter was not installed or removed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SetupError {
-    /// There is no home folder.
-    #[error("no folder for the adapter: HOME is not set")]
-    NoHome,
-    /// A file cannot be written or removed.
-    #[error("could not change {}", .path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// The client is not installed.
-    #[error("no program `{}` on PATH, so nothing was written", .0.display())]
-    NoProgram(PathBuf),
-    /// A command of the client did not succeed.
-    #[error(transparent)]
-    Command(#[from] CommandError),
-}
+use super::conversation::AgentClient;
+use crate::model::Error;
+use crate::paths::{Env, adapters_folder, folder_of};
+use crate::process::{ProgramEnd, run_program};
+
+/// What to do where the client is missing.
+const INSTALL_FIRST: &str = "install the client first, and put it on PATH";
 
 /// How long a command of a client may take: it starts a runtime, and may ask a server.
 const COMMAND_LIMIT: Duration = Duration::from_secs(30);
@@ -120,26 +103,15 @@ pub(crate) struct Setup {
     programs: Vec<PathBuf>,
 }
 
-/// What installing an adapter did, up to the first error.
+/// What installing or removing an adapter did.
 #[derive(Debug, Default)]
-pub(crate) struct Installation {
-    pub(crate) written: Vec<PathBuf>,
-    /// The client's commands that were run, as a shell would read them.
-    pub(crate) run: Vec<String>,
-    pub(crate) error: Option<SetupError>,
-}
-
-/// What removing an adapter did.
-#[derive(Debug, Default)]
-pub(crate) struct Removal {
-    /// Whether there was an adapter.
-    pub(crate) was_installed: bool,
-    /// The client's commands that were run, as a shell would read them.
-    pub(crate) run: Vec<String>,
-    /// Those that were not run, because the client is gone.
-    pub(crate) not_run: Vec<String>,
-    /// Why others failed. The files are removed nevertheless.
-    pub(crate) failed: Vec<CommandError>,
+pub(crate) struct Done {
+    /// What was done, a line each.
+    pub(crate) lines: Vec<String>,
+    /// What was not done, and is no error.
+    pub(crate) notes: Vec<String>,
+    /// The first error, or the last one of those after which the rest was done.
+    pub(crate) error: Option<Error>,
 }
 
 impl Setup {
@@ -148,9 +120,9 @@ impl Setup {
     /// # Errors
     ///
     /// When there is no home folder.
-    pub(crate) fn of(client: AgentClient, env: Env<'_>) -> Result<Self, SetupError> {
+    pub(crate) fn of(client: AgentClient, env: Env<'_>) -> Result<Self, Error> {
         let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
-        let adapters = adapters_folder(env).ok_or(SetupError::NoHome)?;
+        let adapters = adapters_folder(env).ok_or_else(no_home)?;
         let path = env("PATH").unwrap_or_else(|| USUAL_PATH.into());
         let programs = std::env::split_paths(&path).collect();
         let (folder, files, install, remove): (_, &'static [AdapterFile], _, _) = match client {
@@ -206,39 +178,56 @@ impl Setup {
     }
 
     /// Returns the files that the adapter consists of.
-    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+    fn paths(&self) -> Vec<PathBuf> {
         let path = |(name, _): &AdapterFile| self.folder.join(name);
         self.files.iter().map(path).collect()
     }
 
-    /// Returns the commands of the client that install the adapter, as a shell would read them.
-    pub(crate) fn install_commands(&self) -> Vec<String> {
-        self.install.iter().map(|words| shown(words)).collect()
+    /// Returns what installing the adapter would do, a line each.
+    pub(crate) fn plan(&self) -> Vec<String> {
+        let files = self.paths();
+        let files = files
+            .iter()
+            .map(|path| format!("would write {}", path.display()));
+        let commands = self
+            .install
+            .iter()
+            .map(|words| format!("would run {}", shown(words)));
+        files.chain(commands).collect()
     }
 
-    /// Writes the files and runs the client's commands. An adapter that is installed already is
-    /// brought up to date. Without the client, nothing is written.
-    pub(crate) async fn install(&self) -> Installation {
-        let mut done = Installation::default();
-        done.error = self.install_into(&mut done).await.err();
+    /// Writes the files and runs the client's commands, up to the first error. An adapter that is
+    /// installed already is brought up to date. Without the client, nothing is written.
+    pub(crate) async fn install(&self) -> Done {
+        let mut done = Done::default();
+        let installed = self.install_into(&mut done.lines).await;
+        done.error = installed.err().map(|error| match done.lines.is_empty() {
+            true => error,
+            false => error.with_hint(format!(
+                "`tmux-task init {} --remove` takes away what was written",
+                self.program
+            )),
+        });
         done
     }
 
-    async fn install_into(&self, done: &mut Installation) -> Result<(), SetupError> {
+    async fn install_into(&self, done: &mut Vec<String>) -> Result<(), Error> {
         if !self.has_client() {
-            return Err(SetupError::NoProgram(self.program.into()));
+            let why = format!(
+                "no program `{}` on PATH, so nothing was written",
+                self.program
+            );
+            return Err(Error::failed(why).with_hint(INSTALL_FIRST));
         }
         for (path, (_, contents)) in self.paths().into_iter().zip(self.files) {
             // Where a link leads, what it leads to.
             let real = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
-            if let Err(source) = replace_user_file(&real, contents.as_bytes()) {
-                return Err(SetupError::File { path, source });
-            }
-            done.written.push(path);
+            replace(&real, contents.as_bytes()).map_err(|error| not_changed(&path, &error))?;
+            done.push(format!("wrote {}", path.display()));
         }
         for words in &self.install {
-            run(words, COMMAND_LIMIT).await?;
-            done.run.push(shown(words));
+            run(words).await?;
+            done.push(format!("ran {}", shown(words)));
         }
         Ok(())
     }
@@ -249,43 +238,58 @@ impl Setup {
     /// # Errors
     ///
     /// When a file cannot be removed.
-    pub(crate) async fn remove(&self) -> Result<Removal, SetupError> {
+    pub(crate) async fn remove(&self) -> Result<Done, Error> {
+        let (paths, name) = (self.paths(), self.program);
         let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
-        if !self.paths().iter().any(is_there) {
-            return Ok(Removal::default());
-        }
-        let mut removal = Removal {
-            was_installed: true,
-            ..Removal::default()
+        let was_installed = paths.iter().any(is_there);
+        let verb = if was_installed {
+            "removed"
+        } else {
+            "nothing to remove:"
         };
-        for words in &self.remove {
+        let mut done = Done {
+            lines: paths
+                .iter()
+                .map(|path| format!("{verb} {}", path.display()))
+                .collect(),
+            ..Done::default()
+        };
+        for words in self.remove.iter().filter(|_| was_installed) {
+            let command = shown(words);
             if !self.has_client() {
-                removal.not_run.push(shown(words));
+                let why = format!("`{name}` is not on PATH, so this was not run: {command}");
+                done.notes.push(why);
                 continue;
             }
-            match run(words, COMMAND_LIMIT).await {
-                Ok(()) => removal.run.push(shown(words)),
-                Err(error) => removal.failed.push(error),
+            match run(words).await {
+                Ok(()) => done.lines.push(format!("ran {command}")),
+                Err(error) => {
+                    let hint = format!(
+                        "the files are removed; if {name} still lists tmux-task, remove it there"
+                    );
+                    let before = done.error.replace(error.with_hint(hint));
+                    done.notes.extend(before.map(|before| before.message));
+                }
             }
         }
-        for path in self.paths() {
-            match fs::remove_file(&path) {
-                Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                    return Err(SetupError::File { path, source });
+        for path in &paths {
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(not_changed(path, &error));
                 }
                 Ok(()) | Err(_) => {}
             }
         }
-        if self.owns_folder {
+        if self.owns_folder && was_installed {
             // Files that others put there stay, and their folders with them.
-            for path in self.paths() {
+            for path in paths {
                 let folders = path.ancestors().skip(1);
                 for folder in folders.take_while(|folder| folder.starts_with(&self.folder)) {
                     drop(fs::remove_dir(folder));
                 }
             }
         }
-        Ok(removal)
+        Ok(done)
     }
 
     /// Whether the client's program can be started by its name.
@@ -298,19 +302,86 @@ impl Setup {
 }
 
 /// Returns the folder that the variable names by an absolute path, else `usual` in the home folder.
-fn home_folder(env: Env<'_>, variable: &str, usual: &str) -> Result<PathBuf, SetupError> {
+fn home_folder(env: Env<'_>, variable: &str, usual: &str) -> Result<PathBuf, Error> {
     match folder_of(env, variable) {
         Some(folder) => Ok(folder),
-        None => Ok(folder_of(env, "HOME")
-            .ok_or(SetupError::NoHome)?
-            .join(usual)),
+        None => Ok(folder_of(env, "HOME").ok_or_else(no_home)?.join(usual)),
     }
+}
+
+fn no_home() -> Error {
+    Error::failed("no folder for the adapter: HOME is not set")
+}
+
+fn not_changed(path: &Path, error: &io::Error) -> Error {
+    Error::io(format_args!("could not change {}", path.display()), error)
+}
+
+/// Runs a command of the client.
+async fn run(words: &[OsString]) -> Result<(), Error> {
+    let Some((program, args)) = words.split_first() else {
+        return Ok(());
+    };
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let reply = match run_program(&mut command, b"", COMMAND_LIMIT).await {
+        Ok(()) => return Ok(()),
+        Err(ProgramEnd::NotStarted(error)) => {
+            let what = format_args!("could not start `{}`", program.display());
+            return Err(Error::io(what, &error).with_hint(INSTALL_FIRST));
+        }
+        Err(ProgramEnd::TimedOut) => format!("no end within {} s", COMMAND_LIMIT.as_secs()),
+        Err(ProgramEnd::Unknown(error)) => error.to_string(),
+        Err(ProgramEnd::Failed(_, Some(last))) => last,
+        Err(ProgramEnd::Failed(status, None)) => format!("{status}, without a message"),
+    };
+    Err(Error::failed(format!("`{}` failed: {reply}", shown(words))))
+}
+
+/// Returns a command as a shell reads it.
+fn shown(words: &[OsString]) -> String {
+    let word = |word: &OsString| {
+        let word = word.to_string_lossy();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-@:+".contains(c);
+        if word.chars().all(is_plain) {
+            word.into_owned()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    words.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// Replaces a file of the user at once, with its permissions. Missing folders are created.
+fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut fresh = path.as_os_str().to_owned();
+    fresh.push(format!(".tmux-task-{}", std::process::id()));
+    let fresh = PathBuf::from(fresh);
+    let mode = fs::metadata(path).map_or(0o644, |found| found.permissions().mode() & 0o7777);
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&fresh)
+        .and_then(|mut file| {
+            file.write_all(text)?;
+            file.set_permissions(fs::Permissions::from_mode(mode))?;
+            file.sync_all()
+        })
+        .and_then(|()| fs::rename(&fresh, path));
+    if written.is_err() {
+        let removed = fs::remove_file(&fresh);
+        tracing::debug!(?removed, "a file was not replaced");
+    }
+    written
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::paths::adapter_file;
 
@@ -328,6 +399,18 @@ mod tests {
         bin
     }
 
+    fn lines(verb: &str, setup: &Setup) -> Vec<String> {
+        let paths = setup.paths();
+        paths
+            .iter()
+            .map(|path| format!("{verb} {}", path.display()))
+            .collect()
+    }
+
+    fn install_commands(setup: &Setup) -> Vec<String> {
+        setup.install.iter().map(|words| shown(words)).collect()
+    }
+
     #[tokio::test]
     async fn an_adapter_is_installed_and_removed_without_a_trace() {
         let home = tempfile::tempdir().unwrap();
@@ -338,11 +421,11 @@ mod tests {
             for _ in 0..2 {
                 let done = setup.install().await;
                 assert!(done.error.is_none(), "{done:?}");
-                assert_eq!(done.written, setup.paths());
+                assert_eq!(done.lines, lines("wrote", &setup));
                 assert!(setup.paths().iter().all(|path| path.exists()));
             }
-            for is_there in [true, false] {
-                assert_eq!(setup.remove().await.unwrap().was_installed, is_there);
+            for verb in ["removed", "nothing to remove:"] {
+                assert_eq!(setup.remove().await.unwrap().lines, lines(verb, &setup));
                 assert!(!setup.paths().iter().any(|path| path.exists()));
             }
             assert_eq!(setup.folder.exists(), !setup.owns_folder);
@@ -365,8 +448,9 @@ mod tests {
             // A file of this name that cannot be executed is not the client.
             fs::set_permissions(&program, fs::Permissions::from_mode(0o644)).unwrap();
             let done = setup.install().await;
-            assert!(matches!(done.error, Some(SetupError::NoProgram(_))));
-            assert_eq!(done.written, [""; 0].map(PathBuf::from));
+            let error = done.error.unwrap();
+            assert!(error.message.starts_with("no program"), "{error}");
+            assert_eq!(done.lines, [""; 0]);
             assert!(!setup.folder.exists());
 
             fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
@@ -374,9 +458,8 @@ mod tests {
             assert!(setup.install().await.error.is_none());
             fs::remove_file(&program).unwrap();
             let removal = setup.remove().await.unwrap();
-            assert!(removal.was_installed);
-            assert_eq!(removal.run, [""; 0]);
-            assert_eq!(removal.not_run.len(), n_commands);
+            assert_eq!(removal.lines, lines("removed", &setup));
+            assert_eq!(removal.notes.len(), n_commands);
             assert!(!setup.paths().iter().any(|path| path.exists()));
         }
     }
@@ -393,14 +476,16 @@ mod tests {
             words[0] = program.clone().into();
         }
         let done = setup.install().await;
-        assert_eq!(done.written, setup.paths());
-        assert_eq!(done.run.len(), 1);
+        assert_eq!(done.lines.len(), setup.files.len() + 1);
         let error = done.error.unwrap().to_string();
         assert!(error.ends_with("failed: not now"), "{error}");
 
         let removal = setup.remove().await.unwrap();
-        assert_eq!(removal.failed.len(), 2);
-        assert!(removal.failed[0].to_string().ends_with("failed: not now"));
+        let failed = [&removal.notes[0], &removal.error.unwrap().message];
+        assert!(
+            failed.iter().all(|text| text.ends_with("failed: not now")),
+            "{failed:?}"
+        );
         assert!(!setup.folder.exists());
     }
 
@@ -456,12 +541,12 @@ mod tests {
     fn commands_are_shown_as_a_shell_reads_them() {
         let pi = setup(AgentClient::Pi, Path::new("/home/a b"));
         assert_eq!(
-            pi.install_commands(),
+            install_commands(&pi),
             ["pi install '/home/a b/.local/share/tmux-task/adapters/pi'"]
         );
         let claude = setup(AgentClient::Claude, Path::new("/h"));
         assert_eq!(
-            claude.install_commands(),
+            install_commands(&claude),
             [
                 "claude plugin marketplace add /h/.local/share/tmux-task/adapters/claude-code",
                 "claude plugin install tmux-task@tmux-task",
@@ -478,7 +563,7 @@ mod tests {
         };
         let codex = Setup::of(AgentClient::Codex, &env).unwrap();
         assert_eq!(
-            codex.install_commands(),
+            install_commands(&codex),
             ["codex mcp add tmux-task --env 'XDG_RUNTIME_DIR=/run/user/1 0' -- tmux-task mcp"]
         );
     }

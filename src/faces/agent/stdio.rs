@@ -4,7 +4,6 @@
 //! under way at a time; what happens until its receipt is merged into the next one.
 
 use std::collections::BTreeMap;
-use std::pin::pin;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -13,14 +12,10 @@ use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
 use super::conversation::{AgentClient, Conversation};
-use super::follower::Follower;
-use super::hand_over::{HandOver, Step};
-use super::incoming::Incoming;
-use super::ledger::Ledger;
-use super::outbox::Batch;
-use super::until;
-use crate::clock;
-use crate::model::{Error, Level, with_causes};
+use super::feed_reading::Incoming;
+use super::hand_over::{Client, Ended, Given, HandOver};
+use super::ledger::{Ledger, SentMessage};
+use crate::model::{Error, Level, Millis};
 use crate::ops::{self, SessionChoice, TaskSession};
 use crate::wire::{FollowUpOptions, Kind, Message, parse_object};
 
@@ -52,7 +47,7 @@ enum Request {
     rename_all = "camelCase",
     rename_all_fields = "camelCase"
 )]
-enum Reply {
+pub(crate) enum Reply {
     /// The first line: the task session of the conversations.
     Hello { session_name: String },
     /// The conversation is followed: what its tasks do from here on is delivered.
@@ -91,31 +86,18 @@ pub(crate) struct ServeOptions {
     pub(crate) max_per_minute: u32,
 }
 
-/// Why an adapter is no longer served.
-#[derive(Debug)]
-pub(crate) enum ServeError<E> {
-    /// The session or its feed cannot be used.
-    Ops(Error),
-    /// Standard output cannot be written.
-    Print(E),
-}
-
-/// Serves an adapter until it closes standard input. `print` writes a line to standard output.
+/// Serves an adapter until it closes standard input. What it gets goes to `replies`.
 ///
 /// # Errors
 ///
-/// When the session cannot be determined, or `print` fails.
-pub(crate) async fn serve<E>(
+/// When the session cannot be determined.
+pub(crate) async fn serve(
     choice: SessionChoice,
     options: ServeOptions,
-    mut print: impl FnMut(&str) -> Result<(), E>,
-) -> Result<(), ServeError<E>> {
-    let session = TaskSession::named(&choice).map_err(ServeError::Ops)?;
-    let hello = Reply::Hello {
-        session_name: session.name,
-    };
-    print(&line_of(&hello)).map_err(ServeError::Print)?;
-    let (replies, mut to_print) = mpsc::channel(QUEUE);
+    replies: mpsc::Sender<Reply>,
+) -> Result<(), Error> {
+    let session_name = TaskSession::named(&choice)?.name;
+    drop(replies.send(Reply::Hello { session_name }).await);
     let mut lanes = Lanes {
         client: options.client,
         choice,
@@ -129,11 +111,7 @@ pub(crate) async fn serve<E>(
         lanes.follow(id);
     }
     if options.adopt {
-        for id in lanes
-            .pending_conversations()
-            .await
-            .map_err(ServeError::Ops)?
-        {
+        for id in lanes.pending_conversations().await? {
             lanes.follow(&id);
         }
     }
@@ -141,22 +119,17 @@ pub(crate) async fn serve<E>(
     loop {
         tokio::select! {
             request = requests.recv() => match request {
-                Some(Request::Follow(id)) => lanes.follow(&id),
-                Some(Request::Unfollow(id)) => lanes.unfollow(&id),
-                Some(Request::Received { to, id }) => lanes.received(&to, id),
+                Some(Ok(Request::Follow(id))) => lanes.follow(&id),
+                Some(Ok(Request::Unfollow(id))) => lanes.unfollow(&id),
+                Some(Ok(Request::Received { to, id })) => lanes.received(&to, id),
+                // It may come from a later version.
+                Some(Err(_)) => {}
                 // The client has ended.
                 None => return Ok(()),
             },
-            Some(reply) = to_print.recv() => {
-                print(&reply).map_err(ServeError::Print)?;
-            }
             () = &mut lanes.local, if lanes.is_busy => lanes.is_busy = false,
         }
     }
-}
-
-fn line_of(reply: &Reply) -> String {
-    serde_json::to_string(reply).unwrap_or_default()
 }
 
 /// The conversations that are followed, each by a task of its own.
@@ -164,8 +137,7 @@ struct Lanes {
     client: AgentClient,
     choice: SessionChoice,
     max_per_minute: u32,
-    /// Lines to print.
-    replies: mpsc::Sender<String>,
+    replies: mpsc::Sender<Reply>,
     /// Where a conversation's receipts go, by its id.
     receipts: BTreeMap<String, mpsc::Sender<String>>,
     local: LocalSet,
@@ -195,20 +167,16 @@ impl Lanes {
         };
         self.is_busy = true;
         self.local.spawn_local(async move {
-            let followed = match Lane::begin(&choice, &conversation, kinds, max).await {
-                Ok(Some(lane)) => lane.run(received, &replies).await,
-                Ok(None) => Ok(Ended::Replaced),
-                Err(error) => Err(error),
-            };
+            let followed = follow(&choice, &conversation, kinds, max, received, &replies).await;
             let last = match followed {
-                Ok(Ended::Left) => return,
+                Ok(Ended::Left | Ended::Woke) => return,
                 Ok(Ended::Replaced) => Reply::Replaced { to },
                 Err(error) => Reply::Failed {
                     to,
-                    why: with_causes(&error),
+                    why: error.message,
                 },
             };
-            drop(replies.send(line_of(&last)).await);
+            drop(replies.send(last).await);
         });
     }
 
@@ -253,178 +221,104 @@ impl Lanes {
     }
 }
 
-/// Why a conversation is not followed any more.
-enum Ended {
-    /// The client wants it so.
-    Left,
-    /// Another process follows it.
-    Replaced,
+/// Follows a conversation until it ends.
+async fn follow(
+    choice: &SessionChoice,
+    conversation: &Conversation,
+    kinds: Vec<Kind>,
+    max_per_minute: u32,
+    receipts: mpsc::Receiver<String>,
+    replies: &mpsc::Sender<Reply>,
+) -> Result<Ended, Error> {
+    let mut session = TaskSession::named(choice)?;
+    session.resolve_name().await?;
+    let adapter = Adapter {
+        to: conversation.id().to_owned(),
+        session_name: session.name.clone(),
+        replies: replies.clone(),
+        receipts,
+        received: Vec::new(),
+        given: None,
+    };
+    let feeds = (kinds, false);
+    match HandOver::take_over(adapter, session, conversation, feeds, max_per_minute).await? {
+        Some(hand_over) => hand_over.run().await,
+        None => Ok(Ended::Replaced),
+    }
 }
 
-/// One conversation.
-struct Lane {
+/// The adapter, as the client of one conversation.
+struct Adapter {
     to: String,
     session_name: String,
-    follower: Follower,
-    /// What the follower has reported before the ledger was free.
-    earlier: Vec<Incoming>,
-    messages: HandOver,
-    /// Until then everything that is pending is collected into one message.
-    is_caught_up: bool,
+    replies: mpsc::Sender<Reply>,
+    /// The ids of messages that the conversation has, from the adapter, and those that were read.
+    receipts: mpsc::Receiver<String>,
+    received: Vec<String>,
+    /// The message that this process has given last.
+    given: Option<String>,
 }
 
-impl Lane {
-    /// Returns `None` when another process follows the conversation by then.
-    async fn begin(
-        choice: &SessionChoice,
-        conversation: &Conversation,
-        kinds: Vec<Kind>,
-        max_per_minute: u32,
-    ) -> Result<Option<Self>, Error> {
-        let mut session = TaskSession::named(choice)?;
-        session.resolve_name().await?;
-        let (session_name, paths) = (session.name.clone(), session.paths.clone());
-        let mut follower = Follower::new(session, conversation, kinds);
-        // This tells the process that followed the conversation before to leave the ledger.
-        let mut earlier = vec![follower.next().await?];
-        let mut taking = pin!(Ledger::take_over(&paths, conversation));
-        let ledger = loop {
-            tokio::select! {
-                biased;
-                incoming = follower.next() => {
-                    let incoming = incoming?;
-                    if incoming.is_last() {
-                        return Ok(None);
-                    }
-                    earlier.push(incoming);
-                }
-                taken = &mut taking => break taken,
-            }
-        };
-        let ledger = ledger.map_err(|source| Error::folder(&paths.state, &source))?;
-        Ok(Some(Self {
-            to: conversation.id().to_owned(),
-            messages: HandOver::new(ledger, &session_name, max_per_minute),
-            session_name,
-            follower,
-            earlier,
-            is_caught_up: false,
-        }))
-    }
-
-    async fn run(
-        mut self,
-        mut received: mpsc::Receiver<String>,
-        replies: &mpsc::Sender<String>,
-    ) -> Result<Ended, Error> {
-        for incoming in std::mem::take(&mut self.earlier) {
-            if let Some(reply) = self.receive(incoming) {
-                drop(replies.send(line_of(&reply)).await);
-            }
-        }
-        let mut resume_at = None;
-        loop {
-            let mut is_message = false;
-            let may_hand_over = self.is_caught_up && self.messages.is_ready();
-            let line = tokio::select! {
-                // What is there already belongs into the same message.
-                biased;
-                incoming = self.follower.next() => {
-                    let incoming = incoming?;
-                    if incoming.is_last() {
-                        return Ok(Ended::Replaced);
-                    }
-                    self.receive(incoming).as_ref().map(line_of)
-                }
-                id = received.recv() => {
-                    let Some(id) = id else { return Ok(Ended::Left) };
-                    if let Some(settled) = self.messages.confirm(&id) {
-                        self.follower.settle(&settled.epoch, &settled.seqs);
-                    }
-                    None
-                }
-                () = until(resume_at), if may_hand_over => {
-                    resume_at = None;
-                    let line = |batch: &Batch, is_new| message_line(&self.to, batch, is_new);
-                    match self.messages.next(clock::now().wall, line) {
-                        Step::Print(line) => {
-                            is_message = true;
-                            Some(line)
-                        }
-                        Step::Wait(until) => {
-                            resume_at = Some(until);
-                            None
-                        }
-                        Step::Nothing => None,
-                        Step::Replaced => return Ok(Ended::Replaced),
-                    }
-                }
+impl Client for Adapter {
+    async fn give(&mut self, messages: &[SentMessage]) -> Given {
+        for SentMessage { batch, .. } in messages {
+            let message = Reply::Message {
+                to: self.to.clone(),
+                id: batch.id(),
+                is_new: batch.is_new,
+                message: Box::new(batch.message.clone()),
+                options: batch.options.clone(),
             };
-            if let Some(line) = line {
-                drop(replies.send(line).await);
-            }
-            // The client does not wait for the disk.
-            if is_message {
-                self.messages.ledger.sync().await;
-            }
+            drop(self.replies.send(message).await);
+            self.given = Some(batch.id());
         }
+        Given::Sent
     }
 
-    /// Receives what the follower reports. Returns what the client is told, if anything.
-    fn receive(&mut self, incoming: Incoming) -> Option<Reply> {
-        let to = self.to.clone();
-        match incoming {
-            Incoming::FollowUp(follow_up) => {
-                if let Some((epoch, seq)) = self.messages.receive(*follow_up) {
-                    self.follower.settle(&epoch, &[seq]);
-                }
-                None
-            }
-            Incoming::Began {
-                host,
-                replaced,
-                epoch,
-                cursor,
-                last,
-            } => {
-                if let Some(replaced) = replaced {
-                    self.messages.forget(&replaced);
-                }
-                let ledger = &mut self.messages.ledger;
-                ledger.forget_acknowledged(host.as_deref(), &epoch, cursor, last);
-                let is_local = host.is_none();
-                self.is_caught_up &= !is_local;
-                let session_name = self.session_name.clone();
-                is_local.then_some(Reply::Following { to, session_name })
-            }
-            Incoming::Forgotten(host) => {
-                self.messages.ledger.forget_host(&host);
-                None
-            }
-            Incoming::CaughtUp => {
-                self.is_caught_up = true;
-                None
-            }
-            Incoming::Notice { level, text } => Some(Reply::Notice { to, level, text }),
-            Incoming::Status { text, .. } => Some(Reply::Status { to, text }),
-            Incoming::Replaced | Incoming::Left => None,
+    async fn changed(&mut self, _sent: &[SentMessage]) -> Option<Ended> {
+        match self.receipts.recv().await {
+            Some(id) => self.received.push(id),
+            None => return Some(Ended::Left),
         }
+        None
+    }
+
+    async fn received(&mut self, _ledger: &mut Ledger) -> Vec<String> {
+        std::mem::take(&mut self.received)
+    }
+
+    fn is_due(&self, message: &SentMessage, _ledger: &Ledger, _now: Millis) -> bool {
+        self.given != Some(message.batch.id())
+    }
+
+    async fn show(&mut self, incoming: &Incoming) {
+        let (to, session_name) = (self.to.clone(), self.session_name.clone());
+        let reply = match incoming {
+            Incoming::Began { host: None, .. } => Reply::Following { to, session_name },
+            Incoming::Notice { level, text } => Reply::Notice {
+                to,
+                level: *level,
+                text: text.clone(),
+            },
+            Incoming::Status { text, .. } => Reply::Status {
+                to,
+                text: text.clone(),
+            },
+            Incoming::Began { .. }
+            | Incoming::FollowUp(_)
+            | Incoming::Passed
+            | Incoming::CaughtUp
+            | Incoming::Forgotten(_)
+            | Incoming::Replaced
+            | Incoming::Left => return,
+        };
+        drop(self.replies.send(reply).await);
     }
 }
 
-fn message_line(to: &str, batch: &Batch, is_new: bool) -> String {
-    line_of(&Reply::Message {
-        to: to.to_owned(),
-        id: batch.id(),
-        is_new,
-        message: Box::new(batch.message.clone()),
-        options: batch.options.clone(),
-    })
-}
-
-/// Reads what the other side says. The channel closes with standard input. Lines that cannot be read
-/// are passed over: they may come from a later version.
-pub(crate) fn read_lines<T>() -> mpsc::Receiver<T>
+/// Reads lines of JSON from standard input, ahead of the one that is waited for. The channel closes with
+/// standard input. The other side may have ended in the middle of a line: half a line is none.
+pub(crate) fn read_lines<T>() -> mpsc::Receiver<Result<T, serde_json::Error>>
 where
     T: DeserializeOwned + Serialize + Send + 'static,
 {
@@ -438,12 +332,10 @@ where
                 .take(MAX_LINE)
                 .read_until(b'\n', &mut line)
                 .await;
-            if !matches!(read, Ok(n) if n > 0) {
-                return;
-            }
-            if let Ok(request) = parse_object(&line)
-                && sender.send(request).await.is_err()
-            {
+            let is_last = line.last() != Some(&b'\n') && (line.len() as u64) < MAX_LINE;
+            let parsed = parse_object(&line);
+            let is_over = read.is_err() || is_last && parsed.is_err();
+            if is_over || sender.send(parsed).await.is_err() {
                 return;
             }
         }

@@ -6,18 +6,28 @@
 //! the queue may be gone, and one in the conversation may have been added without a turn, or its turn
 //! was interrupted.
 
-use std::io::{self, BufRead};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The longest line that is examined, in bytes. Longer ones are passed over.
 const MAX_LINE: u64 = 16 << 20;
+
+/// How much of a transcript's end is read to find out whether a turn runs, in bytes, while no message
+/// is looked for.
+const TAIL: u64 = 1 << 20;
 
 /// How the client begins the text with which it records that the user has interrupted a turn.
 const INTERRUPTED: &str = "[Request interrupted by user";
 
 /// How the client begins the texts with which it records commands of the user that need no turn.
 const NO_PROMPT: [&str; 3] = ["<command-name>", "<local-command-", "<bash-"];
+
+/// The kinds of the records with which the client says that a turn has ended.
+const ENDS: [&str; 2] = ["stop_hook_summary", "turn_duration"];
 
 /// Where a message is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,29 +49,87 @@ pub(super) enum Place {
 /// How far a transcript was read, and what holds there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Reading {
+struct Reading {
     /// Where the first line begins that was not read, in bytes.
-    pub(super) offset: u64,
+    offset: u64,
     /// Whether the model is answering, or a tool runs for it.
-    pub(super) is_turn_running: bool,
+    is_turn_running: bool,
     /// How many messages the client's queue has, of those that were put into it meanwhile.
     n_queued: u32,
 }
 
 /// A message: the line that marks it, and where it is.
-pub(super) type Message<'a> = (&'a str, &'a mut Place);
+type Message<'a> = (&'a str, &'a mut Place);
+
+/// Returns the line that marks the message with this id.
+pub(super) fn mark_of(id: &str) -> String {
+    format!("(tmux-task {id})")
+}
+
+/// The transcript of a conversation, as far as it was read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Transcript {
+    path: PathBuf,
+    reading: Reading,
+}
+
+impl Transcript {
+    /// Whether the model is answering, or a tool runs for it.
+    pub(super) fn is_turn_running(&self) -> bool {
+        self.reading.is_turn_running
+    }
+
+    /// Reads what the file at this path has since the last time. Of another file than before,
+    /// everything is read: it may begin with a copy.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read. What was read until then counts.
+    pub(super) fn read(&mut self, path: &Path, messages: &mut [Message<'_>]) -> io::Result<()> {
+        if self.path != path {
+            if !messages.is_empty() {
+                self.reading.read_file(&self.path, messages)?;
+            }
+            path.clone_into(&mut self.path);
+            self.reading = Reading::default();
+        }
+        self.reading.read_file(path, messages)
+    }
+}
 
 impl Reading {
+    /// Reads on in a file. A missing one is empty, and one that was replaced by a shorter one is read
+    /// from its beginning.
+    fn read_file(&mut self, path: &Path, messages: &mut [Message<'_>]) -> io::Result<()> {
+        let mut file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let length = file.metadata()?.len();
+        if length < self.offset {
+            *self = Self::default();
+        }
+        let skips = messages.is_empty() && length - self.offset > TAIL;
+        if skips {
+            self.offset = length - TAIL;
+        }
+        file.seek(SeekFrom::Start(self.offset))?;
+        let mut file = BufReader::new(file);
+        if skips {
+            // The first line is cut.
+            self.offset += file.skip_until(b'\n')? as u64;
+        }
+        self.read(file, messages).map(drop)
+    }
+
     /// Reads the complete lines from `offset` on. Returns whether there were any.
     ///
     /// # Errors
     ///
     /// When `from` cannot be read. What was read until then counts.
-    pub(super) fn read(
-        &mut self,
-        mut from: impl BufRead,
-        messages: &mut [Message<'_>],
-    ) -> io::Result<bool> {
+    fn read(&mut self, mut from: impl BufRead, messages: &mut [Message<'_>]) -> io::Result<bool> {
         let (mut line, mut has_grown, mut is_too_long) = (Vec::new(), false, false);
         let mut unfinished = 0;
         loop {
@@ -79,84 +147,74 @@ impl Reading {
             self.offset += std::mem::take(&mut unfinished);
             has_grown = true;
             if !std::mem::take(&mut is_too_long)
-                && let Ok(entry) = serde_json::from_slice(&line)
+                && let Ok(entry) = serde_json::from_slice::<Value>(&line)
             {
                 self.apply(&entry, messages);
             }
         }
     }
 
-    fn apply(&mut self, entry: &TranscriptEntry, messages: &mut [Message<'_>]) {
-        if entry.is_sidechain {
+    fn apply(&mut self, entry: &Value, messages: &mut [Message<'_>]) {
+        // Of a subagent.
+        if is_set(entry, "isSidechain") {
             return;
         }
-        match entry.kind {
-            EntryKind::QueueOperation => self.apply_queue(entry, messages),
-            EntryKind::User => {
-                let content = entry.message.as_ref().map(|message| &message.content);
-                let texts = || content.into_iter().flat_map(Content::texts);
-                place(messages, Place::Unanswered, texts);
-                let begins = |with: &str| texts().any(|text| text.starts_with(with));
+        let message = &entry["message"];
+        match text_of(entry, "type") {
+            "queue-operation" => self.apply_queue(entry, messages),
+            "user" => {
+                let texts = texts(&message["content"]);
+                place(messages, Place::Unanswered, &texts);
+                let begins = |with: &str| texts.iter().any(|text| text.starts_with(with));
                 if begins(INTERRUPTED) {
                     self.is_turn_running = false;
-                } else if !entry.is_compact_summary && !NO_PROMPT.iter().any(|with| begins(with)) {
-                    self.is_turn_running = true;
-                }
-            }
-            EntryKind::Attachment => {
-                // A message that was queued, and given to the model between two of its steps.
-                let attachment = entry.attachment.as_ref();
-                let queued = attachment.filter(|found| found.kind == "queued_command");
-                if let Some(prompt) = queued.and_then(|found| found.prompt.as_ref()) {
-                    place(messages, Place::Unanswered, || prompt.texts());
-                    self.is_turn_running = true;
-                }
-            }
-            EntryKind::Assistant => self.apply_answer(entry, messages),
-            EntryKind::System => {
-                let ends = ["stop_hook_summary", "turn_duration"];
-                if entry
-                    .subtype
-                    .as_deref()
-                    .is_some_and(|is| ends.contains(&is))
+                } else if !is_set(entry, "isCompactSummary")
+                    && !NO_PROMPT.iter().any(|with| begins(with))
                 {
-                    self.is_turn_running = false;
+                    self.is_turn_running = true;
                 }
             }
-            EntryKind::Other => {}
+            // A message that was queued, and given to the model between two of its steps.
+            "attachment"
+                if entry["attachment"]["type"] == "queued_command"
+                    && !entry["attachment"]["prompt"].is_null() =>
+            {
+                let texts = texts(&entry["attachment"]["prompt"]);
+                place(messages, Place::Unanswered, &texts);
+                self.is_turn_running = true;
+            }
+            // The client's own words, such as the error of a request.
+            "assistant"
+                if is_set(entry, "isApiErrorMessage") || message["model"] == "<synthetic>" =>
+            {
+                self.is_turn_running = false;
+            }
+            "assistant" => {
+                self.is_turn_running = message["stop_reason"] != "end_turn";
+                for (_, place) in messages {
+                    if **place == Place::Unanswered {
+                        **place = Place::Answered;
+                    }
+                }
+            }
+            "system" if ENDS.contains(&text_of(entry, "subtype")) => self.is_turn_running = false,
+            _ => {}
         }
     }
 
-    fn apply_queue(&mut self, entry: &TranscriptEntry, messages: &mut [Message<'_>]) {
-        let texts = || entry.content.iter().flat_map(Content::texts);
-        if entry.operation.as_deref() == Some("enqueue") {
+    fn apply_queue(&mut self, entry: &Value, messages: &mut [Message<'_>]) {
+        let texts = texts(&entry["content"]);
+        if entry["operation"] == "enqueue" {
             self.n_queued = self.n_queued.saturating_add(1);
-            place(messages, Place::Queued, texts);
+            place(messages, Place::Queued, &texts);
             return;
         }
         self.n_queued = self.n_queued.saturating_sub(1);
         for (mark, place) in messages.iter_mut() {
             // Not every operation says which message it took out.
-            let is_out = self.n_queued == 0 || texts().any(|text| has_line(text, mark));
+            let is_out = self.n_queued == 0 || texts.iter().any(|text| has_line(text, mark));
             if **place == Place::Queued && is_out {
                 **place = Place::Removed;
-            }
-        }
-    }
-
-    fn apply_answer(&mut self, entry: &TranscriptEntry, messages: &mut [Message<'_>]) {
-        let message = entry.message.as_ref();
-        let model = message.and_then(|message| message.model.as_deref());
-        // The client's own words, such as the error of a request.
-        if entry.is_api_error || model == Some("<synthetic>") {
-            self.is_turn_running = false;
-            return;
-        }
-        let stop_reason = message.and_then(|message| message.stop_reason.as_deref());
-        self.is_turn_running = stop_reason != Some("end_turn");
-        for (_, place) in messages {
-            if **place == Place::Unanswered {
-                **place = Place::Answered;
             }
         }
     }
@@ -164,13 +222,9 @@ impl Reading {
 
 /// Notes that the messages that are marked in these texts are there now. Once answered, a message
 /// stays so: the client may write its records again.
-fn place<'a, T: Iterator<Item = &'a str>>(
-    messages: &mut [Message<'_>],
-    to: Place,
-    texts: impl Fn() -> T,
-) {
+fn place(messages: &mut [Message<'_>], to: Place, texts: &[&str]) {
     for (mark, place) in messages {
-        if **place != Place::Answered && texts().any(|text| has_line(text, mark)) {
+        if **place != Place::Answered && texts.iter().any(|text| has_line(text, mark)) {
             **place = to;
         }
     }
@@ -181,91 +235,26 @@ fn has_line(text: &str, mark: &str) -> bool {
     text.contains(mark) && text.lines().any(|line| line == mark)
 }
 
-/// A line of a transcript: the fields that matter here.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct TranscriptEntry {
-    #[serde(rename = "type")]
-    kind: EntryKind,
-    subtype: Option<String>,
-    operation: Option<String>,
-    content: Option<Content>,
-    message: Option<EntryMessage>,
-    attachment: Option<Attachment>,
-    /// Of a subagent.
-    #[serde(default)]
-    is_sidechain: bool,
-    #[serde(default)]
-    is_compact_summary: bool,
-    #[serde(default, rename = "isApiErrorMessage")]
-    is_api_error: bool,
+fn is_set(entry: &Value, name: &str) -> bool {
+    entry[name] == true
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum EntryKind {
-    QueueOperation,
-    User,
-    Attachment,
-    Assistant,
-    System,
-    #[serde(other)]
-    Other,
+fn text_of<'a>(entry: &'a Value, name: &str) -> &'a str {
+    entry[name].as_str().unwrap_or_default()
 }
 
-#[derive(Debug, Deserialize)]
-struct EntryMessage {
-    model: Option<String>,
-    stop_reason: Option<String>,
-    #[serde(default)]
-    content: Content,
-}
-
-#[derive(Debug, Deserialize)]
-struct Attachment {
-    #[serde(rename = "type")]
-    kind: String,
-    prompt: Option<Content>,
-}
-
-/// A text, or a list of blocks, some of which are texts.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Content {
-    Text(String),
-    Blocks(Vec<Block>),
-    Other(serde::de::IgnoredAny),
-}
-
-#[derive(Debug, Deserialize)]
-struct Block {
-    /// Blocks of other kinds, such as the results of tools, have none.
-    text: Option<String>,
-}
-
-impl Default for Content {
-    fn default() -> Self {
-        Self::Blocks(Vec::new())
-    }
-}
-
-impl Content {
-    fn texts(&self) -> impl Iterator<Item = &str> {
-        let (text, blocks) = match self {
-            Self::Text(text) => (Some(text.as_str()), &[][..]),
-            Self::Blocks(blocks) => (None, blocks.as_slice()),
-            Self::Other(_) => (None, &[][..]),
-        };
-        text.into_iter()
-            .chain(blocks.iter().filter_map(|block| block.text.as_deref()))
-    }
+/// Returns the texts of a content: it is a text, or a list of blocks, some of which have one.
+fn texts(content: &Value) -> Vec<&str> {
+    let blocks = content.as_array().into_iter().flatten();
+    let of_blocks = blocks.filter_map(|block| block["text"].as_str());
+    content.as_str().into_iter().chain(of_blocks).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use std::slice;
 
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -482,5 +471,17 @@ mod tests {
                 .unwrap()
         );
         assert_eq!((reading.offset, at), (text.len() as u64, Place::Unanswered));
+    }
+
+    #[test]
+    fn of_a_long_transcript_only_the_end_is_read_while_nothing_is_looked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t");
+        let line = format!("{}\n", user("x".repeat(1000)));
+        std::fs::write(&path, line.repeat(5000)).unwrap();
+        let mut transcript = Transcript::default();
+        transcript.read(&path, &mut []).unwrap();
+        assert!(transcript.is_turn_running());
+        assert_eq!(transcript.reading.offset, 5000 * line.len() as u64);
     }
 }

@@ -4,6 +4,7 @@ use std::env;
 use std::io::Read;
 use std::path::PathBuf;
 
+use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::args::{Agent, AgentCommand, AgentServe};
@@ -11,13 +12,16 @@ use super::context::{self, Context};
 use super::failure::{Failure, OrFail};
 use super::{daemon, output};
 use crate::config;
-use crate::faces::agent::claude::{self, HookInput, WaiterEnd};
+use crate::faces::agent::claude::{self, HookInput};
 use crate::faces::agent::codex::{self, FollowOptions};
-use crate::faces::agent::{AgentClient, Reachable, ServeError, ServeOptions, read_lines, serve};
+use crate::faces::agent::{AgentClient, Ended, ServeOptions, read_lines, serve};
 use crate::model::ErrorKind;
 use crate::ops::{self, lookup};
 
 const WHAT: &str = "agent";
+
+/// How many replies for an adapter may wait.
+const QUEUE: usize = 64;
 
 /// The most that a hook gets on standard input, in bytes: a prompt may be in it.
 const MAX_INPUT: u64 = 64 << 20;
@@ -48,16 +52,27 @@ async fn serve_adapter(
         adopt: args.adopt,
         max_per_minute: max_per_minute()?,
     };
-    let mut interrupts = context::interrupts(WHAT)?;
-    let served = tokio::select! {
-        served = serve(context.choice(), options, output::line) => served,
-        () = output::stdout_closed() => return Ok(()),
-        _ = interrupts.recv() => return Err(Failure::silent(ErrorKind::Interrupted)),
+    let (replies, to_print) = mpsc::channel(QUEUE);
+    let serve = async {
+        serve(context.choice(), options, replies)
+            .await
+            .or_fail(WHAT)
     };
-    served.map_err(|error| match error {
-        ServeError::Ops(error) => Failure::of_ops(WHAT, error),
-        ServeError::Print(failure) => failure,
-    })
+    let mut interrupts = context::interrupts(WHAT)?;
+    tokio::select! {
+        served = async { tokio::try_join!(serve, print(to_print)) } => served.map(|_| ()),
+        () = output::stdout_closed() => Ok(()),
+        _ = interrupts.recv() => Err(Failure::silent(ErrorKind::Interrupted)),
+    }
+}
+
+/// Prints replies, a line each, until there are no more.
+async fn print<T: Serialize>(mut replies: mpsc::Receiver<T>) -> Result<(), Failure> {
+    while let Some(reply) = replies.recv().await {
+        let line = serde_json::to_string(&reply);
+        output::line(&line.map_err(Failure::by(WHAT))?)?;
+    }
+    Ok(())
 }
 
 async fn follow_codex(
@@ -71,11 +86,11 @@ async fn follow_codex(
         daemon::leave_terminal()?;
     }
     let mut unreachable = None;
-    let report = |reachable: &Reachable| match reachable {
+    let report = |reachable: &Result<(), String>| match reachable {
         // Who started it waits for the line.
-        Reachable::Yes if in_background => daemon::go_quiet(),
-        Reachable::Yes => {}
-        Reachable::No(why) => unreachable = Some(why.clone()),
+        Ok(()) if in_background => daemon::go_quiet(),
+        Ok(()) => {}
+        Err(why) => unreachable = Some(why.clone()),
     };
     let options = FollowOptions {
         thread: id.to_owned(),
@@ -94,18 +109,11 @@ async fn follow_codex(
 
 async fn follow_for_other_machine() -> Result<(), Failure> {
     let orders = read_lines();
-    let (replies, mut to_print) = mpsc::channel(1);
-    let print = async {
-        while let Some(reply) = to_print.recv().await {
-            let line = serde_json::to_string(&reply);
-            output::line(&line.map_err(Failure::by(WHAT))?)?;
-        }
-        Ok(())
-    };
+    let (replies, to_print) = mpsc::channel(1);
     let serve = async { ops::serve_follow(orders, replies).await.or_fail(WHAT) };
     tokio::select! {
         // The last reply is printed, too.
-        served = async { tokio::try_join!(serve, print) } => served.map(|_| ()),
+        served = async { tokio::try_join!(serve, print(to_print)) } => served.map(|_| ()),
         () = output::stdout_closed() => Ok(()),
     }
 }
@@ -128,8 +136,8 @@ async fn claude_hook(context: &Context, wait: bool) -> Result<(), Failure> {
     let waited = claude::wait(&choice, &input, max_per_minute()?, print, gone).await;
     match waited.or_fail(WHAT)? {
         // The code with which the client takes what was printed.
-        WaiterEnd::Woke => Err(Failure::silent(ErrorKind::Usage)),
-        WaiterEnd::Left => Ok(()),
+        Ended::Woke => Err(Failure::silent(ErrorKind::Usage)),
+        Ended::Left | Ended::Replaced => Ok(()),
     }
 }
 

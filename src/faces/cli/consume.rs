@@ -1,7 +1,6 @@
 //! `feed --follow --consumer`: the feed as a named reader, with acknowledgements.
 
 use serde::Deserialize;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::sync::mpsc;
 
 use super::args::{Consume, FeedFormat};
@@ -10,15 +9,10 @@ use super::failure::{Failure, OrFail};
 use super::feed_text::print_live;
 use super::output;
 use crate::client::DaemonClient;
+use crate::faces::agent::read_lines;
 use crate::model::{Error, ErrorKind, Seq};
 use crate::ops::TaskSession;
-use crate::wire::{Acknowledgement, ConsumeRequest, Filter, Response, parse_object};
-
-/// The longest line on standard input, in bytes.
-const MAX_LINE: u64 = 4096;
-
-/// How many acknowledgements are read ahead.
-const READ_AHEAD: usize = 64;
+use crate::wire::{Acknowledgement, ConsumeRequest, Filter, Response};
 
 pub(super) async fn follow(
     context: &Context,
@@ -38,7 +32,7 @@ pub(super) async fn follow(
     let mut interrupts = context::interrupts("feed")?;
     let mut line = Some(client.consume(request).await.or_fail("feed")?);
     context.limit.lift();
-    let mut acknowledgements = (!args.auto_ack).then(read_acknowledgements);
+    let mut acknowledgements = (!args.auto_ack).then(read_lines);
     let mut auto_ack = args.auto_ack.then(AutoAck::default);
     loop {
         if let Some(text) = line.take() {
@@ -74,46 +68,20 @@ fn check_refused(text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-pub(super) type Acknowledgements = mpsc::Receiver<Result<Acknowledgement, Failure>>;
+/// Acknowledgements from standard input.
+pub(super) type Acknowledgements = mpsc::Receiver<Result<Acknowledgement, serde_json::Error>>;
 
 /// Resolves with the next acknowledgement; never when there will be none.
 pub(super) async fn next(from: &mut Option<Acknowledgements>) -> Result<Acknowledgement, Failure> {
     if let Some(receiver) = from
         && let Some(next) = receiver.recv().await
     {
-        return next;
+        return next.map_err(|error| {
+            let why = format!("standard input has no line like {{\"ack\":12}}: {error}");
+            Failure::new(ErrorKind::Usage, "feed", why)
+        });
     }
     std::future::pending().await
-}
-
-/// Reads acknowledgements from standard input, ahead of the one that is waited for.
-pub(super) fn read_acknowledgements() -> Acknowledgements {
-    let (sender, receiver) = mpsc::channel(READ_AHEAD);
-    tokio::spawn(async move {
-        let mut stdin = BufReader::new(tokio::io::stdin());
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            let read = (&mut stdin)
-                .take(MAX_LINE)
-                .read_until(b'\n', &mut line)
-                .await;
-            let is_last = line.last() != Some(&b'\n') && (line.len() as u64) < MAX_LINE;
-            let parsed = parse_object::<Acknowledgement>(&line);
-            // The writer may have ended in the middle of a line.
-            if read.is_err() || (is_last && parsed.is_err()) {
-                return;
-            }
-            let parsed = parsed.map_err(|error| {
-                let why = format!("standard input has no line like {{\"ack\":12}}: {error}");
-                Failure::new(ErrorKind::Usage, "feed", why)
-            });
-            if sender.send(parsed).await.is_err() {
-                return;
-            }
-        }
-    });
-    receiver
 }
 
 /// Acknowledges what was printed. One acknowledgement is on its way at a time: those of the records

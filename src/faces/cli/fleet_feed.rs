@@ -7,11 +7,12 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::args::FleetFeed;
-use super::consume::{Acknowledgements, next, read_acknowledgements};
+use super::consume::{Acknowledgements, next};
 use super::context;
 use super::failure::{Failure, OrFail};
 use super::output;
 use crate::clock;
+use crate::faces::agent::read_lines;
 use crate::fleet::{
     BucketEntry, BucketNews, BucketWatch, Connection, FeedReader, FeedRequest, FeedStart,
     FleetBoard, FleetChange, FleetError,
@@ -37,7 +38,7 @@ pub(super) async fn run(args: FleetFeed) -> Result<(), Failure> {
     };
     let mut acks = None;
     if let FeedStart::Consumer(_) = start {
-        acks = Some(read_acknowledgements());
+        acks = Some(read_lines());
     }
     let request = FeedRequest {
         start,

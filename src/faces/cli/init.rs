@@ -1,20 +1,15 @@
 //! `init`: installs and removes the adapters of agents.
 
-use std::path::PathBuf;
-
 use super::args::{Init, InitClient};
 use super::context::{self, Context};
-use super::failure::Failure;
+use super::failure::{Failure, OrFail};
 use super::{init_host, output};
-use crate::faces::agent::{AgentClient, CommandError, Setup, SetupError};
-use crate::model::{ErrorKind, with_causes};
+use crate::faces::agent::{AgentClient, Setup};
+use crate::model::ErrorKind;
 use crate::ops::lookup;
 use crate::paths::foreign_home;
 
 const WHAT: &str = "init";
-
-/// What is printed in front of a file that was to be removed and is not there.
-const NOTHING: &str = "nothing to remove:";
 
 pub(super) async fn run(context: &Context, args: &Init) -> Result<(), Failure> {
     match (args.client, &args.machine) {
@@ -48,76 +43,23 @@ pub(super) async fn run(context: &Context, args: &Init) -> Result<(), Failure> {
 
 /// Shows what installing an adapter would do, installs it or removes it.
 async fn set_up_client(args: &Init, client: AgentClient) -> Result<(), Failure> {
-    let name = client.name();
-    let setup = Setup::of(client, &lookup).map_err(|error| failure(&error))?;
-    if args.write {
-        let done = setup.install().await;
-        print("wrote", &done.written, "ran", &done.run)?;
-        return done.error.map_or(Ok(()), |error| {
-            let failure = failure(&error);
-            Err(if done.written.is_empty() {
-                failure
-            } else {
-                failure.with_hint(format!(
-                    "`tmux-task init {name} --remove` takes away what was written"
-                ))
-            })
-        });
-    }
-    if !args.remove {
-        let commands = setup.install_commands();
-        print("would write", &setup.paths(), "would run", &commands)?;
+    let setup = Setup::of(client, &lookup).or_fail(WHAT)?;
+    if !args.write && !args.remove {
+        output::lines(setup.plan())?;
         output::note(&format!(
-            "hint: `tmux-task init {name} --write` does it, --remove takes it away"
+            "hint: `tmux-task init {} --write` does it, --remove takes it away",
+            client.name()
         ));
         return Ok(());
     }
-    let removed = setup.remove().await.map_err(|error| failure(&error))?;
-    let verb = if removed.was_installed {
-        "removed"
-    } else {
-        NOTHING
+    let done = match args.write {
+        true => setup.install().await,
+        false => setup.remove().await.or_fail(WHAT)?,
     };
-    print(verb, &setup.paths(), "ran", &removed.run)?;
-    for command in removed.not_run {
-        output::note(&format!(
-            "tmux-task: {WHAT}: `{name}` is not on PATH, so this was not run: {command}"
-        ));
+    output::lines(done.lines)?;
+    for note in done.notes {
+        output::note(&format!("tmux-task: {WHAT}: {note}"));
     }
-    let mut failed = removed.failed;
-    let Some(last) = failed.pop() else {
-        return Ok(());
-    };
-    for error in failed {
-        output::note(&format!("tmux-task: {WHAT}: {}", with_causes(&error)));
-    }
-    let hint = format!("the files are removed; if {name} still lists tmux-task, remove it there");
-    Err(Failure::of(ErrorKind::Failed, WHAT, &last).with_hint(hint))
-}
-
-fn print(
-    file_verb: &str,
-    files: &[PathBuf],
-    command_verb: &str,
-    commands: &[String],
-) -> Result<(), Failure> {
-    let files = files
-        .iter()
-        .map(|path| format!("{file_verb} {}", path.display()));
-    let commands = commands
-        .iter()
-        .map(|command| format!("{command_verb} {command}"));
-    output::lines(files.chain(commands))
-}
-
-fn failure(error: &SetupError) -> Failure {
-    let hint = match error {
-        SetupError::NoProgram(_) | SetupError::Command(CommandError::Spawn { .. }) => {
-            Some("install the client first, and put it on PATH".to_owned())
-        }
-        SetupError::NoHome
-        | SetupError::File { .. }
-        | SetupError::Command(CommandError::Failed { .. }) => None,
-    };
-    Failure::of(ErrorKind::Failed, WHAT, error).with_optional_hint(hint)
+    done.error
+        .map_or(Ok(()), |error| Err(Failure::of_ops(WHAT, error)))
 }

@@ -2,12 +2,182 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use serde_json::json;
+use tokio::sync::mpsc;
 
 use super::*;
 use crate::faces::agent::AgentClient;
-use crate::faces::agent::conversation::Conversation;
-use crate::faces::agent::progress::Progress;
+use crate::faces::agent::feed_reading::{FeedReading, StreamStart};
 use crate::paths::Paths;
+
+// --- A client of a new kind: a terminal that shows messages and answers with their ids.
+
+/// The client's half of a conversation.
+struct Terminal {
+    /// What it shows.
+    shown: mpsc::UnboundedSender<String>,
+    /// The ids that it answers, and those that were read.
+    answers: mpsc::UnboundedReceiver<String>,
+    received: Vec<String>,
+    /// The message that this process has given.
+    given: Option<String>,
+}
+
+impl Client for Terminal {
+    async fn give(&mut self, messages: &[SentMessage]) -> Given {
+        for SentMessage { batch, .. } in messages {
+            let text = format!("{} {}", batch.id(), batch.message.content);
+            if self.shown.send(text).is_err() {
+                return Given::Unread;
+            }
+            self.given = Some(batch.id());
+        }
+        Given::Sent
+    }
+
+    async fn changed(&mut self, _sent: &[SentMessage]) -> Option<Ended> {
+        match self.answers.recv().await {
+            Some(id) => self.received.push(id),
+            None => return Some(Ended::Left),
+        }
+        None
+    }
+
+    async fn received(&mut self, _ledger: &mut Ledger) -> Vec<String> {
+        std::mem::take(&mut self.received)
+    }
+
+    fn is_due(&self, message: &SentMessage, _ledger: &Ledger, _now: Millis) -> bool {
+        self.given != Some(message.batch.id())
+    }
+}
+
+/// A feed of this machine that the test writes.
+struct Recorded {
+    records: mpsc::UnboundedReceiver<Incoming>,
+    reading: FeedReading,
+    acknowledged: mpsc::UnboundedSender<Seq>,
+}
+
+impl Feeds for Recorded {
+    async fn next(&mut self) -> Result<Incoming, Error> {
+        let incoming = self.records.recv().await.unwrap_or(Incoming::Replaced);
+        if let Incoming::FollowUp(batch) = &incoming {
+            self.reading.pass(batch.seqs[0]);
+        }
+        Ok(incoming)
+    }
+
+    async fn acknowledge(&mut self, first_open: impl Fn(&str) -> Option<Seq>) {
+        if let Some(seq) = self.reading.acknowledgement(first_open("e")) {
+            // Nobody reads it when the test is over.
+            self.acknowledged.send(seq).unwrap_or_default();
+        }
+    }
+
+    fn has_hosts(&self) -> bool {
+        false
+    }
+
+    fn leave_with_daemon(&mut self, _leaves: bool) {}
+}
+
+/// Of a process that hands over: what it gets, and what comes of it.
+struct Ends {
+    records: mpsc::UnboundedSender<Incoming>,
+    acknowledged: mpsc::UnboundedReceiver<Seq>,
+    shown: mpsc::UnboundedReceiver<String>,
+    answers: mpsc::UnboundedSender<String>,
+}
+
+async fn hand_over(world: &World) -> (HandOver<Terminal, Recorded>, Ends) {
+    let ((shown, show), (answer, answers)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+    let ((record, records), (acknowledge, acknowledged)) =
+        (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+    let mut reading = FeedReading::default();
+    reading.begin("e", StreamStart::default());
+    let ledger = Ledger::take_over(&world.paths, &world.conversation).await;
+    let hand_over = HandOver::new(
+        Terminal {
+            shown,
+            answers,
+            received: Vec::new(),
+            given: None,
+        },
+        Recorded {
+            records,
+            reading,
+            acknowledged: acknowledge,
+        },
+        Messages::new(ledger.unwrap(), "work", 30),
+    );
+    let ends = Ends {
+        records: record,
+        acknowledged,
+        shown: show,
+        answers: answer,
+    };
+    (hand_over, ends)
+}
+
+#[test]
+fn a_client_of_a_new_kind_gets_each_follow_up_once() {
+    let world = World::new();
+    world.runtime.block_on(each_follow_up_once(&world));
+}
+
+async fn each_follow_up_once(world: &World) {
+    let mut feed = Feed::new("e", None);
+    for _ in 0..3 {
+        feed.record(1, world.now);
+    }
+    let [a, b, c] = &feed.follow_ups[..] else {
+        panic!("there are three");
+    };
+    let follow_up = |one: &Batch| Incoming::FollowUp(Box::new(one.clone()));
+    let told =
+        |id: &str, texts: &[&str]| format!("{id} [tmux-task notification]\n{}", texts.join("\n"));
+    let (process, mut ends) = hand_over(world).await;
+    let first = async {
+        ends.records.send(follow_up(a)).unwrap();
+        ends.records.send(follow_up(b)).unwrap();
+        ends.records.send(Incoming::CaughtUp).unwrap();
+        // What was there already is one message.
+        assert_eq!(
+            ends.shown.recv().await,
+            Some(told("e:4", &["e:2.", "e:4."]))
+        );
+        // Until its receipt, what comes waits; the client is killed before it has answered.
+        ends.records.send(follow_up(c)).unwrap();
+        drop(ends.records);
+    };
+    assert_eq!(
+        tokio::join!(process.run(), first).0.unwrap(),
+        Ended::Replaced
+    );
+    assert_eq!(ends.shown.recv().await, None);
+    assert_eq!(ends.acknowledged.recv().await, None);
+    let (process, mut ends) = hand_over(world).await;
+    let second = async {
+        for one in [a, b, c] {
+            ends.records.send(follow_up(one)).unwrap();
+        }
+        ends.records.send(Incoming::CaughtUp).unwrap();
+        // It comes again as it was, and what is acknowledged is what was answered.
+        assert_eq!(
+            ends.shown.recv().await,
+            Some(told("e:4", &["e:2.", "e:4."]))
+        );
+        ends.answers.send("e:4".to_owned()).unwrap();
+        assert_eq!(ends.shown.recv().await, Some(told("e:6", &["e:6."])));
+        assert_eq!(ends.acknowledged.recv().await, Some(5));
+        ends.answers.send("e:6".to_owned()).unwrap();
+        assert_eq!(ends.acknowledged.recv().await, Some(6));
+        drop(ends.answers);
+    };
+    assert_eq!(tokio::join!(process.run(), second).0.unwrap(), Ended::Left);
+}
+
+// --- Whatever is killed, and whenever.
 
 /// What happens to a conversation.
 #[derive(Debug, Clone)]
@@ -45,7 +215,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 struct Feed {
     epoch: &'static str,
     host: Option<&'static str>,
-    follow_ups: Vec<FollowUp>,
+    follow_ups: Vec<Batch>,
     cursor: Seq,
 }
 
@@ -60,7 +230,7 @@ impl Feed {
     }
 
     fn last(&self) -> Seq {
-        self.follow_ups.last().map_or(0, |one| one.seq)
+        self.follow_ups.last().map_or(0, |one| one.seqs[0])
     }
 
     fn record(&mut self, length: usize, time: Millis) {
@@ -71,9 +241,9 @@ impl Feed {
             "details": {"source": "extension", "notUserInput": true, "sessionId": "s",
                 "sessionName": "s", "level": "info", "events": []},
         });
-        self.follow_ups.push(FollowUp {
+        self.follow_ups.push(Batch {
             epoch: self.epoch.to_owned(),
-            seq,
+            seqs: vec![seq],
             time,
             is_new: true,
             host: self.host.map(str::to_owned),
@@ -86,9 +256,9 @@ impl Feed {
 
 /// A process that delivers.
 struct Adapter {
-    messages: HandOver,
-    progress: BTreeMap<String, Progress>,
-    unsent: BTreeMap<String, Seq>,
+    client: Terminal,
+    messages: Messages,
+    readings: BTreeMap<String, FeedReading>,
 }
 
 impl Adapter {
@@ -96,15 +266,20 @@ impl Adapter {
         let taken = Ledger::take_over(&world.paths, &world.conversation);
         let ledger = world.runtime.block_on(taken).unwrap();
         let mut adapter = Self {
-            messages: HandOver::new(ledger, "work", 2),
-            progress: BTreeMap::new(),
-            unsent: BTreeMap::new(),
+            client: Terminal {
+                shown: mpsc::unbounded_channel().0,
+                answers: mpsc::unbounded_channel().1,
+                received: Vec::new(),
+                given: None,
+            },
+            messages: Messages::new(ledger, "work", 2),
+            readings: BTreeMap::new(),
         };
         for feed in &world.feeds {
             let ledger = &mut adapter.messages.ledger;
             ledger.forget_acknowledged(feed.host, feed.epoch, feed.cursor, feed.last());
-            let progress = adapter.progress.entry(feed.epoch.to_owned()).or_default();
-            progress.begin(feed.epoch);
+            let reading = adapter.readings.entry(feed.epoch.to_owned()).or_default();
+            reading.begin(feed.epoch, StreamStart::default());
             for follow_up in &feed.follow_ups {
                 adapter.receive(feed, follow_up.clone(), false);
             }
@@ -112,26 +287,13 @@ impl Adapter {
         adapter
     }
 
-    fn receive(&mut self, feed: &Feed, follow_up: FollowUp, is_new: bool) {
-        let seq = follow_up.seq;
-        if seq <= feed.cursor || !self.progress.get_mut(feed.epoch).unwrap().receive(seq) {
-            return;
-        }
-        if let Some((epoch, seq)) = self.messages.receive(FollowUp {
-            is_new,
-            ..follow_up
-        }) {
-            self.settle(&epoch, &[seq]);
-        }
-    }
-
-    fn settle(&mut self, epoch: &str, seqs: &[Seq]) {
-        let progress = self.progress.get_mut(epoch).unwrap();
-        for seq in seqs {
-            progress.settle(*seq);
-        }
-        if let Some(seq) = progress.take_settled() {
-            self.unsent.insert(epoch.to_owned(), seq);
+    fn receive(&mut self, feed: &Feed, follow_up: Batch, is_new: bool) {
+        let seq = follow_up.seqs[0];
+        if seq > feed.cursor && self.readings.get_mut(feed.epoch).unwrap().pass(seq) {
+            self.messages.receive(Batch {
+                is_new,
+                ..follow_up
+            });
         }
     }
 }
@@ -176,35 +338,30 @@ impl World {
         }
     }
 
-    fn step(&mut self, adapter: &mut Adapter) -> Option<String> {
-        if !adapter.messages.is_ready() {
-            return None;
-        }
-        let line = |batch: &Batch, is_new: bool| {
-            let heard = (&batch.epoch, &batch.seqs, &batch.message.content);
-            json!({"id": batch.id(), "isNew": is_new, "heard": heard}).to_string()
-        };
-        match adapter.messages.next(self.now, line) {
-            Step::Print(line) => Some(line),
-            Step::Wait(_) => None,
-            other @ (Step::Nothing | Step::Replaced) => panic!("{other:?}"),
+    fn step(&mut self, adapter: &mut Adapter) -> Option<SentMessage> {
+        match adapter.messages.next(&adapter.client, self.now) {
+            Step::Give(mut all) => {
+                assert_eq!(all.len(), 1);
+                adapter.client.given = Some(all[0].batch.id());
+                all.pop()
+            }
+            Step::Wait(_) | Step::Nothing => None,
+            Step::Replaced => panic!("nobody else hands over"),
         }
     }
 
-    fn hear(&mut self, line: &str) {
-        let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
-        let id = line["id"].as_str().unwrap().to_owned();
-        let (epoch, seqs, content) = serde_json::from_value(line["heard"].take()).unwrap();
+    fn hear(&mut self, batch: &Batch) {
+        let id = batch.id();
         let heard = Heard {
             id: id.clone(),
-            epoch,
-            seqs,
-            content,
+            epoch: batch.epoch.clone(),
+            seqs: batch.seqs.clone(),
+            content: batch.message.content.clone(),
         };
         match self.heard.iter().find(|one| one.id == id) {
             Some(before) => {
                 assert_eq!(&heard, before);
-                assert_eq!(line["isNew"], false);
+                assert!(!batch.is_new);
                 assert_eq!(
                     self.heard.last(),
                     Some(&heard),
@@ -218,15 +375,15 @@ impl World {
 
     fn confirm(&mut self, adapter: &mut Adapter) {
         if let Some(id) = self.unconfirmed.take() {
-            let settled = adapter.messages.confirm(&id).unwrap();
-            adapter.settle(&settled.epoch, &settled.seqs);
+            adapter.messages.settle_ids(&[id]);
         }
     }
 
     fn acknowledge(&mut self, adapter: &mut Adapter) {
-        for (epoch, seq) in std::mem::take(&mut adapter.unsent) {
-            let feed = self.feeds.iter_mut().find(|feed| feed.epoch == epoch);
-            feed.unwrap().cursor = seq;
+        for feed in &mut self.feeds {
+            let first_open = adapter.messages.first_open(feed.epoch);
+            let reading = adapter.readings.get_mut(feed.epoch).unwrap();
+            feed.cursor = reading.acknowledgement(first_open).unwrap_or(feed.cursor);
         }
     }
 
@@ -247,8 +404,8 @@ impl World {
                 }
             }
             Deed::Step => {
-                if let Some(line) = self.step(&mut adapter) {
-                    self.hear(&line);
+                if let Some(message) = self.step(&mut adapter) {
+                    self.hear(&message.batch);
                 }
             }
             Deed::StepAndDie => {
@@ -275,7 +432,7 @@ proptest! {
         for deed in &deeds {
             adapter = world.happen(adapter, deed);
         }
-        let is_done = |world: &World| world.feeds.iter().all(|feed| feed.cursor == feed.last());
+        let is_done = |world: &World| world.feeds.iter().all(|feed| feed.cursor >= feed.last());
         let rest = [Deed::Step, Deed::Confirm, Deed::Acknowledge, Deed::Minute];
         for deed in rest.iter().cycle().take(4 * 400) {
             if is_done(&world) {
@@ -286,7 +443,7 @@ proptest! {
         for feed in &world.feeds {
             let messages = world.heard.iter().filter(|one| one.epoch == feed.epoch);
             let heard: Vec<_> = messages.flat_map(|one| one.seqs.clone()).collect();
-            let recorded: Vec<_> = feed.follow_ups.iter().map(|one| one.seq).collect();
+            let recorded: Vec<_> = feed.follow_ups.iter().map(|one| one.seqs[0]).collect();
             prop_assert_eq!(heard, recorded);
         }
     }

@@ -4,23 +4,21 @@ use super::Standing::{HandedOver, New, Settled};
 use super::*;
 use crate::faces::agent::AgentClient;
 
-fn sent(seq: Seq) -> SentMessage {
-    SentMessage {
-        epoch: "e".to_owned(),
-        seqs: vec![seq],
-        host: None,
-        mark: format!("(tmux-task e:{seq})"),
-        text: format!("{seq}\n"),
-        client: Some((1, 2)),
-        at: 3,
-        attempts: 1,
-        place: Place::Nowhere,
-    }
+fn batch(epoch: &str, host: Option<&str>, seq: Seq) -> Batch {
+    let json = json!({"epoch": epoch, "seqs": [seq], "time": 3, "isNew": false, "host": host,
+        "message": {"customType": "tmux-task-event", "display": true, "content": seq.to_string(),
+            "details": {"source": "extension", "notUserInput": true, "sessionId": "s",
+                "sessionName": "s", "level": "info", "events": []}},
+        "options": {"triggerTurn": true, "deliverAs": "followUp"}});
+    serde_json::from_value(json).unwrap()
 }
 
-fn settled(seqs: &[Seq]) -> Vec<SettledRecords> {
-    let of = |seq: &Seq| SettledRecords::of(sent(*seq));
-    seqs.iter().map(of).collect()
+fn ids(sent: &[SentMessage]) -> Vec<String> {
+    sent.iter().map(|one| one.batch.id()).collect()
+}
+
+fn settle(ledger: &mut Ledger, id: &str) -> bool {
+    ledger.settle(&[id.to_owned()])
 }
 
 struct Folder {
@@ -71,12 +69,16 @@ impl Folder {
     }
 }
 
-fn hand_over(ledger: &mut Ledger, new: Option<Seq>) -> String {
-    let budget = Budget::default();
+/// Hands over what is due and this one, and returns the ids.
+fn hand_over(ledger: &mut Ledger, new: Option<Seq>) -> Vec<String> {
+    hand_over_batch(ledger, new.map(|seq| batch("e", None, seq)))
+}
+
+fn hand_over_batch(ledger: &mut Ledger, new: Option<Batch>) -> Vec<String> {
     let is_due = |one: &SentMessage| one.place == Place::Unanswered;
-    ledger
-        .hand_over(is_due, new.map(sent), (Some((5, 6)), 7), budget)
-        .unwrap()
+    let all = ledger.hand_over(is_due, new, (Some((5, 6)), 7), Budget::default());
+    assert!(ledger.save_if_held().unwrap());
+    ids(&all)
 }
 
 #[test]
@@ -85,22 +87,27 @@ fn a_ledger_outlives_its_process_and_has_one_at_a_time() {
     let mut ledger = folder.open().unwrap();
     assert!(folder.open().is_none());
     for seq in [7, 9, 10] {
-        assert_eq!(hand_over(&mut ledger, Some(seq)), format!("{seq}\n"));
+        assert_eq!(hand_over(&mut ledger, Some(seq)), [format!("e:{seq}")]);
     }
-    ledger.take_back().unwrap();
+    ledger.take_back();
+    assert!(ledger.save_if_held().unwrap());
     drop(ledger);
     let mut ledger = folder.open().unwrap();
     let standing = |ledger: &Ledger, seq| ledger.standing("e", seq);
     assert_eq!([7, 9].map(|seq| standing(&ledger, seq)), [HandedOver; 2]);
     assert_eq!([10, 11].map(|seq| standing(&ledger, seq)), [New; 2]);
     assert_eq!(ledger.standing("f", 7), New);
+    assert_eq!(ledger.first_open("e"), Some(7));
     let transcript = folder.write("t", &[("user", 7), ("assistant", 0), ("user", 9)]);
     ledger.read(&transcript).unwrap();
-    assert_eq!(ledger.settle_answered().unwrap(), (settled(&[7]), vec![]));
+    let places: Vec<_> = ledger.handed_over().iter().map(|one| one.place).collect();
+    assert_eq!(places, [Place::Answered, Place::Unanswered]);
+    assert!(settle(&mut ledger, "e:7"));
+    assert!(ledger.save_if_held().unwrap());
     drop(ledger);
     // What is settled is not forgotten before the feed knows of it.
     let mut ledger = folder.open().unwrap();
-    assert_eq!(ledger.handed_over().len(), 1);
+    assert_eq!(ledger.first_open("e"), Some(9));
     assert_eq!(
         [7, 9].map(|seq| standing(&ledger, seq)),
         [Settled, HandedOver]
@@ -109,7 +116,7 @@ fn a_ledger_outlives_its_process_and_has_one_at_a_time() {
     assert_eq!(standing(&ledger, 7), Settled);
     ledger.forget_acknowledged(None, "e", 9, 12);
     // It is where it was before, and is handed over with a new one.
-    assert_eq!(hand_over(&mut ledger, Some(11)), "9\n11\n");
+    assert_eq!(hand_over(&mut ledger, Some(11)), ["e:9", "e:11"]);
     let [again, new] = ledger.handed_over() else {
         panic!("{ledger:?}");
     };
@@ -117,15 +124,14 @@ fn a_ledger_outlives_its_process_and_has_one_at_a_time() {
         (again.attempts, again.at, again.client),
         (2, 7, Some((5, 6)))
     );
-    assert_eq!(new, &sent(11));
+    assert_eq!((new.attempts, new.at), (1, 7));
     drop(ledger);
     let mut ledger = folder.open().unwrap();
     assert_eq!(
         [7, 9].map(|seq| standing(&ledger, seq)),
         [Settled, HandedOver]
     );
-    assert_eq!(ledger.settle("(tmux-task e:9)"), settled(&[9]).pop());
-    assert_eq!(ledger.settle("(tmux-task e:9)"), None);
+    assert!(settle(&mut ledger, "e:9") && !settle(&mut ledger, "e:9"));
     assert_eq!(
         [9, 11].map(|seq| standing(&ledger, seq)),
         [Settled, HandedOver]
@@ -149,14 +155,8 @@ fn what_comes_from_another_machine_is_forgotten_with_that() {
     let mut ledger = folder.open().unwrap();
     hand_over(&mut ledger, Some(7));
     for (epoch, host) in [("f", "gpu1"), ("g", "gpu2")] {
-        let message = SentMessage {
-            epoch: epoch.to_owned(),
-            host: Some(host.to_owned()),
-            mark: format!("(tmux-task {epoch}:7)"),
-            ..sent(7)
-        };
-        ledger.add(message, Budget::default());
-        ledger.settle(&format!("(tmux-task {epoch}:7)")).unwrap();
+        hand_over_batch(&mut ledger, Some(batch(epoch, Some(host), 7)));
+        assert!(settle(&mut ledger, &format!("{epoch}:7")));
     }
     let standing = |ledger: &Ledger| ["f", "g"].map(|epoch| ledger.standing(epoch, 7));
     // A feed of this machine, or another one of that machine, says nothing of them.
@@ -169,7 +169,7 @@ fn what_comes_from_another_machine_is_forgotten_with_that() {
     assert_eq!(standing(&ledger), [New, Settled]);
     ledger.forget_host("gpu2");
     assert_eq!(standing(&ledger), [New; 2]);
-    assert_eq!(ledger.handed_over().len(), 1);
+    assert_eq!(ids(ledger.handed_over()), ["e:7"]);
 }
 
 #[tokio::test]
@@ -184,35 +184,15 @@ async fn a_ledger_that_is_taken_over_is_not_written_any_more() {
     drop(first);
     // This one does not leave.
     let mut second = take_over().await;
-    second.add(sent(7), Budget::default());
-    assert!(second.save_if_held().unwrap());
+    hand_over(&mut second, Some(7));
     tokio::time::pause();
     let third = take_over().await;
-    second.add(sent(9), Budget::default());
+    let new = Some(batch("e", None, 9));
+    second.hand_over(|_| false, new, (None, 8), Budget::default());
     assert!(!second.save_if_held().unwrap());
     assert!(third.save_if_held().unwrap());
     drop((second, third));
-    assert_eq!(take_over().await.handed_over(), [sent(7)]);
-}
-
-#[test]
-fn a_given_up_message_may_be_answered_later() {
-    let folder = Folder::new();
-    let mut ledger = folder.open().unwrap();
-    hand_over(&mut ledger, Some(7));
-    hand_over(&mut ledger, Some(9));
-    let transcript = folder.write("t", &[("user", 7)]);
-    ledger.read(&transcript).unwrap();
-    ledger.give_up(&settled(&[7])).unwrap();
-    let standing = [7, 9].map(|seq| ledger.standing("e", seq));
-    assert_eq!(standing, [Settled, HandedOver]);
-    assert_eq!(ledger.settle_answered().unwrap(), (vec![], vec![]));
-    drop(ledger);
-    let mut ledger = folder.open().unwrap();
-    folder.write("t", &[("assistant", 0)]);
-    ledger.read(&transcript).unwrap();
-    assert_eq!(ledger.settle_answered().unwrap(), (vec![], settled(&[7])));
-    assert_eq!(ledger.settle_answered().unwrap(), (vec![], vec![]));
+    assert_eq!(ids(take_over().await.handed_over()), ["e:7"]);
 }
 
 #[test]
@@ -240,21 +220,6 @@ fn a_transcript_is_read_on_and_another_one_from_its_beginning() {
     folder.write("u", &[("assistant", 0)]);
     ledger.read(&second).unwrap();
     assert_eq!(place(&ledger), Place::Answered);
-}
-
-#[test]
-fn of_a_long_transcript_only_the_end_is_read_while_nothing_is_looked_for() {
-    let folder = Folder::new();
-    let mut ledger = folder.open().unwrap();
-    let path = folder.dir.path().join("t");
-    let line = format!(
-        "{}\n",
-        json!({"type": "user", "message": {"content": "x".repeat(1000)}})
-    );
-    fs::write(&path, line.repeat(5000)).unwrap();
-    ledger.read(&path).unwrap();
-    assert!(ledger.is_turn_running());
-    assert_eq!(ledger.contents.reading.offset, 5000 * line.len() as u64);
 }
 
 #[tokio::test]
