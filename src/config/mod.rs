@@ -9,6 +9,7 @@
 mod error;
 mod file;
 mod fleet;
+mod given_task;
 mod hosts;
 #[cfg_attr(
     not(feature = "webhook"),
@@ -29,12 +30,13 @@ pub(crate) use error::ConfigError;
 pub(crate) use file::{ConfigFile, find, load};
 #[cfg(feature = "fleet")]
 pub(crate) use fleet::{FleetConfig, Verb};
+pub(crate) use given_task::GivenSettings;
 pub(crate) use hosts::{HostConfig, check_destination, is_host_name};
 pub(crate) use project_file::{PROCFILE, TASK_FILE, TaskEntry, is_procfile, read_tasks};
 pub(crate) use ready::{HttpUrl, Ready};
-pub(crate) use settings::{Config, InputConfig, LogsConfig, StopConfig, parse_signal};
+pub(crate) use settings::{Config, InputConfig, LogsConfig, parse_signal};
 pub(crate) use show::{EXAMPLE, Setting, ShownConfig, show};
 #[cfg(feature = "webhook")]
 pub(crate) use sinks::{Format, MessageConfig};
 pub(crate) use sinks::{SinkConfig, SinkFilter, SinkTarget};
-pub(crate) use value::parse_duration;
+pub(crate) use value::{parse_duration, read_duration, read_time};

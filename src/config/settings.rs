@@ -92,12 +92,23 @@ impl Default for StopConfig {
 }
 
 impl StopConfig {
+    /// Returns how a run is ended, with what its launch needs of this: the time limit, and a signal that
+    /// the task's shell would not expect.
+    pub(crate) fn complete(&self, given: StopSettings) -> StopSettings {
+        let is_usual = self.signal == StopPlan::default().signal;
+        given.or(StopSettings {
+            signal: (!is_usual).then(|| self.signal.clone()),
+            kill_after: self.kill_after,
+            ..StopSettings::default()
+        })
+    }
+
     /// Returns how runs are ended whose launch says nothing.
     pub(crate) fn plan(&self) -> StopPlan {
         StopPlan {
             signal: self.signal.clone(),
             grace: self.grace,
-            parent_only: false,
+            ..StopPlan::default()
         }
     }
 }

@@ -284,6 +284,21 @@ fn parse_with_units(text: &str) -> Option<Duration> {
     duration.try_into().ok()
 }
 
+/// Reads a duration of the command line.
+pub(crate) fn read_duration(text: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text);
+    duration.ok_or_else(|| format!("`{text}` is not a duration like 500ms, 2s, 1.5m or 1h"))
+}
+
+/// Reads a duration that is not zero.
+pub(crate) fn read_time(text: &str) -> Result<Duration, String> {
+    let duration = read_duration(text)?;
+    if duration.is_zero() {
+        return Err(format!("`{text}` must be more than zero"));
+    }
+    Ok(duration)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -374,6 +389,25 @@ mod duration_tests {
             "١s",
         ] {
             assert_eq!(ms(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn durations_of_arguments_are_more_than_zero() {
+        let ms = |text| read_time(text).map(|d| d.as_millis()).ok();
+        assert_eq!(ms("500ms"), Some(500));
+        assert_eq!(ms("2s"), Some(2000));
+        assert_eq!(ms("2"), Some(2000));
+        assert_eq!(ms("1.5m"), Some(90_000));
+        assert_eq!(ms("1h"), Some(3_600_000));
+        assert_eq!(ms("1.5"), Some(1500));
+        assert_eq!(ms(".5s"), Some(500));
+        assert_eq!(ms("1m30s"), Some(90_000));
+        assert_eq!(ms("2d"), Some(172_800_000));
+        for wrong in [
+            "", "0s", "1h30", "s", "0", "-1s", "1.5d", "1e9s", "1 s", "nan",
+        ] {
+            assert_eq!(ms(wrong), None, "{wrong:?}");
         }
     }
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::alert_displays::{DueAlerts, StatusLineDisplay};
-use super::launches::task_record;
 use super::output_follower::{PaneReading, judged};
 use super::run::Options;
 use super::run_archiver::RunArchiver;
@@ -315,8 +314,11 @@ impl LinkJobs {
 
     /// Reads how a task was last launched.
     async fn read_record(&mut self, task: &Task) -> Result<JobOutcome, TmuxError> {
-        let found = tmux::read_record(&mut self.link.connection(), task.window).await?;
-        let response = Response::Record(task_record(task, found));
+        let found = tmux::read_spec(&mut self.link.connection(), task.window).await?;
+        let response = Response::Record {
+            window_name: task.name.clone(),
+            spec: found.map(|(_, spec)| Box::new(spec)),
+        };
         Ok(JobOutcome::Answered(Box::new(response), None))
     }
 

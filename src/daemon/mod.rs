@@ -33,7 +33,7 @@ mod tty_poller;
 mod typing;
 
 pub(crate) use error::DaemonError;
-pub(crate) use launches::{launched_run, task_record};
+pub(crate) use launches::launched_run;
 pub(crate) use lock::{LockError, held_elsewhere, is_held, written_pid};
 pub(crate) use ownership::{list_sessions, resolve};
 pub(crate) use recovery::stored_run_numbers;

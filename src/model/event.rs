@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::wire_name::shown_by_wire_name;
-use super::{GoneReason, OutputMatches, Task};
+use super::{GoneReason, Task};
 
 /// A change that is reported, with the task as it was at that moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,6 +180,22 @@ impl Event {
             | EventKind::InputResolved { .. } => Level::Info,
         }
     }
+}
+
+/// Lines of a run that match, since the last event about them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OutputMatches {
+    /// The first of them: one line of sanitised text. `None` when output was missed and no line is
+    /// known to match.
+    pub line: Option<String>,
+    /// The text that it contains, as the launch has it.
+    pub pattern: Option<String>,
+    /// How many lines match.
+    pub matches: u64,
+    /// Whether output could not be searched.
+    pub has_gap: bool,
+    /// The position in the output up to which it was searched, if it is known.
+    pub cursor: Option<String>,
 }
 
 #[cfg(test)]

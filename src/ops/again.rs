@@ -5,9 +5,8 @@ use super::file_tasks::options_in_project;
 use super::run::{LaunchWait, RunOptions};
 use super::session::TaskSession;
 use crate::client::unexpected;
-use crate::model::{Error, Replaces};
-use crate::tmux::RecordedCommand;
-use crate::wire::{Request, Response, TaskRecord};
+use crate::model::{Error, Replaces, TaskSpec};
+use crate::wire::{Request, Response};
 
 /// Completes options without a command by those of the task's last launch: its name, its command, and
 /// its directory and its restart policy unless another one is given. `options.name` may be a window id.
@@ -18,44 +17,33 @@ pub(crate) async fn run_again(
     session: &mut TaskSession,
     options: RunOptions,
 ) -> Result<RunOptions, Error> {
-    let found = find_record(session, &options.name).await?;
-    with_record(options, found)
+    let (name, spec) = find_spec(session, &options.name).await?;
+    as_recorded(options, name, spec)
 }
 
-fn with_record(options: RunOptions, found: TaskRecord) -> Result<RunOptions, Error> {
-    let TaskRecord {
-        window_name,
-        record,
-        restarts,
-        stop,
-        notify_on,
-        slot,
-    } = found;
-    let Some(record) = record.as_deref().and_then(RecordedCommand::decode) else {
-        return Err(Error::failed(format!(
-            "the command of task `{window_name}` is not recorded"
-        ))
-        .with_hint(format!(
-            "`tmux-task run {window_name} -- COMMAND` starts it and records the command"
-        )));
+fn as_recorded(
+    options: RunOptions,
+    name: String,
+    last: Option<TaskSpec>,
+) -> Result<RunOptions, Error> {
+    let Some(last) = last else {
+        return Err(
+            Error::failed(format!("the command of task `{name}` is not recorded")).with_hint(
+                format!("`tmux-task run {name} -- COMMAND` starts it and records the command"),
+            ),
+        );
     };
-    if record.env_digest.is_some() && options.env.is_empty() {
+    if last.env_digest.is_some() && options.spec.env.is_empty() {
         return Err(Error::failed(format!(
-            "task `{window_name}` was started with --env, and the values are not recorded"
+            "task `{name}` was started with --env, and the values are not recorded"
         ))
         .with_hint(format!(
-            "`tmux-task run {window_name} --env K=V` runs its command again with these"
+            "`tmux-task run {name} --env K=V` runs its command again with these"
         )));
     }
     Ok(RunOptions {
-        name: window_name,
-        cwd: Some(options.cwd.unwrap_or(record.cwd)),
-        is_env_clean: options.is_env_clean || record.is_env_clean,
-        command: record.words,
-        restart: options.restart.or(restarts.map(|restarts| restarts.policy)),
-        stop: options.stop.or(stop),
-        notify_on: options.notify_on.or(notify_on),
-        slot: options.slot.or(slot),
+        name,
+        spec: options.spec.or(last),
         ..options
     })
 }
@@ -73,10 +61,9 @@ pub(crate) async fn plan_restarts(
 ) -> Result<Vec<RunOptions>, Error> {
     let mut all: Vec<RunOptions> = Vec::new();
     for name in names {
-        let found = find_record(session, &name).await?;
-        let record = found.record.as_deref().and_then(RecordedCommand::decode);
-        let of_file = match &record {
-            Some(record) => options_in_project(session, &found.window_name, &record.cwd)?,
+        let (name, last) = find_spec(session, &name).await?;
+        let of_file = match last.as_ref().and_then(|last| last.cwd.as_deref()) {
+            Some(cwd) => options_in_project(session, &name, cwd)?,
             None => None,
         };
         let options = match of_file {
@@ -84,7 +71,7 @@ pub(crate) async fn plan_restarts(
                 replaces: Replaces::Any,
                 ..of_file
             },
-            None => with_record(RunOptions::default(), found)?,
+            None => as_recorded(RunOptions::default(), name, last)?,
         };
         let options = RunOptions {
             owner: Caller::of_environment().owner,
@@ -99,16 +86,16 @@ pub(crate) async fn plan_restarts(
     Ok(all)
 }
 
-/// Returns the record of a task's last launch.
-pub(super) async fn find_record(
+/// Returns a task's name, and what its last launch has said if that is recorded.
+pub(super) async fn find_spec(
     session: &mut TaskSession,
-    name: &str,
-) -> Result<TaskRecord, Error> {
+    task: &str,
+) -> Result<(String, Option<TaskSpec>), Error> {
     let request = Request::Record {
-        task: name.to_owned(),
+        task: task.to_owned(),
     };
-    let Response::Record(record) = session.ask_by_name(&request).await? else {
+    let Response::Record { window_name, spec } = session.ask_by_name(&request).await? else {
         return Err(unexpected());
     };
-    Ok(record)
+    Ok((window_name, spec.map(|spec| *spec)))
 }

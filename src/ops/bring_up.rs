@@ -9,8 +9,9 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::session::TaskSession;
-use super::up::{TaskPlan, TaskRun, start_one};
+use super::up::{TaskRun, start_one};
 use super::wait::{Awaited, NotReady, Readiness, WaitNews};
+use crate::config::TaskEntry;
 use crate::model::{Error, ErrorKind};
 use crate::wire::LsView;
 
@@ -62,7 +63,7 @@ pub(crate) struct BringUpResult {
 /// That of `report`, which ends all of it.
 pub(crate) async fn bring_up<E>(
     session: &TaskSession,
-    plans: &[TaskPlan],
+    plans: &[TaskEntry],
     view: &LsView,
     options: BringUpOptions,
     report: &impl Fn(&str, BringUpNews<'_>) -> Result<(), E>,
@@ -82,7 +83,7 @@ pub(crate) async fn bring_up<E>(
 
 struct BringUp<'a, R> {
     session: &'a TaskSession,
-    plans: &'a [TaskPlan],
+    plans: &'a [TaskEntry],
     /// The tasks that there were at the beginning.
     view: &'a LsView,
     deadline: Option<Instant>,
@@ -97,7 +98,7 @@ struct BringUp<'a, R> {
 
 impl<'a, E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'a, R> {
     /// Starts a task when those before it are ready, and waits until it is ready if that matters.
-    async fn one(&self, plan: &'a TaskPlan) -> Result<BringUpResult, E> {
+    async fn one(&self, plan: &'a TaskEntry) -> Result<BringUpResult, E> {
         let name = &plan.name;
         let mut result = BringUpResult {
             name: name.clone(),
@@ -129,7 +130,7 @@ impl<'a, E, R: Fn(&str, BringUpNews<'_>) -> Result<(), E>> BringUp<'a, R> {
     /// others were waited for.
     async fn start(
         &self,
-        plan: &TaskPlan,
+        plan: &TaskEntry,
         result: &mut BringUpResult,
     ) -> Result<Result<(), NotReady>, E> {
         let mut session = self.session.for_request();

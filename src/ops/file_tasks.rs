@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::caller::Caller;
-use super::run::{RunOptions, check_notify_on};
+use super::run::{RunOptions, check_texts_of};
 use super::session::{TaskSession, no_directory};
 use crate::config::{self, ConfigError, PROCFILE, TASK_FILE, TaskEntry};
 use crate::model::{Error, Replaces};
@@ -64,9 +64,9 @@ pub(super) fn select(
             is_named: false,
         },
     };
-    let all = config::read_tasks(&file.path)?;
+    let mut all = config::read_tasks(&file.path)?;
     for task in &all {
-        if let Some(Err(error)) = task.notify_on.as_ref().map(check_notify_on) {
+        if let Err(error) = check_texts_of(&task.spec.settings) {
             let (path, name) = (file.path.display(), &task.name);
             let why = format!("{path}: `tasks.{name}.notify-on`: {error}");
             return Err(Error::failed(why));
@@ -85,6 +85,9 @@ pub(super) fn select(
             .with_hint(format!("it has {}", known.join(", "))));
         };
         names.insert(task.name.clone());
+    }
+    for task in &mut all {
+        task.is_named = names.contains(&task.name);
     }
     Ok(SelectedTasks { file, all, names })
 }
@@ -110,23 +113,15 @@ impl SelectedTasks {
     }
 }
 
-/// Returns how a task of a file is started.
-pub(super) fn options_of(task: TaskEntry) -> Result<RunOptions, Error> {
-    let cwd = task.cwd.resolve()?;
-    let env = task.variables()?;
-    Ok(RunOptions {
+/// Returns how a task of a file is started, given what is found in its folders.
+pub(super) fn options_of(task: TaskEntry) -> RunOptions {
+    RunOptions {
         name: task.name,
-        cwd: Some(cwd),
-        env,
-        command: task.command.into_iter().map(Into::into).collect(),
+        spec: task.spec,
         replaces: Replaces::Ended,
         owner: Caller::of_environment().owner,
-        restart: task.restart,
-        stop: task.stop,
-        notify_on: task.notify_on,
-        slot: task.slot,
         ..RunOptions::default()
-    })
+    }
 }
 
 /// Returns how the project's file starts the task of this name, whose last run was in the directory
@@ -156,7 +151,7 @@ pub(super) fn options_in_project(
     let Some(task) = task.filter(|task| is_inside || is_there(task)) else {
         return Ok(None);
     };
-    Ok(Some(options_of(task)?))
+    Ok(Some(options_of(task.resolve()?)))
 }
 
 /// Returns the names of the tasks in the project's file; none if it cannot be read.

@@ -7,9 +7,9 @@ use super::ending::{EndWatch, not_ended};
 use super::session::{START_DAEMON, TaskSession};
 use crate::client::{DaemonClient, unexpected};
 use crate::daemon::{launched_run, stored_run_numbers};
-use crate::model::{Error, ErrorKind, RunRequest, StopChoice};
-use crate::tmux::{self, Gate, Launch, LaunchAnswer, NewRun, PreparedLaunch, TmuxError};
-use crate::wire::{DirectLaunch, LaunchedRun, Request, Response};
+use crate::model::{Error, ErrorKind, Launch, StopChoice};
+use crate::tmux::{self, Gate, LaunchAnswer, LaunchOrder, NewRun, PreparedLaunch, TmuxError};
+use crate::wire::{LaunchedRun, Request, Response};
 
 /// A task that was launched.
 pub(super) struct LaunchedTask {
@@ -26,15 +26,13 @@ pub(super) struct LaunchedTask {
 const DAEMONS: usize = 3;
 
 /// Starts a task in its slot by a single request, which also resolves the session's name. `None` if
-/// more is needed: then nothing was started, and the name is resolved. `will_wait` says that the
-/// command will wait for the run.
+/// more is needed: then nothing was started, and the name is resolved.
 pub(super) async fn launch_at_once(
     session: &mut TaskSession,
-    launch: &Launch,
-    will_wait: bool,
+    order: &LaunchOrder,
 ) -> Result<Option<(LaunchedRun, Gate)>, Error> {
-    let prepared = launch.prepare()?;
-    let request = run_request(&prepared, will_wait);
+    let prepared = order.prepare()?;
+    let request = run_request(&prepared);
     match session.ask_first(&request).await {
         Ok(Some(Response::Launched(run))) => {
             let gate = prepared.hand_over(&run.pane_id);
@@ -52,17 +50,16 @@ pub(super) async fn launch_at_once(
     }
 }
 
-/// Starts a task in its slot. `will_wait` says that the command will wait for the run.
+/// Starts a task in its slot.
 pub(super) async fn launch(
     session: TaskSession,
     mut daemon: Option<DaemonClient>,
-    launch: Launch,
-    will_wait: bool,
+    order: LaunchOrder,
 ) -> Result<LaunchedTask, Error> {
     for _ in 0..DAEMONS {
         let Some(mut client) = daemon else { break };
-        let prepared = launch.prepare()?;
-        let request = run_request(&prepared, will_wait);
+        let prepared = order.prepare()?;
+        let request = run_request(&prepared);
         match client.ask(&request).await {
             Ok(Response::Launched(run)) => {
                 let gate = prepared.hand_over(&run.pane_id);
@@ -70,12 +67,12 @@ pub(super) async fn launch(
                     session,
                     daemon: Some(client),
                     run,
-                    gate: waiting(&launch, gate),
+                    gate: waiting(&order, gate),
                 });
             }
             Ok(Response::Unattached) => {
                 drop(prepared);
-                return start_directly(session, Some(client), launch, will_wait).await;
+                return start_directly(session, Some(client), order).await;
             }
             Ok(_) => return Err(unexpected()),
             Err(error) if error.kind == ErrorKind::DaemonEnded => {
@@ -85,7 +82,7 @@ pub(super) async fn launch(
                         session,
                         daemon: next,
                         run,
-                        gate: waiting(&launch, gate),
+                        gate: waiting(&order, gate),
                     });
                 }
                 daemon = next;
@@ -93,12 +90,12 @@ pub(super) async fn launch(
             Err(error) => return Err(error),
         }
     }
-    start_directly(session, daemon, launch, will_wait).await
+    start_directly(session, daemon, order).await
 }
 
 /// Opens the gate, unless the launch waits.
-fn waiting(launch: &Launch, gate: Gate) -> Option<Gate> {
-    Some(gate).filter(|_| launch.waits)
+fn waiting(order: &LaunchOrder, gate: Gate) -> Option<Gate> {
+    Some(gate).filter(|_| order.waits)
 }
 
 /// A daemon ended before it answered. Returns the next one, and what the first one has started: the
@@ -109,7 +106,7 @@ async fn after_loss(
     prepared: PreparedLaunch,
 ) -> Result<(Option<DaemonClient>, Option<(LaunchedRun, Gate)>), Error> {
     let daemon = session.daemon_or_start().await;
-    let found = tmux::find_launched(&mut session.connection(), prepared.request()).await?;
+    let found = tmux::find_launched(&mut session.connection(), &prepared.launch).await?;
     match found {
         Some(found) => {
             let gate = prepared.hand_over(&found.pane.to_string());
@@ -124,20 +121,13 @@ pub(crate) fn no_daemon_to_wait() -> Error {
     Error::missing("no daemon runs to wait with").with_hint(START_DAEMON)
 }
 
-/// Refuses a launch without a daemon whose caller will wait for the run, or that is to be run again by
-/// itself or to be searched.
-pub(super) fn check_daemon(
-    has_daemon: bool,
-    will_wait: bool,
-    launch: &Launch,
-) -> Result<(), Error> {
-    let missing = |why: &str| Err(Error::missing(why).with_hint(START_DAEMON));
-    match (&launch.restarts, &launch.notify_on) {
+/// Refuses a launch without a daemon whose caller will wait for the run, or whose settings need one.
+pub(super) fn check_daemon(has_daemon: bool, launch: &Launch) -> Result<(), Error> {
+    match launch.spec.settings.unwatched() {
         _ if has_daemon => Ok(()),
-        _ if will_wait => Err(no_daemon_to_wait()),
-        (Some(_), _) => missing("no daemon runs that could restart the task"),
-        (None, Some(_)) => missing("no daemon runs that could search the task's output"),
-        (None, None) => Ok(()),
+        _ if launch.will_wait => Err(no_daemon_to_wait()),
+        Some(why) => Err(Error::missing(why).with_hint(START_DAEMON)),
+        None => Ok(()),
     }
 }
 
@@ -145,17 +135,16 @@ pub(super) fn check_daemon(
 async fn start_directly(
     mut session: TaskSession,
     mut daemon: Option<DaemonClient>,
-    mut launch: Launch,
-    will_wait: bool,
+    mut order: LaunchOrder,
 ) -> Result<LaunchedTask, Error> {
     // One launch at a time: the next one begins when this run was observed.
     let launching = session.paths.lock_launches().await;
     // Before: the run that this one may replace is observed. A first look is the baseline, so that
     // the new run is never part of it.
     let before = Request::Look {
-        launching: Some(launch.name.clone()),
-        will_wait,
-        owner: launch.owner.clone(),
+        launching: Some(order.launch.name.clone()),
+        will_wait: order.launch.will_wait,
+        owner: order.launch.owner.clone(),
         launched: None,
         wants_last_run: true,
     };
@@ -167,22 +156,21 @@ async fn start_directly(
     }
     let last_run = last_run?;
     // The one that was there when the launch began may be gone, and starting one forbidden.
-    check_daemon(daemon.is_some(), will_wait, &launch)?;
+    check_daemon(daemon.is_some(), &order.launch)?;
     // After its look it knows every rename.
     if let Some(daemon) = &mut daemon {
         session.ask_status(daemon).await;
     }
-    launch.session.clone_from(&session.name);
-    if let Some(restarts) = &mut launch.restarts {
-        // It may have other files than those of the name that was given.
-        restarts.kept = session.paths.kept_environments();
-    }
-    launch.last_run =
-        last_run.unwrap_or_else(|| stored_run_numbers(&session.paths).last(&launch.name));
-    let launched = launch_alone(&session, &launch).await;
-    let launched = launched.map(|(run, gate)| (run, waiting(&launch, gate)));
-    // After: the run is reported at once, however short it is.
-    let direct = |run: &NewRun| Box::new(direct_launch(&launch, run));
+    order.session.clone_from(&session.name);
+    // It may have other files than those of the name that was given.
+    order.kept = session.paths.kept_environments();
+    order.launch.last_run =
+        last_run.unwrap_or_else(|| stored_run_numbers(&session.paths).last(&order.launch.name));
+    let launched = launch_alone(&session, &order).await;
+    let launched = launched.map(|(run, gate)| (run, waiting(&order, gate)));
+    // After: the run is reported at once, however short it is, also if no look contains it: the first task
+    // of a session can end the session before the daemon has attached to it.
+    let direct = |run: &NewRun| Box::new((order.launch.clone(), launched_run(run)));
     let after = Request::Look {
         launching: None,
         will_wait: false,
@@ -207,12 +195,12 @@ async fn start_directly(
 
 /// Launches, and ends the live run of the slot before. tmux says which it is: nothing is ended for a
 /// launch that is refused.
-async fn launch_alone(session: &TaskSession, launch: &Launch) -> Result<(NewRun, Gate), Error> {
+async fn launch_alone(session: &TaskSession, order: &LaunchOrder) -> Result<(NewRun, Gate), Error> {
     let mut ended = Vec::new();
     loop {
         let lock = session.lock_server().await?;
         let mut connection = session.connection();
-        let answer = tmux::launch(&mut connection, &session.server, launch, &ended).await;
+        let answer = tmux::launch(&mut connection, &session.server, order, &ended).await;
         let answer = answer.map_err(TmuxError::of_launch)?;
         drop(lock);
         let live = match answer {
@@ -234,19 +222,6 @@ async fn launch_alone(session: &TaskSession, launch: &Launch) -> Result<(NewRun,
     }
 }
 
-/// Returns what the daemon needs to report a run that no look contains: the first task of a session
-/// can end the session before the daemon has attached to it.
-fn direct_launch(launch: &Launch, run: &NewRun) -> DirectLaunch {
-    DirectLaunch {
-        name: launch.name.clone(),
-        command: launch.command.shown_bounded(),
-        cwd: launch.cwd.display().to_string(),
-        owner: launch.owner.clone(),
-        started: launch.started,
-        run: launched_run(run),
-    }
-}
-
 /// Makes the daemon look. Returns the last number of the task's runs if it was asked for it, and knows
 /// it.
 async fn look(daemon: Option<&mut DaemonClient>, request: &Request) -> Result<Option<u32>, Error> {
@@ -261,9 +236,6 @@ async fn look(daemon: Option<&mut DaemonClient>, request: &Request) -> Result<Op
     }
 }
 
-fn run_request(prepared: &PreparedLaunch, will_wait: bool) -> Request {
-    Request::Run(Box::new(RunRequest {
-        will_wait,
-        ..prepared.request().clone()
-    }))
+fn run_request(prepared: &PreparedLaunch) -> Request {
+    Request::Run(Box::new(prepared.launch.clone()))
 }

@@ -48,7 +48,7 @@ mod wait;
 mod wakes;
 mod without_daemon;
 
-pub(crate) use crate::tmux::quote_where_needed;
+pub(crate) use crate::model::quote_where_needed;
 pub(crate) use again::{plan_restarts, run_again};
 pub(crate) use attach::{Attachment, attachment, own_pane};
 pub(crate) use bring_up::{BringUpNews, BringUpOptions, BringUpResult, bring_up};

@@ -12,13 +12,13 @@ use super::session::{TaskSession, no_directory};
 use super::succession::{OlderDaemon, replace_older};
 use crate::client::{DaemonClient, STOP_OLDER_DAEMON};
 use crate::clock;
-use crate::config::{self, StopConfig};
+use crate::config;
 use crate::model::environment::{WithheldVariables, is_shell_name};
-use crate::model::{Error, NotifyOn, Replaces, RestartPolicy, Slot, StopPlan, StopSettings};
+use crate::model::{Error, Launch, NotifyOn, Replaces, Slot, TaskSettings, TaskSpec};
 use crate::paths::Paths;
 use crate::process;
 use crate::terminal::Pattern;
-use crate::tmux::{self, CommandWords, Gate, Launch, LaunchRestarts, TaskEnvironment};
+use crate::tmux::{self, Gate, LaunchOrder, TaskEnvironment};
 use crate::wire::LaunchedRun;
 
 /// What to start, and how.
@@ -26,28 +26,14 @@ use crate::wire::LaunchedRun;
 pub(crate) struct RunOptions {
     /// The task's name.
     pub(crate) name: String,
-    /// The directory; the working directory if absent.
-    pub(crate) cwd: Option<PathBuf>,
-    /// Whether to use tmux's environment instead of the caller's.
-    pub(crate) is_env_clean: bool,
-    /// Additional variables.
-    pub(crate) env: Vec<(String, String)>,
-    /// One word is a shell line, several are a program and its arguments.
-    pub(crate) command: Vec<OsString>,
+    /// What is started, and how. Its directory is the working directory if absent.
+    pub(crate) spec: TaskSpec,
     /// Which run it may replace.
     pub(crate) replaces: Replaces,
     /// The owner of the run; `None` for a person at a terminal.
     pub(crate) owner: Option<String>,
     /// Whether the caller will wait for the run.
     pub(crate) wait: LaunchWait,
-    /// When the daemon runs it again by itself; `None` for never.
-    pub(crate) restart: Option<RestartPolicy>,
-    /// How it is ended.
-    pub(crate) stop: StopSettings,
-    /// The lines that its owner is notified of; `None` for none.
-    pub(crate) notify_on: Option<NotifyOn>,
-    /// The slot in which it runs; `None` for none.
-    pub(crate) slot: Option<Slot>,
 }
 
 /// What the caller of a launch will wait for.
@@ -95,19 +81,19 @@ impl RunOptions {
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.check_name()?;
         let is_blank = |word: &OsString| word.to_str().is_some_and(|word| word.trim().is_empty());
-        if self.command.first().is_none_or(is_blank) {
+        if self.spec.command.first().is_none_or(is_blank) {
             let why = format!("no command given for task `{}`", self.name);
             return Err(Error::usage(why));
         }
-        match &self.notify_on {
-            Some(notify_on) => check_notify_on(notify_on),
-            None => Ok(()),
-        }
+        check_texts_of(&self.spec.settings)
     }
 }
 
-/// Refuses texts that no line can contain, and too many of them.
-pub(crate) fn check_notify_on(notify_on: &NotifyOn) -> Result<(), Error> {
+/// Refuses texts to notify of that no line can contain, and too many of them.
+pub(crate) fn check_texts_of(settings: &TaskSettings) -> Result<(), Error> {
+    let Some(notify_on) = &settings.notify_on else {
+        return Ok(());
+    };
     if !notify_on.is_small() {
         let (most, bytes) = (NotifyOn::MOST, NotifyOn::MOST_BYTES);
         return Err(Error::usage(format!(
@@ -145,42 +131,42 @@ pub(crate) async fn run(
     options: RunOptions,
 ) -> Result<StartedRun, Error> {
     options.check()?;
-    let cwd = directory(options.cwd)?;
+    let mut spec = options.spec;
+    let cwd = directory(spec.cwd.take())?;
     session.paths.create_runtime()?;
     let noted = note_launch(&mut session, options.owner.as_deref()).await?;
     // The output is followed before the command starts, to find texts that it overwrites at once.
     let waits_for_text = options.wait == LaunchWait::Text;
-    let no_program = || Error::of(std::io::Error::from(std::io::ErrorKind::NotFound));
-    let order = Launch {
+    let environment = environment(&spec)?;
+    let stop = config::load(&lookup)?.stop;
+    spec.settings.stop = stop.complete(spec.settings.stop);
+    spec.env_digest = spec.digest_of_env();
+    spec.cwd = Some(cwd.clone());
+    let order = LaunchOrder {
         session: session.name.clone(),
-        name: options.name.clone(),
-        cwd: cwd.clone(),
-        environment: environment(options.is_env_clean, options.env)?,
+        environment,
         runtime: session.paths.runtime.clone(),
-        owner: options.owner.clone(),
-        command: CommandWords::from_words(options.command),
-        program: tmux::program().ok_or_else(no_program)?,
-        waits: waits_for_text || options.notify_on.is_some(),
+        kept: session.paths.kept_environments(),
+        waits: waits_for_text || spec.settings.notify_on.is_some(),
         root: session.project.clone(),
-        started: clock::now().wall,
-        last_run: 0,
-        replaces: options.replaces,
-        restarts: options.restart.map(|policy| LaunchRestarts {
-            policy,
-            kept: session.paths.kept_environments(),
-        }),
-        stop: with_stop_defaults(options.stop)?,
-        notify_on: options.notify_on,
-        slot: options.slot,
+        launch: Launch {
+            name: options.name.clone(),
+            spec,
+            program: tmux::program_of_panes()?,
+            owner: options.owner.clone(),
+            started: clock::now().wall,
+            replaces: options.replaces,
+            will_wait: options.wait != LaunchWait::No,
+            ..Launch::default()
+        },
     };
-    let will_wait = options.wait != LaunchWait::No;
     // The environment of a task that may be restarted is kept among the session's files: its name is
     // resolved first. A daemon that does not know `notify_on` must not get it.
-    let launched = if order.needs_daemon() {
+    let launched = if order.launch.spec.settings.needs_daemon() {
         session.resolve_name().await?;
         None
     } else {
-        launch_at_once(&mut session, &order, will_wait).await?
+        launch_at_once(&mut session, &order).await?
     };
     let (task, older_daemon) = match launched {
         Some((run, gate)) => {
@@ -193,7 +179,7 @@ pub(crate) async fn run(
             };
             (task, None)
         }
-        None => launch_step_by_step(session, order, will_wait).await?,
+        None => launch_step_by_step(session, order).await?,
     };
     let LaunchedTask {
         session,
@@ -225,8 +211,7 @@ pub(crate) async fn run(
 /// Starts a task where no daemon of this version is attached to its session yet.
 async fn launch_step_by_step(
     mut session: TaskSession,
-    order: Launch,
-    will_wait: bool,
+    order: LaunchOrder,
 ) -> Result<(LaunchedTask, Option<OlderDaemon>), Error> {
     let (daemon, older_daemon) = match session.daemon().await? {
         Some(mut daemon) => {
@@ -240,12 +225,8 @@ async fn launch_step_by_step(
         None => session.daemon_for_launch().await?,
     };
     // Before a live run is replaced.
-    check_daemon(daemon.is_some(), will_wait, &order)?;
-    let needs_daemon = order.needs_daemon();
-    let restarts = order.restarts.map(|restarts| LaunchRestarts {
-        kept: session.paths.kept_environments(),
-        ..restarts
-    });
+    check_daemon(daemon.is_some(), &order.launch)?;
+    let needs_daemon = order.launch.spec.settings.needs_daemon();
     if let (true, Some(older)) = (needs_daemon, &older_daemon) {
         let version = &older.version;
         return Err(Error::failed(format!(
@@ -253,47 +234,28 @@ async fn launch_step_by_step(
         ))
         .with_hint(STOP_OLDER_DAEMON));
     }
-    let order = Launch {
+    let order = LaunchOrder {
         session: session.name.clone(),
-        restarts,
+        kept: session.paths.kept_environments(),
         ..order
     };
-    let task = launch(session, daemon, order, will_wait).await?;
+    let task = launch(session, daemon, order).await?;
     Ok((task, older_daemon))
 }
 
-/// Returns how a run is ended, with what its launch needs of the configuration: the time limit, and a
-/// signal that the task's shell would not expect.
-pub(super) fn with_stop_defaults(stop: StopSettings) -> Result<StopSettings, Error> {
-    let StopConfig {
-        signal, kill_after, ..
-    } = config::load(&lookup)?.stop;
-    let is_usual = signal == StopPlan::default().signal;
-    Ok(stop.or(StopSettings {
-        signal: (!is_usual).then_some(signal),
-        kill_after,
-        ..StopSettings::default()
-    }))
-}
-
 /// Returns the task's environment: the caller's or tmux's, with the given variables added.
-fn environment(is_clean: bool, given: Vec<(String, String)>) -> Result<TaskEnvironment, Error> {
+fn environment(spec: &TaskSpec) -> Result<TaskEnvironment, Error> {
     // Only a shell of the task can add variables to tmux's environment.
-    let unknown = given
+    let unknown = spec
+        .env
         .iter()
-        .find(|(name, _)| is_clean && !is_shell_name(name));
+        .find(|(name, _)| spec.is_env_clean && !is_shell_name(name));
     if let Some((name, _)) = unknown {
         let why = format!("`{name}` is not a name that --env can set with --clean-env");
         return Err(Error::usage(why));
     }
-    let config = config::load(&lookup)?;
-    let withheld = WithheldVariables::with(&config.env_withhold);
-    let below = if is_clean {
-        TaskEnvironment::of_tmux(withheld)
-    } else {
-        TaskEnvironment::of_caller(env::vars_os(), withheld)
-    };
-    Ok(below.with(given))
+    let withheld = WithheldVariables::with(&config::load(&lookup)?.env_withhold);
+    TaskEnvironment::new(spec, env::vars_os(), &withheld)
 }
 
 fn directory(given: Option<PathBuf>) -> Result<PathBuf, Error> {

@@ -3,34 +3,22 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::again::find_record;
+use super::again::find_spec;
 use super::file_tasks::{ReadFile, options_of, select};
 use super::list::list;
-use super::run::{LaunchWait, RunOptions, StartedRun, run, with_stop_defaults};
+use super::lookup;
+use super::run::{LaunchWait, RunOptions, StartedRun, run};
 use super::session::TaskSession;
-use crate::config::{Ready, TaskEntry};
-use crate::model::Error;
-use crate::tmux::{self, CommandWords, RecordedCommand, digest_of};
+use crate::config::{self, Ready, TaskEntry};
+use crate::model::{Error, TaskSettings};
+use crate::tmux;
 use crate::wire::{LsView, TaskFields};
 
 #[derive(Debug)]
 pub(crate) struct FilePlan {
     pub(crate) file: ReadFile,
     /// Each after those that it starts after.
-    pub(crate) tasks: Vec<TaskPlan>,
-}
-
-/// A task of a file.
-#[derive(Debug, Clone)]
-pub(crate) struct TaskPlan {
-    pub(crate) name: String,
-    /// The tasks that it starts after.
-    pub(crate) after: Vec<String>,
-    /// What says that it is ready.
-    pub(crate) ready: Option<Ready>,
-    /// Whether the user has named it: then it runs again although it has finished.
-    is_named: bool,
-    options: RunOptions,
+    pub(crate) tasks: Vec<TaskEntry>,
 }
 
 /// What is to be done for a task.
@@ -60,19 +48,13 @@ pub(crate) async fn plan_tasks(
     words: Vec<PathBuf>,
 ) -> Result<FilePlan, Error> {
     let selected = select(session, words)?;
+    let stop = config::load(&lookup)?.stop;
     let mut tasks = Vec::new();
     for task in selected.with_needed() {
-        let (name, after, ready) = (task.name.clone(), task.after.clone(), task.ready.clone());
-        let mut options = options_of(task)?;
-        options.stop = with_stop_defaults(options.stop)?;
-        options.check()?;
-        tasks.push(TaskPlan {
-            is_named: selected.names.contains(&name),
-            name,
-            after,
-            ready,
-            options,
-        });
+        let mut task = task.resolve()?;
+        task.spec.settings.stop = stop.complete(task.spec.settings.stop);
+        options_of(task.clone()).check()?;
+        tasks.push(task);
     }
     let file = selected.file;
     Ok(FilePlan { file, tasks })
@@ -154,86 +136,81 @@ fn find<'a>(view: &'a LsView, name: &str) -> Result<Option<&'a TaskFields>, Erro
     }
 }
 
-impl TaskPlan {
-    /// Returns what is to be done, given the tasks that there are.
-    ///
-    /// # Errors
-    ///
-    /// When several windows have its name.
-    fn start(&self, view: &LsView) -> Result<Start, Error> {
-        let wanted = &self.options;
-        let command = CommandWords::from_words(wanted.command.clone()).shown_bounded();
-        let Some(task) = find(view, &self.name)? else {
-            return Ok(Start::Needed);
-        };
-        let window = task.window_id.clone();
-        // Where something says that it is ready, it is to run.
-        let has_finished = task.exit_code == Some(0) && self.ready.is_none();
-        if task.dead && (!has_finished || self.is_named) {
-            return Ok(Start::Needed);
-        }
-        let shown = task.current_command.as_deref();
-        let has_command = shown.is_some_and(|shown| {
-            // A long one is shown in part.
-            shown == command
-                || shown
-                    .strip_suffix('…')
-                    .is_some_and(|part| command.starts_with(part))
-        });
-        let cwd = wanted.cwd.as_ref().and_then(|cwd| cwd.to_str());
-        let has_cwd = task.task_cwd.as_deref() == cwd;
-        if task.dead {
-            let is_same = has_command && has_cwd;
-            return Ok(if is_same {
-                Start::Finished(window)
-            } else {
-                Start::Needed
-            });
-        }
-        let restart = task.restarts.as_ref().map(|restarts| restarts.policy);
-        let stop = &task.stop;
-        let outdated = [
-            ("command", !has_command),
-            ("cwd", !has_cwd),
-            ("restart", restart != wanted.restart),
-            ("stop-signal", stop.signal != wanted.stop.signal),
-            ("grace", stop.grace != wanted.stop.grace),
-            ("parent-only", stop.parent_only != wanted.stop.parent_only),
-            ("kill-after", stop.kill_after != wanted.stop.kill_after),
-            ("notify-on", task.notify_on != wanted.notify_on),
-            ("slot", task.slot != wanted.slot),
-        ];
-        let outdated = outdated.into_iter().filter(|(_, is_other)| *is_other);
-        Ok(Start::Running(EarlierRun {
-            window,
-            run: task.run,
-            outdated: outdated.map(|(key, _)| key).collect(),
-        }))
+/// Returns what is to be done for a task of a file, given the tasks that there are.
+///
+/// # Errors
+///
+/// When several windows have its name.
+fn start_of(wanted: &TaskEntry, view: &LsView) -> Result<Start, Error> {
+    let command = wanted.spec.shown();
+    let Some(task) = find(view, &wanted.name)? else {
+        return Ok(Start::Needed);
+    };
+    let window = task.window_id.clone();
+    // Where something says that it is ready, it is to run.
+    let has_finished = task.exit_code == Some(0) && wanted.ready.is_none();
+    if task.dead && (!has_finished || wanted.is_named) {
+        return Ok(Start::Needed);
     }
+    let shown = task.current_command.as_deref();
+    let has_command = shown.is_some_and(|shown| {
+        // A long one is shown in part.
+        shown == command
+            || shown
+                .strip_suffix('…')
+                .is_some_and(|part| command.starts_with(part))
+    });
+    let cwd = wanted.spec.cwd.as_ref().and_then(|cwd| cwd.to_str());
+    let has_cwd = task.task_cwd.as_deref() == cwd;
+    if task.dead {
+        let is_same = has_command && has_cwd;
+        return Ok(if is_same {
+            Start::Finished(window)
+        } else {
+            Start::Needed
+        });
+    }
+    let outdated = [("command", !has_command), ("cwd", !has_cwd)];
+    let outdated = outdated.into_iter().filter(|(_, is_other)| *is_other);
+    let mut outdated: Vec<&str> = outdated.map(|(key, _)| key).collect();
+    outdated.extend(settings_of(task).differences(&wanted.spec.settings));
+    Ok(Start::Running(EarlierRun {
+        window,
+        run: task.run,
+        outdated,
+    }))
+}
 
-    /// Adds what the record of the task's last launch says: whether its variables are those of the file.
-    async fn compare_record(
-        &self,
-        session: &mut TaskSession,
-        start: Start,
-    ) -> Result<Start, Error> {
-        let (Start::Running(EarlierRun { window, .. }) | Start::Finished(window)) = &start else {
-            return Ok(Start::Needed);
-        };
-        let record = find_record(session, window).await?.record;
-        let record = record.as_deref().and_then(RecordedCommand::decode);
-        let wanted = digest_of(&self.options.env);
-        let is_other = wanted != record.and_then(|record| record.env_digest);
-        Ok(match start {
-            Start::Running(mut earlier) => {
-                if is_other {
-                    earlier.outdated.insert(0, "env");
-                }
-                Start::Running(earlier)
+/// Adds what the last launch of the task has recorded: whether its variables are those of the file.
+async fn compare_variables(
+    wanted: &TaskEntry,
+    session: &mut TaskSession,
+    start: Start,
+) -> Result<Start, Error> {
+    let (Start::Running(EarlierRun { window, .. }) | Start::Finished(window)) = &start else {
+        return Ok(Start::Needed);
+    };
+    let (_, last) = find_spec(session, window).await?;
+    let is_other = wanted.spec.digest_of_env() != last.and_then(|last| last.env_digest);
+    Ok(match start {
+        Start::Running(mut earlier) => {
+            if is_other {
+                earlier.outdated.insert(0, "env");
             }
-            Start::Finished(_) if is_other => Start::Needed,
-            Start::Finished(_) | Start::Needed => start,
-        })
+            Start::Running(earlier)
+        }
+        Start::Finished(_) if is_other => Start::Needed,
+        Start::Finished(_) | Start::Needed => start,
+    })
+}
+
+/// Returns the settings of a listed task.
+fn settings_of(task: &TaskFields) -> TaskSettings {
+    TaskSettings {
+        restarts: task.restarts.clone(),
+        stop: task.stop.clone(),
+        notify_on: task.notify_on.clone(),
+        slot: task.slot.clone(),
     }
 }
 
@@ -275,19 +252,19 @@ const LOOKS: usize = 10;
 /// several commands that start a task at the same time, one does, and the others find that it runs.
 pub(crate) async fn start_one(
     session: &mut TaskSession,
-    plan: &TaskPlan,
+    plan: &TaskEntry,
     seen: Option<&LsView>,
     will_wait: bool,
 ) -> Result<(TaskRun, Option<StartedRun>), Error> {
-    let mut seen = seen.map(|seen| plan.start(seen)).transpose()?;
+    let mut seen = seen.map(|seen| start_of(plan, seen)).transpose()?;
     session.resolve_name().await?;
     let mut failed = None;
     for _ in 0..LOOKS {
         let start = match seen.take() {
             Some(start) => start,
-            None => plan.start(&list(session).await?)?,
+            None => start_of(plan, &list(session).await?)?,
         };
-        match plan.compare_record(session, start).await? {
+        match compare_variables(plan, session, start).await? {
             Start::Running(earlier) => return Ok((TaskRun::Running(earlier), None)),
             Start::Finished(window) => return Ok((TaskRun::Finished(window), None)),
             Start::Needed => {}
@@ -301,7 +278,7 @@ pub(crate) async fn start_one(
                 Some(Ready::Text(_)) if will_wait => LaunchWait::Text,
                 Some(_) | None => LaunchWait::No,
             },
-            ..plan.options.clone()
+            ..options_of(plan.clone())
         };
         match run(session.for_request(), options).await {
             Ok(started) => {

@@ -17,7 +17,7 @@ use super::lookup;
 use super::messages::with_adapters;
 use super::session::TaskSession;
 use crate::config;
-use crate::daemon::{read_task_log, search_task, task_record, type_into_task};
+use crate::daemon::{read_task_log, search_task, type_into_task};
 use crate::model::{
     Error, Ordered as _, PaneId, SessionId, Snapshot, StatusCounts, StopChoice, Task, WindowId,
 };
@@ -96,8 +96,11 @@ pub(super) async fn answer(
         Request::Search(request) => Response::Matches(search(session, request).await?),
         Request::Record { task } => {
             let task = session.task(task).await?;
-            let found = tmux::read_record(&mut session.connection(), task.window).await?;
-            Response::Record(task_record(&task, found))
+            let found = tmux::read_spec(&mut session.connection(), task.window).await?;
+            Response::Record {
+                window_name: task.name.clone(),
+                spec: found.map(|(_, spec)| Box::new(spec)),
+            }
         }
         Request::Explain { task } => {
             let task = session.task(task).await?;

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Exit, GoneReason, Millis, NotifyOn, PaneId, Progress, Screen, SessionLife, Signal, Slot,
-    StopSettings, TaskRestarts, WindowId,
+    Exit, GoneReason, Millis, PaneId, Progress, Screen, SessionLife, Signal, TaskSettings, WindowId,
 };
 
 /// Everything that one atomic look returned of a session.
@@ -85,15 +84,9 @@ pub struct WindowRow {
     pub replaced: Option<u32>,
     /// `@tmux_task_owner`, sanitised text.
     pub owner: Option<String>,
-    /// `@tmux_task_restart`, if it is of the last launch.
-    pub restarts: Option<TaskRestarts>,
-    /// `@tmux_task_stop`, as far as it is of the last launch.
-    pub stop: StopSettings,
-    /// The lines that its owner is notified of; `None` for none.
-    pub notify_on: Option<NotifyOn>,
-    /// The slot in which it runs; `None` for none.
-    pub slot: Option<Slot>,
-    /// Why the pane's run is being ended, as the same option says.
+    /// How its runs are treated, as its last launch has said.
+    pub settings: TaskSettings,
+    /// Why the pane's run is being ended.
     pub ending: Option<GoneReason>,
     /// Who asked for that from another machine, sanitised text.
     pub asked_by: Option<String>,
@@ -128,10 +121,7 @@ impl WindowRow {
             started: None,
             replaced: None,
             owner: None,
-            restarts: None,
-            stop: StopSettings::default(),
-            notify_on: None,
-            slot: None,
+            settings: TaskSettings::default(),
             ending: None,
             asked_by: None,
             is_bare: false,

@@ -15,10 +15,10 @@ use super::machine::Session;
 use super::queue_items::{AfterLook, Command, Search};
 use super::typing::{Progress, Typing};
 use crate::engine::ExpectedWait;
-use crate::model::{Error, Level, Now, RunRequest, StopChoice, Task, WindowId};
+use crate::model::{Error, Launch, Level, Now, StopChoice, Task, WindowId};
 use crate::terminal::Pattern;
 use crate::wire::{
-    DirectLaunch, EndedTask, Request, Response, SearchRequest, SearchResult, SendRequest,
+    EndedTask, LaunchedRun, Request, Response, SearchRequest, SearchResult, SendRequest,
 };
 
 /// The maximum time between a launch and the wait that the launching command begins.
@@ -26,7 +26,7 @@ const WAIT_BEGINS_WITHIN: Duration = Duration::from_secs(5);
 
 impl Session {
     /// Starts a task, or runs it again in its slot.
-    pub(super) fn run(&mut self, request_id: RequestId, request: RunRequest, now: Now) {
+    pub(super) fn run(&mut self, request_id: RequestId, request: Launch, now: Now) {
         if self.link.life.is_none() || !self.link.is_connected {
             return self.answer(request_id, Response::Unattached);
         }
@@ -386,16 +386,8 @@ impl Session {
                 let name = request.name.clone();
                 let mut window = None;
                 if let Response::Launched(run) = &response {
-                    let launch = DirectLaunch {
-                        name: request.name,
-                        command: request.command,
-                        cwd: request.cwd,
-                        owner: request.owner,
-                        started: request.started,
-                        run: run.clone(),
-                    };
-                    window = launch.run.window_id.parse().ok();
-                    self.report_unseen(launch, now);
+                    window = run.window_id.parse().ok();
+                    self.report_unseen(&request, run, now);
                 }
                 self.answer_launch(window, request_id, response);
                 self.launch_over(&name, now);
@@ -436,8 +428,8 @@ impl Session {
     /// nothing has recorded its end: the command may have closed it, alone or with its session, or a
     /// hook of the user such as `pane-died 'kill-pane'`. A session that is about to end can also make
     /// the look fail: then the next one that succeeds decides.
-    pub(super) fn report_unseen(&mut self, launch: DirectLaunch, now: Now) {
-        self.unseen.extend(unseen_task(launch));
+    pub(super) fn report_unseen(&mut self, launch: &Launch, run: &LaunchedRun, now: Now) {
+        self.unseen.extend(unseen_task(launch, run));
         self.report_all_unseen(now);
     }
 
@@ -456,14 +448,14 @@ impl Session {
 }
 
 /// Returns the task of a launched run that no look has contained.
-fn unseen_task(launch: DirectLaunch) -> Option<Task> {
+fn unseen_task(launch: &Launch, run: &LaunchedRun) -> Option<Task> {
     Some(Task {
-        command: Some(launch.command),
-        cwd: Some(launch.cwd),
-        run: Some(launch.run.run),
-        owner: launch.owner,
+        command: Some(launch.spec.shown()),
+        cwd: Some(launch.cwd().to_owned()),
+        run: Some(run.run),
+        owner: launch.owner.clone(),
         started_at: Some(launch.started),
-        ..Task::new(launch.run.window_id.parse().ok()?, launch.name)
+        ..Task::new(run.window_id.parse().ok()?, launch.name.clone())
     })
 }
 

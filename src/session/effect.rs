@@ -7,7 +7,7 @@ use super::listeners::RequestId;
 use super::log_entry::LogEntry;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
 use crate::model::{
-    Bookmark, EndOrder, GoneReason, OpenQuestion, PaneId, Record, RunRequest, Seq, SessionLife,
+    Bookmark, EndOrder, GoneReason, Launch, OpenQuestion, PaneId, Record, Seq, SessionLife,
     Snapshot, StatusCounts, Task, TaskBoard, WindowId,
 };
 use crate::terminal::Pattern;
@@ -100,7 +100,7 @@ pub(crate) enum Job {
     /// Wait until all output of followed panes has arrived.
     Drain,
     /// Start a task, or run it again in its slot, for which the runs with these processes were ended.
-    Launch(Box<RunRequest>, Vec<u32>),
+    Launch(Box<Launch>, Vec<u32>),
     /// Run a task again in its window, unless the window has changed.
     Restart(Arc<DueRestart>),
     /// Forget the kept environments of launches that are gone.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::ended_by::Killer;
 use super::listeners::RequestId;
-use crate::model::{GoneReason, LeftProcess, Life, RunRequest, Snapshot, Task, WindowId};
+use crate::model::{GoneReason, Launch, LeftProcess, Life, Snapshot, Task, WindowId};
 
 /// What is done when runs have ended.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) enum Then {
     /// End the session.
     EndSession(RequestId, Killer),
     /// Start the next run in the slot.
-    Launch(RequestId, Box<RunRequest>),
+    Launch(RequestId, Box<Launch>),
     /// Close their windows.
     Close,
     /// Nothing: the client that wanted the slot of this name has left.
@@ -51,7 +51,7 @@ pub(super) struct Endings {
     /// The names whose slots are being launched into, and for which request.
     pub(super) launching: BTreeMap<String, RequestId>,
     /// Launches that wait for another one into the same slot, oldest first.
-    pub(super) launches: VecDeque<(RequestId, RunRequest)>,
+    pub(super) launches: VecDeque<(RequestId, Launch)>,
     /// When runs have lasted as long as they may, by window.
     pub(super) limits: BTreeMap<WindowId, TimeLimit>,
 }

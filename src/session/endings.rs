@@ -14,8 +14,8 @@ use super::listeners::RequestId;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command};
 use crate::model::{
-    EndOrder, Error, GoneReason, LeftProcess, Level, Now, Replaces, RunRequest, Snapshot,
-    StopChoice, StopPlan, Task, WindowId,
+    EndOrder, Error, GoneReason, Launch, LeftProcess, Level, Now, Replaces, Snapshot, StopChoice,
+    StopPlan, Task, WindowId,
 };
 use crate::wire::{EndedTask, EndingRun, Response};
 
@@ -92,7 +92,7 @@ impl Session {
     /// Starts a task, after the live run of its slot has ended if there is one. Launches into one slot
     /// follow each other. tmux is asked to launch first, and says which run is alive: nothing is ended for
     /// a launch that it refuses.
-    pub(super) fn replace_run(&mut self, request_id: RequestId, request: RunRequest, now: Now) {
+    pub(super) fn replace_run(&mut self, request_id: RequestId, request: Launch, now: Now) {
         if self.endings.launching.contains_key(&request.name) {
             self.endings.launches.push_back((request_id, request));
             return;
@@ -110,12 +110,7 @@ impl Session {
         }
     }
 
-    pub(super) fn launch(
-        &mut self,
-        request_id: RequestId,
-        request: Box<RunRequest>,
-        ended: Vec<u32>,
-    ) {
+    pub(super) fn launch(&mut self, request_id: RequestId, request: Box<Launch>, ended: Vec<u32>) {
         self.jobs
             .push_command(Command::Launch(request_id, request, ended));
     }
@@ -124,7 +119,7 @@ impl Session {
     pub(super) fn end_replaced(
         &mut self,
         request_id: RequestId,
-        request: Box<RunRequest>,
+        request: Box<Launch>,
         window: WindowId,
         pid: u32,
         now: Now,
@@ -147,7 +142,7 @@ impl Session {
         &mut self,
         tasks: Vec<Arc<Task>>,
         request_id: RequestId,
-        request: Box<RunRequest>,
+        request: Box<Launch>,
         now: Now,
     ) {
         let then = Then::Launch(request_id, request);

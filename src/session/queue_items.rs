@@ -13,7 +13,7 @@ use super::restart_job::{DueRestart, EnvironmentCleanup};
 use super::typing::Typing;
 use super::wait_entry::WatchEntry;
 use crate::engine::WaitReturn;
-use crate::model::{GoneReason, PaneId, RunRequest, Seq, StopChoice, Task, WindowId};
+use crate::model::{GoneReason, Launch, PaneId, Seq, StopChoice, Task, WindowId};
 use crate::terminal::Pattern;
 use crate::wire::{LogRequest, Request, Response, SearchResult};
 
@@ -58,9 +58,9 @@ pub(super) enum AfterLook {
     /// another session.
     SessionKilled(RequestId, Vec<Arc<Task>>, BTreeSet<WindowId>),
     /// Start a task: tmux has shown a live run of its slot that no look has.
-    Launch(RequestId, Box<RunRequest>),
+    Launch(RequestId, Box<Launch>),
     /// Send the answer of a launch, and report its run as gone if no look has contained its window.
-    Launched(RequestId, Box<RunRequest>, Response),
+    Launched(RequestId, Box<Launch>, Response),
     /// Windows of ended tasks were removed.
     Pruned(RequestId, Vec<Arc<Task>>),
     /// The run in this window has ended before: how is shown now, if tmux reports it.
@@ -77,7 +77,7 @@ pub(super) enum AfterLook {
 #[derive(Debug)]
 pub(super) enum Command {
     /// Start a task; with the processes of the live runs of its slot that were ended for it.
-    Launch(RequestId, Box<RunRequest>, Vec<u32>),
+    Launch(RequestId, Box<Launch>, Vec<u32>),
     /// Mark the windows of tasks whose runs are about to be ended.
     Mark(Vec<(Arc<Task>, GoneReason)>),
     /// Remove the marks of runs that could not be ended.

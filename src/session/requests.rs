@@ -71,7 +71,7 @@ impl Session {
                 let slot = launching.as_ref().map(|name| self.windows_named(name));
                 // It is not known by its name: while it is launched, it is not a task.
                 let launched = launched.as_ref();
-                let launched = launched.and_then(|launched| launched.run.window_id.parse().ok());
+                let launched = launched.and_then(|launched| launched.1.window_id.parse().ok());
                 barrier(slot.into_iter().flatten().chain(launched))
             }
             // The run that is replaced is recorded with its present state.
@@ -157,9 +157,9 @@ impl Session {
                     self.prepare_launch(request_id, name, will_wait, owner, now);
                 }
                 let response = last_run.map_or(Response::Done, |run| Response::LastRun { run });
-                if let Some(launched) = launched {
-                    let window = launched.run.window_id.parse().ok();
-                    self.report_unseen(*launched, now);
+                if let Some((launch, run)) = launched.map(|launched| *launched) {
+                    let window = run.window_id.parse().ok();
+                    self.report_unseen(&launch, &run, now);
                     return self.answer_launch(window, request_id, response);
                 }
                 // After its output is archived.

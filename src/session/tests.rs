@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::engine::{Engine, RestoredState, Settings};
 use crate::model::{
-    Body, Bookmark, Condition, DeliveredEvent, Event, EventKind, Now, PaneId, Replaces, StopChoice,
+    Body, Bookmark, Condition, DeliveredEvent, Event, EventKind, Now, PaneId, StopChoice,
 };
 use crate::model::{
     StopPlan,
     test_notation::{describe as describe_event, snapshot},
 };
-use crate::model::{StopSettings, Task, WindowId};
+use crate::model::{Task, WindowId};
 use crate::terminal::{PaneLog, PaneOutput};
 use crate::wire::{
     Request, Response, SearchMatch, SearchRequest, SearchResult, SendRequest, TypedInput,

@@ -1,7 +1,7 @@
 //! The environments of tasks that may be run again by themselves.
 //!
 //! Nobody's environment is at hand then: the daemon has another one. So a copy of such a task's
-//! [file](super::task_file) stays in a folder of the user's, as long as its window has the policy.
+//! [file](super::task_exec) stays in a folder of the user's, as long as its window has the policy.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use super::client::{Connection, all_ok};
 use super::error::TmuxError;
-use super::launch_options::{RunNumber, option_commands};
 use super::launch_result::{LiveRun, NewRun, two_windows};
 use super::launch_rows::{LaunchRow, first_panes, read_rows, row_format};
 use super::named_windows::{NamedWindows, are_named, is_named};
@@ -12,7 +11,9 @@ use super::pane_origin::HAS_NO_RUN;
 use super::respawn::{are_attached, continue_for, pause_for};
 use super::rows::MARK;
 use super::server::Server;
-use crate::model::{Error, PaneId, ReplacedRun, Replaces, RunRequest};
+use super::task_exec::EXEC_PANE;
+use super::window_options::{RunNumber, option_commands};
+use crate::model::{Error, Launch, PaneId, ReplacedRun, Replaces, WindowId};
 use crate::protocol::{Command, Frame, literal_format};
 
 /// The history limit of a task's pane, in rows.
@@ -26,14 +27,25 @@ pub(super) enum Attempt {
     Live(LiveRun),
     /// The session changed between reading and launching: nothing was started.
     Contended,
+    /// The session is missing, or has not the window in which it may run.
     NoSession,
+}
+
+/// The windows in which a launch may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Slots {
+    /// Those of the task's name; a new one if there is none.
+    OfName,
+    /// This one, as long as its last launch is the one with this token.
+    Window(WindowId, String),
 }
 
 /// The lines that launch a task.
 pub(super) struct LaunchLines<'a> {
-    request: &'a RunRequest,
+    launch: &'a Launch,
     /// The session as a target: `=NAME` or `$3`.
     session: String,
+    slots: Slots,
     /// The processes of the runs that were ended for it. tmux may not know yet that they have.
     ended: &'a [u32],
 }
@@ -53,11 +65,23 @@ const CHANGED: &str = "changed-meanwhile";
 const SERVER_ENDS: &str = "#{?exit-unattached,#{?#{m:*[1-9]*,#{S:#{session_attached}}},0,1},0}";
 
 impl<'a> LaunchLines<'a> {
-    pub(super) fn new(request: &'a RunRequest, session: String, ended: &'a [u32]) -> Self {
+    pub(super) fn new(launch: &'a Launch, session: String, slots: Slots, ended: &'a [u32]) -> Self {
         Self {
-            request,
+            launch,
             session,
+            slots,
             ended,
+        }
+    }
+
+    /// Returns a format that is true for the windows in which the launch may run.
+    fn is_slot(&self) -> String {
+        match &self.slots {
+            Slots::OfName => is_named(&self.launch.name),
+            Slots::Window(window, token) => {
+                let is_window = format!("#{{==:#{{window_id}},{window}}}");
+                format!("#{{&&:{is_window},#{{==:#{{{MARK}}},{token}}}}}")
+            }
         }
     }
 
@@ -73,7 +97,7 @@ impl<'a> LaunchLines<'a> {
             control_clients,
             inherited,
             of_session,
-        } = match NamedWindows::find(connection, &self.session, &self.request.name).await? {
+        } = match NamedWindows::find(connection, &self.session, &self.is_slot()).await? {
             Some(windows) => windows,
             None => return Ok(Attempt::NoSession),
         };
@@ -94,13 +118,14 @@ impl<'a> LaunchLines<'a> {
             .into());
         }
         let launched = match slots.as_slice() {
+            [] if self.slots != Slots::OfName => return Ok(Attempt::NoSession),
             [] => self.create_window(connection, &named).await?,
             [slot] => match self.live_run(slot) {
-                Some(live) if self.request.replaces == Replaces::Any => {
+                Some(live) if self.launch.replaces == Replaces::Any => {
                     return self.keep_window(connection, slot, live).await;
                 }
                 Some(LiveRun { window, .. }) => {
-                    let name = &self.request.name;
+                    let name = &self.launch.name;
                     return Err(
                         Error::failed(format!("task `{name}` is running in {window}"))
                             .with_hint("without --if-absent, the live run is replaced")
@@ -110,7 +135,7 @@ impl<'a> LaunchLines<'a> {
                 None => self.run_again(connection, slot, &control_clients).await?,
             },
             [first, second, ..] => {
-                return Err(two_windows(&self.request.name, first.window, second.window).into());
+                return Err(two_windows(&self.launch.name, first.window, second.window).into());
             }
         };
         Ok(launched.map_or(Attempt::Contended, |mut run| {
@@ -162,7 +187,7 @@ impl<'a> LaunchLines<'a> {
             .args([
                 "-a",
                 "-f",
-                &format!("#{{==:#{{{MARK}}},{}}}", self.request.token),
+                &format!("#{{==:#{{{MARK}}},{}}}", self.launch.token),
                 "-F",
             ])
             .arg(Self::launched_format())
@@ -170,22 +195,13 @@ impl<'a> LaunchLines<'a> {
 
     /// Prints the target pane as [`LaunchLines::list_launched`] does, which reads all panes of the
     /// server.
-    pub(super) fn show_launched(target: &str) -> Command {
+    fn show_launched(target: &str) -> Command {
         let format = Self::launched_format();
         Command::new("display-message").args(["-p", "-t", target, &format])
     }
 
     fn launched_format() -> String {
         format!("{SERVER_ENDS} {}", row_format())
-    }
-
-    /// Whether the answer to [`LaunchLines::show_launched`] shows a run of this launch.
-    pub(super) fn has_launched(&self, frames: &[Frame]) -> bool {
-        let text = frames.last().map(Frame::text).unwrap_or_default();
-        text.lines().any(|line| {
-            let row = line.get(2..).unwrap_or_default();
-            row.split(' ').next_back() == Some(&self.request.token)
-        })
     }
 
     /// Parses the answer to [`LaunchLines::list_launched`] or [`LaunchLines::show_launched`].
@@ -199,11 +215,11 @@ impl<'a> LaunchLines<'a> {
         let rows: Vec<&str> = text.lines().filter_map(|line| line.get(2..)).collect();
         let rows = rows.join("\n");
         let rows = first_panes(read_rows(&rows));
-        let Some(row) = rows.into_iter().find(|row| row.token == self.request.token) else {
+        let Some(row) = rows.into_iter().find(|row| row.token == self.launch.token) else {
             return Ok(None);
         };
         if ends {
-            return Err(server_ends(&self.request.name).into());
+            return Err(server_ends(&self.launch.name).into());
         }
         Ok(Some(NewRun {
             life: row.life,
@@ -233,7 +249,7 @@ impl<'a> LaunchLines<'a> {
         // the task's file is not for its pane.
         let begin = Command::new("new-session").args(["-d", "-s", &literal_format(name)]);
         let mut line = vec![
-            self.in_pane(begin.args(["-n", &self.request.name])),
+            self.in_pane(begin.args(["-n", &self.launch.name])),
             on_session("history-limit", HISTORY_LIMIT),
             on_session("destroy-unattached", "off"),
             on_session("bell-action", "any"),
@@ -263,7 +279,7 @@ impl<'a> LaunchLines<'a> {
         named: &str,
     ) -> Result<Option<NewRun>, TmuxError> {
         let pane_target = format!("{}:", self.session);
-        let is_same = are_named(&self.request.name, named);
+        let is_same = are_named(&self.launch.name, named);
         let line = [
             // Another session must not be used in place of one that is gone.
             Command::new("has-session").args(["-t", &self.session]),
@@ -285,9 +301,9 @@ impl<'a> LaunchLines<'a> {
 
     /// Creates a window whose process waits to run the task, and prints its row.
     fn new_window(&self, place: &[&str]) -> Command {
-        let made = format!("{} {}", self.request.token, Self::launched_format());
+        let made = format!("{} {}", self.launch.token, Self::launched_format());
         let command = Command::new("new-window")
-            .args(["-d", "-P", "-F", &made, "-n", &self.request.name])
+            .args(["-d", "-P", "-F", &made, "-n", &self.launch.name])
             .args(place.iter().copied());
         self.in_pane(command)
     }
@@ -295,13 +311,13 @@ impl<'a> LaunchLines<'a> {
     /// Adds what the pane runs.
     fn in_pane(&self, command: Command) -> Command {
         command
-            .args(["-c", &literal_format(&self.request.cwd), "--"])
-            .args(self.request.words.iter().cloned())
+            .args(["-c", &literal_format(self.launch.cwd()), "--"])
+            .args([&self.launch.program, EXEC_PANE, &self.launch.file])
     }
 
     /// Returns the row that [`LaunchLines::new_window`] has printed. Hooks of the user may print as well.
     fn made(&self, frames: &[Frame]) -> Option<MadeWindow> {
-        let beginning = format!("{} ", self.request.token);
+        let beginning = format!("{} ", self.launch.token);
         let said = frames
             .iter()
             .map(Frame::text)
@@ -325,14 +341,14 @@ impl<'a> LaunchLines<'a> {
         connection: &mut Connection<'_>,
         made: MadeWindow,
     ) -> Result<Option<NewRun>, TmuxError> {
-        let name = &self.request.name;
+        let name = &self.launch.name;
         if made.server_ends {
             return Err(server_ends(name).into());
         }
         let pane = made.pane.to_string();
         let is_ours = made.pid.map(|pid| format!("#{{==:#{{pane_pid}},{pid}}}"));
         let mut line: Vec<Command> = is_ours.iter().map(|is| go_on_if(&pane, is)).collect();
-        line.extend(option_commands(self.request, &pane, RunNumber::First));
+        line.extend(option_commands(self.launch, &pane, RunNumber::First)?);
         line.push(Command::new("display-message").args(["-p", "-t", &pane, "#{window_name}"]));
         line.push(Self::show_launched(&pane));
         let gone = || {
@@ -383,7 +399,7 @@ impl<'a> LaunchLines<'a> {
             0 => (RunNumber::First, None),
             _ => (RunNumber::Next, Some(ReplacedRun::Dead)),
         };
-        line.extend(option_commands(self.request, &pane, number));
+        line.extend(option_commands(self.launch, &pane, number)?);
         line.extend(self.respawn(&pane));
         line.extend(continue_for(control_clients, slot.pane));
         line.push(Self::show_launched(&pane));
@@ -404,7 +420,7 @@ impl<'a> LaunchLines<'a> {
         };
         let condition = format!(
             "#{{&&:{is_run},#{{&&:{},{}}}}}",
-            is_named(&self.request.name),
+            self.is_slot(),
             are_attached(&slot.attached)
         );
         let in_session = format!("{}:{}.{}", self.session, slot.window, slot.pane);
@@ -412,7 +428,7 @@ impl<'a> LaunchLines<'a> {
     }
 
     /// Returns the commands that start the task in a pane.
-    pub(super) fn respawn(&self, target: &str) -> [Command; 2] {
+    fn respawn(&self, target: &str) -> [Command; 2] {
         [
             self.in_pane(Command::new("respawn-pane").args(["-k", "-t", target])),
             Command::new("clear-history").args(["-t", target]),

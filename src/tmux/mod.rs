@@ -4,12 +4,12 @@ mod banner;
 mod capture;
 mod client;
 mod client_processes;
-mod command_words;
 mod commands;
 mod connected_client;
 mod control_client;
 mod control_line;
 mod drawn_cursor;
+mod end_mark;
 mod error;
 mod history_slices;
 mod hook_check;
@@ -21,7 +21,6 @@ mod kept_environment;
 mod keys;
 mod launch;
 mod launch_lines;
-mod launch_options;
 mod launch_result;
 mod launch_rows;
 mod look;
@@ -30,7 +29,6 @@ mod look_lines;
 mod look_memory;
 mod named_windows;
 mod nonce;
-mod notify_option;
 mod nudge;
 mod one_shot;
 mod output;
@@ -40,20 +38,12 @@ mod pane_origin;
 mod pane_state;
 mod probe;
 mod quoted;
-mod recorded;
 mod respawn;
-mod restart;
-mod restart_option;
 mod rows;
-mod script;
 mod server;
 mod shown;
-mod slot_option;
-mod stop_option;
 mod tabs;
-mod task_environment;
 mod task_exec;
-mod task_file;
 #[cfg(test)]
 mod tests;
 mod version;
@@ -62,12 +52,12 @@ mod window_options;
 
 pub(crate) use client::{Client, Connection, ReceivedItem, Traffic};
 pub(crate) use client_processes::running_clients;
-pub(crate) use command_words::{CommandWords, quote_where_needed};
 pub(crate) use commands::{
     ListedSession, ListedTask, existing_panes, kill_session, kill_window, list_sessions,
     list_tasks, set_session_option, shared_windows, signal_channel, wait_for, where_is,
 };
 pub(crate) use control_line::Output;
+pub(crate) use end_mark::{mark_endings, unmark_endings};
 pub(crate) use error::TmuxError;
 pub(crate) use hook_check::{check_hooks, server_version};
 pub(crate) use hook_wakeups::{HookWakeups, ReportedWindow, ReportedWindows};
@@ -76,8 +66,9 @@ pub(crate) use idle::{Unless, end_idle_session, prune_windows};
 pub(crate) use kept_environment::forget_environments;
 pub(crate) use keys::{TypingResult, TypingTerms, is_key, type_into};
 pub(crate) use launch::{
-    Launch, LaunchRestarts, PreparedLaunch, find_launched, launch, launch_in, program,
+    LaunchOrder, PreparedLaunch, find_launched, launch, launch_in, program, program_of_panes,
 };
+pub(crate) use launch_lines::Slots;
 pub(crate) use launch_result::{LaunchAnswer, LiveRun, NewRun, check_name, contended, two_windows};
 pub(crate) use look::{SessionIndex, Target, list_index, look};
 pub(crate) use look_inquiry::LookKind;
@@ -90,12 +81,8 @@ pub(crate) use output::{
 pub(crate) use own_clients::{end_clients_left_behind, own_clients};
 pub(crate) use ownership::{Mark, MarkedSession, claim, list_marks};
 pub(crate) use probe::Probe;
-pub(crate) use recorded::{LaunchRecord, RecordedCommand, read_record};
-pub(crate) use restart::{RestartResult, TaskRestart, restart};
 pub(crate) use server::{Server, ServerChoice};
 pub(crate) use shown::{AskingRow, PaneView, PromptPlace};
-pub(crate) use stop_option::{mark_endings, unmark_endings};
-pub(crate) use task_environment::{TaskEnvironment, digest_of};
-pub(crate) use task_exec::exec_task;
-pub(crate) use task_file::{EXEC_PANE, Gate};
+pub(crate) use task_exec::{EXEC_PANE, Gate, TaskEnvironment, exec_task, kept_environment};
 pub(crate) use viewers::{NOTICE_OPTION, Viewer, list_viewers, show_notice, show_window};
+pub(crate) use window_options::read_spec;

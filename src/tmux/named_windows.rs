@@ -27,7 +27,8 @@ pub(super) struct NamedWindows {
 }
 
 impl NamedWindows {
-    /// Finds the windows of the name in a session, `=NAME` or `$3`; `None` when the session is missing.
+    /// Finds the windows for which this format is true in a session, `=NAME` or `$3`; `None` when the
+    /// session is missing.
     ///
     /// # Errors
     ///
@@ -35,11 +36,11 @@ impl NamedWindows {
     pub(super) async fn find(
         connection: &mut Connection<'_>,
         session: &str,
-        name: &str,
+        is_slot: &str,
     ) -> Result<Option<Self>, TmuxError> {
         // Without the colon tmux would also search for a window of that name.
         let target = format!("{session}:");
-        let list = Command::new("list-panes").args(["-s", "-t", &target, "-f", &is_named(name)]);
+        let list = Command::new("list-panes").args(["-s", "-t", &target, "-f", is_slot]);
         let mut line = vec![
             list.args(["-F", &row_format()]),
             list_control_clients(),

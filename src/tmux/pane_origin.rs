@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use super::task_file::{EXEC_PANE, PREFIX};
+use super::task_exec::{EXEC_PANE, PREFIX};
 
 /// Whether the pane was opened without a command of its own, or only with a shell: [`RUNS_SHELL`]. tmux
 /// stores `default-command` as if it had been given, quoted if it is more than one word.

@@ -11,13 +11,10 @@ use std::sync::LazyLock;
 
 use super::banner::BANNER;
 use super::capture::Shape;
-use super::notify_option::decode_notify_on;
+use super::end_mark::decode_ending;
 use super::pane_origin::{IS_LAUNCHING, IS_OWN_PANE, ORIGIN, PaneOrigin, TASK_PANE};
 use super::quoted::{Fields, bounded, counter, expanded, quoted, read_rows, row_format};
-use super::restart_option::decode_restarts;
-use super::slot_option::decode_slot;
-use super::stop_option::{decode_ending, decode_stop};
-use super::window_options::{OPTION_FIELDS, OPTION_NAMES, WindowOptions};
+use super::window_options::{OPTION_FIELDS, OPTION_NAMES, WindowOptions, decode_settings};
 use crate::model::{Exit, PaneId, Progress, Screen, SessionLife, Signal, WindowId, text};
 use crate::protocol::Command;
 use crate::protocol::rows::{DeadPane, PaneRow, SessionRow, WindowRow};
@@ -94,7 +91,8 @@ impl WindowDetails {
         let replaced = value().parse().ok();
         let owner = text(value());
         let [command, of_pi, cwd, cwd_of_pi] = [(); 4].map(|()| text(value()));
-        let [restart, stop, notify_on, slot] = [(); 4].map(|()| text(value()));
+        let ending = text(value());
+        let spec = value().to_owned();
         let options = WindowOptions {
             run,
             started,
@@ -102,10 +100,8 @@ impl WindowDetails {
             owner,
             command: command.or(of_pi),
             cwd: cwd.or(cwd_of_pi),
-            restart,
-            stop,
-            notify_on,
-            slot,
+            ending,
+            spec,
         };
         describe(&mut self.window, options, self.origin, self.shape.pid);
         if let Ok(bells) = value().parse::<u64>() {
@@ -461,11 +457,8 @@ fn describe(row: &mut WindowRow, options: WindowOptions, origin: PaneOrigin, pid
     row.owner = options.owner;
     row.command = options.command;
     row.cwd = options.cwd;
-    row.restarts = decode_restarts(options.restart.as_deref(), started);
-    row.stop = decode_stop(options.stop.as_deref(), started);
-    row.notify_on = decode_notify_on(options.notify_on.as_deref(), started);
-    row.slot = decode_slot(options.slot.as_deref(), started);
-    let ending = decode_ending(options.stop.as_deref(), pid);
+    row.settings = decode_settings(&options.spec, started);
+    let ending = decode_ending(options.ending.as_deref(), pid);
     row.ending = ending.as_ref().map(|(reason, _)| *reason);
     row.asked_by = ending.and_then(|(_, asked_by)| asked_by);
 }
@@ -511,8 +504,7 @@ mod tests {
     fn full(window: &str, pane: &str, name: &str) -> String {
         let ids = [window, pane, "41 0 5 0   0 0"];
         let of_window = [
-            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "", "", "", "", "", "", "1", "0", "0", "0",
-            name,
+            "0", "5", "@1 2", "x", "3", "", "", "pi:7", "", "", "", "", "1", "0", "0", "0", name,
         ];
         let of_pane = [
             "41", "0", "", "", "", "80", "24", "0", "0", "0", "0", "0", "0", "", "", "", "sh", "",

@@ -1,19 +1,48 @@
-//! What runs in a task's pane before its command.
+//! What runs in a task's pane before its command, and the file from which it learns what that is.
+//!
+//! tmux starts `tmux-task --exec-pane FILE` in the pane. Only the user can read the file, and it is gone
+//! before the command begins. While somebody has it locked, the command waits: whoever launches a task
+//! locks it until tmux knows everything of the window, and whoever follows the output until it does so.
+//!
+//! The environment's values are on no command line and in nothing that tmux keeps: everybody can see
+//! arguments, a session's environment goes to every later window, and tmux logs its commands.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::{CommandExt, parent_id};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
 
-use super::launch::find_bash;
-use super::recorded::{RECORD, RecordedCommand};
-use super::script::{BASH_ENV, WITH_PROFILE, script};
-use super::task_file::{TaskOrder, take};
-use crate::files::PROC;
-use crate::model::Slot;
-use crate::model::environment::{WithheldVariables, covers_name};
+use serde::{Deserialize, Serialize};
+
+use super::window_options::{SPEC, decode_spec};
+use crate::files::{self, PROC, WRITABLE_BY_OTHERS};
+use crate::model::environment::{WithheldVariables, covers_name, is_shell_name};
+use crate::model::{Error, Slot, TaskSpec, lossless, quote_where_needed};
+
+/// What the program is told with a file in a pane, and by nobody else.
+pub(crate) const EXEC_PANE: &str = "--exec-pane";
+
+/// The prefix of the files' names.
+pub(super) const PREFIX: &str = "exec-task-";
+
+/// How long the first line of the file is: the pane in which the task has been launched, or blanks.
+///
+/// A process that waits in another pane was killed before the kernel could tell it: the one that a session
+/// begins with.
+const HEAD: usize = 12;
+
+/// If a pane has not read its file after this time, it never will.
+const STALE: Duration = Duration::from_secs(600);
+
+/// How long a pane whose launcher is gone waits for whoever finds out what that has launched.
+const ORPHANED: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// What tmux sets for the terminal of a pane.
 const OF_PANE: [&str; 7] = [
@@ -25,6 +54,247 @@ const OF_PANE: [&str; 7] = [
     "TERMINFO",
     "TERMINFO_DIRS",
 ];
+
+/// What the kernel takes in one argument or variable, with its end: 32 pages of 4 KiB. Only Linux has
+/// this limit.
+const MAX_PART: u64 = if cfg!(linux) { 128 << 10 } else { u64::MAX };
+
+/// The room for the script that runs the command.
+const SCRIPT_ROOM: u64 = 8 << 10;
+
+/// The script that the task's shell reads before the command.
+const SCRIPT: &str = include_str!("task_shell.sh");
+
+/// The variable with the script, which removes it.
+const SCRIPT_VARIABLE: &str = "TMUX_TASK_SHELL";
+
+/// The variable with the value of `BASH_ENV` until the command begins: bash would read its file before the
+/// script.
+const BASH_ENV: &str = "TMUX_TASK_BASH_ENV";
+
+/// What follows the script. As in `bash -c LINE`; `eval` ends the line where it ends, whatever its last
+/// character is. The last line keeps bash from replacing itself with the command's last program: a signal
+/// that ends that program is then an exit code of the shell.
+const RUN_LINE: &str = r#"builtin eval "$TMUX_TASK_SHELL"; BASH_EXECUTION_STRING=$1; builtin set --; builtin eval -- "$BASH_EXECUTION_STRING"
+builtin exit "$?""#;
+const RUN_ARGV: &str = r#"builtin eval "$TMUX_TASK_SHELL"; "$@"
+builtin exit "$?""#;
+
+/// The environment of a task, and its shell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TaskEnvironment {
+    /// The path of bash.
+    shell: lossless::Text,
+    /// The names, or prefixes ending in `*`, of the variables that no task may see.
+    withheld: Vec<String>,
+    variables: Vec<(lossless::Text, lossless::Text)>,
+}
+
+/// What a task's pane runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PaneOrder {
+    pub(super) environment: TaskEnvironment,
+    pub(super) spec: TaskSpec,
+}
+
+impl TaskEnvironment {
+    /// Returns the environment of a task: the variables of its caller, unless it is to have those of tmux,
+    /// without the withheld ones; and those that are given for it, even if they are withheld by name.
+    ///
+    /// # Errors
+    ///
+    /// When there is no shell.
+    pub(crate) fn new(
+        spec: &TaskSpec,
+        caller: impl IntoIterator<Item = (OsString, OsString)>,
+        withheld: &WithheldVariables,
+    ) -> Result<Self, Error> {
+        let is_withheld = |name: &OsStr| name.to_str().is_some_and(|name| withheld.covers(name));
+        let variables = caller
+            .into_iter()
+            .filter(|(name, _)| !spec.is_env_clean && !is_withheld(name))
+            .map(|(name, value)| (lossless::Text(name), lossless::Text(value)));
+        let mut environment = Self {
+            shell: lossless::Text(
+                find_bash()
+                    .ok_or_else(|| Error::failed("could not find `bash` in PATH"))?
+                    .into(),
+            ),
+            withheld: withheld.names().map(str::to_owned).collect(),
+            variables: variables.collect(),
+        };
+        for (name, value) in &spec.env {
+            environment.set(name, Some(value));
+        }
+        Ok(environment)
+    }
+
+    /// Adds the variables that tell the task its session, its name and its slot, and that it has none: its
+    /// launcher may run in one.
+    pub(super) fn name_task(&mut self, session: &str, name: &str, slot: Option<&Slot>) {
+        self.set("TMUX_TASK_SESSION", Some(session));
+        self.set("PI_TMUX_SESSION", Some(session));
+        self.set("TMUX_TASK_NAME", Some(name));
+        let slot = slot.map(Slot::to_string);
+        self.set("TMUX_TASK_SLOT", slot.as_deref());
+    }
+
+    /// Sets a variable, in place of one of this name.
+    fn set(&mut self, name: &str, value: Option<&str>) {
+        self.variables.retain(|(known, _)| known.0 != name);
+        let text = |text: &str| lossless::Text(text.into());
+        let variable = value.map(|value| (text(name), text(value)));
+        self.variables.extend(variable);
+    }
+
+    /// Returns the variables of the shell, of which a later one goes before an earlier one.
+    fn of_shell(&self, is_clean: bool) -> impl Iterator<Item = (OsString, OsString)> {
+        let of_tmux = env::vars_os().filter(move |(name, _)| {
+            let covers = |pattern: &String, name| covers_name(pattern, name);
+            match (is_clean, name.to_str()) {
+                (true, Some(name)) => !self.withheld.iter().any(|pattern| covers(pattern, name)),
+                (true, None) => true,
+                (false, name) => name.is_some_and(|name| OF_PANE.contains(&name)),
+            }
+        });
+        let variables = self.variables.iter();
+        let own = variables.map(|(name, value)| (name.0.clone(), value.0.clone()));
+        of_tmux.chain(own).map(|(name, value)| match name {
+            name if name == "BASH_ENV" => (BASH_ENV.into(), value),
+            name => (name, value),
+        })
+    }
+}
+
+impl PaneOrder {
+    /// Refuses what the kernel cannot start.
+    pub(super) fn check_size(&self) -> Result<(), Error> {
+        // Each is counted with its end and a pointer.
+        let size = |length: usize| length as u64 + 1 + size_of::<*const u8>() as u64;
+        let mut bytes = SCRIPT_ROOM;
+        for word in &self.spec.command {
+            bytes += size(word.len());
+            check_part("an argument", word.len() as u64)?;
+        }
+        for (name, value) in &self.environment.variables {
+            let length = name.0.len() + 1 + value.0.len();
+            bytes += size(length);
+            check_part(&format!("the variable {}", name.0.display()), length as u64)?;
+        }
+        let limit = max_size();
+        if bytes > limit {
+            return Err(too_long(
+                "the command and its environment are",
+                bytes,
+                limit,
+                "",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns the script, without its comments.
+    fn script(&self) -> String {
+        let TaskEnvironment {
+            withheld,
+            variables,
+            ..
+        } = &self.environment;
+        let withheld = withheld.iter();
+        let unset = withheld.map(|pattern| match pattern.strip_suffix('*') {
+            Some(beginning) => format!("${{!{beginning}@}}"),
+            None => pattern.to_owned(),
+        });
+        // Where the task's environment is tmux's, the profile may change all but what was given.
+        let names = variables.iter().filter_map(|(name, _)| name.0.to_str());
+        let names = names.filter(|name| is_shell_name(name));
+        let save = match self.spec.is_env_clean {
+            true => names.collect::<Vec<_>>().join(" "),
+            false => "-x".to_owned(),
+        };
+        // Such a line may clean up at a hangup, so bash's own handling is kept.
+        let line = self.spec.command.first().filter(|_| self.spec.is_line());
+        let has_trap = line.is_some_and(|line| line.to_string_lossy().contains("trap"));
+        let mut script = String::new();
+        for (name, value) in [
+            ("unset", unset.collect::<Vec<_>>().join(" ").as_str()),
+            ("save", &save),
+            ("hang_up", if has_trap { "" } else { "yes" }),
+        ] {
+            let value = quote_where_needed(value);
+            script.push_str(&format!("tmux_task_{name}={value}\n"));
+        }
+        let lines = SCRIPT.lines().map(str::trim_start);
+        for line in lines.filter(|line| !line.starts_with('#')) {
+            script.push_str(line);
+            script.push('\n');
+        }
+        script
+    }
+
+    /// Returns the shell that runs the command.
+    fn shell(&self) -> Command {
+        let run = match self.spec.is_line() {
+            true => RUN_LINE,
+            false => RUN_ARGV,
+        };
+        let mut shell = Command::new(&self.environment.shell.0);
+        shell
+            .args(["--noprofile", "-lc", run, "bash"])
+            .args(&self.spec.command)
+            .env_clear()
+            .envs(self.environment.of_shell(self.spec.is_env_clean))
+            .env(SCRIPT_VARIABLE, self.script());
+        shell
+    }
+}
+
+/// Returns what the kernel takes in all arguments and variables, as `getconf ARG_MAX` does.
+#[cfg(linux)]
+fn max_size() -> u64 {
+    // A quarter of the stack, at least 32 pages, at most 6 MiB.
+    let stack = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
+    (stack.unwrap_or(u64::MAX) / 4).clamp(MAX_PART, 6 << 20)
+}
+
+#[cfg(not(linux))]
+fn max_size() -> u64 {
+    1 << 20
+}
+
+fn too_long(what: &str, bytes: u64, limit: u64, scope: &str) -> Error {
+    Error::failed(format!(
+        "{what} too long: {bytes} bytes, and the kernel takes {limit}{scope}"
+    ))
+    .with_hint("`getconf ARG_MAX` prints the limit for all of it; a file has none")
+}
+
+fn check_part(what: &str, bytes: u64) -> Result<(), Error> {
+    if bytes >= MAX_PART {
+        return Err(too_long(
+            &format!("{what} is"),
+            bytes,
+            MAX_PART - 1,
+            " in one",
+        ));
+    }
+    Ok(())
+}
+
+/// Finds bash where the caller does, otherwise where it usually is: the tmux server may have another
+/// `PATH`.
+fn find_bash() -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let usual = ["/bin", "/usr/bin", "/usr/local/bin"].map(PathBuf::from);
+    env::split_paths(&path)
+        .chain(usual)
+        .map(|folder| folder.join("bash"))
+        .find(|path| path.is_absolute() && is_executable(path))
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
 
 /// Why a task's command did not begin.
 #[derive(Debug, thiserror::Error)]
@@ -64,29 +334,23 @@ pub(crate) fn exec_task(path: &Path, before: impl FnOnce(&Slot)) -> ExecError {
             };
         }
     };
-    if let Some(slot) = order.slot() {
-        before(&slot);
+    if let Some(slot) = &order.spec.settings.slot {
+        before(slot);
     }
-    let mut shell = Command::new(&order.shell);
-    shell
-        .args(["--noprofile", "-lc", &script(&order), "bash", WITH_PROFILE])
-        .args(order.command.words())
-        .env_clear()
-        .envs(environment(&order));
     ExecError::Shell {
-        source: shell.exec(),
-        shell: order.shell,
+        source: order.shell().exec(),
+        shell: order.environment.shell.0.into(),
     }
 }
 
 /// Returns what the window of our pane has recorded, in tmux's environment, if it was respawned by hand.
-fn recorded_order(pane: &str) -> Option<TaskOrder> {
+fn recorded_order(pane: &str) -> Option<PaneOrder> {
     // The server's own program, unless one is named.
     let inside = env::var("TMUX").ok()?;
     let own = format!("{PROC}/{}/exe", inside.split(',').nth(1)?);
     let named = env::var_os("TMUX_TASK_TMUX").filter(|name| !name.is_empty());
     let program = named.or_else(|| Path::new(&own).exists().then(|| own.into()));
-    let format = format!("#{{pane_pid}}\n#{{{RECORD}}}\n#{{window_name}}\n#{{session_name}}");
+    let format = format!("#{{pane_pid}}\n#{{{SPEC}}}\n#{{window_name}}\n#{{session_name}}");
     let shown = Command::new(program.unwrap_or_else(|| "tmux".into()))
         .args(["display-message", "-p", "-t", pane, &format])
         .stderr(Stdio::null())
@@ -95,34 +359,414 @@ fn recorded_order(pane: &str) -> Option<TaskOrder> {
     let mut lines = shown.lines();
     let ours = [std::process::id(), parent_id()].map(|pid| pid.to_string());
     lines.next().filter(|pid| ours.contains(&(*pid).into()))?;
-    let record = RecordedCommand::decode(lines.next()?)?;
-    let withheld = WithheldVariables::default();
-    let mut order = TaskOrder {
-        shell: find_bash()?,
-        is_on_top_of_tmux: true,
-        withheld: withheld.names().map(str::to_owned).collect(),
-        variables: Vec::new(),
-        command: record.command(),
-    };
+    let (_, mut spec) = decode_spec(lines.next()?)?;
+    spec.is_env_clean = true;
+    // A place in it is not waited for.
+    spec.settings.slot = None;
+    let mut environment = TaskEnvironment::new(&spec, [], &WithheldVariables::default()).ok()?;
     let name = lines.next()?;
-    order.name_task(lines.next()?, name);
-    Some(order)
+    environment.name_task(lines.next()?, name, None);
+    Some(PaneOrder { environment, spec })
 }
 
-/// Returns the environment of the shell, in which a later variable goes before an earlier one.
-fn environment(order: &TaskOrder) -> impl Iterator<Item = (OsString, OsString)> {
-    let of_tmux = env::vars_os().filter(|(name, _)| match order.is_on_top_of_tmux {
-        true => name.to_str().is_none_or(|name| {
-            !order
-                .withheld
-                .iter()
-                .any(|pattern| covers_name(pattern, name))
-        }),
-        false => name.to_str().is_some_and(|name| OF_PANE.contains(&name)),
-    });
-    let all = of_tmux.chain(order.variables.iter().cloned());
-    all.map(|(name, value)| match name == OsStr::new("BASH_ENV") {
-        true => (BASH_ENV.into(), value),
-        false => (name, value),
-    })
+/// The file of a launch. Dropping it removes it, unless [`TaskFile::release`] has left it to the pane.
+#[derive(Debug)]
+pub(super) struct TaskFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl TaskFile {
+    /// Writes a new file in this folder, which is created if it is missing and must belong to the user
+    /// alone.
+    pub(super) fn write(folder: &Path, token: &str, order: &PaneOrder) -> io::Result<Self> {
+        files::make_folder(folder, WRITABLE_BY_OTHERS)?;
+        remove_stale(folder);
+        Self::create(folder.join(format!("{PREFIX}{token}")), order)
+    }
+
+    /// Writes a copy that no pane reads, for restarts: nobody's environment is at hand then, and the daemon
+    /// has another one.
+    pub(super) fn keep(folder: &Path, token: &str, order: &PaneOrder) -> io::Result<Self> {
+        files::make_folder(folder, WRITABLE_BY_OTHERS)?;
+        Self::create(folder.join(token), order)
+    }
+
+    fn create(path: PathBuf, order: &PaneOrder) -> io::Result<Self> {
+        let file = files::create_new(&path)?;
+        let written = Self { path, file };
+        let mut bytes = vec![b' '; HEAD];
+        serde_json::to_writer(&mut bytes, order)?;
+        (&written.file).write_all(&bytes)?;
+        Ok(written)
+    }
+
+    /// Returns its path, if it is UTF-8: tmux supports no other.
+    pub(super) fn path(&self) -> Option<&str> {
+        self.path.to_str()
+    }
+
+    /// Makes the command wait until the result of [`TaskFile::release`] is dropped.
+    pub(super) fn lock(&self) -> io::Result<()> {
+        self.file.lock_shared()
+    }
+
+    /// Leaves the file to the pane, in which the task is launched.
+    pub(super) fn release(mut self, pane: &str) -> Gate {
+        self.path = PathBuf::new();
+        let file = self.file.try_clone();
+        file.map_or(Gate(None), |file| Gate::of_launched(file, pane))
+    }
+
+    /// Leaves the copy to the daemon.
+    pub(super) fn leave(mut self) {
+        self.path = PathBuf::new();
+    }
+}
+
+impl Drop for TaskFile {
+    fn drop(&mut self) {
+        if !self.path.as_os_str().is_empty() {
+            let removed = fs::remove_file(&self.path);
+            tracing::debug!(?removed, "a task did not start");
+        }
+    }
+}
+
+/// Holds a launched command back until it is dropped, if its file is locked.
+#[derive(Debug)]
+pub(crate) struct Gate(Option<File>);
+
+impl Gate {
+    fn of_launched(file: File, pane: &str) -> Self {
+        let noted = file.write_all_at(format!("{pane:HEAD$}").as_bytes(), 0);
+        tracing::debug!(?noted, "a task was launched");
+        Self(Some(file))
+    }
+
+    /// Holds the command of a file back while its window is made.
+    ///
+    /// # Errors
+    ///
+    /// When the file is gone.
+    pub(crate) fn close(path: &str) -> Result<Self, Error> {
+        let name = Path::new(path).file_name().unwrap_or_default();
+        let closed = match name.as_bytes().starts_with(PREFIX.as_bytes()) {
+            true => files::open_existing_to_write(Path::new(path)).and_then(|file| {
+                file.lock_shared()?;
+                Ok(file)
+            }),
+            false => Err(io::ErrorKind::InvalidFilename.into()),
+        };
+        closed
+            .map(|file| Self(Some(file)))
+            .map_err(|error| Error::io(format_args!("could not open {path}"), &error))
+    }
+
+    /// Lets the command begin in this pane, whose window is complete.
+    pub(crate) fn open(self, pane: &str) {
+        drop(self.0.map(|file| Self::of_launched(file, pane)));
+    }
+}
+
+/// Reads the file at this path when nobody holds the command back any more, and removes it, if it is for
+/// this pane.
+pub(super) fn take(path: &Path, pane: &str) -> io::Result<PaneOrder> {
+    let file = files::open(path)?;
+    // Where files cannot be locked, the head is all there is to wait for.
+    file.lock().or_else(|error| match error.raw_os_error() {
+        Some(_) => Ok(()),
+        None => Err(error),
+    })?;
+    let mut head = [0; HEAD];
+    let mut waited = Duration::ZERO;
+    loop {
+        file.read_exact_at(&mut head, 0)?;
+        if !pane.is_empty() && head == *format!("{pane:HEAD$}").as_bytes() {
+            break;
+        }
+        if head != [b' '; HEAD] {
+            return Err(io::Error::other("it is for another pane"));
+        }
+        if waited >= ORPHANED || file.metadata()?.nlink() == 0 {
+            return Err(io::Error::other("its launch was not completed"));
+        }
+        // Its launcher holds no lock: it has died, or files cannot be locked here. Nothing tells when
+        // the head is written.
+        std::thread::sleep(PAUSE);
+        waited += PAUSE;
+    }
+    let order = read_order(file);
+    fs::remove_file(path)?;
+    order
+}
+
+/// Reads the environment of a file that [`TaskFile::keep`] has written.
+pub(crate) fn kept_environment(folder: &Path, token: &str) -> io::Result<TaskEnvironment> {
+    Ok(read_order(files::open(&folder.join(token))?)?.environment)
+}
+
+fn read_order(mut file: File) -> io::Result<PaneOrder> {
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    let order = bytes.get(HEAD..);
+    let order = order.and_then(|order| serde_json::from_slice(order).ok());
+    order.ok_or_else(|| io::Error::other("it is of another version of tmux-task"))
+}
+
+/// Removes the files that no pane has read.
+fn remove_stale(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let is_ours = name.as_bytes().starts_with(PREFIX.as_bytes());
+        let age = entry
+            .metadata()
+            .and_then(|found| found.modified())
+            .map(|written| SystemTime::now().duration_since(written));
+        if is_ours && matches!(age, Ok(Ok(age)) if age > STALE) {
+            let removed = fs::remove_file(entry.path());
+            tracing::debug!(?name, ?removed, "a launch left a file");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn os(bytes: &[u8]) -> OsString {
+        OsStr::from_bytes(bytes).to_owned()
+    }
+
+    fn order_of(command: Vec<OsString>) -> PaneOrder {
+        let spec = TaskSpec {
+            command,
+            ..TaskSpec::default()
+        };
+        let environment = TaskEnvironment::new(&spec, [], &WithheldVariables::default());
+        let environment = environment.unwrap();
+        PaneOrder { environment, spec }
+    }
+
+    fn order(words: &[&[u8]]) -> PaneOrder {
+        order_of(words.iter().map(|word| os(word)).collect())
+    }
+
+    #[test]
+    fn an_order_is_read_byte_for_byte() {
+        let dir = tempfile::tempdir().unwrap();
+        let every: Vec<u8> = (1..=255).collect();
+        let mut order = order(&[b"printf", &every, b""]);
+        let variables: [(&[u8], &[u8]); 4] = [
+            (b"EVERY", &every),
+            (b"npm_config_//host/:_token", b"a=b\n"),
+            (b"BASH_FUNC_f%%", b"() { :; }"),
+            (b"=odd", b""),
+        ];
+        let text = |bytes| lossless::Text(os(bytes));
+        let variables = variables.map(|(name, value)| (text(name), text(value)));
+        order.environment.variables = variables.to_vec();
+        let file = TaskFile::keep(dir.path(), "1-2", &order).unwrap();
+        let kept = kept_environment(dir.path(), "1-2").unwrap();
+        assert_eq!(kept, order.environment);
+        let read = read_order(files::open(&file.path).unwrap()).unwrap();
+        assert_eq!(read, order);
+    }
+
+    #[test]
+    fn what_is_given_goes_before_what_is_withheld() {
+        let variables = |all: &[(&str, &str)]| -> Vec<(OsString, OsString)> {
+            let all = all.iter();
+            all.map(|(name, value)| (name.into(), value.into()))
+                .collect()
+        };
+        let given = [("FOO", "2"), ("CLAUDECODE", "mine")];
+        let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut spec = TaskSpec {
+            env: given.to_vec(),
+            ..TaskSpec::default()
+        };
+        for (is_env_clean, expected) in [
+            (
+                false,
+                &[("X", "1"), ("FOO", "2"), ("CLAUDECODE", "mine")][..],
+            ),
+            (true, &[("FOO", "2"), ("CLAUDECODE", "mine")]),
+        ] {
+            spec.is_env_clean = is_env_clean;
+            let caller = variables(&[("X", "1"), ("FOO", "1"), ("CLAUDECODE", "1")]);
+            let environment = TaskEnvironment::new(&spec, caller, &WithheldVariables::default());
+            let environment = environment.unwrap().variables.into_iter();
+            let environment: Vec<_> = environment.map(|(name, value)| (name.0, value.0)).collect();
+            assert_eq!(environment, variables(expected));
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_take_is_refused() {
+        assert!(order(&[b"echo", b"x"]).check_size().is_ok());
+        let many = vec![&[b'x'; 1000][..]; 10_000];
+        let refused = order(&many).check_size();
+        assert!(refused.unwrap_err().to_string().contains("too long"));
+        #[cfg(linux)]
+        for (length, is_taken) in [(131_071, true), (131_072, false)] {
+            let refused = order(&[b"echo", &vec![b'x'; length]]).check_size();
+            assert_eq!(refused.is_ok(), is_taken, "{length}");
+        }
+    }
+
+    #[test]
+    fn a_command_begins_when_nobody_holds_it_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let order = order(&[b"true"]);
+        let file = TaskFile::write(dir.path(), "1-2", &order).unwrap();
+        file.lock().unwrap();
+        let path = file.path().unwrap().to_owned();
+        // The launcher's, and whoever follows the output.
+        let launcher = Gate::close(&path).unwrap();
+        launcher.open("%7");
+        let follower = file.release("%7");
+        let probe = files::open(Path::new(&path)).unwrap();
+        assert!(probe.try_lock().is_err());
+        drop(follower);
+        assert!(probe.try_lock().is_ok());
+        drop(probe);
+        let taken = |pane| take(Path::new(&path), pane);
+        assert!(taken("%70").is_err() && taken("").is_err());
+        assert_eq!(taken("%7").unwrap(), order);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_launch_that_is_given_up_starts_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = TaskFile::write(dir.path(), "1-2", &order(&[b"true"])).unwrap();
+        let path = file.path().unwrap().to_owned();
+        let opened = files::open(Path::new(&path)).unwrap();
+        drop(file);
+        assert_eq!(opened.metadata().unwrap().nlink(), 0);
+        assert!(take(Path::new(&path), "%7").is_err());
+        assert!(Gate::close(&path).is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn only_old_files_of_ours_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let old = SystemTime::now() - 2 * STALE;
+        for (name, time) in [
+            ("exec-task-old", Some(old)),
+            ("exec-task-new", None),
+            ("other", Some(old)),
+        ] {
+            let file = File::create(dir.path().join(name)).unwrap();
+            if let Some(time) = time {
+                file.set_modified(time).unwrap();
+            }
+        }
+        remove_stale(dir.path());
+        assert!(!dir.path().join("exec-task-old").exists());
+        assert!(dir.path().join("exec-task-new").exists());
+        assert!(dir.path().join("other").exists());
+    }
+
+    fn run(words: Vec<OsString>) -> std::process::Output {
+        let mut order = order_of(words);
+        order.environment.withheld = vec!["PI_SESSION_ID".to_owned()];
+        let home = tempfile::tempdir().unwrap();
+        let profile = "export PI_SESSION_ID=x";
+        fs::write(home.path().join(".profile"), profile).unwrap();
+        order
+            .shell()
+            .env("PATH", env::var_os("PATH").unwrap())
+            .env("HOME", home.path())
+            .env("TMUX_TASK_NAME", "it's")
+            .output()
+            .unwrap()
+    }
+
+    fn bash(words: &[&str]) -> (String, Option<i32>) {
+        let output = run(words.iter().map(Into::into).collect());
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (text, output.status.code())
+    }
+
+    #[track_caller]
+    fn check(words: &[&str], stdout: &str, code: i32) {
+        assert_eq!(bash(words), (stdout.to_owned(), Some(code)));
+    }
+
+    #[test]
+    fn one_word_is_a_line_of_shell() {
+        check(&["echo \"it's $((1+1))\""], "it's 2\n", 0);
+        check(&["echo a; echo b # done"], "a\nb\n", 0);
+        check(&["printf %s \"a\nb\""], "a\nb", 0);
+        check(&["echo 'é 日本'"], "é 日本\n", 0);
+        check(&["cat <<X\nhi\nX"], "hi\n", 0);
+        check(&["echo ${PI_SESSION_ID-unset}"], "unset\n", 0);
+        check(&["echo $TMUX_TASK_NAME $0 $#"], "it's bash 0\n", 0);
+        check(&["false && true"], "", 1);
+        check(&["false | true"], "", 1);
+        check(&["false; echo on"], "", 1);
+        check(&["exit 7"], "", 7);
+        check(&["echo a\\"], "a\\\n", 0);
+        check(&["bash -c 'kill -9 $$'"], "", 137);
+        check(&["-x"], "", 127);
+    }
+
+    #[test]
+    fn lines_are_counted_as_in_a_shell() {
+        check(&["echo $LINENO"], "1\n", 0);
+        check(&["true\n\necho $LINENO"], "3\n", 0);
+        let failed = |words: &[&str]| {
+            let output = run(words.iter().map(Into::into).collect());
+            // Without a terminal, the end has something to say as well.
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            said.lines().next().unwrap_or_default().to_owned()
+        };
+        for (command, line) in [
+            (&["no-such-command"][..], 1),
+            (&["no-such-command", "a b"], 1),
+            (&["true\nno-such-command"], 2),
+            (&["if true; then\n  true\n  no-such-command\nfi"], 3),
+        ] {
+            let expected = format!("bash: line {line}: no-such-command: command not found");
+            assert_eq!(failed(command), expected, "{command:?}");
+        }
+        let unset = failed(&["true\necho $no_such_variable"]);
+        assert_eq!(unset, "bash: line 2: no_such_variable: unbound variable");
+        assert!(failed(&["true\nfi"]).contains("line 2: syntax error"));
+    }
+
+    #[test]
+    fn several_words_are_an_argv() {
+        check(
+            &[
+                "printf", "[%s]", "a b", "", "it's", "$HOME", "a\nb", "*", "\\",
+            ],
+            "[a b][][it's][$HOME][a\nb][*][\\]",
+            0,
+        );
+        check(&["sh", "-c", "kill -15 $$"], "", 143);
+    }
+
+    #[test]
+    fn any_bytes_arrive() {
+        let every: Vec<u8> = (1..=255).collect();
+        for bytes in [every.as_slice(), b"\xff", b"a\xff ; touch owned #'\\"] {
+            let word = OsStr::from_bytes(bytes).to_owned();
+            let output = run(vec!["printf".into(), "%s".into(), word]);
+            assert_eq!(output.stdout, bytes);
+        }
+        let line = OsStr::from_bytes(b"printf %s 'it\xff' \"\xfe\\\\\"").to_owned();
+        assert_eq!(run(vec![line]).stdout, b"it\xff\xfe\\");
+    }
+
+    #[test]
+    fn unset_variables_end_it() {
+        assert_ne!(bash(&["echo $NO_SUCH_VARIABLE_HERE"]).1, Some(0));
+    }
 }

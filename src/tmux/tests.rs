@@ -13,18 +13,22 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::model::{Millis, PaneId, ReplacedRun, Replaces, SessionId, WindowId};
-use crate::model::{StopSettings, environment::WithheldVariables};
+use crate::model::environment::WithheldVariables;
+use crate::model::{Launch, Millis, PaneId, ReplacedRun, Replaces, SessionId, TaskSpec, WindowId};
 use crate::protocol::rows::{LookRows, WindowRow};
 use crate::protocol::{Command, Notification, control_line};
 
-const EXEC: &str = r#"#!/bin/bash
-exec 9<"$2" && flock 9
-mapfile -d '' -t fields < <(tail -c +13 "$2")
-rm "$2"
-n=${fields[4]}
-line='if [ $# = 1 ]; then eval "$1"; else "$@"; fi'
-exec env -i TERM="$TERM" "${fields[@]:5:n}" bash -c "$line" bash "${fields[@]:5+n}"
+/// Runs the task of a file as ours does, without a profile.
+const EXEC: &str = r#"#!/usr/bin/env python3
+import fcntl, json, os, sys
+file = open(sys.argv[2])
+fcntl.flock(file, fcntl.LOCK_EX)
+order = json.loads(file.read()[12:])
+os.remove(sys.argv[2])
+environment = {"TERM": os.environ["TERM"], **dict(order["environment"]["variables"])}
+line = 'if [ $# = 1 ]; then eval "$1"; else "$@"; fi'
+words = ["bash", "-c", line, "bash", *order["spec"]["command"]]
+os.execvpe("bash", words, environment)
 "#;
 
 struct Private {
@@ -80,36 +84,39 @@ impl Private {
         seen.unwrap().unwrap()
     }
 
-    fn task(&self, session: &str, name: &str, words: &[&str]) -> Launch {
-        Launch {
-            last_run: 0,
+    fn task(&self, session: &str, name: &str, words: &[&str]) -> LaunchOrder {
+        let spec = TaskSpec {
+            cwd: Some(self.dir.path().into()),
+            command: words.iter().map(Into::into).collect(),
+            ..TaskSpec::default()
+        };
+        LaunchOrder {
             session: session.into(),
-            name: name.into(),
-            cwd: self.dir.path().into(),
-            // A login shell reads files of the home folder, and a user's may take long.
-            environment: TaskEnvironment::of_caller(
-                ["HOME", "PATH"].map(|name| {
-                    let value = match name {
-                        "HOME" => self.dir.path().into(),
-                        _ => std::env::var_os(name).unwrap(),
-                    };
-                    (name.into(), value)
-                }),
-                WithheldVariables::default(),
-            ),
+            environment: self.environment(&spec),
             runtime: self.dir.path().join("run"),
-            owner: None,
-            command: CommandWords::from_words(words.iter().map(Into::into).collect()),
+            kept: self.dir.path().join("kept"),
             waits: false,
-            program: self.program(),
             root: Some("/pro#{ject".into()),
-            started: 1_700_000_000_123,
-            replaces: Replaces::Any,
-            restarts: None,
-            stop: StopSettings::default(),
-            notify_on: None,
-            slot: None,
+            launch: Launch {
+                name: name.into(),
+                spec,
+                program: self.program().display().to_string(),
+                started: 1_700_000_000_123,
+                ..Launch::default()
+            },
         }
+    }
+
+    /// A login shell reads files of the home folder, and a user's may take long.
+    fn environment(&self, spec: &TaskSpec) -> TaskEnvironment {
+        let variables = ["HOME", "PATH"].map(|name| {
+            let value = match name {
+                "HOME" => self.dir.path().into(),
+                _ => std::env::var_os(name).unwrap(),
+            };
+            (name.into(), value)
+        });
+        TaskEnvironment::new(spec, variables, &WithheldVariables::default()).unwrap()
     }
 
     /// Returns how much memory the server has allocated, in KiB.
@@ -135,7 +142,7 @@ impl Private {
         least
     }
 
-    async fn launch(&self, task: &Launch) -> Result<NewRun, TmuxError> {
+    async fn launch(&self, task: &LaunchOrder) -> Result<NewRun, TmuxError> {
         let mut ended = Vec::new();
         loop {
             match launch(&mut self.connection(), &self.server, task, &ended).await? {
@@ -146,7 +153,7 @@ impl Private {
         }
     }
 
-    /// Returns a program that runs the task of a file as ours does, without a profile.
+    /// Returns the path of [`EXEC`].
     fn program(&self) -> PathBuf {
         let program = self.dir.path().join("tmux-task");
         if !program.exists() {

@@ -1,28 +1,48 @@
 //! The options of a window that describe its task.
+//!
+//! [`SPEC`] has all that its launch has said: two documents of JSON, first what every look needs, which
+//! comes before any that is cut, then the exact command. Its environment is not in it. It belongs to one
+//! launch: a launcher that does not know it leaves the option of the launch before, whose time is not its
+//! own, and which therefore counts no more.
 
 use std::sync::LazyLock;
 
-use super::notify_option::NOTIFY_ON;
+use serde::{Deserialize, Serialize};
+use serde_json::Deserializer;
+
+use super::client::Connection;
+use super::end_mark::ENDING;
+use super::error::TmuxError;
+use super::pane_origin::{NOT_THE_TASK, TASK_PANE};
 use super::quoted::{Fields, Print, counter, join_fields, unless_plain};
-use super::restart_option::RESTART;
-use super::slot_option::SLOT;
-use super::stop_option::STOP;
-use crate::model::Millis;
+use super::rows::MARK;
+use crate::model::{Launch, Millis, TaskSettings, TaskSpec, WindowId};
+use crate::protocol::Command;
+
+/// The option with what the task's launch has said.
+pub(super) const SPEC: &str = "@tmux_task_spec";
+
+/// The option with the number of its run.
+const RUN: &str = "@tmux_task_run";
+
+/// The option that says when its last launch was requested.
+const STARTED: &str = "@tmux_task_started";
+
+/// The option with the owner of its task.
+const OWNER: &str = "@tmux_task_owner";
 
 /// The options that describe a task.
-pub(super) const OPTION_NAMES: [&str; 12] = [
-    "@tmux_task_run",
-    "@tmux_task_started",
+pub(super) const OPTION_NAMES: [&str; 10] = [
+    RUN,
+    STARTED,
     "@tmux_task_replaced",
-    "@tmux_task_owner",
+    OWNER,
     "@tmux_task_command",
     "@pi_task_command",
     "@tmux_task_cwd",
     "@pi_task_cwd",
-    RESTART,
-    STOP,
-    NOTIFY_ON,
-    SLOT,
+    ENDING,
+    SPEC,
 ];
 
 /// Prints what [`WindowOptions::read`] reads.
@@ -36,25 +56,19 @@ pub(super) static OPTION_FIELDS: LazyLock<String> = LazyLock::new(|| {
         of_pi,
         cwd,
         cwd_of_pi,
-        restart,
-        stop,
-        notify_on,
-        slot,
+        ending,
+        spec,
     ] = OPTION_NAMES;
     let fields = |print: Print| {
         join_fields(&[
             &print.bounded(owner),
             &print.first_of(command, of_pi),
             &print.first_of(cwd, cwd_of_pi),
-            &print.bounded(restart),
-            &print.bounded(stop),
-            &print.bounded(notify_on),
-            &print.bounded(slot),
+            &print.bounded(ending),
+            &print.bounded(spec),
         ])
     };
-    let texts = [
-        owner, command, of_pi, cwd, cwd_of_pi, restart, stop, notify_on, slot,
-    ];
+    let texts = [owner, command, of_pi, cwd, cwd_of_pi, ending, spec];
     let texts = texts.map(|option| format!("#{{{option}}}")).concat();
     join_fields(&[
         &counter(run),
@@ -73,14 +87,10 @@ pub(super) struct WindowOptions {
     pub(super) owner: Option<String>,
     pub(super) command: Option<String>,
     pub(super) cwd: Option<String>,
-    /// As [`super::restart_option`] reads it.
-    pub(super) restart: Option<String>,
-    /// As [`super::stop_option`] reads it.
-    pub(super) stop: Option<String>,
-    /// As [`super::notify_option`] reads it.
-    pub(super) notify_on: Option<String>,
-    /// As [`super::slot_option`] reads it.
-    pub(super) slot: Option<String>,
+    /// As [`super::end_mark`] reads it.
+    pub(super) ending: Option<String>,
+    /// As [`decode_settings`] reads it.
+    pub(super) spec: String,
 }
 
 impl WindowOptions {
@@ -92,10 +102,245 @@ impl WindowOptions {
             owner: fields.some_text()?,
             command: fields.some_text()?,
             cwd: fields.some_text()?,
-            restart: fields.some_text()?,
-            stop: fields.some_text()?,
-            notify_on: fields.some_text()?,
-            slot: fields.some_text()?,
+            ending: fields.some_text()?,
+            spec: fields.raw()?,
         })
+    }
+}
+
+/// The first document of the option.
+#[derive(Serialize, Deserialize)]
+struct Recorded {
+    /// When the launch was requested, in milliseconds since 1970.
+    started: Millis,
+    settings: TaskSettings,
+}
+
+/// Returns the value of [`SPEC`] for a launch.
+fn encode_spec(launch: &Launch) -> Result<String, serde_json::Error> {
+    let recorded = Recorded {
+        started: launch.started,
+        settings: launch.spec.settings.clone(),
+    };
+    let rest = TaskSpec {
+        settings: TaskSettings::default(),
+        ..launch.spec.clone()
+    };
+    let (recorded, rest) = (
+        serde_json::to_string(&recorded)?,
+        serde_json::to_string(&rest)?,
+    );
+    Ok(escape(&format!("{recorded} {rest}")))
+}
+
+/// Reads the settings, if they are of the launch at this time.
+pub(super) fn decode_settings(text: &str, started: Option<Millis>) -> TaskSettings {
+    let text = unescape(text);
+    let recorded = Recorded::deserialize(&mut Deserializer::from_slice(&text)).ok();
+    let recorded = recorded.filter(|recorded| Some(recorded.started) == started);
+    recorded.map_or_else(TaskSettings::default, |recorded| {
+        recorded.settings.checked()
+    })
+}
+
+/// Reads everything, and when its launch was requested; `None` where it is damaged.
+pub(super) fn decode_spec(text: &str) -> Option<(Millis, TaskSpec)> {
+    let text = unescape(text.trim());
+    let mut documents = Deserializer::from_slice(&text);
+    let Recorded { started, settings } = Recorded::deserialize(&mut documents).ok()?;
+    let rest = TaskSpec::deserialize(&mut documents).ok()?;
+    documents.end().ok()?;
+    let is_whole = !rest.command.is_empty() && rest.cwd.is_some();
+    let settings = settings.checked();
+    is_whole.then_some((started, TaskSpec { settings, ..rest }))
+}
+
+/// Writes as `%7C` what is not ASCII, what formats of tmux quote, which old versions never free, and what
+/// they change.
+fn escape(text: &str) -> String {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !br"%\|>#".contains(&byte);
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match is_plain(byte) {
+            true => escaped.push(byte.into()),
+            false => escaped.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    escaped
+}
+
+/// Reads what [`escape`] returns. Others can write the option too.
+fn unescape(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut parts = text.split('%');
+    bytes.extend(parts.next().unwrap_or_default().as_bytes());
+    for part in parts {
+        let byte = part.get(..2);
+        match byte.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                bytes.extend(&part.as_bytes()[2..]);
+            }
+            None => bytes.extend(part.as_bytes()),
+        }
+    }
+    bytes
+}
+
+/// Returns what the window says of its last launch, and the token of that; `None` when it says nothing, or
+/// when a launcher that writes none has used the window since.
+///
+/// # Errors
+///
+/// When tmux fails.
+pub(crate) async fn read_spec(
+    connection: &mut Connection<'_>,
+    window: WindowId,
+) -> Result<Option<(String, TaskSpec)>, TmuxError> {
+    let window = window.to_string();
+    // Without `-A`: what all windows inherit is no task's record.
+    let show = |name: &str| Command::new("show-options").args(["-wqv", "-t", &window, name]);
+    let asked = [show(SPEC), show(STARTED), show(MARK)];
+    let frames = connection.run(&asked).await?;
+    let [spec, started, token] = frames.as_slice() else {
+        return Err(TmuxError::confused("a frame is missing"));
+    };
+    let started = started.text().trim().parse().ok();
+    let spec = decode_spec(&spec.text());
+    let is_of_launch = |(of, _): &(Millis, TaskSpec)| Some(*of) == started;
+    let token = token.text().trim().to_owned();
+    Ok(spec.filter(is_of_launch).map(|(_, spec)| (token, spec)))
+}
+
+/// The number of a launched run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RunNumber {
+    /// The first of its window: one more than the last of the name.
+    First,
+    /// One more than the window's last, and the last of the name.
+    Next,
+}
+
+/// Returns the commands that describe the task on its window.
+///
+/// tmux 3.3a goes over all of its windows after each of them: they are as few as possible.
+pub(super) fn option_commands(
+    launch: &Launch,
+    target: &str,
+    number: RunNumber,
+) -> Result<Vec<Command>, TmuxError> {
+    let set = |flags: &str, name: &str, value: &str| {
+        Command::new("set-option").args([flags, "-t", target, name, value])
+    };
+    let spec = encode_spec(launch);
+    let spec = spec.map_err(|_| TmuxError::confused("a launch cannot be recorded"))?;
+    let mut options = vec![
+        set("-w", "remain-on-exit", "on"),
+        set("-w", "monitor-bell", "on"),
+        set("-w", "automatic-rename", "off"),
+        set("-w", "allow-rename", "off"),
+        set("-w", "@tmux_task_command", &launch.spec.shown()),
+        set("-w", "@tmux_task_cwd", launch.cwd()),
+        set("-w", STARTED, &launch.started.to_string()),
+        set("-w", SPEC, &spec),
+        set("-w", MARK, &launch.token),
+        // Also without one: it would be inherited.
+        set("-w", OWNER, launch.owner.as_deref().unwrap_or_default()),
+        set("-w", TASK_PANE, NOT_THE_TASK),
+        set("-pF", TASK_PANE, "#{window_id}"),
+    ];
+    let last = launch.last_run;
+    match number {
+        RunNumber::First => options.push(set("-w", RUN, &last.saturating_add(1).to_string())),
+        RunNumber::Next => {
+            options.push(Command::new("set-option").args(["-wu", "-t", target, ENDING]));
+            options.push(set("-wF", RUN, &next_run(last)));
+        }
+    }
+    Ok(options)
+}
+
+/// Returns a format for the number of a window's next run, after the last run of the task's name.
+fn next_run(last: u32) -> String {
+    // A window that was never counted had its first run.
+    let of_window = format!("#{{?{RUN},#{{{RUN}}},1}}");
+    let last = last.max(1);
+    format!("#{{e|+:#{{?#{{e|>:{of_window},{last}}},{of_window},{last}}},1}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::{NotifyOn, StopSettings};
+
+    fn launch(command: &[&[u8]]) -> Launch {
+        Launch {
+            started: 77,
+            spec: TaskSpec {
+                settings: TaskSettings {
+                    stop: StopSettings {
+                        grace: Some(Duration::from_millis(1500)),
+                        ..StopSettings::default()
+                    },
+                    ..TaskSettings::default()
+                },
+                cwd: Some("/a b".into()),
+                command: command
+                    .iter()
+                    .map(|word| OsStr::from_bytes(word).into())
+                    .collect(),
+                ..TaskSpec::default()
+            },
+            ..Launch::default()
+        }
+    }
+
+    #[test]
+    fn what_is_recorded_is_read_byte_for_byte() {
+        let every: Vec<u8> = (1..=255).collect();
+        for command in [
+            &[&b"echo  a\n\tb | \"x\" %20 \\"[..]][..],
+            &[b"printf", b"%s", b"", &every, b"#{pid} #(id) ;"],
+            &[b"", b""],
+            &["é 日本".as_bytes()],
+        ] {
+            let launch = launch(command);
+            let text = encode_spec(&launch).unwrap();
+            assert_eq!(decode_spec(&text), Some((77, launch.spec.clone())));
+            let is_plain = |c: char| (' '..='~').contains(&c) && !r"|>\#".contains(c);
+            assert!(text.chars().all(is_plain), "{text}");
+            assert_eq!(decode_settings(&text, Some(77)), launch.spec.settings);
+            for other in [None, Some(78)] {
+                assert!(decode_settings(&text, other).is_unset());
+            }
+        }
+    }
+
+    #[test]
+    fn the_settings_of_a_long_command_are_read_from_its_beginning() {
+        let mut launch = launch(&[&[b'x'; 10_000]]);
+        launch.spec.settings.notify_on = Some(NotifyOn {
+            patterns: vec!["é".repeat(NotifyOn::MOST_BYTES / 2)],
+            ..NotifyOn::default()
+        });
+        let text = encode_spec(&launch).unwrap();
+        // A look reads this much of an option.
+        let cut = format!("{}…", &text[..4096]);
+        assert_eq!(decode_settings(&cut, Some(77)), launch.spec.settings);
+        assert_eq!(decode_spec(&cut), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text: String) {
+            proptest::prop_assert!(decode_settings(&text, Some(1)).is_unset());
+            proptest::prop_assert_eq!(decode_spec(&text), None);
+            let escaped = escape(&text);
+            proptest::prop_assert_eq!(unescape(&escaped), text.into_bytes());
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Millis, ReplacedRun, TypedInput};
+use crate::model::{ReplacedRun, TypedInput};
 
 /// A run that was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,25 +18,6 @@ pub struct LaunchedRun {
     pub cursor: String,
     /// What the slot contained before; null when the window was created for this run.
     pub replaced: Option<ReplacedRun>,
-}
-
-/// A run that a client has started without its daemon.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DirectLaunch {
-    /// The task's name.
-    pub name: String,
-    /// The command for display, one line.
-    pub command: String,
-    /// Where the command runs, an absolute path.
-    pub cwd: String,
-    /// The owner that the command belongs to; `None` for a user at a terminal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub owner: Option<String>,
-    /// When it was requested, in milliseconds since 1970.
-    pub started: Millis,
-    /// The run.
-    pub run: LaunchedRun,
 }
 
 /// A request to type into a task.

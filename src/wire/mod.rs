@@ -28,7 +28,7 @@ mod wait;
 
 pub use crate::model::{SecretText, TypedInput};
 pub use checkpoint::Checkpoint;
-pub use command::{DirectLaunch, LaunchedRun, SendRequest};
+pub use command::{LaunchedRun, SendRequest};
 pub(crate) use consumer::can_have_lost;
 pub use consumer::{
     Acknowledgement, ConsumeRequest, ConsumerList, ConsumerStatus, SINK_PREFIX, SavedConsumer,
@@ -54,7 +54,7 @@ pub use schema::feed_schema;
 pub use snapshot::SnapshotLine;
 pub use socket::{
     After, Counters, DaemonConfig, DaemonStatus, EndedTask, EndingRun, ReaderStart, Request,
-    Response, SinkStatus, TaskRecord,
+    Response, SinkStatus,
 };
 use task::OWNER_CHARS;
 pub use task::TaskFields;

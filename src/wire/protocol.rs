@@ -261,7 +261,10 @@ mod tests {
 
     #[test]
     fn a_newer_program_learns_our_version_before_it_launches() {
-        let plan = r#""name":"api","token":"1-2","words":["true"],"command":"true","record":"","cwd":"/","started":0"#;
+        let spec = r#"{"command":["true"],"cwd":"/"}"#;
+        let plan = format!(
+            r#""name":"api","spec":{spec},"token":"1-2","program":"p","file":"f","started":0"#
+        );
         let run = format!(r#"{{"op":"run",{plan},"replaces":"any","willWait":false}}"#);
         let to = |version: &str| {
             format!(

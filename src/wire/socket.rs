@@ -4,14 +4,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ConsumeRequest, ConsumerList, ConsumerStatus, DirectLaunch, Explanation, Filter, LaunchedRun,
-    LogRequest, LsTask, LsView, Messages, SearchRequest, SearchResult, SendRequest, TaskLog,
-    WaitRequest, WaitResult,
+    ConsumeRequest, ConsumerList, ConsumerStatus, Explanation, Filter, LaunchedRun, LogRequest,
+    LsTask, LsView, Messages, SearchRequest, SearchResult, SendRequest, TaskLog, WaitRequest,
+    WaitResult,
 };
-use crate::model::{
-    Error, Millis, NotifyOn, RunRequest, Seq, Slot, StatusCounts, StopChoice, StopSettings,
-    TaskRestarts,
-};
+use crate::model::{Error, Launch, Millis, Seq, StatusCounts, StopChoice, TaskSpec};
 
 /// A request: the first line on a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,12 +35,12 @@ pub enum Request {
         owner: Option<String>,
         /// The run that was launched: it is reported also if its window, its session or its server
         /// is gone by then.
-        launched: Option<Box<DirectLaunch>>,
+        launched: Option<Box<(Launch, LaunchedRun)>>,
         /// Whether the answer is the last number of the launched task's runs, [`Response::LastRun`].
         wants_last_run: bool,
     },
     /// Start a task, or run it again in its slot. The answer is sent when the run is recorded.
-    Run(Box<RunRequest>),
+    Run(Box<Launch>),
     /// Type into a task.
     Send(SendRequest),
     /// Type into a task, but no secret, and nothing that does not name the prompt that it answers.
@@ -310,7 +307,12 @@ pub enum Response {
         cursor: String,
     },
     /// How a task was last launched.
-    Record(TaskRecord),
+    Record {
+        /// The window's name.
+        window_name: String,
+        /// What the launch has said; null when it is not recorded.
+        spec: Option<Box<TaskSpec>>,
+    },
     /// The output of a run.
     Log(TaskLog),
     /// The lines that match.
@@ -336,28 +338,6 @@ pub enum Response {
     Messages(Box<Messages>),
     /// The request was not carried out.
     Refused(Error),
-}
-
-/// The record of a task's last launch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TaskRecord {
-    /// The window's name.
-    pub window_name: String,
-    /// The record as it is in the window's option; null when there is none.
-    pub record: Option<String>,
-    /// When the task is run again by itself. Absent: never.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub restarts: Option<TaskRestarts>,
-    /// How it is ended. Absent: nothing was said.
-    #[serde(default, skip_serializing_if = "StopSettings::is_unset")]
-    pub stop: StopSettings,
-    /// The lines that its owner is notified of.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub notify_on: Option<NotifyOn>,
-    /// The slot in which it runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub slot: Option<Slot>,
 }
 
 /// A task that a command ended or removed.

@@ -97,7 +97,7 @@ fn values_that_were_given_are_not_recorded_and_are_asked_for() {
     world.task(given).ok();
     assert!(take(&world, &seen).ends_with(b"s3cret-91\0"));
     let options = world.tmux(["show-options", "-w", "-t", "=work:api"]);
-    assert!(options.contains("@tmux_task_rerun"), "{options}");
+    assert!(options.contains("@tmux_task_spec"), "{options}");
     // Neither as text nor as digits.
     let digits: String = b"s3cret-91"
         .iter()
@@ -131,8 +131,8 @@ fn a_window_without_a_record_is_refused_and_left_alone() {
     world.tmux([
         "set-option",
         "-gw",
-        "@tmux_task_rerun",
-        "1 1 caller 2f 7472756500",
+        "@tmux_task_spec",
+        r#"{"started":1,"settings":{}} {"command":["true"],"cwd":"/"}"#,
     ]);
     let why = |what: &str, name: &str| {
         format!(

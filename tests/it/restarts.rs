@@ -522,7 +522,7 @@ fn check_told_by_the_next_daemon(backoff: &str, meanwhile: impl Fn(&World)) {
 #[test]
 fn an_end_whose_policy_was_removed_while_no_daemon_ran_wakes_the_agent() {
     check_told_by_the_next_daemon("1h", |world| {
-        world.tmux(["set-option", "-wu", "-t", "=work:api", "@tmux_task_restart"]);
+        world.tmux(["set-option", "-wu", "-t", "=work:api", "@tmux_task_spec"]);
     });
 }
 

@@ -1,4 +1,7 @@
+use std::time::Duration;
+
 use super::*;
+use crate::model::{RestartPolicy, TaskRestarts, TaskSettings};
 
 fn parse(text: &str) -> Result<Vec<TaskEntry>, String> {
     parse_tasks(Path::new("/p/t.toml"), text).map_err(|error| error.to_string())
@@ -8,6 +11,13 @@ fn parse(text: &str) -> Result<Vec<TaskEntry>, String> {
 fn check_error(text: &str, expected: &str) {
     let error = parse(text).expect_err(text);
     assert_eq!(error, format!("/p/t.toml:{expected}"));
+}
+
+/// The variables of a task, those of its files included.
+fn variables_of(task: &TaskEntry) -> Result<Vec<(String, String)>, String> {
+    let resolved = task.clone().resolve();
+    let resolved = resolved.map_err(|error| error.to_string())?;
+    Ok(resolved.spec.env)
 }
 
 fn named(path: &str, line: u32, key: &str) -> NamedPath {
@@ -54,27 +64,28 @@ fn a_procfile_is_taken_as_it_is() {
     };
     let file = write("Procfile.dev", "web: rails s\r\n# c\r\ncss: yarn build\r\n");
     let tasks = read_tasks(&file).unwrap();
-    let shown: Vec<(&str, &[String])> = tasks
+    let shown: Vec<(&str, String)> = tasks
         .iter()
-        .map(|task| (task.name.as_str(), &task.command[..]))
+        .map(|task| (task.name.as_str(), task.spec.shown()))
         .collect();
-    let commands = [["rails s".to_owned()], ["yarn build".to_owned()]];
-    assert_eq!(shown, [("web", &commands[0][..]), ("css", &commands[1])]);
-    assert_eq!(tasks[1].variables().unwrap(), []);
+    let commands = ["rails s", "yarn build"].map(str::to_owned);
+    let [web, css] = commands;
+    assert_eq!(shown, [("web", web), ("css", css)]);
+    assert_eq!(variables_of(&tasks[1]).unwrap(), []);
     assert_eq!(
         tasks[1].cwd.resolve().unwrap(),
         dir.path().canonicalize().unwrap()
     );
 
     let env = write(".env", "A=1\n");
-    let variables = read_tasks(&file).unwrap()[1].variables().unwrap();
+    let variables = variables_of(&read_tasks(&file).unwrap()[1]).unwrap();
     assert_eq!(variables, [("A".to_owned(), "1".to_owned())]);
     fs::remove_file(&env).unwrap();
     fs::create_dir(&env).unwrap();
-    let error = read_tasks(&file).unwrap()[1].variables().unwrap_err();
+    let error = variables_of(&read_tasks(&file).unwrap()[1]).unwrap_err();
     let (shown, folder) = (file.display(), env.display());
     assert_eq!(
-        error.to_string(),
+        error,
         format!("{shown}:1: `env-file`: cannot read `{folder}`: Is a directory")
     );
     for (text, problem) in [
@@ -112,7 +123,7 @@ fn variables_are_read_from_files_and_what_a_task_has_itself_goes_before() {
     let variables = |line: &str| {
         let text = format!("[tasks.a]\ncommand = 'x'\n{line}\n");
         let tasks = parse_tasks(&file, &text).unwrap();
-        tasks[0].variables().map_err(|error| error.to_string())
+        variables_of(&tasks[0])
     };
     fs::write(dir.path().join("one"), "A=1\nB=1\nC=1\n").unwrap();
     fs::write(dir.path().join("two"), "B=2\nC=2\n").unwrap();
@@ -174,38 +185,41 @@ fn every_key_is_read() {
         db,
         TaskEntry {
             name: "db".to_owned(),
-            command: vec!["docker compose up db".to_owned()],
+            spec: TaskSpec {
+                command: vec!["docker compose up db".into()],
+                env: vec![("A".to_owned(), "1".to_owned())],
+                ..TaskSpec::default()
+            },
             cwd: named("/p/", 12, "tasks.db.cwd"),
             env_files: vec![named("/p/.env", 2, "env-file")],
-            env: vec![("A".to_owned(), "1".to_owned())],
-            restart: None,
-            stop: StopSettings::default(),
-            notify_on: None,
-            slot: None,
             after: Vec::new(),
             ready: None,
+            is_named: false,
         }
     );
     assert_eq!(
         api,
         TaskEntry {
             name: "api".to_owned(),
-            command: vec!["npm".to_owned(), "start".to_owned()],
+            spec: TaskSpec {
+                command: vec!["npm".into(), "start".into()],
+                settings: TaskSettings {
+                    restarts: Some(TaskRestarts::new(RestartPolicy {
+                        limit: 3,
+                        backoff: Duration::from_millis(500),
+                    })),
+                    ..TaskSettings::default()
+                },
+                ..TaskSpec::default()
+            },
             cwd: named("/p/web", 5, "tasks.api.cwd"),
             env_files: vec![
                 named("/p/a.env", 10, "tasks.api.env-file"),
                 named("/etc/b.env", 10, "tasks.api.env-file"),
             ],
-            env: Vec::new(),
-            restart: Some(RestartPolicy {
-                limit: 3,
-                backoff: Duration::from_millis(500),
-            }),
-            stop: StopSettings::default(),
-            notify_on: None,
-            slot: None,
             after: vec!["db".to_owned()],
             ready: Some(Ready::Text("listening".to_owned())),
+            is_named: false,
         }
     );
 }

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::quote_where_needed;
 use crate::model::{Level, Millis, Seq};
-use crate::tmux::quote_where_needed;
 use crate::wire::{EventType, FollowUpOptions, Message};
 
 /// The first line of every message.

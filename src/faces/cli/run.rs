@@ -15,13 +15,10 @@ use super::failure::{Failure, OrFail};
 use super::undelivered;
 use super::{logs, output, wait};
 use crate::client::{DaemonClient, STOP_OLDER_DAEMON};
-use crate::model::{
-    ErrorKind, NotifyOn, PortHolder, ReplacedRun, Replaces, RestartPolicy, WindowId, text,
-};
+use crate::model::{ErrorKind, PortHolder, ReplacedRun, Replaces, TaskSpec, WindowId, text};
 use crate::ops::{
     self, Caller, EndWatch, LaunchWait, OlderDaemon, RunOptions, StartedRun, TaskSession,
 };
-use crate::restarts::DEFAULT_BACKOFF;
 
 /// What is printed of a run that was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,11 +41,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         env,
         if_absent,
         clean_env,
-        restart,
-        backoff,
-        ending,
-        notify_on,
-        slot,
+        settings,
         after,
         mut follow,
         json,
@@ -68,10 +61,14 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     }
     let mut options = RunOptions {
         name,
-        cwd,
-        is_env_clean: clean_env,
-        env,
-        command,
+        spec: TaskSpec {
+            settings: settings.settings(follow.regex, follow.ignore_case),
+            is_env_clean: clean_env,
+            env,
+            cwd,
+            command,
+            ..TaskSpec::default()
+        },
         replaces: if if_absent {
             Replaces::Ended
         } else {
@@ -79,17 +76,6 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         },
         owner: Caller::of_environment().owner,
         wait: wait_of(&follow),
-        restart: restart.map(|limit| RestartPolicy {
-            limit,
-            backoff: backoff.unwrap_or(DEFAULT_BACKOFF),
-        }),
-        stop: ending.settings(),
-        notify_on: (!notify_on.is_empty()).then_some(NotifyOn {
-            patterns: notify_on,
-            regex: follow.regex,
-            ignore_case: follow.ignore_case,
-        }),
-        slot,
     };
     if !is_again {
         options.check().or_fail("run")?;

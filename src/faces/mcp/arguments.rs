@@ -10,6 +10,8 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+use crate::model::{NotifyOn, Slot, TaskSettings, TaskSpec};
+
 /// A time in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(try_from = "f64")]
@@ -84,6 +86,24 @@ pub(super) struct RunTask {
     pub(super) slot: Option<String>,
     /// With wait or until: the longest time to wait (50, at most 600)
     pub(super) timeout_seconds: Option<Seconds>,
+}
+
+impl RunTask {
+    /// Returns what is to be launched.
+    pub(super) fn spec(&self) -> Result<TaskSpec, String> {
+        let slot = self.slot.as_deref().map(Slot::parse).transpose();
+        Ok(TaskSpec {
+            settings: TaskSettings {
+                notify_on: NotifyOn::given(self.notify_on.clone(), self.regex, self.ignore_case),
+                slot: slot.map_err(|why| format!("slot: {why}"))?,
+                ..TaskSettings::default()
+            },
+            env: self.env.clone().into_iter().collect(),
+            cwd: self.cwd.as_ref().map(Into::into),
+            command: self.command.iter().map(Into::into).collect(),
+            ..TaskSpec::default()
+        })
+    }
 }
 
 /// The arguments of `list_tasks`.

@@ -1,13 +1,12 @@
 //! `run_task`: starts a task, and waits for it where that is wanted.
 
-use std::ffi::OsString;
 use std::time::Duration;
 
 use super::answer::{ToolAnswer, short};
 use super::arguments::RunTask;
 use super::call::{Call, Limit, within};
 use super::wait::Wait;
-use crate::model::{Condition, NotifyOn, ReplacedRun, Replaces, Slot};
+use crate::model::{Condition, ReplacedRun, Replaces};
 use crate::ops::{self, LaunchWait, RunOptions, SessionChoice, StartedRun, TaskSession};
 use crate::wire::WaitRequest;
 
@@ -53,8 +52,8 @@ pub(super) async fn start(
     let texts = arguments.until.iter().chain(&arguments.stop);
     ops::check_texts(texts, arguments.regex, arguments.ignore_case)?;
     check_variables(&arguments)?;
-    let slot = arguments.slot.as_deref().map(Slot::parse).transpose();
-    let slot = slot.map_err(|why| ToolAnswer::refused(&format!("slot: {why}"), None))?;
+    let spec = arguments.spec();
+    let spec = spec.map_err(|why| ToolAnswer::refused(&why, None))?;
     let wait = match follow {
         _ if !arguments.until.is_empty() => LaunchWait::Text,
         Follow::AsAsked if !arguments.wait => LaunchWait::No,
@@ -72,9 +71,7 @@ pub(super) async fn start(
     let (regex, ignore_case) = (arguments.regex, arguments.ignore_case);
     let options = RunOptions {
         name: arguments.task,
-        cwd: arguments.cwd.map(Into::into),
-        env: arguments.env.into_iter().collect(),
-        command: arguments.command.iter().map(OsString::from).collect(),
+        spec,
         replaces: if arguments.only_if_absent {
             Replaces::Ended
         } else {
@@ -82,13 +79,6 @@ pub(super) async fn start(
         },
         owner: call.caller.owner.clone(),
         wait,
-        notify_on: (!arguments.notify_on.is_empty()).then_some(NotifyOn {
-            patterns: arguments.notify_on,
-            regex,
-            ignore_case,
-        }),
-        slot,
-        ..RunOptions::default()
     };
     let is_again = arguments.command.is_none();
     let work = async {

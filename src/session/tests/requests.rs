@@ -1,8 +1,8 @@
 //! Requests, and what their answers wait for.
 
 use super::*;
-use crate::model::RunRequest;
-use crate::wire::{DirectLaunch, LaunchedRun};
+use crate::model::Launch;
+use crate::wire::LaunchedRun;
 
 #[test]
 fn an_answer_waits_for_the_disk_and_a_delivery_for_the_answer() {
@@ -26,22 +26,10 @@ fn an_answer_waits_for_the_disk_and_a_delivery_for_the_answer() {
 }
 
 pub(super) fn launch_of(name: &str, will_wait: bool) -> Request {
-    Request::Run(Box::new(RunRequest {
+    Request::Run(Box::new(Launch {
         name: name.to_owned(),
-        token: "t".to_owned(),
-        words: Vec::new(),
-        command: "true".to_owned(),
-        record: String::new(),
-        cwd: "/".to_owned(),
-        owner: None,
-        started: 0,
-        replaces: Replaces::Any,
-        restarts: None,
-        stop: StopSettings::default(),
-        notify_on: None,
-        slot: None,
-        last_run: 0,
         will_wait,
+        ..Launch::default()
     }))
 }
 
@@ -221,18 +209,16 @@ fn look_after_launch(started: i64) -> Request {
         cursor: String::new(),
         replaced: None,
     };
+    let launch = Launch {
+        name: "a".to_owned(),
+        started,
+        ..Launch::default()
+    };
     Request::Look {
         launching: None,
         will_wait: false,
         owner: None,
-        launched: Some(Box::new(DirectLaunch {
-            name: "a".to_owned(),
-            command: "tmux kill-server".to_owned(),
-            cwd: "/".to_owned(),
-            owner: None,
-            started,
-            run,
-        })),
+        launched: Some(Box::new((launch, run))),
         wants_last_run: false,
     }
 }

@@ -201,7 +201,7 @@ impl FakeWindow {
         let (pane, pid, activity) = (self.pane, self.pid, self.activity);
         let (dead, status) = if self.is_dead { ("1", "3") } else { ("0", "") };
         let sign = self.sign();
-        let of_window = format!("0|{activity}|||||||cmd|||||||0|0|0|name");
+        let of_window = format!("0|{activity}|||||||cmd|||||0|0|0|name");
         let of_pane = format!("{pid}|{dead}|{status}|||80|24|0|0|0|0|0|0|||||");
         format!("<{window}|{pane}|{sign}|{of_window}|{of_pane}>")
     }

@@ -12,11 +12,13 @@ async fn a_launch_makes_session_window_and_reruns() {
         "api",
         &["pwd; env | grep -e TASK -e PI_ -e ODD -e é; sleep 1000"],
     );
-    task.cwd.clone_from(&hostile);
-    task.environment = task.environment.with([
+    let spec = &mut task.launch.spec;
+    spec.cwd = Some(hostile.clone());
+    spec.env = vec![
         ("ODD".into(), "a b;#{pid} 'x'\né".into()),
         ("X".into(), String::new()),
-    ]);
+    ];
+    task.environment = private.environment(spec);
     let first = private.launch(&task).await.unwrap();
     assert_eq!(first.replaced, None);
     assert_eq!(first.run, 1);
@@ -46,7 +48,7 @@ async fn a_launch_makes_session_window_and_reruns() {
     assert_eq!(window.run, Some(1));
     assert_eq!(window.name, "api");
     assert!(window.command.unwrap().starts_with("pwd; env | grep"));
-    assert_eq!(window.cwd.as_deref(), task.cwd.to_str());
+    assert_eq!(window.cwd.as_deref(), Some(task.launch.cwd()));
     let limit = private.asks(&[
         "display-message",
         "-p",
@@ -58,7 +60,7 @@ async fn a_launch_makes_session_window_and_reruns() {
 
     let pid = window.pane.unwrap().pid;
     private.asks(&["split-window", "-b", "-t", "=S:", "--", "sleep", "1000"]);
-    task.command = CommandWords::from_words(vec!["exit 0".into()]);
+    task.launch.spec.command = vec!["exit 0".into()];
     let second = private.launch(&task).await.unwrap();
     assert_eq!(
         (second.window, second.pane, second.run),
@@ -101,7 +103,14 @@ async fn a_client_that_is_attached_launches_too() {
     let (mut launched, mut ended) = (Vec::new(), Vec::new());
     while launched.len() < 2 {
         let prepared = task.prepare().unwrap();
-        let done = launch_in(&mut connection, session, prepared.request(), &ended).await;
+        let done = launch_in(
+            &mut connection,
+            session,
+            &prepared.launch,
+            Slots::OfName,
+            &ended,
+        )
+        .await;
         match done.unwrap().unwrap() {
             LaunchAnswer::Started(run) => launched.push(run),
             LaunchAnswer::Live(live) => {
@@ -110,7 +119,7 @@ async fn a_client_that_is_attached_launches_too() {
                 continue;
             }
         }
-        let found = find_launched(&mut private.connection(), prepared.request()).await;
+        let found = find_launched(&mut private.connection(), &prepared.launch).await;
         assert_eq!(found.unwrap().unwrap().run, launched.len() as u32);
         prepared.hand_over("%9");
     }
@@ -122,17 +131,31 @@ async fn a_client_that_is_attached_launches_too() {
     assert_eq!((second.window, second.pane), (first.window, first.pane));
 
     let mut absent = private.task("keep", "api", &["true"]);
-    absent.replaces = Replaces::Ended;
+    absent.launch.replaces = Replaces::Ended;
     let prepared = absent.prepare().unwrap();
-    let refused = launch_in(&mut connection, session, prepared.request(), &[]).await;
+    let refused = launch_in(
+        &mut connection,
+        session,
+        &prepared.launch,
+        Slots::OfName,
+        &[],
+    )
+    .await;
     assert!(refused.unwrap_err().to_string().contains("is running in"));
-    let found = find_launched(&mut private.connection(), prepared.request()).await;
+    let found = find_launched(&mut private.connection(), &prepared.launch).await;
     assert_eq!(found.unwrap(), None);
-    let gone = launch_in(&mut connection, SessionId(7), prepared.request(), &[]).await;
+    let gone = launch_in(
+        &mut connection,
+        SessionId(7),
+        &prepared.launch,
+        Slots::OfName,
+        &[],
+    )
+    .await;
     assert!(gone.unwrap().is_none());
-    let mut forged = prepared.request().clone();
+    let mut forged = prepared.launch.clone();
     forged.token = "}#(touch owned)".to_owned();
-    let refused = launch_in(&mut connection, session, &forged, &[]).await;
+    let refused = launch_in(&mut connection, session, &forged, Slots::OfName, &[]).await;
     assert!(refused.unwrap_err().to_string().contains("token"));
 }
 
@@ -258,7 +281,7 @@ async fn two_windows_of_a_name_are_an_error() {
         .unwrap_err();
     assert_eq!(error.to_string(), "two windows are named `api`: @1 and @2");
     let mut task = private.task("keep", "x", &["true"]);
-    task.cwd = PathBuf::from("/no/such/dir");
+    task.launch.spec.cwd = Some("/no/such/dir".into());
     let error = private.launch(&task).await.unwrap_err();
     let expected = "`/no/such/dir` is not a directory to run in";
     assert_eq!(error.to_string(), expected);

@@ -6,8 +6,6 @@ use std::path::Path;
 use std::process::Stdio;
 
 use super::*;
-use crate::model::RestartPolicy;
-use crate::model::test_notation::task;
 
 /// A tmux whose lists of clients are answered only when the file `attached` is there. It makes the
 /// file `listed` before it waits.
@@ -30,31 +28,20 @@ fn slow_tmux(folder: &Path) -> PathBuf {
 }
 
 #[tokio::test]
-async fn a_restart_starts_nothing_if_a_client_attaches_after_the_clients_were_listed() {
+async fn a_launch_in_a_window_starts_over_if_a_client_attaches_after_the_clients_were_listed() {
     let private = Private::started().await;
     let dir = private.dir.path();
-    let (kept, runtime) = (dir.join("kept"), dir.join("run"));
-    let mut launch = private.task("S", "api", &["exit 1"]);
-    launch.restarts = Some(LaunchRestarts {
-        policy: RestartPolicy {
-            limit: 5,
-            backoff: Duration::ZERO,
-        },
-        kept: kept.clone(),
-    });
-    let launched = private.launch(&launch).await.unwrap();
+    let mut order = private.task("S", "api", &["exit 1"]);
+    let launched = private.launch(&order).await.unwrap();
     let of_pane = |format: &str| private.asks(&["display-message", "-p", "-t", "=S:", format]);
     until(async || match of_pane("#{pane_dead}").as_str() {
         "1" => Ok(()),
         other => Err(other.to_owned()),
     })
     .await;
-    let record = read_record(&mut private.connection(), launched.window).await;
-    let (_, restarts) = record.unwrap().restart.unwrap();
-    let mut failed = task("@0#1 api dead 1");
-    failed.window = launched.window;
-    failed.pane = Some(of_pane("#{pane_id}").parse().unwrap());
-    failed.restarts = Some(restarts);
+    let recorded = read_spec(&mut private.connection(), launched.window).await;
+    let (token, spec) = recorded.unwrap().unwrap();
+    assert_eq!(spec, order.launch.spec);
 
     let choice = ServerChoice {
         socket_path: Some(dir.join("s")),
@@ -62,21 +49,18 @@ async fn a_restart_starts_nothing_if_a_client_attaches_after_the_clients_were_li
         ..ServerChoice::default()
     };
     let slow = Server::locate(&choice, &|_| None).unwrap();
-    let program = private.program().display().to_string();
-    let restarted = async || {
-        let order = TaskRestart {
-            last_run: 0,
-            task: &failed,
-            number: 1,
-            session: "S",
-            runtime: &runtime,
-            kept: &kept,
-            program: &program,
-            now: 1_700_000_000_456,
-        };
-        restart(&mut Connection::OneShot(&slow), order)
-            .await
-            .unwrap()
+    order.launch.replaces = Replaces::Ended;
+    let prepared = order.prepare().unwrap();
+    let restarted = async |token: String| {
+        launch_in(
+            &mut Connection::OneShot(&slow),
+            launched.life.id,
+            &prepared.launch,
+            Slots::Window(launched.window, token),
+            &[],
+        )
+        .await
+        .unwrap()
     };
     let attached = async {
         until(async || {
@@ -99,12 +83,11 @@ async fn a_restart_starts_nothing_if_a_client_attaches_after_the_clients_were_li
         std::fs::write(dir.join("attached"), "").unwrap();
         client
     };
-    let (result, mut client) = tokio::join!(restarted(), attached);
-    assert_eq!(result, RestartResult::Superseded);
-    assert_eq!(of_pane("#{pane_dead} #{@tmux_task_run}"), "1 1");
-    // Its environment is still there for the next attempt.
-    assert_eq!(restarted().await, RestartResult::Started);
+    let (result, mut client) = tokio::join!(restarted(token.clone()), attached);
+    assert!(matches!(result, Some(LaunchAnswer::Started(run)) if run.run == 2));
     assert_eq!(of_pane("#{@tmux_task_run}"), "2");
+    // Another launch has used the window since.
+    assert!(restarted(token).await.is_none());
     client.kill().unwrap();
     client.wait().unwrap();
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::Json;
-use super::values::parse_duration;
+use crate::config::read_time;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -28,7 +28,7 @@ pub(crate) struct Supervise {
     #[arg(long)]
     pub(crate) fresh: bool,
     /// The longest time between two safety looks at the session, like 2s or 1m
-    #[arg(long, value_name = "D", value_parser = parse_duration, default_value = "1m")]
+    #[arg(long, value_name = "D", value_parser = read_time, default_value = "1m")]
     pub(crate) interval: Duration,
     /// The harness's id of the conversation [default: $PI_SESSION_ID, else the session's name]
     #[arg(long, value_name = "ID")]

@@ -7,7 +7,8 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::super::task_names;
 use super::Json;
-use super::values::{parse_duration, parse_records};
+use super::values::parse_records;
+use crate::config::read_time;
 use crate::wire::{After, EventType, Kind};
 
 #[derive(Debug, Args)]
@@ -22,7 +23,7 @@ pub(crate) struct Feed {
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_records, conflicts_with = "consumer")]
     pub(crate) lines: Option<usize>,
     /// Only records that are not older than this, like 90s, 10m or 2h; with --follow, new ones follow
-    #[arg(long, value_name = "D", value_parser = parse_duration, conflicts_with = "consumer")]
+    #[arg(long, value_name = "D", value_parser = read_time, conflicts_with = "consumer")]
     pub(crate) since: Option<Duration>,
     #[command(flatten)]
     pub(crate) consume: Consume,

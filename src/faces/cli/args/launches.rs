@@ -8,12 +8,9 @@ use clap::{ArgGroup, Args};
 
 use super::super::task_names;
 use super::Json;
-use super::values::{
-    parse_any_duration, parse_backoff, parse_duration, parse_lines, parse_port, parse_signal,
-    parse_variable,
-};
-use crate::model::{Condition, Signal, Slot, StopSettings};
-use crate::restarts;
+use super::values::{parse_lines, parse_port, parse_variable};
+use crate::config::{GivenSettings, read_time};
+use crate::model::Condition;
 
 #[derive(Debug, Args)]
 #[command(
@@ -42,29 +39,8 @@ pub(crate) struct Run {
     /// Run it in tmux's environment instead of this one; --env is added last
     #[arg(long)]
     pub(crate) clean_env: bool,
-    /// Run it again when it ends with another code than 0 or by a signal: at most N times in a row
-    /// (5). A run of a minute or more resets the count
-    #[arg(
-        long,
-        value_name = "on-failure[:N]",
-        value_parser = restarts::parse_limit,
-        conflicts_with = "ends"
-    )]
-    pub(crate) restart: Option<u32>,
-    /// With --restart: the pause before the first restart in a row [default: 1s]; it doubles with each
-    /// one, up to a minute
-    #[arg(long, value_name = "D", value_parser = parse_backoff, requires = "restart")]
-    pub(crate) backoff: Option<Duration>,
     #[command(flatten)]
-    pub(crate) ending: EndingOfRun,
-    /// Notify the owner when a line contains this text: at once, and then at most once in ten seconds;
-    /// may be given more than once
-    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
-    pub(crate) notify_on: Vec<String>,
-    /// Run at most so many at once of all runs with this name, in all sessions, like build:2; the others
-    /// wait, in the order in which they came
-    #[arg(long, value_name = "NAME:N", value_parser = Slot::parse)]
-    pub(crate) slot: Option<Slot>,
+    pub(crate) settings: GivenSettings,
     /// Wait until the present run of this task has ended with code 0, and start then; may be given
     /// more than once. If it fails, nothing is started
     #[arg(long, value_name = "TASK", add = task_names::candidates())]
@@ -77,38 +53,6 @@ pub(crate) struct Run {
     /// of the task's last launch, in its directory]
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
-}
-
-/// How a run is ended.
-#[derive(Debug, Args)]
-pub(crate) struct EndingOfRun {
-    /// End the run when it has lasted this long, like 90s, 10m or 2h; as `kill` does
-    #[arg(long, value_name = "D", value_parser = parse_duration)]
-    pub(crate) kill_after: Option<Duration>,
-    /// The signal that asks it to end, like SIGINT [default: SIGTERM, or `stop.signal` in the
-    /// configuration]
-    #[arg(long, value_name = "SIG", value_parser = parse_signal)]
-    pub(crate) stop_signal: Option<Signal>,
-    /// How long it has to end before SIGKILL; 0: no time [default: 10s, or `stop.grace` in the
-    /// configuration]
-    #[arg(long, value_name = "D", value_parser = parse_any_duration)]
-    pub(crate) grace: Option<Duration>,
-    /// Send the signal to the command itself only, for programs that pass it on to their children
-    /// and take a second one as `at once`, like docker compose
-    #[arg(long)]
-    pub(crate) parent_only: bool,
-}
-
-impl EndingOfRun {
-    /// Returns the settings of the run.
-    pub(crate) fn settings(self) -> StopSettings {
-        StopSettings {
-            signal: self.stop_signal,
-            grace: self.grace,
-            parent_only: self.parent_only,
-            kill_after: self.kill_after,
-        }
-    }
 }
 
 /// How `run` waits for what it has started.
@@ -159,7 +103,7 @@ pub(crate) struct FollowRun {
     #[arg(long, requires = "texts")]
     pub(crate) ignore_case: bool,
     /// With --wait, --follow, --until or --listen, or run's --after: the longest time to wait, like 500ms, 30s or 5m
-    #[arg(long, value_name = "D", value_parser = parse_duration, requires = "limited")]
+    #[arg(long, value_name = "D", value_parser = read_time, requires = "limited")]
     pub(crate) timeout: Option<Duration>,
 }
 
@@ -213,7 +157,7 @@ pub(crate) struct Up {
     #[arg(long)]
     pub(crate) wait: bool,
     /// The longest time to wait, like 500ms, 30s or 5m
-    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    #[arg(long, value_name = "D", value_parser = read_time)]
     pub(crate) timeout: Option<Duration>,
     /// How many of the last lines of a failed run to print on stderr
     #[arg(long, value_name = "N", default_value = "10", value_parser = parse_lines)]

@@ -16,7 +16,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::task_names;
 use crate::hosts::FarCaller;
-use crate::tmux::CommandWords;
+use crate::model::shown_command;
 
 #[cfg(feature = "mcp")]
 pub(crate) use agents::Mcp;
@@ -112,7 +112,7 @@ impl Global {
         if words.is_empty() {
             return String::new();
         }
-        CommandWords::from_words(words).shown()
+        shown_command(&words)
     }
 }
 

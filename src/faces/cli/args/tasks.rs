@@ -6,9 +6,8 @@ use clap::Args;
 
 use super::super::task_names;
 use super::Json;
-use super::values::{
-    parse_any_duration, parse_duration, parse_key, parse_lines, parse_port, parse_run, parse_signal,
-};
+use super::values::{parse_key, parse_lines, parse_port, parse_run};
+use crate::config::{parse_signal, read_duration, read_time};
 use crate::model;
 
 #[derive(Debug, Args)]
@@ -159,7 +158,7 @@ pub(crate) struct Wait {
     #[arg(long)]
     pub(crate) input: bool,
     /// Until nothing was written for this long
-    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    #[arg(long, value_name = "D", value_parser = read_time)]
     pub(crate) idle: Option<Duration>,
     /// Until the task's own processes listen on this TCP port, or on any; who else has it is said
     #[arg(long, value_name = "PORT", value_parser = parse_port, num_args = 0..=1)]
@@ -178,7 +177,7 @@ pub(crate) struct Wait {
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     pub(crate) stop: Vec<String>,
     /// The longest time to wait, like 500ms, 30s or 5m
-    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    #[arg(long, value_name = "D", value_parser = read_time)]
     pub(crate) timeout: Option<Duration>,
     /// How many of the last lines of a failed run to print on stderr, or, with --json, in the result
     #[arg(long, value_name = "N", default_value = "10", value_parser = parse_lines)]
@@ -244,7 +243,7 @@ pub(crate) struct Kill {
     pub(crate) signal: Option<model::Signal>,
     /// How long they have to end before SIGKILL, like 30s; 0: no time [default: that of the task, else
     /// 10s]
-    #[arg(long, value_name = "D", value_parser = parse_any_duration)]
+    #[arg(long, value_name = "D", value_parser = read_duration)]
     pub(crate) grace: Option<Duration>,
     #[command(flatten)]
     pub(crate) json: Json,
@@ -257,7 +256,7 @@ pub(crate) struct KillAll {
     pub(crate) yes: bool,
     /// How long tasks have to end before SIGKILL, like 30s; 0: no time [default: that of each task, else
     /// 10s]
-    #[arg(long, value_name = "D", value_parser = parse_any_duration)]
+    #[arg(long, value_name = "D", value_parser = read_duration)]
     pub(crate) grace: Option<Duration>,
     #[command(flatten)]
     pub(crate) json: Json,

@@ -1,11 +1,5 @@
 //! How values on the command line are parsed.
 
-use std::time::Duration;
-
-use crate::config;
-use crate::model::Signal;
-use crate::restarts;
-
 pub(super) fn parse_key(text: &str) -> Result<String, String> {
     if crate::tmux::is_key(text) {
         Ok(text.to_owned())
@@ -41,53 +35,9 @@ pub(super) fn parse_variable(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Reads a duration that is not zero.
-pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let duration = parse_any_duration(text)?;
-    if duration.is_zero() {
-        return Err(format!("`{text}` must be more than zero"));
-    }
-    Ok(duration)
-}
-
-/// Reads a signal, by name or number.
-pub(super) fn parse_signal(text: &str) -> Result<Signal, String> {
-    config::parse_signal(text)
-}
-
-/// Reads the pause before the first restart.
-pub(super) fn parse_backoff(text: &str) -> Result<Duration, String> {
-    restarts::check_backoff(parse_any_duration(text)?)
-}
-
-/// Reads a duration.
-pub(super) fn parse_any_duration(text: &str) -> Result<Duration, String> {
-    config::parse_duration(text)
-        .ok_or_else(|| format!("`{text}` is not a duration like 500ms, 2s, 1.5m or 1h"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_have_units() {
-        let ms = |text| parse_duration(text).map(|d| d.as_millis()).ok();
-        assert_eq!(ms("500ms"), Some(500));
-        assert_eq!(ms("2s"), Some(2000));
-        assert_eq!(ms("2"), Some(2000));
-        assert_eq!(ms("1.5m"), Some(90_000));
-        assert_eq!(ms("1h"), Some(3_600_000));
-        assert_eq!(ms("1.5"), Some(1500));
-        assert_eq!(ms(".5s"), Some(500));
-        assert_eq!(ms("1m30s"), Some(90_000));
-        assert_eq!(ms("2d"), Some(172_800_000));
-        for wrong in [
-            "", "0s", "1h30", "s", "0", "-1s", "1.5d", "1e9s", "1 s", "nan",
-        ] {
-            assert_eq!(ms(wrong), None, "{wrong:?}");
-        }
-    }
 
     #[test]
     fn variables_are_name_and_value() {
