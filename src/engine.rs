@@ -466,11 +466,7 @@ impl Engine {
 
     fn next_record(&mut self, body: Body, now: Now) -> Record {
         self.last_seq += 1;
-        Record {
-            seq: self.last_seq,
-            time: now.wall,
-            body,
-        }
+        Record::new(self.last_seq, now.wall, body)
     }
 }
 

@@ -156,6 +156,30 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Returns the outcome of something that was done with a file; `None` when there is no such file.
+///
+/// # Errors
+///
+/// When it failed for another reason.
+pub(crate) fn if_there<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
+    match outcome {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns a value as a line of JSON, with its end.
+///
+/// # Errors
+///
+/// When it cannot be serialised.
+pub(crate) fn json_line(value: &impl serde::Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
 /// Returns the contents of a file written by the user or the administrator, such as a
 /// configuration: links are followed. An empty device such as `/dev/null` counts as an empty file.
 ///

@@ -205,10 +205,7 @@ fn listen(path: &Path) -> Result<(UnixListener, Socket), DaemonError> {
         path: path.to_owned(),
         source,
     };
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-        Ok(()) | Err(_) => {}
-    }
+    files::if_there(fs::remove_file(path)).map_err(failed)?;
     let listener = UnixListener::bind(path).map_err(failed)?;
     fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
     let socket = Socket {

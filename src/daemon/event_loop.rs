@@ -9,20 +9,18 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::alert_displays::Displays;
-use super::connection::ConnectionMessage;
-use super::connection::{OutputReceiver, OutputSender, output_queue};
+use super::connection::{ConnectionMessage, OutputReceiver, OutputSender, output_queue};
 use super::endpoint::{Endpoint, EndpointOwner};
 use super::feed_publisher::{Displayable, FeedPublisher, Publication};
 use super::link::{Link, LinkReport};
 use super::log;
 use super::run::Options;
 use super::service_manager::ServiceManager;
-use super::signals::Disuse;
-use super::signals::StopRequest;
+use super::signals::{Disuse, StopRequest};
 use super::succession::{self, Usage};
 use super::timer::Timer;
 use crate::clock::now;
-use crate::model::{Body, Error, EventKind, Level, Millis, Now, WindowId, whole_millis};
+use crate::model::{Body, Error, Level, Millis, Now, WindowId, whole_millis};
 use crate::paths::Paths;
 use crate::process::{EndReport, RunEnder};
 use crate::session::{Effect, Input, RequestId, Session, StoreState};
@@ -693,18 +691,9 @@ impl EventLoop {
 }
 
 /// Returns what a record is called in the log.
-fn kind(body: &Body) -> &'static str {
+fn kind(body: &Body) -> String {
     match body {
-        Body::Event(event) => match event.kind {
-            EventKind::Started { .. } => "started",
-            EventKind::Exited { .. } => "exited",
-            EventKind::Notify { .. } => "notify",
-            EventKind::Output(_) => "output",
-            EventKind::Input { .. } => "input",
-            EventKind::InputResolved { .. } => "inputResolved",
-            EventKind::Disappeared { .. } => "disappeared",
-        },
-        Body::Notice { .. } => "notice",
-        Body::FollowUp { .. } => "followUp",
+        Body::Event(event) => event.event_type().to_string(),
+        Body::Notice { .. } | Body::FollowUp { .. } => body.kind().to_string(),
     }
 }

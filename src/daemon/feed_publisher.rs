@@ -3,9 +3,8 @@
 
 use std::collections::VecDeque;
 
-use crate::model::{Body, Bookmark, Event, Level, Record, Seq, Snapshot, StatusCounts};
+use crate::model::{Body, Bookmark, Context, Event, Level, Record, Seq, Snapshot, StatusCounts};
 use crate::store::{MOST_WAITING, SavedLook, Store, StoreReport, with_waiting};
-use crate::wire::Context;
 
 /// What may be displayed to the user once its record is on the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,14 +2,14 @@
 
 use crate::diff::apply;
 use crate::engine::RestoredState;
-use crate::model::{Bookmark, EventKind, OutputMatches, RunNumbers, Seq, Snapshot};
+use crate::model::{Bookmark, Checkpoint, EventKind, OutputMatches, RunNumbers, Seq, Snapshot};
 use crate::paths::{Paths, hex};
 use crate::store::archive;
 use crate::store::feed::{
     DamagedSnapshot, FeedError, FeedState, Journal, PendingEvents, RecordedLook, finish_removal,
     load_saved, recover,
 };
-use crate::wire::{Checkpoint, SavedSession, can_have_lost};
+use crate::wire::{SavedSession, can_have_lost};
 
 /// The initial state of a daemon.
 #[derive(Debug)]

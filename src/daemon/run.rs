@@ -27,7 +27,7 @@ use super::streams::Streams;
 use super::{log, recovery};
 use crate::config::{Config, InputConfig};
 use crate::engine::{Engine, Settings};
-use crate::model::{Seq, SessionLife};
+use crate::model::{Context, Seq, SessionLife};
 use crate::paths::Paths;
 use crate::prompt::UserRules;
 use crate::session::{Session, Setup, StoreState};
@@ -35,7 +35,7 @@ use crate::sink::Sinks;
 use crate::store::feed::{Ages, Retention};
 use crate::store::{Archiver, Consumers, Live, ReadMarks, ReaderThread, Store, StoreSetup};
 use crate::tmux::{Mark, MarkedSession, Server, TmuxError};
-use crate::wire::{Context, DaemonConfig};
+use crate::wire::DaemonConfig;
 
 /// How long operations in progress may take when the daemon is to stop. Then a tmux that hangs is
 /// abandoned.

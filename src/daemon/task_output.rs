@@ -57,7 +57,8 @@ pub(crate) async fn read_task_log(
             let cursor: Cursor = text
                 .parse()
                 .map_err(|error: CursorError| Error::usage(error.to_string()))?;
-            check(&cursor, life, task, run)?;
+            let checked = cursor.check(Some(life), task.window, Some(run));
+            checked.map_err(Error::failed)?;
             let output = tmux::read_output(connection, pane, History::Whole).await?;
             let located = locate(&cursor.anchor, &output.rows, output.history, output.limit);
             let AnchorPosition::At(row) = located else {
@@ -101,22 +102,6 @@ async fn read_last_lines(
     let mut log = tmux::read_log_end(connection, pane, style, rows, are_enough).await?;
     log.lines.drain(..log.lines.len().saturating_sub(most));
     Ok(log)
-}
-
-/// Checks that a cursor is of this run.
-fn check(cursor: &Cursor, life: &SessionLife, task: &Task, run: u32) -> Result<(), Error> {
-    if cursor.window != task.window || cursor.life != Cursor::life_of(life) {
-        let why = "the cursor is of another task or of another life of the session";
-        return Err(Error::failed(why));
-    }
-    if cursor.run != run {
-        let why = format!(
-            "the cursor is of run {}, the task is at run {run}",
-            cursor.run
-        );
-        return Err(Error::failed(why));
-    }
-    Ok(())
 }
 
 /// Returns the lines of a task's output that match, also of its first ones, which were read earlier; none

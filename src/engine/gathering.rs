@@ -237,15 +237,10 @@ fn deliver_to(audience: Audience, group: Vec<GatheredEvent>) -> Option<Body> {
                 owner,
             })
         }
-        Delivery::FollowUp { level, content } => Some(Body::FollowUp {
-            level,
-            content,
-            events: group
-                .into_iter()
-                .map(|gathered| gathered.delivered)
-                .collect(),
-            owner,
-        }),
+        Delivery::FollowUp { level, content } => {
+            let events = group.into_iter().map(|gathered| gathered.delivered);
+            Some(Body::follow_up(level, content, events.collect(), owner))
+        }
     }
 }
 

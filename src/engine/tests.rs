@@ -80,8 +80,7 @@ fn describe_record(record: &Record) -> String {
         }
         Body::Notice { level, events, .. } => format!("notice{} of {}", mark(level), list(events)),
         Body::FollowUp { level, events, .. } => {
-            let events: Vec<Seq> = events.iter().map(|event| event.seq).collect();
-            format!("followUp{} of {}", mark(level), list(&events))
+            format!("followUp{} of {}", mark(level), list(events))
         }
     };
     format!("{} {what}", record.seq)

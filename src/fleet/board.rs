@@ -7,7 +7,7 @@ use super::layout::{HostState, SessionState, TaskState, parse_state_key, text_of
 use super::streams::PRESENT;
 use crate::config::is_host_name;
 use crate::model::Millis;
-use crate::wire::LsTask;
+use crate::wire::{LsTask, LsView};
 
 /// The buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +129,7 @@ impl FleetBoard {
             }
             (Some(value), Some(window)) => {
                 let state: TaskState = parse_of_lines(value)?;
-                if state.task.task.window_id != window {
+                if state.task.task.window.to_string() != window {
                     return None;
                 }
                 let session = sessions.entry(key.session.clone()).or_default();
@@ -158,6 +158,17 @@ impl FleetSession {
         self.state.as_ref().is_some_and(|state| state.exists)
     }
 
+    /// Returns what it was at last, as a list shows it.
+    pub(crate) fn view(&self, now: Millis) -> LsView {
+        LsView {
+            session_name: self.name().unwrap_or_default().to_owned(),
+            exists: self.exists(),
+            supervised: true,
+            captured_at: now,
+            tasks: self.tasks().into_iter().cloned().collect(),
+        }
+    }
+
     /// Returns its tasks, those with the lowest ids first. Tasks that the session does not name are
     /// left from before.
     pub(crate) fn tasks(&self) -> Vec<&LsTask> {
@@ -167,10 +178,7 @@ impl FleetSession {
         };
         let named = self.tasks.iter().filter(|(window, _)| is_named(window));
         let mut tasks: Vec<&LsTask> = named.map(|(_, state)| &state.task).collect();
-        tasks.sort_by_key(|listed| {
-            let id = listed.task.window_id.trim_start_matches('@');
-            id.parse::<u64>().unwrap_or(u64::MAX)
-        });
+        tasks.sort_by_key(|listed| listed.task.window);
         tasks
     }
 }
@@ -234,7 +242,7 @@ mod tests {
             let tasks = board.hosts["gpu1"].sessions["k"].tasks();
             tasks
                 .iter()
-                .map(|listed| listed.task.window_name.clone())
+                .map(|listed| listed.task.name.clone())
                 .collect()
         };
         assert!(names(&board).is_empty());

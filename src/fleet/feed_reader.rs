@@ -14,9 +14,8 @@ use super::connection::{ANSWER_LIMIT, Connection, FleetError};
 use super::layout::parse;
 use super::layout::{FEED_STREAM, feed_filters, source_of_record, token};
 use crate::config::is_host_name;
-use crate::model::Seq;
+use crate::model::{EventType, Kind, Seq};
 use crate::route;
-use crate::wire::{EventType, Kind};
 
 /// How many records a reader may have that it has not acknowledged; further ones wait.
 const MAX_UNACKNOWLEDGED: i64 = 10_000;

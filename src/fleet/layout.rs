@@ -14,9 +14,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::model::{Seq, text};
+use crate::model::{Body, EventType, Kind, Seq, text};
 use crate::paths::hex;
-use crate::wire::{EventType, Kind, LsTask, RecordBody};
+use crate::wire::LsTask;
 
 pub(crate) const FEED_STREAM: &str = "TT_FEED";
 pub(crate) const WAKE_STREAM: &str = "TT_WAKE";
@@ -92,10 +92,10 @@ pub(crate) fn text_of(token: &str) -> Option<String> {
 }
 
 /// Returns the subject of a record.
-pub(crate) fn feed_subject(host: &str, session_key: &str, body: &RecordBody) -> String {
+pub(crate) fn feed_subject(host: &str, session_key: &str, body: &Body) -> String {
     let event_type = match body {
-        RecordBody::Event(fields) => Some(fields.event_type),
-        RecordBody::Notice { .. } | RecordBody::FollowUp { .. } => None,
+        Body::Event(event) => Some(event.event_type()),
+        Body::Notice { .. } | Body::FollowUp { .. } => None,
     };
     subject_of(host, session_key, body.kind(), event_type)
 }

@@ -10,9 +10,9 @@ use super::bucket::Buckets;
 use super::connection::FleetError;
 use super::layout::{STATE_BUCKET, SessionState, TaskState, VERSION, session_key, task_key};
 use super::streams::KEPT;
-use crate::model::{NextRestart, TaskBoard, text};
-use crate::store::{Live, listed};
-use crate::wire::LsTask;
+use crate::model::{NextRestart, Screen, text};
+use crate::store::Live;
+use crate::wire::{LsTask, TaskBoard};
 
 /// At least the time between two publications. Records are published at once; these are for lists.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -81,7 +81,7 @@ fn values_of(
             v: VERSION,
             host: host.to_owned(),
             session_name: session_name.to_owned(),
-            task: shortened(listed(task)),
+            task: shortened(task.clone()),
         };
         values.insert(task_key(host, key, &window.to_string()), json(&state));
     }
@@ -95,13 +95,14 @@ fn json(value: &impl serde::Serialize) -> String {
 /// Returns a task with its last line alone, and short texts.
 fn shortened(mut task: LsTask) -> LsTask {
     let short = |text: &str| text::bounded(text, MAX_TEXT);
-    let fields = &mut task.task;
-    fields.output_preview = short(fields.last_line());
-    fields.last_lines.clear();
-    fields.current_command = fields.current_command.as_deref().map(short);
-    fields.task_cwd = fields.task_cwd.as_deref().map(short);
-    fields.cursor_x = None;
-    fields.cursor_y = None;
+    let of_task = Arc::make_mut(&mut task.task);
+    of_task.screen = Screen {
+        rows: [short(&of_task.last_line())].into(),
+        alternate: of_task.screen.alternate,
+        ..Screen::default()
+    };
+    of_task.command = of_task.command.as_deref().map(short);
+    of_task.cwd = of_task.cwd.as_deref().map(short);
     task.waiting_for = task.waiting_for.as_deref().map(short);
     // They change all the time.
     task.stalled_ms = task.stalled_ms.map(|_| 0);
@@ -114,7 +115,6 @@ fn shortened(mut task: LsTask) -> LsTask {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::BoardTask;
     use crate::model::test_notation::task;
 
     #[test]
@@ -123,17 +123,10 @@ mod tests {
         task.command = Some("x".repeat(5000));
         task.screen.rows = ["y".repeat(900), "last".to_owned(), String::new()].into();
         let window = task.window;
-        let board_task = BoardTask {
-            task: Arc::new(task),
-            waiting_for: Some("z".repeat(900)),
-            stalled_ms: None,
-            usual_ms: None,
-            next_restart: None,
-            cannot_restart: None,
-        };
+        let listed = LsTask::new(task, Some("z".repeat(900)), None);
         let board = TaskBoard {
             exists: true,
-            tasks: BTreeMap::from([(window, board_task)]),
+            tasks: BTreeMap::from([(window, listed)]),
         };
         let values = values_of(&board, "gpu1", "api-0a", "api");
         let keys: Vec<&String> = values.keys().collect();
@@ -145,7 +138,7 @@ mod tests {
         );
         let value = &values["gpu1.api-0a.w1"];
         let state: TaskState = serde_json::from_str(value).unwrap();
-        assert_eq!(state.task.task.output_preview, "last");
+        assert_eq!(state.task.task.last_line(), "last");
         assert!(value.len() < 1400, "{value}");
     }
 }

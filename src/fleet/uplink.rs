@@ -20,9 +20,9 @@ use super::layout::{
 };
 use super::streams::{self, KEPT};
 use crate::clock;
-use crate::model::Seq;
+use crate::model::{Body, Record, Seq};
 use crate::store::{self, Lease, Live};
-use crate::wire::{DurableRecord, RecordBody, StreamRecord, parse_rfc3339};
+use crate::wire::StreamRecord;
 
 /// How many records may wait for their confirmation: what the broker takes in the time of an answer.
 const MOST_UNDER_WAY: usize = 256;
@@ -54,7 +54,7 @@ pub(super) struct Uplink {
 struct FromHost<'a> {
     host: &'a str,
     #[serde(flatten)]
-    record: &'a DurableRecord,
+    record: &'a Record,
 }
 
 impl Uplink {
@@ -140,7 +140,7 @@ impl Uplink {
                         continue;
                     };
                     // The broker would remove it at once.
-                    let is_old = parse_rfc3339(&record.time).is_some_and(|time| time < oldest);
+                    let is_old = record.time < oldest;
                     let seq = record.seq;
                     let sent = if is_old { Vec::new() } else { self.send(connection, *record).await };
                     under_way.push_back(confirmed(seq, sent));
@@ -154,10 +154,10 @@ impl Uplink {
     }
 
     /// Sends a record, and the wake of a conversation that it is for.
-    async fn send(&self, connection: &Connection, record: DurableRecord) -> Vec<Sent> {
+    async fn send(&self, connection: &Connection, record: Record) -> Vec<Sent> {
         let Self { host, key, .. } = self;
         let mut subjects = vec![feed_subject(host, key, &record.body)];
-        if let RecordBody::FollowUp {
+        if let Body::FollowUp {
             owner: Some(owner), ..
         } = &record.body
         {
@@ -213,10 +213,10 @@ async fn confirmed(seq: Seq, sent: Vec<Sent>) -> Result<Seq, PublishErrorKind> {
 
 /// Returns a record as it is published. If it is longer than the broker permits, it is without the
 /// output of its tasks, and if that does not suffice, without its events: their records are there.
-fn payload(host: &str, mut record: DurableRecord, most: usize) -> Vec<u8> {
+fn payload(host: &str, mut record: Record, most: usize) -> Vec<u8> {
     // The daemon's own.
     record.checkpoint = None;
-    let json = |record: &DurableRecord| {
+    let json = |record: &Record| {
         serde_json::to_vec(&FromHost { host, record }).expect("it has text and numbers only")
     };
     let most = most.saturating_sub(HEADERS);
@@ -226,14 +226,14 @@ fn payload(host: &str, mut record: DurableRecord, most: usize) -> Vec<u8> {
             break;
         }
         match &mut record.body {
-            RecordBody::FollowUp { message, .. } if is_last => message.details.events.clear(),
-            RecordBody::FollowUp { message, .. } => {
+            Body::FollowUp { message, .. } if is_last => message.details.events.clear(),
+            Body::FollowUp { message, .. } => {
                 for event in &mut message.details.events {
-                    event.task.output_preview.clear();
+                    event.task.screen.forget_rows();
                 }
             }
-            RecordBody::Event(fields) => fields.task.output_preview.clear(),
-            RecordBody::Notice { text, .. } => text.truncate(text.floor_char_boundary(most / 2)),
+            Body::Event(event) => event.task.screen.forget_rows(),
+            Body::Notice { text, .. } => text.truncate(text.floor_char_boundary(most / 2)),
         }
         payload = json(&record);
     }

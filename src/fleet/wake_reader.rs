@@ -11,8 +11,7 @@ use super::layout::parse;
 use super::layout::{WAKE_STREAM, source_of_wake, wake_consumer, wake_filter};
 use super::streams::KEPT;
 use crate::config::is_host_name;
-use crate::model::Seq;
-use crate::wire::DurableRecord;
+use crate::model::{Record, Seq};
 
 /// When a wake is sent again that was not acknowledged. Its reader has it already.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
@@ -25,7 +24,7 @@ const CHECK_FOR: Duration = Duration::from_secs(1);
 pub(crate) struct Wake {
     /// The host of its subject: what it says of itself does not count.
     pub(crate) host: String,
-    pub(crate) record: DurableRecord,
+    pub(crate) record: Record,
 }
 
 /// Reads wakes until the connection breaks.
@@ -98,7 +97,7 @@ impl WakeReader {
         loop {
             let message = self.connection.next_message(&mut self.messages).await?;
             let host = source_of_wake(&message.subject).filter(|host| is_host_name(host));
-            let record: Option<DurableRecord> = parse(&message.payload);
+            let record: Option<Record> = parse(&message.payload);
             let Some((host, mut record)) = host.zip(record) else {
                 // What nobody can read does not come again.
                 self.connection.acknowledge(&message).await?;

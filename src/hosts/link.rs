@@ -208,10 +208,7 @@ struct SocketFile {
 
 impl Socket {
     fn listen(path: PathBuf) -> io::Result<Self> {
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
+        files::if_there(fs::remove_file(&path))?;
         let listener = UnixListener::bind(&path)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
         let inode = inode(&path)?;

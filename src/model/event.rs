@@ -3,16 +3,53 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::wire_name::shown_by_wire_name;
-use super::{GoneReason, Task};
+use super::id::shown_by_wire_name;
+use super::reason::EndedByName;
+use super::{ASKER_CHARS, GoneReason, Reason, Task, text};
+
+/// The maximum length of a line or a text of an event, in characters.
+const LINE_CHARS: usize = 4096;
 
 /// A change that is reported, with the task as it was at that moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(into = "EventLine", from = "EventLine")]
+#[schemars(
+    rename = "EventFields",
+    description = "An event, with the fields of its type."
+)]
 pub struct Event {
     /// What changed.
     pub kind: EventKind,
     /// The task. For an exit: as it was at its end. For a disappearance: as it was last observed.
     pub task: Task,
+}
+
+/// The types of events.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
+#[serde(rename_all = "camelCase")]
+#[value(rename_all = "camelCase")]
+pub enum EventType {
+    /// A run began.
+    #[default]
+    Started,
+    /// A run ended.
+    Exited,
+    /// The bell rang.
+    Notify,
+    /// Lines of the output match what the launch asked to be notified of.
+    #[value(help = "A task printed a line that `run --notify-on` asked for")]
+    Output,
+    /// The task waits for a user's input.
+    #[value(help = "A task waits for input")]
+    Input,
+    /// The task no longer waits.
+    #[value(help = "A task no longer waits")]
+    InputResolved,
+    /// A task that was alive left the session.
+    #[value(help = "A live task left the session")]
+    Disappeared,
 }
 
 /// What changed.
@@ -105,7 +142,7 @@ impl PromptKind {
     ];
 }
 
-shown_by_wire_name!(PromptKind, Level);
+shown_by_wire_name!(PromptKind, Level, EventType);
 
 /// How the answer to a prompt is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,12 +190,13 @@ pub enum ReplacedBy {
 
 /// How important an event is.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "LevelName")]
 pub enum Level {
     /// No action needed.
+    #[default]
     Info,
     /// A user may have to act.
     Warning,
@@ -179,6 +217,200 @@ impl Event {
             | EventKind::Notify { .. }
             | EventKind::InputResolved { .. } => Level::Info,
         }
+    }
+
+    /// Returns its type.
+    pub fn event_type(&self) -> EventType {
+        match self.kind {
+            EventKind::InputResolved { .. } => EventType::InputResolved,
+            EventKind::Started { .. } => EventType::Started,
+            EventKind::Notify { .. } => EventType::Notify,
+            EventKind::Output(_) => EventType::Output,
+            EventKind::Exited { .. } => EventType::Exited,
+            EventKind::Input { .. } => EventType::Input,
+            EventKind::Disappeared { .. } => EventType::Disappeared,
+        }
+    }
+}
+
+/// An event, with the fields of its type.
+// How it is written: one object, with the fields of every type side by side.
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct EventLine {
+    /// What changed.
+    #[serde(rename = "type")]
+    event_type: EventType,
+    /// The level.
+    level: Level,
+    /// The task as it was when it happened.
+    task: Task,
+    /// `input` and `inputResolved`: the line that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    prompt: Option<String>,
+    /// `input`: whether the answer must not be shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
+    secret: Option<bool>,
+    /// `input`: what kind of answer is expected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PromptKind")]
+    prompt_kind: Option<PromptKind>,
+    /// `notify`: how many times it rang since the previous look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
+    bells: Option<u64>,
+    /// `output`: the first line that matches since the last such event. Absent when output was missed
+    /// and no line is known to match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    line: Option<String>,
+    /// `output`: the text that it contains, as `--notify-on` has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pattern: Option<String>,
+    /// `output`: how many lines match since the last such event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
+    matches: Option<u64>,
+    /// `output`: true when some of the output could not be searched, so that lines may be missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
+    gap: Option<bool>,
+    /// `output`: the position in the output up to which it was searched, for `logs --since`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    cursor: Option<String>,
+    /// `exited`: `replaced` when a later run ended this one. `disappeared`: `userKilled`,
+    /// `agentKilled` or `moved`, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Reason")]
+    reason: Option<Reason>,
+    /// `exited` with `replaced`: who started the later run, `launcher` or `other`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ReplacedByName")]
+    replaced_by: Option<ReplacedByName>,
+    /// `agentKilled`, and `replaced` by the launcher: who did it, where that is not the task's owner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "EndedByName")]
+    ended_by: Option<EndedByName>,
+    /// `disappeared` by a command from another machine: who gave it, `OWNER@MACHINE`, for a person
+    /// `MACHINE`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    asked_by: Option<String>,
+    /// `started`: whether the window had a run before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
+    rerun: Option<bool>,
+}
+
+/// Who replaced a live run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+enum ReplacedByName {
+    /// `tmux-task run` or the helper.
+    Launcher,
+    /// Anything else.
+    Other,
+}
+
+impl From<Event> for EventLine {
+    fn from(event: Event) -> Self {
+        let level = event.level();
+        let (event_type, kind) = (event.event_type(), event.kind);
+        let bounded = |text: String| text::one_line(text.as_bytes(), LINE_CHARS);
+        let mut fields = Self {
+            event_type,
+            level,
+            task: event.task,
+            ..Self::default()
+        };
+        match kind {
+            EventKind::Started { rerun } => fields.rerun = Some(rerun),
+            EventKind::Exited { replaced } => {
+                fields.reason = replaced.map(|_| Reason::Replaced);
+                fields.replaced_by = replaced.map(|by| match by {
+                    ReplacedBy::Launcher | ReplacedBy::OtherAgent => ReplacedByName::Launcher,
+                    ReplacedBy::Other => ReplacedByName::Other,
+                });
+                let is_other = replaced == Some(ReplacedBy::OtherAgent);
+                fields.ended_by = is_other.then_some(EndedByName::OtherAgent);
+            }
+            EventKind::Notify { bells } => fields.bells = Some(bells),
+            EventKind::Output(found) => {
+                fields.line = found.line.map(bounded);
+                fields.pattern = found.pattern.map(bounded);
+                fields.matches = Some(found.matches);
+                fields.gap = found.has_gap.then_some(true);
+                fields.cursor = found.cursor;
+            }
+            EventKind::Input { prompt } => {
+                fields.prompt = Some(prompt.text);
+                fields.secret = Some(prompt.secret);
+                fields.prompt_kind = Some(prompt.kind);
+            }
+            EventKind::InputResolved { prompt } => fields.prompt = Some(prompt.text),
+            EventKind::Disappeared { reason } => {
+                fields.reason = reason.map(Reason::from);
+                let is_other = reason == Some(GoneReason::OtherAgentKilled);
+                fields.ended_by = is_other.then_some(EndedByName::OtherAgent);
+                let asked_by = fields.task.asked_by.as_ref();
+                fields.asked_by = asked_by.map(|by| text::one_line(by.as_bytes(), ASKER_CHARS));
+            }
+        }
+        fields
+    }
+}
+
+impl From<EventLine> for Event {
+    fn from(fields: EventLine) -> Self {
+        let prompt = || Prompt {
+            text: fields.prompt.clone().unwrap_or_default(),
+            secret: fields.secret.unwrap_or(false),
+            kind: match (fields.prompt_kind, fields.secret) {
+                (Some(kind), _) => kind,
+                // A record says no more.
+                (None, Some(true)) => PromptKind::Password,
+                (None, Some(false) | None) => PromptKind::Text,
+            },
+        };
+        let replaced_by = match (fields.replaced_by, fields.ended_by) {
+            (Some(ReplacedByName::Launcher), None) => ReplacedBy::Launcher,
+            (Some(ReplacedByName::Launcher), Some(EndedByName::OtherAgent)) => {
+                ReplacedBy::OtherAgent
+            }
+            (Some(ReplacedByName::Other) | None, _) => ReplacedBy::Other,
+        };
+        let kind = match fields.event_type {
+            EventType::Started => EventKind::Started {
+                rerun: fields.rerun.unwrap_or(false),
+            },
+            EventType::Exited => EventKind::Exited {
+                replaced: fields.reason.map(|_| replaced_by),
+            },
+            EventType::Notify => EventKind::Notify {
+                bells: fields.bells.unwrap_or(1),
+            },
+            EventType::Output => EventKind::Output(OutputMatches {
+                line: fields.line,
+                pattern: fields.pattern,
+                matches: fields.matches.unwrap_or_default(),
+                has_gap: fields.gap.unwrap_or_default(),
+                cursor: fields.cursor,
+            }),
+            EventType::Input => EventKind::Input { prompt: prompt() },
+            EventType::InputResolved => EventKind::InputResolved { prompt: prompt() },
+            EventType::Disappeared => EventKind::Disappeared {
+                reason: fields
+                    .reason
+                    .and_then(|reason| reason.gone(fields.ended_by)),
+            },
+        };
+        let mut task = fields.task;
+        task.asked_by = fields.asked_by;
+        Self { kind, task }
     }
 }
 

@@ -1,4 +1,4 @@
-//! tmux's ids as types, in tmux's own spelling: `@12`, `%15`, `$3`.
+//! What things are called: tmux's ids as types, in tmux's own spelling (`@12`, `%15`, `$3`), and names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -38,7 +38,7 @@ fn parse(sigil: char, text: &str) -> Result<u32, ParseIdError> {
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $sigil:literal) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub u32);
 
         impl fmt::Display for $name {
@@ -85,6 +85,29 @@ id!(
     SessionId,
     '$'
 );
+
+/// Which names tasks can have, in words.
+pub const TASK_NAME_RULE: &str = "1 to 40 of `A-Z a-z 0-9 . _ -`, the first a letter or digit";
+
+/// Whether a task can be started with this name.
+pub fn is_task_name(name: &str) -> bool {
+    let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    starts && name.len() <= 40 && name.bytes().all(is_part)
+}
+
+/// Displays types by the name under which they are serialised.
+macro_rules! shown_by_wire_name {
+    ($($shown:ty),+) => {$(
+        impl std::fmt::Display for $shown {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                serde::Serialize::serialize(self, f)
+            }
+        }
+    )+};
+}
+
+pub(crate) use shown_by_wire_name;
 
 #[cfg(test)]
 mod tests {

@@ -51,6 +51,45 @@ impl AgeClock {
     }
 }
 
+/// Returns a time as the feed writes it: RFC 3339, UTC, milliseconds.
+pub fn rfc3339(millis: Millis) -> String {
+    let time = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    jiff::fmt::temporal::DateTimePrinter::new()
+        .precision(Some(3))
+        .timestamp_to_string(&time)
+}
+
+/// Parses a time written by [`rfc3339`].
+pub fn parse_rfc3339(text: &str) -> Option<Millis> {
+    let time = text.parse::<jiff::Timestamp>().ok();
+    time.map(jiff::Timestamp::as_millisecond)
+}
+
+/// A time that is written so.
+pub(super) mod as_rfc3339 {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
+
+    use super::Millis;
+
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    pub(in super::super) fn serialize<S: Serializer>(
+        time: &Millis,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&super::rfc3339(*time))
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Millis, D::Error> {
+        let text = String::deserialize(from)?;
+        super::parse_rfc3339(&text).ok_or_else(|| D::Error::custom("time: not RFC 3339"))
+    }
+}
+
 /// Returns a duration in whole milliseconds, as programs exchange it; the largest number if it is
 /// longer.
 pub fn whole_millis(duration: Duration) -> u64 {
@@ -104,6 +143,27 @@ pub fn limit_words(limit: Duration) -> String {
     format!("{:.1} s", limit.as_secs_f64())
 }
 
+/// A pause before another attempt, which doubles with each one up to a limit. A constant of this type
+/// is copied where attempts begin, and again after a success.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Backoff {
+    next: Duration,
+    most: Duration,
+}
+
+impl Backoff {
+    pub(crate) const fn new(first: Duration, most: Duration) -> Self {
+        Self { next: first, most }
+    }
+
+    /// Returns how long to wait before the next attempt.
+    pub(crate) fn next_pause(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = (pause * 2).min(self.most);
+        pause
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,5 +194,18 @@ mod tests {
     fn a_time_limit_is_not_rounded_to_nothing() {
         let all = [1, 20, 300, 1000, 2500, 60_000].map(|ms| limit_words(Duration::from_millis(ms)));
         assert_eq!(all, ["1 ms", "20 ms", "300 ms", "1.0 s", "2.5 s", "60.0 s"]);
+    }
+}
+
+#[cfg(test)]
+mod backoff_tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_limit() {
+        const RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(5));
+        let mut retry = RETRY;
+        let pauses = [(); 5].map(|()| retry.next_pause().as_secs());
+        assert_eq!(pauses, [1, 2, 4, 5, 5]);
     }
 }

@@ -1,6 +1,8 @@
-//! What a task asks, and where it is on a screen.
+//! What a task asks, where that is on a screen, and what is typed into it.
 
 use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use super::Screen;
 
@@ -42,6 +44,29 @@ pub fn has_same_words(before: &str, after: &str) -> bool {
         before == after
     } else {
         new.starts_with(&old) || new.ends_with(&old)
+    }
+}
+
+/// What to type.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TypedInput {
+    /// A text, character by character.
+    Text(String),
+    /// Keys, by tmux's names.
+    Keys(Vec<String>),
+    /// A text that must not be visible anywhere.
+    Secret(SecretText),
+}
+
+/// A text that must not be visible anywhere: no log contains it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SecretText(pub String);
+
+impl std::fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SecretText(..)")
     }
 }
 

@@ -1,12 +1,12 @@
 //! Everything observed of a session at one instant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Difference, GoneReason, Millis, SessionId, Task, TtyEvidence, WindowId, text};
+use super::{Difference, GoneReason, Millis, PaneId, SessionId, Task, TtyEvidence, WindowId, text};
 
 /// Everything observed of the task session at one instant, taken atomically.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -204,6 +204,127 @@ fn counted(n: usize, what: &str) -> Option<String> {
     (n > 0).then(|| format!("{n} {what}"))
 }
 
+/// State that a snapshot does not contain and the next daemon needs, so that it reports nothing
+/// twice and numbers no two runs of a name alike.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Bookmark {
+    /// The number of the last death in tmux's death record that a snapshot accounts for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deaths_read: Option<u64>,
+    /// When each window's task was last launched, as the launcher noted it on the window. A note
+    /// that has not changed does not belong to a later run.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub launched_at: BTreeMap<WindowId, Millis>,
+    /// The last numbers of runs.
+    pub run_numbers: RunNumbers,
+    /// Up to where the output of each run with `--notify-on` was searched and reported: a cursor.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub searched: BTreeMap<WindowId, String>,
+    /// The names to which the numbers of present runs belong, where their windows have been renamed
+    /// since.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub run_names: BTreeMap<WindowId, String>,
+    /// Where the runs are whose pane is not their window's primary one any more.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub runs_away: BTreeMap<WindowId, RunAway>,
+}
+
+/// A run whose pane was moved: another pane is the primary one of its window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunAway {
+    /// Its pane.
+    pub pane: PaneId,
+    /// The process in it.
+    pub pid: Option<u32>,
+}
+
+/// How many names are remembered. More names than runs are stored need not be.
+const MOST_NAMES: usize = 1000;
+
+/// The last number that the runs of each name have had. The next run of a name gets a higher one,
+/// whatever its window, so that name and number identify a run as long as its output is stored.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<(String, u32)>", into = "Vec<(String, u32)>")]
+pub struct RunNumbers(Arc<Vec<(String, u32)>>);
+
+impl RunNumbers {
+    /// Returns the last number of a name; 0 if it has had no run.
+    pub fn last(&self, name: &str) -> u32 {
+        let known = self.0.iter().rfind(|(known, _)| known == name);
+        known.map_or(0, |(_, run)| *run)
+    }
+
+    /// Notes that a run of this name has had this number. The name that was noted longest ago is
+    /// forgotten if there are too many.
+    pub fn note(&mut self, name: &str, run: u32) {
+        let run = run.max(self.last(name));
+        if self
+            .0
+            .last()
+            .is_some_and(|last| last.0 == name && last.1 == run)
+        {
+            return;
+        }
+        let numbers = Arc::make_mut(&mut self.0);
+        numbers.retain(|(known, _)| known != name);
+        numbers.push((name.to_owned(), run));
+        let excess = numbers.len().saturating_sub(MOST_NAMES);
+        numbers.drain(..excess);
+    }
+}
+
+/// All names with their numbers, the one that was noted last being the last.
+impl From<RunNumbers> for Vec<(String, u32)> {
+    fn from(numbers: RunNumbers) -> Self {
+        Arc::unwrap_or_clone(numbers.0)
+    }
+}
+
+impl From<Vec<(String, u32)>> for RunNumbers {
+    fn from(numbers: Vec<(String, u32)>) -> Self {
+        numbers.into_iter().collect()
+    }
+}
+
+impl<N: AsRef<str>> FromIterator<(N, u32)> for RunNumbers {
+    fn from_iter<I: IntoIterator<Item = (N, u32)>>(runs: I) -> Self {
+        let mut numbers = Self::default();
+        for (name, run) in runs {
+            numbers.note(name.as_ref(), run);
+        }
+        numbers
+    }
+}
+
+/// Collects into ordered maps and sets, item by item.
+///
+/// `collect` sorts all items first. The code of a sort is five kilobytes for each type of items,
+/// and what is collected here is small.
+pub(crate) trait Ordered: Iterator + Sized {
+    /// Returns a map of the pairs. Of those with the same key the last one remains.
+    fn into_map<K: Ord, V>(self) -> BTreeMap<K, V>
+    where
+        Self: Iterator<Item = (K, V)>,
+    {
+        let mut map = BTreeMap::new();
+        map.extend(self);
+        map
+    }
+
+    /// Returns a set of the items.
+    fn into_set(self) -> BTreeSet<Self::Item>
+    where
+        Self::Item: Ord,
+    {
+        let mut set = BTreeSet::new();
+        set.extend(self);
+        set
+    }
+}
+
+impl<I: Iterator> Ordered for I {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -315,5 +436,34 @@ mod tests {
         let counts = look.counts(|window| window == WindowId(6), restarting);
         assert_eq!((counts.dead, counts.failed, counts.restarting), (4, 2, 1));
         assert_eq!((counts.running, counts.waiting), (1, 1));
+    }
+}
+
+#[cfg(test)]
+mod run_numbers_tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_number_of_a_name_counts() {
+        let mut numbers: RunNumbers = [("api", 2), ("web", 1), ("api", 1)].into_iter().collect();
+        let last = |numbers: &RunNumbers| ["api", "web", "ap"].map(|name| numbers.last(name));
+        assert_eq!(last(&numbers), [2, 1, 0]);
+        numbers.note("web", 7);
+        assert_eq!(last(&numbers), [2, 7, 0]);
+    }
+
+    #[test]
+    fn the_name_noted_longest_ago_is_forgotten_first() {
+        let mut numbers = RunNumbers::default();
+        for n in 0..MOST_NAMES {
+            numbers.note(&n.to_string(), 3);
+        }
+        numbers.note("0", 4);
+        numbers.note("new", 1);
+        assert_eq!(numbers.0.len(), MOST_NAMES);
+        assert_eq!(
+            ["0", "1", "2", "new"].map(|n| numbers.last(n)),
+            [4, 0, 3, 1]
+        );
     }
 }

@@ -1,75 +1,271 @@
 //! One task: a window of the task session, represented by its primary pane.
 
-use std::sync::Arc;
+use schemars::{JsonSchema, Schema};
+use serde::de::{Deserialize, Deserializer, Error as _};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
 use super::{
-    GoneReason, Millis, NotifyOn, PaneId, Progress, RunEnd, Signal, Slot, Stop, StopSettings,
-    TaskRestarts, WindowId, text,
+    GoneReason, Millis, NotifyOn, PaneId, Progress, Reason, Screen, Signal, Slot, Stop,
+    StopSettings, TaskRestarts, WindowId, text,
 };
 
-/// What was observed of one task at one instant.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The maximum length of a window's name, in characters.
+const NAME_CHARS: usize = 200;
+/// The maximum length of an owner, in characters.
+pub const OWNER_CHARS: usize = 200;
+/// The maximum length of a command, in characters.
+const COMMAND_CHARS: usize = 1000;
+/// The maximum length of a directory, in characters.
+const CWD_CHARS: usize = 4096;
+
+/// A task: a window of the task session, represented by its primary pane. Unknown values are null.
+// What was observed of it at one instant. Programs get it as it is serialised below.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "TaskFields", transform = with_duration)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a separate fact of a window"
 )]
 pub struct Task {
-    /// The identity. The name may change, the id does not.
+    /// tmux's id of the window, `@12`. It identifies the task.
+    #[serde(rename = "windowId", deserialize_with = "window_id")]
+    #[schemars(with = "String", default = "String::new")]
     pub window: WindowId,
-    /// The window's name, sanitised text.
+    /// The window's name, a label.
+    #[serde(
+        rename = "windowName",
+        default,
+        deserialize_with = "line::<_, NAME_CHARS>"
+    )]
     pub name: String,
-    /// The primary pane: the window's pane with the lowest id that does not float; `None` when its panes
-    /// are not known.
+    /// tmux's id of the primary pane, `%15`.
+    // The window's pane with the lowest id that does not float.
+    #[serde(rename = "paneId", default, deserialize_with = "pane_id")]
+    #[schemars(with = "Option<String>")]
     pub pane: Option<PaneId>,
-    /// The process that tmux started in the pane; `None` when tmux no longer reports it.
+    /// The process that tmux started in it.
+    #[serde(rename = "panePid")]
     pub pid: Option<u32>,
     /// Whether the run continues.
+    #[serde(flatten)]
+    #[schemars(with = "LifeFields")]
     pub life: Life,
-    /// The recorded command, or the best substitute that tmux has.
+    /// The command, as recorded by the launcher or as reported by tmux.
+    #[serde(
+        rename = "currentCommand",
+        default,
+        deserialize_with = "optional_line::<_, COMMAND_CHARS>"
+    )]
     pub command: Option<String>,
-    /// Where the command was started, an absolute path.
+    /// Where the command was started.
+    #[serde(
+        rename = "taskCwd",
+        default,
+        deserialize_with = "optional_line::<_, CWD_CHARS>"
+    )]
     pub cwd: Option<String>,
     /// tmux's bell flag of the window.
+    #[serde(default)]
     pub bell: bool,
-    /// How many times the window rang since counting began; `None` without a counter.
+    /// How many times the window rang since counting began.
     pub bell_count: Option<u64>,
-    /// The number of this run of the window, from 1; `None` where runs are not counted.
+    /// The number of this run of the window, from 1.
     pub run: Option<u32>,
-    /// The owner, `CLIENT:ID` of a conversation; `None` for a user at a terminal.
+    /// The owner: `CLIENT:ID` of a conversation; null for a user at a terminal.
+    #[serde(default, deserialize_with = "owner")]
     pub owner: Option<String>,
-    /// Whether this is a shell: the window was opened without a command and no launcher has marked
-    /// it.
+    /// Whether it is a shell: a window that was opened without a command. Its events are delivered
+    /// as notices, unless the configuration says otherwise.
+    // What a launcher has marked is none.
+    #[serde(default)]
     pub shell: bool,
     /// Whether tmux has given the window its name, after the program that runs in it.
+    #[serde(skip)]
     pub is_named_by_tmux: bool,
     /// Whether the window is also one of another session, and no launcher has marked it: it belongs
     /// there.
+    #[serde(skip)]
     pub is_linked: bool,
-    /// When the run began.
+    /// When the run began, in milliseconds since 1970.
     pub started_at: Option<Millis>,
-    /// When the run ended.
+    /// When the run ended, in milliseconds since 1970.
     pub ended_at: Option<Millis>,
-    /// When it is run again by itself; `None` for never.
+    /// When it is run again by itself. Absent: never.
+    #[serde(default)]
+    #[schemars(with = "TaskRestarts")]
     pub restarts: Option<TaskRestarts>,
-    /// How it is ended, as far as its launch has said.
+    /// How it is ended, as far as its launch has said. Absent: nothing was said.
+    #[serde(default)]
+    #[schemars(skip_serializing_if = "StopSettings::is_unset")]
     pub stop: StopSettings,
-    /// The lines that its owner is notified of; `None` for none.
+    /// The texts that its owner is notified of when a line of the output contains one. Absent: none.
+    #[serde(default)]
+    #[schemars(with = "NotifyOn")]
     pub notify_on: Option<NotifyOn>,
-    /// The slot in which it runs; `None` for none.
+    /// The slot in which it runs. Absent: none.
+    #[serde(default)]
+    #[schemars(with = "Slot")]
     pub slot: Option<Slot>,
-    /// Whether it waits for a place in its slot: its run has not begun.
+    /// Whether it waits for a place in its slot, and has not begun. Absent: it does not.
+    #[serde(default)]
+    #[schemars(skip_serializing_if = "std::ops::Not::not")]
     pub queued: bool,
-    /// Why its run is being ended, since a command of ours has begun with that.
+    /// Why its run is being ended, from the stop signal until the window is gone. Absent: it is not.
+    #[serde(default)]
+    #[schemars(with = "Reason")]
     pub ending: Option<GoneReason>,
     /// Who asked for that from another machine, `OWNER@MACHINE` or `MACHINE`; in an event, who asked for
-    /// what it tells.
+    /// what it tells, which the event has itself.
+    #[serde(skip)]
     pub asked_by: Option<String>,
-    /// Why a program of it is stopped while none takes input; `None` also where that is not known.
+    /// Whether a program of it is stopped and none takes input: by job control (Ctrl-Z, `SIGSTOP`),
+    /// or because it wants the terminal from the background, which is also told as `input`. False
+    /// where that is not known.
+    #[serde(default, deserialize_with = "stopped")]
+    #[schemars(with = "bool", default = "bool::default")]
     pub stopped: Option<Stop>,
-    /// How far its program is, where that says it and it lives.
+    /// The TCP ports that its processes listen on. Absent: they were not looked for.
+    // They are looked for where tasks are shown.
+    #[serde(default)]
+    #[schemars(with = "Vec<u32>")]
+    pub ports: Option<Vec<u16>>,
+    /// How far its program says it is (OSC 9;4), while it lives and where tmux keeps that (3.7 and newer).
+    /// Absent: it says nothing.
+    #[serde(default)]
+    #[schemars(with = "Progress")]
     pub progress: Option<Progress>,
     /// The last rows of the pane.
+    #[serde(flatten)]
+    #[schemars(with = "super::screen::Preview")]
     pub screen: Screen,
+}
+
+/// How long a run took is said besides, for those who do not calculate.
+fn with_duration(schema: &mut Schema) {
+    let duration = serde_json::json!({
+        "description": "How long the run took, in milliseconds.",
+        "format": "int64",
+        "type": ["integer", "null"],
+    });
+    let properties = schema.get_mut("properties");
+    if let Some(properties) = properties.and_then(serde_json::Value::as_object_mut) {
+        properties.insert("durationMs".to_owned(), duration);
+    }
+}
+
+impl Serialize for Task {
+    /// Writes it with every text bounded. The order of the fields is part of the format, as programs and
+    /// people know it.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let line = |text: &String, most| text::one_line(text.as_bytes(), most);
+        let optional = |text: &Option<String>, most| text.as_ref().map(|text| line(text, most));
+        let exit = self.exit();
+        let duration = self.started_at.zip(self.ended_at);
+        let screen = self.screen.preview();
+        let mut last_lines = self.screen.last_lines();
+        if last_lines == screen.last_lines() {
+            last_lines.clear();
+        }
+        let mut fields = serializer.serialize_map(None)?;
+        fields.serialize_entry("windowId", &self.window)?;
+        fields.serialize_entry("windowName", &line(&self.name, NAME_CHARS))?;
+        fields.serialize_entry("paneId", &self.pane)?;
+        fields.serialize_entry("panePid", &self.pid)?;
+        fields.serialize_entry("paneStateKnown", &(self.life != Life::Unknown))?;
+        let command = optional(&self.command, COMMAND_CHARS);
+        fields.serialize_entry("currentCommand", &command)?;
+        fields.serialize_entry("taskCwd", &optional(&self.cwd, CWD_CHARS))?;
+        fields.serialize_entry("dead", &!self.is_alive())?;
+        fields.serialize_entry("exitCode", &exit.and_then(|exit| exit.code))?;
+        let signal = exit.and_then(|exit| exit.signal.as_ref());
+        fields.serialize_entry("exitSignal", &signal)?;
+        if let Some(hint) = self.exit_hint() {
+            fields.serialize_entry("exitHint", hint)?;
+        }
+        fields.serialize_entry("bell", &self.bell)?;
+        fields.serialize_entry("bellCount", &self.bell_count)?;
+        fields.serialize_entry("run", &self.run)?;
+        fields.serialize_entry("owner", &optional(&self.owner, OWNER_CHARS))?;
+        fields.serialize_entry("shell", &self.shell)?;
+        fields.serialize_entry("startedAt", &self.started_at)?;
+        fields.serialize_entry("endedAt", &self.ended_at)?;
+        let duration = duration.map(|(from, to)| to.saturating_sub(from).max(0));
+        fields.serialize_entry("durationMs", &duration)?;
+        if let Some(restarts) = &self.restarts {
+            fields.serialize_entry("restarts", restarts)?;
+        }
+        if !self.stop.is_unset() {
+            fields.serialize_entry("stop", &self.stop)?;
+        }
+        if let Some(notify_on) = &self.notify_on {
+            fields.serialize_entry("notifyOn", notify_on)?;
+        }
+        if let Some(slot) = &self.slot {
+            fields.serialize_entry("slot", slot)?;
+        }
+        if self.queued {
+            fields.serialize_entry("queued", &true)?;
+        }
+        if let Some(reason) = &self.ending {
+            fields.serialize_entry("ending", reason)?;
+        }
+        fields.serialize_entry("stopped", &self.stopped.is_some())?;
+        if let Some(ports) = &self.ports {
+            fields.serialize_entry("ports", ports)?;
+        }
+        if let Some(progress) = &self.progress {
+            fields.serialize_entry("progress", progress)?;
+        }
+        fields.serialize_entry("outputPreview", &screen.rows.join("\n"))?;
+        if !last_lines.is_empty() {
+            fields.serialize_entry("lastLines", &last_lines)?;
+        }
+        if let Some(cursor) = screen.cursor {
+            fields.serialize_entry("cursorX", &cursor.x)?;
+            fields.serialize_entry("cursorY", &cursor.y)?;
+        }
+        if let Some(alternate) = screen.alternate {
+            fields.serialize_entry("alternateOn", &alternate)?;
+        }
+        fields.end()
+    }
+}
+
+fn window_id<'de, D: Deserializer<'de>>(from: D) -> Result<WindowId, D::Error> {
+    let id = String::deserialize(from)?.parse();
+    id.map_err(|error| D::Error::custom(format!("windowId: {error}")))
+}
+
+fn pane_id<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PaneId>, D::Error> {
+    let id = Option::<String>::deserialize(from)?.map(|id| id.parse());
+    id.transpose()
+        .map_err(|error| D::Error::custom(format!("paneId: {error}")))
+}
+
+/// Reads a text as one line, which may come from anywhere.
+fn line<'de, D: Deserializer<'de>, const MOST: usize>(from: D) -> Result<String, D::Error> {
+    let text = String::deserialize(from)?;
+    Ok(text::one_line(text.as_bytes(), MOST))
+}
+
+fn optional_line<'de, D: Deserializer<'de>, const MOST: usize>(
+    from: D,
+) -> Result<Option<String>, D::Error> {
+    let text = Option::<String>::deserialize(from)?;
+    Ok(text.map(|text| text::one_line(text.as_bytes(), MOST)))
+}
+
+fn owner<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let owner = optional_line::<_, OWNER_CHARS>(from)?;
+    Ok(owner.filter(|owner| !owner.is_empty()))
+}
+
+/// Only what wants the terminal from the background is told to wait for input. Null means that nothing
+/// is known.
+fn stopped<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Stop>, D::Error> {
+    let is_stopped = Option::<bool>::deserialize(from)?.unwrap_or_default();
+    Ok(is_stopped.then_some(Stop::BackgroundRead))
 }
 
 impl Task {
@@ -78,82 +274,23 @@ impl Task {
         Self {
             window,
             name,
-            pane: None,
-            pid: None,
-            life: Life::Unknown,
-            command: None,
-            cwd: None,
-            bell: false,
-            bell_count: None,
-            run: None,
-            owner: None,
-            shell: false,
-            is_named_by_tmux: false,
-            is_linked: false,
-            started_at: None,
-            ended_at: None,
-            restarts: None,
-            stop: StopSettings::default(),
-            notify_on: None,
-            slot: None,
-            queued: false,
-            ending: None,
-            asked_by: None,
-            stopped: None,
-            progress: None,
-            screen: Screen::default(),
+            ..Self::default()
         }
     }
 
     /// Returns how much another look at this task differs from this one.
     pub fn difference(&self, other: &Self) -> Difference {
-        let Self {
-            window,
-            name,
-            pane,
-            pid,
-            life,
-            command,
-            cwd,
-            bell,
-            bell_count,
-            run,
-            owner,
-            shell,
-            is_named_by_tmux,
-            is_linked,
-            started_at,
-            ended_at,
-            restarts,
-            stop,
-            notify_on,
-            slot,
-            queued,
-            ending,
-            asked_by,
-            stopped,
-            progress: _,
-            screen: _,
-        } = self;
-        let is_same = (window, name, pane, pid, life, command, cwd)
-            == (
-                &other.window,
-                &other.name,
-                &other.pane,
-                &other.pid,
-                &other.life,
-                &other.command,
-                &other.cwd,
-            )
-            && (run, started_at, ended_at) == (&other.run, &other.started_at, &other.ended_at)
-            && (owner, shell, restarts) == (&other.owner, &other.shell, &other.restarts)
-            && (stop, ending, asked_by, stopped)
-                == (&other.stop, &other.ending, &other.asked_by, &other.stopped)
-            && (notify_on, slot, queued) == (&other.notify_on, &other.slot, &other.queued)
-            && (is_named_by_tmux, is_linked) == (&other.is_named_by_tmux, &other.is_linked);
-        if !is_same {
+        let with_own = Self {
+            bell: self.bell,
+            bell_count: self.bell_count,
+            ports: self.ports.clone(),
+            progress: self.progress,
+            screen: self.screen.clone(),
+            ..other.clone()
+        };
+        if *self != with_own {
             Difference::Otherwise
-        } else if (bell, bell_count) == (&other.bell, &other.bell_count) {
+        } else if (self.bell, self.bell_count) == (other.bell, other.bell_count) {
             Difference::Cosmetic
         } else {
             Difference::InBells
@@ -187,6 +324,26 @@ impl Task {
         self.exit().map_or(RunEnd::Unknown, Exit::end)
     }
 
+    /// Returns the code with which the run ended by itself.
+    pub fn exit_code(&self) -> Option<i32> {
+        self.exit().and_then(|exit| exit.code)
+    }
+
+    /// Returns how the run ended in words that follow the task's name, with the hint if there is one.
+    pub fn end_words(&self) -> String {
+        self.run_end().words_with(self.exit_hint())
+    }
+
+    /// Whether a user who says this means it: its name, or the id of its window.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name == name || name.parse() == Ok(self.window)
+    }
+
+    /// Returns the last line that has text; empty if there is none.
+    pub fn last_line(&self) -> String {
+        self.screen.last_lines().pop().unwrap_or_default()
+    }
+
     /// Returns [`Exit::hint`] of a run that has ended.
     pub fn exit_hint(&self) -> Option<&'static str> {
         self.exit().and_then(Exit::hint)
@@ -210,14 +367,55 @@ impl Task {
 }
 
 /// Whether a run continues.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(try_from = "LifeFields")]
 pub enum Life {
     /// The window exists but the state of its pane is not known. Counts as alive.
+    #[default]
     Unknown,
     /// The process runs.
     Alive,
     /// The process ended.
     Dead(Exit),
+}
+
+/// [`Life`] as it is read: facts of which any may be missing.
+#[derive(Default, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+struct LifeFields {
+    /// Whether the state of the pane is known. If not, the task counts as alive.
+    pane_state_known: bool,
+    /// Whether the run has ended.
+    dead: bool,
+    /// The exit code, if the run ended by itself.
+    exit_code: Option<i32>,
+    /// The signal that ended the run, `SIGKILL`.
+    exit_signal: Option<String>,
+    /// What may have killed the run, for a user. Absent: it was not killed, or by tmux-task.
+    #[schemars(with = "String", default)]
+    exit_hint: Option<String>,
+}
+
+impl TryFrom<LifeFields> for Life {
+    type Error = String;
+
+    fn try_from(fields: LifeFields) -> Result<Self, String> {
+        let signal = fields.exit_signal.as_deref().map(|name| {
+            Signal::parse(name).ok_or_else(|| format!("exitSignal: no signal `{name}`"))
+        });
+        let mut exit = Exit {
+            code: fields.exit_code,
+            signal: signal.transpose()?,
+            by_us: false,
+        };
+        // Who has killed a run of an older version is not known.
+        exit.by_us = fields.exit_hint.is_none() && exit.hint().is_some();
+        Ok(match (fields.pane_state_known, fields.dead) {
+            (false, _) => Self::Unknown,
+            (true, false) => Self::Alive,
+            (true, true) => Self::Dead(exit),
+        })
+    }
 }
 
 /// How a run ended. Both fields are `None` when neither tmux nor the kernel knows.
@@ -264,123 +462,6 @@ impl Exit {
     }
 }
 
-/// How many of a task's last lines are quoted to a user or an agent.
-pub const QUOTED_LINES: usize = 3;
-/// The maximum length of a quoted line, in characters.
-pub const QUOTED_CHARS: usize = 500;
-
-/// The last rows of a pane's history and screen, wrapped as on the screen.
-#[derive(Debug, Clone, Default, Eq)]
-pub struct Screen {
-    /// Sanitised text, one string per row, without trailing blanks.
-    ///
-    /// Shared, because a look contains the rows of every task and few of them have changed.
-    pub rows: Arc<[String]>,
-    /// The cursor position; `None` where it is not known.
-    pub cursor: Option<CursorPosition>,
-    /// Whether a full-screen program uses the alternate screen; `None` where it is not known.
-    pub alternate: Option<bool>,
-    /// The index in [`Screen::rows`] of the first row that is not history; `None` where it is not known.
-    /// Not compared.
-    pub top: Option<u32>,
-    /// How many cells a row has; `None` where it is not known. Not compared: it says how the rows
-    /// are to be read.
-    pub width: Option<u32>,
-    /// The last [`QUOTED_LINES`] lines that have text, as they are quoted, with wrapped rows joined;
-    /// `None` where they are the last rows. Not compared: they follow from what was printed, as the
-    /// rows do.
-    pub last_lines: Option<Arc<[String]>>,
-    /// Whether the program has hidden the cursor.
-    pub is_cursor_hidden: bool,
-    /// Where the program draws a cursor of its own, while the terminal's is hidden.
-    pub drawn_cursor: Option<CursorPosition>,
-}
-
-/// A position on a [`Screen`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CursorPosition {
-    /// Column, from 0.
-    pub x: u32,
-    /// Row within [`Screen::rows`], from 0.
-    pub y: u32,
-}
-
-impl PartialEq for Screen {
-    fn eq(&self, other: &Self) -> bool {
-        let Self {
-            rows: _,
-            cursor,
-            alternate,
-            top: _,
-            width: _,
-            last_lines: _,
-            is_cursor_hidden,
-            drawn_cursor,
-        } = self;
-        (cursor, alternate, is_cursor_hidden, drawn_cursor)
-            == (
-                &other.cursor,
-                &other.alternate,
-                &other.is_cursor_hidden,
-                &other.drawn_cursor,
-            )
-            && self.has_rows_of(other)
-    }
-}
-
-impl Screen {
-    /// Whether the rows are equal. Rows that are shared are not compared one by one.
-    pub fn has_rows_of(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.rows, &other.rows) || self.rows == other.rows
-    }
-
-    /// Returns the screen with this text in a row.
-    ///
-    /// # Panics
-    ///
-    /// When it has no such row.
-    pub fn with_row(&self, row: usize, text: &str) -> Self {
-        let mut rows = self.rows.to_vec();
-        text.clone_into(&mut rows[row]);
-        Self {
-            rows: rows.into(),
-            ..self.clone()
-        }
-    }
-
-    /// Returns the index of the first row that is not history; 0 where it is not known.
-    pub fn first_visible(&self) -> usize {
-        let top = self.top.and_then(|top| usize::try_from(top).ok());
-        top.unwrap_or(0).min(self.rows.len())
-    }
-
-    /// Returns the screen with blank rows in place of its history.
-    pub fn without_history(&self) -> Self {
-        let top = self.first_visible();
-        if self.rows[..top].iter().all(String::is_empty) {
-            return self.clone();
-        }
-        let blank = std::iter::repeat_n(String::new(), top);
-        Self {
-            rows: blank.chain(self.rows[top..].iter().cloned()).collect(),
-            ..self.clone()
-        }
-    }
-
-    /// Returns the last lines that have text, as they are quoted: at most [`QUOTED_LINES`], with wrapped
-    /// rows joined.
-    pub fn last_lines(&self) -> Vec<String> {
-        if let Some(lines) = &self.last_lines {
-            return lines.to_vec();
-        }
-        let rows = self.rows.iter().rev().map(|row| row.trim_end());
-        let rows = rows.filter(|row| !row.is_empty()).take(QUOTED_LINES);
-        let mut lines: Vec<String> = rows.map(|row| text::bounded(row, QUOTED_CHARS)).collect();
-        lines.reverse();
-        lines
-    }
-}
-
 /// How much two looks, or two looks at one task, differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Difference {
@@ -393,28 +474,100 @@ pub enum Difference {
     Otherwise,
 }
 
+/// What is said about a run that was killed, but not by us.
+const KILLED: &str = "killed by SIGKILL (not by tmux-task; out of memory?)";
+
+/// The code of a shell whose program was killed by `SIGKILL`, and of a container.
+const KILLED_CODE: i32 = 128 + 9;
+
+/// How a run ended, as far as it is known. A signal counts before a code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunEnd<'a> {
+    /// A signal ended it: its name, `SIGKILL`.
+    Signal(&'a str),
+    /// It ended by itself with this code.
+    Code(i32),
+    /// Neither tmux nor the kernel knows.
+    Unknown,
+}
+
+impl<'a> RunEnd<'a> {
+    /// Returns the end of a run with this signal and this code, where they are known.
+    pub fn of(signal: Option<&'a str>, code: Option<i32>) -> Self {
+        match (signal, code) {
+            (Some(signal), _) => Self::Signal(signal),
+            (None, Some(code)) => Self::Code(code),
+            (None, None) => Self::Unknown,
+        }
+    }
+
+    /// Returns what the run did, in words that follow the task's name.
+    pub fn words(self) -> String {
+        match self {
+            Self::Signal(signal) => format!("was killed by {signal}"),
+            Self::Code(_) | Self::Unknown => format!("exited with {}", self.cause()),
+        }
+    }
+
+    /// Returns the hint for it if it is the end of a run that was killed; see
+    /// [`Exit::hint`](super::Exit::hint).
+    pub fn kill_hint(self) -> Option<&'static str> {
+        match self {
+            Self::Signal("SIGKILL") | Self::Code(KILLED_CODE) => Some(KILLED),
+            Self::Signal(_) | Self::Code(_) | Self::Unknown => None,
+        }
+    }
+
+    /// Returns [`RunEnd::words`] with the hint, if there is one.
+    pub fn words_with(self, hint: Option<&str>) -> String {
+        match (self, hint) {
+            (Self::Signal(_), Some(hint)) => format!("was {hint}"),
+            (Self::Code(_) | Self::Unknown, Some(hint)) => format!("{}: {hint}", self.words()),
+            (_, None) => self.words(),
+        }
+    }
+
+    /// Returns what it ended with: the signal's name or the code.
+    pub fn cause(self) -> String {
+        match self {
+            Self::Signal(signal) => signal.to_owned(),
+            Self::Code(code) => format!("code {code}"),
+            Self::Unknown => "unknown code".to_owned(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_last_lines_are_whole_or_the_last_rows_that_have_text() {
-        let screen = Screen {
-            rows: ["a", "", "b", "  ", "c  ", "d", ""]
-                .map(String::from)
-                .into(),
-            ..Screen::default()
+    fn a_signal_counts_before_a_code_and_both_may_be_unknown() {
+        let check = |signal, code, words, cause| {
+            let end = RunEnd::of(signal, code);
+            assert_eq!((end.words().as_str(), end.cause().as_str()), (words, cause));
         };
-        assert_eq!(screen.last_lines(), ["b", "c", "d"]);
-        let wrapped = Screen {
-            last_lines: Some(["b", "cd"].map(String::from).into()),
-            ..screen
+        let killed = "was killed by SIGKILL";
+        check(Some("SIGKILL"), None, killed, "SIGKILL");
+        check(Some("SIGKILL"), Some(9), killed, "SIGKILL");
+        check(None, Some(0), "exited with code 0", "code 0");
+        check(None, Some(3), "exited with code 3", "code 3");
+        check(None, None, "exited with unknown code", "unknown code");
+    }
+
+    #[test]
+    fn a_hint_follows_the_words_of_a_run_that_was_killed() {
+        let words = |signal, code| {
+            let end = RunEnd::of(signal, code);
+            end.words_with(end.kill_hint())
         };
-        assert_eq!(wrapped.last_lines(), ["b", "cd"]);
-        let long = Screen {
-            rows: ["x".repeat(501)].into(),
-            ..Screen::default()
-        };
-        assert_eq!(long.last_lines(), ["x".repeat(499) + "…"]);
+        let hint = "killed by SIGKILL (not by tmux-task; out of memory?)";
+        assert_eq!(words(Some("SIGKILL"), None), format!("was {hint}"));
+        assert_eq!(
+            words(None, Some(137)),
+            format!("exited with code 137: {hint}")
+        );
+        assert_eq!(words(Some("SIGTERM"), None), "was killed by SIGTERM");
+        assert_eq!(words(None, Some(9)), "exited with code 9");
     }
 }

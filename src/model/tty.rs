@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::wire_name::shown_by_wire_name;
+use super::id::shown_by_wire_name;
 
 shown_by_wire_name!(TtyUse, Foreground);
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::id::shown_by_wire_name;
 use super::millis;
-use super::wire_name::shown_by_wire_name;
 
 /// What a wait is for. A text is a pattern where it is searched for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

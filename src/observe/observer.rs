@@ -658,6 +658,7 @@ impl<'a> WindowLook<'a> {
             ending: self.row.ending,
             asked_by: self.row.asked_by.clone(),
             stopped: None,
+            ports: None,
             progress: pane.filter(|_| is_alive).and_then(|pane| pane.progress),
             screen: pane.map(|pane| pane.screen.clone()).unwrap_or_default(),
         }

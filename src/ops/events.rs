@@ -8,12 +8,9 @@ use super::caller::Caller;
 use super::feed_usage::end_of_feed;
 use super::session::TaskSession;
 use crate::client::{DaemonClient, unexpected, unreadable};
-use crate::model::{Error, Seq};
+use crate::model::{Body, Error, Event, EventType, Kind, Millis, Record, Seq};
 use crate::store::feed::has_files;
-use crate::wire::{
-    After, DurableRecord, EventFields, EventType, Filter, Kind, LiveRecord, ReaderStart,
-    RecordBody, Request, StreamRecord,
-};
+use crate::wire::{After, Filter, LiveRecord, ReaderStart, Request, StreamRecord};
 
 /// How long to wait for further events after one that was waited for: what happens at once is one
 /// answer.
@@ -39,9 +36,8 @@ pub(crate) struct EventQuery {
 #[derive(Debug, Clone)]
 pub(crate) struct FeedEvent {
     pub(crate) seq: Seq,
-    /// RFC 3339, UTC, milliseconds.
-    pub(crate) time: String,
-    pub(crate) fields: EventFields,
+    pub(crate) time: Millis,
+    pub(crate) event: Event,
 }
 
 /// The events after a position.
@@ -211,8 +207,8 @@ impl EventReading {
         }
     }
 
-    fn add(&mut self, record: DurableRecord) -> Item {
-        let RecordBody::Event(fields) = record.body else {
+    fn add(&mut self, record: Record) -> Item {
+        let Body::Event(event) = record.body else {
             return Item::Other;
         };
         if self.events.len() >= self.most {
@@ -223,7 +219,7 @@ impl EventReading {
         self.events.push(FeedEvent {
             seq: record.seq,
             time: record.time,
-            fields: *fields,
+            event: *event,
         });
         Item::Event
     }
@@ -249,7 +245,7 @@ async fn note_seen(session: &TaskSession, caller: &Caller, events: &[FeedEvent])
     };
     let theirs = events
         .iter()
-        .filter(|event| event.fields.task.owner.as_ref() == Some(&owner));
+        .filter(|event| event.event.task.owner.as_ref() == Some(&owner));
     let events: Vec<Seq> = theirs.map(|event| event.seq).collect();
     drop(session.ask(&Request::Seen { owner, events }).await);
 }

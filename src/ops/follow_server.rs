@@ -435,7 +435,7 @@ impl SessionStream {
         !tasks
             .iter()
             .filter(|one| is_own(&one.task.owner))
-            .any(|one| !one.task.dead || one.next_restart.is_some())
+            .any(|one| one.task.is_alive() || one.next_restart.is_some())
     }
 
     /// Whether this process was started after the present reader, if there is one. An older one serves a

@@ -2,17 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::sync::Arc;
 
 use super::messages::messages;
 use super::session::TaskSession;
 use crate::client::unexpected;
-use crate::clock;
-use crate::files;
-use crate::model::{Error, Ordered as _, StatusCounts};
-use crate::process;
-use crate::wire::{
-    DurableRecord, LsTask, LsView, Messages, RecordBody, Request, Response, TaskFields,
-};
+use crate::model::{Body, Error, Ordered as _, Record, StatusCounts, Task};
+use crate::wire::{LsTask, LsView, Messages, Request, Response};
+use crate::{clock, files, process};
 
 /// How much of a feed's end is searched for its last event, in bytes.
 const FEED_TAIL: u64 = 1 << 18;
@@ -47,10 +44,10 @@ pub(crate) fn was_pruned(session: &TaskSession) -> bool {
     let mut lines = text.rsplit(|byte| *byte == b'\n');
     let is_pruned =
         lines.find_map(
-            |line| match serde_json::from_slice::<DurableRecord>(line).ok()?.body {
-                RecordBody::Event(_) => Some(false),
-                RecordBody::Notice { text, .. } => text.starts_with("pruned ").then_some(true),
-                RecordBody::FollowUp { .. } => None,
+            |line| match serde_json::from_slice::<Record>(line).ok()?.body {
+                Body::Event(_) => Some(false),
+                Body::Notice { text, .. } => text.starts_with("pruned ").then_some(true),
+                Body::FollowUp { .. } => None,
             },
         );
     is_pruned == Some(true)
@@ -58,14 +55,14 @@ pub(crate) fn was_pruned(session: &TaskSession) -> bool {
 
 /// Adds the ports that the tasks listen on. The kernel is asked for them now.
 pub(crate) fn add_ports(view: &mut LsView) {
-    let leader = |listed: &LsTask| listed.task.pane_pid.filter(|_| !listed.task.dead);
+    let leader = |listed: &LsTask| listed.task.pid.filter(|_| listed.task.is_alive());
     let leaders: Vec<u32> = view.tasks.iter().filter_map(leader).collect();
     let Some(mut found) = ports(&leaders) else {
         return;
     };
     for listed in &mut view.tasks {
         let found = leader(listed).and_then(|leader| found.remove(&leader));
-        listed.task.ports = Some(found.unwrap_or_default());
+        Arc::make_mut(&mut listed.task).ports = Some(found.unwrap_or_default());
     }
 }
 
@@ -81,13 +78,13 @@ pub(crate) fn ports(leaders: &[u32]) -> Option<BTreeMap<u32, Vec<u16>>> {
 pub(super) fn add_delivery(view: &mut LsView, messages: &Messages) {
     let now = clock::now().wall;
     for listed in &mut view.tasks {
-        let (owner, window) = (listed.task.owner.as_deref(), &listed.task.window_id);
-        listed.delivery = messages.of_task(owner, window, now);
+        let (owner, window) = (listed.task.owner.as_deref(), listed.task.window.to_string());
+        listed.delivery = messages.of_task(owner, &window, now);
     }
 }
 
 /// Returns the task of this name or window id.
-pub(crate) async fn find(session: &mut TaskSession, name: &str) -> Result<TaskFields, Error> {
+pub(crate) async fn find(session: &mut TaskSession, name: &str) -> Result<Arc<Task>, Error> {
     Ok(find_listed(session, name).await?.task)
 }
 

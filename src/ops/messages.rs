@@ -6,10 +6,10 @@ use std::path::Path;
 use super::lookup;
 use super::session::TaskSession;
 use crate::client::{DaemonClient, unexpected};
-use crate::model::{Error, Seq};
+use crate::model::{Body, Error, Seq};
 use crate::paths::adapter_file;
 use crate::store::feed::{FeedLine, WholeLines, has_files};
-use crate::wire::{ADAPTER_CLIENTS, Messages, RecordBody, Request, Response};
+use crate::wire::{ADAPTER_CLIENTS, Messages, Request, Response};
 
 /// Returns what is known of the session's messages.
 pub(crate) async fn messages(session: &TaskSession) -> Result<Messages, Error> {
@@ -59,7 +59,7 @@ pub(crate) fn owners_with_pending_follow_ups(
     let mut lines = WholeLines::after(&path, *first)?;
     while let Some(line) = lines.next_line()? {
         if let FeedLine::Record(record) = line
-            && let RecordBody::FollowUp {
+            && let Body::FollowUp {
                 owner: Some(owner), ..
             } = record.body
             && cursors

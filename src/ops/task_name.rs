@@ -75,7 +75,7 @@ pub(crate) async fn free_name(session: &mut TaskSession, name: &str) -> Result<S
     let is_taken = |name: &str| {
         let mut tasks = tasks.iter();
         tasks.any(|task| {
-            task.is_task_named(name) && (!task.task.dead || task.next_restart.is_some())
+            task.is_task_named(name) && (task.task.is_alive() || task.next_restart.is_some())
         })
     };
     let mut free = name.to_owned();

@@ -7,12 +7,12 @@ use std::path::Path;
 use super::session::SessionChoice;
 use super::session::{LostDaemons, TaskSession};
 use crate::client::{DaemonClient, unexpected, unreadable};
-use crate::model::{Error, ErrorKind};
+use crate::model::{Error, ErrorKind, Kind};
 #[cfg(feature = "panel")]
 use crate::tmux::ServerChoice;
 #[cfg(feature = "panel")]
 use crate::wire::Response;
-use crate::wire::{Filter, Kind, LiveRecord, ReaderStart, Request};
+use crate::wire::{Filter, LiveRecord, ReaderStart, Request};
 
 /// Subscribes to the session's tasks. Starts a daemon if none runs. Returns the stream, whose lines
 /// [`DaemonClient::line`] returns, and the session's present name.

@@ -10,9 +10,9 @@ use super::lookup;
 use super::run::{LaunchWait, RunOptions, StartedRun, run};
 use super::session::TaskSession;
 use crate::config::{self, Ready, TaskEntry};
-use crate::model::{Error, TaskSettings};
+use crate::model::{Error, Task, TaskSettings};
 use crate::tmux;
-use crate::wire::{LsView, TaskFields};
+use crate::wire::LsView;
 
 #[derive(Debug)]
 pub(crate) struct FilePlan {
@@ -88,7 +88,7 @@ pub(crate) async fn windows_down(
         let mut windows = Vec::new();
         for name in group.into_iter().filter(|name| selected.is_named(name)) {
             match find(&view, name) {
-                Ok(found) => windows.extend(found.map(|task| task.window_id.clone())),
+                Ok(found) => windows.extend(found.map(|task| task.window.to_string())),
                 Err(error) => down.ambiguous.push(error),
             }
         }
@@ -120,18 +120,12 @@ fn groups_down(tasks: &[TaskEntry]) -> Vec<Vec<&str>> {
 }
 
 /// Returns the task of this name, as a launch finds it.
-fn find<'a>(view: &'a LsView, name: &str) -> Result<Option<&'a TaskFields>, Error> {
+fn find<'a>(view: &'a LsView, name: &str) -> Result<Option<&'a Task>, Error> {
     let named = view.tasks.iter();
     let mut named = named.filter(|listed| listed.is_task_named(name));
-    let first = named.next().map(|listed| &listed.task);
-    let ids = first.zip(named.next()).and_then(|(first, second)| {
-        Some((
-            first.window_id.parse().ok()?,
-            second.task.window_id.parse().ok()?,
-        ))
-    });
-    match ids {
-        Some((first, second)) => Err(tmux::two_windows(name, first, second)),
+    let first = named.next().map(|listed| &*listed.task);
+    match first.zip(named.next()) {
+        Some((first, second)) => Err(tmux::two_windows(name, first.window, second.task.window)),
         None => Ok(first),
     }
 }
@@ -146,13 +140,13 @@ fn start_of(wanted: &TaskEntry, view: &LsView) -> Result<Start, Error> {
     let Some(task) = find(view, &wanted.name)? else {
         return Ok(Start::Needed);
     };
-    let window = task.window_id.clone();
+    let window = task.window.to_string();
     // Where something says that it is ready, it is to run.
-    let has_finished = task.exit_code == Some(0) && wanted.ready.is_none();
-    if task.dead && (!has_finished || wanted.is_named) {
+    let has_finished = task.exit_code() == Some(0) && wanted.ready.is_none();
+    if !task.is_alive() && (!has_finished || wanted.is_named) {
         return Ok(Start::Needed);
     }
-    let shown = task.current_command.as_deref();
+    let shown = task.command.as_deref();
     let has_command = shown.is_some_and(|shown| {
         // A long one is shown in part.
         shown == command
@@ -161,8 +155,8 @@ fn start_of(wanted: &TaskEntry, view: &LsView) -> Result<Start, Error> {
                 .is_some_and(|part| command.starts_with(part))
     });
     let cwd = wanted.spec.cwd.as_ref().and_then(|cwd| cwd.to_str());
-    let has_cwd = task.task_cwd.as_deref() == cwd;
-    if task.dead {
+    let has_cwd = task.cwd.as_deref() == cwd;
+    if !task.is_alive() {
         let is_same = has_command && has_cwd;
         return Ok(if is_same {
             Start::Finished(window)
@@ -205,7 +199,7 @@ async fn compare_variables(
 }
 
 /// Returns the settings of a listed task.
-fn settings_of(task: &TaskFields) -> TaskSettings {
+fn settings_of(task: &Task) -> TaskSettings {
     TaskSettings {
         restarts: task.restarts.clone(),
         stop: task.stop.clone(),
@@ -316,7 +310,7 @@ mod tests {
     }
 
     fn view(tasks: impl IntoIterator<Item = Task>) -> LsView {
-        let listed = |task: Task| LsTask::new((&task).into(), None, None).with_name_of(&task);
+        let listed = |task: Task| LsTask::new(task, None, None);
         LsView {
             session_name: "S".to_owned(),
             exists: true,
@@ -329,9 +323,14 @@ mod tests {
     #[track_caller]
     fn check(tasks: impl IntoIterator<Item = Task>, expected: Result<Option<&str>, &str>) {
         let view = view(tasks);
-        let found = find(&view, "db").map(|task| task.map(|task| task.window_id.as_str()));
+        let found = find(&view, "db").map(|task| task.map(|task| task.window.to_string()));
         let found = found.map_err(|error| error.to_string());
-        assert_eq!(found, expected.map_err(str::to_owned));
+        assert_eq!(
+            found,
+            expected
+                .map(|id| id.map(str::to_owned))
+                .map_err(str::to_owned)
+        );
     }
 
     #[test]

@@ -18,14 +18,12 @@ use super::session::{LostDaemons, SessionChoice, TaskSession};
 use crate::client::{DaemonClient, unexpected};
 use crate::config::{HttpUrl, Ready};
 use crate::model::{
-    Condition, Error, ErrorKind, PortHolder, WaitOutcome, limit_words, whole_millis,
+    Condition, Error, ErrorKind, PortHolder, Task, WaitOutcome, limit_words, whole_millis,
 };
 use crate::process;
 use crate::restarts::{AfterEnd, after_end, gave_up};
 use crate::tmux::{self, Gate};
-use crate::wire::{
-    LaunchedRun, LogRequest, Request, Response, TaskFields, WaitRequest, WaitResult,
-};
+use crate::wire::{LaunchedRun, LogRequest, Request, Response, WaitRequest, WaitResult};
 
 /// How long a restart that is due may take until its run is there. Asked again, it says so.
 const RESTARTING: Duration = Duration::from_millis(50);
@@ -43,7 +41,7 @@ pub(crate) async fn find_to_wait(
     session: &mut TaskSession,
     name: &str,
 ) -> Result<(DaemonClient, String), Error> {
-    let window = find(session, name).await?.window_id;
+    let window = find(session, name).await?.window.to_string();
     let daemon = session.daemon_or_start().await?;
     Ok((daemon.ok_or_else(|| session.no_daemon())?, window))
 }
@@ -296,15 +294,15 @@ impl Awaited<'_> {
                 }
                 let task = listed.task;
                 let mut request = WaitRequest {
-                    task: task.window_id.clone(),
+                    task: task.window.to_string(),
                     run: task.run,
                     conditions: self.conditions(),
                     ..WaitRequest::default()
                 };
-                if let (Some(Ready::Text(text)), false) = (self.ready, task.dead) {
+                if let (Some(Ready::Text(text)), false) = (self.ready, !task.is_alive()) {
                     // What was printed before the wait begins, and from there on what is printed.
                     let log = LogRequest {
-                        task: task.window_id.clone(),
+                        task: task.window.to_string(),
                         ..LogRequest::default()
                     };
                     let log = present_log(session, log).await?;
@@ -320,14 +318,14 @@ impl Awaited<'_> {
                 let run = request.run;
                 // What another machine answers is not asked of this one's kernel.
                 let is_here = self.url().is_none_or(HttpUrl::is_of_this_machine);
-                let result = if is_here || task.dead {
-                    let (mut daemon, _) = find_to_wait(session, &task.window_id).await?;
+                let result = if is_here || !task.is_alive() {
+                    let (mut daemon, _) = find_to_wait(session, &task.window.to_string()).await?;
                     let (course, mut gate) = (&mut course, None);
                     Some(self.ask(&mut daemon, request, &mut gate, course).await)
                 } else {
                     None
                 };
-                (run, task.pane_pid, result)
+                (run, task.pid, result)
             };
             let result = match result.transpose() {
                 Ok(result) => result,
@@ -371,7 +369,7 @@ impl Awaited<'_> {
                     }
                     let listed = find_listed(session, self.name).await?;
                     // Else a restart follows, or another run has begun meanwhile.
-                    if listed.next_restart.is_none() && listed.task.dead {
+                    if listed.next_restart.is_none() && !listed.task.is_alive() {
                         let failed = NotReady {
                             tail: result.tail,
                             ..NotReady::because(self.ended(&listed.task))
@@ -470,9 +468,9 @@ impl Awaited<'_> {
     }
 
     /// Returns how a run ended that has not made the task ready, in words that follow its name.
-    fn ended(&self, task: &TaskFields) -> String {
+    fn ended(&self, task: &Task) -> String {
         let how = ended_as(task);
-        match (self.ready, task.exit_code) {
+        match (self.ready, task.exit_code()) {
             // Reads like a success otherwise.
             (Some(Ready::Text(text)), Some(0)) => format!("{how} without printing `{text}`"),
             (Some(_) | None, _) => how,
@@ -481,9 +479,9 @@ impl Awaited<'_> {
 }
 
 /// Returns how a task's run ended, in words that follow its name.
-fn ended_as(task: &TaskFields) -> String {
+fn ended_as(task: &Task) -> String {
     let how = task.end_words();
-    match task.to_task().ok().as_ref().and_then(after_end) {
+    match after_end(task) {
         Some(AfterEnd::GaveUp(used)) => format!("{how}; {}", gave_up(used)),
         // One that is prevented is not announced.
         Some(AfterEnd::Restart(_)) | None => how,
@@ -523,40 +521,24 @@ pub(crate) async fn signal_channel(session: &TaskSession, channel: &str) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{RestartPolicy, TaskRestarts};
+    use crate::model::test_notation::task;
 
     #[test]
     fn an_end_is_described_with_the_restarts_before_it() {
-        let task = |code, signal: Option<&str>, used| TaskFields {
-            window_id: "@1".to_owned(),
-            dead: true,
-            pane_state_known: true,
-            exit_code: code,
-            exit_signal: signal.map(str::to_owned),
-            restarts: Some(TaskRestarts {
-                policy: RestartPolicy {
-                    limit: 2,
-                    backoff: Duration::from_millis(1),
-                },
-                used,
-                token: "t".to_owned(),
-            }),
-            ..TaskFields::default()
-        };
-        for (task, expected) in [
-            (task(Some(0), None, 2), "exited with code 0"),
-            (task(Some(3), None, 1), "exited with code 3"),
+        for (end, expected) in [
+            ("0 restarts=2,1,2", "exited with code 0"),
+            ("3 restarts=2,1,1", "exited with code 3"),
             (
-                task(Some(127), None, 2),
+                "127 restarts=2,1,2",
                 "exited with code 127; gave up after 2 restarts",
             ),
             (
-                task(None, Some("SIGKILL"), 2),
+                "SIGKILL ours restarts=2,1,2",
                 "was killed by SIGKILL; gave up after 2 restarts",
             ),
-            (task(None, None, 2), "exited with unknown code"),
+            ("? restarts=2,1,2", "exited with unknown code"),
         ] {
-            assert_eq!(ended_as(&task), expected);
+            assert_eq!(ended_as(&task(&format!("@1 a dead {end}"))), expected);
         }
     }
 

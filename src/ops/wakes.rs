@@ -18,9 +18,9 @@ use super::lookup;
 use crate::clock;
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::fleet::{FleetError, Wake, WakeReader};
-use crate::model::{Backoff, Error, Millis, Seq};
+use crate::model::{Backoff, Body, Error, Event, Millis, Seq};
 use crate::paths::{HOSTS, PathsError, hex, state_root};
-use crate::wire::{EventFields, FollowOrder, FollowReply, RecordBody};
+use crate::wire::{FollowOrder, FollowReply};
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
@@ -178,10 +178,10 @@ impl WakeStream<'_> {
 
     async fn receive(&mut self, wake: Wake) -> Result<(), FleetError> {
         let Wake { host, mut record } = wake;
-        if let RecordBody::FollowUp { message, .. } = &mut record.body {
+        if let Body::FollowUp { message, .. } = &mut record.body {
             // What the conversation has ended itself, it knows.
             let own = Some(format!("{}@{}", self.owner, self.here));
-            let known = |event: &EventFields| event.asked_by == own;
+            let known = |event: &Event| event.task.asked_by == own;
             if message.details.events.iter().all(known) {
                 message.details.events.clear();
             }

@@ -16,13 +16,11 @@ use super::logs::pattern_of;
 use super::lookup;
 use super::messages::with_adapters;
 use super::session::TaskSession;
-use crate::config;
 use crate::daemon::{read_task_log, search_task, type_into_task};
 use crate::model::{
     Error, Ordered as _, PaneId, SessionId, Snapshot, StatusCounts, StopChoice, Task, WindowId,
 };
 use crate::paths::Paths;
-use crate::process;
 use crate::prompt::{self, UserRules};
 use crate::session::{Killer, Progress, Typing};
 use crate::store::feed::{
@@ -31,9 +29,9 @@ use crate::store::feed::{
 use crate::tmux::{self, PaneView, Unless};
 use crate::wire::{
     ConsumerList, EndedTask, ExplainedState, Explanation, FollowUps, LogRequest, LsTask, LsView,
-    Messages, Request, Response, SearchRequest, SearchResult, SendRequest, SnapshotLine,
-    TaskFields, TaskLog,
+    Messages, Request, Response, SearchRequest, SearchResult, SendRequest, TaskLog,
 };
+use crate::{config, process};
 
 /// The largest feed that is read as a whole, in bytes.
 const READ_WHOLE: u64 = 8 << 20;
@@ -89,8 +87,7 @@ pub(super) async fn answer(
         Request::Count => Response::Counted(count(session).await?),
         Request::Find { task } => {
             let task = session.task(task).await?;
-            let found = LsTask::new(TaskFields::from(&*task), None, None).with_name_of(&task);
-            Response::Found(Box::new(found))
+            Response::Found(Box::new(LsTask::new(task, None, None)))
         }
         Request::Log(log) => Response::Log(read_log(session, log).await?),
         Request::Search(request) => Response::Matches(search(session, request).await?),
@@ -154,7 +151,7 @@ pub(super) async fn list(session: &TaskSession) -> Result<LsView, Error> {
     if let Some(messages) = &mut messages {
         messages.follow_ups.forget_gone(&snapshot);
     }
-    let mut view = view_of(snapshot);
+    let mut view = view_of(&snapshot);
     if let Some(messages) = messages {
         add_delivery(&mut view, &with_adapters(messages));
     }
@@ -162,43 +159,21 @@ pub(super) async fn list(session: &TaskSession) -> Result<LsView, Error> {
 }
 
 /// Returns the view of a look: waiting is judged by the screens.
-fn view_of(snapshot: Snapshot) -> LsView {
-    let line = SnapshotLine::from(&snapshot);
-    let view = LsView::new(line, |task| {
-        let window: Option<WindowId> = task.window_id.parse().ok();
-        let task_now = window.and_then(|window| snapshot.tasks.get(&window));
-        let found = task_now
-            .filter(|task| task.is_alive())
-            .and_then(|task| prompt::find(&task.screen));
-        let listed = LsTask::new(task, found.map(|found| found.prompt.text), None);
-        match task_now {
-            Some(task) => listed.with_name_of(task),
-            None => listed,
-        }
-    });
-    LsView {
-        supervised: false,
-        ..view
-    }
+fn view_of(look: &Snapshot) -> LsView {
+    LsView::new(look, false, |task| {
+        let asks = Some(task).filter(|task| task.is_alive());
+        let found = asks.and_then(|task| prompt::find(&task.screen));
+        LsTask::new(Arc::clone(task), found.map(|found| found.prompt.text), None)
+    })
 }
 
 async fn count(session: &TaskSession) -> Result<StatusCounts, Error> {
-    let view = view_of(session.look().await?);
-    let mut counts = StatusCounts {
-        exists: view.exists,
-        ..StatusCounts::default()
+    let look = session.look().await?;
+    let asks = |window: WindowId| {
+        let task = look.tasks.get(&window);
+        task.is_some_and(|task| prompt::find(&task.screen).is_some())
     };
-    for listed in &view.tasks {
-        if listed.task.dead {
-            counts.dead += 1;
-            counts.failed += usize::from(listed.task.exit_code != Some(0));
-        } else if listed.waiting_for.is_some() {
-            counts.waiting += 1;
-        } else {
-            counts.running += 1;
-        }
-    }
-    Ok(counts)
+    Ok(look.counts(asks, |_| false))
 }
 
 async fn read_log(session: &TaskSession, request: &LogRequest) -> Result<TaskLog, Error> {

@@ -75,11 +75,8 @@ impl Names {
     ///
     /// When one cannot be removed.
     pub(crate) fn forget(&self) -> io::Result<()> {
-        let entries = match fs::read_dir(self.root.join(NAMES)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            entries => entries?,
-        };
-        for entry in entries {
+        let entries = files::if_there(fs::read_dir(self.root.join(NAMES)))?;
+        for entry in entries.into_iter().flatten() {
             let path = entry?.path();
             if linked(&path).as_ref() == Some(&self.key) {
                 fs::remove_file(path)?;

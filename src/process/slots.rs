@@ -176,12 +176,9 @@ impl Ticket {
 
     /// Waits until its run has begun, or its process is gone.
     fn wait_for_begin(&self) -> io::Result<()> {
-        match fs::File::open(&self.path) {
-            Ok(file) => file.lock_shared(),
-            // Its process was gone when a later ticket was drawn.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
-        }
+        // Without it, its process was gone when a later ticket was drawn.
+        let file = files::if_there(fs::File::open(&self.path))?;
+        file.map_or(Ok(()), |file| file.lock_shared())
     }
 }
 

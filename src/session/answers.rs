@@ -9,10 +9,10 @@ use super::log_entry::LogEntry;
 use super::machine::Session;
 use super::queue_items::{EndRead, HeldAnswer};
 use crate::engine::{ReturnCause, WaitReturn};
-use crate::model::{Error, Now, Task, WaitOutcome, WindowId, text, whole_millis};
+use crate::model::{Error, Now, Reason, Task, WaitOutcome, WindowId, text, whole_millis};
 use crate::terminal::{PaneLog, PaneOutput};
 use crate::wait::{Anchor, Cursor};
-use crate::wire::{Reason, Response, WaitResult};
+use crate::wire::{Response, WaitResult};
 
 /// The maximum length of a line in a result, in characters.
 const LINE_CHARS: usize = 2000;

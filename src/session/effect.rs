@@ -3,18 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::beginning::Beginning;
 use super::listeners::RequestId;
 use super::log_entry::LogEntry;
 use super::restart_job::{DueRestart, EnvironmentCleanup};
+use super::typing::Typing;
 use crate::model::{
-    Bookmark, EndOrder, GoneReason, Launch, OpenQuestion, PaneId, Record, Seq, SessionLife,
-    Snapshot, StatusCounts, Task, TaskBoard, WindowId,
+    Bookmark, Checkpoint, EndOrder, GoneReason, Launch, OpenQuestion, PaneId, Record, Seq,
+    SessionLife, Snapshot, StatusCounts, Task, WindowId,
 };
 use crate::terminal::Pattern;
-use crate::wire::{Checkpoint, LogRequest, Response};
-
-use super::beginning::Beginning;
-use super::typing::Typing;
+use crate::wire::{LogRequest, Response, TaskBoard};
 
 /// An action to carry out, in order.
 #[derive(Debug)]

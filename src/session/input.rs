@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::model::{
-    Bookmark, LeftProcess, Level, Millis, Now, PaneId, Seq, SessionLife, Snapshot, WindowId,
+    Bookmark, Checkpoint, LeftProcess, Level, Millis, Now, PaneId, Seq, SessionLife, Snapshot,
+    WindowId,
 };
 use crate::terminal::{PaneLog, PaneOutput};
-use crate::wire::{Checkpoint, Request, Response, SearchResult};
+use crate::wire::{Request, Response, SearchResult};
 
 use super::beginning::Beginning;
 use super::listeners::RequestId;

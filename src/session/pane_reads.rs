@@ -277,19 +277,8 @@ impl Session {
         let cursor: Cursor = text
             .parse()
             .map_err(|error| wait_entry::usage(format!("{error}")))?;
-        let life = self.link.life.as_ref().map(Cursor::life_of);
-        if cursor.window != task.window || life.as_ref() != Some(&cursor.life) {
-            let why = "the cursor is of another task or of another life of the session";
-            return Err(Error::failed(why.to_owned()));
-        }
-        if Some(cursor.run) != task.run {
-            let run = task.run.unwrap_or_default();
-            let message = format!(
-                "the cursor is of run {}, the task is at run {run}",
-                cursor.run
-            );
-            return Err(Error::failed(message));
-        }
+        let checked = cursor.check(self.link.life.as_ref(), task.window, task.run);
+        checked.map_err(Error::failed)?;
         Ok(Some(cursor.anchor))
     }
 

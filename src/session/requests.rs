@@ -9,7 +9,7 @@ use super::listeners::RequestId;
 use super::machine::Session;
 use super::queue_items::{AfterLook, Command};
 use crate::model::{Error, Now, Snapshot, Task, WindowId};
-use crate::wire::{Request, Response, TaskFields};
+use crate::wire::{Request, Response};
 
 /// A list queries up to this many windows for changes that are never reported: an option was set,
 /// another program runs in the foreground, or a dead pane was respawned.
@@ -179,10 +179,7 @@ impl Session {
             }
             Request::Find { task } => {
                 let response = match self.find_task(&task) {
-                    Ok(task) => {
-                        let found = self.listed(TaskFields::from(&*task), now);
-                        Response::Found(Box::new(found))
-                    }
+                    Ok(task) => Response::Found(Box::new(self.listed(&task, now))),
                     Err(refusal) => Response::Refused(refusal),
                 };
                 self.answer(request_id, response);

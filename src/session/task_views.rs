@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::effect::Effect;
 use super::machine::Session;
-use crate::model::{BoardTask, Millis, Now, Ordered as _, Task, TaskBoard, WindowId};
-use crate::wire::{ExplainedState, Explanation, LsTask, LsView, SnapshotLine, TaskFields};
+use crate::model::{Millis, Now, Ordered as _, Task, WindowId};
+use crate::wire::{ExplainedState, Explanation, LsTask, LsView, TaskBoard};
 
 impl Session {
     /// Publishes the tasks of the last look.
@@ -13,46 +13,35 @@ impl Session {
         let Some(look) = self.engine.last_look() else {
             return;
         };
-        let task = |(window, task): (&WindowId, &Arc<Task>)| {
-            let stalled = self.engine.stalled_for(*window, now);
-            let prompt = self.engine.prompt_of(*window);
-            let task = BoardTask {
-                task: Arc::clone(task),
-                waiting_for: prompt.map(|prompt| prompt.text.clone()),
-                stalled_ms: stalled.and_then(|stood| u64::try_from(stood.as_millis()).ok()),
-                usual_ms: self.usual.of(task),
-                next_restart: self.restarts.next(*window, now),
-                cannot_restart: self.restarts.why_impossible(*window),
-            };
-            (*window, task)
-        };
+        let listed = |(window, task): (&WindowId, &Arc<Task>)| (*window, self.listed(task, now));
         let board = TaskBoard {
             exists: look.exists,
-            tasks: look.tasks.iter().map(task).into_map(),
+            tasks: look.tasks.iter().map(listed).into_map(),
         };
         self.effects.push(Effect::Tasks(board));
     }
 
     pub(super) fn view(&self, now: Now) -> LsView {
         let look = self.engine.last_look().cloned().unwrap_or_default();
-        LsView::new(SnapshotLine::from(&look), |task| self.listed(task, now))
+        LsView::new(&look, true, |task| self.listed(task, now))
     }
 
     /// Returns a task with what is known of it besides.
-    pub(super) fn listed(&self, task: TaskFields, now: Now) -> LsTask {
-        let window: Option<WindowId> = task.window_id.parse().ok();
-        let prompt = window.and_then(|window| self.engine.prompt_of(window));
-        let stalled = window.and_then(|window| self.engine.stalled_for(window, now));
-        let waiting_for = prompt.map(|prompt| prompt.text.clone());
-        let stalled_ms = stalled.and_then(|stood| u64::try_from(stood.as_millis()).ok());
-        let next_restart = window.and_then(|window| self.restarts.next(window, now));
-        let task_now = window.and_then(|window| self.engine.last_look()?.tasks.get(&window));
-        let cannot_restart = window.and_then(|window| self.restarts.why_impossible(window));
+    pub(super) fn listed(&self, task: &Arc<Task>, now: Now) -> LsTask {
+        let window = task.window;
+        let prompt = self.engine.prompt_of(window);
+        let stalled = self.engine.stalled_for(window, now);
+        let listed = LsTask::new(
+            Arc::clone(task),
+            prompt.map(|prompt| prompt.text.clone()),
+            stalled.and_then(|stood| u64::try_from(stood.as_millis()).ok()),
+        );
         LsTask {
-            named_by_tmux: task_now.is_some_and(|task| task.is_named_by_tmux),
-            linked: task_now.is_some_and(|task| task.is_linked),
-            usual_ms: task_now.and_then(|task| self.usual.of(task)),
-            ..LsTask::new(task, waiting_for, stalled_ms).with_restart(next_restart, cannot_restart)
+            usual_ms: self.usual.of(task),
+            ..listed.with_restart(
+                self.restarts.next(window, now),
+                self.restarts.why_impossible(window),
+            )
         }
     }
 

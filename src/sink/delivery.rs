@@ -2,8 +2,8 @@
 
 use std::fmt::Display;
 
+use crate::model::{Body, Event, EventKind, Kind, Record};
 use crate::route;
-use crate::wire::{DurableRecord, EventFields, Kind, RecordBody};
 
 /// The longest text in a variable, in bytes: the kernel limits each.
 const MAX_TEXT: usize = 16 << 10;
@@ -22,18 +22,27 @@ pub(crate) struct Delivery {
 impl Delivery {
     /// Returns the delivery of this record to the sink of this name. `line` is the record as in the
     /// feed.
-    pub(crate) fn new(sink: &str, record: &DurableRecord, line: &str) -> Self {
+    pub(crate) fn new(sink: &str, record: &Record, line: &str) -> Self {
         let id = format!("{}:{}", record.epoch, record.seq);
         let (level, owner, text, events) = match &record.body {
-            RecordBody::Event(fields) => {
-                let owner = fields.task.owner.as_deref();
-                let text = fields.prompt.as_deref().unwrap_or_default();
-                (fields.level, owner, text, std::slice::from_ref(&**fields))
+            Body::Event(event) => {
+                let text = match &event.kind {
+                    EventKind::Input { prompt } | EventKind::InputResolved { prompt } => {
+                        prompt.text.as_str()
+                    }
+                    EventKind::Started { .. }
+                    | EventKind::Notify { .. }
+                    | EventKind::Output(_)
+                    | EventKind::Exited { .. }
+                    | EventKind::Disappeared { .. } => "",
+                };
+                let owner = event.task.owner.as_deref();
+                (event.level(), owner, text, std::slice::from_ref(&**event))
             }
-            RecordBody::Notice {
+            Body::Notice {
                 level, text, owner, ..
             } => (*level, owner.as_deref(), text.as_str(), &[][..]),
-            RecordBody::FollowUp {
+            Body::FollowUp {
                 level,
                 message,
                 owner,
@@ -44,19 +53,19 @@ impl Delivery {
             }
         };
         // A message speaks of some of its events only: not of tasks that have just started.
-        let is_told = |event: &&EventFields| {
+        let is_told = |event: &&Event| {
             let is_message = record.body.kind() == Kind::FollowUp;
-            !is_message || route::speaks_of(text, &event.task.window_id)
+            !is_message || route::speaks_of(text, &event.task.window.to_string())
         };
-        let events: Vec<&EventFields> = events.iter().filter(is_told).collect();
+        let events: Vec<&Event> = events.iter().filter(is_told).collect();
         let variables = vec![
             ("SINK", sink.to_owned()),
             ("SESSION", record.session_name.clone()),
             ("RECORD", id.clone()),
             ("KIND", record.body.kind().to_string()),
             ("LEVEL", level.to_string()),
-            ("TYPES", each(&events, |event| event.event_type)),
-            ("TASKS", each(&events, |event| &event.task.window_name)),
+            ("TYPES", each(&events, |event| event.event_type())),
+            ("TASKS", each(&events, |event| &event.task.name)),
             ("FOR_OWNER", owner.unwrap_or_default().to_owned()),
             ("TEXT", bounded(text)),
         ];
@@ -76,7 +85,7 @@ impl Delivery {
 }
 
 /// Returns the different words of these events, in their order, with blanks between them.
-fn each<'a, W: Display>(events: &[&'a EventFields], word: impl Fn(&'a EventFields) -> W) -> String {
+fn each<'a, W: Display>(events: &[&'a Event], word: impl Fn(&'a Event) -> W) -> String {
     let mut words: Vec<String> = Vec::new();
     for event in events {
         let word = word(event).to_string();

@@ -14,9 +14,9 @@ use super::delivery::Delivery;
 use super::sinks::Selection;
 use super::target::Sink;
 use crate::clock;
-use crate::model::{Backoff, Error, Seq, with_causes};
+use crate::model::{Backoff, Error, Record, Seq, with_causes};
 use crate::store::{self, Lease, Live, Subscription};
-use crate::wire::{ConsumeRequest, DurableRecord, SINK_PREFIX, StreamRecord};
+use crate::wire::{ConsumeRequest, SINK_PREFIX, StreamRecord};
 
 /// How long to wait before trying again.
 const RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
@@ -166,7 +166,7 @@ impl RunningSink {
     }
 
     /// Delivers a record, however often it takes. Returns `false` when the daemon stops before.
-    async fn deliver(&mut self, record: &DurableRecord, line: &str) -> bool {
+    async fn deliver(&mut self, record: &Record, line: &str) -> bool {
         let delivery = Delivery::new(&self.state.name, record, line);
         let mut retry = RETRY;
         loop {

@@ -16,12 +16,10 @@ use super::target::Sink;
 use crate::config::{Config, SinkFilter};
 #[cfg(feature = "fleet")]
 use crate::fleet::Membership;
-use crate::model::{Level, Seq};
+use crate::model::{Body, EventType, Kind, Level, Seq};
 use crate::paths::Paths;
 use crate::store::{Live, ReaderThread};
-use crate::wire::{
-    ConsumerStatus, EventType, Filter, Kind, RecordBody, SINK_PREFIX, SinkStatus, is_owner_of,
-};
+use crate::wire::{ConsumerStatus, Filter, SINK_PREFIX, SinkStatus, is_owner_of};
 
 /// How long creating the consumers, all of them, may delay the start.
 const CREATED_WITHIN: Duration = Duration::from_millis(500);
@@ -191,10 +189,10 @@ impl Selection {
     }
 
     /// Whether a record that the filter passes is wanted.
-    pub(super) fn wants(&self, body: &RecordBody) -> bool {
+    pub(super) fn wants(&self, body: &Body) -> bool {
         let (level, owner) = match body {
-            RecordBody::Event(fields) => (fields.level, &fields.task.owner),
-            RecordBody::Notice { level, owner, .. } | RecordBody::FollowUp { level, owner, .. } => {
+            Body::Event(event) => (event.level(), &event.task.owner),
+            Body::Notice { level, owner, .. } | Body::FollowUp { level, owner, .. } => {
                 (*level, owner)
             }
         };

@@ -1,6 +1,5 @@
-//! The handle by which the daemon uses the writing thread: what it is started with, its jobs and its reports.
+//! The handle by which the daemon uses the writing thread.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::{io, thread};
@@ -8,72 +7,9 @@ use std::{io, thread};
 use tokio::sync::{oneshot, watch};
 
 use super::consumer_thread;
-use super::live::Live;
-use super::writer::Writer;
-use crate::model::{Bookmark, Record, Seq, Snapshot, StatusCounts};
-use crate::store::feed::{Ages, Journal, PendingEvents, Retention};
-use crate::wire::Context;
-
-#[derive(Debug)]
-pub(crate) struct StoreSetup {
-    /// The feed.
-    pub(crate) journal: Journal,
-    /// The feed's epoch.
-    pub(crate) epoch: String,
-    /// The session's name.
-    pub(crate) session_name: String,
-    /// The sequence number of its last record.
-    pub(crate) last_seq: Seq,
-    /// What the feed leaves open.
-    pub(crate) pending: PendingEvents,
-    /// What is kept of the feed.
-    pub(crate) retention: Retention,
-    /// How old the feed's segments are.
-    pub(crate) ages: Ages,
-    /// The file of the saved snapshot.
-    pub(crate) saved: PathBuf,
-    /// The folder with the consumers of the feed.
-    pub(crate) consumers: PathBuf,
-}
-
-/// A job of the writing thread. Jobs are done in order.
-#[derive(Debug)]
-pub(super) enum StoreJob {
-    /// Append these records: after a crash all of them are there or none.
-    Append(Vec<Record>, Box<Context>),
-    /// Publish the counts once all earlier jobs are written.
-    Status(StatusCounts),
-    /// Replace the saved snapshot once all earlier jobs are written.
-    Save(Box<SavedLook>),
-    /// Try once more to write what the disk refused, and answer.
-    Close(oneshot::Sender<()>),
-}
-
-/// The state from which the next daemon continues.
-#[derive(Debug)]
-pub(crate) struct SavedLook {
-    /// The last look.
-    pub(crate) snapshot: Snapshot,
-    /// How much of tmux's data had been processed by then.
-    pub(crate) bookmark: Bookmark,
-    /// The sequence number of the first event that is not delivered yet.
-    pub(crate) first_undelivered: Option<Seq>,
-}
-
-/// The progress of the writing thread.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct StoreReport {
-    /// The sequence number of the last record that is on the disk.
-    pub(crate) written: Seq,
-    /// The sequence number of the last record that the disk has accepted or refused.
-    pub(crate) tried: Seq,
-    /// Why the disk refused; `None` while it accepts everything.
-    pub(crate) problem: Option<String>,
-    /// Whether so much was refused that recording should stop.
-    pub(crate) is_full: bool,
-    /// The counts that were published last.
-    pub(crate) counts: Option<StatusCounts>,
-}
+use super::live::{Live, StoreSetup};
+use super::writer::{SavedLook, StoreJob, StoreReport, Writer};
+use crate::model::{Context, Record, StatusCounts};
 
 #[derive(Debug)]
 pub(crate) struct Store {

@@ -1,4 +1,4 @@
-//! The present end of the feed, to which readers subscribe.
+//! The present end of the feed and the present tasks, to which readers subscribe.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,17 +6,40 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{broadcast, watch};
 
 use super::consumers::{Consumers, Lease};
-use super::handle::StoreSetup;
 use super::read_marks::{Audience, Readers};
-use super::stream::{CHANGES_KEPT, FeedChange, FeedExtent, Subscription};
-use super::task_changes::TaskChanges;
+use super::stream::{CHANGES_KEPT, FeedChange, FeedExtent, Subscription, TaskChanges};
 use crate::clock;
-use crate::model::{AgeClock, Error, Millis, Seq, TaskBoard};
-use crate::store::feed::{FeedFiles, Holder, Reader, Retention, Segment, Sequence};
+use crate::model::{AgeClock, Error, FEED_VERSION, Millis, Seq};
+use crate::store::feed::{
+    Ages, FeedFiles, Holder, Journal, PendingEvents, Reader, Retention, Segment, Sequence,
+};
 use crate::wire::{
     After, ConsumeRequest, ConsumerList, Filter, FollowUps, LiveRecord, Messages, ReaderStart,
-    SINK_PREFIX, VERSION,
+    SINK_PREFIX, TaskBoard,
 };
+
+/// What a store is started with.
+#[derive(Debug)]
+pub(crate) struct StoreSetup {
+    /// The feed.
+    pub(crate) journal: Journal,
+    /// The feed's epoch.
+    pub(crate) epoch: String,
+    /// The session's name.
+    pub(crate) session_name: String,
+    /// The sequence number of its last record.
+    pub(crate) last_seq: Seq,
+    /// What the feed leaves open.
+    pub(crate) pending: PendingEvents,
+    /// What is kept of the feed.
+    pub(crate) retention: Retention,
+    /// How old the feed's segments are.
+    pub(crate) ages: Ages,
+    /// The file of the saved snapshot.
+    pub(crate) saved: PathBuf,
+    /// The folder with the consumers of the feed.
+    pub(crate) consumers: PathBuf,
+}
 
 /// The present end of the feed, the present counts, and the subscriptions of readers. The writing
 /// thread publishes changes. Subscribing needs no request to the event loop.
@@ -122,7 +145,7 @@ impl Live {
             (first_seen >= extent.last_seq).then(|| Reader::at_end(&self.path, &extent.end));
         Ok(Subscription {
             hello: LiveRecord::Hello {
-                v: VERSION,
+                v: FEED_VERSION,
                 epoch: self.epoch.clone(),
                 last_seq: extent.last_seq,
                 version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -17,21 +17,18 @@ mod reader_thread;
 mod replies;
 mod retainer;
 mod stream;
-mod task_changes;
 mod writer;
 
 pub(crate) use archiver::{Archiver, BegunRun, KeptRun, UsualDuration};
 pub(crate) use consumers::{Consumers, Lease};
-pub(crate) use handle::StoreSetup;
-pub(crate) use handle::{SavedLook, StoreReport};
 pub(crate) use handle::{Store, StoreGone};
-pub(crate) use live::Live;
+pub(crate) use live::{Live, StoreSetup};
 pub(crate) use read_marks::ReadMarks;
 pub(crate) use reader_thread::{ReaderHandle, ReaderThread};
 pub(crate) use stream::{StreamError, Subscription, serve};
 #[cfg(feature = "fleet")]
-pub(crate) use task_changes::listed;
 pub(crate) use writer::{MOST_WAITING, with_waiting};
+pub(crate) use writer::{SavedLook, StoreReport};
 
 #[cfg(test)]
 mod tests;

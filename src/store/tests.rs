@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::handle::StoreJob;
 use super::live::Live;
 use super::stream::FeedChange;
+use super::writer::StoreJob;
 use super::writer::Writer;
 use super::*;
 use crate::diff::diff;
 use crate::model::test_notation::{notice, number, snapshot};
-use crate::model::{Body, Bookmark, Record, Seq, Snapshot, WindowId};
+use crate::model::{Body, Bookmark, Context, Record, Seq, Snapshot, WindowId};
 use crate::store::archive::{self, Limits, RunInfo};
 use crate::store::feed::{
     Ages, FeedFiles, Journal, Retention, feed_files, load_saved, recover, store_consumer,
 };
 use crate::wire::{
-    After, ConsumerAudience, Context, Filter, LiveRecord, ReaderStart, SavedConsumer, SavedSession,
+    After, ConsumerAudience, Filter, LiveRecord, ReaderStart, SavedConsumer, SavedSession,
 };
 
 const DAY: Duration = Duration::from_secs(24 * 3600);

@@ -1,4 +1,4 @@
-//! The thread that appends to the feed, syncs it and saves the snapshot.
+//! The thread that appends to the feed, syncs it and saves the snapshot: its jobs, and its reports.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,17 +6,54 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
-use super::handle::StoreSetup;
-use super::handle::{SavedLook, StoreJob, StoreReport};
-use super::live::Live;
+use super::live::{Live, StoreSetup};
 use super::retainer::Retainer;
 use super::stream::FeedExtent;
 use crate::clock;
-use crate::model::{Record, Seq, StatusCounts, with_causes};
+use crate::model::{Bookmark, Context, Record, Seq, Snapshot, StatusCounts, with_causes};
 use crate::store::feed::{FeedError, Journal, PendingEvents, store_saved};
-use crate::wire::{Context, LiveRecord, SavedSession};
+use crate::wire::{LiveRecord, SavedSession};
+
+/// A job of the writing thread. Jobs are done in order.
+#[derive(Debug)]
+pub(super) enum StoreJob {
+    /// Append these records: after a crash all of them are there or none.
+    Append(Vec<Record>, Box<Context>),
+    /// Publish the counts once all earlier jobs are written.
+    Status(StatusCounts),
+    /// Replace the saved snapshot once all earlier jobs are written.
+    Save(Box<SavedLook>),
+    /// Try once more to write what the disk refused, and answer.
+    Close(oneshot::Sender<()>),
+}
+
+/// The state from which the next daemon continues.
+#[derive(Debug)]
+pub(crate) struct SavedLook {
+    /// The last look.
+    pub(crate) snapshot: Snapshot,
+    /// How much of tmux's data had been processed by then.
+    pub(crate) bookmark: Bookmark,
+    /// The sequence number of the first event that is not delivered yet.
+    pub(crate) first_undelivered: Option<Seq>,
+}
+
+/// The progress of the writing thread.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct StoreReport {
+    /// The sequence number of the last record that is on the disk.
+    pub(crate) written: Seq,
+    /// The sequence number of the last record that the disk has accepted or refused.
+    pub(crate) tried: Seq,
+    /// Why the disk refused; `None` while it accepts everything.
+    pub(crate) problem: Option<String>,
+    /// Whether so much was refused that recording should stop.
+    pub(crate) is_full: bool,
+    /// The counts that were published last.
+    pub(crate) counts: Option<StatusCounts>,
+}
 
 /// How long to wait before a disk that refused is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);

@@ -46,6 +46,28 @@ impl fmt::Display for CursorError {
 impl std::error::Error for CursorError {}
 
 impl Cursor {
+    /// Checks that it is of this run of this window; an error says why it is not.
+    pub(crate) fn check(
+        &self,
+        life: Option<&SessionLife>,
+        window: WindowId,
+        run: Option<u32>,
+    ) -> Result<(), String> {
+        if self.window != window || life.map(Self::life_of).as_ref() != Some(&self.life) {
+            return Err(
+                "the cursor is of another task or of another life of the session".to_owned(),
+            );
+        }
+        if run != Some(self.run) {
+            let present = run.unwrap_or_default();
+            return Err(format!(
+                "the cursor is of run {}, the task is at run {present}",
+                self.run
+            ));
+        }
+        Ok(())
+    }
+
     /// Returns a short hash of a life of a session.
     pub(crate) fn life_of(life: &SessionLife) -> String {
         let SessionLife {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ConsumerAudience, EventFields, EventType, Kind, RecordBody};
-use crate::model::Seq;
+use super::ConsumerAudience;
+use crate::model::{Body, Event, EventType, Kind, Seq};
 
 /// Which durable records a reader gets. Empty lists match everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,7 +103,7 @@ impl Filter {
     }
 
     /// Whether this record passes. Must be called in the order of sequence numbers.
-    pub fn wants(&mut self, seq: Seq, body: &RecordBody) -> bool {
+    pub fn wants(&mut self, seq: Seq, body: &Body) -> bool {
         let kind_wanted = if self.kinds.is_empty() {
             self.types.is_empty() || body.kind() == Kind::Event
         } else {
@@ -111,30 +111,25 @@ impl Filter {
         };
         let wanted = self.types.is_empty() && self.tasks.is_empty()
             || match body {
-                RecordBody::Event(fields) => self.wants_event(seq, fields),
-                RecordBody::Notice { events, .. } => {
-                    events.iter().any(|seq| self.wanted.contains(seq))
-                }
-                RecordBody::FollowUp { message, .. } => message
+                Body::Event(event) => self.wants_event(seq, event),
+                Body::Notice { events, .. } => events.iter().any(|seq| self.wanted.contains(seq)),
+                Body::FollowUp { message, .. } => message
                     .details
                     .events
                     .iter()
-                    .any(|fields| self.matches(fields)),
+                    .any(|event| self.matches(event)),
             };
         let is_theirs = match (&self.owner, body) {
-            (
-                Some(wanted),
-                RecordBody::Notice { owner, .. } | RecordBody::FollowUp { owner, .. },
-            ) => owner
+            (Some(wanted), Body::Notice { owner, .. } | Body::FollowUp { owner, .. }) => owner
                 .as_ref()
                 .map_or(!self.only_own, |owner| owner == wanted),
-            (Some(_), RecordBody::Event(_)) | (None, _) => true,
+            (Some(_), Body::Event(_)) | (None, _) => true,
         };
         kind_wanted && wanted && is_theirs
     }
 
-    fn wants_event(&mut self, seq: Seq, fields: &EventFields) -> bool {
-        let wanted = self.matches(fields);
+    fn wants_event(&mut self, seq: Seq, event: &Event) -> bool {
+        let wanted = self.matches(event);
         if wanted {
             self.wanted.insert(seq);
             if self.wanted.len() > REMEMBERED as usize {
@@ -144,13 +139,9 @@ impl Filter {
         wanted
     }
 
-    fn matches(&self, fields: &EventFields) -> bool {
-        let task = &fields.task;
-        (self.types.is_empty() || self.types.contains(&fields.event_type))
-            && (self.tasks.is_empty()
-                || self
-                    .tasks
-                    .iter()
-                    .any(|t| *t == task.window_name || *t == task.window_id))
+    fn matches(&self, event: &Event) -> bool {
+        let mut tasks = self.tasks.iter();
+        (self.types.is_empty() || self.types.contains(&event.event_type()))
+            && (self.tasks.is_empty() || tasks.any(|name| event.task.is_called(name)))
     }
 }

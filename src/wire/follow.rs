@@ -3,8 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::DurableRecord;
-use crate::model::{Millis, Seq};
+use crate::model::{Millis, Record, Seq};
 
 /// What the machine of the conversation says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +47,7 @@ pub enum FollowReply {
         /// The session.
         feed: String,
         /// The record.
-        record: Box<DurableRecord>,
+        record: Box<Record>,
     },
     /// The records up to this one are missing.
     Gap {

@@ -1,18 +1,26 @@
-//! The output of `ls --json`: the tasks with their states.
+//! Looks as programs see them: the input of `replay`, and the output of `ls --json`, where a task has
+//! what is derived of it besides.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DeliveryStatus, SnapshotLine, TaskFields};
-use crate::model::{Millis, NextRestart, Task, shown_by_wire_name};
+use super::DeliveryStatus;
+use crate::model::{
+    Millis, NextRestart, SESSION_CHARS, Snapshot, Task, WindowId, shown_by_wire_name, text,
+};
 
 /// A task in the output of `ls --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LsTask {
     /// The task's window.
-    #[serde(flatten)]
-    pub task: TaskFields,
+    // Shared, because few tasks change between looks.
+    #[serde(flatten, with = "shared")]
+    #[schemars(with = "Task")]
+    pub task: Arc<Task>,
     /// Its state, in one word.
     pub state: TaskStateName,
     /// Whether tmux has given the window its name, after the program that runs in it: a window that a
@@ -51,24 +59,46 @@ pub struct LsTask {
     pub delivery: Option<DeliveryStatus>,
 }
 
+/// A task is written as what it is, whoever shares it.
+mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use crate::model::Task;
+
+    pub(super) fn serialize<S: Serializer>(task: &Arc<Task>, to: S) -> Result<S::Ok, S::Error> {
+        task.as_ref().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Task>, D::Error> {
+        Task::deserialize(from).map(Arc::new)
+    }
+}
+
 impl LsTask {
     /// Returns a task with its prompt, and with how long its screen has not changed where that
     /// counts as stalled.
-    pub fn new(task: TaskFields, waiting_for: Option<String>, stalled_ms: Option<u64>) -> Self {
-        let state = match (task.dead, &task.exit_signal) {
-            (true, Some(_)) => TaskStateName::Killed,
-            (true, None) => TaskStateName::Exited,
-            (false, _) if task.queued => TaskStateName::Queued,
-            (false, _) if waiting_for.is_some() => TaskStateName::Waiting,
-            (false, _) if task.shell => TaskStateName::Shell,
-            (false, _) if stalled_ms.is_some() => TaskStateName::Stalled,
-            (false, _) => TaskStateName::Running,
+    pub fn new(
+        task: impl Into<Arc<Task>>,
+        waiting_for: Option<String>,
+        stalled_ms: Option<u64>,
+    ) -> Self {
+        let task = task.into();
+        let state = match task.exit() {
+            Some(exit) if exit.signal.is_some() => TaskStateName::Killed,
+            Some(_) => TaskStateName::Exited,
+            None if task.queued => TaskStateName::Queued,
+            None if waiting_for.is_some() => TaskStateName::Waiting,
+            None if task.shell => TaskStateName::Shell,
+            None if stalled_ms.is_some() => TaskStateName::Stalled,
+            None => TaskStateName::Running,
         };
         Self {
-            task,
             state,
-            named_by_tmux: false,
-            linked: false,
+            named_by_tmux: task.is_named_by_tmux,
+            linked: task.is_linked,
+            task,
             waiting_for,
             stalled_ms,
             next_restart: None,
@@ -92,34 +122,49 @@ impl LsTask {
     /// Returns its state as a list shows it: `stopped` is no state of its own, because such a task may
     /// wait for input as well.
     pub fn state_word(&self) -> String {
-        if self.task.stopped && !self.task.dead {
+        if self.task.stopped.is_some() && self.task.is_alive() {
             "stopped".to_owned()
         } else {
             self.state.to_string()
         }
     }
 
-    /// Returns the task with what its name means.
-    #[must_use]
-    pub fn with_name_of(self, task: &Task) -> Self {
-        Self {
-            named_by_tmux: task.is_named_by_tmux,
-            linked: task.is_linked,
-            ..self
-        }
+    /// Whether its run has failed, and no other follows by itself.
+    pub fn has_failed(&self) -> bool {
+        !self.task.is_alive() && self.next_restart.is_none() && self.task.exit_code() != Some(0)
+    }
+
+    /// Returns when its run ended or, while it lives, began.
+    pub fn since(&self) -> Option<Millis> {
+        let ended = self.task.ended_at.filter(|_| !self.task.is_alive());
+        ended.or(self.task.started_at)
     }
 
     /// Whether this is what a launch of a task of this name finds: not a shell, and not a window that
     /// a user opened and tmux named, or that belongs to another session.
     pub fn is_task_named(&self, name: &str) -> bool {
-        self.task.window_name == name && !self.task.shell && !self.named_by_tmux && !self.linked
+        self.task.name == name && !self.task.shell && !self.named_by_tmux && !self.linked
     }
 
-    /// Returns the task with how long its run usually takes.
-    #[must_use]
-    pub fn with_usual(self, usual_ms: Option<Millis>) -> Self {
-        Self { usual_ms, ..self }
+    /// Whether it looks the same as another. That a silence goes on is no difference.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let at = |task: &Self| task.next_restart.map(|next| next.at);
+        (Arc::ptr_eq(&self.task, &other.task) || self.task == other.task)
+            && self.waiting_for == other.waiting_for
+            && self.stalled_ms.is_some() == other.stalled_ms.is_some()
+            && self.usual_ms == other.usual_ms
+            && at(self) == at(other)
+            && self.cannot_restart == other.cannot_restart
     }
+}
+
+/// The tasks of a session, for those who show them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TaskBoard {
+    /// Whether the session exists.
+    pub exists: bool,
+    /// By window.
+    pub tasks: BTreeMap<WindowId, LsTask>,
 }
 
 /// The state of a task, in one word.
@@ -163,15 +208,66 @@ pub struct LsView {
 }
 
 impl LsView {
-    /// Returns a daemon's view of a snapshot. `listed` adds what is known of each task besides.
-    pub fn new(line: SnapshotLine, listed: impl Fn(TaskFields) -> LsTask) -> Self {
-        let tasks = line.tasks.into_iter().map(listed).collect();
+    /// Returns the view of a look. `listed` adds what is known of each task.
+    pub fn new(look: &Snapshot, supervised: bool, listed: impl Fn(&Arc<Task>) -> LsTask) -> Self {
         Self {
-            session_name: line.session_name,
-            exists: line.exists,
-            supervised: true,
-            captured_at: line.captured_at,
-            tasks,
+            session_name: text::one_line(look.session.as_bytes(), SESSION_CHARS),
+            exists: look.exists,
+            supervised,
+            captured_at: look.captured_at,
+            tasks: look.tasks.values().map(listed).collect(),
         }
+    }
+}
+
+/// Everything observed of the task session at one instant.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SnapshotLine {
+    /// The task session.
+    pub session_name: String,
+    /// Whether it exists.
+    pub exists: bool,
+    /// When the look was taken, in milliseconds since 1970.
+    pub captured_at: Millis,
+    /// The tasks, by window. A window that is listed more than once had several runs since the
+    /// previous look; the last one is the present one.
+    pub tasks: Vec<Task>,
+}
+
+impl From<&Snapshot> for SnapshotLine {
+    fn from(snapshot: &Snapshot) -> Self {
+        let tasks = snapshot.tasks.values();
+        Self {
+            session_name: text::one_line(snapshot.session.as_bytes(), SESSION_CHARS),
+            exists: snapshot.exists,
+            captured_at: snapshot.captured_at,
+            tasks: tasks.map(|task| Task::clone(task)).collect(),
+        }
+    }
+}
+
+impl SnapshotLine {
+    /// Returns the snapshot.
+    ///
+    /// # Errors
+    ///
+    /// When a session that does not exist has tasks.
+    pub fn to_snapshot(&self) -> Result<Snapshot, String> {
+        let session = text::one_line(self.session_name.as_bytes(), SESSION_CHARS);
+        let mut snapshot = Snapshot {
+            exists: self.exists,
+            ..Snapshot::missing(session, self.captured_at)
+        };
+        if !self.exists && !self.tasks.is_empty() {
+            return Err("tasks: a session that does not exist has none".to_owned());
+        }
+        for task in &self.tasks {
+            let task = Arc::new(task.clone());
+            if let Some(earlier) = snapshot.tasks.insert(task.window, task) {
+                snapshot.ended.push(Arc::unwrap_or_clone(earlier));
+            }
+        }
+        Ok(snapshot)
     }
 }

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{EventFields, FollowUps, SnapshotLine};
-use crate::model::{Bookmark, Seq, SessionLife, Snapshot};
+use super::{FollowUps, SnapshotLine};
+use crate::model::{Bookmark, DeliveredEvent, Event, FEED_VERSION, Seq, SessionLife, Snapshot};
 
 /// The last look, and the last record that it includes: later ones are applied at the next start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,32 +38,22 @@ pub struct SavedFeed {
     pub end: u64,
     /// Events that are not delivered yet: no notice and no follow-up contains them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub undelivered: Vec<SavedEvent>,
+    pub undelivered: Vec<DeliveredEvent>,
     /// The `input` events of tasks that still wait for input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub waiting: Vec<EventFields>,
+    pub waiting: Vec<Event>,
     /// The `exited` events of tasks that are about to be restarted: they were not delivered as failures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub restarting: Vec<SavedEvent>,
+    pub restarting: Vec<DeliveredEvent>,
     /// The follow-ups.
     pub follow_ups: FollowUps,
-}
-
-/// An event and its number in the feed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SavedEvent {
-    /// Its sequence number.
-    pub seq: Seq,
-    /// The event.
-    pub event: EventFields,
 }
 
 impl SavedSession {
     /// Returns the state to save for this look.
     pub fn new(snapshot: &Snapshot, bookmark: &Bookmark, epoch: &str, last_seq: Seq) -> Self {
         Self {
-            v: super::VERSION,
+            v: FEED_VERSION,
             epoch: epoch.to_owned(),
             last_seq,
             life: snapshot.life.clone(),

@@ -6,8 +6,8 @@ use crate::diff::diff;
 use crate::engine::{Engine, EngineEffect, RestoredState, Settings};
 use crate::model::test_notation::{snapshot, task};
 use crate::model::{
-    Body, DeliveredEvent, Event, EventKind, Exit, GoneReason, Level, Life, Now, Prompt, PromptKind,
-    Record, ReplacedBy, Seq, Signal, Stop,
+    Body, Context, DeliveredEvent, Event, EventKind, EventType, Exit, GoneReason, Kind, Level,
+    Life, Now, Prompt, PromptKind, Record, ReplacedBy, Seq, Signal, Stop, Task,
 };
 
 fn context() -> Context {
@@ -20,15 +20,11 @@ fn context() -> Context {
 }
 
 fn line(record: &Record) -> serde_json::Value {
-    serde_json::to_value(DurableRecord::new(record, 0, &context())).unwrap()
+    serde_json::to_value(record.clone().stamped(0, &context())).unwrap()
 }
 
 fn record(body: Body) -> Record {
-    Record {
-        seq: 5,
-        time: 1_700_000_000_123,
-        body,
-    }
+    Record::new(5, 1_700_000_000_123, body)
 }
 
 /// What an event's record has beside what every event's has.
@@ -155,7 +151,7 @@ fn every_record_names_its_feed_and_number() {
         "events": [3, 4], "owner": "pi:7",
     });
     assert_eq!(line(&notice), expected);
-    let more = serde_json::to_value(DurableRecord::new(&notice, 2, &context())).unwrap();
+    let more = serde_json::to_value(notice.clone().stamped(2, &context())).unwrap();
     assert_eq!(more["more"], 2);
 }
 
@@ -166,12 +162,13 @@ fn a_follow_up_is_one_call_for_pi() {
         task: task("@12#1 api dead 2"),
     };
     let actual = DeliveredEvent { seq: 4, event };
-    let line = line(&record(Body::FollowUp {
-        level: Level::Warning,
-        content: "[tmux-task notification]\ntext".to_owned(),
-        events: vec![actual],
-        owner: None,
-    }));
+    let content = "[tmux-task notification]\ntext".to_owned();
+    let line = line(&record(Body::follow_up(
+        Level::Warning,
+        content,
+        vec![actual],
+        None,
+    )));
     assert_eq!(line["kind"], "followUp");
     assert_eq!(line.get("owner"), Some(&json!(null)));
     assert_eq!(line["events"], json!([4]));
@@ -195,7 +192,7 @@ fn a_follow_up_is_one_call_for_pi() {
 
 #[test]
 fn unknown_values_of_a_task_are_null() {
-    let fields = serde_json::to_value(TaskFields::from(&task("@1 a running nopane"))).unwrap();
+    let fields = serde_json::to_value(task("@1 a running nopane")).unwrap();
     let expected = json!({
         "windowId": "@1", "windowName": "a", "paneId": null, "panePid": null,
         "paneStateKnown": true, "currentCommand": null, "taskCwd": null, "dead": false,
@@ -208,7 +205,7 @@ fn unknown_values_of_a_task_are_null() {
         task("@1#2 a dead SIGKILL pid=7 bells=3 bell alt cursor=1,0 owner=pi:7 shell : x|y");
     known.started_at = Some(10);
     known.ended_at = Some(25);
-    let fields = serde_json::to_value(TaskFields::from(&known)).unwrap();
+    let fields = serde_json::to_value(&known).unwrap();
     for (field, value) in [
         ("exitSignal", json!("SIGKILL")),
         ("durationMs", json!(15)),
@@ -287,6 +284,20 @@ fn a_window_listed_twice_in_a_snapshot_had_two_runs() {
     assert_eq!(actual.len(), 3);
 }
 
+/// A task's output as it is written.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Written {
+    output_preview: String,
+    #[serde(default)]
+    last_lines: Vec<String>,
+    cursor_y: Option<u32>,
+}
+
+fn written(task: &Task) -> Written {
+    serde_json::from_value(serde_json::to_value(task).unwrap()).unwrap()
+}
+
 #[test]
 fn previews_are_bounded_and_the_cursor_moves_along() {
     let preview = |rows: usize, width: usize, alternate: bool| {
@@ -295,9 +306,9 @@ fn previews_are_bounded_and_the_cursor_moves_along() {
         task.screen.alternate = Some(alternate);
         let y = u32::try_from(rows - 1).unwrap();
         task.screen.cursor = Some(crate::model::CursorPosition { x: 0, y });
-        TaskFields::from(&task)
+        written(&task)
     };
-    let lines = |fields: &TaskFields| fields.output_preview.lines().count();
+    let lines = |fields: &Written| fields.output_preview.lines().count();
     let usual = preview(100, 4, false);
     assert_eq!((lines(&usual), usual.cursor_y), (20, Some(19)));
     assert!(usual.output_preview.ends_with("0099"));
@@ -312,7 +323,7 @@ fn previews_are_bounded_and_the_cursor_moves_along() {
     }
     let mut wide = task("@1 a running");
     wide.screen.rows = ["日".repeat(3000)].into();
-    assert!(TaskFields::from(&wide).output_preview.len() <= 4096);
+    assert!(written(&wide).output_preview.len() <= 4096);
 }
 
 #[test]
@@ -322,7 +333,7 @@ fn a_preview_has_the_cursors_row_wherever_it_is() {
         task.screen.rows = (0..n).map(|n| format!("{n:<width$}.")).collect();
         task.screen.alternate = Some(alternate);
         task.screen.cursor = Some(crate::model::CursorPosition { x: 0, y });
-        let fields = TaskFields::from(&task);
+        let fields = written(&task);
         let number = |row: Option<&str>| -> u32 {
             let row = row.unwrap().split_whitespace().next();
             row.unwrap().trim_end_matches('.').parse().unwrap()
@@ -348,7 +359,7 @@ fn a_preview_has_the_cursors_row_wherever_it_is() {
     let rows = ["Go?".to_owned()].into_iter().chain(blank);
     task.screen.rows = rows.chain(["status".to_owned()]).collect();
     task.screen.cursor = Some(crate::model::CursorPosition { x: 4, y: 0 });
-    let fields = TaskFields::from(&task);
+    let fields = written(&task);
     assert_eq!(
         (fields.output_preview.as_str(), fields.cursor_y),
         ("Go?", Some(0))
@@ -397,53 +408,30 @@ fn check_wanted(mut filter: Filter, expected: &[Seq]) {
     );
     let mut records: Vec<Record> = (1..)
         .zip(events.clone())
-        .map(|(seq, event)| Record {
-            seq,
-            time: 0,
-            body: Body::Event(Box::new(event)),
-        })
+        .map(|(seq, event)| Record::new(seq, 0, Body::Event(Box::new(event))))
         .collect();
-    let body = Body::FollowUp {
-        level: Level::Info,
-        content: String::new(),
-        events: (1..)
-            .zip(events)
-            .map(|(seq, event)| DeliveredEvent { seq, event })
-            .take(2)
-            .collect(),
-        owner: None,
-    };
-    records.push(Record {
-        seq: 4,
-        time: 0,
-        body,
-    });
+    let told = (1..).zip(events);
+    let told = told.map(|(seq, event)| DeliveredEvent { seq, event });
+    let body = Body::follow_up(Level::Info, String::new(), told.take(2).collect(), None);
+    records.push(Record::new(4, 0, body));
     let body = Body::Notice {
         level: Level::Info,
         text: String::new(),
         events: vec![3],
         owner: None,
     };
-    records.push(Record {
-        seq: 5,
-        time: 0,
-        body,
-    });
+    records.push(Record::new(5, 0, body));
     let body = Body::Notice {
         level: Level::Info,
         text: String::new(),
         events: vec![],
         owner: None,
     };
-    records.push(Record {
-        seq: 6,
-        time: 0,
-        body,
-    });
+    records.push(Record::new(6, 0, body));
     let wanted: Vec<Seq> = records
         .iter()
         .filter(|record| {
-            let line = DurableRecord::new(record, 0, &context());
+            let line = Record::clone(record).stamped(0, &context());
             filter.wants(record.seq, &line.body)
         })
         .map(|record| record.seq)
@@ -482,7 +470,7 @@ fn a_filter_by_owner_lets_through_what_is_theirs_or_everybodys() {
             events: vec![],
             owner: of.map(str::to_owned),
         });
-        filter.wants(5, &DurableRecord::new(&body, 0, &context()).body)
+        filter.wants(5, &body.clone().stamped(0, &context()).body)
     };
     assert!(wants(None, Some("pi:1")));
     assert!(wants(Some("pi:1"), Some("pi:1")));
@@ -492,7 +480,7 @@ fn a_filter_by_owner_lets_through_what_is_theirs_or_everybodys() {
     let kind = EventKind::Started { rerun: false };
     let task = task("@1 a running owner=pi:2");
     let event = record(Body::Event(Box::new(Event { kind, task })));
-    assert!(filter.wants(5, &DurableRecord::new(&event, 0, &context()).body));
+    assert!(filter.wants(5, &event.clone().stamped(0, &context()).body));
 }
 
 /// Text as hostile as it comes.
@@ -511,7 +499,7 @@ fn hostile() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
 }
 
-fn hostile_fields() -> impl Strategy<Value = TaskFields> {
+fn hostile_task() -> impl Strategy<Value = Task> {
     (
         (
             1..4_u32,
@@ -538,25 +526,27 @@ fn hostile_fields() -> impl Strategy<Value = TaskFields> {
                 (window, name, preview, command),
                 (known, dead, exit_code, bell_count),
                 (signal, run, at, cursor, alternate_on),
-            )| TaskFields {
-                window_id: format!("@{window}"),
-                window_name: name,
-                pane_id: Some(format!("%{window}")),
-                pane_state_known: known,
-                task_cwd: command.clone(),
-                current_command: command,
-                dead,
-                exit_code,
-                exit_signal: signal.map(|n| Signal::from_number(n).to_string()),
-                bell_count,
-                run,
-                started_at: at,
-                ended_at: at.map(|at| at + 5),
-                output_preview: preview,
-                cursor_x: cursor.map(|(x, _)| x),
-                cursor_y: cursor.map(|(_, y)| y),
-                alternate_on,
-                ..TaskFields::default()
+            )| {
+                let fields = json!({
+                    "windowId": format!("@{window}"),
+                    "windowName": name,
+                    "paneId": format!("%{window}"),
+                    "paneStateKnown": known,
+                    "taskCwd": command,
+                    "currentCommand": command,
+                    "dead": dead,
+                    "exitCode": exit_code,
+                    "exitSignal": signal.map(|n| Signal::from_number(n).to_string()),
+                    "bellCount": bell_count,
+                    "run": run,
+                    "startedAt": at,
+                    "endedAt": at.map(|at| at + 5),
+                    "outputPreview": preview,
+                    "cursorX": cursor.map(|(x, _)| x),
+                    "cursorY": cursor.map(|(_, y)| y),
+                    "alternateOn": alternate_on,
+                });
+                serde_json::from_value(fields).unwrap()
             },
         )
 }
@@ -599,10 +589,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             reason: Some(GoneReason::OtherAgentKilled)
         }),
     ];
-    (kind, hostile_fields()).prop_map(|(kind, fields)| Event {
-        kind,
-        task: fields.to_task().unwrap(),
-    })
+    (kind, hostile_task()).prop_map(|(kind, task)| Event { kind, task })
 }
 
 fn any_record() -> impl Strategy<Value = Record> {
@@ -624,21 +611,14 @@ fn any_record() -> impl Strategy<Value = Record> {
             proptest::collection::vec((any::<Seq>(), any_event()), 0..3),
             owner(),
         )
-            .prop_map(|(level, content, events, owner)| Body::FollowUp {
-                level,
-                content,
-                owner,
-                events: events
-                    .into_iter()
-                    .map(|(seq, event)| DeliveredEvent { seq, event })
-                    .collect(),
+            .prop_map(|(level, content, events, owner)| {
+                let events = events.into_iter();
+                let events = events.map(|(seq, event)| DeliveredEvent { seq, event });
+                Body::follow_up(level, content, events.collect(), owner)
             }),
     ];
-    (any::<Seq>(), 0..253_000_000_000_000_i64, body).prop_map(|(seq, time, body)| Record {
-        seq,
-        time,
-        body,
-    })
+    (any::<Seq>(), 0..253_000_000_000_000_i64, body)
+        .prop_map(|(seq, time, body)| Record::new(seq, time, body))
 }
 
 fn strings(value: &serde_json::Value, found: &mut Vec<String>) {
@@ -657,29 +637,30 @@ proptest! {
 
     #[test]
     fn any_record_survives_the_way_out_and_in(record in any_record(), more: u32) {
-        let out = DurableRecord::new(&record, more, &context());
+        let out = record.stamped(more, &context());
         let json = serde_json::to_string(&out).unwrap();
         prop_assert!(!json.contains('\n'));
-        let read: DurableRecord = serde_json::from_str(&json).unwrap();
-        prop_assert_eq!(&read, &out);
-        let back = DurableRecord::new(&read.to_record().unwrap(), more, &context());
-        prop_assert_eq!(&back, &out);
+        let read: Record = serde_json::from_str(&json).unwrap();
+        prop_assert_eq!(serde_json::to_string(&read).unwrap(), json.as_str());
+        // What is written is as it is read, also where it was bounded.
+        let again = read.clone().stamped(more, &context());
+        prop_assert_eq!(&again, &read);
         prop_assert_eq!(
             serde_json::from_str::<StreamRecord>(&json).unwrap(),
-            StreamRecord::Durable(Box::new(out))
+            StreamRecord::Durable(Box::new(read))
         );
     }
 
     #[test]
     fn no_record_of_a_hostile_task_has_a_control_character(
-        fields in hostile_fields(),
+        hostile in hostile_task(),
         name in hostile(),
         dead: bool,
     ) {
         let now = Now { mono: std::time::Instant::now(), wall: 0 };
         let mut engine = Engine::new(Settings::REPLAY, RestoredState::default(), now);
         let context = Context { session_name: name.clone(), session_id: name, ..context() };
-        let mut task = TaskFields { pane_state_known: true, dead: false, ..fields }.to_task().unwrap();
+        let mut task = Task { life: Life::Alive, ..hostile };
         let mut look = snapshot("");
         let mut records = Vec::new();
         for step in 0..5 {
@@ -701,7 +682,7 @@ proptest! {
         }
         prop_assert!(records.len() >= 2);
         for record in records {
-            let json = serde_json::to_value(DurableRecord::new(&record, 0, &context)).unwrap();
+            let json = serde_json::to_value(record.stamped(0, &context)).unwrap();
             let mut found = Vec::new();
             strings(&json, &mut found);
             for text in found {
@@ -718,10 +699,10 @@ fn whole_lines_are_recorded_where_the_preview_does_not_have_them_and_read_again(
         let mut task = task("@1 a running");
         task.screen.rows = rows.iter().map(|row| (*row).to_owned()).collect();
         task.screen.last_lines = lines.map(|l| l.iter().map(|line| (*line).to_owned()).collect());
-        let fields = TaskFields::from(&task);
-        let read = fields.to_task().unwrap();
+        let fields = written(&task);
+        let json = serde_json::to_value(&task).unwrap();
+        let read: Task = serde_json::from_value(json).unwrap();
         assert_eq!(read.screen.last_lines(), task.screen.last_lines());
-        assert_eq!(fields.last_line(), task.screen.last_lines().last().unwrap());
         assert_eq!(fields.output_preview, rows.join("\n"));
         fields.last_lines
     };

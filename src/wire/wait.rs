@@ -5,10 +5,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::reason::Reason;
 use crate::model::{
-    AnswerBy, Condition, ErrorKind, PortHolder, PromptKind, RunEnd, WaitOutcome, limit_words,
-    port_words,
+    AnswerBy, Condition, ErrorKind, PortHolder, PromptKind, Reason, RunEnd, WaitOutcome,
+    limit_words, port_words,
 };
 use crate::restarts::restarts_in;
 

@@ -7,14 +7,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use tmux_task::engine::{Engine, EngineEffect, RestoredState, Settings};
-use tmux_task::model::{Body, Level, Now, Record, Seq};
+use tmux_task::model::{Body, Context, Level, Now, Record, Seq};
 use tmux_task::protocol::{ControlItem, Parser};
 use tmux_task::store::feed::{
     FeedLine, Journal, WholeLines, load_consumers, load_saved, recover, store_consumer,
 };
-use tmux_task::wire::{
-    Acknowledgement, Context, DurableRecord, SnapshotLine, parse_request, request_line,
-};
+use tmux_task::wire::{Acknowledgement, SnapshotLine, parse_request, request_line};
 
 /// A target: its name, which is that of its corpus, and what it does.
 pub(super) type Target = (&'static str, fn(&[u8]));
@@ -80,18 +78,17 @@ pub(super) fn snapshots(bytes: &[u8]) {
                 let events: Vec<Seq> = match &record.body {
                     Body::Event(_) => Vec::new(),
                     Body::Notice { events, .. } => events.clone(),
-                    Body::FollowUp { events, .. } => events.iter().map(|event| event.seq).collect(),
+                    Body::FollowUp { events, .. } => events.clone(),
                 };
                 for seq in events {
                     assert!(delivered.insert(seq), "{seq} is delivered twice");
                 }
-                let line = serde_json::to_string(&DurableRecord::new(&record, 0, &context))
+                let line = serde_json::to_string(&record.stamped(0, &context))
                     .expect("a record is plain data");
                 let has_controls = line.chars().any(char::is_control);
                 assert!(!has_controls, "a control character: {line}");
-                let read: DurableRecord =
-                    serde_json::from_str(&line).expect("a record is read back");
-                read.to_record().expect("a record is read back");
+                let read: Result<Record, _> = serde_json::from_str(&line);
+                read.expect("a record is read back");
             }
         }
     }
@@ -113,11 +110,7 @@ pub(super) fn feed(bytes: &[u8]) {
         events: Vec::new(),
         owner: None,
     };
-    let record = Record {
-        seq: next,
-        time: 0,
-        body,
-    };
+    let record = Record::new(next, 0, body);
     let context = Context {
         epoch: found.epoch.clone().unwrap_or_else(|| "new".to_owned()),
         ..context()

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use serde_json::Value;
 use tmux_task::engine::{Engine, EngineEffect, RestoredState, Settings};
-use tmux_task::model::Now;
-use tmux_task::wire::{Context, DurableRecord, SnapshotLine, StreamRecord, feed_schema};
+use tmux_task::model::{Context, Now, Record};
+use tmux_task::wire::{SnapshotLine, StreamRecord, feed_schema};
 
 fn in_repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -82,7 +82,7 @@ fn every_frozen_record_is_read_and_written_as_it_was() {
 #[test]
 fn every_frozen_durable_record_is_understood() {
     for line in RECORDS[..3].iter().flat_map(|name| frozen(name)) {
-        let read: DurableRecord =
+        let read: Record =
             serde_json::from_value(line.clone()).unwrap_or_else(|e| panic!("{line}: {e}"));
         let context = Context {
             epoch: read.epoch.clone(),
@@ -90,8 +90,7 @@ fn every_frozen_durable_record_is_understood() {
             session_id: "01JXYZ".to_owned(),
             checkpoint: read.checkpoint.clone(),
         };
-        let record = read.to_record().unwrap_or_else(|e| panic!("{line}: {e}"));
-        let written = DurableRecord::new(&record, read.more, &context);
+        let written = read.clone().stamped(read.more, &context);
         // Later versions may add fields, because a record is complete without them.
         let written = serde_json::to_value(&written).expect("plain data");
         assert!(is_kept(&line, &written), "{line}\n{written}");
@@ -243,8 +242,8 @@ fn the_schema_takes_what_is_written_today() {
             let lines: Vec<StreamRecord> = match effect {
                 EngineEffect::Status(counts) => vec![StreamRecord::Live(counts.into())],
                 EngineEffect::Append(records) => records
-                    .iter()
-                    .map(|record| DurableRecord::new(record, 0, &context))
+                    .into_iter()
+                    .map(|record| record.stamped(0, &context))
                     .map(|record| StreamRecord::Durable(Box::new(record)))
                     .collect(),
             };

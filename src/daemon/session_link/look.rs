@@ -10,13 +10,12 @@ use super::super::control_clients::ControlClients;
 use super::departures::watched_windows;
 use super::{Attachment, SessionInfo, SessionLink};
 use crate::clock::now;
-use crate::model::{SessionId, Snapshot, WindowId};
+use crate::model::{Checkpoint, SessionId, Snapshot, WindowId};
 use crate::observe::Evidence;
 use crate::process;
 use crate::protocol::rows::LookRows;
 use crate::session::{self, JobOutcome, LinkState, LookOrder};
 use crate::tmux::{self, Connection, LookKind, Target, TmuxError};
-use crate::wire::Checkpoint;
 
 /// The result of a look through the control client.
 enum AttachedLook {

@@ -60,12 +60,16 @@ fn describe(body: &Body) -> String {
         }
         Body::FollowUp {
             level,
-            content,
+            message,
             events,
             owner,
+            ..
         } => {
-            let of = list(events.iter().map(|event| event.seq).collect());
-            let (_, text) = content.split_once('\n').expect("a message has a header");
+            let of = list(events.clone());
+            let (_, text) = message
+                .content
+                .split_once('\n')
+                .expect("a message has a header");
             format!("followUp{}{} of {of}: {text}", mark(level), whose(owner))
         }
         Body::Event(_) => panic!("no delivery"),

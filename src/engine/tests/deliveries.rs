@@ -18,7 +18,7 @@ fn a_bell_with_an_end_is_two_events_and_one_text() {
         Record {
             seq: 3,
             body: Body::FollowUp {
-                content, events, ..
+                message, events, ..
             },
             ..
         },
@@ -27,7 +27,7 @@ fn a_bell_with_an_end_is_two_events_and_one_text() {
         panic!("one message: {records:?}")
     };
     assert_eq!(
-        content,
+        message.content,
         "[tmux-task notification]\n\
          tmux task @1 (a) sent a terminal notification, then exited with code 0\n\
          recent output:\n  done"

@@ -24,12 +24,10 @@ use super::follower::Follower;
 use super::hand_over::{Client, Ended, Given, HandOver, Messages};
 use super::ledger::{Ledger, NextInLine, SentMessage};
 use super::transcript::{Place, mark_of};
-use crate::clock;
-use crate::model::{Backoff, Error, Millis};
+use crate::model::{Backoff, Error, Kind, Millis};
 use crate::ops::{SessionChoice, TaskSession, lookup};
 use crate::paths::Paths;
-use crate::process;
-use crate::wire::Kind;
+use crate::{clock, process};
 
 /// How long to wait before looking for a receipt again.
 const CHECK: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));

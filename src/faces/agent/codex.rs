@@ -20,9 +20,8 @@ use super::conversation::{AgentClient, Conversation};
 use super::hand_over::{Client, Ended, Given, HandOver};
 use super::ledger::{Ledger, SentMessage};
 use crate::files;
-use crate::model::{Backoff, Error, Millis};
+use crate::model::{Backoff, Error, Kind, Millis};
 use crate::ops::{SessionChoice, TaskSession, lookup};
-use crate::wire::Kind;
 
 /// How long to try to get the lock: a launch that checks it holds it for an instant.
 const LOCKED_WITHIN: Duration = Duration::from_millis(200);

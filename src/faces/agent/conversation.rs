@@ -1,8 +1,8 @@
 //! A conversation of a client, as an owner of tasks and as a consumer of the feed.
 
-use crate::model::text;
+use crate::model::{Kind, text};
 use crate::ops::consumer_name;
-use crate::wire::{ConsumeRequest, Filter, Kind};
+use crate::wire::{ConsumeRequest, Filter};
 
 /// The maximum length of an id, in characters. Ids are UUIDs and the like.
 const ID_CHARS: usize = 160;

@@ -1,8 +1,7 @@
 //! What a conversation receives, and how far each feed is dealt with, across several streams of it.
 
 use super::outbox::Batch;
-use crate::model::{Error, Level, Millis, Seq};
-use crate::wire::{DurableRecord, RecordBody, parse_rfc3339};
+use crate::model::{Body, Error, Level, Millis, Record, Seq};
 
 /// What a follower reports.
 #[derive(Debug)]
@@ -136,7 +135,7 @@ impl FeedReading {
     }
 
     /// Returns what a record reports, if anything.
-    pub(super) fn receive(&mut self, record: DurableRecord) -> Option<Incoming> {
+    pub(super) fn receive(&mut self, record: Record) -> Option<Incoming> {
         if !self.pass(record.seq) {
             return None;
         }
@@ -146,9 +145,9 @@ impl FeedReading {
             skips_everybody,
         } = self.start;
         let is_earlier = record.seq <= last_before;
-        let time = parse_rfc3339(&record.time).unwrap_or_default();
+        let time = record.time;
         match record.body {
-            RecordBody::FollowUp {
+            Body::FollowUp {
                 owner,
                 message,
                 options,
@@ -169,10 +168,10 @@ impl FeedReading {
                 };
                 is_wanted.then(|| Incoming::FollowUp(Box::new(follow_up)))
             }
-            RecordBody::Notice { level, text, .. } => {
+            Body::Notice { level, text, .. } => {
                 (!is_earlier).then_some(Incoming::Notice { level, text })
             }
-            RecordBody::Event(_) => None,
+            Body::Event(_) => None,
         }
     }
 }

@@ -9,9 +9,9 @@ use super::conversation::Conversation;
 use super::feed_reading::{FeedReading, Feeds, Incoming, StreamStart};
 use super::host_streams::HostStreams;
 use crate::clock;
-use crate::model::{Error, ErrorKind, Millis, Seq};
+use crate::model::{Error, ErrorKind, Kind, Millis, Seq};
 use crate::ops::{ConsumerFollower, FeedNews, TaskSession};
-use crate::wire::{Kind, LiveRecord, StreamRecord};
+use crate::wire::{LiveRecord, StreamRecord};
 
 /// How long to wait for another daemon before leaving with one: a command that starts a daemon may
 /// count on this process.

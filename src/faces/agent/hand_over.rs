@@ -13,9 +13,8 @@ use super::ledger::{Ledger, SentMessage, Standing};
 use super::outbox::{Batch, Next, PendingFollowUps};
 use super::until;
 use crate::clock;
-use crate::model::{Error, Millis, Seq};
+use crate::model::{Error, Kind, Millis, Seq};
 use crate::ops::TaskSession;
-use crate::wire::Kind;
 
 /// When what could not be recorded is tried again, in milliseconds.
 const RECORD_AGAIN: Millis = 1000;

@@ -12,12 +12,12 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 
 use super::feed_reading::{FeedReading, Incoming, StreamStart};
-use crate::model::{Body, Delivery, Seq, text};
+use crate::model::{Body, Context, DeliveredEvent, Delivery, EventKind, Record, Seq, text};
 #[cfg(feature = "fleet")]
 use crate::ops::follow_wakes;
 use crate::ops::{HostNews, HostNotes, NoteWatch, follow_host};
 use crate::route;
-use crate::wire::{Context, DurableRecord, FollowOrder, FollowReply, RecordBody};
+use crate::wire::{FollowOrder, FollowReply};
 
 /// How many reports of machines may wait.
 const QUEUE: usize = 16;
@@ -234,14 +234,12 @@ impl HostStreams {
 
 /// Returns a follow-up of another machine as the conversation gets it, rebuilt from its events; `None` if
 /// it is not for this conversation, or has no events. Nothing that the machine says is trusted.
-fn from_host(
-    mut record: DurableRecord,
-    host: &str,
-    owner: &str,
-    epoch: &str,
-) -> Option<DurableRecord> {
-    let RecordBody::FollowUp {
-        owner: of, message, ..
+fn from_host(mut record: Record, host: &str, owner: &str, epoch: &str) -> Option<Record> {
+    let Body::FollowUp {
+        owner: of,
+        message,
+        events: seqs,
+        ..
     } = &mut record.body
     else {
         return None;
@@ -251,34 +249,41 @@ fn from_host(
     }
     // Only what a task prints has several lines.
     for event in &mut message.details.events {
-        let lines = [&mut event.prompt, &mut event.line].into_iter().flatten();
-        lines.for_each(|line| *line = text::row(line.as_bytes()));
+        let line = match &mut event.kind {
+            EventKind::Input { prompt } | EventKind::InputResolved { prompt } => {
+                Some(&mut prompt.text)
+            }
+            EventKind::Output(found) => found.line.as_mut(),
+            EventKind::Started { .. }
+            | EventKind::Notify { .. }
+            | EventKind::Exited { .. }
+            | EventKind::Disappeared { .. } => None,
+        };
+        if let Some(line) = line {
+            *line = text::row(line.as_bytes());
+        }
     }
+    let told = std::mem::take(&mut message.details.events);
+    let told = seqs.iter().zip(told);
+    let told = told.map(|(seq, event)| DeliveredEvent { seq: *seq, event });
+    let told: Vec<DeliveredEvent> = told.collect();
+    let reaching = told.iter().map(|of| (&of.event, route::reach(&of.event)));
+    let (level, mut content) = match route::route(&reaching.collect::<Vec<_>>())? {
+        Delivery::FollowUp { level, content } => (level, route::from_host(&content, host)),
+        Delivery::Notice { .. } => return None,
+    };
+    content.truncate(content.floor_char_boundary(MAX_CONTENT));
     let context = Context {
         epoch: epoch.to_owned(),
         session_id: message.details.session_id.clone(),
-        session_name: record.session_name.clone(),
+        session_name: record.session_name,
         checkpoint: None,
     };
-    let mut own = record.to_record().ok()?;
-    if let Body::FollowUp {
-        level,
-        content,
-        events,
-        ..
-    } = &mut own.body
-    {
-        let events = events.iter().map(|of| (&of.event, route::reach(&of.event)));
-        (*level, *content) = match route::route(&events.collect::<Vec<_>>())? {
-            Delivery::FollowUp { level, content } => (level, route::from_host(&content, host)),
-            Delivery::Notice { .. } => return None,
-        };
-        content.truncate(content.floor_char_boundary(MAX_CONTENT));
-    }
-    let mut record = DurableRecord::new(&own, 0, &context);
-    if let RecordBody::FollowUp { message, .. } = &mut record.body {
+    let body = Body::follow_up(level, content, told, of.take());
+    let mut own = Record::new(record.seq, record.time, body).stamped(0, &context);
+    if let Body::FollowUp { message, .. } = &mut own.body {
         message.details.host = Some(host.to_owned());
     }
-    record.host = Some(host.to_owned());
-    Some(record)
+    own.host = Some(host.to_owned());
+    Some(own)
 }

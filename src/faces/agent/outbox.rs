@@ -4,9 +4,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::quote_where_needed;
-use crate::model::{Level, Millis, Seq};
-use crate::wire::{EventType, FollowUpOptions, Message};
+use crate::model::{EventType, FollowUpOptions, Level, Message, Millis, Seq, quote_where_needed};
 
 /// The first line of every message.
 const HEADER: &str = "[tmux-task notification]";
@@ -192,7 +190,7 @@ impl PendingFollowUps {
         let details = &batch.message.details;
         let events = details.events.iter();
         let n = events
-            .filter(|event| event.event_type != EventType::Started)
+            .filter(|event| event.event_type() != EventType::Started)
             .count();
         let session = match &batch.host {
             None => format!("-s {}", self.session_name),

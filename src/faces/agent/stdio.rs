@@ -15,9 +15,9 @@ use super::conversation::{AgentClient, Conversation};
 use super::feed_reading::Incoming;
 use super::hand_over::{Client, Ended, Given, HandOver};
 use super::ledger::{Ledger, SentMessage};
-use crate::model::{Error, Level, Millis};
+use crate::model::{Error, FollowUpOptions, Kind, Level, Message, Millis};
 use crate::ops::{self, SessionChoice, TaskSession};
-use crate::wire::{FollowUpOptions, Kind, Message, parse_object};
+use crate::wire::parse_object;
 
 /// The longest line on standard input, in bytes.
 const MAX_LINE: u64 = 4096;

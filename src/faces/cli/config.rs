@@ -11,9 +11,9 @@ use super::context::Context;
 use super::failure::Failure;
 use super::output;
 use crate::config::{self, ConfigFile, Setting, ShownConfig};
-use crate::model::{ErrorKind, text, with_causes};
+use crate::model::{ErrorKind, rfc3339, text, with_causes};
 use crate::ops::{self, lookup};
-use crate::wire::{DaemonStatus, rfc3339};
+use crate::wire::DaemonStatus;
 
 const WHAT: &str = "config";
 

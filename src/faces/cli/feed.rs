@@ -10,10 +10,10 @@ use super::failure::{Failure, OrFail};
 use super::feed_text::{durable, missing, print_live, unknown};
 use super::{consume, output};
 use crate::clock;
-use crate::model::{ErrorKind, Millis, Seq};
+use crate::model::{self, Body, ErrorKind, Millis, Seq, parse_rfc3339};
 use crate::ops::{self, TaskSession};
 use crate::store::feed::{self, FeedError, FeedLine, Sequence, WholeLines};
-use crate::wire::{self, After, Filter, ReaderStart, RecordBody, TaskFields, parse_rfc3339};
+use crate::wire::{After, Filter, ReaderStart};
 
 pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
     let session = context.session("feed").await?;
@@ -28,7 +28,7 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
     let mut kinds = args.kind;
     if is_for_user && kinds.is_empty() {
         // A notice or a follow-up says again what events have said.
-        kinds.push(wire::Kind::Event);
+        kinds.push(model::Kind::Event);
     }
     let filter = Filter::new(kinds, args.types, args.task).for_owner(args.owner);
     if args.follow {
@@ -70,7 +70,7 @@ async fn without_task(session: &TaskSession, mut names: Vec<String>) -> Vec<Stri
         return Vec::new();
     };
     let tasks = listed.map(|view| view.tasks).unwrap_or_default();
-    names.retain(|name| !tasks.iter().any(|listed| is_of(&listed.task, name)));
+    names.retain(|name| !tasks.iter().any(|listed| listed.task.is_called(name)));
     names
 }
 
@@ -92,14 +92,10 @@ fn not_recorded(path: &Path, mut names: Vec<String>) -> Result<Vec<String>, Fail
 }
 
 /// Removes the names and window ids of the task that a record is about.
-fn retain_others(names: &mut Vec<String>, body: &RecordBody) {
-    if let RecordBody::Event(fields) = body {
-        names.retain(|name| !is_of(&fields.task, name));
+fn retain_others(names: &mut Vec<String>, body: &Body) {
+    if let Body::Event(event) = body {
+        names.retain(|name| !event.task.is_called(name));
     }
-}
-
-fn is_of(task: &TaskFields, name: &str) -> bool {
-    task.window_name == name || task.window_id == name
 }
 
 /// Says which tasks are asked for in vain. With --follow, they may still come.
@@ -133,10 +129,8 @@ impl Last {
     }
 
     /// Whether a record made at this time is too old.
-    fn is_before(&self, time: &str) -> bool {
-        let made_at = || parse_rfc3339(time);
-        self.since
-            .is_some_and(|since| made_at().is_some_and(|at| at < since))
+    fn is_before(&self, time: Millis) -> bool {
+        self.since.is_some_and(|since| time < since)
     }
 }
 
@@ -335,7 +329,7 @@ impl<'a> Read<'a> {
             if is_asked && !sequence.has(frame.seq) {
                 self.lost.extend(sequence.read(frame.seq));
                 let is_follow_up = matches!(&line, FeedLine::Record(record)
-                    if matches!(record.body, RecordBody::FollowUp { .. }));
+                    if matches!(record.body, Body::FollowUp { .. }));
                 // A follow-up for another owner was not read.
                 has_skipped |= is_follow_up && text.is_none();
                 if is_follow_up && !has_skipped {
@@ -366,14 +360,14 @@ impl<'a> Read<'a> {
                 self.filter
                     .wants(record.seq, &record.body)
                     .then(|| durable(record, self.format))
-                    .filter(|_| !self.last.is_before(&record.time))
+                    .filter(|_| !self.last.is_before(record.time))
             }
             FeedLine::Unknown(record) => self
                 .filter
                 .wants_unknown()
                 .then(|| unknown(record, self.format))
                 .filter(|_| {
-                    let time = record.fields["time"].as_str();
+                    let time = record.fields["time"].as_str().and_then(parse_rfc3339);
                     !time.is_some_and(|time| self.last.is_before(time))
                 }),
             FeedLine::Damaged => None,

@@ -3,9 +3,9 @@
 use super::args::FeedFormat;
 use super::failure::Failure;
 use super::{ls, output};
-use crate::model::{ErrorKind, Seq};
+use crate::model::{Body, ErrorKind, Record, Seq, rfc3339};
 use crate::store::feed::{Frame, UnknownRecord};
-use crate::wire::{DurableRecord, LiveRecord, RecordBody, StreamRecord};
+use crate::wire::{LiveRecord, StreamRecord};
 
 /// Prints a line of a stream as the daemon sent it, or in another format.
 pub(super) fn print_live(text: &str, format: FeedFormat) -> Result<(), Failure> {
@@ -26,25 +26,20 @@ pub(super) fn print_live(text: &str, format: FeedFormat) -> Result<(), Failure> 
     }
 }
 
-pub(super) fn durable(record: &DurableRecord, format: FeedFormat) -> String {
+pub(super) fn durable(record: &Record, format: FeedFormat) -> String {
     match format {
         FeedFormat::Json => serde_json::to_string(record).unwrap_or_default(),
         FeedFormat::Text => {
             let (kind, text) = match &record.body {
-                RecordBody::Event(fields) => (
-                    format!("event {}", fields.event_type),
-                    match fields.to_event() {
-                        Ok(event) => crate::route::text_of(&event),
-                        Err(error) => error,
-                    },
+                Body::Event(event) => (
+                    format!("event {}", event.event_type()),
+                    crate::route::text_of(event),
                 ),
-                RecordBody::Notice { text, .. } => ("notice".to_owned(), text.clone()),
-                RecordBody::FollowUp { message, .. } => {
-                    ("followUp".to_owned(), message.content.clone())
-                }
+                Body::Notice { text, .. } => ("notice".to_owned(), text.clone()),
+                Body::FollowUp { message, .. } => ("followUp".to_owned(), message.content.clone()),
             };
             let text = text.replace('\n', "\n    ");
-            format!("{} #{} {kind}: {text}", record.time, record.seq)
+            format!("{} #{} {kind}: {text}", rfc3339(record.time), record.seq)
         }
     }
 }

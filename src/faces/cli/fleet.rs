@@ -6,10 +6,9 @@ use super::failure::{Failure, OrFail};
 use super::ls::{Style, age, push_section};
 use super::{fleet_feed, output};
 use crate::clock;
-use crate::fleet::{FleetBoard, FleetHost, FleetSession, Presence, SINGLE, StreamUse, stream_uses};
-use crate::model::{Millis, text};
+use crate::fleet::{FleetBoard, FleetHost, Presence, SINGLE, StreamUse, stream_uses};
+use crate::model::{Millis, rfc3339, text};
 use crate::ops::Fleet;
-use crate::wire::{LsView, rfc3339};
 use serde_json::{Value, json};
 
 pub(super) async fn run(context: &Context, args: FleetArgs) -> Result<(), Failure> {
@@ -72,7 +71,7 @@ fn table_of_hosts(board: &FleetBoard, now: Millis, style: Style) -> Vec<String> 
             let heading = format!("{name} (no session{presence})");
             push_section(&mut lines, &heading, None, now, style);
         }
-        for view in existing().map(|session| view_of(session, now)) {
+        for view in existing().map(|session| session.view(now)) {
             let tasks = text::counted(view.tasks.len(), "task");
             let heading = format!("{name}: {} ({tasks}{presence})", view.session_name);
             push_section(&mut lines, &heading, Some(&view), now, style);
@@ -84,16 +83,6 @@ fn table_of_hosts(board: &FleetBoard, now: Millis, style: Style) -> Vec<String> 
 /// Says since when a host is gone.
 fn gone_since(since: Millis, now: Millis) -> String {
     format!("gone since {}, {} ago", rfc3339(since), age(now - since))
-}
-
-fn view_of(session: &FleetSession, now: Millis) -> LsView {
-    LsView {
-        session_name: session.name().unwrap_or_default().to_owned(),
-        exists: session.exists(),
-        supervised: true,
-        captured_at: now,
-        tasks: session.tasks().into_iter().cloned().collect(),
-    }
 }
 
 async fn status(args: Json) -> Result<(), Failure> {

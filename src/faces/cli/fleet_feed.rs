@@ -8,18 +8,17 @@ use tokio::time::sleep;
 
 use super::args::FleetFeed;
 use super::consume::{Acknowledgements, next};
-use super::context;
 use super::failure::{Failure, OrFail};
-use super::output;
+use super::{context, output};
 use crate::clock;
 use crate::faces::agent::read_lines;
 use crate::fleet::{
     BucketEntry, BucketNews, BucketWatch, Connection, FeedReader, FeedRequest, FeedStart,
     FleetBoard, FleetChange, FleetError,
 };
-use crate::model::{Backoff, Error, ErrorKind, Seq};
+use crate::model::{Backoff, Error, ErrorKind, Seq, rfc3339};
 use crate::ops::Fleet;
-use crate::wire::{Acknowledgement, check_consumer_name, rfc3339};
+use crate::wire::{Acknowledgement, check_consumer_name};
 
 const WHAT: &str = "fleet feed";
 

@@ -1,6 +1,7 @@
 //! `logs`: a task's output: present, from a cursor on, or live.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt};
@@ -10,10 +11,10 @@ use super::context::{self, Context};
 use super::failure::{Failure, OrFail};
 use super::{output, runs};
 use crate::client::DaemonClient;
-use crate::model::ErrorKind;
+use crate::model::{ErrorKind, Task, WindowId};
 use crate::ops::{self, TaskSession};
 use crate::terminal::columns_of;
-use crate::wire::{LiveRecord, LogRequest, LsTask, StreamRecord, TaskFields, TaskLog};
+use crate::wire::{LiveRecord, LogRequest, LsTask, StreamRecord, TaskLog};
 
 /// The piece of a followed output that says that it was all.
 const END: &str = "null";
@@ -48,7 +49,15 @@ async fn print_or_follow(context: &Context, args: &Logs) -> Result<(), Failure> 
     if args.follow
         && let Ok(task) = ops::find(&mut session, name).await
     {
-        return follow(context, &session, task.window_id, args, args.lines, None).await;
+        return follow(
+            context,
+            &session,
+            task.window.to_string(),
+            args,
+            args.lines,
+            None,
+        )
+        .await;
     }
     let log = ops::last_log(&mut session, request).await;
     print(&last_lines(log.or_fail("logs")?, args.lines), args)
@@ -91,10 +100,10 @@ async fn several(context: &Context, args: &Logs) -> Result<(), Failure> {
         }
         return follow_several(context, &session, args, tasks).await;
     }
-    let windows = tasks.iter().map(|task| &task.window_id);
+    let windows = tasks.iter().map(|task| task.window.to_string());
     let mut logs = Vec::new();
-    for name in windows.chain(&args.names) {
-        let log = ops::last_log(&mut session, request(name, args)).await;
+    for name in windows.chain(args.names.iter().cloned()) {
+        let log = ops::last_log(&mut session, request(&name, args)).await;
         logs.push(log.or_fail("logs")?);
     }
     for (index, log) in logs.into_iter().enumerate() {
@@ -110,9 +119,10 @@ async fn several(context: &Context, args: &Logs) -> Result<(), Failure> {
 
 /// Returns the tasks that `--all` means: not shells, not the one that runs this command, which would
 /// follow what it prints itself, and none that does the same: they would follow each other without end.
-fn all_of(listed: Vec<LsTask>, own_pane: Option<&str>) -> Vec<TaskFields> {
-    let is_own = |task: &TaskFields| own_pane.is_some() && task.pane_id.as_deref() == own_pane;
-    let follows_all = |task: &TaskFields| task.current_command.as_deref().is_some_and(follows_all);
+fn all_of(listed: Vec<LsTask>, own_pane: Option<&str>) -> Vec<Arc<Task>> {
+    let own_pane = own_pane.and_then(|pane| pane.parse().ok());
+    let is_own = |task: &Task| own_pane.is_some() && task.pane == own_pane;
+    let follows_all = |task: &Task| task.command.as_deref().is_some_and(follows_all);
     let tasks = listed.into_iter().map(|listed| listed.task);
     let tasks = tasks.filter(|task| !task.shell && !is_own(task) && !follows_all(task));
     tasks.collect()
@@ -137,7 +147,7 @@ async fn follow_several(
     context: &Context,
     session: &TaskSession,
     args: &Logs,
-    tasks: Vec<TaskFields>,
+    tasks: Vec<Arc<Task>>,
 ) -> Result<(), Failure> {
     let mut stream = None;
     if args.all {
@@ -147,21 +157,21 @@ async fn follow_several(
     let own = ops::own_pane(session);
     let mut interrupts = context::interrupts("logs")?;
     let mut names = Vec::new();
-    let mut runs: BTreeMap<String, Option<u32>> = BTreeMap::new();
+    let mut runs: BTreeMap<WindowId, Option<u32>> = BTreeMap::new();
     let mut followed = FuturesUnordered::new();
     let mut next = (tasks, args.lines);
     loop {
         // Of runs that begin later, all lines are new.
         let (tasks, lines) = std::mem::take(&mut next);
         for task in &tasks {
-            if !names.contains(&task.window_name) {
-                names.push(task.window_name.clone());
+            if !names.contains(&task.name) {
+                names.push(task.name.clone());
             }
         }
         for task in tasks {
-            if runs.insert(task.window_id.clone(), task.run) != Some(task.run) {
-                let prefix = prefix(&names, &task.window_name, output::is_coloured());
-                let window = task.window_id;
+            if runs.insert(task.window, task.run) != Some(task.run) {
+                let prefix = prefix(&names, &task.name, output::is_coloured());
+                let window = task.window.to_string();
                 followed.push(follow(context, session, window, args, lines, Some(prefix)));
             }
         }

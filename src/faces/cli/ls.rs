@@ -145,7 +145,7 @@ fn is_filtered(args: &Ls) -> bool {
 /// Whether the options select this task.
 fn is_selected(listed: &LsTask, args: &Ls) -> bool {
     let has_state = match listed.state {
-        TaskStateName::Exited | TaskStateName::Killed => args.failed && has_failed(listed),
+        TaskStateName::Exited | TaskStateName::Killed => args.failed && listed.has_failed(),
         TaskStateName::Waiting => args.waiting,
         TaskStateName::Running | TaskStateName::Stalled => args.running,
         TaskStateName::Queued | TaskStateName::Restarting | TaskStateName::Shell => false,
@@ -155,17 +155,11 @@ fn is_selected(listed: &LsTask, args: &Ls) -> bool {
         let task = &listed.task;
         let filter = filter.to_lowercase();
         let contains = |text: &str| text.to_lowercase().contains(&filter);
-        task.window_id == filter
-            || contains(&task.window_name)
-            || task.current_command.as_deref().is_some_and(contains)
+        task.window.to_string() == filter
+            || contains(&task.name)
+            || task.command.as_deref().is_some_and(contains)
     });
     (is_any_state || has_state) && is_named
-}
-
-fn has_failed(listed: &LsTask) -> bool {
-    let task = &listed.task;
-    let is_over = task.dead && listed.next_restart.is_none();
-    is_over && (task.exit_signal.is_some() || task.exit_code != Some(0))
 }
 
 /// How the table is shown.
@@ -261,9 +255,9 @@ fn colour(listed: &LsTask) -> Option<&'static str> {
     match listed.state {
         TaskStateName::Shell => Some("2"),
         TaskStateName::Waiting => Some("1;33"),
-        _ if has_failed(listed) => Some("31"),
+        _ if listed.has_failed() => Some("31"),
         TaskStateName::Stalled | TaskStateName::Restarting => Some("33"),
-        TaskStateName::Running if task.stopped => Some("33"),
+        TaskStateName::Running if task.stopped.is_some() => Some("33"),
         TaskStateName::Running => Some("32"),
         TaskStateName::Queued | TaskStateName::Exited | TaskStateName::Killed => None,
     }
@@ -272,7 +266,7 @@ fn colour(listed: &LsTask) -> Option<&'static str> {
 fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
     let task = &listed.task;
     let code = match task.run_end() {
-        _ if !task.dead => "-".to_owned(),
+        _ if task.is_alive() => "-".to_owned(),
         RunEnd::Signal(signal) => signal.to_owned(),
         RunEnd::Code(code) => code.to_string(),
         RunEnd::Unknown => "?".to_owned(),
@@ -283,12 +277,12 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
     let prevented = listed.cannot_restart.as_deref();
     let restart = restart.or_else(|| prevented.map(ops::cannot_restart_words));
     let last = restart.as_deref().or(listed.waiting_for.as_deref());
-    let last = last.or(task.exit_hint.as_deref());
+    let last = last.or(task.exit_hint()).map(str::to_owned);
     let last = last.unwrap_or_else(|| task.last_line());
     let trimmed = |text: &str| text.trim().to_owned();
     [
-        task.window_id.clone(),
-        task.window_name.clone(),
+        task.window.to_string(),
+        task.name.clone(),
         listed.state_word(),
         code,
         task.run
@@ -304,8 +298,8 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
             None | Some([]) => "-".to_owned(),
             Some(ports) => port_words(ports),
         },
-        trimmed(task.current_command.as_deref().unwrap_or("-")),
-        trimmed(last),
+        trimmed(task.command.as_deref().unwrap_or("-")),
+        trimmed(&last),
     ]
 }
 
@@ -325,8 +319,9 @@ pub(super) fn running(running: usize, stalled: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Task, test_notation};
     use crate::terminal::columns_of;
-    use crate::wire::{DeliveryState, DeliveryStatus, TaskFields};
+    use crate::wire::{DeliveryState, DeliveryStatus};
 
     fn style(columns: Option<usize>) -> Style {
         Style {
@@ -338,17 +333,10 @@ mod tests {
 
     #[test]
     fn the_table_fits_the_terminal_and_shows_what_failed() {
-        let task = TaskFields {
-            window_id: "@1".into(),
-            window_name: "api".into(),
-            pane_state_known: true,
-            dead: true,
-            exit_code: Some(2),
-            run: Some(1),
-            current_command: Some("cargo test --workspace --all-features".into()),
-            started_at: Some(0),
-            output_preview: "test result: FAILED. 617 passed; 1 failed; finished in 39.39s".into(),
-            ..TaskFields::default()
+        let last = "test result: FAILED. 617 passed; 1 failed; finished in 39.39s";
+        let task = Task {
+            command: Some("cargo test --workspace --all-features".into()),
+            ..test_notation::task(&format!("@1#1 api dead 2 started=0 : {last}"))
         };
         let view = LsView {
             session_name: "s".into(),
@@ -385,44 +373,36 @@ mod tests {
 
     #[test]
     fn a_task_that_is_stopped_shows_that_whether_or_not_it_waits() {
-        let state = |dead, prompt: Option<&str>| {
-            let task = TaskFields {
-                window_id: "@1".into(),
-                stopped: true,
-                dead,
-                ..TaskFields::default()
-            };
+        let state = |state: &str, prompt: Option<&str>| {
+            let task = test_notation::task(&format!("@1 a {state} stopped"));
             row(&LsTask::new(task, prompt.map(Into::into), None), 0)[STATE].clone()
         };
-        assert_eq!(state(false, None), "stopped");
-        assert_eq!(state(false, Some("Go?")), "stopped");
-        assert_eq!(state(true, None), "exited");
+        assert_eq!(state("running", None), "stopped");
+        assert_eq!(state("running", Some("Go?")), "stopped");
+        assert_eq!(state("dead 0", None), "exited");
     }
 
     #[test]
     fn names_are_cut_and_columns_left_out_until_every_row_fits() {
-        let task = |name: &str, signal: Option<&str>| TaskFields {
-            window_id: "@12".into(),
-            window_name: name.into(),
-            pane_state_known: true,
-            dead: signal.is_some(),
-            exit_signal: signal.map(Into::into),
-            run: Some(12),
-            current_command: Some("cargo test --workspace".into()),
-            started_at: Some(0),
-            output_preview: "listening on 日本語 0.0.0.0:8080".into(),
-            ..TaskFields::default()
+        let task = |name: &str, state: &str| Task {
+            command: Some("cargo test --workspace".into()),
+            ..test_notation::task(&format!(
+                "@12#12 {name} {state} started=0 : listening on 日本語 0.0.0.0:8080"
+            ))
         };
-        let listed = |task| LsTask::new(task, None, None).with_usual(Some(75_000));
+        let listed = |task| LsTask {
+            usual_ms: Some(75_000),
+            ..LsTask::new(task, None, None)
+        };
         let view = LsView {
             session_name: "s".into(),
             exists: true,
             supervised: true,
             captured_at: 0,
             tasks: vec![
-                listed(task("integration-tests-postgres", Some("SIGTERM"))),
-                listed(task("日本語日本語日本語日本語", None)),
-                listed(task("a", Some("SIGINT"))),
+                listed(task("integration-tests-postgres", "dead SIGTERM")),
+                listed(task("日本語日本語日本語日本語", "running")),
+                listed(task("a", "dead SIGINT")),
             ],
         };
         for columns in 21..=130 {
@@ -454,21 +434,19 @@ mod tests {
     }
 
     /// A task that has run `make` since 1970.
-    fn making(name: &str) -> TaskFields {
-        TaskFields {
-            window_id: "@1".into(),
-            window_name: name.into(),
-            pane_state_known: true,
-            run: Some(3),
-            current_command: Some("make".into()),
-            started_at: Some(0),
-            ..TaskFields::default()
+    fn making(name: &str) -> Task {
+        Task {
+            command: Some("make".into()),
+            ..test_notation::task(&format!("@1#3 {name} running started=0"))
         }
     }
 
     #[test]
     fn usual_durations_have_a_column_where_they_are_known_and_fit() {
-        let listed = |name: &str, usual| LsTask::new(making(name), None, None).with_usual(usual);
+        let listed = |name: &str, usual_ms| LsTask {
+            usual_ms,
+            ..LsTask::new(making(name), None, None)
+        };
         let view = LsView {
             session_name: "s".into(),
             exists: true,
@@ -523,7 +501,7 @@ mod tests {
     #[test]
     fn ports_have_a_column_where_a_task_listens() {
         let listed = |name: &str, ports: &[u16]| {
-            let task = TaskFields {
+            let task = Task {
                 ports: Some(ports.to_vec()),
                 ..making(name)
             };
@@ -548,21 +526,9 @@ mod tests {
 
     #[test]
     fn the_table_lines_up() {
-        let task = |id: &str, name: &str, dead, code, run| TaskFields {
-            window_id: id.into(),
-            window_name: name.into(),
-            pane_state_known: true,
-            dead,
-            exit_code: code,
-            run,
-            current_command: Some("make test".into()),
-            started_at: Some(0),
-            output_preview: "one\nlast line\n\n".into(),
-            ..TaskFields::default()
-        };
-        let shell = |id: &str, name: &str| TaskFields {
-            shell: true,
-            ..task(id, name, false, None, Some(1))
+        let task = |notation: &str| Task {
+            command: Some("make test".into()),
+            ..test_notation::task(&format!("{notation} started=0 : one|last line||"))
         };
         let view = LsView {
             session_name: "s".into(),
@@ -570,21 +536,28 @@ mod tests {
             supervised: true,
             captured_at: 0,
             tasks: vec![
-                LsTask::new(task("@1", "api", false, None, Some(1)), None, None),
+                LsTask::new(task("@1#1 api running"), None, None),
                 LsTask::new(
-                    task("@12", "migrate-§", false, None, Some(2)),
+                    task("@12#2 migrate-§ running"),
                     Some("Proceed? [y/N]".into()),
                     None,
                 ),
-                LsTask::new(task("@3", "lint", true, Some(2), None), None, None),
+                LsTask::new(task("@3 lint dead 2"), None, None),
+                LsTask::new(task("@4#1 tunnel running"), None, Some(60_000)),
                 LsTask::new(
-                    task("@4", "tunnel", false, None, Some(1)),
+                    Task {
+                        name: "日本語 n".into(),
+                        ..task("@5#1 n running")
+                    },
                     None,
-                    Some(60_000),
+                    None,
                 ),
-                LsTask::new(task("@5", "日本語 n", false, None, Some(1)), None, None),
-                LsTask::new(shell("@6", "sh"), None, None),
-                LsTask::new(shell("@7", "su"), Some("Password:".into()), None),
+                LsTask::new(task("@6#1 sh running shell"), None, None),
+                LsTask::new(
+                    task("@7#1 su running shell"),
+                    Some("Password:".into()),
+                    None,
+                ),
             ],
         };
         assert_eq!(

@@ -8,8 +8,8 @@ use super::args::Replay;
 use super::failure::Failure;
 use super::output;
 use crate::engine::{Engine, EngineEffect, RestoredState, Settings};
-use crate::model::{ErrorKind, Now};
-use crate::wire::{Context, DurableRecord, SnapshotLine};
+use crate::model::{Context, ErrorKind, Now, Record};
+use crate::wire::SnapshotLine;
 
 pub(super) fn run(args: &Replay) -> Result<(), Failure> {
     match &args.file {
@@ -74,7 +74,7 @@ fn replay(input: impl BufRead) -> Result<(), Failure> {
                     let mut more = u32::try_from(records.len()).unwrap_or(u32::MAX);
                     for record in &records {
                         more = more.saturating_sub(1);
-                        write(&mut out, &DurableRecord::new(record, more, &context))?;
+                        write(&mut out, &record.clone().stamped(more, &context))?;
                     }
                 }
                 // Live-only.
@@ -85,7 +85,7 @@ fn replay(input: impl BufRead) -> Result<(), Failure> {
     out.flush().or_else(|error| output::closed_is_fine(&error))
 }
 
-fn write(out: &mut impl Write, record: &DurableRecord) -> Result<(), Failure> {
+fn write(out: &mut impl Write, record: &Record) -> Result<(), Failure> {
     let line = serde_json::to_string(record).map_err(Failure::by("replay"))?;
     writeln!(out, "{line}").or_else(|error| output::closed_is_fine(&error))
 }

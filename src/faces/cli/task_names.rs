@@ -73,7 +73,7 @@ async fn tasks(choice: SessionChoice) -> Option<Vec<CompletionCandidate>> {
     let listed = ops::list(&mut session).await.ok()?;
     let candidate = |task: LsTask| {
         let state = task.state.to_string();
-        CompletionCandidate::new(task.task.window_name).help(Some(state.into()))
+        CompletionCandidate::new(&task.task.name).help(Some(state.into()))
     };
     Some(listed.tasks.into_iter().map(candidate).collect())
 }

@@ -12,9 +12,9 @@ use super::args::{FollowRun, Signal, Wait};
 use super::context::{self, Context};
 use super::failure::{Failure, OrFail};
 use super::output;
-use crate::model::{self, AnswerBy, Condition, ErrorKind, Stop, WaitOutcome, whole_millis};
+use crate::model::{self, AnswerBy, Condition, ErrorKind, Reason, Stop, WaitOutcome, whole_millis};
 use crate::ops::{self, Awaited, Caller, StartedRun, TaskSession, WaitNews};
-use crate::wire::{Reason, WaitRequest, WaitResult};
+use crate::wire::{WaitRequest, WaitResult};
 
 /// What is left of a time limit at least: a wait without time reports no end that is there.
 const LEAST: Duration = Duration::from_millis(1);

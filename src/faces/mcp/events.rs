@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::answer::{ToolAnswer, short};
 use super::arguments::{NextEvents, Seconds};
 use super::call::{Call, LONGEST_WAIT, USUAL_WAIT};
-use crate::model::{ErrorKind, text};
+use crate::model::{ErrorKind, rfc3339, text};
 use crate::ops::{self, EventQuery, Events, FeedEvent, TaskSession};
 use crate::route;
 use crate::wire::After;
@@ -87,16 +87,13 @@ fn describe(events: &Events, owner: Option<&str>, wait: Duration, asked: Duratio
 
 /// Returns an event as follow-ups word it, with the owner of a task that is another's.
 fn line(event: &FeedEvent, owner: Option<&str>) -> String {
-    let time = event.time.get(11..19).unwrap_or_default();
-    let text = match event.fields.to_event() {
-        Ok(event) => route::text_of(&event),
-        Err(error) => error,
-    };
-    let text: Vec<String> = text
+    let time = rfc3339(event.time);
+    let time = time.get(11..19).unwrap_or_default();
+    let text: Vec<String> = route::text_of(&event.event)
         .lines()
         .map(|line| text::row(line.as_bytes()))
         .collect();
-    let theirs = event.fields.task.owner.as_deref();
+    let theirs = event.event.task.owner.as_deref();
     let theirs = match theirs.filter(|theirs| Some(*theirs) != owner) {
         Some(theirs) => format!(" [of {}]", short(theirs, OWNER_CHARS)),
         None => String::new(),
@@ -107,6 +104,7 @@ fn line(event: &FeedEvent, owner: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::parse_rfc3339;
 
     fn event(seq: u64, owner: &str) -> FeedEvent {
         let fields = serde_json::json!({
@@ -118,8 +116,8 @@ mod tests {
         });
         FeedEvent {
             seq,
-            time: "2026-11-22T10:11:12.345Z".to_owned(),
-            fields: serde_json::from_value(fields).unwrap(),
+            time: parse_rfc3339("2026-11-22T10:11:12.345Z").unwrap(),
+            event: serde_json::from_value(fields).unwrap(),
         }
     }
 

@@ -11,8 +11,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::answer::ToolAnswer;
 use crate::clock;
-use crate::model::Millis;
-use crate::wire::rfc3339;
+use crate::model::{Millis, rfc3339};
 
 /// How often a client should ask whether a call has ended, in milliseconds.
 const POLL_MS: u64 = 500;

@@ -107,27 +107,19 @@ fn row(listed: &LsTask, now: Millis) -> String {
             format!("restarting: {}", short(&words, NAME_CHARS))
         }
         TaskStateName::Queued => "queued".to_owned(),
-        TaskStateName::Waiting if task.stopped => "stopped, asks for input".to_owned(),
+        TaskStateName::Waiting if task.stopped.is_some() => "stopped, asks for input".to_owned(),
         TaskStateName::Waiting => "asks for input".to_owned(),
-        TaskStateName::Running | TaskStateName::Stalled if task.stopped => "stopped".to_owned(),
+        TaskStateName::Running | TaskStateName::Stalled if task.stopped.is_some() => {
+            "stopped".to_owned()
+        }
         TaskStateName::Shell => TaskStateName::Running.to_string(),
         TaskStateName::Running | TaskStateName::Stalled => listed.state.to_string(),
     };
-    let since = if task.dead {
-        task.ended_at
-    } else {
-        task.started_at
+    let age = match listed.since().map(|at| age(now - at)) {
+        None => String::new(),
+        Some(age) if task.is_alive() => format!(", started {age} ago"),
+        Some(age) => format!(", {age} ago"),
     };
-    let age = since.map_or_else(String::new, |at| format!(", {} ago", age(now - at)));
-    let since = if task.dead || age.is_empty() {
-        ""
-    } else {
-        ", started"
-    };
-    let age = age
-        .strip_prefix(',')
-        .filter(|_| !since.is_empty())
-        .unwrap_or(&age);
     let run = match task.run {
         Some(run) if run > 1 => format!(", run {run}"),
         Some(_) | None => String::new(),
@@ -144,20 +136,20 @@ fn row(listed: &LsTask, now: Millis) -> String {
         Some(progress) => format!(", {progress}"),
     };
     let shell = if task.shell { ", a shell" } else { "" };
-    let command = task.current_command.as_deref().unwrap_or_default();
+    let command = task.command.as_deref().unwrap_or_default();
     let command = match short(command, COMMAND_CHARS) {
         command if command.is_empty() || task.shell => String::new(),
         command => format!(" `{command}`"),
     };
-    let last = listed.waiting_for.as_deref();
-    let last = match short(last.unwrap_or_else(|| task.last_line()), LAST_CHARS) {
+    let last = listed.waiting_for.clone();
+    let last = match short(&last.unwrap_or_else(|| task.last_line()), LAST_CHARS) {
         last if last.is_empty() => String::new(),
         last => format!(": {last}"),
     };
     format!(
-        "{} {}{command} {state}{since}{age}{progress}{run}{ports}{shell}{last}",
-        task.window_id,
-        short(&task.window_name, NAME_CHARS),
+        "{} {}{command} {state}{age}{progress}{run}{ports}{shell}{last}",
+        task.window,
+        short(&task.name, NAME_CHARS),
     )
 }
 
@@ -173,8 +165,7 @@ fn age(millis: Millis) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::NextRestart;
-    use crate::wire::TaskFields;
+    use crate::model::{NextRestart, test_notation};
 
     fn view(tasks: Vec<LsTask>) -> LsView {
         LsView {
@@ -188,27 +179,15 @@ mod tests {
 
     #[test]
     fn a_task_is_a_line() {
-        let task = |id: &str, name: &str, dead, code, run| TaskFields {
-            window_id: id.into(),
-            window_name: name.into(),
-            pane_state_known: true,
-            dead,
-            exit_code: code,
-            run: Some(run),
-            ports: Some(if run == 2 { vec![80, 3000] } else { Vec::new() }),
-            current_command: Some("make test".into()),
-            started_at: Some(0),
-            ended_at: dead.then_some(60_000),
-            output_preview: "one\n\u{1b}[1mlast line\n\n".into(),
-            ..TaskFields::default()
-        };
-        let shell = TaskFields {
-            shell: true,
-            ..task("@5", "bash", false, None, 1)
-        };
-        let killed = TaskFields {
-            exit_signal: Some("SIGKILL".into()),
-            ..task("@6", "b", true, None, 1)
+        let task = |notation: &str| {
+            let mut task = test_notation::task(&format!("{notation} started=0 : one|last line|"));
+            task.command = Some("make test".into());
+            task.ended_at = (!task.is_alive()).then_some(60_000);
+            task.ports = Some(match task.run {
+                Some(2) => vec![80, 3000],
+                _ => Vec::new(),
+            });
+            task
         };
         let next = NextRestart {
             in_ms: 4000,
@@ -217,17 +196,16 @@ mod tests {
             limit: 5,
         };
         let view = view(vec![
-            LsTask::new(task("@1", "api", false, None, 1), None, None),
+            LsTask::new(task("@1#1 api running"), None, None),
             LsTask::new(
-                task("@12", "migrate", false, None, 2),
+                task("@12#2 migrate running"),
                 Some("Proceed? [y/N]".into()),
                 None,
             ),
-            LsTask::new(task("@3", "lint", true, Some(2), 1), None, None),
-            LsTask::new(shell, None, None),
-            LsTask::new(killed, None, None),
-            LsTask::new(task("@7", "flaky", true, Some(1), 1), None, None)
-                .with_restart(Some(next), None),
+            LsTask::new(task("@3#1 lint dead 2"), None, None),
+            LsTask::new(task("@5#1 bash running shell"), None, None),
+            LsTask::new(task("@6#1 b dead SIGKILL ours"), None, None),
+            LsTask::new(task("@7#1 flaky dead 1"), None, None).with_restart(Some(next), None),
         ]);
         assert_eq!(
             table(&view, 65_000),
@@ -244,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_list_is_bounded() {
-        let task = || LsTask::new(TaskFields::default(), None, None);
+        let task = || LsTask::new(test_notation::task("@1 a running"), None, None);
         let lines = table(&view((0..250).map(|_| task()).collect()), 0);
         assert_eq!(lines.len(), MOST_TASKS + 1);
         assert!(lines[MOST_TASKS].starts_with("150 more tasks"));

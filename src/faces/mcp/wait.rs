@@ -125,7 +125,8 @@ impl Wait {
             let view = within_time(async { Ok(ops::list(&mut session).await?) }).await?;
             for (window, at) in windows.iter().zip(&mut had_ended_at) {
                 let mut tasks = view.tasks.iter().map(|listed| &listed.task);
-                let ended = tasks.find(|task| task.window_id == *window && task.dead);
+                let ended =
+                    tasks.find(|task| task.window.to_string() == *window && !task.is_alive());
                 *at = ended.and_then(|task| task.ended_at).unwrap_or(*at);
             }
         }

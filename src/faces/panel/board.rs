@@ -44,7 +44,7 @@ impl Group {
         match listed.state {
             TaskStateName::Waiting => Self::Ask,
             TaskStateName::Killed => Self::Failed,
-            TaskStateName::Exited if listed.task.exit_code == Some(0) => Self::Done,
+            TaskStateName::Exited if listed.task.exit_code() == Some(0) => Self::Done,
             TaskStateName::Exited => Self::Failed,
             TaskStateName::Shell => Self::Shell,
             TaskStateName::Stalled => Self::Stalled,
@@ -187,7 +187,7 @@ impl Board {
         let tasks = tasks.into_iter();
         session
             .tasks
-            .extend(tasks.map(|task| (task.task.window_id.clone(), task)));
+            .extend(tasks.map(|task| (task.task.window.to_string(), task)));
     }
 
     fn label_sessions(&mut self) {
@@ -261,7 +261,7 @@ impl Board {
         tasks
             .filter(|(session, _)| *session == key)
             // A shell is not pruned.
-            .filter(|(_, task)| task.task.dead && !task.task.shell)
+            .filter(|(_, task)| !task.task.is_alive() && !task.task.shell)
             .count()
     }
 
@@ -287,18 +287,17 @@ impl Board {
             .collect();
         tasks.sort_by_cached_key(|(key, listed)| {
             let task = &listed.task;
-            let ended_at = task.ended_at.filter(|_| task.dead);
-            let number: Option<u64> = task.window_id.get(1..).and_then(|id| id.parse().ok());
+            let ended_at = task.ended_at.filter(|_| !task.is_alive());
             (
                 Group::of(listed),
                 Reverse(ended_at),
                 self.label(*key),
                 *key,
-                number,
+                task.window,
             )
         });
         let task_row = |(session, listed): (SessionKey, &LsTask)| {
-            let window = listed.task.window_id.clone();
+            let window = listed.task.window.to_string();
             ListRow::Task(TaskKey { session, window })
         };
         let mut unknown: Vec<(&str, SessionKey)> = self
@@ -351,12 +350,13 @@ fn slug(name: &str) -> &str {
 /// Whether a task's name, window, state, owner, command or session contains this, in lower case.
 fn matches(listed: &LsTask, session: &str, filter: &str) -> bool {
     let task = &listed.task;
+    let window = task.window.to_string();
     let texts = [
-        Some(task.window_name.as_str()),
-        Some(task.window_id.as_str()),
+        Some(task.name.as_str()),
+        Some(window.as_str()),
         Some(Group::of(listed).label()),
         task.owner.as_deref(),
-        task.current_command.as_deref(),
+        task.command.as_deref(),
         Some(session),
     ];
     let mut texts = texts.into_iter().flatten();
@@ -365,8 +365,7 @@ fn matches(listed: &LsTask, session: &str, filter: &str) -> bool {
 
 /// Returns the time since a task ended or, while it runs, since it started.
 pub(super) fn age_of(listed: &LsTask, now: Millis) -> String {
-    let task = &listed.task;
-    let since = task.ended_at.filter(|_| task.dead).or(task.started_at);
+    let since = listed.since();
     since.map_or_else(|| "-".to_owned(), |since| age(now.saturating_sub(since)))
 }
 
@@ -383,12 +382,13 @@ pub(super) fn last_line(listed: &LsTask, now: Millis) -> String {
     if let Some(prompt) = &listed.waiting_for {
         return prompt.trim().to_owned();
     }
-    let last = task.last_line().trim();
+    let last = task.last_line();
+    let last = last.trim();
     if !matches!(Group::of(listed), Group::Failed | Group::Restarting) {
         return last.to_owned();
     }
-    let end = match (task.run_end(), &task.exit_hint) {
-        (_, Some(hint)) => hint.clone(),
+    let end = match (task.run_end(), task.exit_hint()) {
+        (_, Some(hint)) => hint.to_owned(),
         (RunEnd::Signal(signal), None) => signal.to_owned(),
         (RunEnd::Code(code), None) => format!("exit {code}"),
         (RunEnd::Unknown, None) => "exit code unknown".to_owned(),
@@ -408,16 +408,11 @@ pub(super) fn last_line(listed: &LsTask, now: Millis) -> String {
 mod tests {
     use super::*;
     use crate::model::NextRestart;
-    use crate::wire::TaskFields;
+    use crate::model::test_notation::task;
 
     #[test]
     fn the_last_line_of_a_failed_task_says_why_it_is_not_run_again() {
-        let task = TaskFields {
-            dead: true,
-            exit_code: Some(7),
-            output_preview: "starting".to_owned(),
-            ..TaskFields::default()
-        };
+        let task = task("@1 a dead 7 : starting");
         let mut listed = LsTask::new(task, None, None);
         assert_eq!(last_line(&listed, 0), "exit 7: starting");
         let next = NextRestart {

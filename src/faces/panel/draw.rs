@@ -115,11 +115,8 @@ fn preview(buffer: &mut Buffer, area: Rect, state: &PanelState) {
     let usual = listed
         .usual_ms
         .map_or_else(String::new, |usual| format!(" · usually {}", took(usual)));
-    let name = format!(
-        "{}{run} · {}{session}{usual}",
-        task.window_name, task.window_id
-    );
-    let command = task.current_command.as_deref().unwrap_or_default();
+    let name = format!("{}{run} · {}{session}{usual}", task.name, task.window);
+    let command = task.command.as_deref().unwrap_or_default();
     let room = usize::from(area.width).saturating_sub(columns_of(&name) + 6);
     bar(buffer, row(area, 0), &name, &fitted(command, room), BAR);
     let Some((_, lines)) = state.preview.as_ref().filter(|(of, _)| of == key) else {
@@ -127,7 +124,7 @@ fn preview(buffer: &mut Buffer, area: Rect, state: &PanelState) {
     };
     let height = usize::from(area.height) - 1;
     // A full-screen program is shown from its top, other output to its end.
-    let first = if task.alternate_on == Some(true) {
+    let first = if task.screen.alternate == Some(true) {
         0
     } else {
         lines.len().saturating_sub(height)

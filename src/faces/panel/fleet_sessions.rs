@@ -1,6 +1,7 @@
 //! The sessions of all hosts of a fleet, as its broker has them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
@@ -11,9 +12,8 @@ use super::effect::Place;
 use super::task_stream::Incoming;
 use super::work::text_of;
 use crate::fleet::{BucketNews, BucketWatch, FleetBoard, FleetSession, Presence};
-use crate::model::{Backoff, Error};
+use crate::model::{Backoff, Error, rfc3339};
 use crate::ops::Fleet;
-use crate::wire::rfc3339;
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
@@ -98,7 +98,7 @@ fn report(board: &FleetBoard, host: &str, keys: &mut Keys, to: &UnboundedSender<
         let mut tasks: Vec<_> = session.tasks().into_iter().cloned().collect();
         for task in &mut tasks {
             // The processes of that number here are others.
-            task.task.pane_pid = None;
+            Arc::make_mut(&mut task.task).pid = None;
         }
         drop(to.send(Incoming::Tasks {
             key,

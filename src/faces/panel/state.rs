@@ -161,7 +161,7 @@ impl PanelState {
 
     /// Returns how a task is called: with its session, where there are others.
     pub(super) fn name_of(&self, task: &TaskKey, listed: &LsTask) -> String {
-        let name = &listed.task.window_name;
+        let name = &listed.task.name;
         match self.scope {
             Scope::One => name.clone(),
             Scope::All => format!("{}/{name}", self.board.label(task.session)),
@@ -170,7 +170,7 @@ impl PanelState {
 
     /// Returns the last line of a task's row, and behind it what is undelivered of its messages.
     pub(super) fn last_line(&self, key: &TaskKey, listed: &LsTask) -> String {
-        let (owner, window) = (listed.task.owner.as_deref(), &listed.task.window_id);
+        let (owner, window) = (listed.task.owner.as_deref(), &key.window);
         let messages = self.messages.get(&key.session);
         let delivery = messages.and_then(|messages| messages.of_task(owner, window, self.now));
         let last = last_line(listed, self.now);
@@ -368,7 +368,7 @@ impl PanelState {
         let tasks = self.visible().iter().filter_map(|row| {
             let ListRow::Task(key) = row else { return None };
             let task = &self.board.get(key)?.task;
-            let pid = task.pane_pid.filter(|_| !task.dead)?;
+            let pid = task.pid.filter(|_| task.is_alive())?;
             Some((key.clone(), pid))
         });
         let tasks = tasks.collect();
@@ -417,7 +417,7 @@ impl PanelState {
         }
         let effect = selected.map(|(task, listed)| PanelEffect::Preview {
             task: task.clone(),
-            is_full_screen: listed.task.alternate_on == Some(true),
+            is_full_screen: listed.task.screen.alternate == Some(true),
         });
         self.previewed = selected.map(|(task, listed)| (task.clone(), listed.clone()));
         effect.into_iter().collect()

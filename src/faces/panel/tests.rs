@@ -11,37 +11,38 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::board::{ListRow, SessionKey, SessionName, TaskKey};
 use super::effect::PanelEffect;
 use super::state::{ONLY, PanelState};
-use crate::wire::{LsTask, TaskFields};
+use crate::model::{Exit, Life, Signal, Task, test_notation};
+use crate::wire::LsTask;
 
 /// When frames are drawn, in milliseconds since 1970.
 const NOW: i64 = 1_000_000_000;
 
 /// A running task that started a minute ago for each 60 of its window's number.
-fn running(number: u32, name: &str) -> TaskFields {
-    TaskFields {
-        window_id: format!("@{number}"),
-        window_name: name.to_owned(),
-        pane_id: Some(format!("%{number}")),
-        pane_pid: Some(1000 + number),
-        pane_state_known: true,
-        current_command: Some(format!("make {name}")),
-        run: Some(1),
-        started_at: Some(NOW - i64::from(number) * 1000),
-        output_preview: format!("one\nlast of {name}\n"),
-        ..TaskFields::default()
-    }
+fn running(number: u32, name: &str) -> Task {
+    let mut task = test_notation::task(&format!("@{number}#1 {name}- running"));
+    task.name = name.to_owned();
+    task.pid = Some(1000 + number);
+    task.command = Some(format!("make {name}"));
+    task.started_at = Some(NOW - i64::from(number) * 1000);
+    task.screen.rows = ["one".to_owned(), format!("last of {name}")].into();
+    task
 }
 
-fn ended(number: u32, name: &str, code: i32) -> TaskFields {
-    TaskFields {
-        dead: true,
-        exit_code: Some(code),
+fn ended(number: u32, name: &str, code: i32) -> Task {
+    Task {
+        life: Life::Dead(Exit::with_code(code)),
         ended_at: Some(NOW - i64::from(number) * 100),
         ..running(number, name)
     }
 }
 
-fn listed(task: TaskFields) -> LsTask {
+/// The task with this one row on its screen.
+fn printed(mut task: Task, row: &str) -> Task {
+    task.screen.rows = [row.to_owned()].into();
+    task
+}
+
+fn listed(task: Task) -> LsTask {
     LsTask::new(task, None, None)
 }
 
@@ -51,9 +52,11 @@ fn asking(number: u32, name: &str, prompt: &str) -> LsTask {
 
 /// One task of each group, in no particular order.
 fn mixed() -> Vec<LsTask> {
-    let killed = TaskFields {
-        exit_code: None,
-        exit_signal: Some("SIGKILL".to_owned()),
+    let killed = Task {
+        life: Life::Dead(Exit {
+            by_us: true,
+            ..Exit::with_signal(Signal::parse("SIGKILL"))
+        }),
         ..ended(65, "tunnel", 0)
     };
     vec![

@@ -11,7 +11,7 @@ use crate::model::{ErrorKind, Millis, Seq, age, text};
 use crate::ops::session::TaskSession;
 use crate::ops::{list_consumers, lookup};
 use crate::store::feed::{FeedLine, WholeLines};
-use crate::wire::{ConsumerStatus, DoctorCheck, SINK_PREFIX, SinkStatus, parse_rfc3339};
+use crate::wire::{ConsumerStatus, DoctorCheck, SINK_PREFIX, SinkStatus};
 
 /// A consumer that was not used for so long is forgotten, in milliseconds.
 const FORGOTTEN_AFTER: Millis = 24 * 60 * 60 * 1000;
@@ -166,7 +166,7 @@ fn recorded_at(feed: &Path, after: Seq) -> Option<Millis> {
         if let FeedLine::Record(record) = lines.next_line().ok()??
             && record.seq > after
         {
-            return parse_rfc3339(&record.time);
+            return Some(record.time);
         }
     }
 }

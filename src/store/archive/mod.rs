@@ -4,9 +4,7 @@
 //! and their total size are bounded; the oldest are removed first.
 
 mod durations;
-mod retention;
 mod runs;
 
 pub(crate) use durations::Durations;
-pub(crate) use retention::Limits;
-pub(crate) use runs::{RunInfo, find, keep, list, run_numbers};
+pub(crate) use runs::{Limits, RunInfo, find, keep, list, run_numbers};

@@ -1,13 +1,12 @@
 //! The files of stored runs: what is in them, writing and reading.
 
-use std::fs;
-use std::io::{self, BufRead, BufReader};
-use std::path::Path;
-use std::time::Duration;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
-use super::retention::{Limits, newest_first, prune};
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{Millis, RunNumbers};
 
@@ -90,8 +89,7 @@ pub(crate) fn keep(
         n_first = n_first.min(about.gap_after.unwrap_or(n_first));
         about.gap_after = Some(n_first);
     }
-    let mut text = serde_json::to_vec(&about).map_err(io::Error::from)?;
-    text.push(b'\n');
+    let mut text = files::json_line(&about)?;
     let (first, rest) = lines.split_at(n_first.min(lines.len()));
     for line in first.iter().chain(&rest[n_dropped..]) {
         text.extend_from_slice(line.as_bytes());
@@ -137,12 +135,9 @@ pub(crate) fn find(folder: &Path, name: &str, run: Option<u32>) -> io::Result<Op
 pub(crate) fn list(folder: &Path) -> io::Result<Vec<RunInfo>> {
     let mut runs = Vec::new();
     for (_, _, path) in newest_first(folder)?.into_iter().rev() {
-        match read(&path) {
-            Ok(found) => runs.extend(found.map(|(about, _)| about)),
-            // It was removed by a newer one meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
+        // A newer one may have removed it meanwhile.
+        let found = files::if_there(read(&path))?.flatten();
+        runs.extend(found.map(|(about, _)| about));
     }
     // The files' times can be coarse.
     runs.sort_by_key(|run| (run.ended_at, run.started_at));
@@ -176,6 +171,47 @@ fn read(path: &Path) -> io::Result<Option<(RunInfo, BufReader<fs::File>)>> {
         return Ok(None);
     };
     Ok(Some((about, file)))
+}
+
+/// How much is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Lines of one run: its first and last ones.
+    pub lines: usize,
+    /// Runs of one session: its last ones.
+    pub runs: usize,
+    /// Bytes of all runs of one session together.
+    pub bytes: u64,
+}
+
+/// Removes the oldest runs beyond the limits.
+pub(super) fn prune(folder: &Path, limits: Limits) -> io::Result<()> {
+    let mut bytes = 0;
+    for (index, (_, size, path)) in newest_first(folder)?.into_iter().enumerate() {
+        bytes += size;
+        if index >= limits.runs || (bytes > limits.bytes && index > 0) {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the kept runs with their times and sizes. A folder that is not there has none; one that
+/// is not ours, or a link, is an error.
+pub(super) fn newest_first(folder: &Path) -> io::Result<Vec<(SystemTime, u64, PathBuf)>> {
+    let entries = files::check_owner_of_folder(folder).and_then(|()| fs::read_dir(folder));
+    let mut runs = Vec::new();
+    for entry in files::if_there(entries)?.into_iter().flatten() {
+        let entry = entry?;
+        let path = entry.path();
+        if path.extension().is_some_and(|extension| extension == "log") {
+            let found = entry.metadata()?;
+            runs.push((found.modified()?, found.len(), path));
+        }
+    }
+    runs.sort();
+    runs.reverse();
+    Ok(runs)
 }
 
 #[cfg(test)]

@@ -136,21 +136,15 @@ impl Ages {
             last_follow_up: self.last_follow_up,
             closed: self.closed.clone(),
         };
-        let mut bytes = serde_json::to_vec(&saved).map_err(io::Error::from)?;
-        bytes.push(b'\n');
+        let bytes = files::json_line(&saved)?;
         files::replace(&self.path, &self.path.with_extension("json.new"), &bytes)
     }
 }
 
 fn load(path: &Path) -> Option<SavedAges> {
-    let bytes = match files::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-        Err(error) => {
-            tracing::warn!(%error, "could not read how old the feed's records are");
-            return None;
-        }
-    };
+    let warn = |error: &io::Error| tracing::warn!(%error, "could not read how old records are");
+    let bytes = files::if_there(files::read(path));
+    let bytes = bytes.inspect_err(warn).ok()??;
     let is_time = |at: &Millis| (0..=LAST).contains(at);
     match serde_json::from_slice::<SavedAges>(&bytes) {
         Ok(saved)

@@ -24,13 +24,9 @@ const LAST_TIME: Millis = 1 << 53;
 ///
 /// When the folder cannot be read.
 pub fn load_consumers(folder: &Path) -> io::Result<Vec<Result<SavedConsumer, DamagedConsumer>>> {
-    let entries = match files::check_owner_of_folder(folder).and_then(|()| fs::read_dir(folder)) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
+    let entries = files::check_owner_of_folder(folder).and_then(|()| fs::read_dir(folder));
     let mut names = Vec::new();
-    for entry in entries {
+    for entry in files::if_there(entries)?.into_iter().flatten() {
         let name = entry?.file_name().into_string().unwrap_or_default();
         if check_consumer_name(&name).is_ok() {
             names.push(name);
@@ -94,18 +90,15 @@ fn parse(bytes: &[u8], name: &str) -> Result<SavedConsumer, String> {
 ///
 /// When it cannot be written. The old file stays.
 pub fn store_consumer(folder: &Path, saved: &SavedConsumer) -> io::Result<()> {
-    let mut bytes = serde_json::to_vec(saved).map_err(io::Error::from)?;
-    bytes.push(b'\n');
+    let bytes = files::json_line(saved)?;
     let path = folder.join(&saved.name);
     let fresh = folder.join(format!(".{}.new", saved.name));
-    match files::replace_synced(&path, &fresh, &bytes) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            files::make_folder(folder, OPEN_TO_OTHERS)?;
-            files::sync_folder(folder.parent().unwrap_or(folder))?;
-            files::replace_synced(&path, &fresh, &bytes)
-        }
-        stored => stored,
+    if files::if_there(files::replace_synced(&path, &fresh, &bytes))?.is_none() {
+        files::make_folder(folder, OPEN_TO_OTHERS)?;
+        files::sync_folder(folder.parent().unwrap_or(folder))?;
+        files::replace_synced(&path, &fresh, &bytes)?;
     }
+    Ok(())
 }
 
 /// Removes a consumer's file. A missing one is fine.
@@ -114,10 +107,7 @@ pub fn store_consumer(folder: &Path, saved: &SavedConsumer) -> io::Result<()> {
 ///
 /// When it cannot be removed.
 pub(crate) fn remove_consumer(folder: &Path, name: &str) -> io::Result<()> {
-    match fs::remove_file(folder.join(name)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    }
+    files::if_there(fs::remove_file(folder.join(name))).map(drop)
 }
 
 /// Makes the replaced and removed files of this folder durable.
@@ -126,10 +116,7 @@ pub(crate) fn remove_consumer(folder: &Path, name: &str) -> io::Result<()> {
 ///
 /// When the disk refuses. A missing folder is fine.
 pub(crate) fn sync_consumers(folder: &Path) -> io::Result<()> {
-    match files::sync_folder(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    }
+    files::if_there(files::sync_folder(folder)).map(drop)
 }
 
 #[cfg(test)]

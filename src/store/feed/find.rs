@@ -13,8 +13,7 @@ use super::read::Frame;
 use super::segments::{FileId, segment_path};
 use super::segments::{LONGEST, read_line};
 use crate::files;
-use crate::model::{Millis, Seq};
-use crate::wire::parse_rfc3339;
+use crate::model::{Millis, Seq, parse_rfc3339};
 
 /// The distance in bytes at which the search ends and the rest is read line by line.
 const NEAR: u64 = 64 * 1024;
@@ -123,11 +122,7 @@ pub(super) fn find(feed: &Path, after: Seq) -> io::Result<Place> {
 
 /// Opens a file; `None` when it is missing.
 pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
-    match files::open(path) {
-        Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    files::if_there(files::open(path))
 }
 
 /// Searches the first `limit` bytes of a file for the record `after`.

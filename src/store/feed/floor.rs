@@ -54,14 +54,9 @@ pub(super) fn closed_firsts(feed: &Path) -> io::Result<Vec<Seq>> {
 }
 
 fn load(feed: &Path) -> Option<Floor> {
-    let bytes = match files::read(&path(feed)) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-        Err(error) => {
-            tracing::warn!(%error, "could not read which records are kept");
-            return None;
-        }
-    };
+    let read = files::if_there(files::read(&path(feed)));
+    let warn = |error: &io::Error| tracing::warn!(%error, "could not read which records are kept");
+    let bytes = read.inspect_err(warn).ok()??;
     match serde_json::from_slice::<Floor>(&bytes) {
         Ok(floor) if floor.v == VERSION => Some(floor),
         Ok(floor) => {
@@ -88,8 +83,7 @@ pub(crate) fn remove_before(feed: &Path, epoch: &str, first: Seq) -> io::Result<
         epoch: epoch.to_owned(),
         first_seq: first,
     };
-    let mut bytes = serde_json::to_vec(&floor).map_err(io::Error::from)?;
-    bytes.push(b'\n');
+    let bytes = files::json_line(&floor)?;
     let path = path(feed);
     files::replace_synced(&path, &path.with_extension("json.new"), &bytes)?;
     files::sync_folder(feed.parent().unwrap_or(feed))?;

@@ -20,16 +20,13 @@ use crate::model::{Millis, Seq};
 pub(crate) fn closed_segments(feed: &Path, ages: &Ages, now: Millis) -> io::Result<Vec<Segment>> {
     let mut segments = Vec::new();
     for first in closed_firsts(feed)? {
-        match fs::symlink_metadata(segment_path(feed, first)) {
-            Ok(found) => segments.push(Segment {
-                first,
-                bytes: found.len(),
-                closed_at: ages.closed_at(first, now),
-            }),
-            // Removed meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
+        // It may have been removed meanwhile.
+        let found = files::if_there(fs::symlink_metadata(segment_path(feed, first)))?;
+        segments.extend(found.map(|found| Segment {
+            first,
+            bytes: found.len(),
+            closed_at: ages.closed_at(first, now),
+        }));
     }
     Ok(segments)
 }
@@ -72,11 +69,7 @@ pub(super) fn files_backwards(feed: &Path) -> io::Result<Vec<fs::File>> {
         .map(|first| segment_path(feed, first))
         .chain([feed.to_owned()]);
     for path in paths.rev() {
-        match files::open(&path) {
-            Ok(file) => opened.push(file),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
+        opened.extend(files::if_there(files::open(&path))?);
     }
     Ok(opened)
 }

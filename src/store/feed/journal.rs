@@ -11,8 +11,7 @@ use super::reader::FeedEnd;
 use super::segments::{FileId, segment_path};
 use super::whole_lines::WholeLines;
 use crate::files::{self, OPEN_TO_OTHERS};
-use crate::model::{Millis, Record, Seq};
-use crate::wire::{Context, DurableRecord};
+use crate::model::{Context, Millis, Record, Seq};
 
 /// How many bytes may be unwritten before recording stops: some thousands of records.
 const MOST_UNWRITTEN: usize = 4 << 20;
@@ -183,7 +182,7 @@ impl Journal {
         let mut more = u32::try_from(records.len()).unwrap_or(u32::MAX);
         for record in records {
             more = more.saturating_sub(1);
-            let line = DurableRecord::new(record, more, context);
+            let line = record.clone().stamped(more, context);
             serde_json::to_writer(&mut self.unwritten, &line)
                 .expect("a record is plain data and a vector takes every write");
             self.unwritten.push(b'\n');

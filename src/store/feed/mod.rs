@@ -9,7 +9,6 @@
 
 mod ages;
 mod consumer_files;
-mod error;
 mod find;
 mod floor;
 mod inventory;
@@ -25,10 +24,9 @@ mod segments;
 mod whole_lines;
 
 pub use consumer_files::{load_consumers, store_consumer};
-pub use error::FeedError;
 pub use journal::Journal;
 pub use pending::PendingEvents;
-pub use read::{FeedLine, Sequence, UnknownRecord};
+pub use read::{FeedError, FeedLine, Sequence, UnknownRecord};
 pub use recovery::{FeedState, RecordedLook, recover};
 pub use retention::{FeedFiles, Retention, Segment};
 pub use saved::{DamagedSnapshot, load_saved};

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{
-    Body, DeliveredEvent, Event, EventKind, Millis, Prompt, Record, Seq, Snapshot, Task, WindowId,
+    Body, DeliveredEvent, Event, EventKind, Millis, Ordered as _, Prompt, Record, Seq, Snapshot,
+    Task, WindowId,
 };
 use crate::route::{Reach, reach, speaks_of};
-use crate::wire::{EventFields, FollowUps, SavedEvent, SavedFeed};
+use crate::wire::{FollowUps, SavedFeed};
 
 /// Everything that the records read so far leave open. The daemon updates it as it appends, saves
 /// it with its snapshot, and updates it by later records when it starts again.
@@ -32,26 +33,25 @@ impl PendingEvents {
             Body::Notice { events, .. } => self.deliver(events),
             Body::FollowUp {
                 events,
+                message,
                 owner,
-                content,
                 ..
             } => {
-                let windows = events.iter().map(|one| one.event.task.window.to_string());
-                let windows = windows.filter(|window| speaks_of(content, window));
+                let told = &message.details.events;
+                let windows = told.iter().map(|event| event.task.window.to_string());
+                let windows = windows.filter(|window| speaks_of(&message.content, window));
                 self.follow_up(record.seq, record.time, owner.as_deref(), windows);
-                for DeliveredEvent { seq, event } in events {
-                    let seqs = std::slice::from_ref(seq);
-                    self.deliver(seqs);
-                    if event.task.restarts.is_none() {
-                        self.deliver_as_failures(seqs);
-                    }
-                }
+                self.deliver(events);
+                let delivered = events.iter().zip(told);
+                let failures = delivered.filter(|(_, event)| event.task.restarts.is_none());
+                let failures: Vec<Seq> = failures.map(|(seq, _)| *seq).collect();
+                self.deliver_as_failures(&failures);
             }
         }
     }
 
     /// Processes a follow-up about tasks in these windows.
-    pub(super) fn follow_up(
+    fn follow_up(
         &mut self,
         seq: Seq,
         time: Millis,
@@ -67,7 +67,7 @@ impl PendingEvents {
     }
 
     /// Processes an event.
-    pub(super) fn event(&mut self, seq: Seq, event: &Event) {
+    fn event(&mut self, seq: Seq, event: &Event) {
         let window = event.task.window;
         match &event.kind {
             EventKind::Input { .. } => {
@@ -99,14 +99,14 @@ impl PendingEvents {
     }
 
     /// Processes a delivery of the events with these numbers.
-    pub(super) fn deliver(&mut self, events: &[Seq]) {
+    fn deliver(&mut self, events: &[Seq]) {
         for seq in events {
             self.undelivered.remove(seq);
         }
     }
 
     /// Processes a message with the ends with these numbers, after which no restart follows.
-    pub(super) fn deliver_as_failures(&mut self, ends: &[Seq]) {
+    fn deliver_as_failures(&mut self, ends: &[Seq]) {
         self.restarting.retain(|_, end| !ends.contains(&end.seq));
     }
 
@@ -170,46 +170,29 @@ impl PendingEvents {
     /// Returns its form in the saved snapshot, for a feed whose last record ends before the byte
     /// `end` of the file that begins with the record `segment`.
     pub fn to_saved(&self, segment: Seq, end: u64) -> SavedFeed {
-        let saved = |seq: Seq, event: &Event| SavedEvent {
-            seq,
-            event: EventFields::from(event),
-        };
-        let undelivered = self.undelivered.iter();
-        let restarting = self.restarting.values();
         SavedFeed {
             segment,
             end,
-            undelivered: undelivered.map(|(seq, event)| saved(*seq, event)).collect(),
-            waiting: self.waiting.values().map(EventFields::from).collect(),
-            restarting: restarting.map(|end| saved(end.seq, &end.event)).collect(),
+            undelivered: self.undelivered(),
+            waiting: self.waiting.values().cloned().collect(),
+            restarting: self.restarting(),
             follow_ups: FollowUps::clone(&self.follow_ups),
         }
     }
 
     /// Returns the state from a saved snapshot.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be read; the error names the field.
-    pub fn from_saved(saved: &SavedFeed) -> Result<Self, String> {
-        let mut pending = Self {
+    pub fn from_saved(saved: &SavedFeed) -> Self {
+        let of_window = |event: &Event| event.task.window;
+        let waiting = saved.waiting.iter().cloned();
+        let undelivered = saved.undelivered.iter().cloned();
+        let restarting = saved.restarting.iter().cloned();
+        Self {
+            undelivered: undelivered.map(|one| (one.seq, one.event)).into_map(),
+            waiting: waiting.map(|event| (of_window(&event), event)).into_map(),
+            restarting: restarting
+                .map(|end| (of_window(&end.event), end))
+                .into_map(),
             follow_ups: Arc::new(saved.follow_ups.clone()),
-            ..Self::default()
-        };
-        for event in &saved.waiting {
-            let event = event.to_event()?;
-            pending.waiting.insert(event.task.window, event);
         }
-        for SavedEvent { seq, event } in &saved.undelivered {
-            pending.undelivered.insert(*seq, event.to_event()?);
-        }
-        for SavedEvent { seq, event } in &saved.restarting {
-            let (seq, event) = (*seq, event.to_event()?);
-            let window = event.task.window;
-            pending
-                .restarting
-                .insert(window, DeliveredEvent { seq, event });
-        }
-        Ok(pending)
     }
 }

@@ -1,16 +1,18 @@
 //! Parses lines of the feed, and notes which numbers are missing.
 
-use serde::de::Error;
-use serde::{Deserialize, Deserializer};
+use std::io;
+use std::path::{Path, PathBuf};
 
-use crate::model::Seq;
-use crate::wire::{DurableRecord, Kind, VERSION};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
+use crate::model::{Error as AnyError, FEED_VERSION, Kind, Record, Seq};
 
 /// A parsed line of the feed.
 #[derive(Debug)]
 pub enum FeedLine {
     /// A record.
-    Record(Box<DurableRecord>),
+    Record(Box<Record>),
     /// A record of a later version.
     Unknown(UnknownRecord),
     /// An unreadable line that was a record once.
@@ -32,7 +34,7 @@ impl UnknownRecord {
     fn parse(bytes: &[u8]) -> Option<Self> {
         let fields: serde_json::Value = serde_json::from_slice(bytes).ok()?;
         let kind = Kind::deserialize(fields.get("kind")?);
-        let is_later = fields.get("v")?.as_u64()? > u64::from(VERSION);
+        let is_later = fields.get("v")?.as_u64()? > u64::from(FEED_VERSION);
         let frame = Frame::deserialize(&fields).ok()?;
         (kind.is_err() || is_later).then_some(Self { frame, fields })
     }
@@ -41,14 +43,12 @@ impl UnknownRecord {
 impl FeedLine {
     /// Parses a line, with or without its line end.
     pub(super) fn parse(bytes: &[u8]) -> Self {
-        match serde_json::from_slice::<Box<DurableRecord>>(bytes) {
-            Ok(record) if record.names_its_task() && is_sequence_number(record.seq) => {
-                Self::Record(record)
-            }
+        match serde_json::from_slice::<Box<Record>>(bytes) {
+            Ok(record) if is_sequence_number(record.seq) => Self::Record(record),
             Ok(record) => {
                 tracing::warn!(
                     seq = record.seq,
-                    "a line of the feed is damaged: no windowId, or no such number"
+                    "a line of the feed is damaged: no such number"
                 );
                 Self::Damaged
             }
@@ -141,6 +141,37 @@ fn sequence_number<'de, D: Deserializer<'de>>(value: D) -> Result<Seq, D::Error>
         Ok(seq)
     } else {
         Err(D::Error::custom("no record has this number"))
+    }
+}
+
+/// Why the feed cannot be opened, read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("could not {what} the feed {}", .path.display())]
+pub struct FeedError {
+    /// The operation.
+    pub what: &'static str,
+    /// The feed's file.
+    pub path: PathBuf,
+    /// The cause.
+    #[source]
+    pub source: io::Error,
+}
+
+impl FeedError {
+    /// Returns what turns an error of the disk into one of reading this feed.
+    pub(super) fn reading(feed: &Path) -> impl FnOnce(io::Error) -> Self {
+        Self::io("read", feed)
+    }
+
+    pub(super) fn io(what: &'static str, feed: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = feed.to_owned();
+        move |source| Self { what, path, source }
+    }
+}
+
+impl From<FeedError> for AnyError {
+    fn from(error: FeedError) -> Self {
+        Self::of(error)
     }
 }
 

@@ -9,6 +9,7 @@ use super::floor::closed_firsts;
 use super::read::FeedLine;
 use super::segments::LineFile;
 use super::segments::{FileId, segment_path};
+use crate::files;
 use crate::model::Seq;
 
 /// The end of what is written completely.
@@ -127,11 +128,7 @@ impl Reader {
     /// Opens the present segment; `None` when it is gone.
     fn open(&self, end: &FeedEnd) -> io::Result<Option<LineFile>> {
         let closed = segment_path(&self.feed, self.segment);
-        let open = |path: &Path| match LineFile::open(path, self.at, self.id) {
-            Ok(file) => Ok(Some(file)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        };
+        let open = |path: &Path| files::if_there(LineFile::open(path, self.at, self.id));
         if let Some(file) = open(&closed)? {
             return Ok(Some(file));
         }

@@ -13,8 +13,8 @@ use super::find::LinesBackwards;
 use super::inventory::files_backwards;
 use super::read::FeedLine;
 use crate::files;
-use crate::model::{BootTime, Millis, Seq};
-use crate::wire::{DurableRecord, EventType, RecordBody, SavedConsumer, parse_rfc3339};
+use crate::model::{Body, BootTime, EventType, Millis, Record, Seq};
+use crate::wire::SavedConsumer;
 
 /// How far a feed was read by any reader, and when last.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,24 +101,24 @@ fn read_holdings(path: &Path) -> io::Result<Holdings> {
 
 impl Holdings {
     /// Adds a record that is earlier than those before.
-    fn add(&mut self, record: DurableRecord) {
+    fn add(&mut self, record: Record) {
         match &record.body {
-            RecordBody::FollowUp { .. } => {
+            Body::FollowUp { .. } => {
                 if self.last_follow_up.is_none() {
                     self.last_follow_up = Some(record.seq);
-                    self.last_follow_up_at = parse_rfc3339(&record.time);
+                    self.last_follow_up_at = Some(record.time);
                 }
             }
-            RecordBody::Event(fields) => match fields.event_type {
+            Body::Event(event) => match event.event_type() {
                 EventType::Started | EventType::Exited | EventType::Disappeared => {
-                    self.last_run = self.last_run.or(parse_rfc3339(&record.time));
+                    self.last_run = self.last_run.or(Some(record.time));
                 }
                 EventType::Notify
                 | EventType::Output
                 | EventType::Input
                 | EventType::InputResolved => {}
             },
-            RecordBody::Notice { .. } => {}
+            Body::Notice { .. } => {}
         }
         if self.epoch.is_empty() {
             self.epoch = record.epoch;

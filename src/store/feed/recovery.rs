@@ -9,9 +9,8 @@ use super::floor::closed_firsts;
 use super::pending::PendingEvents;
 use super::read::FeedLine;
 use super::whole_lines::WholeLines;
-use crate::model::{Event, Seq};
-use crate::route::speaks_of;
-use crate::wire::{Checkpoint, DurableRecord, RecordBody, SavedFeed, SavedSession, parse_rfc3339};
+use crate::model::{Body, Checkpoint, Event, Record, Seq};
+use crate::wire::{SavedFeed, SavedSession};
 
 /// The state at the end of the feed.
 #[derive(Debug, Default)]
@@ -70,11 +69,8 @@ pub fn recover(
     while let Some(line) = lines.next_line()? {
         match line {
             FeedLine::Record(record) => {
-                let seq = record.seq;
                 epoch = Some(record.epoch.clone());
-                if let Err(error) = past.read(*record) {
-                    tracing::warn!(seq, error, "could not parse a record of the feed");
-                }
+                past.read(*record);
             }
             // It has used its number, and must not be cut off.
             FeedLine::Unknown(record) => epoch = Some(record.frame.epoch),
@@ -114,16 +110,8 @@ fn resume(path: &Path, saved: &SavedSession) -> Option<(WholeLines, PendingEvent
         );
         return None;
     };
-    match PendingEvents::from_saved(feed) {
-        Ok(pending) => Some((WholeLines::behind(path, place), pending)),
-        Err(error) => {
-            tracing::error!(
-                error,
-                "could not parse the events of the feed in the saved snapshot"
-            );
-            None
-        }
-    }
+    let pending = PendingEvents::from_saved(feed);
+    Some((WholeLines::behind(path, place), pending))
 }
 
 /// Returns the position where the feed ended when it was saved, if a record ends there.
@@ -158,43 +146,18 @@ struct Past<F> {
 }
 
 impl<F: FnMut(RecordedLook)> Past<F> {
-    fn read(&mut self, record: DurableRecord) -> Result<(), String> {
-        let seq = record.seq;
-        let is_last_of_write = record.more == 0;
-        if seq > self.since && record.checkpoint.is_some() {
-            self.look.checkpoint.clone_from(&record.checkpoint);
-        }
-        match record.body {
-            RecordBody::Event(fields) => {
-                let event = fields.to_event()?;
-                self.pending.event(seq, &event);
-                if seq > self.since {
-                    self.look.events.push(event);
-                }
+    fn read(&mut self, record: Record) {
+        self.pending.apply(&record);
+        if record.seq > self.since {
+            if record.checkpoint.is_some() {
+                self.look.checkpoint = record.checkpoint;
             }
-            RecordBody::Notice { events, .. } => self.pending.deliver(&events),
-            RecordBody::FollowUp {
-                events,
-                message,
-                owner,
-                ..
-            } => {
-                let windows = message.details.events.iter();
-                let windows = windows.map(|event| event.task.window_id.clone());
-                let windows = windows.filter(|window| speaks_of(&message.content, window));
-                let time = parse_rfc3339(&record.time).unwrap_or_default();
-                let owner = owner.as_deref();
-                self.pending.follow_up(seq, time, owner, windows);
-                self.pending.deliver(&events);
-                let delivered = events.iter().zip(&message.details.events);
-                let failures = delivered.filter(|(_, event)| event.task.restarts.is_none());
-                let failures: Vec<Seq> = failures.map(|(seq, _)| *seq).collect();
-                self.pending.deliver_as_failures(&failures);
+            if let Body::Event(event) = record.body {
+                self.look.events.push(*event);
             }
         }
-        if is_last_of_write && self.look != RecordedLook::default() {
+        if record.more == 0 && self.look != RecordedLook::default() {
             (self.each_look)(std::mem::take(&mut self.look));
         }
-        Ok(())
     }
 }

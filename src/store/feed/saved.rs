@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::files;
-use crate::wire::{SavedSession, VERSION};
+use crate::model::FEED_VERSION;
+use crate::wire::SavedSession;
 
 /// A saved snapshot that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -38,15 +39,12 @@ pub fn load_saved(path: &Path) -> Result<Option<SavedSession>, DamagedSnapshot> 
         path: path.to_owned(),
         why,
     };
-    let bytes = match files::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(damaged(error.to_string())),
-    };
+    let read = files::if_there(files::read(path)).map_err(|error| damaged(error.to_string()))?;
+    let Some(bytes) = read else { return Ok(None) };
     // The version first: a later one may have other fields.
     let version: FileVersion =
         serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-    if version.v != VERSION {
+    if version.v != FEED_VERSION {
         return Err(damaged(format!("it has version {}", version.v)));
     }
     let saved: SavedSession =
@@ -67,11 +65,8 @@ struct FileVersion {
 ///
 /// When the disk refuses. A missing one is fine: the next daemon then reads all records.
 pub(crate) fn sync_saved(path: &Path) -> io::Result<()> {
-    match files::open(path) {
-        Ok(file) => file.sync_data(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-    }
+    let saved = files::if_there(files::open(path))?;
+    saved.map_or(Ok(()), |file| file.sync_data())
 }
 
 /// Replaces the saved snapshot in one step. It is not synced: a power cut also ends the tmux server
@@ -82,8 +77,7 @@ pub(crate) fn sync_saved(path: &Path) -> io::Result<()> {
 /// When it cannot be written; the old one stays.
 pub(crate) fn store_saved(path: &Path, saved: &SavedSession) -> io::Result<()> {
     // One write: with the file itself, the serializer would make a system call for every token.
-    let mut bytes = serde_json::to_vec(saved).map_err(io::Error::from)?;
-    bytes.push(b'\n');
+    let bytes = files::json_line(saved)?;
     let fresh = path.with_extension("json.new");
     files::replace(path, &fresh, &bytes)
 }

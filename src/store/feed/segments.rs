@@ -45,14 +45,10 @@ pub(super) fn segment_path(feed: &Path, first: Seq) -> PathBuf {
 /// Returns the first records of all closed segments, in order, including those that are about to be
 /// removed.
 pub(super) fn all_firsts(feed: &Path) -> io::Result<Vec<Seq>> {
-    let entries = match fs::read_dir(feed.parent().unwrap_or(feed)) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
+    let entries = files::if_there(fs::read_dir(feed.parent().unwrap_or(feed)))?;
     let (prefix, suffix) = (prefix(feed), suffix(feed));
     let mut firsts = Vec::new();
-    for entry in entries {
+    for entry in entries.into_iter().flatten() {
         let entry = entry?;
         // A folder was not closed by a daemon. It must not make the segments unreadable.
         if entry.file_type()?.is_dir() {

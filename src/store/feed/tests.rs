@@ -10,14 +10,14 @@ use crate::diff::{apply, diff};
 use crate::engine::{Engine, EngineEffect, RestoredState, Settings};
 use crate::model::test_notation::{describe, notice, number, snapshot, task};
 use crate::model::{
-    Body, Bookmark, Event, EventKind, Level, Now, Prompt, Record, Seq, Snapshot, WindowId,
+    Body, Bookmark, Context, Event, EventKind, Level, Now, Prompt, Record, Seq, Snapshot, WindowId,
 };
-use crate::wire::{Context, DurableRecord, SavedSession};
+use crate::wire::SavedSession;
 
 /// Everything that a feed has.
 #[derive(Debug, Default)]
 pub(super) struct FeedContents {
-    pub(super) records: Vec<DurableRecord>,
+    pub(super) records: Vec<Record>,
     /// The first and the last number of each stretch of records that are missing.
     pub(super) lost: Vec<(Seq, Seq)>,
     pub(super) last_seq: Seq,
@@ -115,13 +115,12 @@ pub(super) fn follow_up(seq: Seq, events: &[Record]) -> Record {
         }),
         Body::Notice { .. } | Body::FollowUp { .. } => None,
     });
-    let body = Body::FollowUp {
-        level: Level::Info,
-        content: "content".to_owned(),
-        events: events.collect(),
-        owner: None,
-    };
-    Record { seq, time: 0, body }
+    let (level, content) = (Level::Info, "content".to_owned());
+    Record::new(
+        seq,
+        0,
+        Body::follow_up(level, content, events.collect(), None),
+    )
 }
 
 fn waiting(kind: fn(Prompt) -> EventKind) -> Event {
@@ -158,8 +157,9 @@ fn what_is_written_is_read() {
     let written = events(1, "", "@1 a running; @2 b dead 0 bell");
     feed.append(&written);
     let read = read_all(&feed.path).records;
-    let back: Vec<Record> = read.iter().map(|line| line.to_record().unwrap()).collect();
-    assert_eq!(back, written);
+    let written = (0..3).rev().zip(written);
+    let written = written.map(|(more, record)| record.stamped(more, &context()));
+    assert_eq!(read, written.collect::<Vec<_>>());
     let more: Vec<u32> = read.iter().map(|line| line.more).collect();
     assert_eq!(more, [2, 1, 0]);
     assert_eq!(feed.seqs(1), [2, 3]);
@@ -346,8 +346,9 @@ fn a_message_is_about_the_tasks_that_it_names() {
     let feed = Feed::new();
     let mut records = events(1, "", "@1#1 a dead 2; @2#1 b running");
     let mut message = follow_up(records.len() as Seq + 1, &records);
-    if let Body::FollowUp { content, .. } = &mut message.body {
-        "[tmux-task notification]\ntmux task @1 (a) exited with code 2".clone_into(content);
+    if let Body::FollowUp { message, .. } = &mut message.body {
+        message.content =
+            "[tmux-task notification]\ntmux task @1 (a) exited with code 2".to_owned();
     }
     records.push(message);
     let mut written = PendingEvents::default();
@@ -601,10 +602,10 @@ fn a_crash_after_any_write_loses_nothing_and_repeats_nothing() {
         let mut events = Vec::new();
         let mut delivered = Vec::new();
         for line in read_all(&feed.path).records {
-            match line.to_record().unwrap().body {
+            match line.body {
                 Body::Event(event) => events.push(describe(&event)),
                 Body::Notice { events, .. } => delivered.extend(events),
-                Body::FollowUp { events, .. } => delivered.extend(events.iter().map(|e| e.seq)),
+                Body::FollowUp { events, .. } => delivered.extend(events),
             }
         }
         assert_eq!(feed.recover().pending.undelivered(), []);
@@ -632,7 +633,7 @@ fn a_line_says_what_the_contract_says() {
          \"sessionName\":\"work\",\"kind\":\"notice\",\"level\":\"info\",\"text\":\"text\",\
          \"events\":[],\"owner\":null}\n"
     );
-    assert!(serde_json::from_str::<DurableRecord>(&line).is_ok());
+    assert!(serde_json::from_str::<Record>(&line).is_ok());
 }
 
 #[test]
@@ -930,7 +931,7 @@ fn what_a_feed_holds_is_read_from_its_end() {
 fn a_time_is_found_by_segments_and_binary_search() {
     let feed = Feed::new();
     let line = |seq: Seq, secs: u64, more: u32| {
-        let time = crate::wire::rfc3339(i64::try_from(secs * 1000).unwrap());
+        let time = crate::model::rfc3339(i64::try_from(secs * 1000).unwrap());
         let text = "x".repeat(1000);
         format!(
             r#"{{"v":1,"seq":{seq},"epoch":"e1","time":"{time}","more":{more},"text":"{text}"}}"#

@@ -10,6 +10,7 @@ use super::floor::closed_firsts;
 use super::read::FeedLine;
 use super::segments::LineFile;
 use super::segments::{FileId, segment_path};
+use crate::files;
 use crate::model::Seq;
 
 /// The end of the complete writes of a feed.
@@ -227,11 +228,7 @@ impl FilesInOrder {
                 Part::Closed(first) => segment_path(&self.feed, first),
                 Part::Active { .. } => self.feed.clone(),
             };
-            let opened = match LineFile::open(&path, self.at, self.id) {
-                Ok(file) => Some(file),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-                Err(error) => return Err(error),
-            };
+            let opened = files::if_there(LineFile::open(&path, self.at, self.id))?;
             match self.part {
                 Part::Closed(first) if opened.is_none() => {
                     self.go_to(Part::behind(&self.feed, first)?);

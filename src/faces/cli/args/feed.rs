@@ -9,7 +9,8 @@ use super::super::task_names;
 use super::Json;
 use super::values::parse_records;
 use crate::config::read_time;
-use crate::wire::{After, EventType, Kind};
+use crate::model::{EventType, Kind};
+use crate::wire::After;
 
 #[derive(Debug, Args)]
 pub(crate) struct Feed {

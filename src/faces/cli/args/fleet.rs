@@ -3,8 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::Json;
-use crate::model::Seq;
-use crate::wire::{EventType, Kind};
+use crate::model::{EventType, Kind, Seq};
 
 #[derive(Debug, Args)]
 pub(crate) struct Fleet {

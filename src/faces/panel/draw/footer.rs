@@ -100,7 +100,7 @@ fn typed(
 fn hints(state: &PanelState, width: usize) -> String {
     let task = state.selected_task().map(|(_, task)| task);
     let asks = task.is_some_and(|task| task.waiting_for.is_some());
-    let lives = task.is_some_and(|task| !task.task.dead);
+    let lives = task.is_some_and(|task| task.task.is_alive());
     let has_task = task.is_some();
     let session = state.selected.as_ref().map(ListRow::session);
     let has_ended = session.is_some_and(|session| state.board.n_ended(session) > 0);

@@ -178,7 +178,7 @@ pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &PanelState) {
     let columns = Columns::of(
         width,
         longest_session,
-        longest(&|task| columns_of(&task.task.window_name)),
+        longest(&|task| columns_of(&task.task.name)),
         longest(&|task| columns_of(&command_of(task, state))),
         progress,
     );
@@ -305,7 +305,7 @@ fn task(
     } else {
         Style::new()
     };
-    let label = match (columns.label < 7, task.stopped && !task.dead) {
+    let label = match (columns.label < 7, task.stopped.is_some() && task.is_alive()) {
         (true, true) => "STOP",
         (false, true) => "STOPPED",
         (true, false) => group.short_label(),
@@ -314,7 +314,7 @@ fn task(
     let run = task
         .run
         .map_or_else(|| "-".to_owned(), |run| run.to_string());
-    let usage = state.usage.get(key).filter(|_| !task.dead);
+    let usage = state.usage.get(key).filter(|_| task.is_alive());
     let cpu = usage.and_then(|usage| usage.cpu);
     let cpu = cpu.map_or_else(String::new, |cpu| format!("{cpu}%"));
     let memory = usage.map_or_else(String::new, memory);
@@ -336,7 +336,7 @@ fn task(
         [
             (label, style_of(group)),
             (state.board.label(key.session), style),
-            (&task.window_name, style),
+            (&task.name, style),
             (&run, FAINT),
             (&age_of(listed, state.now), style),
             (&progress, progress_style),
@@ -375,8 +375,8 @@ fn progress(listed: &LsTask, state: &PanelState, columns: usize) -> (String, Opt
 /// Returns a task's command, behind the ports that it listens on.
 fn command_of<'a>(listed: &'a LsTask, state: &PanelState) -> Cow<'a, str> {
     let task = &listed.task;
-    let command = task.current_command.as_deref().unwrap_or_default();
-    let ports = task.pane_pid.filter(|_| !task.dead);
+    let command = task.command.as_deref().unwrap_or_default();
+    let ports = task.pid.filter(|_| task.is_alive());
     let ports = ports.and_then(|pid| state.ports.get(&pid));
     match ports.filter(|ports| !ports.is_empty()) {
         Some(ports) => format!(":{} {command}", port_words(ports)).into(),

@@ -164,7 +164,7 @@ impl PanelState {
         };
         let name = self.name_of(task, listed);
         let task = task.clone();
-        let is_dead = listed.task.dead;
+        let is_dead = !listed.task.is_alive();
         #[expect(
             clippy::wildcard_enum_match_arm,
             reason = "the other keys mean nothing"

@@ -42,7 +42,7 @@ fn rows(state: &PanelState) -> Vec<(SessionKey, &str)> {
         .filter(|row| matches!(row, ListRow::Task(_)));
     tasks
         .map(row)
-        .map(|(session, listed)| (session, listed.task.window_name.as_str()))
+        .map(|(session, listed)| (session, listed.task.name.as_str()))
         .collect()
 }
 

@@ -19,10 +19,7 @@ fn turn(tasks: usize, size: (u16, u16)) -> Duration {
     let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).unwrap();
     let began = Instant::now();
     for frame in 0..FRAMES {
-        let changed = TaskFields {
-            output_preview: format!("line {frame}"),
-            ..running(0, &name(0))
-        };
+        let changed = printed(running(0, &name(0)), &format!("line {frame}"));
         if tasks > 0 {
             state.on_tasks(ONLY, true, false, vec![listed(changed)], &[]);
         }

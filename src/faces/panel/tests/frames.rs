@@ -6,7 +6,7 @@ use super::*;
 use crate::faces::panel::draw::draw;
 use crate::faces::panel::effect::ActionReport;
 use crate::faces::panel::usage::Usage;
-use crate::model::Progress;
+use crate::model::{Progress, Stop};
 
 fn terminal(state: &PanelState) -> TestBackend {
     let (width, height) = state.size;
@@ -70,8 +70,8 @@ fn at_200_by_50() {
 #[test]
 fn a_task_that_is_stopped_says_so() {
     let stopped = |number, prompt: Option<&str>| {
-        let task = TaskFields {
-            stopped: true,
+        let task = Task {
+            stopped: Some(Stop::BySignal),
             ..running(number, "api")
         };
         LsTask::new(task, prompt.map(Into::into), None)
@@ -164,11 +164,10 @@ fn a_secret_is_never_drawn() {
 
 #[test]
 fn no_size_is_too_small_and_no_text_too_hostile() {
-    let hostile = TaskFields {
-        window_name: "日本語\u{301}👩‍👩‍👧 name that is long".to_owned(),
-        current_command: Some("👍🏽".repeat(100)),
-        output_preview: "ÄÖ\u{200d}한".repeat(100),
-        ..running(7, "")
+    let hostile = Task {
+        name: "日本語\u{301}👩‍👩‍👧 name that is long".to_owned(),
+        command: Some("👍🏽".repeat(100)),
+        ..printed(running(7, ""), &"ÄÖ\u{200d}한".repeat(100))
     };
     let mut tasks = mixed();
     tasks.push(listed(hostile));
@@ -188,10 +187,18 @@ fn no_size_is_too_small_and_no_text_too_hostile() {
     }
 }
 
+/// A task whose runs usually take so long, in milliseconds.
+fn usual(task: Task, millis: i64) -> LsTask {
+    LsTask {
+        usual_ms: Some(millis),
+        ..listed(task)
+    }
+}
+
 #[test]
 fn a_run_shows_how_much_of_its_usual_duration_has_passed() {
-    let task = LsTask::new(running(12, "build"), None, None).with_usual(Some(40_000));
-    let late = LsTask::new(running(90, "test"), None, None).with_usual(Some(60_000));
+    let task = usual(running(12, "build"), 40_000);
+    let late = usual(running(90, "test"), 60_000);
     let unknown = listed(running(5, "server"));
     let tasks = vec![task, late, unknown];
     let shown = frame(&state_with((80, 24), tasks.clone()));
@@ -218,16 +225,19 @@ fn a_run_shows_how_much_of_its_usual_duration_has_passed() {
 
 #[test]
 fn what_a_program_says_of_its_progress_takes_the_place_of_the_duration() {
-    let says = |id, name, text| TaskFields {
+    let says = |id, name, text| Task {
         progress: Progress::parse(text),
         ..running(id, name)
     };
     let half = listed(says(12, "build", "normal 50"));
     let tasks = vec![
-        half.with_usual(Some(40_000)),
+        LsTask {
+            usual_ms: Some(40_000),
+            ..half
+        },
         listed(says(13, "deploy", "error 100")),
         listed(says(14, "fetch", "indeterminate 0")),
-        LsTask::new(running(15, "test"), None, None).with_usual(Some(50_000)),
+        usual(running(15, "test"), 50_000),
     ];
     let shown = |size| frame(&state_with(size, tasks.clone()));
     let cells = |text: &str, from, n| {
@@ -268,10 +278,9 @@ fn all_sessions_at_three_sizes() {
 fn names_and_commands_are_whole_where_there_is_room() {
     let name = "integration-tests-postgres-replica-sets";
     let command = format!("make integration-tests {name}");
-    let task = TaskFields {
-        current_command: Some(command.clone()),
-        output_preview: "x".repeat(300),
-        ..running(5, name)
+    let task = Task {
+        command: Some(command.clone()),
+        ..printed(running(5, name), &"x".repeat(300))
     };
     let shown = |size| frame(&state_with(size, vec![listed(task.clone())]));
     let row = |shown: &str| shown.lines().nth(2).unwrap().to_owned();
@@ -286,7 +295,7 @@ fn names_and_commands_are_whole_where_there_is_room() {
 
 #[test]
 fn a_shell_is_marked_and_faint() {
-    let shell = TaskFields {
+    let shell = Task {
         shell: true,
         ..running(3, "zsh")
     };

@@ -19,12 +19,12 @@ fn names(state: &PanelState) -> Vec<&str> {
 }
 
 fn name_in<'a>(state: &'a PanelState, task: &TaskKey) -> &'a str {
-    &state.board.get(task).unwrap().task.window_name
+    &state.board.get(task).unwrap().task.name
 }
 
 fn selected(state: &PanelState) -> &str {
     let listed = state.selected_task();
-    listed.map_or("", |(_, listed)| &listed.task.window_name)
+    listed.map_or("", |(_, listed)| &listed.task.name)
 }
 
 fn explained(window: &str, secret: bool) -> ActionReport {
@@ -382,18 +382,12 @@ fn a_preview_is_read_when_the_selected_task_changes_and_there_is_room() {
     );
     // The same again, and a change of another task.
     assert_eq!(state.on_tasks(ONLY, true, true, tasks.clone(), &[]), []);
-    let other = TaskFields {
-        output_preview: "more".to_owned(),
-        ..running(2, "b")
-    };
+    let other = printed(running(2, "b"), "more");
     assert_eq!(
         state.on_tasks(ONLY, true, false, vec![listed(other)], &[]),
         []
     );
-    let own = TaskFields {
-        output_preview: "more".to_owned(),
-        ..running(1, "a")
-    };
+    let own = printed(running(1, "a"), "more");
     let changed = state.on_tasks(ONLY, true, false, vec![listed(own)], &[]);
     assert_eq!(changed, [preview(1)]);
     let down = KeyEvent::new(KeyCode::Down, KeyModifiers::NONE);
@@ -494,7 +488,7 @@ fn a_key_right_after_escape_does_nothing() {
 
 #[test]
 fn what_is_undelivered_stands_behind_the_last_line() {
-    let owned = TaskFields {
+    let owned = Task {
         owner: Some("claude:a".to_owned()),
         ..ended(1, "a", 0)
     };

@@ -218,7 +218,7 @@ pub(crate) fn number(first: Seq, events: Vec<Event>) -> Vec<Record> {
     let bodies = events.into_iter().map(|event| Body::Event(Box::new(event)));
     (first..)
         .zip(bodies)
-        .map(|(seq, body)| Record { seq, time: 0, body })
+        .map(|(seq, body)| Record::new(seq, 0, body))
         .collect()
 }
 
@@ -230,5 +230,5 @@ pub(crate) fn notice(seq: Seq, events: &[Seq]) -> Record {
         events: events.to_vec(),
         owner: None,
     };
-    Record { seq, time: 0, body }
+    Record::new(seq, 0, body)
 }

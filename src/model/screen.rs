@@ -1,0 +1,360 @@
+//! What a pane shows, and how much of it is told.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::text;
+
+/// How many of a task's last lines are quoted to a user or an agent.
+pub const QUOTED_LINES: usize = 3;
+/// The maximum length of a quoted line, in characters.
+pub const QUOTED_CHARS: usize = 500;
+
+/// The maximum number of rows of a preview; a full-screen program's screen may have
+/// [`ALTERNATE_ROWS`].
+const PREVIEW_ROWS: usize = 20;
+/// The maximum number of rows of a preview of the alternate screen.
+const ALTERNATE_ROWS: usize = 50;
+/// The maximum size of a preview, in bytes.
+const PREVIEW_BYTES: usize = 4096;
+
+/// The last rows of a pane's history and screen, wrapped as on the screen.
+#[derive(Debug, Clone, Default, Eq, Deserialize)]
+#[serde(from = "Preview")]
+pub struct Screen {
+    /// Sanitised text, one string per row, without trailing blanks.
+    ///
+    /// Shared, because a look contains the rows of every task and few of them have changed.
+    pub rows: Arc<[String]>,
+    /// The cursor position; `None` where it is not known.
+    pub cursor: Option<CursorPosition>,
+    /// Whether a full-screen program uses the alternate screen; `None` where it is not known.
+    pub alternate: Option<bool>,
+    /// The index in [`Screen::rows`] of the first row that is not history; `None` where it is not known.
+    /// Not compared.
+    pub top: Option<u32>,
+    /// How many cells a row has; `None` where it is not known. Not compared: it says how the rows
+    /// are to be read.
+    pub width: Option<u32>,
+    /// The last [`QUOTED_LINES`] lines that have text, as they are quoted, with wrapped rows joined;
+    /// `None` where they are the last rows. Not compared: they follow from what was printed, as the
+    /// rows do.
+    pub last_lines: Option<Arc<[String]>>,
+    /// Whether the program has hidden the cursor.
+    pub is_cursor_hidden: bool,
+    /// Where the program draws a cursor of its own, while the terminal's is hidden.
+    pub drawn_cursor: Option<CursorPosition>,
+}
+
+/// A [`Screen`] as it is read.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Preview {
+    /// The last rows of history and screen, wrapped as on the screen; untrusted text without
+    /// control characters.
+    output_preview: String,
+    /// The last lines that have text, at most three, with wrapped rows joined; `…` marks where one of more
+    /// than 500 characters is cut. Absent: they are the last rows of `outputPreview`.
+    #[schemars(with = "Vec<String>", skip_serializing_if = "Vec::is_empty")]
+    last_lines: Vec<String>,
+    /// The cursor's column, from 0.
+    #[serde(deserialize_with = "place")]
+    #[schemars(with = "u32", default)]
+    cursor_x: Option<u32>,
+    /// The cursor's row within `outputPreview`, from 0.
+    #[serde(deserialize_with = "place")]
+    #[schemars(with = "u32", default)]
+    cursor_y: Option<u32>,
+    /// Whether a full-screen program uses the alternate screen.
+    #[schemars(with = "bool", default)]
+    alternate_on: Option<bool>,
+}
+
+/// Reads the cursor's column or row. A position outside of the preview counts as unknown.
+fn place<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let place = Option::<i64>::deserialize(from)?;
+    Ok(place.and_then(|place| u32::try_from(place).ok()))
+}
+
+impl From<Preview> for Screen {
+    fn from(preview: Preview) -> Self {
+        let row = |row: &str| text::row(row.as_bytes());
+        let rows = preview.output_preview.split('\n').map(row);
+        let lines = preview.last_lines.iter().take(QUOTED_LINES);
+        let lines = lines.map(|line| text::bounded(&row(line), QUOTED_CHARS));
+        let cursor = preview.cursor_x.zip(preview.cursor_y);
+        Self {
+            rows: rows
+                .filter(|_| !preview.output_preview.is_empty())
+                .collect(),
+            cursor: cursor.map(|(x, y)| CursorPosition { x, y }),
+            alternate: preview.alternate_on,
+            last_lines: (!preview.last_lines.is_empty()).then(|| lines.collect()),
+            ..Self::default()
+        }
+    }
+}
+
+/// A position on a [`Screen`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CursorPosition {
+    /// Column, from 0.
+    pub x: u32,
+    /// Row within [`Screen::rows`], from 0.
+    pub y: u32,
+}
+
+impl PartialEq for Screen {
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            rows: _,
+            cursor,
+            alternate,
+            top: _,
+            width: _,
+            last_lines: _,
+            is_cursor_hidden,
+            drawn_cursor,
+        } = self;
+        (cursor, alternate, is_cursor_hidden, drawn_cursor)
+            == (
+                &other.cursor,
+                &other.alternate,
+                &other.is_cursor_hidden,
+                &other.drawn_cursor,
+            )
+            && self.has_rows_of(other)
+    }
+}
+
+impl Screen {
+    /// Whether the rows are equal. Rows that are shared are not compared one by one.
+    pub fn has_rows_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.rows, &other.rows) || self.rows == other.rows
+    }
+
+    /// Returns the screen with this text in a row.
+    ///
+    /// # Panics
+    ///
+    /// When it has no such row.
+    pub fn with_row(&self, row: usize, text: &str) -> Self {
+        let mut rows = self.rows.to_vec();
+        text.clone_into(&mut rows[row]);
+        Self {
+            rows: rows.into(),
+            ..self.clone()
+        }
+    }
+
+    /// Forgets what it shows, apart from the last lines where they are not its last rows.
+    pub fn forget_rows(&mut self) {
+        self.rows = Arc::default();
+    }
+
+    /// Returns the index of the first row that is not history; 0 where it is not known.
+    pub fn first_visible(&self) -> usize {
+        let top = self.top.and_then(|top| usize::try_from(top).ok());
+        top.unwrap_or(0).min(self.rows.len())
+    }
+
+    /// Returns the screen with blank rows in place of its history.
+    pub fn without_history(&self) -> Self {
+        let top = self.first_visible();
+        if self.rows[..top].iter().all(String::is_empty) {
+            return self.clone();
+        }
+        let blank = std::iter::repeat_n(String::new(), top);
+        Self {
+            rows: blank.chain(self.rows[top..].iter().cloned()).collect(),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the last rows that fit into a preview, with the cursor adjusted. Where the cursor is too far
+    /// above the last row, the preview ends some rows below the cursor's, or with it.
+    pub(super) fn preview(&self) -> Self {
+        let most = if self.alternate == Some(true) {
+            ALTERNATE_ROWS
+        } else {
+            PREVIEW_ROWS
+        };
+        let rows = &self.rows[..];
+        let fitting = |end: usize| {
+            let mut bytes = 0;
+            let fits = rows[..end].iter().rev().take(most).take_while(|row| {
+                bytes += row.len() + 1;
+                bytes <= PREVIEW_BYTES + 1
+            });
+            end - fits.count()..end
+        };
+        let with_cursor = self.cursor.and_then(|cursor| {
+            let row = usize::try_from(cursor.y).ok()?;
+            let below = rows.get(row + 1..)?;
+            let ends = [below.len(), most / 2, 0].map(|n| {
+                let below = &below[..n.min(below.len())];
+                let is_text = |row: &String| !row.trim().is_empty();
+                row + 1 + below.iter().rposition(is_text).map_or(0, |last| last + 1)
+            });
+            let mut windows = ends.into_iter().map(fitting);
+            windows.find(|window| window.contains(&row))
+        });
+        let window = with_cursor.unwrap_or_else(|| fitting(rows.len()));
+        let of_rows = |rows: &[String], cursor| Self {
+            rows: rows.into(),
+            cursor,
+            last_lines: None,
+            ..self.clone()
+        };
+        if let (true, Some(last)) = (window.is_empty(), rows.last()) {
+            // One row that is longer than a whole preview: its end was written last.
+            let start = last.ceil_char_boundary(last.len().saturating_sub(PREVIEW_BYTES));
+            return of_rows(&[last[start..].to_owned()], None);
+        }
+        let cursor = self.cursor.and_then(|cursor| {
+            let y = cursor.y.checked_sub(u32::try_from(window.start).ok()?)?;
+            Some(CursorPosition { x: cursor.x, y })
+        });
+        of_rows(&rows[window], cursor)
+    }
+
+    /// Returns the last lines that have text, as they are quoted: at most [`QUOTED_LINES`], with wrapped
+    /// rows joined.
+    pub fn last_lines(&self) -> Vec<String> {
+        if let Some(lines) = &self.last_lines {
+            return lines.to_vec();
+        }
+        let rows = self.rows.iter().rev().map(|row| row.trim_end());
+        let rows = rows.filter(|row| !row.is_empty()).take(QUOTED_LINES);
+        let mut lines: Vec<String> = rows.map(|row| text::bounded(row, QUOTED_CHARS)).collect();
+        lines.reverse();
+        lines
+    }
+}
+
+/// How far a program is, as it says itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ProgressFields")]
+pub struct Progress {
+    /// What the program says of its work.
+    pub state: ProgressState,
+    /// How much is done, 0 to 100. Absent: the program does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32")]
+    pub percent: Option<u32>,
+}
+
+/// What a program says of its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ProgressState {
+    /// It goes on.
+    Normal,
+    /// Something has failed.
+    Error,
+    /// It goes on, and how far it is is not known.
+    Indeterminate,
+    /// It has been paused.
+    Paused,
+}
+
+impl Progress {
+    /// Parses tmux's state and percentage, with a blank between them; `None` where the program shows no
+    /// progress.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (state, percent) = text.split_once(' ')?;
+        let state = match state {
+            "normal" => ProgressState::Normal,
+            "error" => ProgressState::Error,
+            "indeterminate" => ProgressState::Indeterminate,
+            "paused" => ProgressState::Paused,
+            _ => return None,
+        };
+        // tmux keeps the last one.
+        let is_known = state != ProgressState::Indeterminate;
+        let percent = percent.parse().ok().filter(|percent| *percent <= 100);
+        Some(Self {
+            state,
+            percent: percent.filter(|_| is_known),
+        })
+    }
+
+    /// Returns a bar of this many columns.
+    pub fn bar(self, columns: usize) -> String {
+        let Some(percent) = self.percent else {
+            return "▒".repeat(columns);
+        };
+        let percent = usize::try_from(percent).unwrap_or(100).min(100);
+        let done = columns * percent / 100;
+        format!("{}{}", "█".repeat(done), "░".repeat(columns - done))
+    }
+
+    /// Returns the percentage; empty where the program does not say it.
+    pub fn percentage(self) -> String {
+        self.percent
+            .map_or_else(String::new, |percent| format!("{percent}%"))
+    }
+
+    /// Returns what is to be said besides a percentage; empty while the work goes on.
+    pub fn note(self) -> &'static str {
+        match self.state {
+            ProgressState::Normal | ProgressState::Indeterminate => "",
+            ProgressState::Error => "error",
+            ProgressState::Paused => "paused",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_whole_or_the_last_rows_that_have_text() {
+        let screen = Screen {
+            rows: ["a", "", "b", "  ", "c  ", "d", ""]
+                .map(String::from)
+                .into(),
+            ..Screen::default()
+        };
+        assert_eq!(screen.last_lines(), ["b", "c", "d"]);
+        let wrapped = Screen {
+            last_lines: Some(["b", "cd"].map(String::from).into()),
+            ..screen
+        };
+        assert_eq!(wrapped.last_lines(), ["b", "cd"]);
+        let long = Screen {
+            rows: ["x".repeat(501)].into(),
+            ..Screen::default()
+        };
+        assert_eq!(long.last_lines(), ["x".repeat(499) + "…"]);
+    }
+}
+
+#[cfg(test)]
+mod progress_tests {
+    use super::*;
+
+    #[test]
+    fn what_tmux_prints_is_shown() {
+        let shown = |text| {
+            let progress = Progress::parse(text)?;
+            let words = [progress.bar(4), progress.percentage()];
+            Some(format!("{} {}", words.join(" "), progress.note()))
+        };
+        let check = |text, expected: Option<&str>| assert_eq!(shown(text).as_deref(), expected);
+        check("normal 0", Some("░░░░ 0% "));
+        check("normal 50", Some("██░░ 50% "));
+        check("normal 99", Some("███░ 99% "));
+        check("normal 100", Some("████ 100% "));
+        check("error 25", Some("█░░░ 25% error"));
+        check("paused 25", Some("█░░░ 25% paused"));
+        check("indeterminate 25", Some("▒▒▒▒  "));
+        check("normal 101", Some("▒▒▒▒  "));
+        for text in ["", " ", "hidden 25", "normal", "other 25"] {
+            check(text, None);
+        }
+    }
+}
