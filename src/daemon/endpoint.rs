@@ -21,11 +21,11 @@ use tracing::Instrument;
 
 use super::connection::{self, OpenConnection, RequestRoom, RequestSender};
 use super::error::DaemonError;
-use super::lock::{self, Lock, LockError};
+use super::lock::{self, Lock};
 use super::signals::StopRequest;
 use super::streams::Streams;
 use crate::files;
-use crate::model::Error;
+use crate::model::{Error, ErrorKind};
 use crate::paths::Paths;
 use crate::wire::Response;
 
@@ -43,7 +43,7 @@ pub(super) struct Locks {
 
 impl Locks {
     /// Takes the locks, that of the state folder only if the folder exists.
-    pub(super) fn take(paths: &Paths) -> Result<Self, LockError> {
+    pub(super) fn take(paths: &Paths) -> Result<Self, DaemonError> {
         // First the permanent one: a process that does not get it must not hold the other.
         let state = if paths.state.is_dir() {
             take_state(paths)?
@@ -55,7 +55,7 @@ impl Locks {
     }
 
     /// Takes the lock in the state folder as well, now that it exists.
-    pub(super) fn complete(&mut self, paths: &Paths) -> Result<(), LockError> {
+    pub(super) fn complete(&mut self, paths: &Paths) -> Result<(), DaemonError> {
         if self.state.is_none() {
             self.state = take_state(paths)?;
         }
@@ -63,17 +63,14 @@ impl Locks {
     }
 }
 
-fn take_state(paths: &Paths) -> Result<Option<Lock>, LockError> {
+fn take_state(paths: &Paths) -> Result<Option<Lock>, DaemonError> {
     match lock::take_state(paths) {
         Ok(lock) => Ok(Some(lock)),
-        Err(held @ LockError::Held { .. }) => Err(held),
-        Err(LockError::Io { path, source }) if files::is_refusal(&source) => {
-            Err(LockError::Io { path, source })
-        }
-        Err(error) => {
+        Err(DaemonError::Failed(error)) if error.kind != ErrorKind::NotOurs => {
             tracing::debug!(%error, "no lock in the state folder");
             Ok(None)
         }
+        Err(error) => Err(error),
     }
 }
 
@@ -141,9 +138,7 @@ impl Endpoint {
                 self.has_complained = false;
                 EndpointOwner::Ours
             }
-            Err(DaemonError::Lock(LockError::Held { pid }))
-                if lock::is_held_by(&self.paths.lock(), pid) =>
-            {
+            Err(DaemonError::Running { pid, .. }) if lock::is_held_by(&self.paths.lock(), pid) => {
                 tracing::error!(pid, "another daemon has taken over");
                 EndpointOwner::Theirs
             }
@@ -201,10 +196,7 @@ impl Drop for Socket {
 }
 
 fn listen(path: &Path) -> Result<(UnixListener, Socket), DaemonError> {
-    let failed = |source| DaemonError::Io {
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |error| Error::io(format_args!("could not make {}", path.display()), &error);
     files::if_there(fs::remove_file(path)).map_err(failed)?;
     let listener = UnixListener::bind(path).map_err(failed)?;
     fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;

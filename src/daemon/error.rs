@@ -1,50 +1,47 @@
 //! Why a daemon did not start.
 
 use std::io;
-use std::path::PathBuf;
 
-use super::lock::LockError;
-use crate::paths::PathsError;
-use crate::store::feed::FeedError;
+use crate::model::Error;
 use crate::tmux::TmuxError;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DaemonError {
-    /// Another daemon holds the lock, or the lock cannot be used.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-    /// A folder cannot be used.
-    #[error(transparent)]
-    Paths(#[from] PathsError),
-    /// The feed cannot be used.
-    #[error(transparent)]
-    Feed(#[from] FeedError),
-    /// tmux cannot be used at all.
-    #[error(transparent)]
-    Tmux(#[from] TmuxError),
-    /// The tmux server does not answer.
-    #[error("the tmux server on `{}` does not answer", .socket.display())]
-    NoAnswer { socket: PathBuf },
-    /// Another daemon supervises the session, with other files.
-    #[error("already running (pid {pid}) with the files in `{folder}`")]
-    OtherFolder {
+    /// Another daemon supervises the session.
+    #[error("already running (pid {pid}){}", with(.folder))]
+    Running {
+        /// Its pid; 0 when it has not been written yet.
         pid: u32,
-        /// The key of its folder.
-        folder: String,
+        /// The key of its folder, if that is another one: it has other files.
+        folder: Option<String>,
     },
-    /// The socket or the log cannot be created.
-    #[error("could not make {}", .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// A thread for the disk or for readers cannot be created.
-    #[error("could not start a thread")]
-    Thread(#[source] io::Error),
-    /// Signal handlers cannot be installed.
-    #[error("could not listen for signals")]
-    Signals(#[source] io::Error),
+    #[error(transparent)]
+    Failed(#[from] Error),
+}
+
+fn with(folder: &Option<String>) -> String {
+    let folder = folder.as_ref();
+    folder.map_or_else(String::new, |folder| {
+        format!(" with the files in `{folder}`")
+    })
+}
+
+/// Returns the error that a thread for the disk or for readers cannot be created.
+pub(super) fn no_thread(error: io::Error) -> Error {
+    Error::io("could not start a thread", &error)
+}
+
+impl From<TmuxError> for DaemonError {
+    fn from(error: TmuxError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<DaemonError> for Error {
+    fn from(error: DaemonError) -> Self {
+        match error {
+            DaemonError::Failed(error) => error,
+            DaemonError::Running { .. } => Self::of(error),
+        }
+    }
 }

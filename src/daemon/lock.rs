@@ -3,8 +3,10 @@
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::error::DaemonError;
+use crate::model::{Error, ErrorKind};
 use crate::paths::Paths;
 use crate::{files, process};
 
@@ -27,40 +29,18 @@ pub(super) fn is_file(found: &Metadata, path: &Path) -> bool {
         .is_ok_and(|there| (there.dev(), there.ino()) == (found.dev(), found.ino()))
 }
 
-/// Why the lock could not be taken.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum LockError {
-    /// Another daemon holds it.
-    #[error("already running (pid {pid})")]
-    Held {
-        /// Its pid; 0 when it has not been written yet.
-        pid: u32,
-    },
-    /// The file cannot be used.
-    #[error("could not use the lock {}", .path.display())]
-    Io {
-        /// The lock's file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-}
-
 /// Takes the lock and writes our pid into it.
-pub(super) fn take(path: &Path) -> Result<Lock, LockError> {
-    let failed = |source| LockError::Io {
-        path: path.to_owned(),
-        source,
-    };
+pub(super) fn take(path: &Path) -> Result<Lock, DaemonError> {
+    let failed = |error| unusable(path, &error);
     let mut file = files::open_to_write(path).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut written = Vec::new();
             file.read_to_end(&mut written).map_err(failed)?;
-            return Err(LockError::Held {
+            return Err(DaemonError::Running {
                 pid: pid_in(&written).unwrap_or(0),
+                folder: None,
             });
         }
         Err(TryLockError::Error(error)) => return Err(failed(error)),
@@ -73,12 +53,24 @@ pub(super) fn take(path: &Path) -> Result<Lock, LockError> {
 }
 
 /// Takes the lock in the state folder, and writes our runtime folder behind our pid.
-pub(super) fn take_state(paths: &Paths) -> Result<Lock, LockError> {
+pub(super) fn take_state(paths: &Paths) -> Result<Lock, DaemonError> {
     let path = paths.state_lock();
     let mut lock = take(&path)?;
     let written = writeln!(lock.file, "{}", paths.runtime.display());
-    written.map_err(|source| LockError::Io { path, source })?;
+    written.map_err(|error| unusable(&path, &error))?;
     Ok(lock)
+}
+
+fn unusable(path: &Path, error: &io::Error) -> DaemonError {
+    let failed = Error::io(
+        format_args!("could not use the lock {}", path.display()),
+        error,
+    );
+    let kind = match files::is_refusal(error) {
+        true => ErrorKind::NotOurs,
+        false => ErrorKind::Failed,
+    };
+    Error { kind, ..failed }.into()
 }
 
 fn pid_in(written: &[u8]) -> Option<u32> {

@@ -34,7 +34,7 @@ mod typing;
 
 pub(crate) use error::DaemonError;
 pub(crate) use launches::launched_run;
-pub(crate) use lock::{LockError, held_elsewhere, is_held, written_pid};
+pub(crate) use lock::{held_elsewhere, is_held, written_pid};
 pub(crate) use ownership::{list_sessions, resolve};
 pub(crate) use recovery::stored_run_numbers;
 pub(crate) use run::Options;

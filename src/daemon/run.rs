@@ -12,11 +12,11 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::connection::{ConnectionMessage, RequestSender};
 use super::endpoint::Acceptor;
 use super::endpoint::{Endpoint, Locks};
-use super::error::DaemonError;
+use super::error::{DaemonError, no_thread};
 use super::event_loop::{EventLoop, MESSAGES_QUEUED};
 use super::feed_publisher::FeedPublisher;
 use super::link::Link;
-use super::lock::{LockError, held_elsewhere};
+use super::lock::held_elsewhere;
 use super::ownership::{self, Claim};
 use super::run_archiver::RunArchiver;
 use super::service_manager::ServiceManager;
@@ -27,7 +27,7 @@ use super::streams::Streams;
 use super::{log, recovery};
 use crate::config::{Config, InputConfig};
 use crate::engine::{Engine, Settings};
-use crate::model::{Context, Seq, SessionLife};
+use crate::model::{Context, Error, Seq, SessionLife};
 use crate::paths::Paths;
 use crate::prompt::UserRules;
 use crate::session::{Session, Setup, StoreState};
@@ -73,8 +73,9 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
         timeout(FIRST_ANSWER, ownership::list_sessions(&options.server))
     );
     checked?;
-    let sessions = sessions.map_err(|_elapsed| DaemonError::NoAnswer {
-        socket: options.server.socket().to_owned(),
+    let sessions = sessions.map_err(|_elapsed| {
+        let socket = options.server.socket().display();
+        Error::failed(format!("the tmux server on `{socket}` does not answer"))
     })?;
     // The first look reports why tmux does not answer.
     let (claimed, is_new) = claim(&options, &sessions.unwrap_or_default()).await?;
@@ -82,12 +83,15 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     locks
         .complete(paths)
         .map_err(|error| locked(error, paths))?;
-    let _flusher = log::open(&paths.log()).map_err(|source| DaemonError::Io {
-        path: paths.log(),
-        source,
+    let _flusher = log::open(&paths.log()).map_err(|error| {
+        Error::io(
+            format_args!("could not make {}", paths.log().display()),
+            &error,
+        )
     })?;
     ownership::link_name(&options.server, paths, &options.session, is_new);
-    let mut signals = Signals::listen().map_err(DaemonError::Signals)?;
+    let mut signals =
+        Signals::listen().map_err(|error| Error::io("could not listen for signals", &error))?;
 
     let Parts {
         mut events,
@@ -100,7 +104,7 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
     let consumers = Arc::clone(&live.consumers);
     let mut tasks = JoinSet::new();
     let sinks = Sinks::start(&options.config, paths, &live, last_seq, &mut tasks).await;
-    let sinks = sinks.map_err(DaemonError::Thread)?.map(Arc::new);
+    let sinks = sinks.map_err(no_thread)?.map(Arc::new);
     events.sinks.clone_from(&sinks);
 
     let mut locks = Some(locks);
@@ -162,10 +166,10 @@ pub(crate) async fn run(options: Options, ready: impl FnOnce()) -> Result<(), Da
 }
 
 /// Whoever looks for the daemon that holds the lock waits for its socket, and in vain if that is elsewhere.
-fn locked(error: LockError, paths: &Paths) -> DaemonError {
+fn locked(error: DaemonError, paths: &Paths) -> DaemonError {
     match (&error, held_elsewhere(paths)) {
-        (LockError::Held { .. }, Some(pid)) => TmuxError::OtherDaemon { pid }.into(),
-        _ => error.into(),
+        (DaemonError::Running { .. }, Some(pid)) => TmuxError::OtherDaemon { pid }.into(),
+        _ => error,
     }
 }
 
@@ -191,7 +195,10 @@ async fn claim(
     };
     match ownership::claim(server, life, paths).await {
         Ok(Claim::Ours { is_new }) => Ok((Some(life.clone()), is_new)),
-        Ok(Claim::Theirs(Mark { pid, folder })) => Err(DaemonError::OtherFolder { pid, folder }),
+        Ok(Claim::Theirs(Mark { pid, folder })) => Err(DaemonError::Running {
+            pid,
+            folder: Some(folder),
+        }),
         Err(error @ TmuxError::OtherDaemon { .. }) => Err(error.into()),
         Err(error) => {
             tracing::debug!(%error, "the session has gone");
@@ -333,15 +340,12 @@ pub(super) struct Parts {
 /// # Errors
 ///
 /// When the feed cannot be opened, or a thread cannot be started.
-pub(super) fn assemble(
-    options: &Options,
-    claimed: Option<SessionLife>,
-) -> Result<Parts, DaemonError> {
+pub(super) fn assemble(options: &Options, claimed: Option<SessionLife>) -> Result<Parts, Error> {
     let paths = &options.paths;
     let beginning = recovery::begin(paths, &options.session, options.fresh)?;
     let kept = &options.config.feed;
-    let readers = ReaderThread::start().map_err(DaemonError::Thread)?;
-    let (archiver, usual) = Archiver::start().map_err(DaemonError::Thread)?;
+    let readers = ReaderThread::start().map_err(no_thread)?;
+    let (archiver, usual) = Archiver::start().map_err(no_thread)?;
     let archiver = Arc::new(archiver);
     let ages = Ages::load(&paths.feed(), &crate::clock::boot_time());
     let clock = ages.clock();
@@ -357,7 +361,7 @@ pub(super) fn assemble(
         saved: paths.saved(),
         consumers: paths.consumers(),
     })
-    .map_err(DaemonError::Thread)?;
+    .map_err(no_thread)?;
     let live = Arc::clone(&store.live);
     let marks = Arc::new(ReadMarks::new(
         paths.last_reader(),
@@ -415,8 +419,7 @@ pub(super) fn assemble(
     // There is one scan.
     let (notices, scanned) = mpsc::channel(1);
     let cleaner = SessionCleaner::new(options, runs.clone(), notices);
-    let link =
-        Link::start(options, link, runs, cleaner, user_rules).map_err(DaemonError::Thread)?;
+    let link = Link::start(options, link, runs, cleaner, user_rules).map_err(no_thread)?;
     let events = EventLoop::new(options, session, link, publisher, archiver, usual, scanned);
     let streams = Streams::new(Arc::clone(&live), readers.handle());
     Ok(Parts {

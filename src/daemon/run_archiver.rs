@@ -7,26 +7,12 @@ use tokio::sync::oneshot;
 
 use crate::clock;
 use crate::config::LogsConfig;
-use crate::model::{SessionLife, Task};
+use crate::model::{Error, SessionLife, Task};
 use crate::paths::Paths;
 use crate::store::archive::{Limits, RunInfo};
 use crate::store::{Archiver, KeptRun};
-use crate::tmux::{self, Connection, History, Style, TmuxError};
+use crate::tmux::{self, Connection, History, Style};
 use crate::wait::Cursor;
-
-/// Why output was not archived.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum KeepError {
-    /// It could not be read.
-    #[error("could not read the output of a run: {0}")]
-    Tmux(#[from] TmuxError),
-    /// It could not be written.
-    #[error("could not write the output of a run: {0}")]
-    Io(#[from] io::Error),
-    /// The thread that writes it has ended.
-    #[error("nothing writes the output of runs any more")]
-    Gone(#[from] oneshot::error::RecvError),
-}
 
 /// Reads the output of runs and queues it for writing.
 #[derive(Debug, Clone)]
@@ -56,12 +42,14 @@ impl RunArchiver {
         life: &SessionLife,
         paths: &Paths,
         task: &Task,
-    ) -> Result<(), KeepError> {
+    ) -> Result<(), Error> {
         if let Some(kept) = self
             .hand_over(connection, life, paths, task, &task.name, (&[], None))
             .await?
         {
-            kept.await??;
+            let gone = |_| Error::failed("nothing writes the output of runs any more");
+            let written = kept.await.map_err(gone)?;
+            written.map_err(|error| Error::io("could not write the output of a run", &error))?;
         }
         Ok(())
     }
@@ -77,14 +65,17 @@ impl RunArchiver {
         task: &Task,
         name: &str,
         (first, reason): (&[String], Option<&'static str>),
-    ) -> Result<Option<oneshot::Receiver<io::Result<()>>>, KeepError> {
+    ) -> Result<Option<oneshot::Receiver<io::Result<()>>>, Error> {
         let (Some(pane), Some(run)) = (task.pane, task.run) else {
             return Ok(None);
         };
         if self.limits.runs == 0 {
             return Ok(None);
         }
-        let log = tmux::read_log(connection, pane, Style::Plain, History::Whole).await?;
+        let log = tmux::read_log(connection, pane, Style::Plain, History::Whole).await;
+        let log = log.map_err(|error| {
+            Error::failed(format!("could not read the output of a run: {error}"))
+        })?;
         let is_running_again = !task.is_alive() && !log.end.is_dead;
         let is_other = log.end.pid.is_some() && task.pid.is_some() && log.end.pid != task.pid;
         if is_running_again || is_other {

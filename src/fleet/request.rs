@@ -12,7 +12,8 @@ use super::layout::{
     HOSTS_BUCKET, HostState, KEY_HEADER, ORDER_HEADER, bucket_subject, command_subject, token,
 };
 use super::streams::bucket_stream;
-use crate::hosts::{ChannelOutput, FarCall, Frame, Hello, HostError, HostFailure};
+use crate::hosts::{ChannelOutput, FarCall, Frame, Hello, lost};
+use crate::model::Error;
 
 /// How long a host may be silent that executes a command: it asks more often whether the requester is
 /// still there.
@@ -81,12 +82,11 @@ impl HostAnswers {
     }
 
     /// Returns what comes next.
-    pub(crate) async fn next(&mut self) -> Result<ChannelOutput, HostError> {
+    pub(crate) async fn next(&mut self) -> Result<ChannelOutput, Error> {
         loop {
             let host = self.host.clone();
-            let lost = || HostError::Lost(host.clone());
             let message = timeout(SILENCE, self.message()).await;
-            let message = message.ok().flatten().ok_or_else(lost)?;
+            let message = message.ok().flatten().ok_or_else(|| lost(&host))?;
             if let Some(asks) = message.reply {
                 // Whether somebody is here. Without permission to answer, the broker says as much.
                 let answered = self
@@ -94,19 +94,19 @@ impl HostAnswers {
                     .client
                     .publish(asks, Vec::new().into())
                     .await;
-                answered.map_err(|_| lost())?;
+                answered.map_err(|_| lost(&host))?;
                 continue;
             }
             match self.frame(&message) {
                 Some(Frame::Stdout(chunk)) => return Ok(ChannelOutput::Stdout(chunk.into_bytes())),
                 Some(Frame::Stderr(chunk)) => return Ok(ChannelOutput::Stderr(chunk.into_bytes())),
                 Some(Frame::Exit(code)) => return Ok(ChannelOutput::Exit(code)),
-                Some(Frame::Failed(HostFailure { why, hint })) => {
-                    let why = format!("{}: {why}", self.host);
-                    return Err(HostError::Refused(HostFailure { why, hint }));
+                Some(Frame::Failed(error)) => {
+                    let message = format!("{host}: {}", error.message);
+                    return Err(Error { message, ..error });
                 }
                 // What is missing does not come again.
-                None => return Err(lost()),
+                None => return Err(lost(&host)),
                 Some(_) => {}
             }
         }

@@ -22,8 +22,8 @@ use super::layout::{KEY_HEADER, ORDER_HEADER, SERVICE, commands_of, parse_comman
 use super::verbs::{changes, check};
 use crate::client::DaemonClient;
 use crate::config::Verb;
-use crate::hosts::{FarCall, Frame, Hello, HostFailure, execute};
-use crate::model::text;
+use crate::hosts::{FarCall, Frame, Hello, execute};
+use crate::model::{Error, text};
 use crate::paths::{Paths, hex};
 use crate::wire::{DaemonStatus, Request, Response};
 
@@ -99,12 +99,12 @@ impl Service {
         };
         let answers = Answers::new(client, reply);
         answers.send(Frame::Hello(Hello::ours())).await;
-        let failed = |why: String| Frame::Failed(HostFailure { why, hint: None });
+        let failed = |why: String| Frame::Failed(Error::failed(why));
         let (call, verb) = match self.accept(&message, machine).await {
             Ok(accepted) => accepted,
             Err(failure) => {
                 let what = text::one_line(message.subject.as_bytes(), MAX_LOGGED);
-                let why = &failure.why;
+                let why = &failure.message;
                 tracing::info!(what, why, "a command from elsewhere was refused");
                 return answers.send(Frame::Failed(failure)).await;
             }
@@ -171,7 +171,7 @@ impl Service {
 
     /// Returns the socket of the tmux server on which a daemon supervises the session, because any daemon
     /// of the host may get the request. `None` if there is none: then it is the server of a login.
-    async fn server_of(&self, session: &str) -> Result<Option<String>, HostFailure> {
+    async fn server_of(&self, session: &str) -> Result<Option<String>, Error> {
         let sockets = self.paths.sockets();
         let asked = sockets.iter().map(|socket| status_of(socket));
         let mut found: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
@@ -182,31 +182,21 @@ impl Service {
         let servers: BTreeSet<String> = found.into_iter().map(|status| status.server).collect();
         match servers.len() {
             0 | 1 => Ok(servers.into_iter().next()),
-            n => Err(HostFailure {
-                why: format!("session `{session}` is on {n} tmux servers"),
-                hint: Some("-L names one".to_owned()),
-            }),
+            n => Err(
+                Error::failed(format!("session `{session}` is on {n} tmux servers"))
+                    .with_hint("-L names one"),
+            ),
         }
     }
 
     /// Reads a request of this machine. Returns what to execute.
-    async fn accept(
-        &self,
-        message: &Message,
-        machine: String,
-    ) -> Result<(FarCall, Verb), HostFailure> {
-        let failure = |why: &str| HostFailure {
-            why: why.to_owned(),
-            hint: None,
-        };
+    async fn accept(&self, message: &Message, machine: String) -> Result<(FarCall, Verb), Error> {
         let parsed = parse_command(&message.subject);
-        let (session, verb) = parsed.ok_or_else(|| failure("it is no command"))?;
+        let (session, verb) = parsed.ok_or_else(|| Error::failed("it is no command"))?;
         let call = serde_json::from_slice(&message.payload);
-        let mut call: FarCall = call.map_err(|_| failure("it cannot be read"))?;
-        let verb = check(&verb, &session, &self.allow, &call).map_err(|why| HostFailure {
-            why,
-            hint: Some(NOT_BY_BROKER.to_owned()),
-        })?;
+        let mut call: FarCall = call.map_err(|_| Error::failed("it cannot be read"))?;
+        let verb = check(&verb, &session, &self.allow, &call)
+            .map_err(|why| Error::failed(why).with_hint(NOT_BY_BROKER))?;
         // What follows `--` are the words of a command.
         let mut options = call.args.iter().take_while(|arg| *arg != "--");
         if !options.any(|arg| arg.starts_with("-L"))

@@ -10,16 +10,16 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::Command;
 use tokio::sync::{Semaphore, mpsc};
 
-use super::error::{HostError, HostFailure};
 use super::far_call::FarCall;
 use super::frame::{CHUNK, Chunk, Frame, Hello, LineReader, MAX_LINE, WINDOW};
-use super::host::Host;
+use super::host::{Host, link_failed, lost, not_started};
 use super::ssh::{Questions, Ssh};
 use crate::files;
+use crate::model::Error;
 use crate::paths::lock_link;
 use crate::tmux::program;
 
-/// What a link prints when it serves; else it prints why not, a [`HostFailure`] as JSON.
+/// What a link prints when it serves; else it prints why not, an [`Error`] as JSON.
 pub(crate) const LINK_READY: &str = "ready";
 
 /// After how many chunks the other side learns that it can send more.
@@ -69,7 +69,7 @@ pub(crate) async fn connect(
     host: &Host,
     ssh: &Ssh,
     questions: Questions,
-) -> Result<Channel, HostError> {
+) -> Result<Channel, Error> {
     if let Some(channel) = find_link(host, ssh).await? {
         return Ok(channel);
     }
@@ -82,15 +82,12 @@ pub(crate) async fn connect(
     }
     start_link(host).await?;
     let found = find_link(host, ssh).await?;
-    found.ok_or_else(|| HostError::Lost(host.name.clone()))
+    found.ok_or_else(|| lost(&host.name))
 }
 
 /// Connects to the link; `None` if there is none.
-async fn find_link(host: &Host, ssh: &Ssh) -> Result<Option<Channel>, HostError> {
-    let failed = |source| HostError::Io {
-        host: host.name.clone(),
-        source,
-    };
+async fn find_link(host: &Host, ssh: &Ssh) -> Result<Option<Channel>, Error> {
+    let failed = |error| link_failed(&host.name, &error);
     files::check_folder(&ssh.folder).map_err(failed)?;
     let Ok(stream) = UnixStream::connect(ssh.link_socket(host)).await else {
         return Ok(None);
@@ -131,32 +128,23 @@ async fn write_lines(mut writer: OwnedWriteHalf, mut lines: mpsc::UnboundedRecei
 }
 
 /// Runs ssh at the terminal, so that it asks what it needs. It leaves its connection to the link.
-async fn authenticate(host: &Host, ssh: &Ssh) -> Result<(), HostError> {
+async fn authenticate(host: &Host, ssh: &Ssh) -> Result<(), Error> {
     let command = ssh.command(host, Questions::AtTerminal, &["-n", "-T"], "exit 0");
     let output = Command::from(command).stdout(Stdio::null()).status().await;
-    let status = output.map_err(|source| HostError::Spawn {
-        program: "ssh".to_owned(),
-        source,
-    })?;
+    let status = output.map_err(|error| not_started("ssh", &error))?;
     if status.code() == Some(255) {
-        return Err(HostError::Refused(HostFailure {
-            why: format!("could not reach {}: ssh failed", host.name),
-            hint: Some(format!("`ssh {}` has to work first", host.destination)),
-        }));
+        let why = format!("could not reach {}: ssh failed", host.name);
+        let hint = format!("`ssh {}` has to work first", host.destination);
+        return Err(Error::failed(why).with_hint(hint));
     }
     Ok(())
 }
 
 /// Starts the link, which is connected when this returns.
-async fn start_link(host: &Host) -> Result<(), HostError> {
-    let program = program().ok_or_else(|| HostError::Spawn {
-        program: "tmux-task".to_owned(),
-        source: io::ErrorKind::NotFound.into(),
-    })?;
-    let failed = |source| HostError::Spawn {
-        program: program.display().to_string(),
-        source,
-    };
+async fn start_link(host: &Host) -> Result<(), Error> {
+    let missing = || not_started("tmux-task", &io::ErrorKind::NotFound.into());
+    let program = program().ok_or_else(missing)?;
+    let failed = |error| not_started(&program.display().to_string(), &error);
     let environment = std::env::vars_os().filter(|(name, _)| {
         let name = name.to_str();
         name.is_some_and(crate::model::environment::reaches_daemon)
@@ -177,11 +165,8 @@ async fn start_link(host: &Host) -> Result<(), HostError> {
     if printed.trim() == LINK_READY {
         return Ok(());
     }
-    let failure = serde_json::from_str(&printed).unwrap_or_else(|_| HostFailure {
-        why: format!("the link to {} ended at once", host.name),
-        hint: None,
-    });
-    Err(HostError::Refused(failure))
+    Err(serde_json::from_str(&printed)
+        .unwrap_or_else(|_| Error::failed(format!("the link to {} ended at once", host.name))))
 }
 
 impl Channel {
@@ -204,14 +189,14 @@ impl Channel {
     /// # Errors
     ///
     /// When the connection broke, or nothing was executed.
-    pub(crate) async fn next(&mut self) -> Result<ChannelOutput, HostError> {
+    pub(crate) async fn next(&mut self) -> Result<ChannelOutput, Error> {
         loop {
             let line = match self.reader.line().await {
                 Ok(Some(line)) => line,
-                Ok(None) => return Err(HostError::Lost(self.host.clone())),
+                Ok(None) => return Err(lost(&self.host)),
                 // The link was killed, and had not read everything.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
-                    return Err(HostError::Lost(self.host.clone()));
+                    return Err(lost(&self.host));
                 }
                 Err(source) => return Err(self.failed(source)),
             };
@@ -226,7 +211,7 @@ impl Channel {
                     return Ok(ChannelOutput::Stderr(chunk.into_bytes()));
                 }
                 Frame::Exit(code) => return Ok(ChannelOutput::Exit(code)),
-                Frame::Failed(failure) => return Err(HostError::Refused(failure)),
+                Frame::Failed(error) => return Err(error),
                 Frame::More(n) => self.input.window.add_permits(widened(n)),
                 Frame::Hello(_)
                 | Frame::Open(_)
@@ -248,7 +233,7 @@ impl Channel {
     /// # Errors
     ///
     /// As [`Channel::next`].
-    pub(crate) async fn line(&mut self) -> Result<Option<Vec<u8>>, HostError> {
+    pub(crate) async fn line(&mut self) -> Result<Option<Vec<u8>>, Error> {
         loop {
             if let Some(end) = self.line.iter().position(|byte| *byte == b'\n') {
                 let rest = self.line.split_off(end + 1);
@@ -280,11 +265,8 @@ impl Channel {
         }
     }
 
-    fn failed(&self, source: io::Error) -> HostError {
-        HostError::Io {
-            host: self.host.clone(),
-            source,
-        }
+    fn failed(&self, source: io::Error) -> Error {
+        link_failed(&self.host, &source)
     }
 }
 

@@ -8,10 +8,9 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::{Semaphore, mpsc};
 
 use super::channel::widened;
-use super::error::HostFailure;
 use super::far_call::{FarCall, FarStdin};
 use super::frame::{CHUNK, Chunk, Frame, WINDOW};
-use crate::model::with_causes;
+use crate::model::{Error, with_causes};
 
 /// The signals that may be passed on: those that a terminal sends, and the one that ends.
 const SIGNALS: [Signal; 4] = [Signal::INT, Signal::QUIT, Signal::HUP, Signal::TERM];
@@ -36,7 +35,7 @@ pub(crate) async fn execute(
                 call.caller.host,
                 with_causes(&error)
             );
-            return send(Frame::Failed(HostFailure { why, hint: None })).await;
+            return send(Frame::Failed(Error::failed(why))).await;
         }
     };
     let window = Semaphore::new(WINDOW);

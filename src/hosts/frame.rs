@@ -9,8 +9,8 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-use super::error::HostFailure;
 use super::far_call::FarCall;
+use crate::model::Error;
 
 /// The version of the frames. It is raised when a frame changes so that the previous version would
 /// misread it.
@@ -50,7 +50,7 @@ pub(crate) enum Frame {
     /// It has ended, with this exit code (128+N for signal N). The last frame of a channel.
     Exit(u8),
     /// It was not executed. The last frame of a channel.
-    Failed(HostFailure),
+    Failed(Error),
 }
 
 /// Which program answers.

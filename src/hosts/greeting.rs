@@ -7,11 +7,10 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, ChildStdout};
 use tokio::time::timeout;
 
-use super::error::{HostError, HostFailure};
 use super::frame::{FRAMES, Frame, Hello, LineReader, of_channel};
 use super::host::Host;
 use super::ssh::MISSING;
-use crate::model::text;
+use crate::model::{Error, text};
 
 /// How long ssh and the start files of the login shell there may take.
 const GREETS_WITHIN: Duration = Duration::from_secs(60);
@@ -95,7 +94,7 @@ pub(super) async fn greet(
     ssh: &mut Child,
     from: &mut LineReader<ChildStdout>,
     said: &Said,
-) -> Result<Hello, HostError> {
+) -> Result<Hello, Error> {
     let name = &host.name;
     let read = async {
         for _ in 0..MOST_NOISE {
@@ -155,7 +154,7 @@ pub(super) async fn greet(
 }
 
 /// Checks that the program there is of our version.
-fn check(host: &str, hello: Hello) -> Result<Hello, HostError> {
+fn check(host: &str, hello: Hello) -> Result<Hello, Error> {
     let ours = Hello::ours();
     if hello == ours {
         return Ok(hello);
@@ -175,11 +174,8 @@ fn check(host: &str, hello: Hello) -> Result<Hello, HostError> {
     Err(refused(why, SAME_VERSION.to_owned()))
 }
 
-fn refused(why: String, hint: String) -> HostError {
-    HostError::Refused(HostFailure {
-        why,
-        hint: Some(hint),
-    })
+fn refused(why: String, hint: String) -> Error {
+    Error::failed(why).with_hint(hint)
 }
 
 #[cfg(test)]

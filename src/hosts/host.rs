@@ -1,8 +1,9 @@
 //! Which machine a name means.
 
-use super::error::HostError;
+use std::io;
+
 use crate::config::{Config, HostConfig, check_destination, is_host_name};
-use crate::model::text;
+use crate::model::{Error, text};
 
 /// The longest name of this machine, in characters.
 const NAME_CHARS: usize = 64;
@@ -26,11 +27,15 @@ impl Host {
     /// # Errors
     ///
     /// When it is neither.
-    pub(crate) fn named(name: &str, config: &Config) -> Result<Self, HostError> {
+    pub(crate) fn named(name: &str, config: &Config) -> Result<Self, Error> {
         let known = config.hosts.get(name);
         let HostConfig { ssh, program, cwd } = known.cloned().unwrap_or_default();
         let destination = ssh.unwrap_or_else(|| name.to_owned());
-        check_destination(&destination).map_err(HostError::Name)?;
+        check_destination(&destination).map_err(|why| {
+            Error::usage(why).with_hint(
+                "a host is a name under [hosts] in the configuration, or a destination for ssh",
+            )
+        })?;
         Ok(Self {
             name: name.to_owned(),
             destination,
@@ -38,6 +43,26 @@ impl Host {
             cwd,
         })
     }
+}
+
+/// Returns the error that the connection broke. What was asked for may have been done.
+pub(crate) fn lost(host: &str) -> Error {
+    Error::failed(format!("the connection to {host} was lost"))
+        .with_hint("whether the command was done is not known; the next command connects again")
+}
+
+/// Returns the error that a program of this machine cannot be started.
+pub(crate) fn not_started(program: &str, error: &io::Error) -> Error {
+    let failed = Error::io(format_args!("could not start `{program}`"), error);
+    if program == "ssh" {
+        return failed.with_hint("install OpenSSH's client");
+    }
+    failed
+}
+
+/// Returns the error that the link cannot be used.
+pub(super) fn link_failed(host: &str, error: &io::Error) -> Error {
+    Error::io(format_args!("could not use the link to {host}"), error)
 }
 
 /// Returns this machine's name: its host name.

@@ -7,12 +7,11 @@ use std::process::Stdio;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
-use super::error::{HostError, HostFailure};
 use super::frame::Hello;
 use super::greeting::{SAID_WITHIN, SSH_FAILED, Said};
-use super::host::Host;
+use super::host::{Host, link_failed, not_started};
 use super::ssh::{Questions, Ssh, find_program, in_home, of_shell_after_noise};
-use crate::model::text;
+use crate::model::{Error, text};
 use crate::tmux::program;
 
 /// Where it is put, unless the configuration names a path.
@@ -79,7 +78,7 @@ pub(crate) async fn install(
     host: &Host,
     ssh: &Ssh,
     questions: Questions,
-) -> Result<Installed, HostError> {
+) -> Result<Installed, Error> {
     let name = &host.name;
     let find = find_program(host.program.as_deref());
     let script = format!(
@@ -114,10 +113,7 @@ pub(crate) async fn install(
         }
     }
     let uname = Command::new("uname").arg("-sm").output().await;
-    let here = uname.map_err(|source| HostError::Spawn {
-        program: "uname".to_owned(),
-        source,
-    })?;
+    let here = uname.map_err(|error| not_started("uname", &error))?;
     let here = text::one_line(here.stdout.trim_ascii(), MAX_CHARS);
     if far.system != here {
         return Err(refused(
@@ -129,10 +125,9 @@ pub(crate) async fn install(
         ));
     }
     let ours = program().ok_or(io::ErrorKind::NotFound.into());
-    let program = ours.and_then(File::open).map_err(|source| HostError::Io {
-        host: name.clone(),
-        source,
-    })?;
+    let program = ours
+        .and_then(File::open)
+        .map_err(|error| link_failed(name, &error))?;
     // It takes its place when it is whole and runs; one that runs goes on.
     let script = format!(
         "p=\"{}\"; n=\"$p.$$\"; mkdir -p \"$(dirname \"$p\")\" && cat >\"$n\" && chmod 755 \"$n\" && \
@@ -150,7 +145,7 @@ async fn execute(
     questions: Questions,
     script: &str,
     stdin: Stdio,
-) -> Result<String, HostError> {
+) -> Result<String, Error> {
     let mut ssh = ssh.start(host, questions, &of_shell_after_noise(script), stdin)?;
     let said = Said::default();
     let stderr = ssh.stderr.take().expect("stderr is piped");
@@ -173,10 +168,7 @@ async fn execute(
         output = ended => output,
         never = async { said.collect(stderr).await; std::future::pending().await } => never,
     };
-    let (status, printed) = output.map_err(|source| HostError::Io {
-        host: host.name.clone(),
-        source,
-    })?;
+    let (status, printed) = output.map_err(|error| link_failed(&host.name, &error))?;
     let name = &host.name;
     match status.code() {
         Some(0) => Ok(String::from_utf8_lossy(&printed).into_owned()),
@@ -197,11 +189,8 @@ async fn execute(
     }
 }
 
-fn refused(why: String, hint: impl Into<String>) -> HostError {
-    HostError::Refused(HostFailure {
-        why,
-        hint: Some(hint.into()),
-    })
+fn refused(why: String, hint: impl Into<String>) -> Error {
+    Error::failed(why).with_hint(hint)
 }
 
 #[cfg(test)]

@@ -18,12 +18,12 @@ use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use super::error::HostError;
 use super::frame::{Frame, Hello, LineReader, WINDOW, of_channel, to_channel};
 use super::greeting::{Said, greet};
-use super::host::Host;
+use super::host::{Host, link_failed};
 use super::ssh::{Questions, Ssh, far_script, of_shell_after_noise};
 use crate::files;
+use crate::model::Error;
 use crate::paths::hex;
 
 /// How long a link without clients stays.
@@ -60,11 +60,7 @@ type Clients = RefCell<BTreeMap<u32, mpsc::Sender<Vec<u8>>>>;
 /// # Errors
 ///
 /// When the host is not reached. A pipe that breaks later is no error.
-pub(crate) async fn hold_link(
-    host: &Host,
-    ssh: &Ssh,
-    ready: impl FnOnce(),
-) -> Result<(), HostError> {
+pub(crate) async fn hold_link(host: &Host, ssh: &Ssh, ready: impl FnOnce()) -> Result<(), Error> {
     let line = of_shell_after_noise(&far_script(host.program.as_deref(), "serve --stdio"));
     let mut child = ssh.start(host, Questions::Never, &line, Stdio::piped())?;
     let stdin = child.stdin.take().expect("stdin is piped");
@@ -79,10 +75,8 @@ pub(crate) async fn hold_link(
         }
     };
     let hello = Frame::Hello(greeted?).line();
-    let socket = Socket::listen(ssh.link_socket(host)).map_err(|source| HostError::Io {
-        host: host.name.clone(),
-        source,
-    })?;
+    let socket =
+        Socket::listen(ssh.link_socket(host)).map_err(|error| link_failed(&host.name, &error))?;
     ready();
     let clients = Clients::default();
     let (to_pipe, queue) = mpsc::channel(TO_PIPE);

@@ -18,7 +18,6 @@
 //! - `execution.rs`, `serve.rs`: the far side
 
 mod channel;
-mod error;
 mod execution;
 mod far_call;
 mod frame;
@@ -30,13 +29,12 @@ mod serve;
 mod ssh;
 
 pub(crate) use channel::{Channel, ChannelInput, ChannelOutput, LINK_READY, connect};
-pub(crate) use error::{HostError, HostFailure};
 #[cfg(feature = "fleet")]
 pub(crate) use execution::execute;
 pub(crate) use far_call::{FarCall, FarCaller, FarStdin};
 #[cfg(feature = "fleet")]
 pub(crate) use frame::{Frame, Hello};
-pub(crate) use host::{Host, this_machine};
+pub(crate) use host::{Host, lost, not_started, this_machine};
 pub(crate) use installation::{Installed, install};
 pub(crate) use link::hold_link;
 pub(crate) use serve::serve;

@@ -8,9 +8,9 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-use super::error::HostFailure;
 use super::execution::execute;
 use super::frame::{Frame, Hello, LineReader, of_channel, to_channel};
+use crate::model::Error;
 
 /// The most executions at once.
 const MOST_CHANNELS: usize = 1000;
@@ -86,7 +86,7 @@ async fn serve_channels(
                 };
                 if channels.borrow().len() >= MOST_CHANNELS {
                     let why = format!("{} is busy with {MOST_CHANNELS} commands", call.caller.host);
-                    send(Frame::Failed(HostFailure { why, hint: None })).await;
+                    send(Frame::Failed(Error::failed(why))).await;
                     continue;
                 }
                 let (queue, frames) = mpsc::unbounded_channel();

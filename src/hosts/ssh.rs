@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 
 use tokio::process::Child;
 
-use super::error::HostError;
 use super::far_call::FarCall;
-use super::host::Host;
+use super::host::{Host, not_started};
 use crate::files;
-use crate::paths::{Env, PathsError, create_links_folder};
+use crate::model::Error;
+use crate::paths::{Env, create_links_folder, unusable};
 
 /// What the shell there prints in front of its system and machine if it finds no program.
 pub(super) const MISSING: &str = "tmux-task: missing ";
@@ -37,7 +37,7 @@ impl Ssh {
     /// # Errors
     ///
     /// When the folder cannot be used.
-    pub(crate) fn prepare(env: Env<'_>) -> Result<Self, HostError> {
+    pub(crate) fn prepare(env: Env<'_>) -> Result<Self, Error> {
         let ssh = Self {
             folder: create_links_folder(env)?,
         };
@@ -45,7 +45,7 @@ impl Ssh {
         if fs::read(&path).ok().as_deref() != Some(text.as_bytes()) {
             let fresh = path.with_extension(std::process::id().to_string());
             files::replace(&path, &fresh, text.as_bytes())
-                .map_err(|source| PathsError::Io { path, source })?;
+                .map_err(|error| unusable(&path, &error))?;
         }
         Ok(ssh)
     }
@@ -66,7 +66,7 @@ impl Ssh {
         questions: Questions,
         line: &str,
         stdin: Stdio,
-    ) -> Result<Child, HostError> {
+    ) -> Result<Child, Error> {
         let mut command =
             tokio::process::Command::from(self.command(host, questions, &["-T"], line));
         command
@@ -74,10 +74,7 @@ impl Ssh {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        command.spawn().map_err(|source| HostError::Spawn {
-            program: "ssh".to_owned(),
-            source,
-        })
+        command.spawn().map_err(|error| not_started("ssh", &error))
     }
 
     fn config(&self) -> PathBuf {

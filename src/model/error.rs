@@ -18,6 +18,9 @@ pub struct Error {
     /// What the user can do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// What was attempted, if that is not what the user has asked for as a whole: `wait api`, `output`.
+    #[serde(skip)]
+    pub what: Option<String>,
 }
 
 /// How something ends that was not done. Only the first five cross the socket.
@@ -137,7 +140,13 @@ impl Error {
             kind,
             message: message.into(),
             hint: None,
+            what: None,
         }
+    }
+
+    /// Ends the command without further output.
+    pub fn silent(kind: ErrorKind) -> Self {
+        Self::new(kind, "")
     }
 
     /// It was attempted and failed.
@@ -174,6 +183,20 @@ impl Error {
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same where there is no hint.
+    #[must_use]
+    pub fn with_hint_if_none(mut self, hint: impl FnOnce() -> String) -> Self {
+        self.hint.get_or_insert_with(hint);
+        self
+    }
+
+    /// Says what was attempted.
+    #[must_use]
+    pub fn about(mut self, what: impl Into<String>) -> Self {
+        self.what = Some(what.into());
         self
     }
 }

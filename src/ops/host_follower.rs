@@ -12,7 +12,7 @@ use super::lookup;
 use super::notes::{HeldNote, NoteWatch, Notes, TakenNote};
 use crate::config;
 use crate::hosts::{
-    Channel, ChannelInput, FarCall, FarCaller, FarStdin, Host, HostError, Questions, Ssh, connect,
+    Channel, ChannelInput, FarCall, FarCaller, FarStdin, Host, Questions, Ssh, connect,
     this_machine,
 };
 use crate::model::{Backoff, Error};
@@ -215,7 +215,7 @@ struct HostChannel {
 }
 
 impl HostChannel {
-    async fn open(name: &str, owner: &str) -> Result<Self, HostError> {
+    async fn open(name: &str, owner: &str) -> Result<Self, Error> {
         let host = Host::named(name, &config::load(&lookup)?)?;
         let ssh = Ssh::prepare(&lookup)?;
         let channel = connect(&host, &ssh, Questions::Never).await?;

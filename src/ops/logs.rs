@@ -150,5 +150,4 @@ pub(crate) async fn search(
 
 pub(super) fn pattern_of(request: &SearchRequest) -> Result<Pattern, Error> {
     Pattern::parse(&request.pattern, request.regex, request.ignore_case)
-        .map_err(|error| Error::usage(error.to_string()))
 }

@@ -15,8 +15,8 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
 use crate::files::{self, OPEN_TO_OTHERS};
-use crate::model::Backoff;
-use crate::paths::{Env, HOSTS, PathsError, hex, state_root};
+use crate::model::{Backoff, Error};
+use crate::paths::{Env, HOSTS, hex, state_root};
 
 /// How long a launch waits for a note that is about to be removed: as long as the other machine may
 /// take to answer.
@@ -53,7 +53,7 @@ impl Notes {
     /// # Errors
     ///
     /// When the environment names no folder for state.
-    pub(crate) fn of_conversations(env: Env<'_>) -> Result<Self, PathsError> {
+    pub(crate) fn of_conversations(env: Env<'_>) -> Result<Self, Error> {
         Self::in_folder(env, "to")
     }
 
@@ -62,11 +62,11 @@ impl Notes {
     /// # Errors
     ///
     /// When the environment names no folder for state.
-    pub(crate) fn of_sessions(env: Env<'_>) -> Result<Self, PathsError> {
+    pub(crate) fn of_sessions(env: Env<'_>) -> Result<Self, Error> {
         Self::in_folder(env, "from")
     }
 
-    fn in_folder(env: Env<'_>, name: &str) -> Result<Self, PathsError> {
+    fn in_folder(env: Env<'_>, name: &str) -> Result<Self, Error> {
         let folder = state_root(env)?.join(HOSTS).join(name);
         Ok(Self { folder })
     }

@@ -19,7 +19,7 @@ use crate::clock;
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::fleet::{FleetError, Wake, WakeReader};
 use crate::model::{Backoff, Body, Error, Event, Millis, Seq};
-use crate::paths::{HOSTS, PathsError, hex, state_root};
+use crate::paths::{HOSTS, hex, state_root};
 use crate::wire::{FollowOrder, FollowReply};
 
 /// How long to wait before connecting again.
@@ -93,7 +93,7 @@ impl Positions {
 }
 
 /// Returns the folder of the positions.
-fn folder() -> Result<PathBuf, PathsError> {
+fn folder() -> Result<PathBuf, Error> {
     Ok(state_root(&lookup)?.join(HOSTS).join("wakes"))
 }
 

@@ -34,46 +34,6 @@ const RUNTIME_DIR: &str = "TMUX_TASK_RUNTIME_DIR";
 /// closing NUL, Linux for 108).
 const MAX_SOCKET_PATH: usize = 103;
 
-/// Why a folder cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum PathsError {
-    /// The folder cannot be created or examined.
-    #[error("could not use the folder {}", .path.display())]
-    Io {
-        /// The folder.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// The folder, or one above it, is another user's or a link.
-    #[error("{refused}; {}", advice(.variable, .path, .refused))]
-    NotOurs {
-        /// What is wrong.
-        refused: RefusedFile,
-        /// The folder to be used.
-        path: PathBuf,
-        /// The variable that can select another folder.
-        variable: &'static str,
-    },
-    /// A variable of ours must be an absolute path, so that it does not depend on the working
-    /// directory.
-    #[error("{variable} must be an absolute path, found `{}`", .value.escape_debug())]
-    Relative {
-        variable: &'static str,
-        value: String,
-    },
-    /// There is no home folder for the state.
-    #[error("no folder for state: neither TMUX_TASK_STATE_DIR, XDG_STATE_HOME nor HOME is set")]
-    NoHome,
-}
-
-impl From<PathsError> for Error {
-    fn from(error: PathsError) -> Self {
-        Self::of(error)
-    }
-}
-
 /// Returns what to do about a folder that cannot be used.
 fn advice(variable: &str, path: &Path, refused: &RefusedFile) -> String {
     let set = format!("set {variable} to a folder of yours");
@@ -144,11 +104,7 @@ impl Paths {
     /// # Errors
     ///
     /// When the environment names no folder for state, or names one by a relative path.
-    pub(crate) fn locate(
-        server_socket: &Path,
-        name: &str,
-        env: Env<'_>,
-    ) -> Result<Self, PathsError> {
+    pub(crate) fn locate(server_socket: &Path, name: &str, env: Env<'_>) -> Result<Self, Error> {
         let root = state_root(env)?;
         let key = names::key_of(&root, server_socket, name);
         Ok(Self {
@@ -272,12 +228,12 @@ impl Paths {
     /// # Errors
     ///
     /// When it cannot be created, or when another user could change its contents.
-    pub(crate) fn create_state(&self) -> Result<(), PathsError> {
+    pub(crate) fn create_state(&self) -> Result<(), Error> {
         if let Some(root) = self.state.parent() {
-            check_above(root).map_err(|error| place_error(root, STATE_DIR, error))?;
+            check_above(root).map_err(|error| place_error(root, STATE_DIR, &error))?;
         }
         files::make_folder(&self.state, OPEN_TO_OTHERS)
-            .map_err(|error| place_error(&self.state, STATE_DIR, error))
+            .map_err(|error| place_error(&self.state, STATE_DIR, &error))
     }
 
     /// Creates the folder of socket and lock, for the user alone, and checks that it is theirs.
@@ -285,7 +241,7 @@ impl Paths {
     /// # Errors
     ///
     /// When it cannot be created, or when another user could change its contents.
-    pub(crate) fn create_runtime(&self) -> Result<(), PathsError> {
+    pub(crate) fn create_runtime(&self) -> Result<(), Error> {
         let socket = self.socket();
         let stand_in = socket.parent().filter(|folder| *folder != self.runtime);
         for folder in [Some(self.runtime.as_path()), stand_in]
@@ -298,7 +254,7 @@ impl Paths {
     }
 }
 
-fn make_runtime_folder(folder: &Path) -> Result<(), PathsError> {
+fn make_runtime_folder(folder: &Path) -> Result<(), Error> {
     // A folder of the system, which root may have configured, may be readable by others.
     let is_of_system = folder.parent().is_none_or(|above| above.parent().is_none());
     let open = if is_of_system {
@@ -306,7 +262,7 @@ fn make_runtime_folder(folder: &Path) -> Result<(), PathsError> {
     } else {
         OPEN_TO_OTHERS
     };
-    files::make_folder(folder, open).map_err(|error| place_error(folder, RUNTIME_DIR, error))
+    files::make_folder(folder, open).map_err(|error| place_error(folder, RUNTIME_DIR, &error))
 }
 
 /// The longest path of the folder of links: ssh adds 58 bytes to it for its own sockets.
@@ -317,7 +273,7 @@ const MAX_LINKS_PATH: usize = MAX_SOCKET_PATH - 58;
 /// # Errors
 ///
 /// As [`Paths::create_runtime`].
-pub(crate) fn create_links_folder(env: Env<'_>) -> Result<PathBuf, PathsError> {
+pub(crate) fn create_links_folder(env: Env<'_>) -> Result<PathBuf, Error> {
     let mut root = runtime_root(env)?;
     if root.as_os_str().len() + "/hosts".len() > MAX_LINKS_PATH {
         root = tmp_root();
@@ -334,9 +290,9 @@ pub(crate) fn create_links_folder(env: Env<'_>) -> Result<PathBuf, PathsError> {
 /// # Errors
 ///
 /// When no state can be created below it because another user could change it.
-pub(crate) fn check_state(env: Env<'_>) -> Result<(), PathsError> {
+pub(crate) fn check_state(env: Env<'_>) -> Result<(), Error> {
     let root = state_root(env)?;
-    check_above(&root).map_err(|error| place_error(&root, STATE_DIR, error))
+    check_above(&root).map_err(|error| place_error(&root, STATE_DIR, &error))
 }
 
 /// Returns the home directory and its owner's user id if that is another user: files that are written
@@ -352,27 +308,29 @@ pub(crate) fn foreign_home(env: Env<'_>) -> Option<(PathBuf, u32)> {
 /// # Errors
 ///
 /// When it is not ours, or another user can change its contents.
-pub(crate) fn check_runtime(env: Env<'_>) -> Result<(), PathsError> {
+pub(crate) fn check_runtime(env: Env<'_>) -> Result<(), Error> {
     let root = runtime_root(env)?;
     match files::check_folder(&root) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(place_error(&root, RUNTIME_DIR, error))
+            Err(place_error(&root, RUNTIME_DIR, &error))
         }
         Ok(()) | Err(_) => Ok(()),
     }
 }
 
-fn place_error(path: &Path, variable: &'static str, source: io::Error) -> PathsError {
-    let path = path.to_owned();
-    let refused = source.get_ref().and_then(|inner| inner.downcast_ref());
-    match refused.cloned() {
-        Some(refused) => PathsError::NotOurs {
-            refused,
-            path,
-            variable,
-        },
-        None => PathsError::Io { path, source },
+/// Returns why a folder cannot be used, which the variable may name.
+fn place_error(path: &Path, variable: &str, error: &io::Error) -> Error {
+    let refused = error.get_ref().and_then(|inner| inner.downcast_ref());
+    match refused {
+        Some(refused) => Error::failed(format!("{refused}; {}", advice(variable, path, refused))),
+        None => unusable(path, error),
     }
+}
+
+/// Returns the error that a folder cannot be created or examined.
+pub(crate) fn unusable(folder: &Path, error: &io::Error) -> Error {
+    let folder = folder.display();
+    Error::io(format_args!("could not use the folder {folder}"), error)
 }
 
 /// Checks that no other user can replace the folders that we create below this one. The system's
@@ -391,12 +349,13 @@ fn check_above(root: &Path) -> io::Result<()> {
 }
 
 /// Returns the folder named by a variable of ours.
-fn own(env: Env<'_>, variable: &'static str) -> Result<Option<PathBuf>, PathsError> {
+fn own(env: Env<'_>, variable: &'static str) -> Result<Option<PathBuf>, Error> {
     match set(env, variable) {
-        Some(path) if !path.is_absolute() => Err(PathsError::Relative {
-            variable,
-            value: path.display().to_string(),
-        }),
+        // It must not depend on the working directory.
+        Some(path) if !path.is_absolute() => Err(Error::failed(format!(
+            "{variable} must be an absolute path, found `{}`",
+            path.display().to_string().escape_debug()
+        ))),
         path => Ok(path),
     }
 }
@@ -418,14 +377,17 @@ fn set(env: Env<'_>, variable: &str) -> Option<PathBuf> {
 /// # Errors
 ///
 /// When the environment names none, or names one by a relative path.
-pub(crate) fn state_root(env: Env<'_>) -> Result<PathBuf, PathsError> {
+pub(crate) fn state_root(env: Env<'_>) -> Result<PathBuf, Error> {
     if let Some(dir) = own(env, STATE_DIR)? {
         return Ok(dir);
     }
     if let Some(dir) = folder_of(env, "XDG_STATE_HOME") {
         return Ok(dir.join("tmux-task"));
     }
-    let home = folder_of(env, "HOME").ok_or(PathsError::NoHome)?;
+    let home = folder_of(env, "HOME").ok_or_else(|| {
+        let names = "TMUX_TASK_STATE_DIR, XDG_STATE_HOME nor HOME";
+        Error::failed(format!("no folder for state: neither {names} is set"))
+    })?;
     Ok(home.join(".local/state/tmux-task"))
 }
 
@@ -435,7 +397,7 @@ pub(crate) fn state_root(env: Env<'_>) -> Result<PathBuf, PathsError> {
 /// # Errors
 ///
 /// When the environment names one by a relative path.
-pub(crate) fn runtime_root(env: Env<'_>) -> Result<PathBuf, PathsError> {
+pub(crate) fn runtime_root(env: Env<'_>) -> Result<PathBuf, Error> {
     if let Some(dir) = own(env, RUNTIME_DIR)? {
         return Ok(dir);
     }
@@ -461,7 +423,7 @@ mod tests {
         locate(vars, server, session).unwrap()
     }
 
-    fn locate(vars: &[(&str, &str)], server: &str, session: &str) -> Result<Paths, PathsError> {
+    fn locate(vars: &[(&str, &str)], server: &str, session: &str) -> Result<Paths, Error> {
         let env = |name: &str| {
             vars.iter()
                 .find(|(known, _)| *known == name)
@@ -532,7 +494,7 @@ mod tests {
         assert!(passed.state.starts_with("/h/.local/state/tmux-task"));
         assert_eq!(passed.runtime, tmp_root());
         let homeless = locate(&[("HOME", "here")], "/t", "a").unwrap_err();
-        assert!(matches!(homeless, PathsError::NoHome));
+        assert!(homeless.message.starts_with("no folder for state"));
     }
 
     #[test]
@@ -568,16 +530,7 @@ mod tests {
         place.create_runtime().unwrap();
         std::os::unix::fs::symlink(at("real"), &place.state).unwrap();
         let error = place.create_state().unwrap_err();
-        assert!(matches!(
-            error,
-            PathsError::NotOurs {
-                refused: RefusedFile {
-                    fault: Fault::Link,
-                    ..
-                },
-                ..
-            }
-        ));
+        assert!(error.message.contains("is a symbolic link"), "{error}");
         assert_eq!(fs::read_dir(at("real")).unwrap().count(), 0);
     }
 }

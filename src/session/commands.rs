@@ -314,7 +314,7 @@ impl Session {
         } = request;
         let pattern = match Pattern::parse(pattern, *regex, *ignore_case) {
             Ok(pattern) => Arc::new(pattern),
-            Err(error) => return self.refuse(request_id, Error::usage(error.to_string())),
+            Err(error) => return self.refuse(request_id, error),
         };
         let tasks = match task {
             Some(name) => self.find_task(name).map(|task| vec![task]),

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::model::{self, Error, WindowId, with_causes};
+use crate::model::{self, Error, WindowId};
 use crate::terminal::{Line, PaneOutput, Pattern, Stamp, columns_of, split_at_column};
 use crate::wait::{Anchor, AnchorPosition, Condition, OutputWatch, Spec, Wait, locate};
 use crate::wire::WaitRequest;
@@ -94,7 +94,6 @@ pub(super) fn spec(request: &WaitRequest, under_way: PatternLoad) -> Result<Spec
             )));
         }
         Pattern::parse(text, request.regex, request.ignore_case)
-            .map_err(|error| usage(with_causes(&error)))
     };
     let condition = |condition: &model::Condition| {
         Ok(match condition {

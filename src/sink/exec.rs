@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::process::Command;
 
 use super::delivery::Delivery;
-use super::error::SinkError;
+use crate::model::Error;
 use crate::model::environment::reaches_tmux_server;
 use crate::process::{ProgramEnd, run_program};
 
@@ -24,7 +24,7 @@ pub(crate) struct Exec {
 
 impl Exec {
     /// Runs the program. It has taken the record if it ends with 0.
-    pub(super) async fn deliver(&self, delivery: &Delivery) -> Result<(), SinkError> {
+    pub(super) async fn deliver(&self, delivery: &Delivery) -> Result<(), Error> {
         let Some((program, args)) = self.words.split_first() else {
             return Ok(());
         };
@@ -49,16 +49,16 @@ impl Exec {
         let record = format!("{}\n", delivery.line);
         let ended = run_program(&mut command, record.as_bytes(), self.timeout).await;
         ended.map_err(|end| match end {
-            ProgramEnd::NotStarted(source) => SinkError::Spawn {
-                program: program.clone(),
-                source,
-            },
-            ProgramEnd::TimedOut => SinkError::TimedOut(self.timeout),
-            ProgramEnd::Unknown(error) => SinkError::Failed(error.to_string()),
-            ProgramEnd::Failed(status, Some(last)) => {
-                SinkError::Failed(format!("{status}: {last}"))
+            ProgramEnd::NotStarted(error) => {
+                Error::io(format_args!("could not start `{program}`"), &error)
             }
-            ProgramEnd::Failed(status, None) => SinkError::Failed(status.to_string()),
+            ProgramEnd::TimedOut => {
+                let limit = self.timeout.as_secs_f32();
+                Error::failed(format!("no end within {limit}s"))
+            }
+            ProgramEnd::Unknown(error) => Error::failed(error.to_string()),
+            ProgramEnd::Failed(status, Some(last)) => Error::failed(format!("{status}: {last}")),
+            ProgramEnd::Failed(status, None) => Error::failed(status.to_string()),
         })
     }
 }
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
     use crate::model::with_causes;
 
-    async fn run(line: &str, timeout: Duration) -> Result<(), SinkError> {
+    async fn run(line: &str, timeout: Duration) -> Result<(), Error> {
         let words = ["sh", "-c", line].map(str::to_owned).to_vec();
         let delivery = Delivery {
             id: "e:1".to_owned(),
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(said: Result<(), SinkError>, expected: &str) {
+    fn check(said: Result<(), Error>, expected: &str) {
         assert_eq!(said.unwrap_err().to_string(), expected);
     }
 

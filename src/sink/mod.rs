@@ -1,7 +1,6 @@
 //! Sinks: programs and addresses that get the records of the feed.
 
 mod delivery;
-mod error;
 mod exec;
 #[cfg(feature = "webhook")]
 mod message;

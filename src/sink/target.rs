@@ -1,12 +1,11 @@
 //! What gets records: a program or an address. Each delivery succeeds or fails as a whole.
 
 use super::delivery::Delivery;
-use super::error::SinkError;
 use super::exec::Exec;
 #[cfg(feature = "webhook")]
 use super::webhook::Webhook;
 use crate::config::{SinkConfig, SinkTarget};
-use crate::model::Millis;
+use crate::model::{Error, Millis};
 
 #[derive(Debug, Clone)]
 pub(super) enum Sink {
@@ -63,7 +62,7 @@ impl Sink {
         not(feature = "webhook"),
         allow(unused_variables, reason = "only a webhook's signature has the time")
     )]
-    pub(super) async fn deliver(&self, delivery: &Delivery, now: Millis) -> Result<(), SinkError> {
+    pub(super) async fn deliver(&self, delivery: &Delivery, now: Millis) -> Result<(), Error> {
         match self {
             Self::Exec(exec) => exec.deliver(delivery).await,
             #[cfg(feature = "webhook")]

@@ -13,11 +13,10 @@ use ureq::Agent;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use super::delivery::Delivery;
-use super::error::SinkError;
 use super::message::Message;
 use crate::config::MessageConfig;
 use crate::files;
-use crate::model::Millis;
+use crate::model::{Error, Millis};
 
 /// The longest key, in bytes.
 const MAX_KEY: u64 = 4096;
@@ -45,7 +44,7 @@ pub(crate) struct Webhook {
 
 impl Webhook {
     /// Posts the record. The peer has it if its answer is a success.
-    pub(super) async fn deliver(&self, delivery: &Delivery, now: Millis) -> Result<(), SinkError> {
+    pub(super) async fn deliver(&self, delivery: &Delivery, now: Millis) -> Result<(), Error> {
         let seconds = now / 1000;
         let Message { headers, body } = Message::of(&self.message, delivery);
         let mut request = self
@@ -57,26 +56,24 @@ impl Webhook {
             request = request.header(name, value);
         }
         if let Some(path) = &self.secret_file {
-            let key = read_key(path).map_err(|why| SinkError::File {
-                path: path.clone(),
-                why,
-            })?;
+            let key = read_key(path).map_err(|why| unusable(path, &why))?;
             let signature = key.sign(&delivery.id, seconds, body.as_bytes());
             request = request.header("webhook-signature", signature);
         }
         let sent = spawn_blocking(move || request.send(body)).await;
         let answer = sent
-            .map_err(|error| SinkError::Unreachable(error.to_string()))?
-            .map_err(|error| SinkError::Unreachable(error.to_string()))?;
+            .map_err(|error| Error::failed(error.to_string()))?
+            .map_err(|error| Error::failed(error.to_string()))?;
         if answer.status().is_success() {
             return Ok(());
         }
-        Err(SinkError::Status(answer.status().as_u16()))
+        let status = answer.status().as_u16();
+        Err(Error::failed(format!("the answer was {status}")))
     }
 
     /// Returns what posts one record. Connections are not kept: between two records the peer may close
     /// them.
-    fn agent(&self) -> Result<Agent, SinkError> {
+    fn agent(&self) -> Result<Agent, Error> {
         let mut config = Agent::config_builder()
             .timeout_global(Some(self.timeout))
             .max_redirects(0)
@@ -84,15 +81,17 @@ impl Webhook {
             .http_status_as_error(false)
             .user_agent(concat!("tmux-task/", env!("CARGO_PKG_VERSION")));
         if let Some(path) = &self.ca_file {
-            let certificates = read_certificates(path).map_err(|why| SinkError::File {
-                path: path.clone(),
-                why,
-            })?;
+            let certificates = read_certificates(path).map_err(|why| unusable(path, &why))?;
             let roots = RootCerts::new_with_certs(&certificates);
             config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
         }
         Ok(config.build().new_agent())
     }
+}
+
+/// The key of the signature, or the certificates, cannot be used.
+fn unusable(path: &Path, why: &str) -> Error {
+    Error::failed(format!("could not use {}: {why}", path.display()))
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<Certificate<'static>>, String> {

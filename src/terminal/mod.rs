@@ -49,7 +49,7 @@ use writer::Writer;
 pub(crate) use line::{LINE_LIMIT, LINE_OVERLAP};
 pub(crate) use line::{Line, Stamp};
 pub(crate) use pane_output::{PaneLog, PaneOutput};
-pub(crate) use pattern::{Pattern, PatternError};
+pub(crate) use pattern::Pattern;
 pub(crate) use row::{columns_of, comparable, fitted, split_at_column};
 pub(crate) use utf8::Utf8Splitter;
 

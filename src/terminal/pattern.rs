@@ -4,6 +4,7 @@ use regex::{Regex, RegexBuilder};
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::line::{Line, Stamp};
+use crate::model::Error;
 
 /// The maximum size of a compiled pattern, in bytes.
 const SIZE_LIMIT: usize = 1 << 20;
@@ -20,47 +21,15 @@ pub(crate) struct Pattern {
     regex: Regex,
 }
 
-/// Why a text is not a valid pattern.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum PatternError {
-    /// It is not a regular expression.
-    #[error("`{pattern}` is not a regular expression: {why}")]
-    Syntax {
-        /// The text.
-        pattern: String,
-        /// What is wrong, and at which character.
-        why: String,
-    },
-    /// It is empty.
-    #[error("an empty text matches everything")]
-    Empty,
-    /// No line can match it: tabs are shown as blanks, and other control characters not at all.
-    #[error("{pattern:?} can never match: a line has no line ends, tabs or control characters")]
-    NeverMatches {
-        /// The text.
-        pattern: String,
-    },
-    /// It needs too much memory.
-    #[error("the regular expression `{pattern}` is too large")]
-    TooLarge {
-        /// The text.
-        pattern: String,
-    },
-}
-
 impl Pattern {
     /// Returns the pattern for a user's text: a literal text or a regular expression.
     ///
     /// # Errors
     ///
     /// When the text is empty, is not a regular expression, needs too much memory or can never match.
-    pub(crate) fn parse(
-        text: &str,
-        is_regex: bool,
-        ignore_case: bool,
-    ) -> Result<Self, PatternError> {
+    pub(crate) fn parse(text: &str, is_regex: bool, ignore_case: bool) -> Result<Self, Error> {
         if text.is_empty() {
-            return Err(PatternError::Empty);
+            return Err(Error::usage("an empty text matches everything"));
         }
         let can_match = if is_regex {
             // Invalid expressions are reported by `build`.
@@ -69,9 +38,9 @@ impl Pattern {
             !text.contains(char::is_control)
         };
         if !can_match {
-            return Err(PatternError::NeverMatches {
-                pattern: text.to_owned(),
-            });
+            return Err(Error::usage(format!(
+                "{text:?} can never match: a line has no line ends, tabs or control characters"
+            )));
         }
         if is_regex {
             Self::regex(text, ignore_case)
@@ -96,16 +65,18 @@ impl Pattern {
     /// # Errors
     ///
     /// When the text is not a regular expression or needs too much memory.
-    pub(crate) fn regex(text: &str, ignore_case: bool) -> Result<Self, PatternError> {
+    pub(crate) fn regex(text: &str, ignore_case: bool) -> Result<Self, Error> {
         match build(text, ignore_case) {
             Ok(regex) => Ok(Self { regex }),
-            Err(regex::Error::CompiledTooBig(_)) => Err(PatternError::TooLarge {
-                pattern: text.to_owned(),
-            }),
-            Err(error) => Err(PatternError::Syntax {
-                pattern: text.to_owned(),
-                why: syntax_problem(text).unwrap_or_else(|| error.to_string()),
-            }),
+            Err(regex::Error::CompiledTooBig(_)) => Err(Error::usage(format!(
+                "the regular expression `{text}` is too large"
+            ))),
+            Err(error) => {
+                let why = syntax_problem(text).unwrap_or_else(|| error.to_string());
+                Err(Error::usage(format!(
+                    "`{text}` is not a regular expression: {why}"
+                )))
+            }
         }
     }
 

@@ -296,27 +296,9 @@ fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// Why a task's command did not begin.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ExecError {
-    /// The launcher has given up, or is of another version.
-    #[error("could not read what to run from {}", .path.display())]
-    File {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    #[error("could not start {}", .shell.display())]
-    Shell {
-        shell: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-}
-
 /// Replaces this process with the shell that runs the task of this file, after `before` has waited for a
 /// place in its slot if it has one. The process stays the same one throughout. Returns only if that fails.
-pub(crate) fn exec_task(path: &Path, before: impl FnOnce(&Slot)) -> ExecError {
+pub(crate) fn exec_task(path: &Path, before: impl FnOnce(&Slot)) -> Error {
     let pane = env::var("TMUX_PANE").unwrap_or_default();
     let taken = take(path, &pane).or_else(|error| {
         if error.kind() != io::ErrorKind::NotFound {
@@ -327,20 +309,17 @@ pub(crate) fn exec_task(path: &Path, before: impl FnOnce(&Slot)) -> ExecError {
     });
     let order = match taken {
         Ok(order) => order,
-        Err(source) => {
-            return ExecError::File {
-                path: path.to_owned(),
-                source,
-            };
+        Err(error) => {
+            let what = format!("could not read what to run from {}", path.display());
+            return Error::io(what, &error);
         }
     };
     if let Some(slot) = &order.spec.settings.slot {
         before(slot);
     }
-    ExecError::Shell {
-        source: order.shell().exec(),
-        shell: order.environment.shell.0.into(),
-    }
+    let shell = Path::new(&order.environment.shell.0).display();
+    let what = format!("could not start {shell}");
+    Error::io(what, &order.shell().exec())
 }
 
 /// Returns what the window of our pane has recorded, in tmux's environment, if it was respawned by hand.

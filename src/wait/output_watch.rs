@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::found_line::FoundLine;
-use crate::model::{NotifyOn, OutputMatches, text};
-use crate::terminal::{Line, Pattern, PatternError, Stamp};
+use crate::model::{Error, NotifyOn, OutputMatches, text};
+use crate::terminal::{Line, Pattern, Stamp};
 
 /// The shortest time between two reports on a run.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
@@ -51,7 +51,7 @@ impl OutputWatch {
     /// # Errors
     ///
     /// When a text is not a valid pattern.
-    pub(crate) fn new(notify_on: &NotifyOn) -> Result<Self, PatternError> {
+    pub(crate) fn new(notify_on: &NotifyOn) -> Result<Self, Error> {
         let NotifyOn {
             patterns: texts,
             regex,

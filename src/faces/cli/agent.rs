@@ -9,16 +9,13 @@ use tokio::sync::mpsc;
 
 use super::args::{Agent, AgentCommand, AgentServe};
 use super::context::{self, Context};
-use super::failure::{Failure, OrFail};
 use super::{daemon, output};
 use crate::config;
 use crate::faces::agent::claude::{self, HookInput};
 use crate::faces::agent::codex::{self, FollowOptions};
 use crate::faces::agent::{AgentClient, Ended, ServeOptions, read_lines, serve};
-use crate::model::ErrorKind;
+use crate::model::{Error, ErrorKind};
 use crate::ops::{self, lookup};
-
-const WHAT: &str = "agent";
 
 /// How many replies for an adapter may wait.
 const QUEUE: usize = 64;
@@ -26,7 +23,7 @@ const QUEUE: usize = 64;
 /// The most that a hook gets on standard input, in bytes: a prompt may be in it.
 const MAX_INPUT: u64 = 64 << 20;
 
-pub(super) async fn run(context: &Context, args: Agent) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context, args: Agent) -> Result<(), Error> {
     context.limit.lift();
     match args.client {
         AgentCommand::Pi(args) => serve_adapter(context, AgentClient::Pi, args).await,
@@ -45,7 +42,7 @@ async fn serve_adapter(
     context: &Context,
     client: AgentClient,
     args: AgentServe,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let options = ServeOptions {
         client,
         ids: args.id,
@@ -53,24 +50,20 @@ async fn serve_adapter(
         max_per_minute: max_per_minute()?,
     };
     let (replies, to_print) = mpsc::channel(QUEUE);
-    let serve = async {
-        serve(context.choice(), options, replies)
-            .await
-            .or_fail(WHAT)
-    };
-    let mut interrupts = context::interrupts(WHAT)?;
+    let serve = async { serve(context.choice(), options, replies).await };
+    let mut interrupts = context::interrupts()?;
     tokio::select! {
         served = async { tokio::try_join!(serve, print(to_print)) } => served.map(|_| ()),
         () = output::stdout_closed() => Ok(()),
-        _ = interrupts.recv() => Err(Failure::silent(ErrorKind::Interrupted)),
+        _ = interrupts.recv() => Err(Error::silent(ErrorKind::Interrupted)),
     }
 }
 
 /// Prints replies, a line each, until there are no more.
-async fn print<T: Serialize>(mut replies: mpsc::Receiver<T>) -> Result<(), Failure> {
+async fn print<T: Serialize>(mut replies: mpsc::Receiver<T>) -> Result<(), Error> {
     while let Some(reply) = replies.recv().await {
         let line = serde_json::to_string(&reply);
-        output::line(&line.map_err(Failure::by(WHAT))?)?;
+        output::line(&line.map_err(Error::of)?)?;
     }
     Ok(())
 }
@@ -80,7 +73,7 @@ async fn follow_codex(
     id: &str,
     program: PathBuf,
     in_background: bool,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let max_per_minute = max_per_minute()?;
     if in_background {
         daemon::leave_terminal()?;
@@ -99,18 +92,18 @@ async fn follow_codex(
         stays: !in_background,
     };
     let followed = codex::follow(&context.choice(), options, report).await;
-    followed.or_fail(WHAT)?;
+    followed?;
     match unreachable {
         Some(why) if in_background => output::line(&why),
-        Some(why) => Err(Failure::new(ErrorKind::Failed, WHAT, why)),
+        Some(why) => Err(Error::failed(why)),
         None => Ok(()),
     }
 }
 
-async fn follow_for_other_machine() -> Result<(), Failure> {
+async fn follow_for_other_machine() -> Result<(), Error> {
     let orders = read_lines();
     let (replies, to_print) = mpsc::channel(1);
-    let serve = async { ops::serve_follow(orders, replies).await.or_fail(WHAT) };
+    let serve = async { ops::serve_follow(orders, replies).await };
     tokio::select! {
         // The last reply is printed, too.
         served = async { tokio::try_join!(serve, print(to_print)) } => served.map(|_| ()),
@@ -118,38 +111,38 @@ async fn follow_for_other_machine() -> Result<(), Failure> {
     }
 }
 
-async fn claude_hook(context: &Context, wait: bool) -> Result<(), Failure> {
+async fn claude_hook(context: &Context, wait: bool) -> Result<(), Error> {
     let mut input = Vec::new();
     let read = std::io::stdin().take(MAX_INPUT).read_to_end(&mut input);
-    read.map_err(Failure::by(WHAT))?;
+    read.map_err(Error::of)?;
     let input = HookInput::parse(&input).map_err(|error| {
         let why = format!("standard input is not the input of a hook: {error}");
-        Failure::new(ErrorKind::Failed, WHAT, why)
+        Error::failed(why)
     })?;
     enter_project()?;
     let choice = context.choice();
     if !wait {
-        return claude::hook(&choice, &input).await.or_fail(WHAT);
+        return claude::hook(&choice, &input).await;
     }
     let print = output::result_on_stderr;
     let gone = output::stderr_closed();
     let waited = claude::wait(&choice, &input, max_per_minute()?, print, gone).await;
-    match waited.or_fail(WHAT)? {
+    match waited? {
         // The code with which the client takes what was printed.
-        Ended::Woke => Err(Failure::silent(ErrorKind::Usage)),
+        Ended::Woke => Err(Error::silent(ErrorKind::Usage)),
         Ended::Left | Ended::Replaced => Ok(()),
     }
 }
 
 /// The session of a conversation is its project's, in whichever folder the hook is run.
-fn enter_project() -> Result<(), Failure> {
+fn enter_project() -> Result<(), Error> {
     match lookup("CLAUDE_PROJECT_DIR").filter(|dir| !dir.is_empty()) {
-        Some(dir) => env::set_current_dir(PathBuf::from(dir)).map_err(Failure::by(WHAT)),
+        Some(dir) => env::set_current_dir(PathBuf::from(dir)).map_err(Error::of),
         None => Ok(()),
     }
 }
 
-fn max_per_minute() -> Result<u32, Failure> {
-    let config = config::load(&lookup).map_err(Failure::by("configuration"))?;
+fn max_per_minute() -> Result<u32, Error> {
+    let config = config::load(&lookup).map_err(|error| Error::of(error).about("configuration"))?;
     Ok(config.agents.max_per_minute)
 }

@@ -8,28 +8,23 @@ use clap::CommandFactory;
 use clap_complete::env::{CompleteEnv, Shells};
 
 use super::args::{Cli, Completions};
-use super::failure::Failure;
 use super::output;
-use crate::model::ErrorKind;
+use crate::model::Error;
 
 /// The variable by which the script says that it wants candidates.
 const VARIABLE: &str = "TMUX_TASK_COMPLETE";
 
-pub(super) fn run(args: Completions) -> Result<(), Failure> {
+pub(super) fn run(args: Completions) -> Result<(), Error> {
     let shells = Shells::builtins();
     let mut script = Vec::new();
     let name = "tmux-task";
     let written = match shells.completer(args.shell.name()) {
         Some(shell) => shell.write_registration(VARIABLE, name, name, name, &mut script),
         None => {
-            return Err(Failure::new(
-                ErrorKind::Failed,
-                "completions",
-                "no such script",
-            ));
+            return Err(Error::failed("no such script"));
         }
     };
-    written.map_err(Failure::by("completions"))?;
+    written.map_err(Error::of)?;
     output::text(&String::from_utf8_lossy(&script))
 }
 

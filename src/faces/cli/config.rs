@@ -8,10 +8,9 @@ use tokio::time::timeout;
 
 use super::args::{Config, ConfigCommand, Json};
 use super::context::Context;
-use super::failure::Failure;
 use super::output;
 use crate::config::{self, ConfigFile, Setting, ShownConfig};
-use crate::model::{ErrorKind, rfc3339, text, with_causes};
+use crate::model::{Error, rfc3339, text, with_causes};
 use crate::ops::{self, lookup};
 use crate::wire::DaemonStatus;
 
@@ -34,18 +33,18 @@ struct SelectedValue {
     by: Option<&'static str>,
 }
 
-pub(super) async fn run(context: &Context, args: &Config) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context, args: &Config) -> Result<(), Error> {
     match args.command {
         ConfigCommand::Example => output::text(config::EXAMPLE),
         ConfigCommand::Show(json) => show(context, json).await,
     }
 }
 
-async fn show(context: &Context, args: Json) -> Result<(), Failure> {
+async fn show(context: &Context, args: Json) -> Result<(), Error> {
     // The daemon is asked with a time limit of its own.
     context.limit.lift();
     let shown = config::show(&lookup).map_err(|error| {
-        Failure::of(ErrorKind::Failed, WHAT, &error)
+        Error::of(&error)
             .with_hint("a running daemon keeps the settings that it has; no other one starts")
     })?;
     let selected = selected(context)?;
@@ -100,8 +99,8 @@ async fn show(context: &Context, args: Json) -> Result<(), Failure> {
 }
 
 /// Returns what the running daemon says; `None` if there is none, or if it does not answer, which is noted.
-async fn ask_daemon(context: &Context) -> Result<Option<DaemonStatus>, Failure> {
-    let mut session = context.given(WHAT)?;
+async fn ask_daemon(context: &Context) -> Result<Option<DaemonStatus>, Error> {
+    let mut session = context.given()?;
     let asked = timeout(ANSWERS_WITHIN, ops::daemon_status(&mut session)).await;
     let why = match asked {
         Ok(Ok(status)) => return Ok(Some(status)),
@@ -127,7 +126,7 @@ fn print_json(
     shown: &ShownConfig,
     selected: &[SelectedValue],
     daemon: Option<&DaemonStatus>,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let selected: Vec<Value> = selected
         .iter()
         .map(|SelectedValue { key, value, by }| {
@@ -162,8 +161,8 @@ fn print_json(
 }
 
 /// Returns what options and variables select.
-fn selected(context: &Context) -> Result<Vec<SelectedValue>, Failure> {
-    let session = context.given(WHAT)?;
+fn selected(context: &Context) -> Result<Vec<SelectedValue>, Error> {
+    let session = context.given()?;
     let choice = context.choice();
     let by = |option: Option<&'static str>, variables: &[&'static str]| {
         let is_set = |name: &&&str| lookup(name).is_some_and(|value| !value.is_empty());

@@ -5,7 +5,6 @@ use tokio::sync::mpsc;
 
 use super::args::{Consume, FeedFormat};
 use super::context::{self, Context};
-use super::failure::{Failure, OrFail};
 use super::feed_text::print_live;
 use super::output;
 use crate::client::DaemonClient;
@@ -20,40 +19,40 @@ pub(super) async fn follow(
     args: Consume,
     filter: Filter,
     format: FeedFormat,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let request = ConsumeRequest {
         name: args.consumer.unwrap_or_default(),
         from_now: args.from.is_some(),
         take_over: args.take_over,
         filter,
     };
-    let daemon = session.daemon_or_start().await.or_fail("feed")?;
-    let mut client = daemon.ok_or_else(|| session.no_daemon()).or_fail("feed")?;
-    let mut interrupts = context::interrupts("feed")?;
-    let mut line = Some(client.consume(request).await.or_fail("feed")?);
+    let daemon = session.daemon_or_start().await?;
+    let mut client = daemon.ok_or_else(|| session.no_daemon())?;
+    let mut interrupts = context::interrupts()?;
+    let mut line = Some(client.consume(request).await?);
     context.limit.lift();
     let mut acknowledgements = (!args.auto_ack).then(read_lines);
     let mut auto_ack = args.auto_ack.then(AutoAck::default);
     loop {
         if let Some(text) = line.take() {
-            check_refused(&text).or_fail("feed")?;
+            check_refused(&text)?;
             match &mut auto_ack {
                 Some(auto_ack) => auto_ack.print(&text, format, &mut client).await?,
                 None => print_live(&text, format)?,
             }
         }
         tokio::select! {
-            received = client.line() => match received.or_fail("feed")? {
+            received = client.line() => match received? {
                 Some(text) => line = Some(text),
                 // The daemon stops, or another reader takes over.
                 None => return Ok(()),
             },
             acknowledged = next(&mut acknowledgements) => {
                 let Acknowledgement { ack } = acknowledged?;
-                client.acknowledge(ack).await.or_fail("feed")?;
+                client.acknowledge(ack).await?;
             }
             () = output::stdout_closed() => return Ok(()),
-            _ = interrupts.recv() => return Err(Failure::silent(ErrorKind::Interrupted)),
+            _ = interrupts.recv() => return Err(Error::silent(ErrorKind::Interrupted)),
         }
     }
 }
@@ -72,13 +71,13 @@ fn check_refused(text: &str) -> Result<(), Error> {
 pub(super) type Acknowledgements = mpsc::Receiver<Result<Acknowledgement, serde_json::Error>>;
 
 /// Resolves with the next acknowledgement; never when there will be none.
-pub(super) async fn next(from: &mut Option<Acknowledgements>) -> Result<Acknowledgement, Failure> {
+pub(super) async fn next(from: &mut Option<Acknowledgements>) -> Result<Acknowledgement, Error> {
     if let Some(receiver) = from
         && let Some(next) = receiver.recv().await
     {
         return next.map_err(|error| {
             let why = format!("standard input has no line like {{\"ack\":12}}: {error}");
-            Failure::new(ErrorKind::Usage, "feed", why)
+            Error::usage(why)
         });
     }
     std::future::pending().await
@@ -108,8 +107,8 @@ impl AutoAck {
         text: &str,
         format: FeedFormat,
         client: &mut DaemonClient,
-    ) -> Result<(), Failure> {
-        let numbers = serde_json::from_str::<Numbers>(text).map_err(Failure::by("feed"))?;
+    ) -> Result<(), Error> {
+        let numbers = serde_json::from_str::<Numbers>(text).map_err(Error::of)?;
         if numbers.kind == "acked" {
             self.is_waiting = false;
         } else {
@@ -121,7 +120,7 @@ impl AutoAck {
             && let Some(seq) = self.printed.take()
         {
             self.is_waiting = true;
-            client.acknowledge(seq).await.or_fail("feed")?;
+            client.acknowledge(seq).await?;
         }
         Ok(())
     }

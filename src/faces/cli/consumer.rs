@@ -2,11 +2,10 @@
 
 use super::args::{Consumer, ConsumerCommand, Json};
 use super::context::Context;
-use super::failure::{Failure, OrFail};
 use super::table::{self, NARROW_NAME, Narrowing};
 use super::{ls, output};
 use crate::clock;
-use crate::model::{Millis, text};
+use crate::model::{Error, Millis, text};
 use crate::ops;
 use crate::wire::{ConsumerList, ConsumerStatus};
 
@@ -27,16 +26,16 @@ const NARROW: Narrowing<'_> = Narrowing {
     dispensable: &[4, 1, 3, 5, 6],
 };
 
-pub(super) async fn run(context: &Context, args: Consumer) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context, args: Consumer) -> Result<(), Error> {
     match args.command {
         ConsumerCommand::Ls(json) => list(context, json).await,
         ConsumerCommand::Rm { names } => remove(context, &names).await,
     }
 }
 
-async fn list(context: &Context, args: Json) -> Result<(), Failure> {
-    let session = context.session("consumer ls").await?;
-    let list = ops::list_consumers(&session).await.or_fail("consumer ls")?;
+async fn list(context: &Context, args: Json) -> Result<(), Error> {
+    let session = context.session().await?;
+    let list = ops::list_consumers(&session).await?;
     if args.json {
         return output::json(&list);
     }
@@ -44,16 +43,16 @@ async fn list(context: &Context, args: Json) -> Result<(), Failure> {
     output::lines(&table)
 }
 
-async fn remove(context: &Context, names: &[String]) -> Result<(), Failure> {
-    let session = context.session("consumer rm").await?;
+async fn remove(context: &Context, names: &[String]) -> Result<(), Error> {
+    let session = context.session().await?;
     let mut removed = Ok(());
     // One that cannot be removed does not keep the others.
     for name in names {
         let outcome = ops::remove_consumer(&session, name).await;
-        if let Err(failure) = outcome.or_fail("consumer rm")
+        if let Err(failure) = outcome
             && let Err(earlier) = std::mem::replace(&mut removed, Err(failure))
         {
-            context.complain(earlier);
+            context.complain(&earlier);
         }
     }
     removed

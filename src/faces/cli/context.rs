@@ -2,17 +2,18 @@
 //! answer.
 
 use std::cell::RefCell;
+use std::ffi::OsString;
 use std::future::poll_fn;
 use std::task::Poll;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::args::Global;
-use super::failure::{Failure, OrFail, with_options};
 use super::liveness::Peers;
-use super::output;
+use super::output::{self, with_options};
 use super::time_limit::TimeLimit;
-use crate::model::ErrorKind;
+use super::usage;
+use crate::model::{Error, ErrorKind};
 use crate::ops::{SessionChoice, TaskSession};
 use crate::tmux::ServerChoice;
 
@@ -21,6 +22,8 @@ use crate::tmux::ServerChoice;
 #[derive(Debug)]
 pub(super) struct Context {
     global: Global,
+    /// The command line.
+    args: Vec<OsString>,
     /// When to check that daemon and tmux still answer.
     pub(super) limit: TimeLimit,
     /// Their addresses, once known.
@@ -28,9 +31,10 @@ pub(super) struct Context {
 }
 
 impl Context {
-    pub(super) fn new(global: Global) -> Self {
+    pub(super) fn new(global: Global, args: Vec<OsString>) -> Self {
         Self {
             global,
+            args,
             limit: TimeLimit::new(),
             asked: RefCell::new(None),
         }
@@ -42,7 +46,7 @@ impl Context {
     }
 
     /// Resolves when the daemon or tmux does not answer, with the failure.
-    pub(super) async fn silence(&self) -> Failure {
+    pub(super) async fn silence(&self) -> Error {
         loop {
             self.limit.over().await;
             let asked = self.asked.borrow().clone();
@@ -55,13 +59,23 @@ impl Context {
         }
     }
 
+    /// Returns the command, as errors name it.
+    pub(super) fn what(&self) -> String {
+        usage::command_words(&self.args)
+    }
+
     /// Prints a failure of a part of the command.
-    pub(super) fn complain(&self, failure: Failure) {
-        output::complain(&failure.with_options(&self.global.words()));
+    pub(super) fn complain(&self, error: &Error) {
+        output::complain(error, &self.what(), &self.global.words());
+    }
+
+    /// Prints a message on stderr that is no failure.
+    pub(super) fn say(&self, text: &str) {
+        output::note(&format!("tmux-task: {}: {text}", self.what()));
     }
 
     /// Prints one line of results with commands in it, which are for the selected session.
-    pub(super) fn line(&self, text: &str) -> Result<(), Failure> {
+    pub(super) fn line(&self, text: &str) -> Result<(), Error> {
         output::line(&with_options(text, &self.global.words()))
     }
 
@@ -70,19 +84,18 @@ impl Context {
         output::note(&with_options(text, &self.global.words()));
     }
 
-    /// Returns the selected task session, whichever of its names was given. `what` is the command,
-    /// for errors.
-    pub(super) async fn session(&self, what: &str) -> Result<TaskSession, Failure> {
-        let mut session = self.given(what)?;
-        session.resolve_name().await.or_fail(what)?;
+    /// Returns the selected task session, whichever of its names was given.
+    pub(super) async fn session(&self) -> Result<TaskSession, Error> {
+        let mut session = self.given()?;
+        session.resolve_name().await?;
         Ok(session)
     }
 
     /// Returns the task session as it was named, without asking the daemon or tmux. The first request
     /// resolves the name.
-    pub(super) fn given(&self, what: &str) -> Result<TaskSession, Failure> {
-        let session = TaskSession::named(&self.choice()).or_fail(what)?;
-        self.asks(what, &session);
+    pub(super) fn given(&self) -> Result<TaskSession, Error> {
+        let session = TaskSession::named(&self.choice())?;
+        self.asks(&session);
         Ok(session)
     }
 
@@ -100,20 +113,18 @@ impl Context {
 
     /// Returns what the command line says, for a command on all sessions. It can do without a daemon
     /// that does not answer.
-    pub(super) fn all_sessions(&self, what: &str) -> Result<SessionChoice, Failure> {
+    pub(super) fn all_sessions(&self) -> Result<SessionChoice, Error> {
         let choice = self.choice();
-        let session = TaskSession::named(&choice).or_fail(what)?;
+        let session = TaskSession::named(&choice)?;
         *self.asked.borrow_mut() = Some(Peers {
-            what: what.to_owned(),
             server: session.server,
             daemon: None,
         });
         Ok(choice)
     }
 
-    fn asks(&self, what: &str, session: &TaskSession) {
+    fn asks(&self, session: &TaskSession) {
         *self.asked.borrow_mut() = Some(Peers {
-            what: what.to_owned(),
             server: session.server.clone(),
             daemon: Some(session.daemon_socket()),
         });
@@ -122,19 +133,16 @@ impl Context {
 
 /// From here on the program handles interrupts: they do not end the process, and are kept until
 /// queried.
-pub(super) fn interrupts(what: &str) -> Result<Signal, Failure> {
-    signal(SignalKind::interrupt()).map_err(Failure::by(what))
+pub(super) fn interrupts() -> Result<Signal, Error> {
+    signal(SignalKind::interrupt()).map_err(Error::of)
 }
 
-/// Does a part of the command `what`, unless the user interrupts it.
-pub(super) async fn unless_interrupted<T>(
-    what: &str,
-    work: impl Future<Output = T>,
-) -> Result<T, Failure> {
-    let mut interrupts = interrupts(what)?;
+/// Does a part of the command, unless the user interrupts it.
+pub(super) async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Result<T, Error> {
+    let mut interrupts = interrupts()?;
     tokio::select! {
         biased;
-        _ = interrupts.recv() => Err(Failure::silent(ErrorKind::Interrupted)),
+        _ = interrupts.recv() => Err(Error::silent(ErrorKind::Interrupted)),
         done = work => Ok(done),
     }
 }
@@ -145,7 +153,7 @@ pub(super) struct ExitWatch(Vec<(Signal, ErrorKind)>);
 
 impl ExitWatch {
     /// From here on the program handles these signals.
-    pub(super) fn listen(what: &str) -> Result<Self, Failure> {
+    pub(super) fn listen() -> Result<Self, Error> {
         let kinds = [
             SignalKind::interrupt(),
             SignalKind::terminate(),
@@ -157,7 +165,7 @@ impl ExitWatch {
         ];
         let listen = |kind| match signal(kind) {
             Ok(signal) => Ok((signal, ended_by(kind))),
-            Err(error) => Err(Failure::by(what)(error)),
+            Err(error) => Err(Error::of(error)),
         };
         kinds
             .into_iter()

@@ -6,18 +6,17 @@ use std::io::Write;
 
 use super::args::{ChildOf, Daemon, DaemonCommand, FeedFormat, Json, Supervise};
 use super::context::Context;
-use super::failure::{Failure, OrFail};
 use super::{consumer, feed_text, ls, output};
 use crate::client::{self, READY};
 use crate::config;
-use crate::daemon::{self, DaemonError, LockError, Options, ServiceManager};
-use crate::model::{ErrorKind, owner_of_environment, text};
+use crate::daemon::{self, DaemonError, Options, ServiceManager};
+use crate::model::{Error, ErrorKind, owner_of_environment, text};
 use crate::ops::{self, TaskSession, lookup};
 use crate::wire::{
     ConsumerStatus, DaemonConfig, DaemonStatus, Filter, ReaderStart, SINK_PREFIX, SinkStatus,
 };
 
-pub(super) async fn run(context: &Context, args: Daemon) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context, args: Daemon) -> Result<(), Error> {
     match args.command {
         None if args.supervise.detach => detach(context, &args.supervise).await,
         None => {
@@ -31,20 +30,20 @@ pub(super) async fn run(context: &Context, args: Daemon) -> Result<(), Failure> 
 
 /// Returns the session to supervise. If another process of ours started this one, it has resolved
 /// the session already.
-async fn session(context: &Context, args: &Supervise) -> Result<TaskSession, Failure> {
+async fn session(context: &Context, args: &Supervise) -> Result<TaskSession, Error> {
     let Some(_) = args.as_child else {
-        let session = context.session("daemon").await?;
-        session.check_server().or_fail("daemon")?;
+        let session = context.session().await?;
+        session.check_server()?;
         return Ok(session);
     };
-    let mut session = context.given("daemon")?;
+    let mut session = context.given()?;
     if let Some(key) = &args.folder {
         session.use_files(session.paths.with_key(key));
     }
     Ok(session)
 }
 
-async fn detach(context: &Context, args: &Supervise) -> Result<(), Failure> {
+async fn detach(context: &Context, args: &Supervise) -> Result<(), Error> {
     let session = session(context, args).await?;
     let mut more: Vec<OsString> = vec![
         "--interval".into(),
@@ -56,17 +55,17 @@ async fn detach(context: &Context, args: &Supervise) -> Result<(), Failure> {
     if let Some(id) = &args.session_id {
         more.push(format!("--session-id={id}").into());
     }
-    let how = session.start_of_daemon("detach", &more).or_fail("daemon")?;
-    let said = client::start(&how).await.or_fail("daemon")?;
+    let how = session.start_of_daemon("detach", &more)?;
+    let said = client::start(&how).await?;
     if !said.is_empty() {
         output::note(&said);
     }
     Ok(())
 }
 
-async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
+async fn supervise(context: &Context, args: Supervise) -> Result<(), Error> {
     let session = session(context, &args).await?;
-    let shown = config::show(&lookup).map_err(Failure::by("configuration"))?;
+    let shown = config::show(&lookup).map_err(|error| Error::of(error).about("configuration"))?;
     let shown_config = DaemonConfig {
         file: shown.path(),
         exists: shown.exists,
@@ -118,12 +117,12 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
     match daemon::run(options, ready).await {
         Ok(()) => Ok(()),
         // Other commands that start it look for it by this name.
-        Err(error @ DaemonError::OtherFolder { .. })
-            if args.as_child == Some(ChildOf::Autostart) =>
-        {
-            Err(daemon_failure(error))
-        }
-        Err(DaemonError::Lock(LockError::Held { pid }) | DaemonError::OtherFolder { pid, .. }) => {
+        Err(
+            error @ DaemonError::Running {
+                folder: Some(_), ..
+            },
+        ) if args.as_child == Some(ChildOf::Autostart) => Err(error.into()),
+        Err(DaemonError::Running { pid, .. }) => {
             output::note(&format!("already running (pid {pid})"));
             if in_background {
                 go_quiet();
@@ -134,44 +133,33 @@ async fn supervise(context: &Context, args: Supervise) -> Result<(), Failure> {
                 Ok(())
             }
         }
-        Err(error) => Err(daemon_failure(error)),
+        Err(DaemonError::Failed(error)) => Err(error),
     }
 }
 
 /// Prints the feed of the daemon that is running already.
-async fn stream(context: &Context) -> Result<(), Failure> {
-    let session = context.session("daemon").await?;
-    let how = session
-        .start_of_daemon("autostart", &[])
-        .or_fail("daemon")?;
-    let mut client = client::connect_or_start(&how).await.or_fail("daemon")?;
+async fn stream(context: &Context) -> Result<(), Error> {
+    let session = context.session().await?;
+    let how = session.start_of_daemon("autostart", &[])?;
+    let mut client = client::connect_or_start(&how).await?;
     let subscribed = client.subscribe(ReaderStart::Now, Filter::default()).await;
-    let mut line = Some(subscribed.or_fail("daemon")?);
+    let mut line = Some(subscribed?);
     while let Some(text) = line {
         feed_text::print_live(&text, FeedFormat::Json)?;
-        line = client.line().await.or_fail("daemon")?;
+        line = client.line().await?;
     }
     Ok(())
 }
 
-fn daemon_failure(error: DaemonError) -> Failure {
-    if let DaemonError::Tmux(error) = error {
-        return Failure::of_ops("daemon", error);
-    }
-    Failure::of(ErrorKind::Failed, "daemon", &error)
-}
-
 /// Starts a new session, so that the daemon survives the end of the terminal.
-pub(super) fn leave_terminal() -> Result<(), Failure> {
-    rustix::process::setsid()
-        .map(drop)
-        .map_err(Failure::by("daemon"))
+pub(super) fn leave_terminal() -> Result<(), Error> {
+    rustix::process::setsid().map(drop).map_err(Error::of)
 }
 
 /// A long-lived daemon must not keep a file system from being unmounted, or a folder from being
 /// removed.
-pub(super) fn leave_folder() -> Result<(), Failure> {
-    std::env::set_current_dir("/").map_err(Failure::by("daemon"))
+pub(super) fn leave_folder() -> Result<(), Error> {
+    std::env::set_current_dir("/").map_err(Error::of)
 }
 
 /// Reports that the daemon is ready, and closes the streams that its starter waits for.
@@ -198,11 +186,9 @@ pub(super) fn end_output(last: &str) {
     }
 }
 
-async fn status(context: &Context, args: Json) -> Result<(), Failure> {
-    let mut session = context.given("daemon status")?;
-    let status = ops::daemon_status(&mut session)
-        .await
-        .or_fail("daemon status")?;
+async fn status(context: &Context, args: Json) -> Result<(), Error> {
+    let mut session = context.given()?;
+    let status = ops::daemon_status(&mut session).await?;
     if args.json {
         return output::json(&status);
     }
@@ -289,14 +275,12 @@ fn kept(status: &DaemonStatus) -> String {
     format!("records {first} to {last}, {size} in {files}")
 }
 
-async fn stop(context: &Context, cleanup: bool) -> Result<(), Failure> {
-    let session = context.session("daemon stop").await?;
-    ops::stop_daemon(&session, cleanup).await.map_err(|error| {
-        if error.kind == ErrorKind::NoDaemon {
-            // That it can be started is no help here.
-            Failure::of(ErrorKind::Missing, "daemon stop", &error)
-        } else {
-            Failure::of_ops("daemon stop", error)
-        }
+async fn stop(context: &Context, cleanup: bool) -> Result<(), Error> {
+    let session = context.session().await?;
+    let stopped = ops::stop_daemon(&session, cleanup).await;
+    stopped.map_err(|error| Error {
+        // That it can be started is no help here.
+        hint: error.hint.filter(|_| error.kind != ErrorKind::NoDaemon),
+        ..error
     })
 }

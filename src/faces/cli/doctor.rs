@@ -2,24 +2,23 @@
 
 use super::args::Json;
 use super::context::Context;
-use super::failure::{Failure, OrFail};
 use super::output;
-use crate::model::{ErrorKind, text};
+use crate::model::{Error, ErrorKind, text};
 use crate::ops;
 use crate::terminal::columns_of;
 use crate::wire::{DoctorCheck, DoctorReport};
 
-pub(super) async fn run(context: &Context, args: Json) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context, args: Json) -> Result<(), Error> {
     // Each check has a time limit of its own.
     context.limit.lift();
-    let report = ops::examine(&context.choice()).await.or_fail("doctor")?;
+    let report = ops::examine(&context.choice()).await?;
     if args.json {
         output::json(&report)?;
     } else {
         output::lines(lines(&report))?;
     }
     if report.failures > 0 {
-        return Err(Failure::silent(ErrorKind::Failed));
+        return Err(Error::silent(ErrorKind::Failed));
     }
     Ok(())
 }

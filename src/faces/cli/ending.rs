@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::context;
-use super::failure::Failure;
+use super::context::{self, Context};
 use super::output;
-use crate::model::ErrorKind;
+use crate::model::{Error, ErrorKind};
 use crate::ops::{EndWatch, TaskSession};
 use crate::wire::EndingRun;
 
@@ -22,13 +21,13 @@ const MOST_LINES: usize = 5;
 /// being ended ends the command. Returns also whether one interrupt came, and no second one: what would
 /// follow is not wanted any more.
 pub(super) async fn watched<T>(
-    what: &str,
+    context: &Context,
     session: &TaskSession,
     names: &[String],
     watch: &EndWatch,
     work: impl Future<Output = T>,
-) -> Result<(T, bool), Failure> {
-    let mut interrupts = context::interrupts(what)?;
+) -> Result<(T, bool), Error> {
+    let mut interrupts = context::interrupts()?;
     let mut work = std::pin::pin!(work);
     let mut telling = std::pin::pin!(sleep(TELL_AFTER));
     let mut has_told = false;
@@ -43,11 +42,11 @@ pub(super) async fn watched<T>(
                 has_told = !runs.is_empty();
                 telling.set(sleep(TELL_AFTER));
                 for run in runs.iter().take(MOST_LINES) {
-                    output::note(&format!("tmux-task: {what}: {}", waiting_line(run)));
+                    context.say(&waiting_line(run));
                 }
                 if runs.len() > MOST_LINES {
                     let n = runs.len() - MOST_LINES;
-                    output::note(&format!("tmux-task: {what}: and for {n} more"));
+                    context.say(&format!("and for {n} more"));
                 }
                 if !runs.is_empty() {
                     output::note("hint: two interrupts (Ctrl-C) kill what is left at once");
@@ -58,12 +57,10 @@ pub(super) async fn watched<T>(
                 let at_once = n_interrupts > 1;
                 let runs = watch.runs(session, names, at_once).await.unwrap_or_default();
                 if runs.is_empty() {
-                    return Err(Failure::silent(ErrorKind::Interrupted));
+                    return Err(Error::silent(ErrorKind::Interrupted));
                 }
                 if !at_once {
-                    output::note(&format!(
-                        "tmux-task: {what}: still waiting; another interrupt kills what is left"
-                    ));
+                    context.say("still waiting; another interrupt kills what is left");
                 }
             }
         }

@@ -4,9 +4,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::failure::Failure;
 use super::output;
-use crate::model::{ErrorKind, Slot};
+use crate::model::Slot;
 use crate::ops;
 pub(super) use crate::tmux::EXEC_PANE;
 use crate::tmux::exec_task;
@@ -17,7 +16,7 @@ const NOT_EXECUTED: u8 = 126;
 /// Replaces this process with the shell that runs the task of a file.
 pub(super) fn run(file: &Path) -> ExitCode {
     let error = exec_task(file, |slot| wait_for_place(file, slot));
-    output::complain(&Failure::of(ErrorKind::Failed, "exec", &error));
+    output::complain(&error, "exec", "");
     ExitCode::from(NOT_EXECUTED)
 }
 

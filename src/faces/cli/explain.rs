@@ -2,16 +2,14 @@
 
 use super::args::Explain;
 use super::context::Context;
-use super::failure::{Failure, OrFail};
 use super::output;
 use crate::clock;
+use crate::model::Error;
 use crate::ops;
 
-pub(super) async fn run(context: &Context, args: Explain) -> Result<(), Failure> {
-    let mut session = context.given("explain")?;
-    let explanation = ops::explain(&mut session, &args.name)
-        .await
-        .or_fail("explain")?;
+pub(super) async fn run(context: &Context, args: Explain) -> Result<(), Error> {
+    let mut session = context.given()?;
+    let explanation = ops::explain(&mut session, &args.name).await?;
     if args.json.json {
         return output::json(&explanation);
     }

@@ -6,17 +6,16 @@ use std::time::Duration;
 
 use super::args::{Feed, FeedFormat};
 use super::context::{self, Context};
-use super::failure::{Failure, OrFail};
 use super::feed_text::{durable, missing, print_live, unknown};
 use super::{consume, output};
 use crate::clock;
-use crate::model::{self, Body, ErrorKind, Millis, Seq, parse_rfc3339};
+use crate::model::{self, Body, Error, ErrorKind, Millis, Seq, parse_rfc3339};
 use crate::ops::{self, TaskSession};
 use crate::store::feed::{self, FeedError, FeedLine, Sequence, WholeLines};
 use crate::wire::{After, Filter, ReaderStart};
 
-pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Failure> {
-    let session = context.session("feed").await?;
+pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Error> {
+    let session = context.session().await?;
     // A consumer is a program, also if its output is shown.
     let is_for_user =
         args.format.is_none() && args.consume.consumer.is_none() && output::is_stdout_terminal();
@@ -75,11 +74,11 @@ async fn without_task(session: &TaskSession, mut names: Vec<String>) -> Vec<Stri
 }
 
 /// Returns those of the names and window ids that no record is about.
-fn not_recorded(path: &Path, mut names: Vec<String>) -> Result<Vec<String>, Failure> {
+fn not_recorded(path: &Path, mut names: Vec<String>) -> Result<Vec<String>, Error> {
     if names.is_empty() || !feed::has_files(path) {
         return Ok(names);
     }
-    let failed = |error: FeedError| Failure::of(ErrorKind::Failed, "feed", &error);
+    let failed = |error: FeedError| Error::of(&error);
     let mut lines = WholeLines::after(path, 0).map_err(failed)?;
     while let Some(line) = lines.next_line().map_err(failed)?
         && !names.is_empty()
@@ -150,7 +149,7 @@ struct PrintQueue {
 
 impl PrintQueue {
     /// Prints a record, or keeps it until it is known whether it is among the last ones.
-    fn add(&mut self, seq: Seq, text: String, print: Print<'_>) -> Result<(), Failure> {
+    fn add(&mut self, seq: Seq, text: String, print: Print<'_>) -> Result<(), Error> {
         if self.n_records == usize::MAX {
             self.first.get_or_insert(seq);
             return print(&text);
@@ -169,7 +168,7 @@ impl PrintQueue {
 }
 
 /// Prints a line.
-type Print<'a> = &'a mut dyn FnMut(&str) -> Result<(), Failure>;
+type Print<'a> = &'a mut dyn FnMut(&str) -> Result<(), Error>;
 
 /// How many bytes of the feed are read at first for each of the last records that are asked for.
 const BYTES_PER_RECORD: u64 = 2048;
@@ -188,11 +187,11 @@ fn print_kept(
     filter: Filter,
     last: &Last,
     format: FeedFormat,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<String>, Error> {
     let path = session.paths.feed();
     if !feed::has_files(&path) {
         let why = format!("no feed of session `{}`", session.name);
-        return Err(Failure::new(ErrorKind::Missing, "feed", why)
+        return Err(Error::missing(why)
             .with_hint("a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`"));
     }
     let mut out = output::Results::new();
@@ -231,8 +230,8 @@ fn read_kept<'a>(
     last: &'a Last,
     format: FeedFormat,
     print: Print<'_>,
-) -> Result<(Seq, Read<'a>), Failure> {
-    let failed = |error: FeedError| Failure::of(ErrorKind::Failed, "feed", &error);
+) -> Result<(Seq, Read<'a>), Error> {
+    let failed = |error: FeedError| Error::of(&error);
     // Records that are kept no longer are missing only for those who ask for them.
     let in_time = last.before_first_in_time(path).map_err(failed)?;
     let before_kept = feed::first_kept(path).saturating_sub(1).max(in_time);
@@ -260,9 +259,7 @@ fn read_kept<'a>(
     };
     if let Some(after) = after {
         let present = read.epoch.as_deref().unwrap_or("(none yet)");
-        after
-            .check(present, read.last_seq)
-            .map_err(|why| Failure::new(ErrorKind::Failed, "feed", why))?;
+        after.check(present, read.last_seq).map_err(Error::failed)?;
     }
     Ok((first, read))
 }
@@ -313,8 +310,8 @@ impl<'a> Read<'a> {
         first: Seq,
         after: Option<&After>,
         print: Print<'_>,
-    ) -> Result<Self, Failure> {
-        let failed = |error: FeedError| Failure::of(ErrorKind::Failed, "feed", &error);
+    ) -> Result<Self, Error> {
+        let failed = |error: FeedError| Error::of(&error);
         let asked = after.and_then(|after| after.epoch.as_ref());
         let mut lines = WholeLines::after(path, self.filter.first_seen(first)).map_err(failed)?;
         let mut sequence = Sequence::after(first);
@@ -396,26 +393,26 @@ async fn follow(
     filter: Filter,
     last: &Last,
     format: FeedFormat,
-) -> Result<(), Failure> {
-    let daemon = session.daemon_or_start().await.or_fail("feed")?;
-    let mut client = daemon.ok_or_else(|| session.no_daemon()).or_fail("feed")?;
+) -> Result<(), Error> {
+    let daemon = session.daemon_or_start().await?;
+    let mut client = daemon.ok_or_else(|| session.no_daemon())?;
     // Also while records arrive without a pause.
-    let mut interrupts = context::interrupts("feed")?;
+    let mut interrupts = context::interrupts()?;
     let start = if last.is_all() {
         after.map_or(ReaderStart::Now, ReaderStart::After)
     } else {
         // The daemon sends the same records, and then the new ones without a gap.
         ReaderStart::After(before_last(session, after, &filter, last, format)?)
     };
-    let mut line = Some(client.subscribe(start, filter).await.or_fail("feed")?);
+    let mut line = Some(client.subscribe(start, filter).await?);
     context.limit.lift();
     while let Some(text) = line {
         print_live(&text, format)?;
         // Ends with the daemon. A closed stdout is noticed even when nothing is written to it.
         line = tokio::select! {
-            line = client.line() => line.or_fail("feed")?,
+            line = client.line() => line?,
             () = output::stdout_closed() => return Ok(()),
-            _ = interrupts.recv() => return Err(Failure::silent(ErrorKind::Interrupted)),
+            _ = interrupts.recv() => return Err(Error::silent(ErrorKind::Interrupted)),
         };
     }
     Ok(())
@@ -428,7 +425,7 @@ fn before_last(
     filter: &Filter,
     last: &Last,
     format: FeedFormat,
-) -> Result<After, Failure> {
+) -> Result<After, Error> {
     let path = session.paths.feed();
     if !feed::has_files(&path) {
         return Ok(after.unwrap_or_default());

@@ -1,14 +1,13 @@
 //! Records of the feed and of its streams as they are printed.
 
 use super::args::FeedFormat;
-use super::failure::Failure;
 use super::{ls, output};
-use crate::model::{Body, ErrorKind, Record, Seq, rfc3339};
+use crate::model::{Body, Error, Record, Seq, rfc3339};
 use crate::store::feed::{Frame, UnknownRecord};
 use crate::wire::{LiveRecord, StreamRecord};
 
 /// Prints a line of a stream as the daemon sent it, or in another format.
-pub(super) fn print_live(text: &str, format: FeedFormat) -> Result<(), Failure> {
+pub(super) fn print_live(text: &str, format: FeedFormat) -> Result<(), Error> {
     if format == FeedFormat::Json {
         return output::line(text);
     }
@@ -21,7 +20,7 @@ pub(super) fn print_live(text: &str, format: FeedFormat) -> Result<(), Failure> 
         Err(error) => match serde_json::from_str::<Frame>(text) {
             // Of a kind unknown to this version.
             Ok(_) => Ok(()),
-            Err(_) => Err(Failure::of(ErrorKind::Failed, "feed", &error)),
+            Err(_) => Err(Error::of(&error)),
         },
     }
 }

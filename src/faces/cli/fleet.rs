@@ -2,16 +2,15 @@
 
 use super::args::{Fleet as FleetArgs, FleetCommand, FleetLs, Json};
 use super::context::Context;
-use super::failure::{Failure, OrFail};
 use super::ls::{Style, age, push_section};
 use super::{fleet_feed, output};
 use crate::clock;
 use crate::fleet::{FleetBoard, FleetHost, Presence, SINGLE, StreamUse, stream_uses};
-use crate::model::{Millis, rfc3339, text};
+use crate::model::{Error, Millis, rfc3339, text};
 use crate::ops::Fleet;
 use serde_json::{Value, json};
 
-pub(super) async fn run(context: &Context, args: FleetArgs) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context, args: FleetArgs) -> Result<(), Error> {
     // The broker has time limits of its own.
     context.limit.lift();
     match args.command {
@@ -21,9 +20,9 @@ pub(super) async fn run(context: &Context, args: FleetArgs) -> Result<(), Failur
     }
 }
 
-async fn ls(args: FleetLs) -> Result<(), Failure> {
-    let fleet = Fleet::connect().await.or_fail("fleet ls")?;
-    let board = fleet.board().await.or_fail("fleet ls")?;
+async fn ls(args: FleetLs) -> Result<(), Error> {
+    let fleet = Fleet::connect().await?;
+    let board = fleet.board().await?;
     if args.json.json {
         let hosts: Vec<Value> = board.hosts.iter().map(host_json).collect();
         return output::json(&json!({ "hosts": hosts }));
@@ -85,14 +84,14 @@ fn gone_since(since: Millis, now: Millis) -> String {
     format!("gone since {}, {} ago", rfc3339(since), age(now - since))
 }
 
-async fn status(args: Json) -> Result<(), Failure> {
-    let fleet = Fleet::connect().await.or_fail("fleet status")?;
+async fn status(args: Json) -> Result<(), Error> {
+    let fleet = Fleet::connect().await?;
     let version = fleet.connection.client.server_info().version;
     let streams = fleet
         .connection
         .unless_refused(stream_uses(&fleet.connection));
-    let streams = streams.await.or_fail("fleet status")?;
-    let hosts = fleet.board().await.or_fail("fleet status")?.hosts;
+    let streams = streams.await?;
+    let hosts = fleet.board().await?.hosts;
     let gone = hosts.iter().filter_map(|(name, host)| match host.presence {
         Presence::Gone(since) => Some((name, since)),
         Presence::Here(_) | Presence::Unknown => None,

@@ -8,7 +8,6 @@ use tokio::time::sleep;
 
 use super::args::FleetFeed;
 use super::consume::{Acknowledgements, next};
-use super::failure::{Failure, OrFail};
 use super::{context, output};
 use crate::clock;
 use crate::faces::agent::read_lines;
@@ -25,10 +24,10 @@ const WHAT: &str = "fleet feed";
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 
-pub(super) async fn run(args: FleetFeed) -> Result<(), Failure> {
+pub(super) async fn run(args: FleetFeed) -> Result<(), Error> {
     let start = match (args.consumer, args.after) {
         (Some(name), _) => {
-            check_consumer_name(&name).map_err(|why| Failure::new(ErrorKind::Usage, WHAT, why))?;
+            check_consumer_name(&name).map_err(Error::usage)?;
             FeedStart::Consumer(name)
         }
         (None, Some(after)) => FeedStart::After(after),
@@ -44,14 +43,14 @@ pub(super) async fn run(args: FleetFeed) -> Result<(), Failure> {
         kinds: args.kind,
         types: args.types,
     };
-    let fleet = Fleet::connect().await.or_fail(WHAT)?;
+    let fleet = Fleet::connect().await?;
     let reader = FeedReader::begin(&fleet.connection, &request, None);
     let reader = fleet.connection.unless_refused(reader).await;
-    let mut reader = reader.or_fail(WHAT)?;
+    let mut reader = reader?;
     if !args.follow {
         print_gap(&reader)?;
         let mut out = output::Results::new();
-        while let Some(record) = reader.next_kept().await.or_fail(WHAT)? {
+        while let Some(record) = reader.next_kept().await? {
             out.line(&record.fields.to_string())?;
         }
         return out.end();
@@ -62,11 +61,11 @@ pub(super) async fn run(args: FleetFeed) -> Result<(), Failure> {
         printed: 0,
         is_sync_printed: false,
     };
-    let mut interrupts = context::interrupts(WHAT)?;
+    let mut interrupts = context::interrupts()?;
     tokio::select! {
         ended = printer.follow(fleet, reader, &request) => ended,
         () = output::stdout_closed() => Ok(()),
-        _ = interrupts.recv() => Err(Failure::silent(ErrorKind::Interrupted)),
+        _ = interrupts.recv() => Err(Error::silent(ErrorKind::Interrupted)),
     }
 }
 
@@ -86,7 +85,7 @@ impl Printer {
         mut fleet: Fleet,
         mut reader: FeedReader,
         request: &FeedRequest,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         print_hello(&reader)?;
         print_gap(&reader)?;
         loop {
@@ -121,7 +120,7 @@ impl Printer {
         &mut self,
         reader: &mut FeedReader,
         connection: &Connection,
-    ) -> Result<FleetError, Failure> {
+    ) -> Result<FleetError, Error> {
         let watch = BucketWatch::begin(connection, true);
         let mut watch = match connection.unless_refused(watch).await {
             Ok(watch) => watch,
@@ -151,7 +150,7 @@ impl Printer {
                     let Acknowledgement { ack } = acknowledged?;
                     if ack > self.printed {
                         let why = format!("{ack} was acknowledged, but not sent");
-                        return Err(Failure::new(ErrorKind::Failed, WHAT, why));
+                        return Err(Error::failed(why));
                     }
                     if let Err(error) = reader.acknowledge(ack).await {
                         // The record comes again.
@@ -163,7 +162,7 @@ impl Printer {
         }
     }
 
-    fn print_change(&mut self, entry: &BucketEntry, has_all_hosts: bool) -> Result<(), Failure> {
+    fn print_change(&mut self, entry: &BucketEntry, has_all_hosts: bool) -> Result<(), Error> {
         let time = rfc3339(clock::now().wall);
         output::json(&match self.board.apply(entry) {
             Some(FleetChange::HostGone { host, since }) => {
@@ -177,7 +176,7 @@ impl Printer {
     }
 }
 
-fn print_hello(reader: &FeedReader) -> Result<(), Failure> {
+fn print_hello(reader: &FeedReader) -> Result<(), Error> {
     output::json(&json!({
         "kind": "hello",
         "v": 1,
@@ -188,7 +187,7 @@ fn print_hello(reader: &FeedReader) -> Result<(), Failure> {
 }
 
 /// Says which records the broker has removed.
-fn print_gap(reader: &FeedReader) -> Result<(), Failure> {
+fn print_gap(reader: &FeedReader) -> Result<(), Error> {
     match reader.bounds.gap() {
         Some((from, to)) => output::json(&json!({ "kind": "gap", "from": from, "to": to })),
         None => Ok(()),

@@ -8,14 +8,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::args::{CliCommand, Feed, KillAll, Replay, Run, Send};
 use super::context::ExitWatch;
-use super::failure::{Failure, OrFail};
 use super::output;
 use crate::config;
 use crate::hosts::{
-    Channel, ChannelInput, ChannelOutput, FarCall, FarCaller, FarStdin, Host, HostError,
-    HostFailure, Questions, Ssh, connect, this_machine,
+    Channel, ChannelInput, ChannelOutput, FarCall, FarCaller, FarStdin, Host, Questions, Ssh,
+    connect, lost, not_started, this_machine,
 };
-use crate::model::ErrorKind;
+use crate::model::{Error, ErrorKind};
 #[cfg(feature = "fleet")]
 use crate::ops::ask_fleet;
 use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host};
@@ -135,41 +134,34 @@ pub(super) async fn run(
     choice: &SessionChoice,
     args: &[OsString],
     command: &CliCommand,
-) -> Result<(), Failure> {
-    let needs = needs_of(command).map_err(|what| {
-        let why = "it is about this machine: --host does not go with it";
-        Failure::new(ErrorKind::Usage, what, why)
-    })?;
-    let what = needs.command;
-    let failed = |error| failure(what, error);
-    let config = config::load(&lookup).map_err(|error| failed(error.into()))?;
-    let host = Host::named(name, &config).map_err(failed)?;
+) -> Result<(), Error> {
+    let not_here = |_| Error::usage("it is about this machine: --host does not go with it");
+    let needs = needs_of(command).map_err(not_here)?;
+    let config = config::load(&lookup)?;
+    let host = Host::named(name, &config)?;
     let call = call(&host, needs, choice, args)?;
     #[cfg(feature = "fleet")]
-    if let Some(mut answers) = ask_fleet(&config, &call, what, choice)
-        .await
-        .or_fail(what)?
-    {
-        let mut signals = ExitWatch::listen(what)?;
+    if let Some(mut answers) = ask_fleet(&config, &call, needs.command, choice).await? {
+        let mut signals = ExitWatch::listen()?;
         // Losing an arm is safe: without somebody who waits, the execution there is terminated.
         return tokio::select! {
-            outcome = pass_on(async || answers.next().await, failed) => outcome,
-            kind = signals.recv() => Err(Failure::silent(kind)),
+            outcome = pass_on(async || answers.next().await) => outcome,
+            kind = signals.recv() => Err(Error::silent(kind)),
         };
     }
     // The host is not forgotten before the launch there is done.
     let owner = call.owner.as_deref().filter(|_| needs.launches);
     let _held = match owner {
-        Some(owner) => note_host(owner, &host.name).await.or_fail(what)?,
+        Some(owner) => note_host(owner, &host.name).await?,
         None => None,
     };
     // From here on, a signal is for the execution there.
-    let signals = ExitWatch::listen(what)?;
-    let ssh = Ssh::prepare(&lookup).map_err(failed)?;
+    let signals = ExitWatch::listen()?;
+    let ssh = Ssh::prepare(&lookup)?;
     let has_terminal = io::stdin().is_terminal();
     let connected = match connected(&host, &ssh, questions(), signals).await {
-        Ok((channel, signals)) => (channel.map_err(failed)?, signals),
-        Err(kind) => return Err(Failure::silent(kind)),
+        Ok((channel, signals)) => (channel?, signals),
+        Err(kind) => return Err(Error::silent(kind)),
     };
     let (mut channel, signals) = connected;
     if needs.terminal && has_terminal && io::stdout().is_terminal() {
@@ -178,14 +170,9 @@ pub(super) async fn run(
         let status = tokio::process::Command::from(ssh.in_terminal(&host, &call))
             .status()
             .await;
-        let status = status.map_err(|source| {
-            failed(HostError::Spawn {
-                program: "ssh".to_owned(),
-                source,
-            })
-        })?;
+        let status = status.map_err(|error| not_started("ssh", &error))?;
         return match status.code() {
-            Some(SSH_FAILED) => Err(failed(HostError::Lost(host.name))),
+            Some(SSH_FAILED) => Err(lost(&host.name)),
             code => ended(code.and_then(|code| code.try_into().ok()).unwrap_or(1)),
         };
     }
@@ -200,25 +187,11 @@ pub(super) async fn run(
     };
     // Losing an arm is safe: without the channel, the execution there is terminated.
     tokio::select! {
-        outcome = pass_on(async || channel.next().await, failed) => outcome,
-        kind = pass_on_signals(signals, &input) => Err(Failure::silent(kind)),
-        () = closed => Err(Failure::silent(ErrorKind::OutputClosed)),
+        outcome = pass_on(async || channel.next().await) => outcome,
+        kind = pass_on_signals(signals, &input) => Err(Error::silent(kind)),
+        () = closed => Err(Error::silent(ErrorKind::OutputClosed)),
         never = pass_on_stdin(&input, needs.stdin) => never,
     }
-}
-
-pub(super) fn failure(what: &str, error: HostError) -> Failure {
-    let kind = match &error {
-        HostError::Name(_) => ErrorKind::Usage,
-        HostError::Config(_)
-        | HostError::Paths(_)
-        | HostError::Spawn { .. }
-        | HostError::Refused(_)
-        | HostError::Lost(_)
-        | HostError::Io { .. } => ErrorKind::Failed,
-    };
-    let HostFailure { why, hint } = error.into();
-    Failure::new(kind, what, why).with_optional_hint(hint)
 }
 
 /// Returns whether ssh may ask.
@@ -236,7 +209,7 @@ async fn connected(
     ssh: &Ssh,
     questions: Questions,
     mut signals: ExitWatch,
-) -> Result<(Result<Channel, HostError>, ExitWatch), ErrorKind> {
+) -> Result<(Result<Channel, Error>, ExitWatch), ErrorKind> {
     tokio::select! {
         channel = connect(host, ssh, questions) => Ok((channel, signals)),
         kind = signals.recv() => Err(kind),
@@ -249,22 +222,17 @@ fn call(
     needs: Needs,
     choice: &SessionChoice,
     args: &[OsString],
-) -> Result<FarCall, Failure> {
+) -> Result<FarCall, Error> {
     let args = args
         .iter()
         .skip(1)
         .map(|arg| arg.to_str().map(str::to_owned));
     let args: Option<Vec<String>> = args.collect();
-    let args = args.ok_or_else(|| {
-        Failure::new(
-            ErrorKind::Usage,
-            needs.command,
-            "an argument is not UTF-8, and --host passes on text",
-        )
-    })?;
+    let args =
+        args.ok_or_else(|| Error::usage("an argument is not UTF-8, and --host passes on text"))?;
     let session = match &choice.session {
         Some(_) => None,
-        None => Some(TaskSession::name_from_here().or_fail(needs.command)?),
+        None => Some(TaskSession::name_from_here()?),
     };
     let here = std::env::current_dir().ok();
     let here = here.and_then(|dir| dir.to_str().map(str::to_owned));
@@ -291,13 +259,10 @@ fn call(
 }
 
 /// Prints what comes from the execution, to its end.
-async fn pass_on(
-    mut next: impl AsyncFnMut() -> Result<ChannelOutput, HostError>,
-    failed: impl Fn(HostError) -> Failure,
-) -> Result<(), Failure> {
+async fn pass_on(mut next: impl AsyncFnMut() -> Result<ChannelOutput, Error>) -> Result<(), Error> {
     let (mut stdout, mut stderr) = (tokio::io::stdout(), tokio::io::stderr());
     loop {
-        match next().await.map_err(&failed)? {
+        match next().await? {
             ChannelOutput::Stdout(bytes) => {
                 let written = async {
                     stdout.write_all(&bytes).await?;
@@ -316,10 +281,10 @@ async fn pass_on(
     }
 }
 
-fn ended(code: u8) -> Result<(), Failure> {
+fn ended(code: u8) -> Result<(), Error> {
     match code {
         0 => Ok(()),
-        code => Err(Failure::silent(ErrorKind::OfTask(code))),
+        code => Err(Error::silent(ErrorKind::OfTask(code))),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `guide`: how an agent uses tasks, on one page.
 
-use super::failure::Failure;
 use super::output;
+use crate::model::Error;
 
 /// The skill for agents: the guide below a header for the client.
 const SKILL: &str = include_str!("../../../hooks/skill/SKILL.md");
@@ -9,7 +9,7 @@ const SKILL: &str = include_str!("../../../hooks/skill/SKILL.md");
 /// The line that begins and ends the header.
 const FENCE: &str = "---\n";
 
-pub(super) fn run() -> Result<(), Failure> {
+pub(super) fn run() -> Result<(), Error> {
     output::lines(guide().lines())
 }
 

@@ -2,32 +2,31 @@
 
 use super::args::{Init, InitClient};
 use super::context::{self, Context};
-use super::failure::{Failure, OrFail};
 use super::{init_host, output};
 use crate::faces::agent::{AgentClient, Setup};
-use crate::model::ErrorKind;
+use crate::model::Error;
 use crate::ops::lookup;
 use crate::paths::foreign_home;
 
 const WHAT: &str = "init";
 
-pub(super) async fn run(context: &Context, args: &Init) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context, args: &Init) -> Result<(), Error> {
     match (args.client, &args.machine) {
         (InitClient::Host, Some(name)) => return init_host::run(context, name).await,
         (_, None) => {}
         (_, Some(name)) => {
             let why = format!("unexpected argument '{name}': only `init host` takes one");
-            return Err(Failure::new(ErrorKind::Usage, WHAT, why));
+            return Err(Error::usage(why));
         }
     }
     if let Some((home, owner)) = foreign_home(&lookup).filter(|_| args.write || args.remove) {
         let why = format!("{} belongs to uid {owner}", home.display());
-        return Err(Failure::new(ErrorKind::Failed, WHAT, why)
+        return Err(Error::failed(why)
             .with_hint("with sudo, give -H; otherwise set HOME to your own home directory"));
     }
     let client = match args.client {
         InitClient::Host => {
-            return Err(Failure::new(ErrorKind::Usage, WHAT, "the host is missing")
+            return Err(Error::usage("the host is missing")
                 .with_hint("`tmux-task init host HOST`, a name under [hosts] in the configuration, or a destination for ssh"));
         }
         InitClient::Pi => AgentClient::Pi,
@@ -38,12 +37,12 @@ pub(super) async fn run(context: &Context, args: &Init) -> Result<(), Failure> {
     // Each command of a client has a time limit of its own.
     context.limit.lift();
     // A command that runs is killed by an interrupt.
-    context::unless_interrupted(WHAT, set_up_client(args, client)).await?
+    context::unless_interrupted(set_up_client(args, client)).await?
 }
 
 /// Shows what installing an adapter would do, installs it or removes it.
-async fn set_up_client(args: &Init, client: AgentClient) -> Result<(), Failure> {
-    let setup = Setup::of(client, &lookup).or_fail(WHAT)?;
+async fn set_up_client(args: &Init, client: AgentClient) -> Result<(), Error> {
+    let setup = Setup::of(client, &lookup)?;
     if !args.write && !args.remove {
         output::lines(setup.plan())?;
         output::note(&format!(
@@ -54,12 +53,11 @@ async fn set_up_client(args: &Init, client: AgentClient) -> Result<(), Failure> 
     }
     let done = match args.write {
         true => setup.install().await,
-        false => setup.remove().await.or_fail(WHAT)?,
+        false => setup.remove().await?,
     };
     output::lines(done.lines)?;
     for note in done.notes {
         output::note(&format!("tmux-task: {WHAT}: {note}"));
     }
-    done.error
-        .map_or(Ok(()), |error| Err(Failure::of_ops(WHAT, error)))
+    done.error.map_or(Ok(()), Err)
 }

@@ -5,14 +5,13 @@ use serde_json::json;
 use super::args::{Json, Kill, KillAll, Prune};
 use super::context::Context;
 use super::ending::watched;
-use super::failure::{Failure, OrFail};
 use super::{confirm, output};
-use crate::model::{StopChoice, text};
+use crate::model::{Error, StopChoice, text};
 use crate::ops::{self, Caller, EndWatch};
 use crate::wire::EndedTask;
 
-pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Failure> {
-    let mut session = context.given("kill")?;
+pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Error> {
+    let mut session = context.given()?;
     let choice = StopChoice {
         signal: args.signal,
         grace: args.grace,
@@ -26,27 +25,26 @@ pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Failure> {
         &choice,
         &watch,
     );
-    let (ended, _) = watched("kill", &asking, &names, &watch, work).await?;
-    let ended = ended.or_fail("kill")?;
+    let (ended, _) = watched(context, &asking, &names, &watch, work).await?;
+    let ended = ended?;
     report(DoneTo::Killed, &ended, args.json)
 }
 
-pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Failure> {
+pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Error> {
     let choice = StopChoice {
         signal: None,
         grace: args.grace,
     };
     let watch = EndWatch::default();
     let (mut session, target) = if args.yes {
-        (context.given("kill-all")?, None)
+        (context.given()?, None)
     } else {
-        let session = context.session("kill-all").await?;
-        let target = ops::session_to_kill(&session).await.or_fail("kill-all")?;
+        let session = context.session().await?;
+        let target = ops::session_to_kill(&session).await?;
         let active = target.tasks.iter().filter(|task| task.is_alive()).count();
         let tasks = text::counted(target.tasks.len(), "task");
         let name = &session.name;
         confirm::ask(
-            "kill-all",
             "this ends every task",
             &format!("End session {name} with {tasks} ({active} active)?"),
             "nothing was ended",
@@ -55,8 +53,8 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Fai
     };
     let asking = session.for_request();
     let work = ops::kill_all(&mut session, target, &choice, &watch);
-    let (ended, _) = watched("kill-all", &asking, &[], &watch, work).await?;
-    let ops::KilledSession { ended, moved } = ended.or_fail("kill-all")?;
+    let (ended, _) = watched(context, &asking, &[], &watch, work).await?;
+    let ops::KilledSession { ended, moved } = ended?;
     if args.json.json {
         return output::json(&json!({ "killed": ended, "moved": moved }));
     }
@@ -67,9 +65,9 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Fai
     }))
 }
 
-pub(super) async fn prune(context: &Context, args: Prune) -> Result<(), Failure> {
-    let mut session = context.given("prune")?;
-    let pruned = ops::prune(&mut session).await.or_fail("prune")?;
+pub(super) async fn prune(context: &Context, args: Prune) -> Result<(), Error> {
+    let mut session = context.given()?;
+    let pruned = ops::prune(&mut session).await?;
     report(DoneTo::Pruned, &pruned, args.json)
 }
 
@@ -82,7 +80,7 @@ pub(super) enum DoneTo {
     Pruned,
 }
 
-pub(super) fn report(done: DoneTo, ended: &[EndedTask], args: Json) -> Result<(), Failure> {
+pub(super) fn report(done: DoneTo, ended: &[EndedTask], args: Json) -> Result<(), Error> {
     let (key, word) = match done {
         DoneTo::Killed => ("killed", "ended"),
         DoneTo::Pruned => ("pruned", "pruned"),

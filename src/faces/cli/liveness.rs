@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::failure::Failure;
 use crate::client::DaemonClient;
-use crate::model::ErrorKind;
+use crate::model::Error;
 use crate::process;
 use crate::tmux::Server;
 use crate::wire::Request;
@@ -24,8 +23,6 @@ const IF_BUSY: Duration = Duration::from_secs(20);
 /// The daemon and the tmux server that a command uses.
 #[derive(Debug, Clone)]
 pub(super) struct Peers {
-    /// The command, for errors.
-    pub(super) what: String,
     pub(super) server: Server,
     /// The daemon's socket; `None` for a command that needs no certain daemon.
     pub(super) daemon: Option<Arc<Mutex<PathBuf>>>,
@@ -34,7 +31,7 @@ pub(super) struct Peers {
 impl Peers {
     /// Returns the failure of a command when one of them does not answer; `None` when both answer
     /// or do not exist.
-    pub(super) async fn silence(&self) -> Option<Failure> {
+    pub(super) async fn silence(&self) -> Option<Error> {
         // A daemon that waits for tmux does not answer either, so tmux is checked first.
         if let Some(pid) = self.silent_server().await {
             let who = match pid {
@@ -60,7 +57,7 @@ impl Peers {
         Some(socket.unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    fn failure(&self, name: &str, who: &str, pid: Option<u32>, hint: String) -> Failure {
+    fn failure(&self, name: &str, who: &str, pid: Option<u32>, hint: String) -> Error {
         let stopped = pid.filter(|pid| process::is_stopped(*pid));
         let (why, hint) = match stopped {
             Some(pid) => (
@@ -69,7 +66,7 @@ impl Peers {
             ),
             None => (format!("{name} ({who}) does not answer"), hint),
         };
-        Failure::new(ErrorKind::Failed, &self.what, why).with_hint(hint)
+        Error::failed(why).with_hint(hint)
     }
 
     /// Returns the tmux server's pid, if known, when it does not answer.

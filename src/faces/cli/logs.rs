@@ -8,10 +8,9 @@ use futures_util::{FutureExt as _, StreamExt};
 
 use super::args::Logs;
 use super::context::{self, Context};
-use super::failure::{Failure, OrFail};
 use super::{output, runs};
 use crate::client::DaemonClient;
-use crate::model::{ErrorKind, Task, WindowId};
+use crate::model::{Error, ErrorKind, Task, WindowId};
 use crate::ops::{self, TaskSession};
 use crate::terminal::columns_of;
 use crate::wire::{LiveRecord, LogRequest, LsTask, StreamRecord, TaskLog};
@@ -22,7 +21,7 @@ const END: &str = "null";
 /// How many lines of each task are printed at first with `--all`.
 const LAST_LINES: usize = 10;
 
-pub(super) async fn run(context: &Context, mut args: Logs) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context, mut args: Logs) -> Result<(), Error> {
     if args.runs {
         return runs::list(context, &args).await;
     }
@@ -32,7 +31,7 @@ pub(super) async fn run(context: &Context, mut args: Logs) -> Result<(), Failure
     print_or_follow(context, &args).await
 }
 
-async fn print_or_follow(context: &Context, args: &Logs) -> Result<(), Failure> {
+async fn print_or_follow(context: &Context, args: &Logs) -> Result<(), Error> {
     if args.names.len() != 1 {
         return several(context, args).await;
     }
@@ -40,11 +39,11 @@ async fn print_or_follow(context: &Context, args: &Logs) -> Result<(), Failure> 
     let request = request(name, args);
     if let Some(run) = args.run {
         // It may be on the disk, in the session's files.
-        let mut session = context.session("logs").await?;
+        let mut session = context.session().await?;
         let log = ops::earlier_log(&mut session, request, run).await;
-        return print(&last_lines(log.or_fail("logs")?, args.lines), args);
+        return print(&last_lines(log?, args.lines), args);
     }
-    let mut session = context.given("logs")?;
+    let mut session = context.given()?;
     // What is gone has nothing to follow.
     if args.follow
         && let Ok(task) = ops::find(&mut session, name).await
@@ -60,7 +59,7 @@ async fn print_or_follow(context: &Context, args: &Logs) -> Result<(), Failure> 
         .await;
     }
     let log = ops::last_log(&mut session, request).await;
-    print(&last_lines(log.or_fail("logs")?, args.lines), args)
+    print(&last_lines(log?, args.lines), args)
 }
 
 fn request(name: &str, args: &Logs) -> LogRequest {
@@ -75,7 +74,7 @@ fn request(name: &str, args: &Logs) -> LogRequest {
 
 /// Prints the output of several tasks: one after the other, or as it comes, with the name before
 /// each line.
-async fn several(context: &Context, args: &Logs) -> Result<(), Failure> {
+async fn several(context: &Context, args: &Logs) -> Result<(), Error> {
     let one = [
         (args.run.is_some(), "--run"),
         (args.since.is_some(), "--since"),
@@ -83,20 +82,20 @@ async fn several(context: &Context, args: &Logs) -> Result<(), Failure> {
     ];
     if let Some((_, option)) = one.iter().find(|(is_given, _)| *is_given) {
         let why = format!("{option} is for one task: give one name");
-        return Err(Failure::new(ErrorKind::Usage, "logs", why));
+        return Err(Error::usage(why));
     }
-    let mut session = context.given("logs")?;
+    let mut session = context.given()?;
     let mut tasks = Vec::new();
     if args.all {
-        let view = ops::list(&mut session).await.or_fail("logs")?;
+        let view = ops::list(&mut session).await?;
         if !view.exists {
-            return Err(session.missing()).or_fail("logs");
+            return Err(session.missing());
         }
         tasks = all_of(view.tasks, ops::own_pane(&session).as_deref());
     }
     if args.follow {
         for name in &args.names {
-            tasks.push(ops::find(&mut session, name).await.or_fail("logs")?);
+            tasks.push(ops::find(&mut session, name).await?);
         }
         return follow_several(context, &session, args, tasks).await;
     }
@@ -104,7 +103,7 @@ async fn several(context: &Context, args: &Logs) -> Result<(), Failure> {
     let mut logs = Vec::new();
     for name in windows.chain(args.names.iter().cloned()) {
         let log = ops::last_log(&mut session, request(&name, args)).await;
-        logs.push(log.or_fail("logs")?);
+        logs.push(log?);
     }
     for (index, log) in logs.into_iter().enumerate() {
         let log = last_lines(log, args.lines);
@@ -148,14 +147,14 @@ async fn follow_several(
     session: &TaskSession,
     args: &Logs,
     tasks: Vec<Arc<Task>>,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let mut stream = None;
     if args.all {
-        stream = Some(ops::task_stream(session).await.or_fail("logs")?.0);
+        stream = Some(ops::task_stream(session).await?.0);
         context.limit.lift();
     }
     let own = ops::own_pane(session);
-    let mut interrupts = context::interrupts("logs")?;
+    let mut interrupts = context::interrupts()?;
     let mut names = Vec::new();
     let mut runs: BTreeMap<WindowId, Option<u32>> = BTreeMap::new();
     let mut followed = FuturesUnordered::new();
@@ -189,7 +188,7 @@ async fn follow_several(
                 continue;
             }
             line = next_line(stream.as_mut()), if args.all => line?,
-            _ = interrupts.recv() => return Err(Failure::silent(ErrorKind::Interrupted)),
+            _ = interrupts.recv() => return Err(Error::silent(ErrorKind::Interrupted)),
         };
         // Lines of later versions are passed over.
         if let Ok(StreamRecord::Live(LiveRecord::Tasks { exists, tasks, .. })) =
@@ -205,12 +204,12 @@ async fn follow_several(
     }
 }
 
-async fn next_line(stream: Option<&mut DaemonClient>) -> Result<String, Failure> {
+async fn next_line(stream: Option<&mut DaemonClient>) -> Result<String, Error> {
     let line = match stream {
-        Some(stream) => stream.line().await.or_fail("logs")?,
+        Some(stream) => stream.line().await?,
         None => None,
     };
-    line.ok_or_else(|| stopped("logs"))
+    line.ok_or_else(stopped)
 }
 
 /// The parameters of the escape sequences for the colours of names.
@@ -235,13 +234,13 @@ async fn present(
     window: &str,
     args: &Logs,
     lines: Option<usize>,
-) -> Result<TaskLog, Failure> {
+) -> Result<TaskLog, Error> {
     let request = LogRequest {
         lines,
         ..request(window, args)
     };
     let log = ops::further_log(session, request).await;
-    Ok(last_lines(log.or_fail("logs")?, lines))
+    Ok(last_lines(log?, lines))
 }
 
 fn last_lines(log: TaskLog, lines: Option<usize>) -> TaskLog {
@@ -251,7 +250,7 @@ fn last_lines(log: TaskLog, lines: Option<usize>) -> TaskLog {
     }
 }
 
-fn print(log: &TaskLog, args: &Logs) -> Result<(), Failure> {
+fn print(log: &TaskLog, args: &Logs) -> Result<(), Error> {
     if let Some(gone) = log.gone_words() {
         output::note(&format!("tmux-task: logs: {gone}"));
     }
@@ -278,7 +277,7 @@ async fn follow(
     args: &Logs,
     lines: Option<usize>,
     prefix: Option<String>,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let prefix = prefix.as_deref();
     // The daemon sends the lines that are there, and what follows them in the pane.
     let is_sent = !args.raw && args.since.is_none();
@@ -288,7 +287,7 @@ async fn follow(
         0
     };
     let daemon = ops::follow_log(session, &window, args.raw, n_sent).await;
-    let mut daemon = daemon.or_fail("logs")?;
+    let mut daemon = daemon?;
     let mut early = VecDeque::new();
     if !is_sent {
         // Following begins before the output is read, so that no line is missed.
@@ -306,28 +305,26 @@ async fn follow(
         note_missing(&present(session, &window, args, None).await?);
     }
     context.limit.lift();
-    let followed = print_followed("logs", daemon, early, args.raw, prefix);
-    context::unless_interrupted("logs", followed).await?
+    let followed = print_followed(daemon, early, args.raw, prefix);
+    context::unless_interrupted(followed).await?
 }
 
-/// Prints the output that a daemon sends, after what has arrived `early`, until the run ends. `what` is
-/// the command, for errors.
+/// Prints the output that a daemon sends, after what has arrived `early`, until the run ends.
 pub(super) async fn print_followed(
-    what: &str,
     mut daemon: DaemonClient,
     mut early: VecDeque<String>,
     is_raw: bool,
     prefix: Option<&str>,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     loop {
         let piece = match early.pop_front() {
             Some(piece) => piece,
-            None => match daemon.line().await.or_fail(what)? {
+            None => match daemon.line().await? {
                 Some(piece) => piece,
-                None => return Err(stopped(what)),
+                None => return Err(stopped()),
             },
         };
-        let text: Option<String> = serde_json::from_str(&piece).map_err(Failure::by(what))?;
+        let text: Option<String> = serde_json::from_str(&piece).map_err(Error::of)?;
         // The run has ended, and this was all of it.
         let Some(text) = text else { return Ok(()) };
         if is_raw {
@@ -350,17 +347,16 @@ async fn is_unchanged(session: &TaskSession, window: &str, log: &TaskLog) -> boo
 }
 
 /// The daemon has ended, lost its connection to tmux, or disconnected a reader that was too far behind.
-fn stopped(what: &str) -> Failure {
+fn stopped() -> Error {
     let why = "the daemon stopped sending the task's output; the rest is not shown";
-    Failure::new(ErrorKind::Failed, what, why)
-        .with_hint("`tmux-task logs` prints what the task's pane holds now")
+    Error::failed(why).with_hint("`tmux-task logs` prints what the task's pane holds now")
 }
 
 /// Prints lines, each behind the prefix.
 fn print_lines(
     lines: impl IntoIterator<Item = impl AsRef<str>>,
     prefix: Option<&str>,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let Some(prefix) = prefix else {
         return output::lines(lines);
     };

@@ -4,12 +4,11 @@ use serde_json::{Value, json};
 
 use super::args::Ls;
 use super::context::Context;
-use super::failure::{Failure, OrFail};
 use super::output;
 use super::table::{self, NARROW, NARROW_NAME, Narrowing};
 use crate::clock;
 pub(super) use crate::model::age;
-use crate::model::{Millis, Progress, RunEnd, port_words, text, took};
+use crate::model::{Error, Millis, Progress, RunEnd, port_words, text, took};
 use crate::ops::{self, Everywhere};
 use crate::terminal::fitted;
 use crate::wire::{LsTask, LsView, TaskStateName};
@@ -45,14 +44,14 @@ const DISPENSABLE: [usize; 10] = [
     USUALLY, RUN, ID, COMMAND, PROGRESS, AGE, LAST_LINE, MESSAGES, PORTS, CODE,
 ];
 
-pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Error> {
     if args.all {
         return all(context, &args).await;
     }
-    let mut session = context.given("ls")?;
-    let mut view = ops::list(&mut session).await.or_fail("ls")?;
+    let mut session = context.given()?;
+    let mut view = ops::list(&mut session).await?;
     if !view.exists && !ops::was_pruned(&session) {
-        return Err(session.missing()).or_fail("ls");
+        return Err(session.missing());
     }
     if view.exists && !view.supervised {
         output::note(&format!(
@@ -70,12 +69,12 @@ pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Failure> {
 }
 
 /// Lists all task sessions, each below its name.
-async fn all(context: &Context, args: &Ls) -> Result<(), Failure> {
-    let choice = context.all_sessions("ls")?;
+async fn all(context: &Context, args: &Ls) -> Result<(), Error> {
+    let choice = context.all_sessions()?;
     let Everywhere {
         mut sessions,
         silent,
-    } = ops::list_everywhere(&choice).await.or_fail("ls")?;
+    } = ops::list_everywhere(&choice).await?;
     for socket in silent {
         output::note(&format!(
             "tmux-task: ls: a daemon does not answer, its session is left out: {}",

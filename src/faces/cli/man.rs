@@ -7,11 +7,10 @@ use clap::{Command, CommandFactory};
 use clap_mangen::Man as Page;
 
 use super::args::{Cli, Man};
-use super::failure::Failure;
 use super::output;
-use crate::model::ErrorKind;
+use crate::model::Error;
 
-pub(super) fn run(args: &Man) -> Result<(), Failure> {
+pub(super) fn run(args: &Man) -> Result<(), Error> {
     if let Some(folder) = &args.dir {
         return write_all(folder);
     }
@@ -22,19 +21,15 @@ pub(super) fn run(args: &Man) -> Result<(), Failure> {
     };
     let Some(command) = wanted else {
         let name = args.command.as_deref().unwrap_or_default();
-        let failure = Failure::new(
-            ErrorKind::Usage,
-            "man",
-            format!("there is no command `{name}`"),
-        );
+        let failure = Error::usage(format!("there is no command `{name}`"));
         return Err(failure.with_hint("see `tmux-task --help`"));
     };
     output::text(&page(command)?)
 }
 
 /// Writes the page of each command to this folder.
-fn write_all(folder: &Path) -> Result<(), Failure> {
-    let failed = |error| Failure::of(ErrorKind::Failed, "man", &error);
+fn write_all(folder: &Path) -> Result<(), Error> {
+    let failed = |error| Error::of(&error);
     fs::create_dir_all(folder).map_err(failed)?;
     let program = program();
     let shown = program.get_subcommands().filter(|one| !one.is_hide_set());
@@ -51,7 +46,7 @@ pub(super) fn program() -> Command {
     program
 }
 
-fn page(command: &Command) -> Result<String, Failure> {
+fn page(command: &Command) -> Result<String, Error> {
     let title = title(command);
     let mut page = Vec::new();
     Page::new(
@@ -63,7 +58,7 @@ fn page(command: &Command) -> Result<String, Failure> {
     )
     .title(title.to_uppercase())
     .render(&mut page)
-    .map_err(Failure::by("man"))?;
+    .map_err(Error::of)?;
     Ok(String::from_utf8_lossy(&page).into_owned())
 }
 

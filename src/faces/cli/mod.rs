@@ -1,4 +1,4 @@
-//! The command line: one file per subcommand. All errors get their final form here.
+//! The command line: one file per subcommand.
 
 mod agent;
 mod args;
@@ -14,7 +14,6 @@ mod doctor;
 mod ending;
 mod exec;
 mod explain;
-mod failure;
 mod feed;
 mod feed_text;
 #[cfg(feature = "fleet")]
@@ -60,10 +59,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::model::ErrorKind;
+use crate::model::{Error, ErrorKind};
 use args::{Cli, CliCommand, Restart, Run};
 use context::Context;
-use failure::Failure;
 
 /// The first descriptor that is not a standard stream.
 const FIRST_BEYOND_STDERR: i32 = 3;
@@ -109,20 +107,19 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             runtime.shutdown_background();
             outcome
         }
-        Err(error) => Err(Failure::of(ErrorKind::Failed, "start", &error)),
+        Err(error) => Err(Error::of(&error).about("start")),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            let failure = failure.with_options(&options);
-            output::complain(&failure);
-            ExitCode::from(failure.kind.exit_code())
+        Err(error) => {
+            output::complain(&error, &usage::command_words(&args), &options);
+            ExitCode::from(error.kind.exit_code())
         }
     }
 }
 
-async fn command(cli: Cli, args: &[OsString]) -> Result<(), Failure> {
-    let context = Context::new(cli.global);
+async fn command(cli: Cli, args: &[OsString]) -> Result<(), Error> {
+    let context = Context::new(cli.global, args.to_vec());
     let passes_code_through = matches!(
         &cli.command,
         CliCommand::Run(Run { follow, .. }) | CliCommand::Restart(Restart { follow, .. }) if follow.wait || follow.follow
@@ -136,7 +133,10 @@ async fn command(cli: Cli, args: &[OsString]) -> Result<(), Failure> {
         },
     };
     if passes_code_through {
-        outcome.map_err(Failure::of_run)
+        outcome.map_err(|error| Error {
+            kind: error.kind.of_run(),
+            ..error
+        })
     } else {
         outcome
     }
@@ -189,18 +189,17 @@ fn dispatch(context: &Context, command: CliCommand) -> Execution<'_> {
 }
 
 #[cfg(not(feature = "fleet"))]
-fn without_fleet() -> Failure {
+fn without_fleet() -> Error {
     let why = "this program was built without the client of the fleet's broker";
-    Failure::new(ErrorKind::Failed, "fleet", why)
-        .with_hint("`cargo install tmux-task` builds it with it")
+    Error::failed(why).with_hint("`cargo install tmux-task` builds it with it")
 }
 
 /// A command that is executed when this is awaited.
-type Execution<'a> = Pin<Box<dyn Future<Output = Result<(), Failure>> + 'a>>;
+type Execution<'a> = Pin<Box<dyn Future<Output = Result<(), Error>> + 'a>>;
 
 fn boxed<'a, F>(make: impl FnOnce() -> F) -> Execution<'a>
 where
-    F: Future<Output = Result<(), Failure>> + 'a,
+    F: Future<Output = Result<(), Error>> + 'a,
 {
     Box::pin(make())
 }
@@ -213,6 +212,6 @@ fn usage_error(error: &clap::Error, args: &[OsString]) -> ExitCode {
     if let Some(help) = usage::help_without_command(error, args) {
         return output::help(&help);
     }
-    output::complain(&usage::failure(error, args));
+    output::complain(&usage::failure(error, args), "usage", "");
     ExitCode::from(ErrorKind::Usage.exit_code())
 }

@@ -1,13 +1,15 @@
-//! stdout contains only results; when it is closed the command ends quietly.
+//! stdout contains only results; when it is closed the command ends quietly. Errors get their final form here.
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-use super::failure::Failure;
 use crate::hosts::FarCaller;
-use crate::model::ErrorKind;
+use crate::model::{Error, ErrorKind, text};
+
+/// The maximum length of a part of an error: a path and a few sentences.
+const MAX_CHARS: usize = 8192;
 
 /// Who sees the results, if they are on another machine.
 static CALLER: OnceLock<FarCaller> = OnceLock::new();
@@ -24,11 +26,11 @@ pub(super) fn is_caller_guarded() -> bool {
 }
 
 /// Prints one line of results.
-pub(crate) fn line(text: &str) -> Result<(), Failure> {
+pub(crate) fn line(text: &str) -> Result<(), Error> {
     lines(std::iter::once(text))
 }
 
-pub(crate) fn lines(texts: impl IntoIterator<Item = impl AsRef<str>>) -> Result<(), Failure> {
+pub(crate) fn lines(texts: impl IntoIterator<Item = impl AsRef<str>>) -> Result<(), Error> {
     let mut stdout = io::stdout().lock();
     let printed = texts
         .into_iter()
@@ -48,17 +50,17 @@ impl Results {
         Self { stdout }
     }
 
-    pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn line(&mut self, text: &str) -> Result<(), Error> {
         writeln!(self.stdout, "{text}").or_else(|error| closed_is_fine(&error))
     }
 
-    pub(crate) fn end(mut self) -> Result<(), Failure> {
+    pub(crate) fn end(mut self) -> Result<(), Error> {
         self.stdout.flush().or_else(|error| closed_is_fine(&error))
     }
 }
 
 /// Prints a piece of results unchanged.
-pub(crate) fn text(text: &str) -> Result<(), Failure> {
+pub(crate) fn text(text: &str) -> Result<(), Error> {
     let mut stdout = io::stdout().lock();
     let printed = stdout
         .write_all(text.as_bytes())
@@ -67,8 +69,8 @@ pub(crate) fn text(text: &str) -> Result<(), Failure> {
 }
 
 /// Prints one JSON value as a line.
-pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string(value).map_err(Failure::by("output"))?;
+pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Error> {
+    let text = serde_json::to_string(value).map_err(|error| Error::of(error).about("output"))?;
     line(&text)
 }
 
@@ -104,25 +106,43 @@ pub(crate) fn is_coloured() -> bool {
 }
 
 /// When our stdout is closed, the command ends without a failure.
-pub(crate) fn closed_is_fine(error: &io::Error) -> Result<(), Failure> {
+pub(crate) fn closed_is_fine(error: &io::Error) -> Result<(), Error> {
     if error.kind() == io::ErrorKind::BrokenPipe {
-        return Err(Failure::silent(ErrorKind::OutputClosed));
+        return Err(Error::silent(ErrorKind::OutputClosed));
     }
-    Err(Failure::of(ErrorKind::Failed, "output", error))
+    Err(Error::of(error).about("output"))
 }
 
-/// Prints on stderr why a command failed. If that fails too, it cannot be reported.
-pub(crate) fn complain(failure: &Failure) {
-    if !failure.is_quiet() {
-        note(&failure.to_string());
+/// Prints on stderr why the command `what` failed. If that fails too, it cannot be reported. `options` say
+/// which session and server are meant.
+pub(super) fn complain(error: &Error, what: &str, options: &str) {
+    if !error.message.is_empty() {
+        note(&framed(error, what, options));
     }
+}
+
+/// Names, paths, and messages of tmux or files are untrusted.
+fn framed(error: &Error, what: &str, options: &str) -> String {
+    let one_line = |text: &str| text::one_line(text.as_bytes(), MAX_CHARS);
+    let what = one_line(error.what.as_deref().unwrap_or(what));
+    let line = format!("tmux-task: {what}: {}", one_line(&error.message));
+    match &error.hint {
+        Some(hint) => format!("{line}\nhint: {}", one_line(&with_options(hint, options))),
+        None => line,
+    }
+}
+
+/// Adds these options to the commands of a text: without them, they are about another session.
+pub(super) fn with_options(text: &str, options: &str) -> String {
+    if options.is_empty() {
+        return text.to_owned();
+    }
+    text.replace("tmux-task ", &format!("tmux-task {options} "))
 }
 
 /// Prints a message on stderr. It may contain names, paths and other untrusted text.
 pub(crate) fn note(text: &str) {
-    let lines = text
-        .lines()
-        .map(|line| crate::model::text::row(line.as_bytes()));
+    let lines = text.lines().map(|line| text::row(line.as_bytes()));
     let clean = lines.collect::<Vec<_>>().join("\n");
     // In one piece: whoever reads it together with stdout does not get that into the middle of a line.
     drop(io::stderr().write_all(format!("{clean}\n").as_bytes()));
@@ -151,7 +171,7 @@ pub(crate) fn help(text: &str) -> ExitCode {
     match lines(std::iter::once(text.trim_end())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            complain(&failure);
+            complain(&failure, "help", "");
             ExitCode::from(failure.kind.exit_code())
         }
     }
@@ -182,5 +202,37 @@ async fn closed(stream: BorrowedFd<'_>) {
     match pipe.ready(Interest::ERROR).await {
         Ok(_) => {}
         Err(_) => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::faces::cli::args::Cli;
+
+    #[test]
+    fn the_commands_of_a_hint_are_for_the_session_and_server_that_were_given() {
+        let hint = |args: &str| {
+            let args = std::iter::once("tmux-task").chain(args.split(' '));
+            let options = Cli::try_parse_from(args).unwrap().global.words();
+            let error = Error::missing("no session").with_hint(
+                "`tmux-task ls` or `env -u TMUX tmux-task run NAME`; see tmux-task.toml",
+            );
+            let framed = framed(&error, "ls", &options);
+            let (line, hint) = framed.split_once("\nhint: ").unwrap();
+            assert_eq!(line, "tmux-task: ls: no session");
+            hint.to_owned()
+        };
+        assert_eq!(
+            hint("ls"),
+            "`tmux-task ls` or `env -u TMUX tmux-task run NAME`; see tmux-task.toml"
+        );
+        assert_eq!(
+            hint("ls --session it's -L other"),
+            "`tmux-task -L other -s 'it'\\''s' ls` or `env -u TMUX tmux-task -L other \
+             -s 'it'\\''s' run NAME`; see tmux-task.toml"
+        );
     }
 }

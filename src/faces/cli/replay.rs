@@ -5,30 +5,24 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::time::Instant;
 
 use super::args::Replay;
-use super::failure::Failure;
 use super::output;
 use crate::engine::{Engine, EngineEffect, RestoredState, Settings};
-use crate::model::{Context, ErrorKind, Now, Record};
+use crate::model::{Context, Error, Now, Record};
 use crate::wire::SnapshotLine;
 
-pub(super) fn run(args: &Replay) -> Result<(), Failure> {
+pub(super) fn run(args: &Replay) -> Result<(), Error> {
     match &args.file {
         None => replay(io::stdin().lock()),
         Some(path) if path.as_os_str() == "-" => replay(io::stdin().lock()),
         Some(path) => {
-            let file = File::open(path).map_err(|error| {
-                Failure::of(
-                    ErrorKind::Failed,
-                    format!("replay {}", path.display()),
-                    &error,
-                )
-            })?;
+            let file = File::open(path)
+                .map_err(|error| Error::of(&error).about(format!("replay {}", path.display())))?;
             replay(BufReader::new(file))
         }
     }
 }
 
-fn replay(input: impl BufRead) -> Result<(), Failure> {
+fn replay(input: impl BufRead) -> Result<(), Error> {
     let start = Instant::now();
     let mut engine = None;
     let mut context = Context {
@@ -39,13 +33,7 @@ fn replay(input: impl BufRead) -> Result<(), Failure> {
     };
     let mut out = io::BufWriter::new(io::stdout().lock());
     for (index, line) in input.split(b'\n').enumerate() {
-        let bad = |why: String| {
-            Failure::new(
-                ErrorKind::Failed,
-                "replay",
-                format!("line {}: {why}", index + 1),
-            )
-        };
+        let bad = |why: String| Error::failed(format!("line {}: {why}", index + 1));
         let line = line.map_err(|error| bad(error.to_string()))?;
         if line.trim_ascii().is_empty() {
             continue;
@@ -85,7 +73,7 @@ fn replay(input: impl BufRead) -> Result<(), Failure> {
     out.flush().or_else(|error| output::closed_is_fine(&error))
 }
 
-fn write(out: &mut impl Write, record: &Record) -> Result<(), Failure> {
-    let line = serde_json::to_string(record).map_err(Failure::by("replay"))?;
+fn write(out: &mut impl Write, record: &Record) -> Result<(), Error> {
+    let line = serde_json::to_string(record).map_err(Error::of)?;
     writeln!(out, "{line}").or_else(|error| output::closed_is_fine(&error))
 }

@@ -11,11 +11,10 @@ use serde_json::json;
 use super::args::{FollowRun, Restart, Run};
 use super::context::{self, Context};
 use super::ending::watched;
-use super::failure::{Failure, OrFail};
 use super::undelivered;
 use super::{logs, output, wait};
 use crate::client::{DaemonClient, STOP_OLDER_DAEMON};
-use crate::model::{ErrorKind, PortHolder, ReplacedRun, Replaces, TaskSpec, WindowId, text};
+use crate::model::{Error, ErrorKind, PortHolder, ReplacedRun, Replaces, TaskSpec, WindowId, text};
 use crate::ops::{
     self, Caller, EndWatch, LaunchWait, OlderDaemon, RunOptions, StartedRun, TaskSession,
 };
@@ -34,7 +33,7 @@ enum LaunchReport {
     Json,
 }
 
-pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context, args: Run) -> Result<(), Error> {
     let Run {
         name,
         cwd,
@@ -57,7 +56,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
             .is_some_and(|word| word == "--")
     {
         let why = format!("no command given for task `{name}`");
-        return Err(Failure::new(ErrorKind::Usage, "run", why));
+        return Err(Error::usage(why));
     }
     let mut options = RunOptions {
         name,
@@ -78,18 +77,18 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
         wait: wait_of(&follow),
     };
     if !is_again {
-        options.check().or_fail("run")?;
+        options.check()?;
     } else if options.name.parse::<WindowId>().is_err() {
-        options.check_name().or_fail("run")?;
+        options.check_name()?;
     }
-    check(&follow, "run")?;
+    check(&follow)?;
     if !after.is_empty() {
         wait::wait_before_launch(context, &options.name, &after, &mut follow).await?;
     }
-    let mut session = context.given("run")?;
+    let mut session = context.given()?;
     if is_again {
         let name = options.name.clone();
-        let found = ops::run_again(&mut session, options).await.or_fail("run");
+        let found = ops::run_again(&mut session, options).await;
         options = found.map_err(|failure| {
             if failure.kind == ErrorKind::Missing && name.parse::<WindowId>().is_err() {
                 failure.with_hint(format!("`tmux-task run {name} -- COMMAND` starts it"))
@@ -107,14 +106,14 @@ pub(super) async fn run(context: &Context, args: Run) -> Result<(), Failure> {
     } else {
         LaunchReport::Lines
     };
-    say_holders(&session, "run", &options.name, &follow);
+    say_holders(context, &session, &options.name, &follow);
     let (started, is_interrupted) = if is_unnamed && !if_absent {
         launch_in_free_slot(context, session, options).await?
     } else {
-        launch(session, "run", options).await?
+        launch(context, session, options).await?
     };
     let follow = (follow, is_interrupted);
-    follow_up(context, started, "run", follow, report).await
+    follow_up(context, started, follow, report).await
 }
 
 /// Starts a run in the first slot of its name, then with `-2`, `-3` and so on behind it, that no task
@@ -123,21 +122,19 @@ async fn launch_in_free_slot(
     context: &Context,
     mut session: TaskSession,
     options: RunOptions,
-) -> Result<(StartedRun, bool), Failure> {
-    let mut name = ops::free_name(&mut session, &options.name)
-        .await
-        .or_fail("run")?;
+) -> Result<(StartedRun, bool), Error> {
+    let mut name = ops::free_name(&mut session, &options.name).await?;
     loop {
         let attempt = RunOptions {
             name: name.clone(),
             replaces: Replaces::Ended,
             ..options.clone()
         };
-        let failure = match launch(session, "run", attempt).await {
+        let failure = match launch(context, session, attempt).await {
             Ok(started) => return Ok(started),
             Err(failure) => failure,
         };
-        session = context.given("run")?;
+        session = context.given()?;
         match ops::free_name(&mut session, &options.name).await {
             Ok(next) if next != name => name = next,
             Ok(_) | Err(_) => return Err(failure),
@@ -146,23 +143,22 @@ async fn launch_in_free_slot(
 }
 
 /// Runs tasks again; none of them if one cannot be.
-pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Failure> {
+pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Error> {
     let Restart {
         names,
         follow,
         json,
     } = args;
-    let what = "restart";
-    check(&follow, what)?;
+    check(&follow)?;
     let wait = wait_of(&follow);
     if names.len() > 1 && wait != LaunchWait::No {
         let why = "--wait, --follow, --until and --listen are for one task";
         let hint = format!("`tmux-task wait {}` waits for all of them", names.join(" "));
-        return Err(Failure::new(ErrorKind::Usage, what, why).with_hint(hint));
+        return Err(Error::usage(why).with_hint(hint));
     }
-    let mut session = context.given(what)?;
+    let mut session = context.given()?;
     let all = ops::plan_restarts(&mut session, names, wait).await;
-    let mut all = all.or_fail(what)?;
+    let mut all = all?;
     let report = if json.json {
         LaunchReport::Json
     } else if follow.follow {
@@ -173,17 +169,17 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Fail
     if let [_] = all.as_slice()
         && let Some(options) = all.pop()
     {
-        say_holders(&session, what, &options.name, &follow);
-        let (started, is_interrupted) = launch(session, what, options).await?;
+        say_holders(context, &session, &options.name, &follow);
+        let (started, is_interrupted) = launch(context, session, options).await?;
         let follow = (follow, is_interrupted);
-        return follow_up(context, started, what, follow, report).await;
+        return follow_up(context, started, follow, report).await;
     }
     for options in all {
-        let session = context.given(what)?;
-        let (mut started, _) = launch(session, what, options).await?;
-        print(context, &started, what, report)?;
+        let session = context.given()?;
+        let (mut started, _) = launch(context, session, options).await?;
+        print(context, &started, report)?;
         if started.unreachable.is_none() {
-            undelivered::say(context, &mut started, what).await;
+            undelivered::say(context, &mut started).await;
         }
     }
     Ok(())
@@ -201,68 +197,66 @@ fn wait_of(follow: &FollowRun) -> LaunchWait {
 
 /// Says who has the port that the task is to listen on, before it is started. The run that it replaces
 /// gives it back.
-fn say_holders(session: &TaskSession, what: &str, name: &str, follow: &FollowRun) {
+fn say_holders(context: &Context, session: &TaskSession, name: &str, follow: &FollowRun) {
     let of_replaced = |holder: &PortHolder| {
         holder.task.as_deref() == Some(name) && holder.session.as_ref() == Some(&session.name)
     };
     for holder in ops::holders(&follow.conditions(), None) {
         if !of_replaced(&holder) {
             let words = holder.words();
-            output::note(&format!(
-                "tmux-task: {what}: {words}: not ready before `{name}` has it"
-            ));
+            context.say(&format!("{words}: not ready before `{name}` has it"));
         }
     }
 }
 
 /// Refuses invalid texts before anything is started.
-fn check(follow: &FollowRun, what: &str) -> Result<(), Failure> {
+fn check(follow: &FollowRun) -> Result<(), Error> {
     let texts = follow.until.iter().chain(&follow.stop);
-    ops::check_texts(texts, follow.regex, follow.ignore_case).or_fail(what)
+    ops::check_texts(texts, follow.regex, follow.ignore_case)
 }
 
 /// Starts a run. A live run of its slot ends first, which may take a while: returns also whether the user
 /// has interrupted that once.
 async fn launch(
+    context: &Context,
     session: TaskSession,
-    what: &str,
     options: RunOptions,
-) -> Result<(StartedRun, bool), Failure> {
+) -> Result<(StartedRun, bool), Error> {
     let (asking, names) = (session.for_request(), [options.name.clone()]);
     let watch = EndWatch::default();
     let work = ops::run(session, options);
-    let (started, is_interrupted) = watched(what, &asking, &names, &watch, work).await?;
-    Ok((started.or_fail(what)?, is_interrupted))
+    let (started, is_interrupted) = watched(context, &asking, &names, &watch, work).await?;
+    Ok((started?, is_interrupted))
 }
 
 /// Prints what was started, and follows it as requested, unless that was interrupted already.
 async fn follow_up(
     context: &Context,
     mut started: StartedRun,
-    what: &str,
     (follow, is_interrupted): (FollowRun, bool),
     report: LaunchReport,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let will_wait = wait_of(&follow) != LaunchWait::No;
-    print(context, &started, what, report)?;
+    print(context, &started, report)?;
     if !will_wait && started.unreachable.is_none() {
-        undelivered::say(context, &mut started, what).await;
+        undelivered::say(context, &mut started).await;
     }
     if let Some(why) = started.unreachable.as_ref().filter(|_| !will_wait) {
         context.note(&format!(
-            "tmux-task: {what}: no message will come when this task ends or asks for input: {why}\n\
+            "tmux-task: {}: no message will come when this task ends or asks for input: {why}\n\
              hint: `tmux-task wait {}` waits for it",
+            context.what(),
             started.name
         ));
     }
     if will_wait && is_interrupted {
         let why = format!("{} ({}) goes on", started.run.window_id, started.name);
         let hint = format!("`tmux-task wait {}` waits for it", started.name);
-        return Err(Failure::new(ErrorKind::Interrupted, what, why).with_hint(hint));
+        return Err(Error::new(ErrorKind::Interrupted, why).with_hint(hint));
     }
     let shown = match follow.follow {
         true => {
-            let shown = ops::follow_launched(&started).await.or_fail(what);
+            let shown = ops::follow_launched(&started).await;
             let name = &started.name;
             let goes_on =
                 || format!("the task was started and goes on; `tmux-task logs -f {name}` shows it");
@@ -276,37 +270,30 @@ async fn follow_up(
     let (name, window) = (started.name.clone(), started.run.window_id.clone());
     let has_limit = follow.timeout.is_some();
     let json = report == LaunchReport::Json;
-    let ended = wait::wait_for_launched(context, what, started, follow, json);
+    let ended = wait::wait_for_launched(context, started, follow, json);
     let Some(shown) = shown else {
         return ended.await;
     };
-    let mut interrupts = context::interrupts(what)?;
+    let mut interrupts = context::interrupts()?;
     tokio::select! {
         biased;
         _ = interrupts.recv() => {
             let why = format!("{window} ({name}) goes on");
             let hint = format!("`tmux-task logs -f {name}` shows its output");
-            Err(Failure::new(ErrorKind::Interrupted, what, why).with_hint(hint))
+            Err(Error::new(ErrorKind::Interrupted, why).with_hint(hint))
         }
-        end = show(context, what, shown, ended, has_limit) => end,
+        end = show(context, shown, ended, has_limit) => end,
     }
 }
 
 /// Prints the output of a run, all of it if the run has ended when `ended` has its outcome.
 async fn show(
     context: &Context,
-    what: &str,
     output: DaemonClient,
-    ended: impl Future<Output = Result<(), Failure>>,
+    ended: impl Future<Output = Result<(), Error>>,
     has_limit: bool,
-) -> Result<(), Failure> {
-    let shown = pin!(logs::print_followed(
-        what,
-        output,
-        VecDeque::new(),
-        false,
-        None
-    ));
+) -> Result<(), Error> {
+    let shown = pin!(logs::print_followed(output, VecDeque::new(), false, None));
     let ended = pin!(ended);
     let (shown, outcome) = match select(shown, ended).await {
         Either::Left((shown, ended)) => (shown, Either::Left(ended)),
@@ -325,7 +312,7 @@ async fn show(
     match shown {
         Err(closed) if closed.kind == ErrorKind::OutputClosed => return Err(closed),
         // The wait goes on without it.
-        Err(failure) => context.complain(failure),
+        Err(failure) => context.complain(&failure),
         Ok(()) => {}
     }
     outcome.await
@@ -340,12 +327,7 @@ fn as_one_line(path: &str) -> Cow<'_, str> {
     }
 }
 
-fn print(
-    context: &Context,
-    started: &StartedRun,
-    what: &str,
-    report: LaunchReport,
-) -> Result<(), Failure> {
+fn print(context: &Context, started: &StartedRun, report: LaunchReport) -> Result<(), Error> {
     let StartedRun {
         session_name,
         name,
@@ -385,15 +367,14 @@ fn print(
     if let Some(OlderDaemon { version, why }) = older_daemon {
         let ours = env!("CARGO_PKG_VERSION");
         context.note(&format!(
-            "tmux-task: {what}: the daemon is version {version}, older than this program ({ours}), and \
+            "tmux-task: {}: the daemon is version {version}, older than this program ({ours}), and \
              goes on: {why}\nhint: {}",
+            context.what(),
             STOP_OLDER_DAEMON
         ));
     }
-    if what == "run" && run.replaced == Some(ReplacedRun::Live) {
-        output::note(&format!(
-            "tmux-task: run: replaced the live run of task `{name}`"
-        ));
+    if run.replaced == Some(ReplacedRun::Live) && context.what() == "run" {
+        context.say(&format!("replaced the live run of task `{name}`"));
     }
     Ok(())
 }

@@ -4,11 +4,10 @@ use serde_json::{Value, json};
 
 use super::args::Logs;
 use super::context::Context;
-use super::failure::{Failure, OrFail};
 use super::table::{self, NARROW, NARROW_NAME, Narrowing};
 use super::{ls, output};
 use crate::clock;
-use crate::model::{Millis, RunEnd, took};
+use crate::model::{Error, Millis, RunEnd, took};
 use crate::ops::{self, RunInfo};
 
 /// The columns of `logs --runs`.
@@ -21,10 +20,10 @@ const NARROW_RUNS: Narrowing<'_> = Narrowing {
 };
 
 /// Lists the stored runs of tasks.
-pub(super) async fn list(context: &Context, args: &Logs) -> Result<(), Failure> {
-    let mut session = context.session("logs").await?;
+pub(super) async fn list(context: &Context, args: &Logs) -> Result<(), Error> {
+    let mut session = context.session().await?;
     let runs = ops::stored_runs(&mut session, &args.names).await;
-    let mut runs = runs.or_fail("logs")?;
+    let mut runs = runs?;
     if let Some(most) = args.lines {
         runs = ops::last_of_each(runs, &args.names, most);
     }
@@ -75,7 +74,7 @@ fn unknown() -> String {
 }
 
 /// Prints rows with their columns below each other, so that they fit the terminal.
-fn print<const N: usize>(rows: &[[String; N]], narrowing: &Narrowing<'_>) -> Result<(), Failure> {
+fn print<const N: usize>(rows: &[[String; N]], narrowing: &Narrowing<'_>) -> Result<(), Error> {
     output::lines(table::lines(rows, output::terminal_columns(), narrowing))
 }
 

@@ -2,14 +2,13 @@
 
 use super::args::{MatchOptions, Search};
 use super::context::Context;
-use super::failure::{Failure, OrFail};
 use super::output;
-use crate::model::ErrorKind;
+use crate::model::{Error, ErrorKind};
 use crate::ops;
 use crate::wire::{SearchMatch, SearchRequest, SearchResult};
 
-pub(super) async fn run(context: &Context, args: Search) -> Result<(), Failure> {
-    let mut session = context.given("search")?;
+pub(super) async fn run(context: &Context, args: Search) -> Result<(), Error> {
+    let mut session = context.given()?;
     let MatchOptions { regex, ignore_case } = args.matching;
     let request = SearchRequest {
         task: args.name,
@@ -18,7 +17,7 @@ pub(super) async fn run(context: &Context, args: Search) -> Result<(), Failure> 
         ignore_case,
     };
     let found = ops::search(&mut session, request).await;
-    let (found, gone) = found.or_fail("search")?;
+    let (found, gone) = found?;
     let SearchResult {
         matches: found,
         incomplete,
@@ -38,7 +37,7 @@ pub(super) async fn run(context: &Context, args: Search) -> Result<(), Failure> 
     // As with grep: no match is not a success. What is missing may have matched.
     match (found.is_empty(), incomplete.is_empty()) {
         (false, _) => Ok(()),
-        (true, true) => Err(Failure::silent(ErrorKind::Failed)),
-        (true, false) => Err(Failure::silent(ErrorKind::Impossible)),
+        (true, true) => Err(Error::silent(ErrorKind::Failed)),
+        (true, false) => Err(Error::silent(ErrorKind::Impossible)),
     }
 }

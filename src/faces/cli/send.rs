@@ -6,18 +6,17 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 
 use super::args::Send;
 use super::context::{Context, ExitWatch};
-use super::failure::{Failure, OrFail};
 use super::output;
-use crate::model::ErrorKind;
+use crate::model::Error;
 use crate::ops;
 use crate::wire::{SecretText, SendRequest, TypedInput};
 
-pub(super) async fn run(context: &Context, args: Send) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context, args: Send) -> Result<(), Error> {
     if args.text.is_empty() && args.key.is_empty() && !args.secret {
-        let failure = Failure::new(ErrorKind::Usage, "send", "there is nothing to send");
+        let failure = Error::usage("there is nothing to send");
         return Err(failure.with_hint("give TEXT, --key KEY or --secret"));
     }
-    let mut session = context.given("send")?;
+    let mut session = context.given()?;
     let enter = !args.no_enter;
     let input = if args.secret {
         // Read first, because it may take time.
@@ -34,25 +33,25 @@ pub(super) async fn run(context: &Context, args: Send) -> Result<(), Failure> {
         if_prompt: args.if_prompt,
         is_guarded: output::is_caller_guarded(),
     };
-    ops::send(&mut session, request).await.or_fail("send")
+    ops::send(&mut session, request).await
 }
 
 /// Reads standard input; of a terminal, one line, which is not shown.
-async fn read_secret() -> Result<String, Failure> {
+async fn read_secret() -> Result<String, Error> {
     let mut text = String::new();
     if !io::stdin().is_terminal() {
         let read = io::stdin().lock().read_to_string(&mut text);
-        return read.map(|_| text).map_err(Failure::by("send"));
+        return read.map(|_| text).map_err(Error::of);
     }
-    let mut signals = ExitWatch::listen("send")?;
-    let _hidden = Hidden::begin().map_err(Failure::by("send"))?;
+    let mut signals = ExitWatch::listen()?;
+    let _hidden = Hidden::begin().map_err(Error::of)?;
     let reading = tokio::task::spawn_blocking(move || {
         let read = io::stdin().read_line(&mut text);
         read.map(|_| text)
     });
     tokio::select! {
-        read = reading => read.map_err(Failure::by("send"))?.map_err(Failure::by("send")),
-        kind = signals.recv() => Err(Failure::silent(kind)),
+        read = reading => read.map_err(Error::of)?.map_err(Error::of),
+        kind = signals.recv() => Err(Error::silent(kind)),
     }
 }
 
@@ -81,13 +80,9 @@ impl Drop for Hidden {
 
 /// Returns what was read, without the final line end. A line end alone is an intended empty line;
 /// nothing at all is usually a command that failed in front of the pipe.
-fn secret_of(text: &str) -> Result<String, Failure> {
+fn secret_of(text: &str) -> Result<String, Error> {
     if text.is_empty() {
-        let failure = Failure::new(
-            ErrorKind::Usage,
-            "send",
-            "there is no secret on standard input",
-        );
+        let failure = Error::usage("there is no secret on standard input");
         return Err(failure.with_hint("a line end alone sends an empty line"));
     }
     let bare = text.strip_suffix('\n').unwrap_or(text);
@@ -110,6 +105,9 @@ mod tests {
         ] {
             assert_eq!(secret_of(text).ok().as_deref(), expected, "{text:?}");
         }
-        assert_eq!(secret_of("").unwrap_err().kind, ErrorKind::Usage);
+        assert_eq!(
+            secret_of("").unwrap_err().kind,
+            crate::model::ErrorKind::Usage
+        );
     }
 }

@@ -2,14 +2,14 @@
 
 use super::args::Json;
 use super::context::Context;
-use super::failure::{Failure, OrFail};
 use super::output;
+use crate::model::Error;
 use crate::ops;
 use crate::wire::LiveRecord;
 
-pub(super) async fn run(context: &Context, args: Json) -> Result<(), Failure> {
-    let mut session = context.given("status")?;
-    let counts = ops::count(&mut session).await.or_fail("status")?;
+pub(super) async fn run(context: &Context, args: Json) -> Result<(), Error> {
+    let mut session = context.given()?;
+    let counts = ops::count(&mut session).await?;
     if args.json {
         return output::json(&LiveRecord::from(counts));
     }

@@ -5,19 +5,14 @@ use crate::ops::{self, Adapter, Caller, StartedRun, TaskSession, Undelivered};
 
 /// Says it on stderr to the owner of a run that was started, if that is so. It is said each time: a model
 /// may have lost what it was told before.
-pub(super) async fn say(context: &Context, started: &mut StartedRun, what: &str) {
+pub(super) async fn say(context: &Context, started: &mut StartedRun) {
     if let Some(undelivered) = ops::undelivered(started).await {
-        note(context, &undelivered, what, &started.name);
+        note(context, &undelivered, &started.name);
     }
 }
 
 /// The same to the caller, who has started these tasks.
-pub(super) async fn say_to_caller(
-    context: &Context,
-    session: &TaskSession,
-    what: &str,
-    names: &[&str],
-) {
+pub(super) async fn say_to_caller(context: &Context, session: &TaskSession, names: &[&str]) {
     let Some(owner) = Caller::of_environment().owner.filter(|_| !names.is_empty()) else {
         return;
     };
@@ -26,11 +21,11 @@ pub(super) async fn say_to_caller(
     };
     let undelivered = ops::undelivered_to(owner, daemon.as_mut(), &session.paths).await;
     if let Some(undelivered) = undelivered {
-        note(context, &undelivered, what, &names.join(" "));
+        note(context, &undelivered, &names.join(" "));
     }
 }
 
-fn note(context: &Context, undelivered: &Undelivered, what: &str, names: &str) {
+fn note(context: &Context, undelivered: &Undelivered, names: &str) {
     let more = match undelivered.adapter {
         Adapter::None => String::new(),
         Adapter::Available(client) => {
@@ -42,8 +37,9 @@ fn note(context: &Context, undelivered: &Undelivered, what: &str, names: &str) {
         ),
     };
     context.note(&format!(
-        "tmux-task: {what}: nothing delivers messages to {}\nhint: `tmux-task wait {names}` blocks until \
+        "tmux-task: {}: nothing delivers messages to {}\nhint: `tmux-task wait {names}` blocks until \
          the task ends or asks for input{more}",
+        context.what(),
         undelivered.owner
     ));
 }

@@ -5,10 +5,9 @@ use serde_json::{Value, json};
 use super::args::{Down, Json, Up};
 use super::context::{self, Context};
 use super::ending::watched;
-use super::failure::{Failure, OrFail};
 use super::kill::DoneTo;
 use super::{kill, output, undelivered, wait};
-use crate::model::{ErrorKind, StopChoice};
+use crate::model::{Error, ErrorKind, StopChoice};
 use crate::ops::{
     self, BringUpNews, BringUpOptions, BringUpResult, Caller, EarlierRun, EndWatch, FilePlan,
     NotReady, ReadFile, Readiness, TaskRun, WindowsDown,
@@ -41,12 +40,11 @@ fn failure(result: &BringUpResult) -> Option<&NotReady> {
     result.is_ready.as_ref()?.as_ref().err()
 }
 
-pub(super) async fn up(context: &Context, args: Up) -> Result<(), Failure> {
-    let what = "up";
-    let mut session = context.session(what).await?;
-    let FilePlan { file, tasks } = ops::plan_tasks(&session, args.what).await.or_fail(what)?;
-    say_procfile(what, &file);
-    let view = ops::list(&mut session).await.or_fail(what)?;
+pub(super) async fn up(context: &Context, args: Up) -> Result<(), Error> {
+    let mut session = context.session().await?;
+    let FilePlan { file, tasks } = ops::plan_tasks(&session, args.what).await?;
+    say_procfile(context, &file);
+    let view = ops::list(&mut session).await?;
     context.limit.wait(args.timeout);
     let options = BringUpOptions {
         timeout: args.timeout,
@@ -56,7 +54,7 @@ pub(super) async fn up(context: &Context, args: Up) -> Result<(), Failure> {
     let report =
         |name: &str, news: BringUpNews<'_>| print_news(context, args.json.json, &file, name, news);
     let bringing = ops::bring_up(&session, &tasks, &view, options, &report);
-    let results = context::unless_interrupted(what, bringing).await??;
+    let results = context::unless_interrupted(bringing).await??;
     if args.json.json {
         let tasks: Vec<Value> = results.iter().map(result_json).collect();
         let file = file.path.to_string_lossy();
@@ -65,20 +63,20 @@ pub(super) async fn up(context: &Context, args: Up) -> Result<(), Failure> {
     let started = |result: &&BringUpResult| matches!(result.run, Some(TaskRun::Started(_)));
     let started = results.iter().filter(started);
     let started: Vec<&str> = started.map(|result| result.name.as_str()).collect();
-    undelivered::say_to_caller(context, &session, what, &started).await;
+    undelivered::say_to_caller(context, &session, &started).await;
     // The one that came first in the file.
     match results.iter().find_map(failure) {
         None => Ok(()),
-        Some(failure) if failure.has_timed_out => Err(Failure::silent(ErrorKind::TimedOut)),
-        Some(_) => Err(Failure::silent(ErrorKind::Impossible)),
+        Some(failure) if failure.has_timed_out => Err(Error::silent(ErrorKind::TimedOut)),
+        Some(_) => Err(Error::silent(ErrorKind::Impossible)),
     }
 }
 
 /// Says which file a command has read, where the user may not know.
-fn say_procfile(what: &str, file: &ReadFile) {
+fn say_procfile(context: &Context, file: &ReadFile) {
     if file.is_found_procfile() {
         let path = file.path.display();
-        output::note(&format!("tmux-task: {what}: the tasks are those of {path}"));
+        context.say(&format!("the tasks are those of {path}"));
     }
 }
 
@@ -89,10 +87,12 @@ fn print_news(
     file: &ReadFile,
     name: &str,
     news: BringUpNews<'_>,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let complain = |why: String, hint: Option<String>| {
-        let failure = Failure::new(ErrorKind::Impossible, "up", why).with_optional_hint(hint);
-        context.complain(failure);
+        context.complain(&Error {
+            hint,
+            ..Error::new(ErrorKind::Impossible, why)
+        });
         Ok(())
     };
     let line = match news {
@@ -125,7 +125,7 @@ fn print_news(
             return complain(format!("{name} {}", failed.why), failed.hint.clone());
         }
         BringUpNews::Wait(news) => {
-            wait::news_of(context, "up", name, &news);
+            wait::news_of(context, name, &news);
             return Ok(());
         }
     };
@@ -155,18 +155,18 @@ fn note_outdated(context: &Context, file: &ReadFile, name: &str, earlier: &Earli
     } else {
         format!("`tmux-task restart {name}` applies it")
     };
-    context.complain(Failure::new(ErrorKind::Failed, "up", why).with_hint(hint));
+    context.complain(&Error::failed(why).with_hint(hint));
 }
 
-pub(super) async fn down(context: &Context, args: Down) -> Result<(), Failure> {
-    let mut session = context.session("down").await?;
+pub(super) async fn down(context: &Context, args: Down) -> Result<(), Error> {
+    let mut session = context.session().await?;
     let down = ops::windows_down(&mut session, args.what).await;
     let WindowsDown {
         file,
         groups,
         ambiguous,
-    } = down.or_fail("down")?;
-    say_procfile("down", &file);
+    } = down?;
+    say_procfile(context, &file);
     let asking = session.for_request();
     let (choice, watch) = (StopChoice::default(), EndWatch::default());
     let mut ended = Vec::new();
@@ -174,8 +174,8 @@ pub(super) async fn down(context: &Context, args: Down) -> Result<(), Failure> {
         let names = windows.clone();
         let caller = Caller::of_environment();
         let work = ops::kill(&mut session, caller, windows, &choice, &watch);
-        let (group, _) = watched("down", &asking, &names, &watch, work).await?;
-        let group = group.or_fail("down")?;
+        let (group, _) = watched(context, &asking, &names, &watch, work).await?;
+        let group = group?;
         if !args.json.json {
             kill::report(DoneTo::Killed, &group, Json { json: false })?;
         }
@@ -189,7 +189,7 @@ pub(super) async fn down(context: &Context, args: Down) -> Result<(), Failure> {
         return Ok(());
     };
     for error in ambiguous {
-        output::note(&format!("tmux-task: down: {error}"));
+        context.say(&error.message);
     }
-    Err(first).or_fail("down")
+    Err(first)
 }

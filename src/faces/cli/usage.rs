@@ -6,13 +6,13 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command, CommandFactory, Parser};
 
 use super::args::Cli;
-use super::failure::Failure;
+use crate::model::Error;
 
 /// Commands whose words are any text, also text that begins with a hyphen.
 const TAKE_TEXT: [&str; 2] = ["send", "search"];
 
 /// Returns the failure for an error in these arguments, the program's name first.
-pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Failure {
+pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Error {
     if let Some((error, args)) = of_negative_value(error, args) {
         return failure(&error, &args);
     }
@@ -62,7 +62,7 @@ pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Failure {
         .or_else(|| without_wait(error, &path, args))
         .or(tip)
         .or(usage);
-    Failure::new(crate::model::ErrorKind::Usage, "usage", why).with_hint(hint.unwrap_or(help))
+    Error::usage(why).with_hint(hint.unwrap_or(help))
 }
 
 /// Whether a tip is about an option that only the program itself uses. clap does not leave them out.
@@ -270,6 +270,16 @@ fn command_of(args: &[OsString]) -> Vec<String> {
         }
     }
     path
+}
+
+/// Returns the command of these arguments as errors name it: `daemon status`.
+pub(super) fn command_words(args: &[OsString]) -> String {
+    let path = command_of(args);
+    let words = path.get(1..).unwrap_or_default();
+    match words.first() {
+        Some(only) if only == "agent" || only == "config" => only.clone(),
+        Some(_) | None => words.join(" "),
+    }
 }
 
 /// Whether the word is one of the options of every command, whose value follows.

@@ -10,24 +10,25 @@ use serde::Serialize;
 
 use super::args::{FollowRun, Signal, Wait};
 use super::context::{self, Context};
-use super::failure::{Failure, OrFail};
 use super::output;
-use crate::model::{self, AnswerBy, Condition, ErrorKind, Reason, Stop, WaitOutcome, whole_millis};
+use crate::model::{
+    self, AnswerBy, Condition, Error, ErrorKind, Reason, Stop, WaitOutcome, whole_millis,
+};
 use crate::ops::{self, Awaited, Caller, StartedRun, TaskSession, WaitNews};
 use crate::wire::{WaitRequest, WaitResult};
 
 /// What is left of a time limit at least: a wait without time reports no end that is there.
 const LEAST: Duration = Duration::from_millis(1);
 
-pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
+pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Error> {
     context.limit.wait_from_begin(args.timeout);
     if args.channel.as_deref() == Some("") {
         let why = "a channel has a name of at least one character";
-        return Err(Failure::new(ErrorKind::Usage, "wait", why));
+        return Err(Error::usage(why));
     }
     if let Some(channel) = &args.channel {
         // tmux's channels belong to the server: the session does not matter.
-        let session = context.given("wait")?;
+        let session = context.given()?;
         let result = on_channel(&session, channel, args.timeout).await?;
         return print_result(
             &result,
@@ -37,15 +38,15 @@ pub(super) async fn wait(context: &Context, args: Wait) -> Result<(), Failure> {
             args.json.json,
         );
     }
-    let mut session = context.given("wait")?;
+    let mut session = context.given()?;
     if args.names.len() > 1 || args.any {
         return wait_for_several(context, &mut session, &args).await;
     }
     let name = args.names.first().cloned().unwrap_or_default();
     // An interrupt does not affect the task.
     let asked = ops::wait_for_task(&mut session, request(&args, &name));
-    let result = context::unless_interrupted("wait", asked).await?;
-    let result = result.or_fail("wait")?;
+    let result = context::unless_interrupted(asked).await?;
+    let result = result?;
     print_result(
         &result,
         args.timeout,
@@ -62,15 +63,15 @@ async fn wait_for_several(
     context: &Context,
     session: &mut TaskSession,
     args: &Wait,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     if args.since.is_some() && args.names.len() > 1 {
         let why = "a cursor belongs to one task: give one name with --since";
-        return Err(Failure::new(ErrorKind::Usage, "wait", why));
+        return Err(Error::usage(why));
     }
     // None is waited for if one of the names is not a task's.
     let mut found = Vec::new();
     for name in &args.names {
-        let (daemon, window) = ops::find_to_wait(session, name).await.or_fail("wait")?;
+        let (daemon, window) = ops::find_to_wait(session, name).await?;
         if found.iter().all(|(_, _, other)| *other != window) {
             found.push((name.as_str(), daemon, window));
         }
@@ -81,7 +82,7 @@ async fn wait_for_several(
         .map(|(index, (_, mut daemon, window))| async move {
             let (request, mut gate) = (request(args, &window), None);
             let wait = ops::wait(&mut daemon, &request, &mut gate);
-            (index, context::unless_interrupted("wait", wait).await)
+            (index, context::unless_interrupted(wait).await)
         })
         .collect();
     let mut failed: BTreeMap<usize, ErrorKind> = BTreeMap::new();
@@ -93,15 +94,15 @@ async fn wait_for_several(
         let failure = print(result, args.timeout, &what, name, Some(left), json)?;
         let kind = failure.as_ref().map(|failure| failure.kind);
         if let Some(failure) = failure {
-            context.complain(failure);
+            context.complain(&failure);
         }
         if let Some(left) = left.filter(|left| !left.is_empty() && !json) {
-            output::note(&format!("tmux-task: wait: left: {}", left.join(" ")));
+            context.say(&format!("left: {}", left.join(" ")));
         }
-        Ok::<_, Failure>(kind)
+        Ok::<_, Error>(kind)
     };
     while let Some((index, result)) = waits.next().await {
-        let result = result?.or_fail("wait")?;
+        let result = result??;
         if args.any && result.outcome == WaitOutcome::Timeout {
             timed_out.push((index, result));
             continue;
@@ -122,11 +123,7 @@ async fn wait_for_several(
         }
     } else if let Some((_, result)) = timed_out.first() {
         let what = format!("wait {}", names.join(" "));
-        return Err(Failure::new(
-            ErrorKind::TimedOut,
-            what,
-            why(result, args.timeout),
-        ));
+        return Err(Error::new(ErrorKind::TimedOut, why(result, args.timeout)).about(what));
     }
     failed.extend(
         timed_out
@@ -135,7 +132,7 @@ async fn wait_for_several(
     );
     match failed.into_values().next() {
         None => Ok(()),
-        Some(kind) => Err(Failure::silent(kind)),
+        Some(kind) => Err(Error::silent(kind)),
     }
 }
 
@@ -190,7 +187,7 @@ fn print_result(
     what: &str,
     name: &str,
     json: bool,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     print(result, limit, what, name, None, json)?.map_or(Ok(()), Err)
 }
 
@@ -203,7 +200,7 @@ fn print(
     name: &str,
     of_several: Option<Option<&[&str]>>,
     json: bool,
-) -> Result<Option<Failure>, Failure> {
+) -> Result<Option<Error>, Error> {
     let words = result.words(limit);
     let has_failed = words.unmet == Some(ErrorKind::Failed);
     if json {
@@ -234,9 +231,9 @@ fn print(
         if kind == ErrorKind::Asked {
             asks(what, name, result, "--through-prompts waits on")
         } else if is_shown && kind != ErrorKind::Failed {
-            Failure::new(kind, what, why(result, limit))
+            Error::new(kind, why(result, limit)).about(what)
         } else {
-            Failure::silent(kind)
+            Error::silent(kind)
         }
     }))
 }
@@ -261,25 +258,27 @@ fn why(result: &WaitResult, limit: Option<Duration>) -> String {
 
 /// Handles a prompt that was not the condition: prints what is asked, how to answer and what to do
 /// `then`.
-fn asks(what: &str, name: &str, result: &WaitResult, then: &str) -> Failure {
+fn asks(what: &str, name: &str, result: &WaitResult, then: &str) -> Error {
     let hint = match how_to_answer(name, result) {
         // It does not go on.
         advice if result.stopped => advice,
         answer => format!("{answer}; {then}"),
     };
-    Failure::new(ErrorKind::Asked, what, result.words(None).text).with_hint(hint)
+    Error::new(ErrorKind::Asked, result.words(None).text)
+        .about(what)
+        .with_hint(hint)
 }
 
-/// Reports what happens to a task that another one starts after. `what` is the command.
-pub(super) fn news_of(context: &Context, what: &str, name: &str, news: &WaitNews<'_>) {
+/// Reports what happens to a task that another one starts after.
+pub(super) fn news_of(context: &Context, name: &str, news: &WaitNews<'_>) {
     match news {
         WaitNews::Asks(result) => {
             let why = format!("{name} {}", result.words(None).clause);
-            let failure = Failure::new(ErrorKind::Asked, what, why);
-            context.complain(failure.with_hint(how_to_answer(name, result)));
+            let failure = Error::new(ErrorKind::Asked, why);
+            context.complain(&failure.with_hint(how_to_answer(name, result)));
         }
-        WaitNews::DaemonEnded => output::note(&format!(
-            "tmux-task: {what}: the daemon ended; the wait for {name} goes on with another one"
+        WaitNews::DaemonEnded => context.say(&format!(
+            "the daemon ended; the wait for {name} goes on with another one"
         )),
     }
 }
@@ -316,25 +315,25 @@ pub(super) async fn wait_before_launch(
     task: &str,
     names: &[String],
     follow: &mut FollowRun,
-) -> Result<(), Failure> {
-    let (what, begun) = ("run", Instant::now());
+) -> Result<(), Error> {
+    let begun = Instant::now();
     let (timeout, tail) = (follow.timeout, follow.tail);
     if names.iter().any(|name| name == task) {
         let why = format!("task `{task}` cannot start after itself");
-        return Err(Failure::new(ErrorKind::Usage, what, why));
+        return Err(Error::usage(why));
     }
-    let mut session = context.given(what)?;
+    let mut session = context.given()?;
     for name in names {
-        ops::find(&mut session, name).await.or_fail(what)?;
+        ops::find(&mut session, name).await?;
     }
     let listed = names.join(", ");
-    output::note(&format!("tmux-task: {what}: {task} waits for {listed}"));
+    context.say(&format!("{task} waits for {listed}"));
     context.limit.wait(timeout);
     let deadline = timeout.map(|timeout| tokio::time::Instant::now() + timeout);
     let mut waits: FuturesUnordered<_> = names
         .iter()
         .map(|name| async move {
-            let mut session = context.given(what)?;
+            let mut session = context.given()?;
             let awaited = Awaited {
                 name,
                 ready: None,
@@ -343,10 +342,10 @@ pub(super) async fn wait_before_launch(
                 limit: timeout.unwrap_or_default(),
                 late: "has not ended",
                 tail,
-                report: &|news| news_of(context, what, name, &news),
+                report: &|news| news_of(context, name, &news),
             };
-            let ended = awaited.wait(&mut session, None).await.or_fail(what)?;
-            Ok::<_, Failure>((name, ended))
+            let ended = awaited.wait(&mut session, None).await?;
+            Ok::<_, Error>((name, ended))
         })
         .collect();
     let all = async {
@@ -358,27 +357,25 @@ pub(super) async fn wait_before_launch(
                     true => ErrorKind::TimedOut,
                     false => ErrorKind::Impossible,
                 };
-                return Err(Failure::new(kind, what, why));
+                return Err(Error::new(kind, why));
             }
         }
         Ok(())
     };
-    context::unless_interrupted(what, all).await??;
+    context::unless_interrupted(all).await??;
     let rest = |timeout: Duration| timeout.saturating_sub(begun.elapsed());
     follow.timeout = follow.timeout.map(|timeout| rest(timeout).max(LEAST));
     Ok(())
 }
 
 /// Waits for what was started, as requested. The wait starts at the beginning of the run: nothing is missed
-/// between launch and wait, and the command waits at its gate until the wait has begun. `command` is the
-/// command, for errors.
+/// between launch and wait, and the command waits at its gate until the wait has begun.
 pub(super) async fn wait_for_launched(
     context: &Context,
-    command: &str,
     started: StartedRun,
     follow: FollowRun,
     json: bool,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let StartedRun {
         name,
         run,
@@ -387,13 +384,13 @@ pub(super) async fn wait_for_launched(
         ..
     } = started
     else {
-        return Err(ops::no_daemon_to_wait()).or_fail(command);
+        return Err(ops::no_daemon_to_wait());
     };
     let timeout = follow.timeout;
     context.limit.wait(timeout);
     let conditions = follow.conditions();
     let is_for_exit = conditions.is_empty();
-    let what = format!("{command} {name}");
+    let what = format!("{} {name}", context.what());
     let request = WaitRequest {
         stops: follow.stop,
         regex: follow.regex,
@@ -405,16 +402,12 @@ pub(super) async fn wait_for_launched(
         ..ops::wait_of_launch(&run, conditions, Caller::of_environment().owner)
     };
     let wait = ops::wait(&mut daemon, &request, &mut gate);
-    let result = context::unless_interrupted(command, wait).await?;
+    let result = context::unless_interrupted(wait).await?;
     let goes_on = format!("`tmux-task wait {name}` waits for its end");
-    let result = result.or_fail(command).map_err(|failure| {
+    let result = result.map_err(|failure| {
         if failure.kind == ErrorKind::Missing {
             // It was launched, and no look has contained its window.
-            Failure::new(
-                ErrorKind::Impossible,
-                what.as_str(),
-                "the task has disappeared",
-            )
+            Error::new(ErrorKind::Impossible, "the task has disappeared").about(what.as_str())
         } else {
             // Whoever takes this for a launch that failed would replace the live run.
             failure.with_hint_if_none(|| format!("the task was started and goes on; {goes_on}"))
@@ -432,7 +425,9 @@ pub(super) async fn wait_for_launched(
         Some(ErrorKind::Asked) => Err(asks(&what, &name, &result, &format!("then {goes_on}"))),
         Some(ErrorKind::TimedOut) => {
             let why = "timed out; the task is still running";
-            Err(Failure::new(ErrorKind::TimedOut, what, why).with_hint(goes_on))
+            Err(Error::new(ErrorKind::TimedOut, why)
+                .about(what)
+                .with_hint(goes_on))
         }
         Some(_) | None => {
             let kind = match result.reason {
@@ -440,14 +435,14 @@ pub(super) async fn wait_for_launched(
                 Some(Reason::TimedOut) => ErrorKind::TimedOut,
                 Some(_) | None => ErrorKind::Impossible,
             };
-            Err(Failure::new(kind, what, why(&result, timeout)))
+            Err(Error::new(kind, why(&result, timeout)).about(what))
         }
     }
 }
 
 /// Ends with the task's own code, 128+N for the signal N. For a failed run it prints on stderr how
 /// the run ended, because stdout is for results.
-fn ended(what: &str, result: &WaitResult, json: bool) -> Result<(), Failure> {
+fn ended(what: &str, result: &WaitResult, json: bool) -> Result<(), Error> {
     let signal = result.exit_signal.as_deref().and_then(model::Signal::parse);
     let kind = match (signal.and_then(|signal| signal.number()), result.exit_code) {
         (Some(number), _) => ErrorKind::OfTask(128_u8.saturating_add(number)),
@@ -457,11 +452,11 @@ fn ended(what: &str, result: &WaitResult, json: bool) -> Result<(), Failure> {
         (None, None) => ErrorKind::RunFailed,
     };
     if json {
-        return Err(Failure::silent(kind));
+        return Err(Error::silent(kind));
     }
     output::tail(&result.tail, None);
     let why = format!("the task {}", result.end_words());
-    Err(Failure::new(kind, what, why))
+    Err(Error::new(kind, why).about(what))
 }
 
 /// Waits on a channel. The `tmux wait-for` process is ended with ours when a signal ends us.
@@ -469,21 +464,19 @@ async fn on_channel(
     session: &TaskSession,
     channel: &str,
     timeout: Option<Duration>,
-) -> Result<WaitResult, Failure> {
-    let mut ends = context::ExitWatch::listen("wait")?;
+) -> Result<WaitResult, Error> {
+    let mut ends = context::ExitWatch::listen()?;
     tokio::select! {
-        result = ops::wait_for_channel(session, channel, timeout) => result.or_fail("wait"),
-        kind = ends.recv() => Err(Failure::silent(kind)),
+        result = ops::wait_for_channel(session, channel, timeout) => result,
+        kind = ends.recv() => Err(Error::silent(kind)),
     }
 }
 
-pub(super) async fn signal(context: &Context, args: Signal) -> Result<(), Failure> {
+pub(super) async fn signal(context: &Context, args: Signal) -> Result<(), Error> {
     if args.name.is_empty() {
         let why = "a channel has a name of at least one character";
-        return Err(Failure::new(ErrorKind::Usage, "signal", why));
+        return Err(Error::usage(why));
     }
-    let session = context.given("signal")?;
-    ops::signal_channel(&session, &args.name)
-        .await
-        .or_fail("signal")
+    let session = context.given()?;
+    ops::signal_channel(&session, &args.name).await
 }

@@ -20,4 +20,4 @@ mod tools;
 mod transport;
 mod wait;
 
-pub(crate) use server::{ServeError, ServeOptions, serve, serve_call};
+pub(crate) use server::{ServeOptions, serve, serve_call};

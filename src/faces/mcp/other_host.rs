@@ -12,10 +12,9 @@ use serde_json::{Value, from_value, json};
 use super::answer::ToolAnswer;
 use crate::config;
 use crate::hosts::{
-    ChannelOutput, FarCall, FarCaller, FarStdin, Host, HostError, HostFailure, Questions, Ssh,
-    connect, this_machine,
+    ChannelOutput, FarCall, FarCaller, FarStdin, Host, Questions, Ssh, connect, this_machine,
 };
-use crate::model::with_causes;
+use crate::model::{Error, with_causes};
 #[cfg(feature = "fleet")]
 use crate::ops::ask_fleet;
 use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host};
@@ -62,13 +61,6 @@ pub(super) struct HostCall {
     host: String,
     request: CallToolRequestParams,
     caller: Caller,
-}
-
-impl From<HostError> for ToolAnswer {
-    fn from(error: HostError) -> Self {
-        let HostFailure { why, hint } = error.into();
-        Self::refused(&why, hint.as_deref())
-    }
 }
 
 impl HostCall {
@@ -170,7 +162,7 @@ impl HostCall {
 /// Passes on the progress of a call, and returns its answer.
 async fn answer_of(
     host: &Host,
-    mut next: impl AsyncFnMut() -> Result<ChannelOutput, HostError>,
+    mut next: impl AsyncFnMut() -> Result<ChannelOutput, Error>,
     peer: &Peer<RoleServer>,
 ) -> Result<Result<CallToolResult, ErrorData>, ToolAnswer> {
     let without_answer = || {

@@ -23,6 +23,7 @@ use tokio::task::LocalSet;
 use super::other_host::CALL;
 use super::tools::{ORDER, Tools, is_read_only};
 use super::transport::BoundedTransport;
+use crate::model::{Error, ErrorKind, with_causes};
 use crate::ops::SessionChoice;
 
 /// What a client gets of the server when it connects. Some show it to the model.
@@ -43,29 +44,12 @@ pub(crate) struct ServeOptions {
     pub(crate) is_read_only: bool,
 }
 
-/// Why serving ended with an error.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ServeError {
-    /// What came first is not how a client begins.
-    #[error("what came on standard input is not an MCP client")]
-    NoClient,
-    /// Standard output is closed or full.
-    #[error("could not write to standard output")]
-    Write(#[source] Box<ServerInitializeError>),
-    /// Standard input or output failed.
-    #[error("could not pass on a call")]
-    Io(#[from] io::Error),
-    /// The server failed itself.
-    #[error("the server ended")]
-    Ended(#[source] tokio::task::JoinError),
-}
-
 /// Serves one client on standard input and output until it closes them.
 ///
 /// # Errors
 ///
 /// When the client does not speak MCP.
-pub(crate) async fn serve(options: ServeOptions) -> Result<(), ServeError> {
+pub(crate) async fn serve(options: ServeOptions) -> Result<(), Error> {
     serve_client(options, tokio::io::stdin(), tokio::io::stdout()).await
 }
 
@@ -75,17 +59,27 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<(), ServeError> {
 /// # Errors
 ///
 /// When standard input has no such call.
-pub(crate) async fn serve_call(options: ServeOptions) -> Result<(), ServeError> {
+pub(crate) async fn serve_call(options: ServeOptions) -> Result<(), Error> {
     let mut request = String::new();
-    tokio::io::stdin().read_to_string(&mut request).await?;
-    let request: Value = serde_json::from_str(&request).map_err(|_| ServeError::NoClient)?;
+    let read = tokio::io::stdin().read_to_string(&mut request).await;
+    read.map_err(|error| failed(&error))?;
+    let request: Value = serde_json::from_str(&request).map_err(|_| no_client())?;
     let (client, server) = tokio::io::duplex(PIPE);
     let (reader, writer) = tokio::io::split(server);
     // Losing the server is safe: its answer was printed, or nobody waits for it.
     tokio::select! {
         served = serve_client(options, reader, writer) => served,
-        printed = print_answer(client, request) => Ok(printed?),
+        printed = print_answer(client, request) => printed.map_err(|error| failed(&error)),
     }
+}
+
+/// Returns the error that what came first is not how a client begins.
+fn no_client() -> Error {
+    Error::failed("what came on standard input is not an MCP client")
+}
+
+fn failed(error: &io::Error) -> Error {
+    Error::io("could not pass on a call", error)
 }
 
 /// Greets the server, passes the call on, and prints what comes up to its answer.
@@ -123,7 +117,7 @@ async fn serve_client(
     options: ServeOptions,
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
-) -> Result<(), ServeError> {
+) -> Result<(), Error> {
     let (close, closed) = watch::channel(false);
     let input = ClientInput { input, close };
     let server = Server {
@@ -134,12 +128,15 @@ async fn serve_client(
         let answers =
             IntoTransport::<RoleServer, _, _>::into_transport((tokio::io::empty(), output));
         match server.serve(BoundedTransport::new(input, answers)).await {
-            Ok(running) => running.waiting().await.map(drop).map_err(ServeError::Ended),
+            Ok(running) => running.waiting().await.map(drop).map_err(|error| {
+                Error::failed(format!("the server ended: {}", with_causes(&error)))
+            }),
             Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
-            Err(error @ ServerInitializeError::TransportError { .. }) => {
-                Err(ServeError::Write(Box::new(error)))
+            // The client has gone.
+            Err(ServerInitializeError::TransportError { .. }) => {
+                Err(Error::silent(ErrorKind::OutputClosed))
             }
-            Err(_) => Err(ServeError::NoClient),
+            Err(_) => Err(no_client()),
         }
     };
     LocalSet::new().run_until(serving).await

@@ -30,4 +30,4 @@ mod wrap;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use run::{PanelError, Shown, run};
+pub(crate) use run::{Shown, run};

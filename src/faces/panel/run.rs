@@ -40,18 +40,13 @@ const SECOND: Duration = Duration::from_secs(1);
 /// The maximum length of a message of tmux, in characters.
 const MESSAGE_CHARS: usize = 300;
 
-/// Why the panel cannot be shown.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum PanelError {
-    /// The session's tasks cannot be had.
-    #[error(transparent)]
-    Ops(#[from] Error),
-    /// The daemon or tmux does not answer.
-    #[error("the daemon does not answer")]
-    Silent,
-    /// The terminal cannot be used.
-    #[error("could not use the terminal")]
-    Terminal(#[from] io::Error),
+/// Returns the error that the daemon or tmux does not answer.
+fn silent() -> Error {
+    Error::failed("the daemon does not answer").with_hint("`tmux-task doctor` says why")
+}
+
+fn unusable(error: io::Error) -> Error {
+    Error::io("could not use the terminal", &error)
 }
 
 /// Which tasks are shown.
@@ -72,26 +67,26 @@ pub(crate) async fn run<T>(
     choice: &SessionChoice,
     shown: Shown,
     stop: impl Future<Output = T>,
-) -> Result<Option<T>, PanelError> {
+) -> Result<Option<T>, Error> {
     let (to, mut incoming) = unbounded_channel();
     let following: LocalBoxFuture<'_, ()>;
     let mut panel = match shown {
         Shown::Session => {
             let first = timeout(ANSWERS_WITHIN, TaskStream::begin(choice)).await;
-            let first = first.map_err(|_| PanelError::Silent)??;
+            let first = first.map_err(|_| silent())??;
             let name = first.session.name.clone();
             following = Box::pin(follow(choice, first, to));
-            Panel::new(|size, now| PanelState::new(name, size, now))?
+            Panel::new(|size, now| PanelState::new(name, size, now)).map_err(unusable)?
         }
         Shown::AllSessions => {
             let sessions = AllSessions::of(choice, to)?;
             following = Box::pin(sessions.follow());
-            Panel::new(PanelState::of_all)?
+            Panel::new(PanelState::of_all).map_err(unusable)?
         }
         #[cfg(feature = "fleet")]
         Shown::Fleet => {
             following = Box::pin(super::fleet_sessions::follow(to));
-            Panel::new(PanelState::of_all)?
+            Panel::new(PanelState::of_all).map_err(unusable)?
         }
     };
     let mut following = pin!(following);
@@ -100,7 +95,7 @@ pub(crate) async fn run<T>(
     seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         if panel.draws_at() <= Instant::now() {
-            panel.draw()?;
+            panel.draw().map_err(unusable)?;
         }
         let (draws_at, previews_at) = (panel.draws_at(), panel.previews_at);
         let (is_changed, has_preview) = (panel.is_changed, panel.preview.is_some());
@@ -109,14 +104,14 @@ pub(crate) async fn run<T>(
         tokio::select! {
             ended = &mut stop => return Ok(Some(ended)),
             event = next_event(&mut panel.events) => match event {
-                Some(event) => panel.on_event(event?),
+                Some(event) => panel.on_event(event.map_err(unusable)?),
                 // The terminal is gone.
                 None => return Ok(None),
             },
             Some(incoming) = incoming.recv() => panel.on_incoming(incoming),
             // It never ends while the channel is open.
             () = &mut following => {}
-            Some(outcome) = panel.work.next() => panel.on_outcome(outcome).await?,
+            Some(outcome) = panel.work.next() => panel.on_outcome(outcome).await.map_err(unusable)?,
             _ = seconds.tick() => panel.on_second(),
             () = sleep_until(draws_at), if is_changed => {}
             () = sleep_until(previews_at), if has_preview => panel.begin_preview(),

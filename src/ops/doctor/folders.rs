@@ -7,8 +7,7 @@ use rustix::fs::{Access, StatVfs, access, statvfs};
 
 use super::check::{fail, fail_without_hint, ok, warn};
 use crate::files;
-use crate::model::{text, with_causes};
-use crate::paths::PathsError;
+use crate::model::{Error, text, with_causes};
 use crate::wire::DoctorCheck;
 
 /// With less space left, a feed of the usual size may not fit.
@@ -20,13 +19,13 @@ const NOTHING: u64 = 1 << 20;
 /// Checks a folder that commands create when they need it. `is_fine` checks who owns it.
 pub(super) fn examine(
     name: &'static str,
-    path: Result<PathBuf, PathsError>,
-    is_fine: impl FnOnce() -> Result<(), PathsError>,
+    path: Result<PathBuf, Error>,
+    is_fine: impl FnOnce() -> Result<(), Error>,
 ) -> DoctorCheck {
     let path = match path.and_then(|path| is_fine().map(|()| path)) {
         Ok(path) => path,
         // The error contains what to do.
-        Err(error) => return fail_without_hint(name, with_causes(&error)),
+        Err(error) => return fail_without_hint(name, error.message),
     };
     let read_only = |path: &Path, error: io::Error| {
         fail(

@@ -13,7 +13,7 @@ use super::find::LinesBackwards;
 use super::inventory::files_backwards;
 use super::read::FeedLine;
 use crate::files;
-use crate::model::{Body, BootTime, EventType, Millis, Record, Seq};
+use crate::model::{Body, BootTime, Error, EventType, Millis, Record, Seq};
 use crate::wire::SavedConsumer;
 
 /// How far a feed was read by any reader, and when last.
@@ -165,20 +165,6 @@ pub(crate) struct CountedTimes {
     pub last_follow_up: Option<Millis>,
 }
 
-/// Why it is not known how far a feed was read.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ProgressError {
-    /// The feed cannot be read.
-    #[error(transparent)]
-    Feed(#[from] FeedError),
-    /// The folder of its consumers cannot be read.
-    #[error(transparent)]
-    Consumers(#[from] io::Error),
-    /// The file of one of its consumers cannot be read.
-    #[error(transparent)]
-    Consumer(#[from] DamagedConsumer),
-}
-
 impl ReadProgress {
     /// Returns the progress in the feed at `feed`, whose consumers are in a folder, and whose readers
     /// note in a file how far they are. What is missing is empty.
@@ -191,17 +177,20 @@ impl ReadProgress {
         consumers: &Path,
         last_reader: &Path,
         now: &BootTime,
-    ) -> Result<Self, ProgressError> {
+    ) -> Result<Self, Error> {
         let counted = Ages::of_daemon(feed, now).map(|ages| CountedTimes {
             now: ages.clock().at(now.millis),
             last_run: ages.last_run,
             last_follow_up: ages.last_follow_up,
         });
         let feed = holdings(feed)?;
-        let consumers = load_consumers(consumers)?;
+        let consumers = load_consumers(consumers).map_err(Error::of)?;
         Ok(Self {
             feed,
-            consumers: consumers.into_iter().collect::<Result<_, _>>()?,
+            consumers: consumers
+                .into_iter()
+                .collect::<Result<_, _>>()
+                .map_err(|damaged: DamagedConsumer| Error::of(damaged))?,
             read: last_read(last_reader),
             counted,
         })
@@ -290,8 +279,7 @@ mod tests {
         fs::create_dir(&consumers).unwrap();
         assert!(load().is_ok());
         fs::write(consumers.join("pi"), b"{").unwrap();
-        let error = load().unwrap_err();
-        assert!(matches!(error, ProgressError::Consumer(_)), "{error}");
+        assert!(load().is_err());
     }
 
     #[test]
