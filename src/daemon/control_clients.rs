@@ -9,7 +9,7 @@ use crate::protocol::Notification;
 use crate::session::{Beginning, Change};
 use crate::tmux::{
     self, Client, Connection, Extent, HookWakeups, Output, ReceivedItem, ReportedWindow,
-    ReportedWindows, Server, TmuxError, Traffic,
+    ReportedWindows, Server, TmuxError,
 };
 
 /// How many changes may be queued before further ones stay in the clients' pipes, where tmux
@@ -33,8 +33,6 @@ pub(super) struct ControlClients {
     /// Changes received from the clients and not passed on yet, in order.
     queued: VecDeque<Change>,
     session: SessionId,
-    /// What was exchanged with followers that have gone, and is not counted yet.
-    former_traffic: Traffic,
     /// Whether tmux has not reported yet which session `main` is attached to.
     is_attaching: bool,
 }
@@ -87,7 +85,6 @@ impl ControlClients {
             activity: PaneActivity::default(),
             queued: VecDeque::new(),
             session,
-            former_traffic: Traffic::default(),
             is_attaching: true,
         };
         clients.note_own().await?;
@@ -122,7 +119,6 @@ impl ControlClients {
             waiter,
             activity,
             session,
-            former_traffic,
             is_attaching,
             ..
         } = self;
@@ -136,14 +132,7 @@ impl ControlClients {
             let change = tokio::select! {
                 woken = waiter.woken() => Some(of_report(woken?, activity)),
                 notification = main.next_notification() => of_notification(&notification?, *session, is_attaching, activity),
-                change = followed => {
-                    if let Ok(change) = change {
-                        Some(change)
-                    } else {
-                        *former_traffic += take_traffic(follower.take().as_mut());
-                        Some(Change::FollowerLost)
-                    }
-                }
+                change = followed => Some(change.unwrap_or_else(|_| lose(follower))),
             };
             if let Some(change) = change {
                 return Ok(change);
@@ -238,7 +227,7 @@ impl ControlClients {
         };
         let read = follower.read(&mut self.main, pane, extent, is_over).await;
         if let Err(TmuxError::Closed | TmuxError::TimedOut) = read {
-            self.lose_follower();
+            self.queued.push_back(lose(&mut self.follower));
         }
         let mut reading = read?;
         let mut before: Vec<Change> = self.queued.drain(..).collect();
@@ -264,7 +253,7 @@ impl ControlClients {
         let follower = self.follower.as_mut().ok_or(TmuxError::Closed)?;
         let asked = follower.ask(pane, extent, begins).await;
         if asked.is_err() {
-            self.lose_follower();
+            self.queued.push_back(lose(&mut self.follower));
         }
         asked
     }
@@ -274,7 +263,7 @@ impl ControlClients {
         if let Some(follower) = &mut self.follower
             && follower.follow_only(&mut self.main, panes).await.is_err()
         {
-            self.lose_follower();
+            self.queued.push_back(lose(&mut self.follower));
         }
     }
 
@@ -285,20 +274,8 @@ impl ControlClients {
         };
         match follower.drain().await {
             Ok(changes) => self.queued.extend(changes),
-            Err(_) => self.lose_follower(),
+            Err(_) => self.queued.push_back(lose(&mut self.follower)),
         }
-    }
-
-    fn lose_follower(&mut self) {
-        self.former_traffic += take_traffic(self.follower.take().as_mut());
-        self.queued.push_back(Change::FollowerLost);
-    }
-
-    /// Returns what was exchanged with them since the last call.
-    pub(super) fn take_traffic(&mut self) -> Traffic {
-        let attached = self.main.take_traffic() + self.waiter.take_traffic();
-        let former = std::mem::take(&mut self.former_traffic);
-        attached + take_traffic(self.follower.as_mut()) + former
     }
 
     /// Detaches.
@@ -312,8 +289,10 @@ impl ControlClients {
     }
 }
 
-fn take_traffic(follower: Option<&mut OutputFollower>) -> Traffic {
-    follower.map_or_else(Traffic::default, OutputFollower::take_traffic)
+/// Drops a follower whose connection has broken, and returns the change that this is.
+fn lose(follower: &mut Option<OutputFollower>) -> Change {
+    *follower = None;
+    Change::FollowerLost
 }
 
 /// Returns the change that windows reported by hooks mean.

@@ -8,13 +8,13 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::Options;
 use super::alert_displays::Displays;
 use super::connection::{ConnectionMessage, OutputReceiver, OutputSender, output_queue};
 use super::endpoint::{Endpoint, EndpointOwner};
 use super::feed_publisher::{Displayable, FeedPublisher, Publication};
 use super::link::{Link, LinkReport};
 use super::log;
-use super::run::Options;
 use super::service_manager::ServiceManager;
 use super::signals::{Disuse, StopRequest};
 use super::succession::{self, Usage};
@@ -26,7 +26,7 @@ use crate::process::{EndReport, RunEnder};
 use crate::session::{Effect, Input, RequestId, Session, StoreState};
 use crate::sink::Sinks;
 use crate::store::{Archiver, BegunRun, StoreGone, UsualDuration};
-use crate::tmux::Traffic;
+use crate::tmux;
 use crate::wire::{Counters, DaemonConfig, DaemonStatus, Request, Response};
 
 /// How many requests may be queued for the event loop; further ones wait in their connections.
@@ -63,8 +63,6 @@ pub(super) struct EventLoop {
     leaves_when_useless: bool,
     /// Since when there has been neither session nor reader.
     disuse: Disuse,
-    /// What the link has exchanged with tmux in all.
-    traffic: Traffic,
     /// The longest time from a request to its answer, without waits.
     slowest_answer: Duration,
     pub(super) stopping: StopRequest,
@@ -140,7 +138,6 @@ impl EventLoop {
             config: options.shown_config.clone(),
             leaves_when_useless: options.leaves_when_useless,
             disuse: Disuse::default(),
-            traffic: Traffic::default(),
             slowest_answer: Duration::ZERO,
             stopping: StopRequest::new(),
             is_leaving: false,
@@ -324,10 +321,7 @@ impl EventLoop {
                 tracing::debug!(change = change.name(), "change");
                 self.take(Input::Changed(change));
             }
-            LinkReport::Done(outcome, traffic) => {
-                self.traffic += traffic;
-                self.take(Input::Done(*outcome));
-            }
+            LinkReport::Done(outcome) => self.take(Input::Done(*outcome)),
         }
     }
 
@@ -578,6 +572,7 @@ impl EventLoop {
         let files = self.publisher.store.live.files();
         let consumers = self.publisher.store.live.consumer_list().consumers;
         let sinks = self.sinks.as_ref();
+        let traffic = tmux::traffic();
         DaemonStatus {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -607,8 +602,8 @@ impl EventLoop {
                 safety_looks: counts.safety_looks,
                 skipped_looks: counts.skipped_looks,
                 unchanged_looks: counts.unchanged_looks,
-                tmux_ms: whole_millis(self.traffic.awaited),
-                tmux_bytes: self.traffic.bytes,
+                tmux_ms: whole_millis(traffic.awaited),
+                tmux_bytes: traffic.bytes,
                 slowest_answer_ms: whole_millis(self.slowest_answer),
             },
             running: tasks.running,

@@ -1,6 +1,6 @@
 //! Starts tasks through the daemon's own client.
 
-use super::run::Options;
+use super::Options;
 use super::session_link::SessionLink;
 use crate::clock;
 use crate::model::{Launch, Replaces, SessionId, TaskRestarts, TaskSpec, text, with_causes};

@@ -12,9 +12,9 @@ use std::{io, thread};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
+use super::Options;
 use super::alert_displays::DueAlerts;
 use super::link_jobs::{Done, LinkJobs};
-use super::run::Options;
 use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
 use super::stale_sessions::SessionCleaner;
@@ -22,7 +22,7 @@ use super::timer::Timer;
 use crate::model::{OpenQuestion, PaneId, SessionLife, StatusCounts, Task, WindowId};
 use crate::prompt::UserRules;
 use crate::session::{Change, Job, JobOutcome};
-use crate::tmux::{self, Traffic};
+use crate::tmux;
 
 /// How many reports may be queued: outcomes are queued behind earlier output. Further reports stay
 /// in the clients' pipes, where tmux notices that they are not read.
@@ -55,8 +55,8 @@ enum Order {
 pub(super) enum LinkReport {
     /// tmux or the kernel reports a change.
     Changed(Change),
-    /// A job has finished; with what was exchanged with tmux since the one before.
-    Done(Box<Result<JobOutcome, String>>, Traffic),
+    /// A job has finished.
+    Done(Box<Result<JobOutcome, String>>),
 }
 
 /// The link's handle for the answering thread.
@@ -208,8 +208,9 @@ impl LinkTask {
                 order = orders.recv() => match order {
                     Some(Order::Run(job)) => self.run_job(job, &mut aborted).await,
                     Some(Order::Follow(panes)) => {
-                        let follow = self.jobs.link.follow_only(panes.into_iter().collect());
-                        within_limit("follow", follow).await;
+                        if let Ok(clients) = self.jobs.link.clients() {
+                            within_limit("follow", clients.follow_only(panes)).await;
+                        }
                     }
                     Some(Order::Questions(questions)) => {
                         self.jobs.link.terminals.set_questions(questions);
@@ -256,7 +257,7 @@ impl LinkTask {
     }
 
     async fn run_job(&mut self, job: Job, aborted: &mut watch::Receiver<bool>) {
-        let began = Instant::now();
+        let (began, bytes_before) = (Instant::now(), tmux::traffic().bytes);
         let name = LinkJobs::name(&job);
         if let Job::Look(order) = &job {
             tracing::debug!(windows = ?order.windows, "look");
@@ -273,8 +274,7 @@ impl LinkTask {
         if matches!(done.outcome, Ok(JobOutcome::Looked(_))) {
             within_limit("first lines", self.jobs.link.read_first_lines()).await;
         }
-        let traffic = self.jobs.link.take_traffic();
-        let bytes = traffic.bytes;
+        let bytes = tmux::traffic().bytes - bytes_before;
         match &done.outcome {
             Ok(JobOutcome::Looked(look)) => tracing::debug!(
                 job = name,
@@ -291,8 +291,7 @@ impl LinkTask {
         for change in before.into_iter().chain(done.before) {
             self.report(LinkReport::Changed(change)).await;
         }
-        self.report(LinkReport::Done(Box::new(done.outcome), traffic))
-            .await;
+        self.report(LinkReport::Done(Box::new(done.outcome))).await;
     }
 
     /// Examines terminals, and makes tmux send pending notifications.

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::Options;
 use super::alert_displays::{DueAlerts, StatusLineDisplay};
 use super::output_follower::{PaneReading, judged};
-use super::run::Options;
 use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
 use super::stale_sessions::{Project, SessionCleaner};
@@ -149,7 +149,9 @@ impl LinkJobs {
                 Done::of(found.map(JobOutcome::Matches).map_err(text))
             }),
             Job::Drain => boxed(move || async move {
-                self.link.drain_output().await;
+                if let Ok(clients) = self.link.clients() {
+                    clients.drain_output().await;
+                }
                 Done::of(Ok(JobOutcome::Drained))
             }),
             Job::Launch(request, ended) => boxed(move || async move {
@@ -339,8 +341,11 @@ impl LinkJobs {
             RowsToRead::Lines(lines) => (tmux::History::Whole, lines),
         };
         let extent = tmux::Extent { history, lines };
-        if !is_over && self.link.receives(pane) {
-            let asked = self.link.ask_output(pane, extent, begins).await;
+        if let Ok(clients) = self.link.clients()
+            && !is_over
+            && clients.receives(pane)
+        {
+            let asked = clients.ask_output(pane, extent, begins).await;
             return Done::of(asked.map(|()| JobOutcome::Asked).map_err(text));
         }
         loop {

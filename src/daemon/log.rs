@@ -1,12 +1,11 @@
 //! The daemon's log: a file in the state folder, and its predecessor.
 
-use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
-use std::panic::{self, PanicHookInfo};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use super::panics;
 use crate::files;
 use crate::session::LogEntry;
 
@@ -30,7 +30,10 @@ const LEVEL_VARIABLE: &str = "TMUX_TASK_LOG";
 pub(super) fn open(path: &Path) -> io::Result<LogFlusher> {
     let log = BoundedLog::open(path, MAX_BYTES)?;
     let (queue, flusher) = LogQueue::start(log)?;
-    end_on_panics(queue.clone());
+    let held = queue.clone();
+    panics::end_the_daemon(move || {
+        held.flush(FLUSH_LIMIT);
+    });
     let asked = std::env::var(LEVEL_VARIABLE).ok();
     let filter = asked
         .filter(|levels| !levels.is_empty())
@@ -156,25 +159,27 @@ const FLUSH_LIMIT: Duration = Duration::from_millis(100);
 
 /// A handle with which lines are added. Adding never waits for the disk.
 #[derive(Debug, Clone)]
-pub(super) struct LogQueue(Arc<SharedState>);
-
-#[derive(Debug, Default)]
-struct SharedState {
-    state: Mutex<QueuedLines>,
-    changed: Condvar,
+pub(super) struct LogQueue {
+    orders: mpsc::Sender<LogOrder>,
+    backlog: Arc<Backlog>,
 }
 
 #[derive(Debug, Default)]
-struct QueuedLines {
-    lines: VecDeque<Vec<u8>>,
-    /// How many bytes they have.
-    n_bytes: usize,
+struct Backlog {
+    /// How many bytes wait for the disk.
+    n_bytes: AtomicUsize,
     /// How many lines were dropped behind them.
-    n_dropped: u64,
-    /// Whether lines that were taken out are being written.
-    is_writing: bool,
-    /// Whether the log is to write what it holds back: the daemon ends.
-    is_to_flush: bool,
+    n_dropped: AtomicU64,
+}
+
+/// What the thread does, in order.
+#[derive(Debug)]
+enum LogOrder {
+    Line(Vec<u8>),
+    /// Say how many lines were dropped here.
+    Dropped,
+    /// Write what the log holds back, and say so.
+    Flush(mpsc::Sender<()>),
 }
 
 /// Writes the last lines when it is dropped: when the daemon ends, also by a panic.
@@ -183,7 +188,7 @@ pub(super) struct LogFlusher(LogQueue);
 
 impl Drop for LogFlusher {
     fn drop(&mut self) {
-        self.0.finish();
+        self.0.flush(FLUSH_LIMIT);
     }
 }
 
@@ -193,47 +198,43 @@ impl LogQueue {
     /// # Errors
     ///
     /// When the thread cannot be created.
-    pub(super) fn start(log: impl Write + Send + 'static) -> io::Result<(Self, LogFlusher)> {
-        let queue = Self(Arc::default());
-        let shared = Arc::clone(&queue.0);
+    fn start(log: impl Write + Send + 'static) -> io::Result<(Self, LogFlusher)> {
+        let (orders, queue) = mpsc::channel();
+        let backlog = Arc::<Backlog>::default();
+        let known = Arc::clone(&backlog);
         thread::Builder::new()
             .name("log".to_owned())
-            .spawn(move || shared.write_to(log))?;
+            .spawn(move || write_to(log, &queue, &known))?;
+        let queue = Self { orders, backlog };
         Ok((queue.clone(), LogFlusher(queue)))
     }
 
-    /// Writes the last lines, if the disk takes them soon.
-    pub(super) fn finish(&self) {
-        self.0.lock().is_to_flush = true;
-        self.0.changed.notify_all();
-        self.flush(FLUSH_LIMIT);
+    /// Writes all lines so far, if the disk takes them within this time. Returns whether it has.
+    fn flush(&self, limit: Duration) -> bool {
+        let (done, is_done) = mpsc::channel();
+        self.order(LogOrder::Flush(done));
+        is_done.recv_timeout(limit).is_ok()
     }
 
-    /// Waits until all lines so far are written, at most this long. Returns whether they are.
-    fn flush(&self, limit: Duration) -> bool {
-        let is_busy = |state: &mut QueuedLines| state.is_writing || state.has_work();
-        let waited = self
-            .0
-            .changed
-            .wait_timeout_while(self.0.lock(), limit, is_busy);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        !is_busy(&mut state)
+    fn order(&self, order: LogOrder) {
+        // The thread has panicked: there is nobody left to tell.
+        drop(self.orders.send(order));
     }
 }
 
 impl Write for LogQueue {
     /// Adds a line: the logging library makes one call for each.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut state = self.0.lock();
+        let Backlog { n_bytes, n_dropped } = &*self.backlog;
         // Lines stay in order: behind dropped ones none is added.
-        if state.n_dropped > 0 || state.n_bytes + line.len() > MAX_QUEUED {
-            state.n_dropped += 1;
+        if n_dropped.load(Relaxed) > 0 || n_bytes.load(Relaxed) + line.len() > MAX_QUEUED {
+            if n_dropped.fetch_add(1, Relaxed) == 0 {
+                self.order(LogOrder::Dropped);
+            }
         } else {
-            state.n_bytes += line.len();
-            state.lines.push_back(line.to_vec());
+            n_bytes.fetch_add(line.len(), Relaxed);
+            self.order(LogOrder::Line(line.to_vec()));
         }
-        drop(state);
-        self.0.changed.notify_all();
         Ok(line.len())
     }
 
@@ -242,103 +243,35 @@ impl Write for LogQueue {
     }
 }
 
-impl QueuedLines {
-    fn has_work(&self) -> bool {
-        !self.lines.is_empty() || self.n_dropped > 0 || self.is_to_flush
-    }
-}
-
-impl SharedState {
-    /// Nothing that could panic is done while it is locked.
-    fn lock(&self) -> MutexGuard<'_, QueuedLines> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write_to(&self, mut log: impl Write) {
-        // Lines that the disk has refused.
-        let mut n_refused = 0;
-        loop {
-            let waited = self
-                .changed
-                .wait_while(self.lock(), |state| !state.has_work());
-            let mut state = waited.unwrap_or_else(PoisonError::into_inner);
-            let lines = std::mem::take(&mut state.lines);
-            let n_dropped = std::mem::take(&mut state.n_dropped);
-            let is_to_flush = std::mem::take(&mut state.is_to_flush);
-            state.n_bytes = 0;
-            state.is_writing = true;
-            drop(state);
-            for line in lines {
-                let is_written = write_missing(&mut log, &mut n_refused)
-                    .and_then(|()| log.write_all(&line))
-                    .is_ok();
-                n_refused += u64::from(!is_written);
+fn write_to(mut log: impl Write, orders: &mpsc::Receiver<LogOrder>, backlog: &Backlog) {
+    // Lines that are not in the log: the queue or the disk had no room. Said as soon as that can be
+    // written.
+    let mut n_missing = 0_u64;
+    for order in orders {
+        if matches!(order, LogOrder::Dropped) {
+            n_missing += backlog.n_dropped.swap(0, Relaxed);
+        }
+        if n_missing > 0 {
+            let text =
+                format!("({n_missing} lines are missing: the disk did not take them in time)\n");
+            if log.write_all(text.as_bytes()).is_ok() {
+                n_missing = 0;
             }
-            n_refused += n_dropped;
-            // Otherwise it is said before the next line.
-            let _is_said = write_missing(&mut log, &mut n_refused).is_ok();
-            if is_to_flush {
-                // There is nobody left to tell.
+        }
+        match order {
+            LogOrder::Line(line) => {
+                backlog.n_bytes.fetch_sub(line.len(), Relaxed);
+                let is_written = n_missing == 0 && log.write_all(&line).is_ok();
+                n_missing += u64::from(!is_written);
+            }
+            LogOrder::Dropped => {}
+            LogOrder::Flush(done) => {
+                // Neither the disk nor whoever has asked need be there any more.
                 log.flush().unwrap_or_default();
+                done.send(()).unwrap_or_default();
             }
-            self.lock().is_writing = false;
-            self.changed.notify_all();
         }
     }
-}
-
-/// Says in the log how many lines are missing, if any are.
-fn write_missing(log: &mut impl Write, n_missing: &mut u64) -> io::Result<()> {
-    if *n_missing > 0 {
-        let text = format!("({n_missing} lines are missing: the disk did not take them in time)\n");
-        log.write_all(text.as_bytes())?;
-        *n_missing = 0;
-    }
-    Ok(())
-}
-
-// What a panic does to the daemon: a daemon that lacks one of its threads is worse than none, because
-// the next one carries on from what is on the disk.
-
-/// Threads on which a panic ends what it happened in, and no more:
-/// - on `main`, the connection, whose client is told by the end of it; anything else unwinds and ends the
-///   daemon;
-/// - on `readers` and `sinks`, one stream or one sink, which its client or the log sees end;
-/// - on `stale-sessions`, the scan, which the next daemon makes again;
-/// - on the threads of the runtime's pool, the work, whose caller gets an error.
-const ISOLATED: [&str; 5] = [
-    "main",
-    "readers",
-    "sinks",
-    "stale-sessions",
-    "tokio-rt-worker",
-];
-
-/// From here on each panic is logged, and one on a thread that the daemon cannot do without ends the
-/// daemon at once. `log` is written to the end before that.
-fn end_on_panics(log: LogQueue) {
-    let print = panic::take_hook();
-    panic::set_hook(Box::new(move |panic| {
-        print(panic);
-        note_panic(panic, &log);
-    }));
-}
-
-fn note_panic(panic: &PanicHookInfo<'_>, log: &LogQueue) {
-    let thread = thread::current();
-    let name = thread.name().unwrap_or("unnamed");
-    let what = panic.payload_as_str().unwrap_or("unknown");
-    let place = panic.location().map(ToString::to_string);
-    tracing::error!(thread = name, what, place, "a thread panicked");
-    if ISOLATED.contains(&name) {
-        return;
-    }
-    tracing::error!(
-        thread = name,
-        "the daemon ends, and the next one carries on"
-    );
-    log.finish();
-    std::process::abort();
 }
 
 /// Writes one entry.
@@ -460,7 +393,7 @@ mod tests {
 
 #[cfg(test)]
 mod log_queue_tests {
-    use std::sync::mpsc;
+    use std::sync::Mutex;
 
     use super::*;
 
@@ -505,7 +438,7 @@ mod log_queue_tests {
         let line = format!("{}\n", "x".repeat((64 << 10) - 1));
         queue.write_all(line.as_bytes()).unwrap();
         // The disk has it, and takes its time.
-        while queue.0.lock().n_bytes > 0 {
+        while queue.backlog.n_bytes.load(Relaxed) > 0 {
             thread::yield_now();
         }
         assert!(!LogQueue::flush(&queue, Duration::ZERO));
@@ -552,63 +485,5 @@ mod log_queue_tests {
         });
         assert!(ended.join().is_err());
         assert_eq!(*text.lock().unwrap(), "the last words\n");
-    }
-}
-
-#[cfg(test)]
-mod panics_tests {
-    use std::os::unix::process::ExitStatusExt as _;
-    use std::process::{Command, Output};
-
-    use rustix::process::Signal;
-
-    use super::*;
-
-    /// Names the thread that the child is to let panic.
-    const THREAD: &str = "TMUX_TASK_TEST_PANIC";
-
-    /// Runs [`a_child_lets_a_thread_panic`] in a process of its own.
-    fn child(thread: &str) -> Output {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        let test = "daemon::log::panics_tests::a_child_lets_a_thread_panic";
-        command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
-        command.env(THREAD, thread).output().unwrap()
-    }
-
-    #[test]
-    fn a_child_lets_a_thread_panic() {
-        let Ok(name) = std::env::var(THREAD) else {
-            return;
-        };
-        let (queue, _flusher) = LogQueue::start(std::io::stdout()).unwrap();
-        end_on_panics(queue);
-        let thread = thread::Builder::new().name(name);
-        let ended = thread.spawn(|| panic!("injected")).unwrap().join();
-        assert!(ended.is_err());
-    }
-
-    #[test]
-    fn a_daemon_that_would_lack_a_thread_ends() {
-        for thread in [
-            "tmux-link",
-            "store",
-            "consumers",
-            "archiver",
-            "process-ends",
-            "log",
-            "new",
-        ] {
-            let output = child(thread);
-            let signal = output.status.signal();
-            assert_eq!(signal, Some(Signal::ABORT.as_raw()), "{thread}: {output:?}");
-        }
-    }
-
-    #[test]
-    fn a_panic_in_what_can_be_done_without_ends_only_that() {
-        for thread in ISOLATED {
-            let output = child(thread);
-            assert!(output.status.success(), "{thread}: {output:?}");
-        }
     }
 }

@@ -20,7 +20,6 @@ use crate::session::{Beginning, Change, JobOutcome};
 use crate::terminal::PaneOutput;
 use crate::tmux::{
     self, Client, Connection, Extent, MAX_SLICED_READINGS, PaneEnd, ReceivedItem, TmuxError,
-    Traffic,
 };
 
 /// How far this client may fall behind a followed pane, in seconds, before tmux pauses the pane for
@@ -273,11 +272,6 @@ impl OutputFollower {
     /// Returns the client's pid.
     pub(super) fn pid(&self) -> Option<u32> {
         self.client.pid()
-    }
-
-    /// Returns what was exchanged with it since the last call.
-    pub(super) fn take_traffic(&mut self) -> Traffic {
-        self.client.take_traffic()
     }
 
     /// Detaches.

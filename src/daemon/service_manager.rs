@@ -13,6 +13,9 @@ use crate::model::text;
 /// The maximum length of a status, in characters.
 const MAX_STATUS_CHARS: usize = 500;
 
+/// What a status begins with.
+const STATUS: &str = "STATUS=";
+
 /// How long to wait before a message is sent again that the service manager did not take. Its
 /// queue has room for ten, unless `net.unix.max_dgram_qlen` is changed.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -25,27 +28,10 @@ pub(crate) struct ServiceManager {
     watchdog: Option<Duration>,
     /// When it gets the next sign of life.
     alive_at: Option<Instant>,
-    /// What it has not taken yet.
-    unsent: PendingMessages,
+    /// The lines that it has not taken yet: its queue is full.
+    unsent: Vec<String>,
     /// When that is sent again.
     try_again_at: Option<Instant>,
-}
-
-/// Messages to a service manager whose queue is full.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct PendingMessages {
-    is_ready: bool,
-    /// The latest status.
-    status: Option<String>,
-}
-
-impl PendingMessages {
-    /// Returns everything as one message; `None` where there is nothing.
-    fn message(&self) -> Option<String> {
-        let ready = self.is_ready.then(|| "READY=1".to_owned());
-        let lines: Vec<String> = ready.into_iter().chain(self.status.clone()).collect();
-        (!lines.is_empty()).then(|| lines.join("\n"))
-    }
 }
 
 impl ServiceManager {
@@ -63,7 +49,7 @@ impl ServiceManager {
             address,
             watchdog,
             alive_at: watchdog.map(|_| Instant::now()),
-            unsent: PendingMessages::default(),
+            unsent: Vec::new(),
             try_again_at: None,
         })
     }
@@ -93,13 +79,15 @@ impl ServiceManager {
 
     /// Says that the daemon listens and has taken its first look.
     pub(super) fn is_ready(&mut self, now: Instant) {
-        self.unsent.is_ready = true;
+        self.unsent.push("READY=1".to_owned());
         self.send_unsent(now);
     }
 
     /// Says what is shown as the service's status.
     pub(super) fn status(&mut self, status: &str, now: Instant) {
-        self.unsent.status = Some(status_line(status));
+        // The latest one counts.
+        self.unsent.retain(|line| !line.starts_with(STATUS));
+        self.unsent.push(status_line(status));
         self.send_unsent(now);
     }
 
@@ -109,46 +97,35 @@ impl ServiceManager {
     }
 
     fn send_unsent(&mut self, now: Instant) {
-        if self
-            .unsent
-            .message()
-            .is_none_or(|message| self.send(&message))
-        {
-            self.unsent = PendingMessages::default();
-            self.try_again_at = None;
-        } else {
-            self.try_again_at = Some(now + TRY_AGAIN_AFTER);
+        let is_sent = self.unsent.is_empty() || self.send(&self.unsent.join("\n"));
+        self.try_again_at = (!is_sent).then_some(now + TRY_AGAIN_AFTER);
+        if is_sent {
+            self.unsent.clear();
         }
     }
 
     /// Sends a message without waiting: the event loop must not wait for anybody. Returns whether it
     /// is done, because it was taken or nobody listens.
     fn send(&self, message: &str) -> bool {
-        match self.try_send(message) {
+        let sent = UnixDatagram::unbound().and_then(|socket| {
+            socket.set_nonblocking(true)?;
+            socket.send_to_addr(message.as_bytes(), &self.address)
+        });
+        match sent {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
             Err(error) => {
                 tracing::debug!(%error, "the service manager does not listen");
                 true
             }
-            Ok(()) => true,
+            Ok(_) => true,
         }
-    }
-
-    fn try_send(&self, message: &str) -> io::Result<()> {
-        let socket = UnixDatagram::unbound()?;
-        socket.set_nonblocking(true)?;
-        socket
-            .send_to_addr(message.as_bytes(), &self.address)
-            .map(drop)
     }
 }
 
 /// A session's name is untrusted, and a line end in it would be another message.
 fn status_line(status: &str) -> String {
-    format!(
-        "STATUS={}",
-        text::one_line(status.as_bytes(), MAX_STATUS_CHARS)
-    )
+    let status = text::one_line(status.as_bytes(), MAX_STATUS_CHARS);
+    format!("{STATUS}{status}")
 }
 
 /// Reads `$NOTIFY_SOCKET`: a path, or a name that begins with `@` in place of a NUL byte.

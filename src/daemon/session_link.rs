@@ -2,7 +2,9 @@
 
 mod attach;
 mod departures;
+mod last_look;
 mod look;
+mod option_writes;
 mod window_options;
 
 use std::collections::BTreeMap;
@@ -10,8 +12,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use self::departures::server_of;
-use self::departures::{begun, watched_windows};
+use self::last_look::{begun, server_of, watched_windows};
 use self::window_options::WindowOptions;
 use super::control_clients::ControlClients;
 use super::output_follower::PaneReading;
@@ -24,11 +25,9 @@ use crate::model::{
 use crate::observe::Observer;
 use crate::paths::Paths;
 use crate::process::{self, Process, RunTime};
-use crate::session::{Beginning, Change};
+use crate::session::Change;
 use crate::terminal::PaneLog;
-use crate::tmux::{
-    self, Connection, Extent, FirstLines, LookMemory, Server, Style, TmuxError, Traffic,
-};
+use crate::tmux::{self, Connection, Extent, FirstLines, LookMemory, Server, Style, TmuxError};
 
 /// The delay between two attempts to attach.
 const ATTACH_PAUSE: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
@@ -77,8 +76,6 @@ pub(super) struct SessionLink {
     pub(super) about: SessionInfo,
     /// Evidence on the tasks' terminals.
     pub(super) terminals: TtyPoller,
-    /// What was exchanged with control clients that have gone, and is not counted yet.
-    former_traffic: Traffic,
     /// The number of the connection: output of an earlier connection may be incomplete.
     connections: u64,
 }
@@ -145,7 +142,6 @@ impl SessionLink {
             claimed,
             about: SessionInfo::default(),
             terminals: TtyPoller::default(),
-            former_traffic: Traffic::default(),
             connections: 0,
             name,
         }
@@ -160,6 +156,18 @@ impl SessionLink {
     /// Returns the name that the number of this run belongs to.
     pub(super) fn name_of_run(&self, task: &Task) -> String {
         self.observer.name_of_run(task).to_owned()
+    }
+
+    /// Returns our control clients.
+    ///
+    /// # Errors
+    ///
+    /// When the session is not connected.
+    pub(super) fn clients(&mut self) -> Result<&mut ControlClients, TmuxError> {
+        match &mut self.attachment {
+            Attachment::Attached(clients) => Ok(clients),
+            Attachment::Detached { .. } => Err(TmuxError::Closed),
+        }
     }
 
     /// Returns a connection for commands.
@@ -240,7 +248,6 @@ impl SessionLink {
     /// Drops the connection. The session is claimed again before the next one: another daemon may
     /// have ended ours.
     fn disconnect(&mut self) {
-        self.former_traffic += take_traffic(&mut self.attachment);
         self.attachment = detached();
         self.claimed = None;
     }
@@ -251,11 +258,6 @@ impl SessionLink {
             Attachment::Attached(clients) => clients.take_queued(),
             Attachment::Detached { .. } => Vec::new(),
         }
-    }
-
-    /// Returns what was exchanged with control clients since the last call.
-    pub(super) fn take_traffic(&mut self) -> Traffic {
-        std::mem::take(&mut self.former_traffic) + take_traffic(&mut self.attachment)
     }
 
     /// Returns how much the tmux server has run; `None` where that is not known.
@@ -291,13 +293,6 @@ impl SessionLink {
         }
     }
 
-    /// Waits until all output of followed panes has arrived.
-    pub(super) async fn drain_output(&mut self) {
-        if let Attachment::Attached(clients) = &mut self.attachment {
-            clients.drain_output().await;
-        }
-    }
-
     /// Reads the present end of a pane's output: its screen, and so much of the history that this many whole
     /// lines with text are there.
     pub(super) async fn read_end(
@@ -325,34 +320,6 @@ impl SessionLink {
         clients
             .follow_output(&self.server, &self.paths, pane, extent, is_over)
             .await
-    }
-
-    /// Whether all output of a pane arrives already.
-    pub(super) fn receives(&self, pane: PaneId) -> bool {
-        match &self.attachment {
-            Attachment::Attached(clients) => clients.receives(pane),
-            Attachment::Detached { .. } => false,
-        }
-    }
-
-    /// Reads such a pane: the result is a change, in its place among the pane's output.
-    pub(super) async fn ask_output(
-        &mut self,
-        pane: PaneId,
-        extent: Extent,
-        begins: Beginning,
-    ) -> Result<(), TmuxError> {
-        match &mut self.attachment {
-            Attachment::Attached(clients) => clients.ask_output(pane, extent, begins).await,
-            Attachment::Detached { .. } => Err(TmuxError::Closed),
-        }
-    }
-
-    /// Follows the output of exactly these panes from here on.
-    pub(super) async fn follow_only(&mut self, panes: Vec<PaneId>) {
-        if let Attachment::Attached(clients) = &mut self.attachment {
-            clients.follow_only(panes.into_iter().collect()).await;
-        }
     }
 
     /// Whether panes are paused for our client, so that only looks show their output.
@@ -402,13 +369,6 @@ impl SessionLink {
             clients.close().await;
             drop(lock);
         }
-    }
-}
-
-fn take_traffic(attachment: &mut Attachment) -> Traffic {
-    match attachment {
-        Attachment::Attached(clients) => clients.take_traffic(),
-        Attachment::Detached { .. } => Traffic::default(),
     }
 }
 

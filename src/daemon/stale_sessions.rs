@@ -12,8 +12,8 @@ use futures_util::future::join_all;
 use tokio::runtime;
 use tokio::sync::mpsc;
 
+use super::Options;
 use super::ownership;
-use super::run::Options;
 use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
 use crate::client::{DaemonClient, unexpected};

@@ -1,14 +1,14 @@
 //! The last look at a task, with its judgement.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::answer_echo::AnswerPlace;
-use super::episode::{Episode, Phase, is_known};
-use super::ongoing_read::{self, OngoingRead};
-use super::still_rows::StillRows;
-use crate::model::{Now, ReadCall, Screen, Task, TtyEvidence};
-use crate::prompt::{self, Judgement, UserRules};
+use crate::model::{
+    Event, EventKind, Life, Now, ReadCall, Screen, Task, TtyEvidence, TtyUse, are_same_rows,
+    has_same_words, without_animation,
+};
+use crate::prompt::{self, Judgement, PromptMatch, UserRules};
 
 /// The last look at a task, with its judgement. Judging is slow, so it is repeated only when
 /// something has changed.
@@ -47,7 +47,7 @@ impl LastLook {
     pub(super) fn note_reported(&mut self, episode: &Episode) {
         let read = self.read();
         if let (Phase::Reported { .. }, Some(call)) = (episode.state, &mut self.call)
-            && ongoing_read::is_same(episode.read, read)
+            && is_same_read(episode.read, read)
         {
             call.is_reported = true;
         }
@@ -57,7 +57,7 @@ impl LastLook {
     /// began.
     pub(super) fn judge_by_call(&mut self, before: Option<&Episode>, task: &Task) {
         let is_reported = before.is_some_and(|before| match before.state {
-            Phase::Reported { .. } => ongoing_read::is_same(before.read, self.read()),
+            Phase::Reported { .. } => is_same_read(before.read, self.read()),
             Phase::Candidate { .. } => false,
         });
         if is_reported || self.read().is_none() {
@@ -104,7 +104,7 @@ pub(super) fn see(
     let is_open = task.is_alive() && is_known(task);
     let evidence = terminal.map(Arc::as_ref);
     let judge = || is_open.then(|| prompt::judge_task(task, evidence, user_rules));
-    let call = ongoing_read::follow(
+    let call = follow_read(
         before.as_ref().and_then(|before| before.call.as_ref()),
         task,
         evidence,
@@ -154,4 +154,750 @@ pub(super) fn is_printing(
 ) -> bool {
     let cursors = before.cursor.zip(after.cursor);
     terminal.is_none() && cursors.is_some_and(|(before, after)| before != after)
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Episode {
+    /// The task at the last look at which the prompt was there.
+    pub(super) task: Arc<Task>,
+    pub(super) found: PromptMatch,
+    pub(super) state: Phase,
+    /// The call in which the terminal was read when it was reported, or a later one of the same
+    /// episode.
+    pub(super) read: Option<ReadCall>,
+    /// The number that rises when input was read, at that time.
+    pub(super) n_reads: Option<u64>,
+    /// Whether there was evidence on the terminal.
+    pub(super) is_by_terminal: bool,
+    /// Whether the terminal was in line mode: then what was read is an answer.
+    pub(super) takes_lines: bool,
+}
+
+impl Episode {
+    pub(super) fn is_reported(&self) -> bool {
+        match self.state {
+            Phase::Reported { .. } => true,
+            Phase::Candidate { .. } => false,
+        }
+    }
+
+    /// Whether it was reported before a restart, and nothing is known of what was read since.
+    pub(super) fn is_restored(&self) -> bool {
+        match self.state {
+            Phase::Reported { since, .. } => since.is_none() && self.n_reads.is_none(),
+            Phase::Candidate { .. } => false,
+        }
+    }
+}
+
+/// The phase of an episode.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Phase {
+    /// Not reported yet. `since` is the first look at this screen. `due_beside` is when it can be
+    /// reported although rows beside it move; `None` where it cannot.
+    Candidate {
+        since: Instant,
+        due_beside: Option<Instant>,
+    },
+    /// Reported as `input`, at `since`; `None` if that was before a restart. If it has gone from the
+    /// screen although nothing was read, it may be drawn again: until `gone_by` it is not resolved.
+    Reported {
+        since: Option<Now>,
+        gone_by: Option<Instant>,
+    },
+}
+
+/// Returns the episode when nothing is known of the pane: a reported one stays, an unreported one
+/// has to be observed again.
+pub(super) fn without_evidence(before: Episode, task: &Task) -> Option<Episode> {
+    match before.state {
+        Phase::Reported { .. } => Some(Episode {
+            task: Arc::new(Task {
+                screen: before.task.screen.clone(),
+                ..task.clone()
+            }),
+            ..before
+        }),
+        Phase::Candidate { .. } => None,
+    }
+}
+
+/// Whether the look shows if the task waits: the pane may be unknown, and a dead one does not wait.
+pub(super) fn is_known(task: &Task) -> bool {
+    match task.life {
+        Life::Unknown => false,
+        Life::Alive => task.pane.is_some(),
+        Life::Dead(_) => true,
+    }
+}
+
+pub(super) fn resolve(episode: Episode, events: &mut Vec<Event>) {
+    match episode.state {
+        Phase::Reported { .. } => {
+            let kind = EventKind::InputResolved {
+                prompt: episode.found.prompt,
+            };
+            events.push(Event {
+                kind,
+                task: Arc::unwrap_or_clone(episode.task),
+            });
+        }
+        Phase::Candidate { .. } => {}
+    }
+}
+
+// Follows the call of `read` that a program is blocked in: since when, and whether it was
+// reported.
+
+/// A call that has not returned.
+#[derive(Debug, Clone)]
+pub(super) struct OngoingRead {
+    read: ReadCall,
+    /// The task at the first look at which this call certainly had begun before the screen was
+    /// read; `None` until then. A look reads the screen first and the process second, so the call
+    /// may be younger than the screen at which it was first observed.
+    during: Option<Arc<Task>>,
+    /// The task as it was when the call was first observed.
+    task: Arc<Task>,
+    /// Whether it was reported as waiting for input.
+    pub(super) is_reported: bool,
+}
+
+impl OngoingRead {
+    /// Whether the prompt on `screen` does not belong to this call: the call was reported already,
+    /// or the prompt was printed after the call had begun and is not a question by itself.
+    pub(super) fn does_not_own(&self, found: &PromptMatch, screen: &Screen) -> bool {
+        let is_later =
+            |during: &Arc<Task>| !found.is_question && !during.screen.has_rows_of(screen);
+        self.is_reported || self.during.as_ref().is_some_and(is_later)
+    }
+
+    /// Returns the call, if it certainly had begun before the last look's screen was read.
+    pub(super) fn for_certain(&self) -> Option<ReadCall> {
+        self.during.is_some().then_some(self.read)
+    }
+}
+
+/// Returns the call at this look; where there is no evidence, the one `before`.
+fn follow_read(
+    before: Option<&OngoingRead>,
+    task: &Arc<Task>,
+    evidence: Option<&TtyEvidence>,
+) -> Option<OngoingRead> {
+    let before = before.filter(|before| !task.is_new_run_after(&before.task));
+    let Some(evidence) = evidence else {
+        return before.cloned();
+    };
+    let read = evidence.read?;
+    let same = before.filter(|before| read.goes_on_from(&before.read));
+    Some(match same {
+        Some(same) => OngoingRead {
+            during: same.during.clone().or_else(|| Some(Arc::clone(task))),
+            ..same.clone()
+        },
+        None => OngoingRead {
+            read,
+            during: None,
+            task: Arc::clone(task),
+            is_reported: false,
+        },
+    })
+}
+
+/// Whether both are known and the same call.
+pub(super) fn is_same_read(before: Option<ReadCall>, after: Option<ReadCall>) -> bool {
+    let both = before.zip(after);
+    both.is_some_and(|(before, after)| after.goes_on_from(&before))
+}
+
+/// Whether a call has ended without reading anything, and the same thread reads again.
+pub(super) fn was_interrupted(before: Option<ReadCall>, after: Option<ReadCall>) -> bool {
+    let both = before.zip(after);
+    both.is_some_and(|(before, after)| {
+        before.thread == after.thread && before.bytes.is_some() && before.bytes == after.bytes
+    })
+}
+
+/// A question and two choices have this many rows.
+const LIST: usize = 3;
+
+/// The rows that ask, or all rows where none do, since they are the same. What changes beside them,
+/// or moves them, does not count. Below a list, more and more text is what a program at work prints
+/// that was answered already.
+#[derive(Debug, Clone)]
+pub(super) struct StillRows {
+    pub(super) rows: Arc<[String]>,
+    pub(super) since: Instant,
+    /// How many rows with text are below a list.
+    n_below: usize,
+}
+
+impl StillRows {
+    /// All rows of this screen.
+    pub(super) fn all(screen: &Screen, since: Instant) -> Self {
+        Self {
+            rows: Arc::clone(&screen.rows),
+            since,
+            n_below: 0,
+        }
+    }
+
+    /// Returns the rows `asking` of this screen; empty stands for all rows. Their figures may have
+    /// changed only if it is certain that nothing `was_read`: otherwise they may count questions.
+    pub(super) fn follow(
+        before: Option<Self>,
+        screen: &Screen,
+        asking: Range<usize>,
+        was_read: Option<bool>,
+        now: Instant,
+    ) -> Self {
+        let is_list = asking.len() >= LIST;
+        let below = screen.rows.get(asking.end..).filter(|_| is_list);
+        let texts = below
+            .iter()
+            .copied()
+            .flatten()
+            .filter(|row| !row.trim().is_empty());
+        let n_below = texts.count();
+        let is_same = |before: &Self, after: &[String]| {
+            are_same_rows(&before.rows, after, is_same_row)
+                || was_read == Some(false) && are_same_rows(&before.rows, after, has_same_words)
+        };
+        let asking = screen.rows.get(asking).filter(|rows| !rows.is_empty());
+        match before {
+            Some(before)
+                if is_same(&before, asking.unwrap_or(&screen.rows))
+                    && n_below <= before.n_below =>
+            {
+                Self { n_below, ..before }
+            }
+            Some(_) | None => Self {
+                rows: asking.map_or_else(|| Arc::clone(&screen.rows), Arc::from),
+                since: now,
+                n_below,
+            },
+        }
+    }
+}
+
+/// Whether two rows are the same, apart from what is animated in them.
+fn is_same_row(before: &str, after: &str) -> bool {
+    before == after || without_animation(before) == without_animation(after)
+}
+
+// Distinguishes the echo of an answer from a question.
+//
+// Typing an answer leaves it behind the question, and the cursor in the next row. If the program
+// then reads on without printing, the last text above the cursor seems to be the question, but it
+// is the answer.
+
+/// How many rows above a position must be equal for it to be the same position.
+const CONTEXT: usize = 5;
+
+/// The position where an answer would be typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AnswerPlace {
+    run: Option<u32>,
+    /// The rows above it.
+    above: Vec<String>,
+    /// The text in its row before anything was typed.
+    text: String,
+}
+
+impl AnswerPlace {
+    /// Returns the position at the cursor; `None` where it is not known, or on the alternate
+    /// screen.
+    fn at_cursor(task: &Task) -> Option<Self> {
+        let screen = &task.screen;
+        let row = cursor_row(screen)?;
+        let above = screen.rows.get(..row)?;
+        Some(Self {
+            run: task.run,
+            above: above[row.saturating_sub(CONTEXT)..].to_vec(),
+            text: text_of(screen, row).to_owned(),
+        })
+    }
+
+    /// Whether it is this row of the screen, whatever has been typed there since.
+    fn is(&self, screen: &Screen, row: usize) -> bool {
+        let Some(above) = screen.rows.get(..row) else {
+            return false;
+        };
+        text_of(screen, row).starts_with(self.text.as_str())
+            && above.len().min(CONTEXT) == self.above.len()
+            && above.ends_with(&self.above)
+    }
+
+    /// Whether this row contains an answer that was submitted: the cursor is below it.
+    fn is_answered_in(&self, screen: &Screen, row: usize) -> bool {
+        cursor_row(screen).is_some_and(|cursor| cursor > row)
+            && self.is(screen, row)
+            && text_of(screen, row).len() > self.text.len()
+    }
+}
+
+/// Removes an echoed answer from the judgement. Returns the position where the next answer would be
+/// typed.
+pub(super) fn follow_echo(
+    before: Option<&AnswerPlace>,
+    task: &Task,
+    terminal: Option<&TtyEvidence>,
+    judgement: Option<&mut Judgement>,
+) -> Option<AnswerPlace> {
+    let before = before.filter(|before| before.run == task.run);
+    let Some(judgement) = judgement else {
+        return before.cloned();
+    };
+    // Where the terminal does not echo, a program shows an answer only behind words of its own.
+    let echoes = terminal.is_none_or(|terminal| terminal.echo != Some(false));
+    let is_echo = |row| {
+        before.is_some_and(|before| {
+            (echoes || !before.text.is_empty()) && before.is_answered_in(&task.screen, row)
+        })
+    };
+    if let Some(found) = &mut judgement.found
+        && is_echo(found.row)
+    {
+        judgement.row = None;
+        if terminal.is_some_and(|terminal| terminal.reader == TtyUse::Reading) {
+            // The program reads on without having printed anything.
+            found.prompt.text.clear();
+            found.row = usize::MAX;
+            found.is_question = false;
+        } else {
+            judgement.found = None;
+            judgement.rule = "the echo of the answer";
+        }
+    }
+    let asks = judgement.found.is_some();
+    let is_kept = before.is_some_and(|before| {
+        cursor_row(&task.screen).is_some_and(|row| before.is(&task.screen, row))
+    });
+    // Typing moves the cursor, not the position.
+    if asks && !is_kept {
+        AnswerPlace::at_cursor(task)
+    } else {
+        before.cloned()
+    }
+}
+
+fn cursor_row(screen: &Screen) -> Option<usize> {
+    if screen.alternate == Some(true) {
+        return None;
+    }
+    usize::try_from(screen.cursor?.y).ok()
+}
+
+fn text_of(screen: &Screen, row: usize) -> &str {
+    screen.rows.get(row).map_or("", |row| row.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::input_episodes::Episodes;
+    use crate::model::test_notation::{describe, snapshot};
+    use crate::model::{Now, Snapshot, TtyUse, WindowId};
+
+    /// A look at a task that reads lines, in its `switches`th call, after so many `bytes`.
+    fn reads(look: &str, switches: u64, bytes: u64) -> Snapshot {
+        with(look, true, Some((switches, bytes)))
+    }
+
+    fn with(look: &str, canonical: bool, call: Option<(u64, u64)>) -> Snapshot {
+        let mut look = snapshot(look);
+        let evidence = TtyEvidence {
+            reader: call.map_or(TtyUse::Elsewhere, |_| TtyUse::Reading),
+            echo: Some(canonical),
+            canonical: Some(canonical),
+            read: call.map(|(switches, bytes)| ReadCall {
+                thread: 7,
+                switches,
+                bytes: Some(bytes),
+            }),
+            n_reads: call.map(|(_, bytes)| bytes),
+            ..TtyEvidence::default()
+        };
+        look.terminals.insert(WindowId(1), evidence.into());
+        look
+    }
+
+    /// The events of these looks, `every` apart.
+    fn events_of(every: Duration, looks: &[Snapshot]) -> Vec<String> {
+        let mut now = Now {
+            mono: Instant::now(),
+            wall: 0,
+        };
+        let mut episodes = Episodes::default();
+        let mut described = Vec::new();
+        for look in looks {
+            now = now.after(every);
+            let events = episodes.admit(look, Duration::from_millis(200), now);
+            described.extend(events.iter().map(describe));
+        }
+        described
+    }
+
+    const QUIET: Duration = Duration::from_millis(250);
+
+    /// Each look twice, because a screen has to be unchanged at two looks.
+    fn twice(looks: &[Snapshot]) -> Vec<Snapshot> {
+        looks
+            .iter()
+            .flat_map(|look| [look.clone(), look.clone()])
+            .collect()
+    }
+
+    #[test]
+    fn text_printed_during_a_read_is_not_a_question() {
+        let looks = [
+            reads("@1 a running cursor=0,1 : listening|", 3, 50),
+            reads("@1 a running cursor=0,2 : listening|one has joined|", 3, 50),
+            reads(
+                "@1 a running cursor=0,3 : listening|one has joined|one left|",
+                3,
+                50,
+            ),
+            // Where output moves the terminal is not asked.
+            snapshot("@1 a running cursor=0,2 : one left|saved|"),
+            reads("@1 a running cursor=0,2 : one left|saved|", 3, 50),
+        ];
+        assert_eq!(events_of(QUIET, &twice(&looks)), ["input @1: listening"]);
+        // It took the command.
+        let answered = [
+            &looks[..],
+            &[reads(
+                "@1 a running cursor=0,3 : saved|stop|stopping|",
+                4,
+                55,
+            )],
+        ]
+        .concat();
+        assert_eq!(
+            events_of(QUIET, &twice(&answered)),
+            [
+                "input @1: listening",
+                "resolved @1: listening",
+                "input @1: stopping"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_question_printed_during_a_read_is_reported_if_it_asks_by_itself() {
+        let looks = |line: &str| {
+            vec![
+                reads("@1 a running cursor=0,1 : Press Ctrl+C to quit|", 3, 50),
+                reads("@1 a running cursor=0,1 : Press Ctrl+C to quit|", 3, 50),
+                reads(&format!("@1 a running : loaded|{line}"), 3, 50),
+                reads(&format!("@1 a running : loaded|{line}"), 3, 50),
+                reads(&format!("@1 a running : {line}|{line}"), 3, 50),
+                reads(&format!("@1 a running : {line}|{line}"), 3, 50),
+            ]
+        };
+        assert_eq!(events_of(QUIET, &looks("saved")), [""; 0]);
+        assert_eq!(
+            events_of(QUIET, &looks("Go? [y/n]")),
+            ["input @1: Go? [y/n]"]
+        );
+    }
+
+    #[test]
+    fn the_same_question_is_reported_again_after_an_answer() {
+        let looks = [
+            reads("@1 a running : Go? [y/n]", 3, 50),
+            reads("@1 a running : Go? [y/n] n|no|Go? [y/n]", 4, 52),
+            reads(
+                "@1 a running : Go? [y/n] n|no|Go? [y/n] n|no|Go? [y/n]",
+                5,
+                54,
+            ),
+        ];
+        let once = ["resolved @1: Go? [y/n]", "input @1: Go? [y/n]"];
+        let expected = [&once[1..], &once, &once].concat();
+        assert_eq!(events_of(QUIET, &twice(&looks)), expected);
+        let by_screen: Vec<Snapshot> = looks
+            .into_iter()
+            .map(|look| Snapshot {
+                terminals: std::collections::BTreeMap::new(),
+                ..look
+            })
+            .collect();
+        assert_eq!(events_of(QUIET, &twice(&by_screen)), expected);
+    }
+
+    #[test]
+    fn a_call_may_be_younger_than_the_screen_it_is_first_observed_with() {
+        let looks = [
+            reads("@1 a running cursor=0,1 : Enter a name|", 3, 50),
+            reads("@1 a running cursor=0,1 : Enter a name|", 3, 50),
+            // The answer is echoed, and the next question is there before the process is examined.
+            reads("@1 a running cursor=1,1 : Enter a name|x", 4, 52),
+            reads(
+                "@1 a running cursor=0,3 : Enter a name|x|Enter a path|",
+                4,
+                52,
+            ),
+            reads(
+                "@1 a running cursor=0,3 : Enter a name|x|Enter a path|",
+                4,
+                52,
+            ),
+        ];
+        assert_eq!(
+            events_of(QUIET, &looks),
+            [
+                "input @1: Enter a name",
+                "resolved @1: Enter a name",
+                "input @1: Enter a path"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_prompt_printed_after_the_screen_was_read_is_not_cut_off() {
+        let starts = snapshot("@1 a running cursor=0,0 : |");
+        for prompt in ["Enter a name", "Go? [y/n]"] {
+            let asks = reads(&format!("@1 a running : {prompt}"), 3, 50);
+            let looks = [
+                starts.clone(),
+                starts.clone(),
+                // It prints the prompt and reads before the process is examined.
+                reads("@1 a running cursor=0,0 : |", 3, 50),
+                asks.clone(),
+                asks,
+            ];
+            assert_eq!(events_of(QUIET, &looks), [format!("input @1: {prompt}")]);
+        }
+        let reads_without_prompt = reads("@1 a running cursor=0,0 : |", 3, 50);
+        let looks = [
+            &[starts.clone(), starts][..],
+            &vec![reads_without_prompt; 2],
+        ]
+        .concat();
+        assert_eq!(events_of(QUIET, &looks), ["input @1: "]);
+    }
+
+    #[test]
+    fn a_signal_is_no_answer_but_a_question_after_it_is_one() {
+        let asks = |rest: &str, switches| reads(&format!("@1 a running : {rest}"), switches, 50);
+        let looks = |then: &str| [asks("Enter a name", 3), asks(then, 4)];
+        // A child of the shell has printed, and its end was signalled.
+        let printed = looks("Enter a name built|done");
+        assert_eq!(
+            events_of(QUIET, &twice(&printed)),
+            ["input @1: Enter a name"]
+        );
+        let gave_up = looks("Enter a name|Use the default? [y/n]");
+        assert_eq!(
+            events_of(QUIET, &twice(&gave_up)),
+            [
+                "input @1: Enter a name",
+                "resolved @1: Enter a name",
+                "input @1: Use the default? [y/n]"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_person_who_scrolls_ends_nothing() {
+        let asks = reads("@1 a running cursor=0,1 : Enter your name|", 3, 50);
+        let scrolls = snapshot("@1 a running cursor=0,1 : Enter your name|");
+        let looks = [asks.clone(), asks.clone(), scrolls.clone(), scrolls, asks];
+        assert_eq!(events_of(QUIET, &looks), ["input @1: Enter your name"]);
+    }
+
+    #[test]
+    fn a_program_that_reads_keys_is_reported_after_a_second() {
+        let menu = || with("@1 a running cursor=0,1 : a) one|", false, Some((3, 50)));
+        let menus = |n: usize| vec![menu(); n];
+        assert_eq!(events_of(QUIET, &menus(4)), [""; 0]);
+        assert_eq!(events_of(QUIET, &menus(6)), ["input @1: a) one"]);
+        let works = with("@1 a running cursor=0,1 : a) one|", false, None);
+        let then = [menus(6), vec![works]].concat();
+        assert_eq!(
+            events_of(QUIET, &then),
+            ["input @1: a) one", "resolved @1: a) one"]
+        );
+    }
+
+    #[test]
+    fn a_key_that_was_read_ends_a_countdown() {
+        let asks = |n, switches, bytes| {
+            let look = format!("@1 a running : Remove item {n}? [y/n]");
+            with(&look, false, Some((switches, bytes)))
+        };
+        let looks = |bytes| twice(&[asks(3, 3, 50), asks(2, 4, bytes)]);
+        let first = "input @1: Remove item 3? [y/n]";
+        assert_eq!(events_of(QUIET, &looks(50)), [first]);
+        assert_eq!(
+            events_of(QUIET, &looks(51)),
+            [
+                first,
+                "resolved @1: Remove item 3? [y/n]",
+                "input @1: Remove item 2? [y/n]"
+            ]
+        );
+    }
+}
+
+#[cfg(test)]
+mod still_rows_tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn screen(text: &str) -> Screen {
+        Screen {
+            rows: text.split('|').map(str::to_owned).collect(),
+            ..Screen::default()
+        }
+    }
+
+    #[test]
+    fn rows_are_still_while_others_move() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let first = StillRows::follow(None, &screen("1|Go?"), 1..2, None, start);
+        assert_eq!(*first.rows, ["Go?"]);
+        let moved = StillRows::follow(Some(first), &screen("1|2|Go?"), 2..3, None, at(1));
+        assert_eq!(moved.since, start);
+        let other = StillRows::follow(Some(moved), &screen("1|2|Run?"), 2..3, None, at(2));
+        assert_eq!(other.since, at(2));
+        // Nothing asks: all rows count.
+        let none = StillRows::follow(Some(other), &screen("a|b"), 0..0, None, at(3));
+        assert_eq!((&*none.rows, none.since), (&screen("a|b").rows[..], at(3)));
+        let changed = StillRows::follow(Some(none), &screen("a|c"), 0..0, None, at(4));
+        assert_eq!(changed.since, at(4));
+        // Figures count questions, unless nothing was read.
+        let count = |was_read| {
+            let first = StillRows::follow(None, &screen("Go (1 of 3)?"), 0..1, None, start);
+            let next = screen("Go (2 of 3)?");
+            StillRows::follow(Some(first), &next, 0..1, was_read, at(1)).since
+        };
+        assert_eq!(count(Some(false)), start);
+        assert_eq!((count(Some(true)), count(None)), (at(1), at(1)));
+    }
+
+    #[test]
+    fn a_list_is_not_still_while_more_and_more_is_printed_below_it() {
+        let start = Instant::now();
+        let list = "Which?|❯ a|  b";
+        let since = |frames: [&str; 2]| {
+            let mut still = None;
+            for (frame, second) in frames.into_iter().zip(0..) {
+                let shown = screen(&format!("{list}|{frame}"));
+                let now = start + Duration::from_secs(second);
+                still = Some(StillRows::follow(still, &shown, 0..3, Some(false), now));
+            }
+            still.map(|still| still.since.duration_since(start).as_secs())
+        };
+        assert_eq!(since(["GET /0|", "GET /0|GET /1"]), Some(1));
+        assert_eq!(since(["1 token|", "2 tokens|"]), Some(0));
+        assert_eq!(since(["one tip|of two rows", "one tip|"]), Some(0));
+    }
+}
+
+#[cfg(test)]
+mod answer_echo_tests {
+    use super::*;
+    use crate::model::test_notation::task;
+    use crate::prompt::{UserRules, judge};
+
+    fn reading(reader: TtyUse) -> TtyEvidence {
+        TtyEvidence {
+            canonical: Some(true),
+            echo: Some(true),
+            reader,
+            ..TtyEvidence::default()
+        }
+    }
+
+    /// What is asked on each of these screens, one after the other; `-` for nothing.
+    #[track_caller]
+    fn check(reader: TtyUse, screens: &[(&str, &str)]) {
+        let evidence = reading(reader);
+        let mut place = None;
+        for (index, (screen, expected)) in screens.iter().enumerate() {
+            let task = task(&format!("@1#1 a running {screen}"));
+            let mut judgement = judge(&task.screen, Some(&evidence), &UserRules::default());
+            place = follow_echo(place.as_ref(), &task, Some(&evidence), Some(&mut judgement));
+            let asked = judgement.found.map(|found| found.prompt.text);
+            assert_eq!(asked.as_deref().unwrap_or("-"), *expected, "screen {index}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_no_question() {
+        check(
+            TtyUse::Reading,
+            &[
+                ("cursor=6,0 : Name?", "Name?"),
+                ("cursor=9,0 : Name? Ada", "Name? Ada"),
+                ("cursor=0,1 : Name? Ada", ""),
+                ("cursor=5,1 : Name? Ada|what?", "what?"),
+                ("cursor=0,2 : Name? Ada|what?", ""),
+                // It answers with words of its own.
+                ("cursor=0,4 : Name? Ada|what?|x|Your age?", "Your age?"),
+                ("cursor=0,5 : Name? Ada|what?|x|Your age?|36", ""),
+            ],
+        );
+        // Without a word from the beginning.
+        check(
+            TtyUse::Reading,
+            &[("cursor=0,0", ""), ("cursor=0,1 : my answer", "")],
+        );
+    }
+
+    #[test]
+    fn an_answer_is_no_question_by_its_text_alone_either() {
+        check(
+            TtyUse::Polling,
+            &[
+                ("cursor=6,0 : Name?", "Name?"),
+                ("cursor=0,1 : Name? Press any key", "-"),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_list_that_is_drawn_again_below_itself_is_no_answer() {
+        let list = |mark: &str| format!("Pick one:|  a|{mark} b|  c");
+        let keys = TtyEvidence {
+            canonical: Some(false),
+            ..reading(TtyUse::Reading)
+        };
+        for echo in [true, false] {
+            let evidence = TtyEvidence {
+                echo: Some(echo),
+                ..keys.clone()
+            };
+            let asked = |place: Option<&AnswerPlace>, screen: &str| {
+                let task = task(&format!("@1#1 a running {screen}"));
+                let mut judgement = judge(&task.screen, Some(&evidence), &UserRules::default());
+                let place = follow_echo(place, &task, Some(&evidence), Some(&mut judgement));
+                (place, judgement.found.map(|found| found.prompt.text))
+            };
+            let (place, first) = asked(None, &format!("cursor=0,4 : {}|", list("❯")));
+            assert_eq!(first.as_deref(), Some("Pick one:"));
+            let twice = format!("cursor=0,8 : {}|{}|", list("❯"), list("❯"));
+            let (_, again) = asked(place.as_ref(), &twice);
+            let expected = if echo { "" } else { "Pick one:" };
+            assert_eq!(again.as_deref(), Some(expected), "{echo}");
+        }
+    }
+
+    #[test]
+    fn the_same_words_elsewhere_are_a_question() {
+        check(
+            TtyUse::Reading,
+            &[
+                ("cursor=0,1 : Name?", "Name?"),
+                // What was answered scrolled away with the rows above.
+                ("cursor=0,2 : other|Name? Ada?", "Name? Ada?"),
+            ],
+        );
+    }
 }

@@ -14,17 +14,10 @@ use std::time::{Duration, Instant};
 use crate::model::{Event, Now, OpenQuestion, Prompt, Snapshot, Task, TtyEvidence, WindowId};
 use crate::prompt::{self, Judgement, PromptMatch, UserRules};
 
-mod answer_echo;
-mod episode;
 mod last_look;
-mod ongoing_read;
-mod reprompt;
-mod still_rows;
 mod task_look;
 
-use episode::{Episode, Phase, is_known, resolve};
-use last_look::{LastLook, see};
-use still_rows::StillRows;
+use last_look::{Episode, LastLook, Phase, StillRows, follow_echo, is_known, resolve, see};
 use task_look::TaskLook;
 
 /// The episodes of all tasks, across looks.
@@ -72,7 +65,7 @@ impl Episodes {
             last_look.judge_by_call(before.as_ref(), task);
             let evidence = terminal.map(Arc::as_ref);
             let judgement = last_look.judgement.as_mut();
-            last_look.place = answer_echo::follow(place.as_ref(), task, evidence, judgement);
+            last_look.place = follow_echo(place.as_ref(), task, evidence, judgement);
             let judged = last_look.judgement.as_ref();
             let found = judged.and_then(|judged| judged.found.as_ref());
             let asking = found.map(|found| found.rows.clone());

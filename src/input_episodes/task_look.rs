@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::episode::{Episode, Phase, is_known, resolve, without_evidence};
-use super::last_look::LastLook;
-use super::ongoing_read::{self, OngoingRead};
-use super::reprompt;
-use crate::model::{Event, EventKind, Now, PromptKind, Task, has_same_words, without_animation};
+use super::last_look::{
+    Episode, LastLook, OngoingRead, Phase, is_known, is_same_read, resolve, was_interrupted,
+    without_evidence,
+};
+use crate::model::{
+    Event, EventKind, Now, PromptKind, Screen, Task, has_same_words, without_animation,
+};
 use crate::prompt::{self, PromptMatch};
 
 /// How long the rows that ask must have been the same on a screen that is never unchanged for long,
@@ -168,7 +170,7 @@ impl TaskLook<'_> {
         let (Some(old_row), Some(new_row)) = (old.rows.get(row), new.rows.get(row)) else {
             return false;
         };
-        let shown = reprompt::PromptComparison {
+        let shown = PromptComparison {
             before: (old, row),
             after: (new, row),
         };
@@ -264,8 +266,8 @@ impl TaskLook<'_> {
         let read = self.last_look.read();
         let is_reported = before.is_reported();
         // Nothing was answered, whatever was printed meanwhile.
-        let continues = ongoing_read::is_same(before.read, read)
-            || (ongoing_read::was_interrupted(before.read, read) && !found.is_question);
+        let continues = is_same_read(before.read, read)
+            || (was_interrupted(before.read, read) && !found.is_question);
         if is_reported && continues {
             return true;
         }
@@ -288,7 +290,7 @@ impl TaskLook<'_> {
         }
         let (old_screen, new_screen) = (&before.task.screen, &self.task.screen);
         let (old_row, new_row) = (before.found.row, found.row);
-        let shown = reprompt::PromptComparison {
+        let shown = PromptComparison {
             before: (old_screen, old_row),
             after: (new_screen, new_row),
         };
@@ -308,10 +310,309 @@ impl TaskLook<'_> {
             old_screen.without_animation(),
             new_screen.without_animation(),
         );
-        let shown = reprompt::PromptComparison {
+        let shown = PromptComparison {
             before: (&old_screen, old_row),
             after: (&new_screen, new_row),
         };
         !shown.is_asked_again()
+    }
+}
+
+/// With fewer rows of context than this, a full change may be a redraw, for example of a clock.
+const PAGE: usize = 5;
+
+/// Two screens with a prompt of the same words, and the prompt's row on each.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PromptComparison<'a> {
+    pub(super) before: (&'a Screen, usize),
+    pub(super) after: (&'a Screen, usize),
+}
+
+impl PromptComparison<'_> {
+    /// Whether it is the same prompt in the same place, and only its numbers are lower than in the
+    /// words `old` that were reported: `Starting in 9 s. Stop? [y/N]` is redrawn each second.
+    /// Numbers that rise may count questions, which have been answered one by one.
+    pub(super) fn counts_down(&self, old: &str, new: &str) -> bool {
+        let (before, old_row) = self.before;
+        let (after, new_row) = self.after;
+        // Where a prompt from before a restart was is not known.
+        let is_same =
+            |(old, new): (&String, &String)| without_animation(old) == without_animation(new);
+        let is_in_place = old_row == usize::MAX
+            || (old_row == new_row
+                && (before.rows.iter().zip(after.rows.iter()))
+                    .take(old_row)
+                    .all(is_same));
+        let ((old_words, old_numbers), (words, numbers)) = (numbers(old), numbers(new));
+        is_in_place
+            && old_words == words
+            && old_numbers.len() == numbers.len()
+            && numbers < old_numbers
+    }
+
+    fn has_same_rows(&self) -> bool {
+        self.before.0.has_rows_of(self.after.0)
+    }
+
+    /// Whether the screens alone show that the prompt was printed again after other output.
+    ///
+    /// A prompt that moved together with the rows above it has scrolled. One that kept its row
+    /// while other rows were redrawn is the old one, unless its words are now also above it, or a
+    /// whole page of other output has replaced what was above it.
+    pub(super) fn is_asked_again(&self) -> bool {
+        let (old, old_row) = self.before;
+        let (new, new_row) = self.after;
+        let (Some(asked), true) = (new.rows.get(new_row), old_row < old.rows.len()) else {
+            return false;
+        };
+        // A full-screen program draws anywhere: its rows say nothing about order.
+        if self.has_same_rows() || new.alternate == Some(true) {
+            return false;
+        }
+        if self.is_moved_by_lines_above(asked.trim_end()) {
+            return false;
+        }
+        if self.is_answered_above(asked.trim_end()) {
+            return true;
+        }
+        if old_row == new_row {
+            let old_above = &old.rows[..old_row];
+            let new_above = &new.rows[..new_row];
+            let asked_above = old_above
+                .iter()
+                .zip(new_above)
+                .any(|(old, new)| old != new && new.starts_with(asked.trim_end()));
+            let (alike, all) = alike(old_above, new_above);
+            return asked_above || (all >= PAGE && (all - alike) * 5 >= all * 4);
+        }
+        // Align the two prompts and compare the rows above them.
+        let shown = old_row.min(new_row);
+        let (alike, all) = alike(
+            &old.rows[old_row - shown..old_row],
+            &new.rows[new_row - shown..new_row],
+        );
+        if all == 0 {
+            new_row > old_row
+        } else {
+            alike * 2 < all
+        }
+    }
+
+    /// Whether other lines were printed between the prompt and what was above it, and nothing else: the
+    /// program has drawn its prompt again below them. An answered prompt would be above them.
+    fn is_moved_by_lines_above(&self, asked: &str) -> bool {
+        let (old, old_row) = self.before;
+        let (new, new_row) = self.after;
+        let (old_above, new_above) = (&old.rows[..old_row], &new.rows[..new_row]);
+        // So many rows may have scrolled out of the screen.
+        let n_left = (0..=old_above.len()).find(|out| new_above.starts_with(&old_above[*out..]));
+        let n_kept = old_above.len() - n_left.unwrap_or(old_above.len());
+        let is_text = |row: &String| !row.trim().is_empty();
+        let has_context = !old_above.iter().any(is_text) || new_above[..n_kept].iter().any(is_text);
+        // Without its mark and its choices, which change when it is answered.
+        let letters =
+            |text: &str| -> String { text.chars().filter(|c| c.is_alphabetic()).collect() };
+        let question = letters(
+            asked
+                .rsplit_once(['(', '['])
+                .map_or(asked, |(before, _)| before),
+        );
+        // A screen that is cleared to its end from the first cell goes to the history.
+        let is_cleared = |row: usize| {
+            old.first_visible() == old_row
+                && row < new.first_visible()
+                && new.rows[row] == old.rows[old_row]
+        };
+        let mut printed = (n_kept..new_row).filter(|row| !is_cleared(*row));
+        has_context
+            && !question.is_empty()
+            && !printed.any(|row| letters(&new.rows[row]).starts_with(&question))
+    }
+
+    /// Whether the row of the old prompt, with or without an answer, is still below the same rows
+    /// as before, and the new prompt is below it.
+    fn is_answered_above(&self, asked: &str) -> bool {
+        let (old, old_row) = self.before;
+        let (new, new_row) = self.after;
+        // Rows move up when a screen scrolls, never down.
+        let candidates = (0..new_row.min(old_row + 1)).rev();
+        let mut answered = candidates.filter(|row| new.rows[*row].starts_with(asked));
+        let is_old = |row: usize| {
+            let above = &old.rows[old_row - row..old_row];
+            above == &new.rows[..row]
+        };
+        // Where much on the screen repeats itself, the prompt may as well have scrolled with the
+        // rows above it. It has not if it is lower than before.
+        let has_scrolled = || {
+            let shown = new_row.min(old_row);
+            old.rows[old_row - shown..old_row] == new.rows[new_row - shown..new_row]
+        };
+        answered.any(|row| is_old(row) && (new_row > old_row || (row > 0 && !has_scrolled())))
+    }
+}
+
+/// Returns the text without white space and with a mark in place of each number, and the numbers.
+fn numbers(text: &str) -> (String, Vec<u64>) {
+    const MARK: char = '\0';
+    let mut words = String::new();
+    let mut numbers: Vec<u64> = Vec::new();
+    let mut is_in_number = false;
+    for c in text.chars() {
+        let digit = c.to_digit(10).map(u64::from);
+        match (digit, numbers.last_mut()) {
+            (Some(digit), Some(number)) if is_in_number => {
+                *number = number.saturating_mul(10).saturating_add(digit);
+            }
+            (Some(digit), _) => {
+                words.push(MARK);
+                numbers.push(digit);
+            }
+            (None, _) if c.is_whitespace() => {}
+            (None, _) => words.push(c),
+        }
+        is_in_number = digit.is_some();
+    }
+    (words, numbers)
+}
+
+/// Returns the number of pairs of equal rows, and of all pairs in which the new row has text.
+fn alike(old: &[String], new: &[String]) -> (usize, usize) {
+    let pairs = old
+        .iter()
+        .zip(new)
+        .filter(|(_, new)| !new.trim().is_empty());
+    pairs.fold((0, 0), |(same, all), (old, new)| {
+        (same + usize::from(old == new), all + 1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(old: &str, new: &str, expected: bool) {
+        let screen = |text: &str| Screen {
+            rows: text.split('|').map(str::to_owned).collect(),
+            ..Screen::default()
+        };
+        let (old, new) = (screen(old), screen(new));
+        let row = |screen: &Screen| {
+            screen
+                .rows
+                .iter()
+                .rposition(|row| row == "Go?")
+                .expect("the prompt is there")
+        };
+        let shown = PromptComparison {
+            before: (&old, row(&old)),
+            after: (&new, row(&new)),
+        };
+        assert_eq!(
+            shown.is_asked_again(),
+            expected,
+            "{:?} -> {:?}",
+            old.rows,
+            new.rows
+        );
+    }
+
+    #[test]
+    fn a_prompt_that_is_still_there_is_the_same() {
+        check("a|Go?", "a|Go?", false);
+        check("12:00|Go?", "12:01|Go?", false);
+        check("a|Go?|12:00", "a|Go?|12:01", false);
+        check("a|b|c|Go?", "b|c|Go?|more", false);
+        check("a|b|c|Go?", "Go?", false);
+        check("c|Go?", "a|b|c|Go?", false);
+    }
+
+    #[test]
+    fn a_prompt_asked_again_is_another() {
+        check("Go?", "Go? y|ok|Go?", true);
+        check("a|Go?", "a|Go? y|ok|Go?", true);
+        check("a|b|Go?", "Go? y|ok|Go?", true);
+        check("a|b|c|d|e|f|Go?", "1|2|3|4|5|6|Go?", true);
+        check("a|b|Go?", "x|Go?", true);
+    }
+
+    #[test]
+    fn a_question_in_a_screen_that_repeats_itself_is_another() {
+        check("Go? a|1|Go?", "Go? a|1|Go? a|2|Go?", true);
+        check("Go? a|1|Go? a|2|Go?", "Go? a|1|Go? a|2|Go? a|3|Go?", true);
+        check("Go?|No.|Go?", "Go?|No.|Go?|No.|Go?", true);
+        check("Go? a|s|Go?", "Go? a|s|Go? a|s|Go?", true);
+        // The rows that are shown are full: the first ones have gone.
+        check("1|Go? a|2|Go? a|3|Go?", "2|Go? a|3|Go? a|4|Go?", true);
+        check("x|1|Go? a|2|Go?", "1|Go? a|2|Go? a|3|Go?", true);
+        // It may as well have scrolled.
+        check("x|s|Go? a|s|Go?", "s|Go? a|s|Go?", false);
+    }
+
+    #[test]
+    fn a_prompt_that_counts_down_is_the_same() {
+        let check = |old: &str, new: &str, expected: bool| {
+            let screen = |text: &str| Screen {
+                rows: text.split('|').map(str::to_owned).collect(),
+                ..Screen::default()
+            };
+            let (old, new) = (screen(old), screen(new));
+            let (old_row, new_row) = (old.rows.len() - 1, new.rows.len() - 1);
+            let shown = PromptComparison {
+                before: (&old, old_row),
+                after: (&new, new_row),
+            };
+            assert_eq!(
+                shown.counts_down(&old.rows[old_row], &new.rows[new_row]),
+                expected,
+                "{:?} -> {:?}",
+                old.rows,
+                new.rows
+            );
+        };
+        check("a|Go in 10 s? [y/n]", "a|Go in  9 s? [y/n]", true);
+        check("Go in 99 s?", "Go in 1 s?", true);
+        check("Go? (1:00)", "Go? (0:59)", true);
+        // These may have been answered.
+        check("Player 1?", "Player 2?", false);
+        check("Go in 9 s?", "Go in 9 s?", false);
+        check("Go in 9 s?", "Stop in 8 s?", false);
+        check("2 tries left?", "Wrong.|1 tries left?", false);
+        check("a|2 tries left?", "Wrong.|1 tries left?", false);
+        check("Port 80?", "Port?", false);
+    }
+
+    #[test]
+    fn lines_printed_above_a_prompt_do_not_ask_it_again() {
+        check("Go?", "GET /0|Go?", false);
+        check("Go?", "GET /0|GET /1|Go?", false);
+        check("a|Go?", "a|GET /0|Go?", false);
+        // The screen is full.
+        check("a|b|c|d|e|f|Go?", "b|c|d|e|f|GET /0|Go?", false);
+        check("a|b|c|d|e|f|Go?", "d|e|f|1|2|3|Go?", false);
+        check("a||Go?", "a||GET /0|Go?", false);
+        check("||Go?", "||GET /0|Go?", false);
+        // It was answered.
+        check("a|Go?", "a|Go? y|GET /0|Go?", true);
+        check("a|Go?", "a|Go?|GET /0|Go?", true);
+        check("a|Go?", "a|✔ Go? · yes|GET /0|Go?", true);
+        // The one above was there before.
+        check("Go?|GET /0|Go?", "Go?|GET /0|GET /1|Go?", false);
+        // Nothing of what was there is left.
+        check("a|b|c|d|e|f|Go?", "1|2|3|4|5|6|Go?", true);
+        check("a|Go?", "x|y|Go?", true);
+        // At the top of the screen, it was cleared.
+        let screen = |text: &str, top| Screen {
+            rows: text.split('|').map(str::to_owned).collect(),
+            top: Some(top),
+            ..Screen::default()
+        };
+        for (top, expected) in [(0, true), (1, false)] {
+            let shown = PromptComparison {
+                before: (&screen("Go?", 0), 0),
+                after: (&screen("Go?|GET /0|Go?", top), 2),
+            };
+            assert_eq!(shown.is_asked_again(), expected, "{top}");
+        }
     }
 }

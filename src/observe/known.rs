@@ -1,10 +1,11 @@
 //! A window as of the previous look.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::evidence::Evidence;
-use crate::model::{Millis, RunAway, Task};
+use crate::model::programs::{CommandReader, command_reader};
+use crate::model::{Exit, GoneReason, Millis, PaneId, RunAway, Task, WindowId};
 use crate::protocol::rows::{Death, PaneRow, WindowRow};
 
 /// How long a dead pane may be without code and signal before its exit is reported as unknown. tmux
@@ -110,4 +111,43 @@ impl KnownWindow {
                 .all(|death| death.window != row.window && Some(death.pane) != self.task.pane)
             && !self.task.pid.is_some_and(is_touched)
     }
+}
+
+/// Returns the recorded command, else the pane's title when a shell runs in it, else the pane's
+/// command, else the title.
+pub(super) fn command(window: &WindowRow) -> Option<String> {
+    if window.command.is_some() {
+        return window.command.clone();
+    }
+    let pane = window.pane.as_ref()?;
+    let title = (!pane.title.is_empty()).then(|| pane.title.clone());
+    let current = pane.current_command.clone();
+    let reader = current.as_deref().and_then(command_reader);
+    if reader == Some(CommandReader::Shell) {
+        title.or(current)
+    } else {
+        current.or(title)
+    }
+}
+
+/// What is known besides the look.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// When processes started, by pid.
+    pub started_at: Arc<BTreeMap<u32, Millis>>,
+    /// Processes that have ended, even if tmux still shows them alive.
+    pub ended: BTreeSet<u32>,
+    /// How processes ended, by pid, as the kernel reported it. Runs that tmux ended by closing
+    /// their window are not included: they disappeared.
+    pub exits: BTreeMap<u32, Exit>,
+    /// Processes ended by a hang-up, usually because tmux closed or respawned their pane.
+    pub hung_up: BTreeSet<u32>,
+    /// Possible reasons why windows are gone.
+    pub gone: BTreeMap<WindowId, GoneReason>,
+    /// How many bells of windows have been counted, where one has rung since the previous look. A window
+    /// that is closed takes its count with it.
+    pub bells: BTreeMap<WindowId, u64>,
+    /// Panes that were primary at the previous look, are not any more and still exist, because
+    /// panes were joined, broken out or swapped.
+    pub moved_panes: BTreeSet<PaneId>,
 }

@@ -5,9 +5,9 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::command::command;
 use super::deaths::{EarlierRun, RecordedDeath, WindowDeaths};
-use super::evidence::Evidence;
+use super::known::Evidence;
+use super::known::command;
 use super::known::{KnownWindow, UnsettledEnd};
 use crate::model::{
     Bookmark, Exit, Life, Millis, Now, Ordered as _, PaneId, RunNumbers, Screen, SessionLife,

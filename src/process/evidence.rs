@@ -14,9 +14,9 @@ use rustix::termios::{LocalModes, SpecialCodeIndex, tcgetattr};
 
 use super::cpu_activity::CpuActivity;
 #[cfg(linux)]
-use super::tree::{self, ForegroundGroup, Host, OtherProcess, Process};
+use super::facts;
 #[cfg(linux)]
-use super::{facts, idle};
+use super::tree::{self, ForegroundGroup, Host, OtherProcess, Process, was_given_nothing};
 #[cfg(linux)]
 use crate::model::Foreground;
 use crate::model::{TtyEvidence, TtyUse};
@@ -206,7 +206,7 @@ fn add(
     }
     evidence.may_relay |= facts::may_relay(member, does, takes_keys);
     evidence.reader_has_threads |= does == TtyUse::Reading && member.threads.len() > 1;
-    if does.takes_input() && idle::was_given_nothing(member) {
+    if does.takes_input() && was_given_nothing(member) {
         evidence.foreground = Foreground::Idle;
     }
     add_name(evidence, member);

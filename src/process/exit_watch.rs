@@ -1,16 +1,26 @@
 //! Reports at once when processes end, whoever their parents are.
 //!
-//! A pidfd becomes readable when its process ends. All pidfds are in one epoll, on which one thread
-//! sleeps: idle processes cost nothing, and the exit status is read before the parent has had time
-//! to reap the process. macOS and the BSDs have a kqueue in place of both, which does not know the exit
-//! status. Where there is neither, nothing is reported here, and tmux's hooks have to.
+//! The descriptor of a process becomes readable when it ends. One thread sleeps until one of them is: idle
+//! processes cost nothing, and the exit status is read before the parent has had time to reap the
+//! process. Only Linux shows that status. Where there are no such descriptors, nothing is reported here,
+//! and tmux's hooks have to.
 
-use std::collections::BTreeMap;
-use std::io;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use tokio::sync::mpsc;
 
+use super::{exit_of_zombie, running};
 use crate::model::Exit;
+
+/// The thread needs almost no stack.
+const STACK: usize = 64 * 1024;
 
 /// A process that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,11 +33,24 @@ pub(crate) struct ProcessExit {
 /// Watches processes and reports when they end.
 #[derive(Debug)]
 pub(crate) struct ExitWatch {
-    sleeper: system::WatchThread,
+    files: WatchedFiles,
+    /// A byte makes the thread look at the files again; it ends when this is closed.
+    wake: UnixStream,
     ended: mpsc::UnboundedReceiver<ProcessExit>,
     /// Processes that had ended before they could be watched.
     ended_before: Vec<ProcessExit>,
-    watched: BTreeMap<u32, system::WatchedPid>,
+    watched: BTreeSet<u32>,
+}
+
+/// The descriptors of watched processes that have not ended, by pid.
+#[derive(Debug, Clone, Default)]
+struct WatchedFiles(Arc<Mutex<BTreeMap<u32, Arc<OwnedFd>>>>);
+
+impl WatchedFiles {
+    /// Nothing that could panic is done while it is locked.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<OwnedFd>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl ExitWatch {
@@ -39,36 +62,52 @@ impl ExitWatch {
     pub(crate) fn new() -> io::Result<Self> {
         // Unbounded, but each watched process is sent at most once.
         let (sender, ended) = mpsc::unbounded_channel();
-        let sleeper = system::WatchThread::start(sender)?;
+        let (wake, woken) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        let files = WatchedFiles::default();
+        let watched = files.clone();
+        thread::Builder::new()
+            .name("process-ends".to_owned())
+            .stack_size(STACK)
+            .spawn(move || sleep(&watched, &woken, &sender))?;
         Ok(Self {
-            sleeper,
+            files,
+            wake,
             ended,
             ended_before: Vec::new(),
-            watched: BTreeMap::new(),
+            watched: BTreeSet::new(),
         })
     }
 
     /// Watches exactly these processes from now on. `pids` is in ascending order.
     pub(crate) fn watch(&mut self, pids: &[u32]) {
-        if self.watched.keys().eq(pids) {
+        if self.watched.iter().eq(pids) {
             return;
         }
-        self.watched
-            .retain(|pid, _| pids.binary_search(pid).is_ok());
+        let is_wanted = |pid: &u32| pids.binary_search(pid).is_ok();
+        self.watched.retain(is_wanted);
+        let mut files = self.files.lock();
+        files.retain(|pid, _| is_wanted(pid));
         for &pid in pids {
-            if self.watched.contains_key(&pid) {
+            if !self.watched.insert(pid) {
                 continue;
             }
-            match self.sleeper.add(pid) {
-                Ok(watched) => {
-                    self.watched.insert(pid, watched);
+            match running::open(pid) {
+                Ok(file) => drop(files.insert(pid, Arc::new(file))),
+                Err(Errno::SRCH) => self.ended_before.push(ProcessExit { pid, exit: None }),
+                Err(Errno::NOSYS) => {}
+                Err(error) => {
+                    self.watched.remove(&pid);
+                    tracing::debug!(pid, %error, "could not watch a process");
                 }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    self.watched.insert(pid, system::WatchedPid::default());
-                    self.ended_before.push(ProcessExit { pid, exit: None });
-                }
-                Err(error) => tracing::debug!(pid, %error, "could not watch a process"),
             }
+        }
+        drop(files);
+        // With a full buffer, the thread has enough to look at the files again.
+        if let Err(error) = self.wake.write(&[0])
+            && error.kind() != io::ErrorKind::WouldBlock
+        {
+            tracing::debug!(%error, "processes that end are not noticed at once");
         }
     }
 
@@ -98,210 +137,44 @@ impl ExitWatch {
     }
 }
 
-#[cfg(linux)]
-mod system {
-    use std::io;
-    use std::os::fd::OwnedFd;
-    use std::sync::Arc;
-    use std::thread;
-
-    use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-    use rustix::event::{EventfdFlags, eventfd};
-    use rustix::io::Errno;
-    use rustix::process::{Pid, PidfdFlags, pidfd_open};
-    use tokio::sync::mpsc;
-
-    use super::ProcessExit;
-    use crate::process::exit_of_zombie;
-
-    /// No process has this number: it means "stop".
-    const STOP: u64 = 0;
-
-    /// The thread needs almost no stack.
-    const STACK: usize = 64 * 1024;
-
-    /// A process in the epoll. Dropping it closes the pidfd, which removes it from the epoll.
-    #[derive(Debug, Default)]
-    pub(super) struct WatchedPid {
-        _pidfd: Option<OwnedFd>,
-    }
-
-    #[derive(Debug)]
-    pub(super) struct WatchThread {
-        epoll: Arc<OwnedFd>,
-        stop: OwnedFd,
-    }
-
-    impl WatchThread {
-        pub(super) fn start(ended: mpsc::UnboundedSender<ProcessExit>) -> io::Result<Self> {
-            let epoll = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
-            let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
-            epoll::add(&epoll, &stop, EventData::new_u64(STOP), EventFlags::IN)?;
-            let sleeping = Arc::clone(&epoll);
-            thread::Builder::new()
-                .name("process-ends".to_owned())
-                .stack_size(STACK)
-                .spawn(move || sleep(&sleeping, &ended))?;
-            Ok(Self { epoll, stop })
-        }
-
-        pub(super) fn add(&self, pid: u32) -> io::Result<WatchedPid> {
-            let known = i32::try_from(pid).ok().and_then(Pid::from_raw);
-            let pidfd = pidfd_open(known.ok_or(Errno::INVAL)?, PidfdFlags::empty());
-            let pidfd = pidfd.map_err(|errno| match errno {
-                Errno::SRCH => io::Error::from(io::ErrorKind::NotFound),
-                errno => errno.into(),
-            })?;
-            // One-shot: a process ends once, and must not wake the thread repeatedly.
-            let flags = EventFlags::IN | EventFlags::ONESHOT;
-            epoll::add(
-                &self.epoll,
-                &pidfd,
-                EventData::new_u64(u64::from(pid)),
-                flags,
-            )?;
-            Ok(WatchedPid {
-                _pidfd: Some(pidfd),
-            })
-        }
-    }
-
-    impl Drop for WatchThread {
-        fn drop(&mut self) {
-            if let Err(error) = rustix::io::write(&self.stop, &1_u64.to_ne_bytes()) {
-                tracing::debug!(%error, "a thread stays until the program ends");
+/// Reports the ends of processes until nobody watches any more.
+fn sleep(files: &WatchedFiles, mut woken: &UnixStream, ended: &mpsc::UnboundedSender<ProcessExit>) {
+    loop {
+        // What is not watched any more stays open until the next round.
+        let watched = files.lock().clone();
+        let mut polled = vec![PollFd::new(woken, PollFlags::IN)];
+        polled.extend(
+            watched
+                .values()
+                .map(|file| PollFd::new(file, PollFlags::IN)),
+        );
+        match poll(&mut polled, None) {
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(error) => {
+                tracing::error!(%error, "processes that end are no longer noticed at once");
+                return;
             }
         }
-    }
-
-    fn sleep(epoll: &OwnedFd, ended: &mpsc::UnboundedSender<ProcessExit>) {
-        let mut events = Vec::with_capacity(64);
-        loop {
-            events.clear();
-            match epoll::wait(epoll, rustix::buffer::spare_capacity(&mut events), None) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => {
-                    tracing::error!(%error, "processes that end are no longer noticed at once");
-                    return;
-                }
+        let mut are_ready = polled.iter().map(|polled| !polled.revents().is_empty());
+        let is_woken = are_ready.next() == Some(true);
+        for ((&pid, file), _) in watched.iter().zip(are_ready).filter(|(_, is)| *is) {
+            let exit = exit_of_zombie(pid);
+            // Another process may have the pid by now, and be watched.
+            let mut files = files.lock();
+            if files
+                .get(&pid)
+                .is_some_and(|known| Arc::ptr_eq(known, file))
+            {
+                files.remove(&pid);
             }
-            for event in &events {
-                let Ok(pid @ 1..) = u32::try_from(event.data.u64()) else {
-                    return;
-                };
-                if ended
-                    .send(ProcessExit {
-                        pid,
-                        exit: exit_of_zombie(pid),
-                    })
-                    .is_err()
-                {
-                    return;
-                }
+            drop(files);
+            if ended.send(ProcessExit { pid, exit }).is_err() {
+                return;
             }
         }
-    }
-}
-
-#[cfg(kqueue)]
-mod system {
-    use std::io;
-    use std::os::unix::net::UnixStream;
-    use std::sync::Arc;
-    use std::thread;
-
-    use nix::sys::event::Kqueue;
-    use rustix::io::Errno;
-    use tokio::sync::mpsc;
-
-    use super::super::kqueue;
-    use super::ProcessExit;
-
-    /// A process in the queue. Dropping it removes it.
-    #[derive(Debug, Default)]
-    pub(super) struct WatchedPid(Option<(Arc<Kqueue>, u32)>);
-
-    impl Drop for WatchedPid {
-        fn drop(&mut self) {
-            if let Some((queue, pid)) = &self.0 {
-                kqueue::remove_process(queue, *pid);
-            }
-        }
-    }
-
-    #[derive(Debug)]
-    pub(super) struct WatchThread {
-        queue: Arc<Kqueue>,
-        /// Closing it ends the thread.
-        _stop: UnixStream,
-    }
-
-    impl WatchThread {
-        pub(super) fn start(ended: mpsc::UnboundedSender<ProcessExit>) -> io::Result<Self> {
-            let queue = Arc::new(kqueue::new()?);
-            let (stop, stopped) = UnixStream::pair()?;
-            kqueue::add_file(&queue, &stopped)?;
-            let sleeping = Arc::clone(&queue);
-            thread::Builder::new()
-                .name("process-ends".to_owned())
-                .spawn(move || {
-                    sleep(&sleeping, &ended);
-                    drop(stopped);
-                })?;
-            Ok(Self { queue, _stop: stop })
-        }
-
-        pub(super) fn add(&self, pid: u32) -> io::Result<WatchedPid> {
-            kqueue::add_process(&self.queue, pid).map_err(|errno| match errno {
-                Errno::SRCH => io::Error::from(io::ErrorKind::NotFound),
-                errno => errno.into(),
-            })?;
-            Ok(WatchedPid(Some((Arc::clone(&self.queue), pid))))
-        }
-    }
-
-    fn sleep(queue: &Kqueue, ended: &mpsc::UnboundedSender<ProcessExit>) {
-        loop {
-            match kqueue::next_end(queue) {
-                Ok(Some(pid)) => {
-                    if ended.send(ProcessExit { pid, exit: None }).is_err() {
-                        return;
-                    }
-                }
-                Ok(None) => return,
-                Err(Errno::INTR) => {}
-                Err(error) => {
-                    tracing::error!(%error, "processes that end are no longer noticed at once");
-                    return;
-                }
-            }
-        }
-    }
-}
-
-#[cfg(not(any(linux, kqueue)))]
-mod system {
-    use std::io;
-
-    use tokio::sync::mpsc;
-
-    use super::ProcessExit;
-
-    #[derive(Debug, Default)]
-    pub(super) struct WatchedPid;
-
-    #[derive(Debug)]
-    pub(super) struct WatchThread {
-        _ended: mpsc::UnboundedSender<ProcessExit>,
-    }
-
-    impl WatchThread {
-        pub(super) fn start(ended: mpsc::UnboundedSender<ProcessExit>) -> io::Result<Self> {
-            Ok(Self { _ended: ended })
-        }
-
-        pub(super) fn add(&self, _pid: u32) -> io::Result<WatchedPid> {
-            Ok(WatchedPid)
+        if is_woken && woken.read(&mut [0; 64]).unwrap_or_default() == 0 {
+            return;
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The edge to the kernel's process information.
 
-mod ancestors;
 #[cfg_attr(not(linux), allow(dead_code, reason = "only Linux shows it"))]
 mod blocked;
 #[cfg_attr(not(linux), allow(dead_code, reason = "only Linux counts"))]
@@ -10,11 +9,7 @@ mod evidence;
 mod exit_watch;
 #[cfg(linux)]
 mod facts;
-#[cfg(linux)]
-mod idle;
 mod input_watch;
-#[cfg(kqueue)]
-mod kqueue;
 #[cfg_attr(not(linux), allow(dead_code, reason = "only Linux shows it"))]
 mod ports;
 mod program;
@@ -30,7 +25,6 @@ mod tree;
 #[cfg(feature = "panel")]
 mod usage;
 
-pub(crate) use ancestors::{ancestor_named, is_our_program, parent};
 pub(crate) use ending::{EndReport, RunEnder};
 pub(crate) use evidence::{MAX_LINE, TtyExamination, examine, has_unread_input};
 pub(crate) use exit_watch::{ExitWatch, ProcessExit};
@@ -41,6 +35,7 @@ pub(crate) use resources::{RunTime, run_time};
 pub(crate) use resources::{control_group_of, descriptors_of};
 pub(crate) use running::{Process, exists, wait_for_any};
 pub(crate) use slots::{queue_state, wait_for_place};
+pub(crate) use stat::{ancestor_named, is_our_program, parent};
 pub(crate) use stat::{exit_of_zombie, identity, is_stopped, may_run, started_at, starts};
 #[cfg(feature = "panel")]
 pub(crate) use usage::{TreeUsage, tree_usage};

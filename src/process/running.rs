@@ -99,8 +99,18 @@ pub(super) fn open(pid: u32) -> Result<OwnedFd, Errno> {
 /// The same: a kqueue that waits for one process.
 #[cfg(kqueue)]
 pub(super) fn open(pid: u32) -> Result<OwnedFd, Errno> {
-    let queue = super::kqueue::new()?;
-    super::kqueue::add_process(&queue, pid)?;
+    use nix::sys::event::{EvFlags, EventFilter, FilterFlag, KEvent, Kqueue};
+
+    let errno = |error: nix::errno::Errno| Errno::from_raw_os_error(error as i32);
+    let pid = usize::try_from(pid).map_err(|_| Errno::SRCH)?;
+    // One-shot: a process ends once.
+    let (process, flags) = (
+        EventFilter::EVFILT_PROC,
+        EvFlags::EV_ADD | EvFlags::EV_ONESHOT,
+    );
+    let end = KEvent::new(pid, process, flags, FilterFlag::NOTE_EXIT, 0, 0);
+    let queue = Kqueue::new().map_err(errno)?;
+    queue.kevent(&[end], &mut [], None).map_err(errno)?;
     Ok(queue.into())
 }
 

@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::ancestors::parent;
+use super::stat::parent;
 use super::stat::{WORD_END, command_line, identity, may_run};
 use super::{Process, wait_for_any};
 use crate::files::{self, WRITABLE_BY_OTHERS};

@@ -4,12 +4,11 @@
 //! Parsing is total: whatever tmux, or a program in one of its panes, writes is data.
 
 mod command;
-mod frame;
 mod notification;
 mod parser;
 pub mod rows;
 
 pub use command::{Command, argv, control_line, literal_argument, literal_format, quote};
-pub use frame::Frame;
 pub use notification::Notification;
+pub use parser::Frame;
 pub use parser::{ControlItem, LINE_LIMIT, Parser};

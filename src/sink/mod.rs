@@ -5,6 +5,7 @@ mod exec;
 #[cfg(feature = "webhook")]
 mod message;
 mod retry;
+mod selection;
 mod sinks;
 mod target;
 #[cfg(feature = "webhook")]

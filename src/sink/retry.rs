@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::delivery::Delivery;
-use super::sinks::Selection;
+use super::selection::Selection;
 use super::target::Sink;
 use crate::clock;
 use crate::model::{Backoff, Error, Record, Seq, with_causes};

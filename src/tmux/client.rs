@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::connected_client::{AttachedClient, ConnectedClient};
-use super::control_client::{ControlClient, Expected};
+use super::control_client::{ControlClient, Expected, note_awaited};
 use super::control_line::Output;
 use super::error::TmuxError;
 use super::nonce::nonce;
@@ -32,34 +32,6 @@ pub(crate) struct Client {
     /// What frames are still expected of lines that were not awaited, in order.
     expected: VecDeque<Expected>,
     life: ConnectionState,
-    /// How long answers were awaited since that was last asked.
-    awaited: Duration,
-}
-
-/// What control clients have exchanged with tmux.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Traffic {
-    /// How many bytes tmux has sent.
-    pub bytes: u64,
-    /// How long answers were awaited.
-    pub awaited: Duration,
-}
-
-impl std::ops::Add for Traffic {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            bytes: self.bytes + other.bytes,
-            awaited: self.awaited + other.awaited,
-        }
-    }
-}
-
-impl std::ops::AddAssign for Traffic {
-    fn add_assign(&mut self, other: Self) {
-        *self = *self + other;
-    }
 }
 
 /// How many items are received at once: a flood of output has no end.
@@ -107,7 +79,6 @@ impl ConnectedClient {
             nonce: nonce(),
             expected: VecDeque::new(),
             life: ConnectionState::Usable,
-            awaited: Duration::ZERO,
         })
     }
 }
@@ -172,7 +143,7 @@ impl Client {
         });
         let began = Instant::now();
         let answer = server.answer(talk).await;
-        self.awaited += began.elapsed();
+        note_awaited(began.elapsed());
         let (frames, flushes) = answer??;
         self.ignore(flushes);
         self.life = ConnectionState::Usable;
@@ -377,15 +348,6 @@ impl Client {
     #[must_use]
     pub(crate) fn pid(&self) -> Option<u32> {
         self.control.pid()
-    }
-
-    /// Returns what was exchanged with it since the last call.
-    #[must_use]
-    pub(crate) fn take_traffic(&mut self) -> Traffic {
-        Traffic {
-            bytes: self.control.take_byte_count(),
-            awaited: std::mem::take(&mut self.awaited),
-        }
     }
 
     /// Detaches and waits until the client has ended.

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -28,6 +29,35 @@ const FLUSH: &str = "display-message -p ''\n";
 /// How long to wait for an answer before flushing, at first and at most.
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How many bytes tmux has sent to the control clients of this process.
+static BYTES_RECEIVED: AtomicU64 = AtomicU64::new(0);
+
+/// How long they have awaited answers, in microseconds.
+static MICROS_AWAITED: AtomicU64 = AtomicU64::new(0);
+
+/// What the control clients of this process have exchanged with tmux in all.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Traffic {
+    /// How many bytes tmux has sent.
+    pub(crate) bytes: u64,
+    /// How long answers were awaited.
+    pub(crate) awaited: Duration,
+}
+
+/// Returns what was exchanged until now.
+pub(crate) fn traffic() -> Traffic {
+    Traffic {
+        bytes: BYTES_RECEIVED.load(Ordering::Relaxed),
+        awaited: Duration::from_micros(MICROS_AWAITED.load(Ordering::Relaxed)),
+    }
+}
+
+/// Counts the time in which an answer was awaited.
+pub(super) fn note_awaited(time: Duration) {
+    let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    MICROS_AWAITED.fetch_add(micros, Ordering::Relaxed);
+}
 
 /// What the next frames of a client belong to, besides those of a call.
 #[derive(Debug)]
@@ -87,12 +117,6 @@ impl ControlClient {
     /// Returns the pid; `None` when the process is gone.
     pub(super) fn pid(&self) -> Option<u32> {
         self.running.as_ref()?.child.0.id()
-    }
-
-    /// Returns how many bytes tmux has sent to it since the last call.
-    pub(super) fn take_byte_count(&mut self) -> u64 {
-        let running = self.running.as_mut();
-        running.map_or(0, |running| running.parser.take_byte_count())
     }
 
     /// Returns the next item of tmux's output; `None` at its end.
@@ -238,7 +262,10 @@ async fn next(
         }
         match stdout.read(&mut buffer).await {
             Ok(0) => return Ok(None),
-            Ok(n) => parser.push(&buffer[..n]),
+            Ok(n) => {
+                BYTES_RECEIVED.fetch_add(n as u64, Ordering::Relaxed);
+                parser.push(&buffer[..n]);
+            }
             Err(error) => return Err(TmuxError::Io(error)),
         }
     }

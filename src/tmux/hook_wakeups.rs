@@ -8,7 +8,7 @@
 use std::pin::pin;
 use std::str::FromStr;
 
-use super::client::{Traffic, ready};
+use super::client::ready;
 use super::connected_client::{AttachedClient, ConnectedClient};
 use super::control_client::ControlClient;
 use super::error::TmuxError;
@@ -194,15 +194,6 @@ impl HookWakeups {
     #[must_use]
     pub(crate) fn pid(&self) -> Option<u32> {
         self.control.pid()
-    }
-
-    /// Returns what was exchanged with it since the last call. It waits for hooks, not for answers.
-    #[must_use]
-    pub(crate) fn take_traffic(&mut self) -> Traffic {
-        Traffic {
-            bytes: self.control.take_byte_count(),
-            ..Traffic::default()
-        }
     }
 
     /// Detaches and waits until the client has ended.

@@ -50,12 +50,13 @@ mod version;
 mod viewers;
 mod window_options;
 
-pub(crate) use client::{Client, Connection, ReceivedItem, Traffic};
+pub(crate) use client::{Client, Connection, ReceivedItem};
 pub(crate) use client_processes::running_clients;
 pub(crate) use commands::{
     ListedSession, ListedTask, existing_panes, kill_session, kill_window, list_sessions,
     list_tasks, set_session_option, shared_windows, signal_channel, wait_for, where_is,
 };
+pub(crate) use control_client::traffic;
 pub(crate) use control_line::Output;
 pub(crate) use end_mark::{mark_endings, unmark_endings};
 pub(crate) use error::TmuxError;

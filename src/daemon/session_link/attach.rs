@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::super::control_clients::ControlClients;
 use super::super::ownership::{self, Claim};
-use super::{Attachment, SessionInfo, SessionLink, detached, take_traffic};
+use super::{Attachment, SessionInfo, SessionLink, detached};
 use crate::model::text;
 use crate::process;
 use crate::protocol::rows::LookRows;
@@ -159,7 +159,6 @@ impl SessionLink {
         self.claimed = None;
         self.options.clear();
         self.about = SessionInfo::default();
-        self.former_traffic += take_traffic(&mut self.attachment);
         if let Attachment::Attached(clients) = std::mem::replace(&mut self.attachment, detached()) {
             clients.close().await;
         }

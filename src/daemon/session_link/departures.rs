@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::SessionLink;
-use crate::model::{GoneReason, Millis, Ordered as _, PaneId, SessionLife, Snapshot, WindowId};
-use crate::process::{self, Process};
+use crate::model::{GoneReason, PaneId, SessionLife, WindowId};
+use crate::process::Process;
 use crate::protocol::rows::LookRows;
 use crate::session::{Departures, replaced_panes};
 use crate::tmux::{self, Probe, TmuxError};
@@ -53,25 +53,6 @@ impl SessionLink {
         }
         reasons
     }
-}
-
-/// Returns the windows whose departure has to be explained, with the pids of their runs: those of tasks
-/// that are alive, or that may be restarted.
-pub(super) fn watched_windows(look: &Snapshot) -> Vec<(WindowId, Option<u32>)> {
-    look.tasks
-        .values()
-        .filter(|task| task.is_alive() || task.restarts.is_some())
-        .map(|task| (task.window, task.pid.filter(|_| task.is_alive())))
-        .collect()
-}
-
-/// Returns when the runs that have a slot began.
-pub(super) fn begun(look: &Snapshot) -> BTreeMap<WindowId, (Option<u32>, Option<Millis>)> {
-    let tasks = look.tasks.values();
-    tasks
-        .filter(|task| task.slot.is_some() && !task.queued)
-        .map(|task| (task.window, (task.run, task.started_at)))
-        .into_map()
 }
 
 /// How long a server may take to end after it has closed its socket.
@@ -131,17 +112,4 @@ impl SessionLink {
             self.life = Some(life.clone());
         }
     }
-}
-
-/// The maximum difference between the kernel's and tmux's own start time of a server: tmux reads
-/// its clock after the process has begun, and the clock may have been set since.
-const START_TOLERANCE_SECS: i64 = 2;
-
-/// Returns the process of a saved look's server, if it still runs.
-pub(super) fn server_of(life: &SessionLife) -> Option<Process> {
-    let process = Process::open(life.server_pid)?;
-    // Another process may have its pid by now.
-    let started = process::started_at(life.server_pid)? / 1000;
-    let is_same = (started - life.server_started).abs() <= START_TOLERANCE_SECS;
-    is_same.then_some(process)
 }

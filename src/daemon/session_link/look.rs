@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::control_clients::ControlClients;
-use super::departures::watched_windows;
+use super::last_look::watched_windows;
 use super::{Attachment, SessionInfo, SessionLink};
 use crate::clock::now;
 use crate::model::{Checkpoint, SessionId, Snapshot, WindowId};

@@ -296,10 +296,6 @@ struct Run {
 }
 
 /// A process of a run.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each says what has happened to the process, whatever the others say"
-)]
 struct Member {
     pid: i32,
     name: String,
@@ -307,15 +303,23 @@ struct Member {
     file: Option<OwnedFd>,
     started: u64,
     parent: u32,
-    /// Whether it was asked to end, or is not to be.
-    is_asked: bool,
-    /// Whether it got the signal, and was not looked at since.
-    is_signalled: bool,
-    /// Whether it was started by what had been asked, and is asked when that has ended.
-    is_late: bool,
+    stage: Stage,
     /// Whether it may not be signalled.
     is_anothers: bool,
     role: Role,
+}
+
+/// How far a process is on its way to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It is to be asked to end.
+    Unasked,
+    /// It was started by what had been asked, and is asked when that has ended.
+    Late,
+    /// It got the signal, and was not looked at since.
+    Signalled,
+    /// It was asked to end, or is not to be.
+    Asked,
 }
 
 /// How the process of a pane is ended.
@@ -384,20 +388,18 @@ impl Run {
         let mut members = self.members.iter();
         members.all(|(pid, member)| match *pid == self.order.leader {
             true => member.role != Role::Plain,
-            false => member.is_late,
+            false => member.stage == Stage::Late,
         }) && !self.members.is_empty()
     }
 
     /// Whether those that were asked alone have ended, and the rest is to be asked.
     fn are_parents_over(&self) -> bool {
-        let mut members = self.members.values();
+        let members = self.members.values();
+        let mut members = members.filter(|member| member.role == Role::Plain);
         self.order.plan.parent_only
             && self.give_up_at.is_none()
-            && members.any(|member| !member.is_asked && member.role == Role::Plain)
-            && !self
-                .members
-                .values()
-                .any(|member| member.is_asked && member.role == Role::Plain)
+            && members.clone().any(|member| member.stage == Stage::Unasked)
+            && members.all(|member| member.stage == Stage::Unasked)
     }
 
     /// Looks for processes of the run, and asks or kills them.
@@ -406,14 +408,17 @@ impl Run {
         self.discover(all);
         if self.until <= now {
             self.kill(now);
-        } else if self.is_leader_ready() && self.members.values().all(|member| !member.is_late) {
+        } else if self.is_leader_ready()
+            && self
+                .members
+                .values()
+                .all(|member| member.stage != Stage::Late)
+        {
             self.release_leader();
         } else {
             if self.is_leader_ready() {
                 // The others have ended, and these have not: they are asked now.
-                for member in self.members.values_mut().filter(|member| member.is_late) {
-                    (member.is_late, member.is_asked) = (false, false);
-                }
+                self.advance(Stage::Late, Stage::Unasked);
             }
             let asked_at = table::now();
             self.ask(all);
@@ -427,16 +432,26 @@ impl Run {
                 self.discover(&all);
                 if !self.order.plan.parent_only {
                     for member in self.members.values_mut() {
-                        member.is_late = asked_at.is_none_or(|at| member.started >= at);
-                        member.is_asked |= member.is_late;
+                        let is_late = asked_at.is_none_or(|at| member.started >= at);
+                        if is_late && member.stage == Stage::Unasked {
+                            member.stage = Stage::Late;
+                        }
                     }
                 }
                 self.ask(&all);
             }
-            for member in self.members.values_mut() {
-                member.is_asked |= !self.order.plan.parent_only;
+            if !self.order.plan.parent_only {
+                self.advance(Stage::Unasked, Stage::Asked);
             }
         }
+    }
+
+    /// Puts all processes at one stage to another.
+    fn advance(&mut self, from: Stage, to: Stage) {
+        let members = self.members.values_mut();
+        members
+            .filter(|member| member.stage == from)
+            .for_each(|member| member.stage = to);
     }
 
     fn discover(&mut self, all: &[ProcessRow]) {
@@ -465,7 +480,9 @@ impl Run {
             if row.pid == leader {
                 member.role = self.role(row, has_others);
             }
-            member.is_asked = self.order.is_asked;
+            if self.order.is_asked {
+                member.stage = Stage::Asked;
+            }
             self.members.insert(row.pid, member);
         }
         self.has_begun = true;
@@ -541,19 +558,18 @@ impl Run {
             .iter()
             .any(|(pid, member)| member.role == Role::Plain && is_parent(*pid, member));
         for (pid, member) in &mut self.members {
-            if member.is_asked {
+            if member.stage != Stage::Unasked {
                 continue;
             }
             match member.role {
                 Role::Launcher => {
-                    member.is_asked = true;
+                    member.stage = Stage::Asked;
                     table::note_stop_signal(member.pid, signal);
                     member.send(HOLD);
                 }
                 Role::Shell => continue,
                 Role::Plain if parent_only && has_parents && !is_parent(*pid, member) => continue,
                 Role::Plain => {
-                    member.is_asked = true;
                     member.stop(*pid, signal, stop, line.as_deref());
                     self.look_again_at = Some(Instant::now() + LOOK_AGAIN_AFTER);
                 }
@@ -581,13 +597,14 @@ impl Run {
         let signal = self.signal_number();
         self.look_again_at = None;
         for (pid, member) in &mut self.members {
-            let is_signalled = std::mem::take(&mut member.is_signalled);
+            let is_signalled = member.stage == Stage::Signalled;
             let is_waiting = all.iter().any(|row| row.parent == *pid);
             if is_signalled && !is_waiting && table::masks(*pid, &member.name).is_deaf_shell(signal)
             {
                 member.send(Signal::HUP);
             }
         }
+        self.advance(Stage::Signalled, Stage::Asked);
     }
 
     /// Ends the leader, which has waited for the others.
@@ -597,11 +614,13 @@ impl Run {
         let stop = Signal::from_named_raw(i32::from(signal)).unwrap_or(Signal::TERM);
         for (pid, member) in &mut self.members {
             match member.role {
-                Role::Launcher => member.send(Signal::HUP),
+                Role::Launcher => {
+                    member.stage = Stage::Asked;
+                    member.send(Signal::HUP);
+                }
                 Role::Shell | Role::Plain => member.stop(*pid, signal, stop, None),
             }
             member.send(Signal::CONT);
-            member.is_asked = true;
             member.role = Role::Plain;
         }
     }
@@ -667,9 +686,7 @@ impl Member {
             file,
             started: row.started,
             parent: row.parent,
-            is_asked: false,
-            is_signalled: false,
-            is_late: false,
+            stage: Stage::Unasked,
             is_anothers: false,
             role: Role::Plain,
         };
@@ -691,7 +708,7 @@ impl Member {
         let is_subshell = || line.is_some() && stat::command_line(pid).as_deref() == line;
         let is_over = SignalMasks::has(masks.ignored, signal) && is_subshell();
         self.send(if is_over { Signal::KILL } else { stop });
-        self.is_signalled = true;
+        self.stage = Stage::Signalled;
         if masks.is_deaf_shell(signal) {
             self.send(Signal::HUP);
         }
