@@ -5,9 +5,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::string::FromUtf8Error;
 
+use super::Config;
+use super::error::{invalid, unreadable};
 use super::parse::{line_of, parse};
-use super::{Config, ConfigError};
 use crate::files;
+use crate::model::Error;
 
 /// The maximum size of the file.
 pub(super) const MAX_BYTES: u64 = 1 << 20;
@@ -60,7 +62,7 @@ pub(crate) fn find(env: Env<'_>) -> Option<ConfigFile> {
 /// # Errors
 ///
 /// When the file is named and missing, cannot be read, or contains unknown keys or invalid values.
-pub(crate) fn load(env: Env<'_>) -> Result<Config, ConfigError> {
+pub(crate) fn load(env: Env<'_>) -> Result<Config, Error> {
     let Some(file) = find(env) else {
         return Ok(Config::default());
     };
@@ -71,28 +73,20 @@ pub(crate) fn load(env: Env<'_>) -> Result<Config, ConfigError> {
 }
 
 /// Returns the file's text; `None` when there is none at the default location.
-pub(super) fn read_text(file: &ConfigFile) -> Result<Option<String>, ConfigError> {
+pub(super) fn read_text(file: &ConfigFile) -> Result<Option<String>, Error> {
     let bytes = match files::read_written(file.path(), MAX_BYTES) {
         Ok(bytes) => bytes,
-        Err(source) => {
-            let refused = source.get_ref().and_then(|inner| inner.downcast_ref());
-            if let Some(refused) = refused.cloned() {
-                return Err(ConfigError::NotOurs {
-                    refused,
-                    variable: Some("TMUX_TASK_CONFIG"),
-                });
-            }
+        Err(error) => {
             // A file in place of one of its directories means that it is missing, too.
-            let is_missing = matches!(
-                source.kind(),
-                ErrorKind::NotFound | ErrorKind::NotADirectory
-            );
-            let path = file.path().to_owned();
+            let is_missing = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
             return match file {
                 ConfigFile::Usual(_) if is_missing => Ok(None),
-                ConfigFile::Named(_) if is_missing => Err(ConfigError::Missing { path }),
-                ConfigFile::Named(_) | ConfigFile::Usual(_) => {
-                    Err(ConfigError::Read { path, source })
+                ConfigFile::Named(path) if is_missing => Err(Error::failed(format!(
+                    "{}: no such file; $TMUX_TASK_CONFIG names it",
+                    path.display()
+                ))),
+                ConfigFile::Named(path) | ConfigFile::Usual(path) => {
+                    Err(unreadable(path, &error, Some("TMUX_TASK_CONFIG")))
                 }
             };
         }
@@ -104,12 +98,9 @@ pub(super) fn read_text(file: &ConfigFile) -> Result<Option<String>, ConfigError
 }
 
 /// Returns the error for a file that is not text.
-pub(super) fn not_utf8(path: &Path, error: &FromUtf8Error) -> ConfigError {
-    ConfigError::Invalid {
-        path: path.to_owned(),
-        line: line_of(error.as_bytes(), error.utf8_error().valid_up_to()),
-        problem: "not UTF-8".to_owned(),
-    }
+pub(super) fn not_utf8(path: &Path, error: &FromUtf8Error) -> Error {
+    let line = line_of(error.as_bytes(), error.utf8_error().valid_up_to());
+    invalid(path, line, "not UTF-8")
 }
 
 #[cfg(test)]
@@ -154,12 +145,12 @@ mod tests {
     }
 
     /// What loading says with `$TMUX_TASK_CONFIG` being `path`.
-    fn load_named(path: &Path) -> Result<Config, ConfigError> {
+    fn load_named(path: &Path) -> Result<Config, Error> {
         load(&|name| (name == "TMUX_TASK_CONFIG").then(|| path.into()))
     }
 
     /// What loading says with `$XDG_CONFIG_HOME` being `path`.
-    fn load_usual(path: &Path) -> Result<Config, ConfigError> {
+    fn load_usual(path: &Path) -> Result<Config, Error> {
         load(&|name| (name == "XDG_CONFIG_HOME").then(|| path.into()))
     }
 
@@ -169,7 +160,6 @@ mod tests {
         assert_eq!(load_usual(dir.path()).unwrap(), Config::default());
         let path = dir.path().join("c.toml");
         let error = load_named(&path).unwrap_err();
-        assert!(matches!(error, ConfigError::Missing { .. }), "{error:?}");
         let expected = format!(
             "{}: no such file; $TMUX_TASK_CONFIG names it",
             path.display()
@@ -218,10 +208,8 @@ mod tests {
         let path = dir.path().join("tmux-task/config.toml");
         std::fs::create_dir_all(&path).unwrap();
         for error in [load_named(&path), load_usual(dir.path())].map(Result::unwrap_err) {
-            let ConfigError::Read { source, .. } = &error else {
-                panic!("{error:?}");
-            };
-            assert_eq!(source.kind(), ErrorKind::IsADirectory);
+            let expected = format!("{}: could not be read: Is a directory", path.display());
+            assert_eq!(error.message, expected);
         }
 
         std::fs::remove_dir(&path).unwrap();
@@ -237,6 +225,6 @@ mod tests {
             return;
         }
         let error = load_usual(dir.path()).unwrap_err();
-        assert!(matches!(error, ConfigError::Read { .. }), "{error:?}");
+        assert!(error.message.contains("could not be read"), "{error}");
     }
 }

@@ -26,13 +26,14 @@ mod show;
 mod sinks;
 mod value;
 
-pub(crate) use error::ConfigError;
 pub(crate) use file::{ConfigFile, find, load};
 #[cfg(feature = "fleet")]
 pub(crate) use fleet::{FleetConfig, Verb};
 pub(crate) use given_task::GivenSettings;
 pub(crate) use hosts::{HostConfig, check_destination, is_host_name};
-pub(crate) use project_file::{PROCFILE, TASK_FILE, TaskEntry, is_procfile, read_tasks};
+pub(crate) use project_file::{
+    PROCFILE, TASK_FILE, TaskEntry, is_procfile, parse_task_file, read_task_file, read_tasks,
+};
 pub(crate) use ready::{HttpUrl, Ready};
 pub(crate) use settings::{Config, InputConfig, LogsConfig, parse_signal};
 pub(crate) use show::{EXAMPLE, Setting, ShownConfig, show};

@@ -3,12 +3,11 @@
 use std::fmt::Display;
 use std::path::PathBuf;
 
-use super::ConfigError;
-use super::error::quotable;
+use super::error::{invalid, quotable};
 use super::file::{MAX_BYTES, not_utf8};
 use crate::files;
 use crate::model::environment::is_shell_name;
-use crate::model::with_causes;
+use crate::model::{Error, with_causes};
 
 /// A path in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,16 +20,12 @@ pub(crate) struct NamedPath {
 }
 
 impl NamedPath {
-    fn invalid(&self, why: impl Display) -> ConfigError {
-        ConfigError::Invalid {
-            path: self.file.clone(),
-            line: self.line,
-            problem: format!("`{}`: {why}", self.key),
-        }
+    fn invalid(&self, why: impl Display) -> Error {
+        invalid(&self.file, self.line, format_args!("`{}`: {why}", self.key))
     }
 
     /// Returns the variables in the file, which is the user's: no error repeats what is in it.
-    pub(super) fn read_variables(&self) -> Result<Vec<(String, String)>, ConfigError> {
+    pub(super) fn read_variables(&self) -> Result<Vec<(String, String)>, Error> {
         let bytes = files::read_written(&self.path, MAX_BYTES).map_err(|error| {
             let shown = self.path.to_string_lossy();
             match files::is_refusal(&error) {
@@ -43,11 +38,7 @@ impl NamedPath {
             }
         })?;
         let text = String::from_utf8(bytes).map_err(|error| not_utf8(&self.path, &error))?;
-        parse_variables(&text).map_err(|(line, problem)| ConfigError::Invalid {
-            path: self.path.clone(),
-            line,
-            problem: problem.to_owned(),
-        })
+        parse_variables(&text).map_err(|(line, problem)| invalid(&self.path, line, problem))
     }
 
     /// Returns the absolute path of a folder, without links.
@@ -55,7 +46,7 @@ impl NamedPath {
     /// # Errors
     ///
     /// When it does not exist or is not a directory.
-    pub(crate) fn resolve(&self) -> Result<PathBuf, ConfigError> {
+    pub(crate) fn resolve(&self) -> Result<PathBuf, Error> {
         let invalid = |why: &str| self.invalid(why);
         let shown = self.path.to_string_lossy();
         let shown = quotable(&shown);

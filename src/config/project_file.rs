@@ -11,15 +11,15 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::error::quotable;
+use super::error::{invalid, quotable, unreadable};
 use super::file::{MAX_BYTES, not_utf8};
 use super::given_task::{GivenTask, files_of_variables};
 use super::named_path::NamedPath;
 use super::parse::{line_of, parse_as};
+use super::procfile;
 use super::ready::Ready;
-use super::{ConfigError, procfile};
 use crate::files;
-use crate::model::{TASK_NAME_RULE, TaskSpec, is_task_name};
+use crate::model::{Error, TASK_NAME_RULE, TaskSpec, is_task_name};
 
 /// The file's usual name, in the project's folder.
 pub(crate) const TASK_FILE: &str = "tmux-task.toml";
@@ -58,7 +58,7 @@ impl TaskEntry {
     /// # Errors
     ///
     /// When a file cannot be read, or is not one of variables, or there is no such directory.
-    pub(crate) fn resolve(mut self) -> Result<Self, ConfigError> {
+    pub(crate) fn resolve(mut self) -> Result<Self, Error> {
         self.spec.cwd = Some(self.cwd.resolve()?);
         let mut variables = BTreeMap::new();
         for file in &self.env_files {
@@ -76,21 +76,34 @@ impl TaskEntry {
 ///
 /// When the file cannot be read or can be changed by others, is not TOML, contains an unknown key or a
 /// value that its key does not accept, names a task that it does not have, or has a circle.
-pub(crate) fn read_tasks(path: &Path) -> Result<Vec<TaskEntry>, ConfigError> {
-    let bytes = files::read_written(path, MAX_BYTES).map_err(|source| {
-        let refused = source.get_ref().and_then(|inner| inner.downcast_ref());
-        match refused.cloned() {
-            Some(refused) => ConfigError::NotOurs {
-                refused,
-                variable: None,
-            },
-            None if source.kind() == ErrorKind::NotFound => ConfigError::NoTasks(path.to_owned()),
-            None => ConfigError::Read {
-                path: path.to_owned(),
-                source,
-            },
+pub(crate) fn read_tasks(path: &Path) -> Result<Vec<TaskEntry>, Error> {
+    parse_task_file(path, read_task_file(path)?)
+}
+
+/// Returns the contents of the file.
+///
+/// # Errors
+///
+/// When it cannot be read or can be changed by others.
+pub(crate) fn read_task_file(path: &Path) -> Result<Vec<u8>, Error> {
+    files::read_written(path, MAX_BYTES).map_err(|error| {
+        if error.kind() != ErrorKind::NotFound {
+            return unreadable(path, &error, None);
         }
-    })?;
+        Error::failed(format!("{}: no such file", path.display())).with_hint(
+            "it describes the tasks of a project: `[tasks.NAME]` with `command = \"...\"`; without \
+             FILE it, or a Procfile, is looked for in the enclosing git work tree, else in this \
+             directory",
+        )
+    })
+}
+
+/// Returns the tasks in the contents of the file.
+///
+/// # Errors
+///
+/// As [`read_tasks`].
+pub(crate) fn parse_task_file(path: &Path, bytes: Vec<u8>) -> Result<Vec<TaskEntry>, Error> {
     let text = String::from_utf8(bytes).map_err(|error| not_utf8(path, &error))?;
     if is_procfile(path) {
         parse_procfile(path, &text)
@@ -108,12 +121,9 @@ pub(crate) fn is_procfile(path: &Path) -> bool {
 
 /// Returns the tasks of a Procfile. They have the variables of the file `.env` beside it, if there is
 /// one.
-fn parse_procfile(path: &Path, text: &str) -> Result<Vec<TaskEntry>, ConfigError> {
-    let processes = procfile::parse(text).map_err(|(start, problem)| ConfigError::Invalid {
-        path: path.to_owned(),
-        line: line_of(text.as_bytes(), start),
-        problem,
-    })?;
+fn parse_procfile(path: &Path, text: &str) -> Result<Vec<TaskEntry>, Error> {
+    let processes = procfile::parse(text)
+        .map_err(|(start, problem)| invalid(path, line_of(text.as_bytes(), start), problem))?;
     let task = |(name, (start, command)): (&str, (usize, &str))| {
         let fields = GivenTask::of_command(command);
         (name.to_owned(), Spanned::new(start..start, fields))
@@ -128,16 +138,14 @@ fn parse_procfile(path: &Path, text: &str) -> Result<Vec<TaskEntry>, ConfigError
 }
 
 /// Returns the tasks in `text`. `path` is for errors, and its folder is where they run.
-fn parse_tasks(path: &Path, text: &str) -> Result<Vec<TaskEntry>, ConfigError> {
+fn parse_tasks(path: &Path, text: &str) -> Result<Vec<TaskEntry>, Error> {
     entries(path, text, &parse_as(path, text)?)
 }
 
 /// Checks the tasks of a file with this text, and returns them in their order.
-fn entries(path: &Path, text: &str, file: &TaskFile) -> Result<Vec<TaskEntry>, ConfigError> {
-    let invalid = |span: Range<usize>, problem: String| ConfigError::Invalid {
-        path: path.to_owned(),
-        line: line_of(text.as_bytes(), span.start),
-        problem,
+fn entries(path: &Path, text: &str, file: &TaskFile) -> Result<Vec<TaskEntry>, Error> {
+    let invalid = |span: Range<usize>, problem: String| {
+        invalid(path, line_of(text.as_bytes(), span.start), problem)
     };
     if file.tasks.is_empty() {
         return Err(invalid(0..0, "there is no task in it".to_owned()));

@@ -7,8 +7,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::file::{Env, read_text};
 use super::parse::line_of;
-use super::{Config, ConfigError, ConfigFile, find};
-use crate::model::{Millis, Ordered as _, text};
+use super::{Config, ConfigFile, find};
+use crate::model::{Error, Millis, Ordered as _, text};
 
 /// A file with all settings: comments, and the defaults as comments that begin without a space.
 pub(crate) const EXAMPLE: &str = include_str!("example.toml");
@@ -73,7 +73,7 @@ impl ShownConfig {
 /// # Errors
 ///
 /// As [`super::load`].
-pub(crate) fn show(env: Env<'_>) -> Result<ShownConfig, ConfigError> {
+pub(crate) fn show(env: Env<'_>) -> Result<ShownConfig, Error> {
     let file = find(env);
     let text = match &file {
         Some(file) => read_text(file)?,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::caller::Caller;
 use super::run::{RunOptions, check_texts_of};
 use super::session::{TaskSession, no_directory};
-use crate::config::{self, ConfigError, PROCFILE, TASK_FILE, TaskEntry};
+use crate::config::{self, PROCFILE, TASK_FILE, TaskEntry};
 use crate::model::{Error, Replaces};
 
 /// The file that a command has read.
@@ -139,11 +139,12 @@ pub(super) fn options_in_project(
 ) -> Result<Option<RunOptions>, Error> {
     let path = locate(session)?;
     let is_inside = path.parent().is_some_and(|folder| cwd.starts_with(folder));
-    let tasks = match config::read_tasks(&path) {
+    let Ok(bytes) = config::read_task_file(&path) else {
+        return Ok(None);
+    };
+    let tasks = match config::parse_task_file(&path, bytes) {
         Ok(tasks) => tasks,
-        Err(error @ ConfigError::Invalid { .. }) if is_inside => {
-            return Err(error.into());
-        }
+        Err(error) if is_inside => return Err(error),
         Err(_) => return Ok(None),
     };
     let is_there = |task: &TaskEntry| task.cwd.resolve().is_ok_and(|folder| folder == cwd);
