@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::beginning::Beginning;
 use super::listeners::RequestId;
 use super::log_entry::LogEntry;
-use super::restart_job::{DueRestart, EnvironmentCleanup};
+use super::pending_restarts::{DueRestart, EnvironmentCleanup};
 use super::typing::Typing;
 use crate::model::{
     Bookmark, Checkpoint, EndOrder, GoneReason, Launch, OpenQuestion, PaneId, Record, Seq,

@@ -12,7 +12,7 @@ use crate::wire::{Request, Response, SearchResult};
 
 use super::beginning::Beginning;
 use super::listeners::RequestId;
-use super::restart_job::RestartEnd;
+use super::pending_restarts::RestartEnd;
 use super::typing::Typing;
 
 /// Everything that can make a session do something.

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::announced_restarts::AnnouncedRestarts;
 use super::effect::{Effect, LookOrder};
 use super::ended_runs::EndedRuns;
 use super::ending_runs::Endings;
@@ -13,7 +12,7 @@ use super::job_queue::JobQueue;
 use super::listeners::{Listeners, Piece, RequestId};
 use super::log_entry::LogEntry;
 use super::look_schedule::{LookSchedule, PortLooks};
-use super::pending_restarts::PendingRestarts;
+use super::pending_restarts::{AnnouncedRestarts, PendingRestarts};
 
 use super::queue_items::{AfterLook, Chore, HeldAnswer, Next, Purpose, QueuedLook};
 use super::usual_durations::UsualDurations;

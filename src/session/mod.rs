@@ -8,7 +8,6 @@
 //! Slow operations are [`Job`]s of the link to tmux. One job runs at a time, the most urgent first.
 //! What tmux reports during a job arrives before its [`JobOutcome`].
 
-mod announced_restarts;
 mod answers;
 mod beginning;
 mod commands;
@@ -33,7 +32,6 @@ mod pending_restarts;
 mod ports;
 mod queue_items;
 mod requests;
-mod restart_job;
 mod restarts;
 mod task_views;
 mod typing;
@@ -51,5 +49,5 @@ pub(crate) use input::{Change, Input, JobOutcome, LinkState, Look, NameOwner, St
 pub(crate) use listeners::RequestId;
 pub(crate) use log_entry::LogEntry;
 pub(crate) use machine::{Session, Setup};
-pub(crate) use restart_job::{DueRestart, RestartEnd};
+pub(crate) use pending_restarts::{DueRestart, RestartEnd};
 pub(crate) use typing::{Progress, Typing};

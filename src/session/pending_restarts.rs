@@ -1,11 +1,46 @@
-//! Which tasks are about to be run again because they failed, and when.
+//! Which tasks are about to be run again because they failed, and when; the jobs for that; and the ends of
+//! runs that were delivered as notices because a restart follows.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::restart_job::EnvironmentCleanup;
-use crate::model::{NextRestart, Now, Snapshot, Task, TaskRestarts, WindowId, whole_millis};
+use crate::model::{
+    Body, DeliveredEvent, EventKind, GoneReason, NextRestart, Now, Ordered as _, Record,
+    SessionLife, Snapshot, Task, TaskRestarts, WindowId, whole_millis,
+};
 use crate::restarts::{Restart, restart_of};
+
+/// A task that is to be run again because its run has failed.
+#[derive(Debug)]
+pub(crate) struct DueRestart {
+    /// The task, as it was at the end of its run.
+    pub(crate) task: Arc<Task>,
+    /// Which restart in a row this is, from 1.
+    pub(crate) number: u32,
+    /// The session's present name.
+    pub(crate) session_name: String,
+}
+
+/// Which environments that were kept for restarts are needed, by the tokens of their launches.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct EnvironmentCleanup {
+    /// Launches that tasks of the last look name.
+    pub(crate) present: BTreeSet<String>,
+    /// Launches that a task named in an earlier look, and none names any more.
+    pub(crate) gone: BTreeSet<String>,
+}
+
+/// The result of a restart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RestartEnd {
+    /// The task runs.
+    Started,
+    /// Nothing was started, because the window seemed to have changed: a look shows whether it has.
+    Superseded,
+    /// It can never succeed, for this reason.
+    Impossible(String),
+}
 
 /// The restarts that are due, now or later. What decides is the look: a window whose run goes on, or
 /// that is gone, has none.
@@ -159,6 +194,115 @@ fn still(task: &Task, restart: Restart, now: Now) -> Duration {
     let since = task.ended_at.map_or(0, |at| now.wall.saturating_sub(at));
     let since = Duration::from_millis(u64::try_from(since).unwrap_or(0));
     restart.after.saturating_sub(since)
+}
+
+/// The ends whose restarts have not happened. If one never happens, the end is to be delivered as a
+/// failure.
+#[derive(Debug, Default)]
+pub(super) struct AnnouncedRestarts {
+    /// The life of the session that the windows belong to.
+    life: Option<SessionLife>,
+    ends: BTreeMap<WindowId, DeliveredEvent>,
+}
+
+/// The end of a run whose restart was announced, and will not happen.
+#[derive(Debug)]
+pub(super) struct PreventedRestart {
+    pub(super) end: DeliveredEvent,
+    /// Why, where the user cannot know; `None` where the policy was removed.
+    pub(super) why: Option<&'static str>,
+}
+
+/// What follows an end whose restart was announced, given a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Follows {
+    /// The restart, as announced.
+    Restart,
+    /// Nothing that its owner has to know.
+    Nothing,
+    /// No restart; its owner does not know. Holds why, unless the policy was removed.
+    Prevented(Option<&'static str>),
+}
+
+impl AnnouncedRestarts {
+    /// Returns those that earlier daemons have recorded. `before` is the last look that is known;
+    /// without one, nothing is known of the windows.
+    pub(super) fn new(before: Option<&Snapshot>, ends: Vec<DeliveredEvent>) -> Self {
+        let Some(before) = before else {
+            return Self::default();
+        };
+        let ends = ends.into_iter().map(|end| (end.event.task.window, end));
+        Self {
+            life: before.life.clone(),
+            ends: ends.into_map(),
+        }
+    }
+
+    /// Processes a look and its records. Returns the ends that no restart will follow although nobody
+    /// has seen to that: the policy was removed, or the window or the pane is elsewhere. A window that is
+    /// closed, or that shows another run, has nothing to deliver: whoever ended it or ran it again has seen it.
+    pub(super) fn look(&mut self, look: &Snapshot, records: &[Record]) -> Vec<PreventedRestart> {
+        // A session that is missing may have lost its last window to another one.
+        if self.life != look.life && look.life.is_some() {
+            self.life.clone_from(&look.life);
+            self.ends.clear();
+        }
+        for record in records {
+            if let Body::Event(event) = &record.body
+                && let EventKind::Exited { replaced: None } = event.kind
+                && restart_of(&event.task).is_some()
+            {
+                let (seq, event) = (record.seq, (**event).clone());
+                let window = event.task.window;
+                self.ends.insert(window, DeliveredEvent { seq, event });
+            }
+        }
+        let mut prevented = Vec::new();
+        self.ends.retain(|window, end| {
+            let after = what_follows(*window, &end.event.task, look);
+            if let Follows::Prevented(why) = after {
+                let end = end.clone();
+                prevented.push(PreventedRestart { end, why });
+            }
+            after == Follows::Restart
+        });
+        prevented
+    }
+
+    /// Takes the end of the window's run: its restart is impossible.
+    pub(super) fn take(&mut self, window: WindowId) -> Option<DeliveredEvent> {
+        self.ends.remove(&window)
+    }
+}
+
+/// Returns what a look says of the restart that was announced at this end.
+fn what_follows(window: WindowId, ended: &Task, look: &Snapshot) -> Follows {
+    let Some(task) = look.tasks.get(&window) else {
+        return match look.gone.get(&window) {
+            Some(GoneReason::Moved) => {
+                Follows::Prevented(Some("its window was moved to another session"))
+            }
+            Some(
+                GoneReason::UserKilled
+                | GoneReason::AgentKilled
+                | GoneReason::OtherAgentKilled
+                | GoneReason::TimedOut,
+            )
+            | None => Follows::Nothing,
+        };
+    };
+    if task.run != ended.run {
+        Follows::Nothing
+    } else if task.run.is_some() && task.pane != ended.pane {
+        // Another pane is the window's primary one now.
+        Follows::Prevented(Some("its pane was moved out of its window"))
+    } else if task.is_alive() {
+        Follows::Nothing
+    } else if restart_of(task).is_some() {
+        Follows::Restart
+    } else {
+        Follows::Prevented(None)
+    }
 }
 
 #[cfg(test)]

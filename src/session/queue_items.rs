@@ -9,7 +9,7 @@ use super::ended_by::Killer;
 use super::input::Look;
 use super::listeners::{EndedWait, RequestId};
 use super::look_schedule::Due;
-use super::restart_job::{DueRestart, EnvironmentCleanup};
+use super::pending_restarts::{DueRestart, EnvironmentCleanup};
 use super::typing::Typing;
 use super::wait_entry::WatchEntry;
 use crate::engine::WaitReturn;

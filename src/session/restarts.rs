@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::announced_restarts::PreventedRestart;
 use super::effect::LookOrder;
 use super::input::JobOutcome;
 use super::log_entry::LogEntry;
 use super::machine::Session;
+use super::pending_restarts::{DueRestart, PreventedRestart, RestartEnd};
 use super::queue_items::{AfterLook, Command};
-use super::restart_job::{DueRestart, RestartEnd};
 use crate::model::{DeliveredEvent, Level, Now, Record, Task, WindowId};
 
 /// How long after a restart that started nothing it is tried again.

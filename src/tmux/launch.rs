@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::client::Connection;
 use super::error::TmuxError;
 use super::launch_lines::{Attempt, LaunchLines, Slots};
-use super::launch_result::{ATTEMPTS, LaunchAnswer, NewRun, check_name, check_token, contended};
+use super::launch_rows::{ATTEMPTS, LaunchAnswer, NewRun, check_name, check_token, contended};
 use super::server::Server;
 use super::task_exec::{Gate, PaneOrder, TaskEnvironment, TaskFile};
 use crate::files::PROC;

@@ -4,15 +4,14 @@ use std::path::Path;
 
 use super::client::{Connection, all_ok};
 use super::error::TmuxError;
-use super::launch_result::{LiveRun, NewRun, two_windows};
-use super::launch_rows::{LaunchRow, first_panes, read_rows, row_format};
-use super::named_windows::{NamedWindows, are_named, is_named};
-use super::pane_origin::HAS_NO_RUN;
+use super::launch_rows::{
+    LaunchRow, LiveRun, NamedWindows, NewRun, are_named, first_panes, is_named, read_rows,
+    row_format, two_windows,
+};
+use super::pane_origin::{EXEC_PANE, HAS_NO_RUN};
 use super::respawn::{are_attached, continue_for, pause_for};
-use super::rows::MARK;
 use super::server::Server;
-use super::task_exec::EXEC_PANE;
-use super::window_options::{RunNumber, option_commands};
+use super::window_options::{MARK, RunNumber, option_commands};
 use crate::model::{Error, Launch, PaneId, ReplacedRun, Replaces, WindowId};
 use crate::protocol::{Command, Frame, literal_format};
 

@@ -1,12 +1,90 @@
-//! The list of panes that a launch reads before it changes anything, and by which it recognises what it
-//! has started.
+//! What a launch reads before it changes anything, and by which it recognises what it has started; what
+//! comes of it, and errors of several of its steps.
 
 use std::collections::BTreeMap;
 
+use super::client::Connection;
+use super::error::TmuxError;
+use super::inherited::{names_format, print_inherited};
 use super::pane_origin::{HAS_NO_RUN, IS_BARE, IS_OWN_PANE};
-use super::respawn::ATTACHED_CLIENTS;
-use super::rows::{IS_FLOATING, IS_LINKED, IS_MARKED, IS_NAMED_BY_TMUX, MARK, PaneOrder};
-use crate::model::{PaneId, SessionLife, WindowId};
+use super::respawn::{ATTACHED_CLIENTS, list_control_clients, read_control_clients};
+use super::rows::{IS_FLOATING, IS_LINKED, IS_MARKED, IS_NAMED_BY_TMUX, PaneOrder};
+use super::window_options::MARK;
+use crate::model::{
+    Error, PaneId, ReplacedRun, SessionLife, TASK_NAME_RULE, WindowId, is_task_name, is_token, text,
+};
+use crate::protocol::{Command, Frame};
+
+/// How often a launch starts over before it gives up.
+pub(super) const ATTEMPTS: usize = 20;
+
+/// A run that was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NewRun {
+    /// The life of the session.
+    pub life: SessionLife,
+    /// The task's window.
+    pub window: WindowId,
+    /// Its primary pane.
+    pub pane: PaneId,
+    /// The number of the run, from 1.
+    pub run: u32,
+    /// The previous run in the window; `None` when the window was created for this one.
+    pub replaced: Option<ReplacedRun>,
+}
+
+/// What came of a launch.
+#[derive(Debug)]
+pub(crate) enum LaunchAnswer<T> {
+    Started(T),
+    /// Nothing was started: this run of the slot has to be ended first.
+    Live(LiveRun),
+}
+
+/// A live run that a launch is to replace. Its window stays when it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LiveRun {
+    pub window: WindowId,
+    /// The process that tmux has started in its pane.
+    pub pid: u32,
+}
+
+/// Returns the error that the session had changed at each attempt since it was read.
+pub(crate) fn contended() -> Error {
+    Error::failed(format!(
+        "the session changed during each of {ATTEMPTS} attempts; run the command again"
+    ))
+}
+
+/// Returns the error that a slot is ambiguous.
+pub(crate) fn two_windows(name: &str, first: WindowId, second: WindowId) -> Error {
+    Error::failed(format!(
+        "two windows are named `{name}`: {first} and {second}"
+    ))
+    .with_hint("rename or close one of them")
+}
+
+/// Checks a task's name: 1 to 40 of `A-Za-z0-9._-`, the first a letter or digit.
+///
+/// # Errors
+///
+/// When it is not; the error contains the rule.
+pub(crate) fn check_name(name: &str) -> Result<(), Error> {
+    if is_task_name(name) {
+        Ok(())
+    } else {
+        let shown = text::one_line(name.as_bytes(), 60);
+        Err(Error::usage(format!(
+            "`{shown}` is not a task name: {TASK_NAME_RULE}"
+        )))
+    }
+}
+
+/// Checks a launch's token, which is used in formats.
+pub(super) fn check_token(token: &str) -> Result<(), Error> {
+    let wrong = || Error::usage("the launch has a token that tmux cannot be asked for");
+    is_token(token).then_some(()).ok_or_else(wrong)
+}
 
 /// A pane of the list.
 #[derive(Debug)]
@@ -106,9 +184,137 @@ pub(super) fn windows_in_order(rows: &[LaunchRow]) -> String {
     windows.map(|row| format!("{}+", row.window)).collect()
 }
 
+/// Options that a window may not inherit when a task is launched: with the first two any shell would
+/// count as a task, and be replaced; the last one would hide which window this launch has created.
+const OWN: [&str; 3] = ["@tmux_task_command", "@pi_task_command", MARK];
+
+/// The windows with the task's name.
+pub(super) struct NamedWindows {
+    /// Those that are tasks.
+    pub(super) slots: Vec<LaunchRow>,
+    /// All of them, as [`are_named`] compares them.
+    pub(super) named: String,
+    /// The names of the server's control clients.
+    pub(super) control_clients: Vec<String>,
+    /// Those of [`OWN`] that all windows inherit, in words.
+    pub(super) inherited: Option<String>,
+    /// Those of [`OWN`] that the session's windows inherit from it, in words.
+    pub(super) of_session: Option<String>,
+}
+
+impl NamedWindows {
+    /// Finds the windows for which this format is true in a session, `=NAME` or `$3`; `None` when the
+    /// session is missing.
+    ///
+    /// # Errors
+    ///
+    /// When tmux fails.
+    pub(super) async fn find(
+        connection: &mut Connection<'_>,
+        session: &str,
+        is_slot: &str,
+    ) -> Result<Option<Self>, TmuxError> {
+        // Without the colon tmux would also search for a window of that name.
+        let target = format!("{session}:");
+        let list = Command::new("list-panes").args(["-s", "-t", &target, "-f", is_slot]);
+        let mut line = vec![
+            list.args(["-F", &row_format()]),
+            list_control_clients(),
+            print_inherited(&names_format(&OWN)),
+        ];
+        // A format also finds these, but cannot tell whose they are.
+        let own = OWN.map(|name| Command::new("show-options").args(["-q", "-t", &target, name]));
+        line.extend(own);
+        let frames = match connection.run(&line).await {
+            Err(error) if error.is_missing() => return Ok(None),
+            answer => answer?,
+        };
+        let [rows, clients, inherited, of_session @ ..] = frames.as_slice() else {
+            return Err(TmuxError::confused("a frame is missing"));
+        };
+        let rows = read_rows(&rows.text());
+        let attached = rows.first().map_or("", |row| &row.attached);
+        let control_clients = read_control_clients(clients, attached);
+        let inherited = inherited.text();
+        Ok(Some(Self {
+            named: windows_in_order(&rows),
+            slots: first_panes(rows)
+                .into_iter()
+                .filter(|row| row.is_task)
+                .collect(),
+            control_clients,
+            inherited: in_words(&inherited.split_whitespace().collect::<Vec<_>>()),
+            of_session: in_words(&read_own(of_session)),
+        }))
+    }
+}
+
+/// Returns a format that is true as long as these are the windows of the name, in the session's
+/// order; see [`windows_in_order`].
+///
+/// It is read for all windows of the session at once. Without a window of the name, tmux compares
+/// names by itself, which takes it a third of the time.
+pub(super) fn are_named(name: &str, named: &str) -> String {
+    if named.is_empty() {
+        return format!("#{{?#{{N/w:{name}}},0,1}}");
+    }
+    let present = format!("#{{W:#{{?{},#{{window_id}}+,}}}}", is_named(name));
+    format!("#{{==:{present},{named}}}")
+}
+
+/// Returns a format that is true for a window of the name.
+pub(super) fn is_named(name: &str) -> String {
+    format!("#{{==:#{{window_name}},{name}}}")
+}
+
+/// Returns those of [`OWN`] that have a value, given what `show-options` prints of each.
+fn read_own(frames: &[Frame]) -> Vec<&'static str> {
+    let own = OWN.into_iter().zip(frames);
+    let is_set = |(name, frame): &(&str, &Frame)| {
+        let text = frame.text();
+        let value = text.strip_prefix(name).map(str::trim);
+        value.is_some_and(|value| !matches!(value, "" | "''"))
+    };
+    own.filter(is_set).map(|(name, _)| name).collect()
+}
+
+/// Lists options: `@a is` or `@a, @b are`; `None` without any.
+fn in_words(names: &[&str]) -> Option<String> {
+    match names {
+        [] => None,
+        [name] => Some(format!("{name} is")),
+        names => Some(format!("{} are", names.join(", "))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_checked() {
+        for name in ["a", "9", "api-server", "A.b_c-9", &"x".repeat(40)] {
+            assert!(check_name(name).is_ok(), "{name}");
+        }
+        for name in [
+            "",
+            ".a",
+            "-a",
+            "_a",
+            "a b",
+            "a:b",
+            "é",
+            "a\n",
+            "a#{q}",
+            &"x".repeat(41),
+        ] {
+            assert!(check_name(name).is_err(), "{name:?}");
+        }
+        assert_eq!(
+            check_name("a b").unwrap_err().to_string(),
+            "`a b` is not a task name: 1 to 40 of `A-Z a-z 0-9 . _ -`, the first a letter or digit"
+        );
+    }
 
     #[test]
     fn of_each_window_the_lowest_pane_counts() {

@@ -17,17 +17,14 @@ mod hook_wakeups;
 mod hooks;
 mod idle;
 mod inherited;
-mod kept_environment;
 mod keys;
 mod launch;
 mod launch_lines;
-mod launch_result;
 mod launch_rows;
 mod look;
 mod look_inquiry;
 mod look_lines;
 mod look_memory;
-mod named_windows;
 mod nonce;
 mod nudge;
 mod one_shot;
@@ -64,13 +61,12 @@ pub(crate) use hook_check::{check_hooks, server_version};
 pub(crate) use hook_wakeups::{HookWakeups, ReportedWindow, ReportedWindows};
 pub(crate) use hooks::{forget_deaths, install, prepare_windows, uninstall, write_runs};
 pub(crate) use idle::{Unless, end_idle_session, prune_windows};
-pub(crate) use kept_environment::forget_environments;
 pub(crate) use keys::{TypingResult, TypingTerms, is_key, type_into};
 pub(crate) use launch::{
     LaunchOrder, PreparedLaunch, find_launched, launch, launch_in, program, program_of_panes,
 };
 pub(crate) use launch_lines::Slots;
-pub(crate) use launch_result::{LaunchAnswer, LiveRun, NewRun, check_name, contended, two_windows};
+pub(crate) use launch_rows::{LaunchAnswer, LiveRun, NewRun, check_name, contended, two_windows};
 pub(crate) use look::{SessionIndex, Target, list_index, look};
 pub(crate) use look_inquiry::LookKind;
 pub(crate) use look_memory::LookMemory;
@@ -81,9 +77,12 @@ pub(crate) use output::{
 };
 pub(crate) use own_clients::{end_clients_left_behind, own_clients};
 pub(crate) use ownership::{Mark, MarkedSession, claim, list_marks};
+pub(crate) use pane_origin::EXEC_PANE;
 pub(crate) use probe::Probe;
 pub(crate) use server::{Server, ServerChoice};
 pub(crate) use shown::{AskingRow, PaneView, PromptPlace};
-pub(crate) use task_exec::{EXEC_PANE, Gate, TaskEnvironment, exec_task, kept_environment};
+pub(crate) use task_exec::{
+    Gate, TaskEnvironment, exec_task, forget_environments, kept_environment,
+};
 pub(crate) use viewers::{NOTICE_OPTION, Viewer, list_viewers, show_notice, show_window};
 pub(crate) use window_options::read_spec;

@@ -3,7 +3,11 @@
 
 use std::sync::LazyLock;
 
-use super::task_exec::{EXEC_PANE, PREFIX};
+/// What the program is told with a task's file in a pane, and by nobody else.
+pub(crate) const EXEC_PANE: &str = "--exec-pane";
+
+/// The prefix of the files' names.
+pub(super) const PREFIX: &str = "exec-task-";
 
 /// Whether the pane was opened without a command of its own, or only with a shell: [`RUNS_SHELL`]. tmux
 /// stores `default-command` as if it had been given, quoted if it is more than one word.

@@ -324,9 +324,6 @@ pub(super) const IS_LINKED: &str = "#{window_linked}";
 /// Whether a launcher has started a task in the window, or all windows inherit a mark.
 pub(super) const IS_MARKED: &str = "#{||:#{@tmux_task_command},#{@pi_task_command}}";
 
-/// The window option with the token of the last launch.
-pub(super) const MARK: &str = "@tmux_task_launch";
-
 /// What a program shows of its progress. Before tmux 3.7 there are no such formats, and the names are those
 /// of variables that anybody can set in tmux's environment.
 const PROGRESS: &str =

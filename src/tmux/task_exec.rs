@@ -7,6 +7,7 @@
 //! The environment's values are on no command line and in nothing that tmux keeps: everybody can see
 //! arguments, a session's environment goes to every later window, and tmux logs its commands.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -20,16 +21,11 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
+use super::pane_origin::PREFIX;
 use super::window_options::{SPEC, decode_spec};
 use crate::files::{self, PROC, WRITABLE_BY_OTHERS};
 use crate::model::environment::{WithheldVariables, covers_name, is_shell_name};
 use crate::model::{Error, Slot, TaskSpec, lossless, quote_where_needed};
-
-/// What the program is told with a file in a pane, and by nobody else.
-pub(crate) const EXEC_PANE: &str = "--exec-pane";
-
-/// The prefix of the files' names.
-pub(super) const PREFIX: &str = "exec-task-";
 
 /// How long the first line of the file is: the pane in which the task has been launched, or blanks.
 ///
@@ -37,7 +33,8 @@ pub(super) const PREFIX: &str = "exec-task-";
 /// begins with.
 const HEAD: usize = 12;
 
-/// If a pane has not read its file after this time, it never will.
+/// If a pane has not read its file after this time, it never will; a kept file that no window names then was
+/// left by a launcher that was killed.
 const STALE: Duration = Duration::from_secs(600);
 
 /// How long a pane whose launcher is gone waits for whoever finds out what that has launched.
@@ -512,6 +509,34 @@ fn remove_stale(folder: &Path) {
     }
 }
 
+/// Removes the environments in this folder that no task needs any more: those of `gone`, and those
+/// that are long there and not of `present`.
+pub(crate) fn forget_environments(
+    folder: &Path,
+    present: &BTreeSet<String>,
+    gone: &BTreeSet<String>,
+) {
+    if files::check_owner_of_folder(folder).is_err() {
+        return;
+    }
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Some(token) = name.to_str() else {
+            continue;
+        };
+        let written = entry.metadata().and_then(|found| found.modified());
+        let age = written.map(|written| SystemTime::now().duration_since(written));
+        let is_stale = matches!(age, Ok(Ok(age)) if age > STALE);
+        if gone.contains(token) || (is_stale && !present.contains(token)) {
+            let removed = fs::remove_file(entry.path());
+            tracing::debug!(?name, ?removed, "a kept environment is not needed any more");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -747,5 +772,47 @@ mod tests {
     #[test]
     fn unset_variables_end_it() {
         assert_ne!(bash(&["echo $NO_SUCH_VARIABLE_HERE"]).1, Some(0));
+    }
+
+    #[test]
+    fn only_what_no_task_needs_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let old = SystemTime::now() - 2 * STALE;
+        for (name, is_old) in [
+            ("gone", false),
+            ("present", true),
+            ("lost", true),
+            ("launching", false),
+        ] {
+            let file = fs::File::create(dir.path().join(name)).unwrap();
+            if is_old {
+                file.set_modified(old).unwrap();
+            }
+        }
+        let set = |name: &str| BTreeSet::from([name.to_owned()]);
+        forget_environments(dir.path(), &set("present"), &set("gone"));
+        let left: BTreeSet<String> = fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        let expected = ["launching", "present"].map(str::to_owned);
+        assert_eq!(left, BTreeSet::from(expected));
+        forget_environments(&dir.path().join("none"), &set("present"), &set("gone"));
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_folder_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let (folder, other) = (path("gone"), path("other"));
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("7-1"), "K=V").unwrap();
+        std::os::unix::fs::symlink(&other, &folder).unwrap();
+        forget_environments(
+            &folder,
+            &BTreeSet::new(),
+            &BTreeSet::from(["7-1".to_owned()]),
+        );
+        assert!(other.join("7-1").exists());
     }
 }

@@ -15,12 +15,14 @@ use super::end_mark::ENDING;
 use super::error::TmuxError;
 use super::pane_origin::{NOT_THE_TASK, TASK_PANE};
 use super::quoted::{Fields, Print, counter, join_fields, unless_plain};
-use super::rows::MARK;
 use crate::model::{Launch, Millis, TaskSettings, TaskSpec, WindowId};
 use crate::protocol::Command;
 
 /// The option with what the task's launch has said.
 pub(super) const SPEC: &str = "@tmux_task_spec";
+
+/// The option with the token of the last launch.
+pub(super) const MARK: &str = "@tmux_task_launch";
 
 /// The option with the number of its run.
 const RUN: &str = "@tmux_task_run";
