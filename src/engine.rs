@@ -176,7 +176,7 @@ impl Engine {
         for event in &mut events {
             // Only the end of a window's present run can be followed by a restart.
             if !is_present_end(event, &look) {
-                event.task.restarts = None;
+                event.task.settings.restarts = None;
             }
         }
 
@@ -190,7 +190,11 @@ impl Engine {
 
     /// Notes that the restart which is to follow is impossible: the task has failed.
     pub(crate) fn note_unrestartable(&mut self, task: &Task, now: Now) -> Vec<EngineEffect> {
-        let tokens = task.restarts.iter().map(|restarts| restarts.token.clone());
+        let tokens = task
+            .settings
+            .restarts
+            .iter()
+            .map(|restarts| restarts.token.clone());
         self.unrestartable.extend(tokens);
         self.recount(now).into_iter().collect()
     }
@@ -200,7 +204,7 @@ impl Engine {
         let look = self.last_look.as_ref()?;
         let stalled = |task: &&Arc<Task>| self.task_stalled_for(task, now).is_some();
         let is_given_up = |task: &Task| {
-            let mut restarts = task.restarts.iter();
+            let mut restarts = task.settings.restarts.iter();
             restarts.any(|restarts| self.unrestartable.contains(&restarts.token))
         };
         let restarting = |task: &Task| restart_of(task).is_some() && !is_given_up(task);

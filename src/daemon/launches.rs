@@ -48,7 +48,7 @@ pub(super) async fn restart(
 ) -> Result<RestartEnd, TmuxError> {
     let (window, paths) = (due.task.window, &options.paths);
     let session = link.life.as_ref().map(|life| life.id);
-    let (Some(session), Some(restarts)) = (session, &due.task.restarts) else {
+    let (Some(session), Some(restarts)) = (session, &due.task.settings.restarts) else {
         return Ok(RestartEnd::Superseded);
     };
     link.write_runs_of(&[window]).await;

@@ -5,8 +5,8 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
 use super::{
-    GoneReason, Millis, NotifyOn, PaneId, Progress, Reason, Screen, Signal, Slot, Stop,
-    StopSettings, TaskRestarts, WindowId, text,
+    GoneReason, Millis, PaneId, Progress, Reason, Screen, Signal, Stop, TaskSettings, WindowId,
+    text,
 };
 
 /// The maximum length of a window's name, in characters.
@@ -91,22 +91,9 @@ pub struct Task {
     pub started_at: Option<Millis>,
     /// When the run ended, in milliseconds since 1970.
     pub ended_at: Option<Millis>,
-    /// When it is run again by itself. Absent: never.
-    #[serde(default)]
-    #[schemars(with = "TaskRestarts")]
-    pub restarts: Option<TaskRestarts>,
-    /// How it is ended, as far as its launch has said. Absent: nothing was said.
-    #[serde(default)]
-    #[schemars(skip_serializing_if = "StopSettings::is_unset")]
-    pub stop: StopSettings,
-    /// The texts that its owner is notified of when a line of the output contains one. Absent: none.
-    #[serde(default)]
-    #[schemars(with = "NotifyOn")]
-    pub notify_on: Option<NotifyOn>,
-    /// The slot in which it runs. Absent: none.
-    #[serde(default)]
-    #[schemars(with = "Slot")]
-    pub slot: Option<Slot>,
+    /// How its runs are treated, as its launch has said.
+    #[serde(flatten)]
+    pub settings: TaskSettings,
     /// Whether it waits for a place in its slot, and has not begun. Absent: it does not.
     #[serde(default)]
     #[schemars(skip_serializing_if = "std::ops::Not::not")]
@@ -192,18 +179,7 @@ impl Serialize for Task {
         fields.serialize_entry("endedAt", &self.ended_at)?;
         let duration = duration.map(|(from, to)| to.saturating_sub(from).max(0));
         fields.serialize_entry("durationMs", &duration)?;
-        if let Some(restarts) = &self.restarts {
-            fields.serialize_entry("restarts", restarts)?;
-        }
-        if !self.stop.is_unset() {
-            fields.serialize_entry("stop", &self.stop)?;
-        }
-        if let Some(notify_on) = &self.notify_on {
-            fields.serialize_entry("notifyOn", notify_on)?;
-        }
-        if let Some(slot) = &self.slot {
-            fields.serialize_entry("slot", slot)?;
-        }
+        self.settings.serialize_into(&mut fields)?;
         if self.queued {
             fields.serialize_entry("queued", &true)?;
         }

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 use super::{Millis, Signal, is_task_name, millis, text};
@@ -167,27 +168,54 @@ pub enum ReplacedRun {
 }
 
 /// How the runs of a task are treated. What is absent was not said.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+// A task has them among its own fields, so they are serialised by hand.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct TaskSettings {
     /// When it is run again by itself. Absent: never.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schemars(with = "TaskRestarts")]
     pub restarts: Option<TaskRestarts>,
     /// How it is ended, as far as its launch has said. Absent: nothing was said.
-    #[serde(skip_serializing_if = "StopSettings::is_unset")]
+    #[serde(default)]
+    #[schemars(skip_serializing_if = "StopSettings::is_unset")]
     pub stop: StopSettings,
     /// The texts that its owner is notified of when a line of the output contains one. Absent: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schemars(with = "NotifyOn")]
     pub notify_on: Option<NotifyOn>,
     /// The slot in which it runs. Absent: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schemars(with = "Slot")]
     pub slot: Option<Slot>,
 }
 
+impl Serialize for TaskSettings {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_map(None)?;
+        self.serialize_into(&mut fields)?;
+        fields.end()
+    }
+}
+
 impl TaskSettings {
+    /// Serialises them among other fields.
+    pub(super) fn serialize_into<M: SerializeMap>(&self, fields: &mut M) -> Result<(), M::Error> {
+        if let Some(restarts) = &self.restarts {
+            fields.serialize_entry("restarts", restarts)?;
+        }
+        if !self.stop.is_unset() {
+            fields.serialize_entry("stop", &self.stop)?;
+        }
+        if let Some(notify_on) = &self.notify_on {
+            fields.serialize_entry("notifyOn", notify_on)?;
+        }
+        if let Some(slot) = &self.slot {
+            fields.serialize_entry("slot", slot)?;
+        }
+        Ok(())
+    }
+
     /// Whether nothing is set.
     pub fn is_unset(&self) -> bool {
         *self == Self::default()

@@ -649,10 +649,7 @@ impl<'a> WindowLook<'a> {
             is_linked: self.row.is_linked && self.row.command.is_none(),
             started_at,
             ended_at,
-            restarts: self.row.settings.restarts.clone(),
-            stop: self.row.settings.stop.clone(),
-            notify_on: self.row.settings.notify_on.clone(),
-            slot: self.row.settings.slot.clone(),
+            settings: self.row.settings.clone(),
             // What the kernel shows of its processes is added to the snapshot.
             queued: false,
             ending: self.row.ending,

@@ -64,7 +64,7 @@ impl EndWatch {
         let defaults = config::load(&lookup).map(|config| config.stop.plan());
         let defaults = defaults.unwrap_or_default();
         let orders = tasks.iter().filter_map(|task| {
-            let plan = StopPlan::of(&task.stop, choice, &defaults);
+            let plan = StopPlan::of(&task.settings.stop, choice, &defaults);
             // What is marked, a daemon had begun to end, and was killed.
             let order = EndOrder::of(task, plan, task.ending.is_some())?;
             Some((task.window, order))

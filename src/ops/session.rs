@@ -429,7 +429,7 @@ impl TaskSession {
         for task in snapshot
             .tasks
             .values_mut()
-            .filter(|task| task.slot.is_some())
+            .filter(|task| task.settings.slot.is_some())
         {
             let (is_queued, began) = process::queue_state(&self.paths.runtime, task);
             let task = Arc::make_mut(task);

@@ -10,7 +10,7 @@ use super::lookup;
 use super::run::{LaunchWait, RunOptions, StartedRun, run};
 use super::session::TaskSession;
 use crate::config::{self, Ready, TaskEntry};
-use crate::model::{Error, Task, TaskSettings};
+use crate::model::{Error, Task};
 use crate::tmux;
 use crate::wire::LsView;
 
@@ -167,7 +167,7 @@ fn start_of(wanted: &TaskEntry, view: &LsView) -> Result<Start, Error> {
     let outdated = [("command", !has_command), ("cwd", !has_cwd)];
     let outdated = outdated.into_iter().filter(|(_, is_other)| *is_other);
     let mut outdated: Vec<&str> = outdated.map(|(key, _)| key).collect();
-    outdated.extend(settings_of(task).differences(&wanted.spec.settings));
+    outdated.extend(task.settings.differences(&wanted.spec.settings));
     Ok(Start::Running(EarlierRun {
         window,
         run: task.run,
@@ -196,16 +196,6 @@ async fn compare_variables(
         Start::Finished(_) if is_other => Start::Needed,
         Start::Finished(_) | Start::Needed => start,
     })
-}
-
-/// Returns the settings of a listed task.
-fn settings_of(task: &Task) -> TaskSettings {
-    TaskSettings {
-        restarts: task.restarts.clone(),
-        stop: task.stop.clone(),
-        notify_on: task.notify_on.clone(),
-        slot: task.slot.clone(),
-    }
 }
 
 /// The run of a task of a file.

@@ -75,9 +75,16 @@ pub(crate) fn wait_for_place(
 pub(crate) fn queue_state(runtime: &Path, task: &Task) -> (bool, Option<Millis>) {
     // First, because a run that does not wait any more has noted when it began.
     let waits = task.is_alive() && task.pid.is_some_and(waits_to_run);
-    let read = || began_at(runtime, task.slot.as_ref()?, task.pid?, task.started_at?);
+    let read = || {
+        began_at(
+            runtime,
+            task.settings.slot.as_ref()?,
+            task.pid?,
+            task.started_at?,
+        )
+    };
     let at = read();
-    (task.slot.is_some() && waits && at.is_none(), at)
+    (task.settings.slot.is_some() && waits && at.is_none(), at)
 }
 
 /// Returns when the run of this process, which was launched at this time, began in its slot; `None` where

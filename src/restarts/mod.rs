@@ -90,7 +90,7 @@ pub(crate) fn restarts_in(still: Duration) -> String {
 /// Returns what follows the end of this run; `None` while it continues, when it succeeded, when how it
 /// ended is not known, and when the task has no policy.
 pub(crate) fn after_end(task: &Task) -> Option<AfterEnd> {
-    let restarts = task.restarts.as_ref()?;
+    let restarts = task.settings.restarts.as_ref()?;
     let exit = task.exit()?;
     let has_failed = exit.signal.is_some() || exit.code.is_some_and(|code| code != 0);
     if !has_failed {
@@ -154,7 +154,7 @@ mod tests {
     fn check(policy: (u32, u64), used: u32, end: &str, lived_s: i64, expected: &str) {
         let (limit, backoff_ms) = policy;
         let mut ended = task(&format!("@1#2 api {end}"));
-        ended.restarts = Some(TaskRestarts {
+        ended.settings.restarts = Some(TaskRestarts {
             policy: RestartPolicy {
                 limit,
                 backoff: Duration::from_millis(backoff_ms),
@@ -221,7 +221,7 @@ mod tests {
         check((2, 1000), 2, "dead 1", 59, "gave up 2");
         check((2, 1000), 2, "dead 1", 60, "1 of 2 after 1000");
         let mut unknown = task("@1 api dead 1");
-        unknown.restarts = Some(TaskRestarts {
+        unknown.settings.restarts = Some(TaskRestarts {
             policy: RestartPolicy {
                 limit: 1,
                 backoff: Duration::ZERO,

@@ -238,7 +238,7 @@ fn printed(found: &OutputMatches) -> String {
 
 /// Says that a run was ended because it took too long.
 fn timed_out(task: &Task) -> String {
-    match task.stop.kill_after {
+    match task.settings.stop.kill_after {
         Some(limit) => format!("was ended after {} by its time limit", written(limit)),
         None => "was ended by its time limit".to_owned(),
     }

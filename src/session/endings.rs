@@ -441,7 +441,8 @@ impl Session {
     pub(super) fn note_time_limits(&mut self, now: Now) {
         let limits = std::mem::take(&mut self.endings.limits);
         for task in self.tasks() {
-            let (Some(limit), Some(started_at)) = (task.stop.kill_after, task.started_at) else {
+            let (Some(limit), Some(started_at)) = (task.settings.stop.kill_after, task.started_at)
+            else {
                 continue;
             };
             if !task.is_alive() || task.queued || self.endings.contain(task.window) {
@@ -558,7 +559,7 @@ impl Session {
     }
 
     fn plan_of(&self, task: &Task, choice: &StopChoice) -> StopPlan {
-        StopPlan::of(&task.stop, choice, &self.stop_defaults)
+        StopPlan::of(&task.settings.stop, choice, &self.stop_defaults)
     }
 
     fn stop_processes(&mut self, task: &Task, plan: StopPlan, is_asked: bool) {

@@ -266,7 +266,10 @@ impl Session {
                 let is_known = |known: &Arc<Task>| known.run == task.run && !known.is_alive();
                 let is_new =
                     !task.is_alive() && !before.tasks.get(&task.window).is_some_and(is_known);
-                let Some(pane) = task.pane.filter(|_| is_new && task.notify_on.is_some()) else {
+                let Some(pane) = task
+                    .pane
+                    .filter(|_| is_new && task.settings.notify_on.is_some())
+                else {
                     continue;
                 };
                 let task = Arc::clone(task);

@@ -96,7 +96,7 @@ impl OutputWatches {
     /// Begins to search a task's run with the next read of its pane. `life` is that of the session.
     /// Returns `None` for a task without patterns.
     pub(super) fn begin(&mut self, task: &Task, life: Option<&SessionLife>) -> Option<WatchEntry> {
-        let watch = OutputWatch::new(task.notify_on.as_ref()?).ok()?;
+        let watch = OutputWatch::new(task.settings.notify_on.as_ref()?).ok()?;
         let pane = task.pane?;
         let before = self.runs.remove(&task.window);
         let mut run = before

@@ -77,7 +77,7 @@ impl PendingRestart {
     }
 
     fn is_of(&self, task: &Task) -> bool {
-        (self.run, Some(&self.restarts)) == (task.run, task.restarts.as_ref())
+        (self.run, Some(&self.restarts)) == (task.run, task.settings.restarts.as_ref())
     }
 }
 
@@ -86,7 +86,8 @@ impl PendingRestarts {
     pub(super) fn plan(&mut self, look: &Snapshot, now: Now) {
         let mut before = std::mem::take(&mut self.pending);
         for (window, task) in &look.tasks {
-            let (Some(restart), Some(restarts)) = (restart_of(task), &task.restarts) else {
+            let (Some(restart), Some(restarts)) = (restart_of(task), &task.settings.restarts)
+            else {
                 continue;
             };
             let known = before.remove(window).filter(|known| known.is_of(task));
@@ -178,7 +179,7 @@ impl PendingRestarts {
     pub(super) fn note_kept(&mut self, look: &Snapshot) -> Option<EnvironmentCleanup> {
         let tasks = look.tasks.values();
         let present: BTreeSet<String> = tasks
-            .filter_map(|task| Some(task.restarts.as_ref()?.token.clone()))
+            .filter_map(|task| Some(task.settings.restarts.as_ref()?.token.clone()))
             .collect();
         if self.kept.as_ref() == Some(&present) {
             return None;

@@ -53,7 +53,7 @@ impl Session {
     /// know of it.
     fn deliver_end(&mut self, end: DeliveredEvent, now: Now) {
         let DeliveredEvent { seq, mut event } = end;
-        event.task.restarts = None;
+        event.task.settings.restarts = None;
         self.engine.queue_delivery(seq, event, now);
     }
 

@@ -391,7 +391,11 @@ impl Wait {
 
     /// Whether this is a restart of the run that is waited for: another run of the same launch.
     fn restarted_as(&self, task: &Task) -> bool {
-        let mut both = task.restarts.iter().zip(&self.entry.restarts);
+        let mut both = task
+            .settings
+            .restarts
+            .iter()
+            .zip(&self.entry.settings.restarts);
         self.is_another_run(task) && both.any(|(one, other)| one.token == other.token)
     }
 

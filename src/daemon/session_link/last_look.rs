@@ -10,7 +10,7 @@ use crate::process::{self, Process};
 pub(super) fn watched_windows(look: &Snapshot) -> Vec<(WindowId, Option<u32>)> {
     look.tasks
         .values()
-        .filter(|task| task.is_alive() || task.restarts.is_some())
+        .filter(|task| task.is_alive() || task.settings.restarts.is_some())
         .map(|task| (task.window, task.pid.filter(|_| task.is_alive())))
         .collect()
 }
@@ -19,7 +19,7 @@ pub(super) fn watched_windows(look: &Snapshot) -> Vec<(WindowId, Option<u32>)> {
 pub(super) fn begun(look: &Snapshot) -> BTreeMap<WindowId, (Option<u32>, Option<Millis>)> {
     let tasks = look.tasks.values();
     tasks
-        .filter(|task| task.slot.is_some() && !task.queued)
+        .filter(|task| task.settings.slot.is_some() && !task.queued)
         .map(|task| (task.window, (task.run, task.started_at)))
         .into_map()
 }

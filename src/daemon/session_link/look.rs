@@ -169,7 +169,7 @@ impl SessionLink {
             task.is_some_and(|task| task.run == *run)
         });
         for (window, task) in &mut snapshot.tasks {
-            if task.slot.is_none() {
+            if task.settings.slot.is_none() {
                 continue;
             }
             let known = self.began.get(window).map(|(_, at)| (false, *at));

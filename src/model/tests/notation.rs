@@ -115,17 +115,17 @@ pub(crate) fn task(notation: &str) -> Task {
             Some(("ended", ms)) => task.ended_at = Some(ms.parse().unwrap()),
             Some(("started", ms)) => task.started_at = Some(ms.parse().unwrap()),
             Some(("limit", ms)) => {
-                task.stop.kill_after = Some(Duration::from_millis(ms.parse().unwrap()));
+                task.settings.stop.kill_after = Some(Duration::from_millis(ms.parse().unwrap()));
             }
             Some(("ending", reason)) => task.ending = GoneReason::of_word(reason),
             Some(("asker", by)) => task.asked_by = Some(by.to_owned()),
             Some(("notifies", text)) => {
-                task.notify_on = Some(NotifyOn {
+                task.settings.notify_on = Some(NotifyOn {
                     patterns: vec![text.to_owned()],
                     ..NotifyOn::default()
                 });
             }
-            Some(("restarts", numbers)) => task.restarts = Some(restarts(numbers)),
+            Some(("restarts", numbers)) => task.settings.restarts = Some(restarts(numbers)),
             Some(("pane", pane)) => task.pane = Some(PaneId(pane.parse().unwrap())),
             Some(("pid", pid)) => task.pid = Some(pid.parse().unwrap()),
             Some(("bells", count)) => task.bell_count = Some(count.parse().unwrap()),

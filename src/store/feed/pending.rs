@@ -43,7 +43,8 @@ impl PendingEvents {
                 self.follow_up(record.seq, record.time, owner.as_deref(), windows);
                 self.deliver(events);
                 let delivered = events.iter().zip(told);
-                let failures = delivered.filter(|(_, event)| event.task.restarts.is_none());
+                let failures =
+                    delivered.filter(|(_, event)| event.task.settings.restarts.is_none());
                 let failures: Vec<Seq> = failures.map(|(seq, _)| *seq).collect();
                 self.deliver_as_failures(&failures);
             }
@@ -118,7 +119,8 @@ impl PendingEvents {
             let task = look.tasks.get(window).filter(|task| !task.is_alive());
             task.is_some_and(|task| {
                 let is_undelivered = first.is_some_and(|first| first <= end.seq);
-                task.run == end.event.task.run && (task.restarts.is_some() || is_undelivered)
+                task.run == end.event.task.run
+                    && (task.settings.restarts.is_some() || is_undelivered)
             })
         });
         if self.follow_ups.has_gone(look) {

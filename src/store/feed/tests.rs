@@ -817,7 +817,7 @@ fn the_end_before_a_restart_is_known_until_it_is_settled() {
     // The message about this end, or the next run.
     let mut failure = ends[..1].to_vec();
     if let Body::Event(event) = &mut failure[0].body {
-        event.task.restarts = None;
+        event.task.settings.restarts = None;
     }
     let rerun = events(4, &dead, &format!("@1#2 a running {policy}; @2 b dead 1"));
     for records in [vec![follow_up(4, &failure)], rerun] {
