@@ -49,8 +49,34 @@ pub(crate) enum Frame {
     Stderr(Chunk),
     /// It has ended, with this exit code (128+N for signal N). The last frame of a channel.
     Exit(u8),
-    /// It was not executed. The last frame of a channel.
-    Failed(Error),
+    /// It was not executed: `{"why":"...","hint":"..."}`. The last frame of a channel.
+    Failed(#[serde(with = "failure")] Error),
+}
+
+/// An error between machines, which do not distinguish kinds: why, and what to do about it.
+mod failure {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::model::{Error, ErrorKind};
+
+    #[derive(Serialize, Deserialize)]
+    struct Failure<S> {
+        why: S,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hint: Option<S>,
+    }
+
+    pub(super) fn serialize<S: Serializer>(error: &Error, to: S) -> Result<S::Ok, S::Error> {
+        let (why, hint) = (error.message.as_str(), error.hint.as_deref());
+        Failure { why, hint }.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Error, D::Error> {
+        let Failure { why, hint } = Failure::<String>::deserialize(from)?;
+        let mut error = Error::new(ErrorKind::Failed, why);
+        error.hint = hint;
+        Ok(error)
+    }
 }
 
 /// Which program answers.

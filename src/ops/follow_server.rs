@@ -407,7 +407,7 @@ impl SessionStream {
             }
             StreamRecord::Live(LiveRecord::Acked { acked }) => {
                 self.acked = acked;
-                None
+                Some(FollowReply::Acked { feed, seq: acked })
             }
             StreamRecord::Live(LiveRecord::Replaced) => Some(FollowReply::Replaced { feed }),
             StreamRecord::Live(

@@ -174,7 +174,8 @@ impl HostStream<'_> {
                     }
                     reply @ (FollowReply::Began { .. }
                     | FollowReply::Record { .. }
-                    | FollowReply::Gap { .. }) => {
+                    | FollowReply::Gap { .. }
+                    | FollowReply::Acked { .. }) => {
                         if !is_taken {
                             at = None;
                         }

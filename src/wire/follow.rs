@@ -56,6 +56,13 @@ pub enum FollowReply {
         /// The last of them.
         to: Seq,
     },
+    /// Everything up to this record is acknowledged, on the disk.
+    Acked {
+        /// The session.
+        feed: String,
+        /// The sequence number.
+        seq: Seq,
+    },
     /// Another process follows the session for the conversation.
     Replaced {
         /// The session.

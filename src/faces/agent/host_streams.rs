@@ -173,7 +173,7 @@ impl HostStreams {
                 self.orders.remove(host);
                 None
             }
-            FollowReply::Idle | FollowReply::Forgotten { .. } => None,
+            FollowReply::Acked { .. } | FollowReply::Idle | FollowReply::Forgotten { .. } => None,
         }
     }
 
