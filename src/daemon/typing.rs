@@ -388,7 +388,7 @@ mod tests {
         check(&asks, &text, None, Some("a asks: Proceed?"));
         check(&asks, &text, Some("Proceed?"), None);
         let silent = Explanation {
-            prompt: None,
+            prompt: Some(String::new()),
             ..asks.clone()
         };
         let no_question = "a asks for input and shows no question";
