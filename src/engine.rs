@@ -1,7 +1,6 @@
 //! Composes the decisions: looks in, records out. No clock, no files, no tmux.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::diff::{diff, is_another_life};
@@ -29,8 +28,6 @@ pub struct Settings {
     pub quiet: Duration,
     /// How long events are gathered, from the first of them, before they are delivered.
     pub gather: Duration,
-    /// How long a screen must be unchanged for a task to count as stalled; `None` for never.
-    pub stalled_after: Option<Duration>,
     /// How events of shells are delivered.
     pub shells: ShellDelivery,
 }
@@ -40,7 +37,6 @@ impl Settings {
     pub const LIVE: Self = Self {
         quiet: Duration::from_millis(200),
         gather: Duration::from_millis(50),
-        stalled_after: None,
         shells: ShellDelivery::Notice,
     };
 
@@ -49,7 +45,6 @@ impl Settings {
     pub const REPLAY: Self = Self {
         quiet: Duration::ZERO,
         gather: Duration::ZERO,
-        stalled_after: None,
         shells: ShellDelivery::Notice,
     };
 }
@@ -184,34 +179,30 @@ impl Engine {
             effects.push(EngineEffect::Append(self.record(events, now)));
         }
         self.last_look = Some(look);
-        effects.extend(self.recount(now));
+        effects.extend(self.recount());
         effects
     }
 
     /// Notes that the restart which is to follow is impossible: the task has failed.
-    pub(crate) fn note_unrestartable(&mut self, task: &Task, now: Now) -> Vec<EngineEffect> {
+    pub(crate) fn note_unrestartable(&mut self, task: &Task) -> Vec<EngineEffect> {
         let tokens = task
             .settings
             .restarts
             .iter()
             .map(|restarts| restarts.token.clone());
         self.unrestartable.extend(tokens);
-        self.recount(now).into_iter().collect()
+        self.recount().into_iter().collect()
     }
 
     /// Counts the tasks again. Returns the counts if they have changed.
-    fn recount(&mut self, now: Now) -> Option<EngineEffect> {
+    fn recount(&mut self) -> Option<EngineEffect> {
         let look = self.last_look.as_ref()?;
-        let stalled = |task: &&Arc<Task>| self.task_stalled_for(task, now).is_some();
         let is_given_up = |task: &Task| {
             let mut restarts = task.settings.restarts.iter();
             restarts.any(|restarts| self.unrestartable.contains(&restarts.token))
         };
         let restarting = |task: &Task| restart_of(task).is_some() && !is_given_up(task);
-        let counts = StatusCounts {
-            stalled: look.tasks.values().filter(stalled).count(),
-            ..look.counts(|window| self.episodes.is_waiting(window), restarting)
-        };
+        let counts = look.counts(|window| self.episodes.is_waiting(window), restarting);
         let has_changed = self.counts.replace(counts) != Some(counts);
         has_changed.then_some(EngineEffect::Status(counts))
     }
@@ -398,13 +389,6 @@ impl Engine {
         ))
     }
 
-    /// Returns how long a task's screen has not changed, where that is long enough to count as
-    /// stalled. This is a status for requests and never an event.
-    pub fn stalled_for(&self, window: WindowId, now: Now) -> Option<Duration> {
-        let task = self.last_look.as_ref()?.tasks.get(&window)?;
-        self.task_stalled_for(task, now)
-    }
-
     /// Returns the user's rules on prompts.
     pub fn user_rules(&self) -> &UserRules {
         &self.episodes.user_rules
@@ -428,15 +412,6 @@ impl Engine {
     /// Returns the sequence number of the last record.
     pub fn last_seq(&self) -> Seq {
         self.last_seq
-    }
-
-    fn task_stalled_for(&self, task: &Task, now: Now) -> Option<Duration> {
-        let after = self.settings.stalled_after?;
-        // There is evidence once a screen has been unchanged for `quiet`.
-        let after = after.max(self.settings.quiet);
-        (task.is_alive() && !self.episodes.user_rules.mutes_task(task))
-            .then(|| self.episodes.stalled_for(task.window, after, now))
-            .flatten()
     }
 
     fn record(&mut self, events: Vec<Event>, now: Now) -> Vec<Record> {

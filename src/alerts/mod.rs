@@ -12,7 +12,7 @@ mod wording;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-pub(crate) use rules::{AlertEvent, AlertRules};
+pub(crate) use rules::{AlertEvent, AlertRules, Place};
 pub(crate) use terminal_sequence::TerminalSequence;
 pub(crate) use wording::AlertText;
 
@@ -62,7 +62,7 @@ pub(crate) enum AlertAction {
     Withdraw(WindowId),
 }
 
-/// The alerts of one display.
+/// The alerts that are displayed, and what is about to be.
 #[derive(Debug)]
 pub(crate) struct Alerts {
     rules: AlertRules,

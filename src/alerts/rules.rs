@@ -78,10 +78,30 @@ fn has_succeeded(task: &Task) -> bool {
     task.exit().and_then(|exit| exit.code) == Some(0)
 }
 
-/// What one display shows.
+/// Where notices are displayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    /// On the desktop of this machine.
+    Desktop,
+    /// By each attached terminal, where it runs.
+    Terminal,
+    /// On tmux's status line.
+    Tmux,
+}
+
+impl Place {
+    /// Every place, with the word for it.
+    pub(crate) const NAMES: [(&str, Self); 3] = [
+        ("desktop", Self::Desktop),
+        ("terminal", Self::Terminal),
+        ("tmux", Self::Tmux),
+    ];
+}
+
+/// What is displayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AlertRules {
-    /// The kinds of events. Empty turns the display off.
+    /// The kinds of events.
     pub(crate) events: BTreeSet<AlertEvent>,
     /// Other kinds of events for these tasks, by name or window id.
     pub(crate) tasks: BTreeMap<String, BTreeSet<AlertEvent>>,

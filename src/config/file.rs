@@ -178,8 +178,7 @@ mod tests {
         std::fs::create_dir(path.parent().unwrap()).unwrap();
         std::fs::write(&path, "notices = [\"tmux\"]\n").unwrap();
         let config = load_usual(dir.path()).unwrap();
-        assert!(config.notices.desktop.is_empty());
-        assert!(!config.notices.tmux.is_empty());
+        assert_eq!(config.notices.places, [crate::alerts::Place::Tmux].into());
 
         std::fs::write(&path, "\n\nnotice = []\n").unwrap();
         let error = load_usual(dir.path()).unwrap_err();

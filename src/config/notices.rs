@@ -8,7 +8,7 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::value::words;
-use crate::alerts::{AlertEvent, TerminalSequence};
+use crate::alerts::{AlertEvent, Place};
 use crate::model::Ordered as _;
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -19,19 +19,13 @@ use crate::model::Ordered as _;
     expecting = "a table"
 )]
 pub(crate) struct NoticesConfig {
-    /// The kinds of events that make a desktop notification: key `desktop`. Empty turns them off.
+    /// Where notices are displayed; nowhere if it is empty: key `places`.
+    #[serde(deserialize_with = "places")]
+    pub places: BTreeSet<Place>,
+    /// The kinds of events that notices are about: key `events`.
     #[serde(deserialize_with = "events")]
-    pub desktop: BTreeSet<AlertEvent>,
-    /// The kinds of events that are shown on tmux's status line: key `tmux`. Empty turns them off,
-    /// and the counts for the status line with them.
-    #[serde(deserialize_with = "events")]
-    pub tmux: BTreeSet<AlertEvent>,
-    /// The escape sequences that tell the terminals of attached clients to show a notification, of which
-    /// each gets one; empty for none: key `terminal`.
-    #[serde(deserialize_with = "sequences")]
-    pub terminal: BTreeSet<TerminalSequence>,
-    /// The kinds of events for single tasks, by name or window id, in place of the lists above:
-    /// table `tasks`.
+    pub events: BTreeSet<AlertEvent>,
+    /// The kinds of events for single tasks, by name or window id, in place of `events`: table `tasks`.
     #[serde(deserialize_with = "of_tasks")]
     pub tasks: BTreeMap<String, BTreeSet<AlertEvent>>,
 }
@@ -39,15 +33,14 @@ pub(crate) struct NoticesConfig {
 impl Default for NoticesConfig {
     fn default() -> Self {
         Self {
-            desktop: AlertEvent::DEFAULT.into(),
-            tmux: AlertEvent::DEFAULT.into(),
-            terminal: BTreeSet::new(),
+            places: [Place::Desktop, Place::Tmux].into(),
+            events: AlertEvent::DEFAULT.into(),
             tasks: BTreeMap::new(),
         }
     }
 }
 
-/// Reads the table, or a list of the displays that are to show the default events.
+/// Reads the table, or a list of the places.
 pub(super) fn notices<'de, D: Deserializer<'de>>(from: D) -> Result<NoticesConfig, D::Error> {
     from.deserialize_any(TableOrList)
 }
@@ -58,7 +51,7 @@ impl<'de> Visitor<'de> for TableOrList {
     type Value = NoticesConfig;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a table, or a list of \"desktop\" and \"tmux\"")
+        formatter.write_str("a table, or a list of \"desktop\", \"terminal\" and \"tmux\"")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<NoticesConfig, A::Error> {
@@ -66,36 +59,19 @@ impl<'de> Visitor<'de> for TableOrList {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<NoticesConfig, A::Error> {
-        let displays: BTreeSet<Display> =
-            words(SeqAccessDeserializer::new(list), DISPLAYS, |allowed| {
-                format!("{allowed}, or write `[notices]` and `desktop = [\"failed\", \"input\"]`")
-            })?;
-        let events = |display| {
-            let is_on = displays.contains(&display);
-            AlertEvent::DEFAULT.into_iter().filter(|_| is_on).into_set()
-        };
         Ok(NoticesConfig {
-            desktop: events(Display::Desktop),
-            tmux: events(Display::Tmux),
+            places: places(SeqAccessDeserializer::new(list))?,
             ..NoticesConfig::default()
         })
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Display {
-    Desktop,
-    Tmux,
+fn places<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<Place>, D::Error> {
+    words(from, &Place::NAMES, str::to_owned)
 }
-
-const DISPLAYS: &[(&str, Display)] = &[("desktop", Display::Desktop), ("tmux", Display::Tmux)];
 
 fn events<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<AlertEvent>, D::Error> {
     words(from, &AlertEvent::NAMES, str::to_owned)
-}
-
-fn sequences<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<TerminalSequence>, D::Error> {
-    words(from, &TerminalSequence::NAMES, str::to_owned)
 }
 
 /// A list of kinds of events.
@@ -136,46 +112,29 @@ mod tests {
         let default = read("").unwrap();
         use AlertEvent::{Disappeared, Failed, Input, Notify, Output};
         let events = BTreeSet::from([Failed, Input, Notify, Output, Disappeared]);
-        assert_eq!((&default.desktop, &default.tmux), (&events, &events));
+        assert_eq!(default.events, events);
+        assert_eq!(default.places, [Place::Desktop, Place::Tmux].into());
         assert_eq!(read("[notices]\n").unwrap(), default);
     }
 
     #[test]
-    fn each_display_and_each_task_has_its_events() {
-        let text = "[notices]\ndesktop = ['started', 'exited', 'other']\ntmux = []\n\
-            terminal = ['osc777']\n[notices.tasks]\nweb = []\n'@3' = ['exited']\n";
+    fn the_places_have_one_list_of_events_and_each_task_may_have_its_own() {
+        let text = "[notices]\nevents = ['started', 'exited', 'other']\nplaces = ['terminal']\n\
+            [notices.tasks]\nweb = []\n'@3' = ['exited']\n";
         let notices = read(text).unwrap();
         use AlertEvent::{Exited, Other, Started};
-        assert_eq!(notices.desktop, [Started, Exited, Other].into());
-        assert_eq!(notices.tmux, BTreeSet::new());
-        assert_eq!(notices.terminal, [TerminalSequence::Osc777].into());
+        assert_eq!(notices.events, [Started, Exited, Other].into());
+        assert_eq!(notices.places, [Place::Terminal].into());
         assert_eq!(notices.tasks["web"], BTreeSet::new());
         assert_eq!(notices.tasks["@3"], [Exited].into());
-    }
-
-    #[test]
-    fn a_list_selects_displays() {
-        let default = NoticesConfig::default();
-        let off = BTreeSet::new();
-        for (text, desktop, tmux) in [
-            ("notices = []", &off, &off),
-            ("notices = ['tmux']", &off, &default.tmux),
-            ("notices = ['desktop']", &default.desktop, &off),
-            (
-                "notices = [\n'tmux', # here\n'desktop', 'tmux']",
-                &default.desktop,
-                &default.tmux,
-            ),
-        ] {
-            let notices = read(text).unwrap();
-            assert_eq!((&notices.desktop, &notices.tmux), (desktop, tmux), "{text}");
-        }
+        let list = read("notices = [\n'tmux', # here\n'desktop', 'tmux']");
+        assert_eq!(list.unwrap(), NoticesConfig::default());
+        assert_eq!(read("notices = []").unwrap().places, BTreeSet::new());
     }
 
     #[test]
     fn a_mistake_names_its_line_and_what_is_allowed() {
-        let allowed = "allowed are \"desktop\" and \"tmux\", or write `[notices]` and \
-            `desktop = [\"failed\", \"input\"]`";
+        let allowed = "allowed are \"desktop\", \"terminal\" and \"tmux\"";
         check_error(
             "notices = [\"desk\"]",
             &format!("c.toml:1: `notices` does not know \"desk\"; {allowed}"),
@@ -185,8 +144,8 @@ mod tests {
             &format!("c.toml:4: `notices` does not know \"a b\"; {allowed}"),
         );
         check_error(
-            "[notices]\ndesktop = ['fail']",
-            "c.toml:2: `notices.desktop` does not know \"fail\"; allowed are \"failed\", \
+            "[notices]\nevents = ['fail']",
+            "c.toml:2: `notices.events` does not know \"fail\"; allowed are \"failed\", \
              \"input\", \"notify\", \"output\", \"disappeared\", \"exited\", \"started\" and \"other\"",
         );
         check_error(
@@ -195,16 +154,17 @@ mod tests {
              \"input\", \"notify\", \"output\", \"disappeared\", \"exited\", \"started\" and \"other\"",
         );
         check_error(
-            "[notices]\nterminal = ['osc99']",
-            "c.toml:2: `notices.terminal` does not know \"osc99\"; allowed are \"osc9\" and \"osc777\"",
+            "[notices]\nplaces = ['screen']",
+            "c.toml:2: `notices.places` does not know \"screen\"; allowed are \"desktop\", \"terminal\" \
+             and \"tmux\"",
         );
         check_error(
             "[notices]\ndesk = []",
             "c.toml:2: unknown key `notices.desk`",
         );
         check_error(
-            "[notices]\ndesktops = []",
-            "c.toml:2: unknown key `notices.desktops`; did you mean `desktop`?",
+            "[notices]\nplace = []",
+            "c.toml:2: unknown key `notices.place`; did you mean `places`?",
         );
     }
 
@@ -213,8 +173,8 @@ mod tests {
         #[track_caller]
         fn check_found(text: &str, line: u32, found: &str) {
             let expected = format!(
-                "c.toml:{line}: `notices` must be a table, or a list of \"desktop\" and \
-                 \"tmux\", found {found}"
+                "c.toml:{line}: `notices` must be a table, or a list of \"desktop\", \
+                 \"terminal\" and \"tmux\", found {found}"
             );
             check_error(text, &expected);
         }
@@ -225,12 +185,12 @@ mod tests {
         let events = "a list of \"failed\", \"input\", \"notify\", \"output\", \"disappeared\", \"exited\", \
             \"started\" and \"other\"";
         check_error(
-            "\n\n[notices]\ntmux = true",
-            &format!("c.toml:4: `notices.tmux` must be {events}, found a boolean"),
+            "\n\n[notices]\nevents = true",
+            &format!("c.toml:4: `notices.events` must be {events}, found a boolean"),
         );
         check_error(
-            "[notices]\ntmux = [\n\"failed\",\n3]",
-            &format!("c.toml:4: `notices.tmux` must be {events}, found an integer in the list"),
+            "[notices]\nevents = [\n\"failed\",\n3]",
+            &format!("c.toml:4: `notices.events` must be {events}, found an integer in the list"),
         );
         check_error(
             "[notices]\ntasks = []",

@@ -216,10 +216,6 @@ pub(crate) struct InputConfig {
     /// How long a screen must be unchanged before its prompt is reported: key `quiet`.
     #[serde(deserialize_with = "quiet")]
     pub quiet: Duration,
-    /// How long a screen must be unchanged for its task to count as stalled; `None` for never: key
-    /// `stalled-after`.
-    #[serde(deserialize_with = "stalled_after")]
-    pub stalled_after: Option<Duration>,
 }
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -240,7 +236,6 @@ impl Default for InputConfig {
             ignore: Vec::new(),
             mute_tasks: BTreeSet::new(),
             quiet: Duration::from_millis(200),
-            stalled_after: None,
         }
     }
 }
@@ -346,12 +341,6 @@ fn kill_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D:
     let why = "is neither 0 nor a duration like 10m, up to 366d";
     let expected = "a duration like \"10m\" or \"2h\"";
     within(from, expected, why, up_to(StopSettings::LONGEST)).map(unless_zero)
-}
-
-fn stalled_after<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    let why = "is neither 0 nor a duration like 10m or 2h, up to 168h";
-    let expected = "a duration like \"10m\" or \"2h\"";
-    within(from, expected, why, up_to(7 * DAY)).map(unless_zero)
 }
 
 fn keep_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
@@ -584,44 +573,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_called_stalled_is_off_unless_it_is_set() {
-        let after = |text: &str| {
-            let text = format!("[input]\nstalled-after = {text}\n");
-            parse(Path::new("c.toml"), &text).map(|config| config.input.stalled_after)
-        };
-        assert_eq!(InputConfig::default().stalled_after, None);
-        for off in ["'0'", "'0s'", "'0m'"] {
-            assert_eq!(after(off).unwrap(), None, "{off}");
-        }
-        let minutes = |n: u64| Some(Duration::from_secs(60 * n));
-        assert_eq!(after("'10m'").unwrap(), minutes(10));
-        assert_eq!(after("'168h'").unwrap(), minutes(7 * 24 * 60));
-        for bad in [
-            "'169h'",
-            "'604801'",
-            "'m'",
-            "'-1m'",
-            "''",
-            "'99999999999999999999m'",
-        ] {
-            let error = after(bad).unwrap_err().to_string();
-            let expected = format!(
-                "c.toml:2: `input.stalled-after`: `{}` is neither 0 nor a duration like 10m or 2h, up to 168h",
-                bad.trim_matches('\'')
-            );
-            assert_eq!(error, expected);
-        }
-        check_error(
-            "[input]\nstalled-after = true",
-            "c.toml:2: `input.stalled-after` must be a duration like \"10m\" or \"2h\", found a boolean",
-        );
-        check_error(
-            "[input]\nstalled-after = -1",
-            "c.toml:2: `input.stalled-after`: `-1` is neither 0 nor a duration like 10m or 2h, up to 168h",
-        );
-    }
-
-    #[test]
     fn a_number_alone_is_seconds() {
         let clean_after = |value: &str| {
             let text = format!("clean-after = {value}");
@@ -700,7 +651,7 @@ mod tests {
         check_error(
             &format!("notices = ['{long}']"),
             &format!(
-                "c.toml:1: `notices` does not know \"{cut}\"; allowed are \"desktop\" and \"tmux\", or write `[notices]` and `desktop = [\"failed\", \"input\"]`"
+                "c.toml:1: `notices` does not know \"{cut}\"; allowed are \"desktop\", \"terminal\" and \"tmux\""
             ),
         );
         check_error(

@@ -280,24 +280,23 @@ mod tests {
     fn each_setting_is_shown_once_with_its_place() {
         let default = shown("");
         assert_eq!(
-            default[..6],
+            default[..5],
             [
                 "env-withhold = [] default",
                 "shells = \"notice\" default",
                 "clean-after = \"1h\" default",
-                "notices.desktop = [\"failed\", \"input\", \"notify\", \"output\", \"disappeared\"] default",
-                "notices.tmux = [\"failed\", \"input\", \"notify\", \"output\", \"disappeared\"] default",
-                "notices.terminal = [] default",
+                "notices.places = [\"desktop\", \"tmux\"] default",
+                "notices.events = [\"failed\", \"input\", \"notify\", \"output\", \"disappeared\"] default",
             ]
         );
         assert_eq!(default.last().unwrap(), "sink = - default");
-        let text = "shells = 'ignore'\n[notices]\ntmux = [\n 'failed', # why\n 'input']\n\
+        let text = "shells = 'ignore'\n[notices]\nevents = [\n 'failed', # why\n 'input']\n\
             [notices.tasks]\n'@3' = []\n[logs]\nkeep-runs = 1_0\n\
             [[sink]]\nname = 'hook'\nwebhook = 'https://x/token'\n";
         let set: Vec<String> = shown(text);
         let expected = [
             "shells = 'ignore' 1",
-            "notices.tmux = ['failed', 'input'] 3",
+            "notices.events = ['failed', 'input'] 3",
             "notices.tasks.\"@3\" = [] 7",
             "logs.keep-runs = 1_0 9",
             "sink.hook = webhook 11",
@@ -313,7 +312,7 @@ mod tests {
             .filter_map(|line| line.split(' ').next())
             .collect();
         let at = |key| keys.iter().position(|other| *other == key);
-        assert!(at("notices.tmux") < at("notices.tasks.\"@3\""));
+        assert!(at("notices.events") < at("notices.tasks.\"@3\""));
         assert!(at("notices.tasks.\"@3\"") < at("input.ask"));
     }
 

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::feed_publisher::Displayable;
 use crate::alerts::{
-    Alert, AlertAction, AlertEvent, AlertRules, AlertSubject, Alerts, TerminalSequence,
+    Alert, AlertAction, AlertRules, AlertSubject, Alerts, Place, TerminalSequence,
 };
 use crate::config::Config;
 use crate::model::{Now, SessionId, StatusCounts, WindowId};
@@ -32,20 +32,18 @@ const STATUS_OPTION: &str = "@tmux_task_status";
 /// Decides what is displayed, and owns the desktop.
 #[derive(Debug)]
 pub(super) struct Displays {
-    desktop: Option<(Alerts, DesktopDisplay)>,
-    tmux: Option<Alerts>,
-    /// With the sequences that terminals may get.
-    terminals: Option<(Alerts, BTreeSet<TerminalSequence>)>,
+    alerts: Alerts,
+    /// Where they are displayed; nothing is decided if that is nowhere.
+    places: BTreeSet<Place>,
+    desktop: Option<DesktopDisplay>,
 }
 
 /// What is to be displayed now, except for tasks whose windows the user has in view.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct DueAlerts {
-    desktop: Vec<AlertAction>,
+    actions: Vec<AlertAction>,
+    places: BTreeSet<Place>,
     desktop_queue: Option<mpsc::Sender<AlertAction>>,
-    tmux: Vec<AlertAction>,
-    terminals: Vec<AlertAction>,
-    sequences: BTreeSet<TerminalSequence>,
 }
 
 #[derive(Debug)]
@@ -66,87 +64,58 @@ struct DesktopDisplay {
 impl Displays {
     pub(super) fn new(config: &Config) -> Self {
         let notices = &config.notices;
-        let alerts = |events: &BTreeSet<AlertEvent>| {
-            (!events.is_empty()).then(|| {
-                Alerts::new(AlertRules {
-                    events: events.clone(),
-                    tasks: notices.tasks.clone(),
-                    shells: config.shells,
-                })
-            })
+        let rules = AlertRules {
+            events: notices.events.clone(),
+            tasks: notices.tasks.clone(),
+            shells: config.shells,
         };
-        Self {
-            desktop: alerts(&notices.desktop)
-                .and_then(|alerts| Some((alerts, DesktopDisplay::start()?))),
-            tmux: alerts(&notices.tmux),
-            terminals: alerts(&AlertEvent::DEFAULT.into())
-                .filter(|_| !notices.terminal.is_empty())
-                .map(|alerts| (alerts, notices.terminal.clone())),
+        let mut places = notices.places.clone();
+        let is_on_desktop = places.contains(&Place::Desktop);
+        let desktop = is_on_desktop.then(DesktopDisplay::start).flatten();
+        if desktop.is_none() {
+            places.remove(&Place::Desktop);
         }
-    }
-
-    fn all_mut(&mut self) -> impl Iterator<Item = &mut Alerts> {
-        let desktop = self.desktop.as_mut().map(|(alerts, _)| alerts);
-        let terminals = self.terminals.as_mut().map(|(alerts, _)| alerts);
-        desktop
-            .into_iter()
-            .chain(self.tmux.as_mut())
-            .chain(terminals)
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Alerts> {
-        let desktop = self.desktop.as_ref().map(|(alerts, _)| alerts);
-        let terminals = self.terminals.as_ref().map(|(alerts, _)| alerts);
-        desktop
-            .into_iter()
-            .chain(self.tmux.as_ref())
-            .chain(terminals)
+        Self {
+            alerts: Alerts::new(rules),
+            places,
+            desktop,
+        }
     }
 
     /// Takes what was recorded.
     pub(super) fn add(&mut self, what: &Displayable, now: Instant) {
-        for alerts in self.all_mut() {
-            match what {
-                Displayable::Event(event) => alerts.add(event, now),
-                Displayable::Notice(level, text) => alerts.add_notice(*level, text),
-            }
+        if self.places.is_empty() {
+            return;
+        }
+        match what {
+            Displayable::Event(event) => self.alerts.add(event, now),
+            Displayable::Notice(level, text) => self.alerts.add_notice(*level, text),
         }
     }
 
     /// Takes the number of events that are only in the feed.
     pub(super) fn add_missed(&mut self, n: u64) {
-        for alerts in self.all_mut() {
-            alerts.add_missed(n);
+        if !self.places.is_empty() {
+            self.alerts.add_missed(n);
         }
     }
 
     /// Returns when [`Displays::take_due`] is to be called.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.all().filter_map(Alerts::next_deadline).min()
+        self.alerts.next_deadline()
     }
 
     /// Returns what is to be displayed now; `None` for nothing.
     pub(super) fn take_due(&mut self, now: Now, session_name: &str) -> Option<DueAlerts> {
-        // The time of day is asked for only then: it needs the system's time zone.
-        if !self.all().any(|alerts| alerts.is_any_due(now.mono)) {
+        if !self.alerts.is_any_due(now.mono) {
             return None;
         }
-        let mut due = DueAlerts::default();
-        if let Some((alerts, task)) = &mut self.desktop {
-            due.desktop = alerts.take_due(now.mono, session_name);
-            due.desktop_queue = Some(task.queue.clone());
-        }
-        if let Some(alerts) = &mut self.tmux {
-            due.tmux = alerts.take_due(now.mono, session_name);
-        }
-        if let Some((alerts, sequences)) = &mut self.terminals {
-            due.terminals = alerts.take_due(now.mono, session_name);
-            due.sequences.clone_from(sequences);
-        }
-        let is_any = [&due.desktop, &due.tmux, &due.terminals]
-            .iter()
-            .any(|due| !due.is_empty());
-        is_any.then_some(due)
+        let actions = self.alerts.take_due(now.mono, session_name);
+        (!actions.is_empty()).then(|| DueAlerts {
+            actions,
+            places: self.places.clone(),
+            desktop_queue: self.desktop.as_ref().map(|desktop| desktop.queue.clone()),
+        })
     }
 
     /// Resolves with the window of a task whose alert the user has clicked.
@@ -155,8 +124,8 @@ impl Displays {
     ///
     /// Nothing is lost when the future is dropped.
     pub(super) async fn clicked(&mut self) -> WindowId {
-        while let Some((_, task)) = &mut self.desktop
-            && let Some(slot) = task.clicks.recv().await
+        while let Some(desktop) = &mut self.desktop
+            && let Some(slot) = desktop.clicks.recv().await
         {
             if let Ok(window) = u32::try_from(slot) {
                 return WindowId(window);
@@ -167,23 +136,23 @@ impl Displays {
 
     /// Lets the desktop finish its queue.
     pub(super) async fn close(self) {
-        if let Some((_, task)) = self.desktop {
-            task.close().await;
+        if let Some(desktop) = self.desktop {
+            desktop.close().await;
         }
     }
 }
 
 impl DueAlerts {
     /// Passes the alerts to the desktop, except for those of windows that are in view.
-    pub(super) fn send_to_desktop(&mut self, viewers: &[Viewer]) {
+    pub(super) fn send_to_desktop(&self, viewers: &[Viewer]) {
         let Some(queue) = &self.desktop_queue else {
             return;
         };
-        for action in self.desktop.drain(..) {
-            if is_in_view(&action, viewers) {
+        for action in &self.actions {
+            if is_in_view(action, viewers) {
                 continue;
             }
-            if queue.try_send(action).is_err() {
+            if queue.try_send(action.clone()).is_err() {
                 tracing::debug!("the desktop is slow: an alert is only in the feed");
             }
         }
@@ -191,11 +160,14 @@ impl DueAlerts {
 
     /// Tells the viewers' terminals to show the alerts, each those of windows that it does not show.
     pub(super) fn tell_terminals(&self, viewers: &[Viewer]) {
+        if !self.places.contains(&Place::Terminal) {
+            return;
+        }
         for viewer in viewers {
-            let Some(sequence) = TerminalSequence::choose(&self.sequences, &viewer.terminal) else {
+            let Some(sequence) = TerminalSequence::choose(&viewer.terminal) else {
                 continue;
             };
-            for action in &self.terminals {
+            for action in &self.actions {
                 let AlertAction::Show(alert) = action else {
                     continue;
                 };
@@ -212,8 +184,11 @@ impl DueAlerts {
 
     /// Returns the line for tmux's status line; `None` for none.
     pub(super) fn line(&self, viewers: &[Viewer]) -> Option<String> {
+        if !self.places.contains(&Place::Tmux) {
+            return None;
+        }
         let shown = self
-            .tmux
+            .actions
             .iter()
             .filter(|action| !is_in_view(action, viewers));
         let lines: Vec<String> = shown
@@ -249,7 +224,7 @@ fn one_line(alert: &Alert) -> String {
 impl StatusLineDisplay {
     pub(super) fn new(config: &Config) -> Self {
         Self {
-            is_wanted: !config.notices.tmux.is_empty(),
+            is_wanted: config.notices.places.contains(&Place::Tmux),
             complaints: LogOnce::default(),
         }
     }

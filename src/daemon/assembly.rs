@@ -96,7 +96,6 @@ pub(super) fn assemble(options: &Options, claimed: Option<SessionLife>) -> Resul
     let input = &options.config.input;
     let settings = Settings {
         quiet: input.quiet,
-        stalled_after: input.stalled_after,
         shells: options.config.shells,
         ..Settings::LIVE
     };

@@ -174,10 +174,10 @@ pub(super) async fn serve(
                 tracing::debug!(request = name, "request");
                 answer(&mut writer, &Response::Consumers(streams.consumers())).await
             }
-            Request::Messages => {
+            Request::MessageReaders => {
                 tracing::debug!(request = name, "request");
-                let messages = Box::new(streams.messages());
-                answer(&mut writer, &Response::Messages(messages)).await
+                let readers = streams.message_readers();
+                answer(&mut writer, &Response::MessageReaders(readers)).await
             }
             Request::RemoveConsumer { name: consumer } => {
                 tracing::debug!(request = name, consumer, "request");

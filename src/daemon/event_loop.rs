@@ -17,7 +17,6 @@ use super::link::{Link, LinkReport};
 use super::log;
 use super::service_manager::ServiceManager;
 use super::signals::{Disuse, StopRequest};
-use super::succession::{self, Usage};
 use super::timer::Timer;
 use crate::clock::now;
 use crate::model::{Body, Error, Level, Millis, Now, WindowId, whole_millis};
@@ -490,24 +489,6 @@ impl EventLoop {
             }
             ConnectionMessage::Request {
                 id,
-                request: Request::MakeRoom { successor },
-                received_at,
-                reply,
-            } => {
-                tracing::debug!(id = id.0, request = "make-room", successor, "request");
-                self.note_answer(id, received_at);
-                let response = match succession::refusal(&successor, &self.usage()) {
-                    Some(refusal) => Response::Refused(refusal),
-                    None => {
-                        tracing::info!(successor, "a daemon of a newer version takes over");
-                        self.stopping.ask();
-                        Response::Done
-                    }
-                };
-                drop(reply.send(response));
-            }
-            ConnectionMessage::Request {
-                id,
                 request,
                 received_at,
                 reply,
@@ -609,7 +590,6 @@ impl EventLoop {
             running: tasks.running,
             waiting: tasks.waiting,
             dead: tasks.dead,
-            stalled: tasks.stalled,
         }
     }
 
@@ -622,17 +602,6 @@ impl EventLoop {
             .chain(of_looks)
             .chain(self.publisher.store.live.consumers.problem())
             .collect()
-    }
-
-    /// Returns what would be interrupted if this daemon stopped now.
-    fn usage(&self) -> Usage {
-        Usage {
-            is_autostarted: self.leaves_when_useless,
-            waits: self.session.n_waits(),
-            readers: self.n_readers(),
-            requests: self.pending_replies.len(),
-            has_delivery: self.session.has_undelivered(),
-        }
     }
 
     fn n_readers(&self) -> usize {

@@ -223,7 +223,7 @@ impl LinkJobs {
     }
 
     /// Displays alerts, except for those of windows that the user has in view.
-    pub(super) async fn show_alerts(&mut self, mut due: DueAlerts) {
+    pub(super) async fn show_alerts(&mut self, due: DueAlerts) {
         let session = self.link.life.as_ref().map(|life| life.id);
         let mut connection = self.link.connection();
         // If the server is gone, nothing is in view.

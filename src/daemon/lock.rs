@@ -4,11 +4,21 @@ use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
 
 use super::error::DaemonError;
 use crate::model::{Error, ErrorKind};
 use crate::paths::Paths;
 use crate::{files, process};
+
+/// How long a daemon may take to leave: less than a command may take in all.
+const STOPPED_WITHIN: Duration = Duration::from_secs(9);
+
+/// How often its lock is tried meanwhile. The kernel does not report that a lock is free without
+/// giving it to the one who waits.
+const LOCK_POLL: Duration = Duration::from_millis(5);
 
 /// The lock, held as long as this lives.
 #[derive(Debug)]
@@ -107,4 +117,36 @@ pub(crate) fn held_elsewhere(paths: &Paths) -> Option<u32> {
 /// Whether a daemon holds the lock at `path`.
 pub(crate) fn is_held(path: &Path) -> bool {
     files::open(path).is_ok_and(|file| file.try_lock_shared().is_err())
+}
+
+/// Waits until the daemon with this pid, which was asked to stop, has left: it holds the lock at `path`
+/// until then. A command may have started the next one by then, which takes the lock over. Returns
+/// whether it has left in time.
+pub(crate) async fn has_left(path: &Path, asked: Option<u32>) -> bool {
+    let deadline = Instant::now() + STOPPED_WITHIN;
+    while written_pid(path) == asked && is_held(path) {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        sleep(LOCK_POLL).await;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_daemon_has_left_when_another_one_has_its_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        fs::write(&path, "7\n").unwrap();
+        let lock = File::open(&path).unwrap();
+        lock.lock().unwrap();
+        assert!(!has_left(&path, Some(7)).await);
+        assert!(has_left(&path, Some(6)).await);
+        lock.unlock().unwrap();
+        assert!(has_left(&path, Some(7)).await);
+    }
 }

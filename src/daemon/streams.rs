@@ -15,7 +15,7 @@ use tokio::net::unix::OwnedReadHalf;
 use crate::model::{Error, Seq};
 use crate::store::{self, Lease, Live, ReaderHandle, StreamError, Subscription};
 use crate::wire::{
-    Acknowledgement, After, ConsumeRequest, ConsumerList, Filter, Messages, ReaderStart,
+    Acknowledgement, After, ConsumeRequest, ConsumerList, Filter, MessageReaders, ReaderStart,
     parse_object,
 };
 
@@ -61,8 +61,8 @@ impl Streams {
     }
 
     /// Returns which messages the feed has, and who reads them.
-    pub(super) fn messages(&self) -> Messages {
-        self.live.messages()
+    pub(super) fn message_readers(&self) -> MessageReaders {
+        self.live.message_readers()
     }
 
     /// Forgets a consumer that has no reader.

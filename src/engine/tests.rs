@@ -5,7 +5,6 @@ mod restarts;
 
 use super::*;
 use crate::model::test_notation::{describe, snapshot, task};
-use crate::model::{Foreground, TtyEvidence, TtyUse};
 
 /// Drives an engine as the daemon does: what is due is delivered before each look.
 struct Driver {

@@ -104,8 +104,7 @@ fn shortened(mut task: LsTask) -> LsTask {
     of_task.command = of_task.command.as_deref().map(short);
     of_task.cwd = of_task.cwd.as_deref().map(short);
     task.waiting_for = task.waiting_for.as_deref().map(short);
-    // They change all the time.
-    task.stalled_ms = task.stalled_ms.map(|_| 0);
+    // It changes all the time.
     task.next_restart = task
         .next_restart
         .map(|next| NextRestart { in_ms: 0, ..next });
@@ -123,7 +122,7 @@ mod tests {
         task.command = Some("x".repeat(5000));
         task.screen.rows = ["y".repeat(900), "last".to_owned(), String::new()].into();
         let window = task.window;
-        let listed = LsTask::new(task, Some("z".repeat(900)), None);
+        let listed = LsTask::new(task, Some("z".repeat(900)));
         let board = TaskBoard {
             exists: true,
             tasks: BTreeMap::from([(window, listed)]),

@@ -192,26 +192,6 @@ impl Episodes {
         self.last_look.get(&window).map(|last_look| last_look.since)
     }
 
-    /// Returns how long this task's rows are unchanged, if that is at least `after` and no evidence
-    /// says whether the task waits or works.
-    pub(crate) fn stalled_for(
-        &self,
-        window: WindowId,
-        after: Duration,
-        now: Now,
-    ) -> Option<Duration> {
-        let last_look = self.last_look.get(&window)?;
-        let still_for = now.mono.saturating_duration_since(last_look.since);
-        let is_open = || {
-            !self.is_waiting(window)
-                && last_look
-                    .judgement
-                    .as_ref()
-                    .is_some_and(|judgement| judgement.leaves_open(&last_look.screen))
-        };
-        (still_for >= after && is_open()).then_some(still_for)
-    }
-
     /// Returns when the next look can report a prompt, or that one has gone.
     pub(crate) fn next_deadline(&self, quiet: Duration) -> Option<Instant> {
         self.candidates(quiet).map(|(_, due)| due).min()

@@ -51,7 +51,7 @@ pub use record::{
     Body, Checkpoint, Context, DeliveredEvent, Delivery, Details, FEED_VERSION, FollowUpOptions,
     Kind, Message, Record, SESSION_CHARS, Seq, ShellDelivery,
 };
-pub use screen::{CursorPosition, Progress, ProgressState, QUOTED_CHARS, QUOTED_LINES, Screen};
+pub use screen::{CursorPosition, QUOTED_CHARS, QUOTED_LINES, Screen};
 pub use signal::Signal;
 pub(crate) use snapshot::Ordered;
 pub use snapshot::{Bookmark, RunAway, RunNumbers, SessionLife, Snapshot, StatusCounts};

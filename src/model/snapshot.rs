@@ -137,8 +137,8 @@ pub struct SessionLife {
     pub created: i64,
 }
 
-/// The number of tasks by state. Every task is in exactly one count, except that `stalled` tasks
-/// are also `running`, and `failed` and `restarting` ones `dead`.
+/// The number of tasks by state. Every task is in exactly one count, except that `failed`
+/// and `restarting` ones are also `dead`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusCounts {
     /// Whether the session exists.
@@ -153,8 +153,6 @@ pub struct StatusCounts {
     pub failed: usize,
     /// About to be run again because they failed. They are also `dead`, and not `failed`.
     pub restarting: usize,
-    /// Running, silent for a long time, and with no evidence on whether they wait.
-    pub stalled: usize,
 }
 
 impl StatusCounts {
@@ -364,7 +362,6 @@ mod tests {
                 dead,
                 failed: dead,
                 restarting: 0,
-                stalled: running,
             }
             .line()
         };
@@ -383,7 +380,6 @@ mod tests {
                 dead: failed + restarting + 4,
                 failed,
                 restarting,
-                stalled: 0,
             }
             .line_with_details()
         };
@@ -410,7 +406,6 @@ mod tests {
                 dead: failed + finished,
                 failed,
                 restarting: 0,
-                stalled: 0,
             }
             .summary()
         };

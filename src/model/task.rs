@@ -5,8 +5,7 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
 use super::{
-    GoneReason, Millis, PaneId, Progress, Reason, Screen, Signal, Stop, TaskSettings, WindowId,
-    text,
+    GoneReason, Millis, PaneId, Reason, Screen, Signal, Stop, TaskSettings, WindowId, text,
 };
 
 /// The maximum length of a window's name, in characters.
@@ -117,11 +116,6 @@ pub struct Task {
     #[serde(default)]
     #[schemars(with = "Vec<u32>")]
     pub ports: Option<Vec<u16>>,
-    /// How far its program says it is (OSC 9;4), while it lives and where tmux keeps that (3.7 and newer).
-    /// Absent: it says nothing.
-    #[serde(default)]
-    #[schemars(with = "Progress")]
-    pub progress: Option<Progress>,
     /// The last rows of the pane.
     #[serde(flatten)]
     #[schemars(with = "super::screen::Preview")]
@@ -190,9 +184,6 @@ impl Serialize for Task {
         if let Some(ports) = &self.ports {
             fields.serialize_entry("ports", ports)?;
         }
-        if let Some(progress) = &self.progress {
-            fields.serialize_entry("progress", progress)?;
-        }
         fields.serialize_entry("outputPreview", &screen.rows.join("\n"))?;
         if !last_lines.is_empty() {
             fields.serialize_entry("lastLines", &last_lines)?;
@@ -260,7 +251,6 @@ impl Task {
             bell: self.bell,
             bell_count: self.bell_count,
             ports: self.ports.clone(),
-            progress: self.progress,
             screen: self.screen.clone(),
             ..other.clone()
         };

@@ -622,7 +622,6 @@ impl<'a> WindowLook<'a> {
                 Some(time_of_death(seconds, known_start, self.now))
             }),
         };
-        let is_alive = !matches!(life, Life::Dead(_));
         let started_at = match same {
             Some(_) => known_start,
             // It began before it was seen, and before it ended.
@@ -656,7 +655,6 @@ impl<'a> WindowLook<'a> {
             asked_by: self.row.asked_by.clone(),
             stopped: None,
             ports: None,
-            progress: pane.filter(|_| is_alive).and_then(|pane| pane.progress),
             screen: pane.map(|pane| pane.screen.clone()).unwrap_or_default(),
         }
     }

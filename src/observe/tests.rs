@@ -141,7 +141,6 @@ fn row(text: &str) -> WindowRow {
         current_command: None,
         in_mode: false,
         tty: None,
-        progress: None,
         screen: Screen::default(),
     });
     let mut row = WindowRow {

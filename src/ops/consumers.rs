@@ -1,22 +1,18 @@
 //! The consumers of a session's feed: list them, forget them.
 
-use super::messages::messages;
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::session::TaskSession;
 use crate::client::unexpected;
-use crate::clock;
-use crate::model::Error;
+use crate::model::{Body, Error, Seq};
+use crate::store::feed::{FeedLine, WholeLines, has_files};
 use crate::wire::{ConsumerList, Request, Response, check_consumer_name};
 
-/// Returns the consumers of the session's feed, with whether their messages were delivered.
+/// Returns the consumers of the session's feed.
 pub(crate) async fn list_consumers(session: &TaskSession) -> Result<ConsumerList, Error> {
-    let Response::Consumers(mut list) = session.ask(&Request::Consumers).await? else {
+    let Response::Consumers(list) = session.ask(&Request::Consumers).await? else {
         return Err(unexpected());
     };
-    let messages = messages(session).await?;
-    let now = clock::now().wall;
-    for consumer in &mut list.consumers {
-        consumer.delivery = messages.of_consumer(consumer, now);
-    }
     Ok(list)
 }
 
@@ -29,4 +25,31 @@ pub(crate) async fn remove_consumer(session: &TaskSession, name: &str) -> Result
         return Err(unexpected());
     };
     Ok(())
+}
+
+/// Returns the owners among `cursors` (owner to the last record that its consumer has acknowledged)
+/// for which the feed has a later follow-up. Follow-ups for everybody do not count.
+pub(crate) fn owners_with_pending_follow_ups(
+    session: &TaskSession,
+    cursors: &BTreeMap<String, Seq>,
+) -> Result<BTreeSet<String>, Error> {
+    let mut owners = BTreeSet::new();
+    let path = session.paths.feed();
+    let Some(first) = cursors.values().min().filter(|_| has_files(&path)) else {
+        return Ok(owners);
+    };
+    let mut lines = WholeLines::after(&path, *first)?;
+    while let Some(line) = lines.next_line()? {
+        if let FeedLine::Record(record) = line
+            && let Body::FollowUp {
+                owner: Some(owner), ..
+            } = record.body
+            && cursors
+                .get(&owner)
+                .is_some_and(|cursor| record.seq > *cursor)
+        {
+            owners.insert(owner);
+        }
+    }
+    Ok(owners)
 }

@@ -7,10 +7,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
-use super::list::add_delivery;
 #[cfg(feature = "panel")]
 use super::lookup;
-use super::messages::messages_of_daemon;
 use super::session::{SessionChoice, TaskSession};
 use super::without_daemon;
 use crate::client::DaemonClient;
@@ -174,14 +172,9 @@ async fn ask(socket: &Path) -> Option<DaemonAnswer> {
     let Response::Status(status) = daemon.ask(&Request::Status).await.ok()? else {
         return None;
     };
-    let Response::List(mut view) = daemon.ask(&Request::List).await.ok()? else {
+    let Response::List(view) = daemon.ask(&Request::List).await.ok()? else {
         return None;
     };
-    if !view.tasks.is_empty()
-        && let Some(messages) = messages_of_daemon(&mut daemon).await
-    {
-        add_delivery(&mut view, &messages);
-    }
     Some(DaemonAnswer {
         daemon: status.pid,
         server: status.server.clone(),

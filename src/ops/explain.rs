@@ -43,7 +43,6 @@ pub(crate) fn explanation_lines(explanation: &Explanation, now: Millis) -> Vec<S
         ExplainedState::Muted => "waits for input; the configuration keeps it quiet".to_owned(),
         ExplainedState::Asking => "asks for input; not reported (yet)".to_owned(),
         ExplainedState::Working => "does not wait for input".to_owned(),
-        ExplainedState::Stalled => "is stalled: no evidence says whether it waits".to_owned(),
     };
     let state = match stopped {
         Some(_) if in_background => {

@@ -42,7 +42,6 @@ pub(super) fn list_files_of(paths: &Paths) -> Result<ConsumerList, Error> {
             created_at: saved.created_at,
             used_at: saved.used_at,
             audience: saved.audience,
-            delivery: None,
         });
     }
     Ok(ConsumerList {

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::sync::Arc;
 
-use super::messages::messages;
 use super::session::TaskSession;
 use crate::client::unexpected;
 use crate::model::{Body, Error, Ordered as _, Record, StatusCounts, Task};
-use crate::wire::{LsTask, LsView, Messages, Request, Response};
-use crate::{clock, files, process};
+use crate::wire::{LsTask, LsView, Request, Response};
+use crate::{files, process};
 
 /// How much of a feed's end is searched for its last event, in bytes.
 const FEED_TAIL: u64 = 1 << 18;
@@ -17,15 +16,9 @@ const FEED_TAIL: u64 = 1 << 18;
 /// Returns the tasks as the daemon sees them; without a daemon, those of a look. A missing session
 /// has none.
 pub(crate) async fn list(session: &mut TaskSession) -> Result<LsView, Error> {
-    let Response::List(mut view) = session.ask_by_name(&Request::List).await? else {
+    let Response::List(view) = session.ask_by_name(&Request::List).await? else {
         return Err(unexpected());
     };
-    if view.supervised
-        && !view.tasks.is_empty()
-        && let Ok(messages) = messages(session).await
-    {
-        add_delivery(&mut view, &messages);
-    }
     Ok(view)
 }
 
@@ -72,15 +65,6 @@ pub(crate) fn ports(leaders: &[u32]) -> Option<BTreeMap<u32, Vec<u16>>> {
     let found = process::listening(leaders, None)?.into_iter();
     let found = found.map(|(leader, listening)| (leader, listening.ports().into_iter().collect()));
     Some(found.into_map())
-}
-
-/// Adds whether the messages about each task were delivered.
-pub(super) fn add_delivery(view: &mut LsView, messages: &Messages) {
-    let now = clock::now().wall;
-    for listed in &mut view.tasks {
-        let (owner, window) = (listed.task.owner.as_deref(), listed.task.window.to_string());
-        listed.delivery = messages.of_task(owner, &window, now);
-    }
 }
 
 /// Returns the task of this name or window id.

@@ -29,7 +29,6 @@ mod kill;
 mod launch;
 mod list;
 mod logs;
-mod messages;
 mod notes;
 #[cfg(feature = "panel")]
 mod preview;
@@ -38,7 +37,6 @@ mod run;
 mod send;
 mod session;
 mod session_name;
-mod succession;
 mod task_name;
 mod task_stream;
 mod undelivered;
@@ -54,7 +52,7 @@ pub(crate) use attach::{Attachment, attachment, own_pane};
 pub(crate) use bring_up::{BringUpNews, BringUpOptions, BringUpResult, bring_up};
 pub(crate) use caller::Caller;
 pub(crate) use consumer_follower::{ConsumerFollower, FeedNews};
-pub(crate) use consumers::{list_consumers, remove_consumer};
+pub(crate) use consumers::{list_consumers, owners_with_pending_follow_ups, remove_consumer};
 pub(crate) use daemon::{daemon_status, stop_daemon};
 pub(crate) use doctor::examine;
 pub(crate) use ending::EndWatch;
@@ -76,9 +74,6 @@ pub(crate) use launch::no_daemon_to_wait;
 pub(crate) use list::ports;
 pub(crate) use list::{add_ports, count, find, list, was_pruned};
 pub(crate) use logs::{earlier_log, follow_launched, follow_log, further_log, last_log, search};
-#[cfg(feature = "panel")]
-pub(crate) use messages::messages;
-pub(crate) use messages::owners_with_pending_follow_ups;
 pub(crate) use notes::NoteWatch;
 #[cfg(feature = "panel")]
 pub(crate) use preview::{TreeUsage, preview, usage, whole_log};
@@ -86,7 +81,6 @@ pub(crate) use remote_conversation::consumer_name;
 pub(crate) use run::{LaunchWait, RunOptions, StartedRun, check_texts, run, wait_for_place};
 pub(crate) use send::send;
 pub(crate) use session::{SessionChoice, TaskSession};
-pub(crate) use succession::OlderDaemon;
 pub(crate) use task_name::{free_name, name_of_command};
 pub(crate) use task_stream::task_stream;
 #[cfg(feature = "panel")]

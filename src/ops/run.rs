@@ -9,8 +9,7 @@ use super::launch::{LaunchedTask, check_daemon, launch, launch_at_once};
 use super::lookup;
 use super::remote_conversation::note_launch;
 use super::session::{TaskSession, no_directory};
-use super::succession::{OlderDaemon, replace_older};
-use crate::client::{DaemonClient, STOP_OLDER_DAEMON};
+use crate::client::DaemonClient;
 use crate::clock;
 use crate::config;
 use crate::model::environment::{WithheldVariables, is_shell_name};
@@ -63,8 +62,6 @@ pub(crate) struct StartedRun {
     pub(crate) run: LaunchedRun,
     /// The daemon that supervises it; always present if the caller waits.
     pub(crate) daemon: Option<DaemonClient>,
-    /// The daemon, where it is older than this program and was not replaced.
-    pub(crate) older_daemon: Option<OlderDaemon>,
     /// Holds the command back until the caller drops it, where the caller waits for a text.
     pub(crate) gate: Option<Gate>,
     /// Why the conversation that the task belongs to will get no message about it.
@@ -161,23 +158,22 @@ pub(crate) async fn run(
         },
     };
     // The environment of a task that may be restarted is kept among the session's files: its name is
-    // resolved first. A daemon that does not know `notify_on` must not get it.
+    // resolved first.
     let launched = if order.launch.spec.settings.needs_daemon() {
         session.resolve_name().await?;
         None
     } else {
         launch_at_once(&mut session, &order).await?
     };
-    let (task, older_daemon) = match launched {
+    let task = match launched {
         Some((run, gate)) => {
             let daemon = session.daemon_or_start().await.ok().flatten();
-            let task = LaunchedTask {
+            LaunchedTask {
                 session,
                 daemon,
                 run,
                 gate: Some(gate),
-            };
-            (task, None)
+            }
         }
         None => launch_step_by_step(session, order).await?,
     };
@@ -202,45 +198,31 @@ pub(crate) async fn run(
         cwd: cwd.display().to_string(),
         run,
         daemon,
-        older_daemon,
         gate,
         unreachable,
     })
 }
 
-/// Starts a task where no daemon of this version is attached to its session yet.
+/// Starts a task where no daemon is attached to its session yet.
 async fn launch_step_by_step(
     mut session: TaskSession,
     order: LaunchOrder,
-) -> Result<(LaunchedTask, Option<OlderDaemon>), Error> {
-    let (daemon, older_daemon) = match session.daemon().await? {
+) -> Result<LaunchedTask, Error> {
+    let daemon = match session.daemon().await? {
         Some(mut daemon) => {
             session.ask_status(&mut daemon).await;
-            replace_older(&session, daemon).await?
+            Some(daemon)
         }
-        None => (None, None),
-    };
-    let daemon = match daemon {
-        Some(daemon) => Some(daemon),
         None => session.daemon_for_launch().await?,
     };
     // Before a live run is replaced.
     check_daemon(daemon.is_some(), &order.launch)?;
-    let needs_daemon = order.launch.spec.settings.needs_daemon();
-    if let (true, Some(older)) = (needs_daemon, &older_daemon) {
-        let version = &older.version;
-        return Err(Error::failed(format!(
-            "the daemon is version {version}, which knows no restarts, notices of output or slots"
-        ))
-        .with_hint(STOP_OLDER_DAEMON));
-    }
     let order = LaunchOrder {
         session: session.name.clone(),
         kept: session.paths.kept_environments(),
         ..order
     };
-    let task = launch(session, daemon, order).await?;
-    Ok((task, older_daemon))
+    launch(session, daemon, order).await
 }
 
 /// Returns the task's environment: the caller's or tmux's, with the given variables added.

@@ -1,6 +1,6 @@
 //! A task session: finding it, its daemon, and looks without a daemon.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::env;
 use std::ffi::OsString;
 use std::io;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::{lookup, session_name};
 use crate::client::{DaemonClient, NamedAnswer, Start, connect_or_start};
 use crate::clock;
-use crate::daemon::{list_sessions, resolve};
+use crate::daemon::{has_left, list_sessions, resolve, written_pid};
 use crate::model::{Error, ErrorKind, Snapshot, Task, text};
 use crate::observe::{Evidence, Observer};
 use crate::paths::{FileLock, Paths};
@@ -58,8 +58,8 @@ pub(crate) struct TaskSession {
     pub(crate) project: Option<PathBuf>,
     /// The connection on which the daemon was asked for the name, for the next request.
     client: RefCell<Option<DaemonClient>>,
-    /// The daemon's version, as far as it was asked and says so.
-    pub(super) daemon_version: Option<String>,
+    /// Whether a daemon of another version was replaced.
+    has_replaced: Cell<bool>,
     /// Whether a daemon exists and did not answer in time.
     pub(crate) is_daemon_silent: bool,
     /// Whether the name is resolved.
@@ -106,7 +106,7 @@ impl TaskSession {
             paths,
             project,
             client: RefCell::default(),
-            daemon_version: None,
+            has_replaced: Cell::default(),
             is_daemon_silent: false,
             is_name_resolved: false,
             has_program_option: choice.server.program.is_some(),
@@ -132,7 +132,7 @@ impl TaskSession {
             paths: self.paths.clone(),
             project: self.project.clone(),
             client: RefCell::default(),
-            daemon_version: self.daemon_version.clone(),
+            has_replaced: Cell::default(),
             is_daemon_silent: false,
             is_name_resolved: self.is_name_resolved,
             has_program_option: self.has_program_option,
@@ -156,6 +156,9 @@ impl TaskSession {
                     Ok(Ok(NamedAnswer::Answered(name, _))) => {
                         self.answered_by(name, daemon);
                         Ok(())
+                    }
+                    Ok(Err(error)) if error.kind == ErrorKind::Version => {
+                        self.replace_daemon(daemon, error).await
                     }
                     // The command itself will run into it.
                     Ok(Err(_)) => Ok(()),
@@ -213,14 +216,40 @@ impl TaskSession {
         Ok(())
     }
 
-    /// Asks the daemon for its version and the session's name in its last look.
+    /// Asks the daemon for the session's name in its last look.
     pub(super) async fn ask_status(&mut self, daemon: &mut DaemonClient) {
-        if let Ok(Response::Status(status)) = daemon.ask(&Request::Status).await {
-            if status.exists && !self.is_named(&status.session_name) {
-                self.name = status.session_name;
-            }
-            self.daemon_version = Some(status.version);
+        if let Ok(Response::Status(status)) = daemon.ask(&Request::Status).await
+            && status.exists
+            && !self.is_named(&status.session_name)
+        {
+            self.name = status.session_name;
         }
+    }
+
+    /// Stops a daemon of another version, which has `refused` a request, and starts one of this version. The
+    /// tasks go on.
+    async fn replace_daemon(&self, daemon: DaemonClient, refused: Error) -> Result<(), Error> {
+        // It takes no second request on this connection.
+        drop(daemon);
+        // After an update a program that was there before has no file that could be started.
+        let is_there = env::current_exe().is_ok_and(|program| program.exists());
+        if is_autostart_forbidden() || !is_there || self.has_replaced.replace(true) {
+            return Err(refused);
+        }
+        let asked = written_pid(&self.paths.lock());
+        match DaemonClient::connect(&self.paths.socket()).await {
+            Ok(mut daemon) => {
+                daemon.ask(&Request::Stop { cleanup: false }).await?;
+            }
+            Err(error) if error.kind == ErrorKind::NoDaemon => {}
+            Err(error) => return Err(error),
+        }
+        if !has_left(&self.paths.lock(), asked).await {
+            return Err(refused);
+        }
+        let started = self.daemon_or_start().await?;
+        self.client.replace(started);
+        Ok(())
     }
 
     /// Uses these files.
@@ -286,6 +315,9 @@ impl TaskSession {
                     self.client.replace(Some(daemon));
                     return Ok(Some(response));
                 }
+                Err(error) if error.kind == ErrorKind::Version => {
+                    self.replace_daemon(daemon, error).await?;
+                }
                 // It may have been stopping when it was found.
                 Err(error) if can_be_repeated(request) => {
                     lost.repeat_after(error, || self.paths.log())?;
@@ -336,9 +368,8 @@ impl TaskSession {
                     return Ok(Some(*response));
                 }
                 Ok(NamedAnswer::OtherSession) => self.ask_tmux().await?,
-                // An older daemon does not know such requests, and has done nothing.
-                Err(error) if matches!(error.kind, ErrorKind::Version | ErrorKind::Usage) => {
-                    self.is_name_resolved = true;
+                Err(error) if error.kind == ErrorKind::Version => {
+                    self.replace_daemon(daemon, error).await?;
                 }
                 // It may have been stopping when it was found.
                 Err(error) if can_be_repeated(request) => {

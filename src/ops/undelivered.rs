@@ -1,16 +1,20 @@
 //! Whether anything delivers messages to the conversation that has started a task.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::messages::{messages_of_daemon, with_adapters};
+use super::lookup;
 use super::run::StartedRun;
-use super::without_daemon::messages_of;
 use crate::client::DaemonClient;
 use crate::clock;
-use crate::paths::Paths;
-use crate::wire::{Messages, client_of};
+use crate::model::Millis;
+use crate::paths::adapter_file;
+use crate::wire::{
+    ADAPTER_CLIENTS, ConsumerStatus, MessageReaders, Request, Response, SINK_PREFIX, client_of,
+    is_owner_of,
+};
 
 /// How long a reader that is expected may take: an adapter that is starting, or a program that is
 /// connecting again.
@@ -18,6 +22,14 @@ const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
 
 /// How often to look for it.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How long the consumer of a conversation may have no reader, in milliseconds, while its client's
+/// adapter is installed: the one of Claude Code reads when a turn ends, and others read again when the
+/// conversation is resumed.
+const RESUMED_WITHIN: Millis = 24 * 60 * 60 * 1000;
+
+/// How long programs have to connect to a new daemon, in milliseconds.
+const CONNECTED_WITHIN: Millis = 60_000;
 
 /// A conversation that gets no messages.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,47 +53,209 @@ pub(crate) enum Adapter {
 /// expected is waited for. What cannot be found out counts as a delivery.
 pub(crate) async fn undelivered(started: &mut StartedRun) -> Option<Undelivered> {
     let owner = started.owner.clone()?;
-    undelivered_to(owner, started.daemon.as_mut(), &started.paths).await
+    undelivered_to(owner, started.daemon.as_mut()).await
 }
 
-/// The same for this owner of runs in the session with these files and this daemon, if it has one.
+/// The same for this owner of runs in the session of this daemon, if it has one.
 pub(crate) async fn undelivered_to(
     owner: String,
-    mut daemon: Option<&mut DaemonClient>,
-    paths: &Paths,
+    daemon: Option<&mut DaemonClient>,
 ) -> Option<Undelivered> {
-    let has_daemon = daemon.is_some();
-    let deadline = Instant::now() + CONNECTS_WITHIN;
-    loop {
-        let messages = match daemon.as_mut() {
-            Some(daemon) => messages_of_daemon(daemon).await?,
-            // Nothing is recorded, and nobody is told.
-            None => with_adapters(messages_of(paths).unwrap_or_default()),
+    let adapters = installed_adapters();
+    // Without a daemon nothing is recorded, and nobody gets a message.
+    if let Some(daemon) = daemon {
+        let deadline = Instant::now() + CONNECTS_WITHIN;
+        loop {
+            let Ok(Response::MessageReaders(found)) = daemon.ask(&Request::MessageReaders).await
+            else {
+                return None;
+            };
+            let readers = Readers {
+                found,
+                adapters: &adapters,
+                now: clock::now().wall,
+            };
+            if readers.deliver_to(&owner) {
+                return None;
+            }
+            if !readers.are_expected(&owner) || Instant::now() >= deadline {
+                break;
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+    let adapter = match client_of(&owner) {
+        None => Adapter::None,
+        Some(client) if adapters.contains(&client) => Adapter::Silent(client),
+        Some(client) => Adapter::Available(client),
+    };
+    Some(Undelivered { owner, adapter })
+}
+
+/// Returns the clients whose adapters are installed for this user.
+fn installed_adapters() -> Vec<&'static str> {
+    let is_installed = |client: &&str| {
+        let file = adapter_file(client, &lookup);
+        file.as_deref().is_some_and(Path::exists)
+    };
+    ADAPTER_CLIENTS.into_iter().filter(is_installed).collect()
+}
+
+/// Whether a consumer reads the messages of this owner.
+fn reads_for(consumer: &ConsumerStatus, owner: &str) -> bool {
+    let audience = &consumer.audience;
+    // A log, or what tells the user, where the client has an adapter.
+    let is_log = || consumer.name.starts_with(SINK_PREFIX) && client_of(owner).is_some();
+    audience.follow_ups
+        && match audience.owners.as_slice() {
+            [] => !is_log(),
+            owners => owners.iter().any(|pattern| is_owner_of(pattern, owner)),
+        }
+}
+
+/// Whether the name is that of a conversation of another machine, `MACHINE.CLIENT:ID`. Its adapter is
+/// installed there.
+fn is_of_other_machine(consumer: &str) -> bool {
+    let client = consumer.split(':').next().unwrap_or_default();
+    let machine = client
+        .rsplit_once('.')
+        .map_or(0, |(machine, _)| machine.len() + 1);
+    machine > 0 && client_of(&consumer[machine..]).is_some()
+}
+
+/// Who reads the messages of a session, and for which clients this user has an adapter.
+struct Readers<'a> {
+    found: MessageReaders,
+    adapters: &'a [&'static str],
+    now: Millis,
+}
+
+impl Readers<'_> {
+    /// Whether something will deliver a message for this owner that is recorded now.
+    fn deliver_to(&self, owner: &str) -> bool {
+        let reads = |program: &Option<String>| program.as_ref().is_none_or(|of| of == owner);
+        let is_read = |consumer| reads_for(consumer, owner) && self.is_there(consumer);
+        // A process follows a thread of Codex only from its first launch on: the launch has started it.
+        let is_followed_later = client_of(owner) == Some("codex") && self.has_adapter("codex");
+        self.found.programs.iter().any(reads)
+            || self.found.consumers.iter().any(is_read)
+            || is_followed_later
+    }
+
+    /// Whether a reader for this owner may connect soon: its adapter is installed, or one has left just
+    /// now.
+    fn are_expected(&self, owner: &str) -> bool {
+        let has_left = |consumer: &ConsumerStatus| {
+            reads_for(consumer, owner) && self.now - consumer.used_at < CONNECTED_WITHIN
         };
-        let now = clock::now().wall;
-        if has_daemon && (messages.can_deliver(&owner, now) || is_followed_later(&messages, &owner))
-        {
-            return None;
-        }
-        let may_come = has_daemon && messages.is_expected(&owner, now);
-        if !may_come || Instant::now() >= deadline {
-            let adapter = adapter_of(&messages, &owner);
-            return Some(Undelivered { owner, adapter });
-        }
-        sleep(LOOK_EVERY).await;
+        client_of(owner).is_some_and(|client| self.has_adapter(client))
+            || self.found.consumers.iter().any(has_left)
+    }
+
+    /// Whether a consumer is read, or will be.
+    fn is_there(&self, consumer: &ConsumerStatus) -> bool {
+        let unused = self.now.saturating_sub(consumer.used_at);
+        let is_resumed = client_of(&consumer.name).is_some_and(|client| self.has_adapter(client))
+            || is_of_other_machine(&consumer.name);
+        // A daemon that has seen no reader of it: programs connect again.
+        let started_at = self.found.daemon_started_at;
+        let is_connecting =
+            consumer.used_at < started_at && self.now - started_at < CONNECTED_WITHIN;
+        consumer.reader.is_some() || (is_resumed || is_connecting) && unused < RESUMED_WITHIN
+    }
+
+    fn has_adapter(&self, client: &str) -> bool {
+        self.adapters.contains(&client)
     }
 }
 
-/// Whether a process follows the conversation only from its first launch on: with Codex, the launch
-/// has started it.
-fn is_followed_later(messages: &Messages, owner: &str) -> bool {
-    client_of(owner) == Some("codex") && messages.has_adapter("codex")
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::ConsumerAudience;
 
-fn adapter_of(messages: &Messages, owner: &str) -> Adapter {
-    match client_of(owner) {
-        None => Adapter::None,
-        Some(client) if messages.has_adapter(client) => Adapter::Silent(client),
-        Some(client) => Adapter::Available(client),
+    const HOUR: Millis = 3_600_000;
+    const DAY: Millis = 24 * HOUR;
+
+    /// The time, by the clock of a daemon that has run for long.
+    const NOW: Millis = 100 * DAY;
+
+    /// A consumer for this owner, or for all, that was last used so long ago.
+    fn consumer(name: &str, owner: Option<&str>, unused: Millis, is_read: bool) -> ConsumerStatus {
+        ConsumerStatus {
+            name: name.to_owned(),
+            cursor: 0,
+            lag: 0,
+            held_bytes: 0,
+            reader: is_read.then_some(7),
+            created_at: 0,
+            used_at: NOW - unused,
+            audience: ConsumerAudience {
+                follow_ups: true,
+                owners: owner.map(ToOwned::to_owned).into_iter().collect(),
+            },
+        }
+    }
+
+    /// Whether messages reach `claude:a`.
+    fn reach(found: MessageReaders, adapters: &[&'static str]) -> bool {
+        let readers = Readers {
+            found,
+            adapters,
+            now: NOW,
+        };
+        readers.deliver_to("claude:a")
+    }
+
+    #[test]
+    fn a_program_or_a_consumer_that_is_there_delivers() {
+        let programs = |owners: &[Option<&str>]| MessageReaders {
+            programs: owners
+                .iter()
+                .map(|owner| owner.map(ToOwned::to_owned))
+                .collect(),
+            ..MessageReaders::default()
+        };
+        assert!(!reach(programs(&[]), &["pi"]));
+        assert!(reach(programs(&[None]), &[]));
+        assert!(reach(programs(&[Some("pi:1"), Some("claude:a")]), &[]));
+        assert!(!reach(programs(&[Some("pi:1")]), &[]));
+        let consumers = |one| MessageReaders {
+            consumers: vec![one],
+            ..MessageReaders::default()
+        };
+        let own =
+            |unused, is_read| consumers(consumer("claude:a", Some("claude:a"), unused, is_read));
+        assert!(reach(own(0, true), &[]));
+        assert!(!reach(own(0, false), &[]));
+        assert!(reach(own(HOUR, false), &["claude"]));
+        assert!(!reach(own(DAY, false), &["claude"]));
+        // Its adapter is installed on its machine.
+        let far = consumer("desk.claude:a", Some("claude:a"), HOUR, false);
+        assert!(reach(consumers(far), &[]));
+        // A sink for all owners is a log, where the client has an adapter.
+        assert!(!reach(consumers(consumer("sink:s", None, 0, true)), &[]));
+        assert!(reach(
+            consumers(consumer("sink:s", Some("claude:*"), 0, true)),
+            &[]
+        ));
+        assert!(reach(consumers(consumer("all", None, 0, true)), &[]));
+    }
+
+    #[test]
+    fn readers_of_the_last_daemon_have_a_minute_to_connect() {
+        let with = |started: Millis, unused| {
+            let found = MessageReaders {
+                consumers: vec![consumer("mine", None, unused, false)],
+                daemon_started_at: NOW - started,
+                ..MessageReaders::default()
+            };
+            reach(found, &[])
+        };
+        assert!(with(1000, HOUR));
+        assert!(!with(1000, 2 * DAY));
+        // It has left this daemon.
+        assert!(!with(2000, 1000));
+        assert!(!with(60_000, HOUR));
     }
 }

@@ -300,7 +300,7 @@ mod tests {
     }
 
     fn view(tasks: impl IntoIterator<Item = Task>) -> LsView {
-        let listed = |task: Task| LsTask::new(task, None, None);
+        let listed = |task: Task| LsTask::new(task, None);
         LsView {
             session_name: "S".to_owned(),
             exists: true,

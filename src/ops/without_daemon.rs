@@ -11,30 +11,22 @@ use std::sync::Arc;
 
 use super::ending::{EndWatch, not_ended};
 use super::feed_usage::list_files_of;
-use super::list::add_delivery;
 use super::logs::pattern_of;
 use super::lookup;
-use super::messages::with_adapters;
 use super::session::TaskSession;
 use crate::daemon::{read_task_log, search_task, type_into_task};
 use crate::model::{
     Error, Ordered as _, PaneId, SessionId, Snapshot, StatusCounts, StopChoice, Task, WindowId,
 };
-use crate::paths::Paths;
 use crate::prompt::{self, UserRules};
 use crate::session::{Killer, Progress, Typing};
-use crate::store::feed::{
-    has_files, load_saved, recover, remove_consumer as remove_file, sync_consumers,
-};
+use crate::store::feed::{has_files, remove_consumer as remove_file, sync_consumers};
 use crate::tmux::{self, PaneView, Unless};
 use crate::wire::{
-    ConsumerList, EndedTask, ExplainedState, Explanation, FollowUps, LogRequest, LsTask, LsView,
-    Messages, Request, Response, SearchRequest, SearchResult, SendRequest, TaskLog,
+    ConsumerList, EndedTask, ExplainedState, Explanation, LogRequest, LsTask, LsView, Request,
+    Response, SearchRequest, SearchResult, SendRequest, TaskLog,
 };
 use crate::{config, process};
-
-/// The largest feed that is read as a whole, in bytes.
-const READ_WHOLE: u64 = 8 << 20;
 
 /// A session that is about to be ended.
 #[derive(Debug)]
@@ -87,7 +79,7 @@ pub(super) async fn answer(
         Request::Count => Response::Counted(count(session).await?),
         Request::Find { task } => {
             let task = session.task(task).await?;
-            Response::Found(Box::new(LsTask::new(task, None, None)))
+            Response::Found(Box::new(LsTask::new(task, None)))
         }
         Request::Log(log) => Response::Log(read_log(session, log).await?),
         Request::Search(request) => Response::Matches(search(session, request).await?),
@@ -137,25 +129,13 @@ pub(super) async fn answer(
             remove_consumer(session, name)?;
             Response::Done
         }
-        Request::Messages => Response::Messages(Box::new(messages_of(&session.paths)?)),
         _ => return Err(session.no_daemon()),
     })
 }
 
 /// Returns the tasks. A missing session has none.
 pub(super) async fn list(session: &TaskSession) -> Result<LsView, Error> {
-    let snapshot = session.look().await?;
-    // A daemon that does not answer knows more than the files.
-    let is_known = !session.is_daemon_silent && !snapshot.tasks.is_empty();
-    let mut messages = is_known.then(|| messages_of(&session.paths).ok()).flatten();
-    if let Some(messages) = &mut messages {
-        messages.follow_ups.forget_gone(&snapshot);
-    }
-    let mut view = view_of(&snapshot);
-    if let Some(messages) = messages {
-        add_delivery(&mut view, &with_adapters(messages));
-    }
-    Ok(view)
+    Ok(view_of(&session.look().await?))
 }
 
 /// Returns the view of a look: waiting is judged by the screens.
@@ -163,7 +143,7 @@ fn view_of(look: &Snapshot) -> LsView {
     LsView::new(look, false, |task| {
         let asks = Some(task).filter(|task| task.is_alive());
         let found = asks.and_then(|task| prompt::find(&task.screen));
-        LsTask::new(Arc::clone(task), found.map(|found| found.prompt.text), None)
+        LsTask::new(Arc::clone(task), found.map(|found| found.prompt.text))
     })
 }
 
@@ -421,26 +401,4 @@ fn require_feed(session: &TaskSession) -> Result<(), Error> {
     let message = format!("no feed of session `{}`", session.name);
     let hint = "a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`";
     Err(Error::missing(message).with_hint(hint))
-}
-
-/// Returns what these files say of the session's messages.
-pub(super) fn messages_of(paths: &Paths) -> Result<Messages, Error> {
-    let list = list_files_of(paths)?;
-    Ok(Messages {
-        epoch: list.epoch,
-        follow_ups: follow_ups(paths, list.feed_bytes)?,
-        consumers: list.consumers,
-        ..Messages::default()
-    })
-}
-
-/// Returns the follow-ups as the last daemon has saved them, with those that it recorded later. A feed
-/// of this size whose saved snapshot is lost is not read as a whole.
-fn follow_ups(paths: &Paths, feed_bytes: u64) -> Result<FollowUps, Error> {
-    let saved = load_saved(&paths.saved()).ok().flatten();
-    if saved.is_none() && feed_bytes > READ_WHOLE {
-        return Ok(FollowUps::default());
-    }
-    let state = recover(&paths.feed(), saved.as_ref(), |_| {})?;
-    Ok(FollowUps::clone(state.pending.follow_ups()))
 }

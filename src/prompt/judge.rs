@@ -69,15 +69,6 @@ impl Judgement {
         }
         self
     }
-
-    /// Whether it is open if the task waits or works: nothing on `screen`, which was judged, and
-    /// nothing in its terminal says either.
-    pub fn leaves_open(&self, screen: &Screen) -> bool {
-        let shown = self.row.and_then(|row| screen.rows.get(row));
-        !self.is_settled
-            && !shown.is_some_and(|line| shell_prompts::is_idle_prompt(line))
-            && !shell_prompts::has_hints(screen)
-    }
 }
 
 /// Returns whether this screen waits for input, by all the evidence there is.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Exit, GoneReason, Millis, PaneId, Progress, Screen, SessionLife, Signal, TaskSettings, WindowId,
+    Exit, GoneReason, Millis, PaneId, Screen, SessionLife, Signal, TaskSettings, WindowId,
 };
 
 /// Everything that one atomic look returned of a session.
@@ -152,8 +152,6 @@ pub struct PaneRow {
     pub current_command: Option<String>,
     /// Whether it is in copy mode or another mode of tmux.
     pub in_mode: bool,
-    /// What its program says of its progress; `None` for nothing, and before tmux 3.7.
-    pub progress: Option<Progress>,
     /// Its last rows.
     pub screen: Screen,
 }

@@ -250,11 +250,6 @@ impl Session {
         self.counts
     }
 
-    /// Whether events are gathered and not delivered yet.
-    pub(crate) fn has_undelivered(&self) -> bool {
-        self.engine.first_undelivered().is_some()
-    }
-
     /// Returns how many waits are in progress.
     pub(crate) fn n_waits(&self) -> usize {
         let is_of_wait = |held: &&HeldAnswer| matches!(held.response, Response::Waited(_));

@@ -82,7 +82,7 @@ impl Session {
             Ok(JobOutcome::Restarted(RestartEnd::Impossible(why))) => {
                 self.report_impossible(task, &why, now);
                 self.restarts.give_up(window, why);
-                let recounted = self.engine.note_unrestartable(task, now);
+                let recounted = self.engine.note_unrestartable(task);
                 self.perform(recounted);
                 self.publish_tasks(now);
                 self.judge_waits(now);

@@ -30,12 +30,7 @@ impl Session {
     pub(super) fn listed(&self, task: &Arc<Task>, now: Now) -> LsTask {
         let window = task.window;
         let prompt = self.engine.prompt_of(window);
-        let stalled = self.engine.stalled_for(window, now);
-        let listed = LsTask::new(
-            Arc::clone(task),
-            prompt.map(|prompt| prompt.text.clone()),
-            stalled.and_then(|stood| u64::try_from(stood.as_millis()).ok()),
-        );
+        let listed = LsTask::new(Arc::clone(task), prompt.map(|prompt| prompt.text.clone()));
         LsTask {
             usual_ms: self.usual.of(task),
             ..listed.with_restart(
@@ -93,8 +88,6 @@ impl Session {
         explanation.cannot_restart = self.restarts.why_impossible(task.window);
         if engine.prompt_of(task.window).is_some() {
             explanation.state = ExplainedState::Waiting;
-        } else if engine.stalled_for(task.window, now).is_some() {
-            explanation.state = ExplainedState::Stalled;
         }
         explanation
     }

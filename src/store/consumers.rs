@@ -307,7 +307,6 @@ impl Consumers {
             created_at: consumer.created_at,
             used_at: consumer.used_at,
             audience: consumer.audience.clone(),
-            delivery: None,
         };
         state.consumers.iter().map(status).collect()
     }

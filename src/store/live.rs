@@ -14,7 +14,7 @@ use crate::store::feed::{
     Ages, FeedFiles, Holder, Journal, PendingEvents, Reader, Retention, Segment, Sequence,
 };
 use crate::wire::{
-    After, ConsumeRequest, ConsumerList, Filter, FollowUps, LiveRecord, Messages, ReaderStart,
+    After, ConsumeRequest, ConsumerList, Filter, LiveRecord, MessageReaders, ReaderStart,
     SINK_PREFIX, TaskBoard,
 };
 
@@ -67,8 +67,6 @@ struct LiveState {
     extent: FeedExtent,
     /// The closed segments of the feed.
     closed: Vec<Segment>,
-    /// The follow-ups of the feed.
-    follow_ups: Arc<FollowUps>,
     /// The counts; `None` before the first look.
     status: Option<LiveRecord>,
     /// `None` once the daemon stops: streams end then.
@@ -89,7 +87,6 @@ impl Live {
                     changes: journal.changes(),
                 },
                 closed: Vec::new(),
-                follow_ups: Arc::clone(beginning.pending.follow_ups()),
                 status: None,
                 news: Some(broadcast::Sender::new(CHANGES_KEPT)),
             }),
@@ -288,25 +285,12 @@ impl Live {
         }
     }
 
-    /// Returns which messages the feed has, and who reads them.
-    pub(crate) fn messages(&self) -> Messages {
-        let follow_ups = Arc::clone(&self.state().follow_ups);
-        Messages {
-            epoch: Some(self.epoch.clone()),
-            follow_ups: FollowUps::clone(&follow_ups),
+    /// Returns who reads messages.
+    pub(crate) fn message_readers(&self) -> MessageReaders {
+        MessageReaders {
             consumers: self.consumer_list().consumers,
-            readers: self.readers.owners(),
-            written: self.readers.written(),
-            daemon_started_at: Some(self.started_at),
-            ..Messages::default()
-        }
-    }
-
-    /// Publishes the follow-ups of the feed.
-    pub(super) fn publish_follow_ups(&self, follow_ups: &Arc<FollowUps>) {
-        let known = &mut self.state().follow_ups;
-        if !Arc::ptr_eq(known, follow_ups) {
-            *known = Arc::clone(follow_ups);
+            programs: self.readers.owners(),
+            daemon_started_at: self.started_at,
         }
     }
 

@@ -42,8 +42,6 @@ pub(crate) struct Readers {
 struct Present {
     last: u64,
     readers: BTreeMap<u64, Audience>,
-    /// The last follow-up of each owner that was written to a reader for it alone, no consumer.
-    written: BTreeMap<String, Seq>,
 }
 
 /// One reader. Dropping it decreases the number of readers.
@@ -83,11 +81,6 @@ impl Readers {
         self.present().readers.values().filter_map(owner).collect()
     }
 
-    /// Returns the last follow-up of each owner that was written to a reader for it alone.
-    pub(crate) fn written(&self) -> BTreeMap<String, Seq> {
-        self.present().written.clone()
-    }
-
     fn present(&self) -> MutexGuard<'_, Present> {
         // Nothing is left half done while it is held.
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
@@ -95,15 +88,6 @@ impl Readers {
 }
 
 impl ReaderGuard {
-    /// Notes that a follow-up of an owner was written to this reader, which acknowledges nothing.
-    pub(super) fn has_written(&self, follow_up: Seq, owner: &str) {
-        let mut present = self.readers.present();
-        let audience = present.readers.get(&self.number);
-        if matches!(audience, Some(Audience::Owner(reads_for)) if reads_for == owner) {
-            present.written.insert(owner.to_owned(), follow_up);
-        }
-    }
-
     /// Notes that all follow-ups up to this one were written to this reader.
     pub(super) fn has_read(&self, follow_up: Seq) {
         let last = &self.readers.last_follow_up;

@@ -13,7 +13,7 @@ use tokio::task::coop::consume_budget;
 use super::consumers::Lease;
 use super::read_marks::{Audience, ReaderGuard, Readers};
 use super::replies::StreamEnd;
-use crate::model::{Body, Kind, Record, Seq, WindowId};
+use crate::model::{Kind, Record, Seq, WindowId};
 use crate::store::feed::{FeedEnd, FeedError, FeedLine, Reader, Sequence};
 use crate::wire::{Filter, LiveRecord, LsTask, Response, TaskBoard};
 
@@ -291,13 +291,6 @@ async fn records_until<W: AsyncWrite + Unpin>(
                 }
                 note(consumer, &record, wanted);
                 if wanted {
-                    if let Body::FollowUp {
-                        owner: Some(owner), ..
-                    } = &record.body
-                        && consumer.is_none()
-                    {
-                        reading.has_written(record.seq, owner);
-                    }
                     lines.add(&record).await?;
                 }
             }
@@ -420,7 +413,7 @@ mod tests {
 
     fn board(lines: &[&str]) -> Arc<TaskBoard> {
         let tasks = lines.iter().map(|line| Arc::new(task(line)));
-        let tasks = tasks.map(|task| (task.window, LsTask::new(task, None, None)));
+        let tasks = tasks.map(|task| (task.window, LsTask::new(task, None)));
         Arc::new(TaskBoard {
             exists: !lines.is_empty(),
             tasks: tasks.collect(),
@@ -467,22 +460,20 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_a_change_and_a_silence_that_goes_on_is_none() {
-        let with = |waiting_for: Option<&str>, stalled_ms| {
+    fn a_question_is_a_change() {
+        let with = |waiting_for: Option<&str>| {
             let mut board = Arc::unwrap_or_clone(board(&["@1 a running"]));
             let task = board.tasks.get_mut(&WindowId(1)).unwrap();
             task.waiting_for = waiting_for.map(ToOwned::to_owned);
-            task.stalled_ms = stalled_ms;
             Arc::new(board)
         };
-        let sender = watch::Sender::new(with(None, None));
+        let sender = watch::Sender::new(with(None));
         let mut changes = TaskChanges::new(sender.subscribe());
         assert!(next(&mut changes).is_some());
         for (board, is_change) in [
-            (with(Some("Name:"), None), true),
-            (with(None, Some(1)), true),
-            (with(None, Some(2)), false),
-            (with(None, None), true),
+            (with(Some("Name:")), true),
+            (with(Some("Name:")), false),
+            (with(None), true),
         ] {
             sender.send_replace(board);
             assert_eq!(next(&mut changes).is_some(), is_change);

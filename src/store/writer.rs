@@ -208,7 +208,6 @@ impl Writer {
             self.settle(is_due);
             self.report();
             self.save();
-            self.live.publish_follow_ups(self.pending.follow_ups());
             self.retain();
             if !closed.is_empty() {
                 self.retainer.store_ages();

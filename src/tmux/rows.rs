@@ -15,7 +15,7 @@ use super::end_mark::decode_ending;
 use super::pane_origin::{IS_LAUNCHING, IS_OWN_PANE, ORIGIN, PaneOrigin, TASK_PANE};
 use super::quoted::{Fields, bounded, counter, expanded, quoted, read_rows, row_format};
 use super::window_options::{OPTION_FIELDS, OPTION_NAMES, WindowOptions, decode_settings};
-use crate::model::{Exit, PaneId, Progress, Screen, SessionLife, Signal, WindowId, text};
+use crate::model::{Exit, PaneId, Screen, SessionLife, Signal, WindowId, text};
 use crate::protocol::Command;
 use crate::protocol::rows::{DeadPane, PaneRow, SessionRow, WindowRow};
 
@@ -324,11 +324,6 @@ pub(super) const IS_LINKED: &str = "#{window_linked}";
 /// Whether a launcher has started a task in the window, or all windows inherit a mark.
 pub(super) const IS_MARKED: &str = "#{||:#{@tmux_task_command},#{@pi_task_command}}";
 
-/// What a program shows of its progress. Before tmux 3.7 there are no such formats, and the names are those
-/// of variables that anybody can set in tmux's environment.
-const PROGRESS: &str =
-    "#{?#{m:[neip]*,#{pane_pb_state}},#{q:pane_pb_state} #{q:pane_pb_progress},}";
-
 static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
     row_format(&[
         "#{window_id}",
@@ -357,7 +352,6 @@ static PANE_FORMAT: LazyLock<String> = LazyLock::new(|| {
         "#{?cursor_flag,0,1}",
         "#{alternate_on}",
         "#{pane_in_mode}",
-        PROGRESS,
         "#{pane_tty}",
         &quoted("pane_title"),
         // Queried only where no command is recorded: it makes the server read in /proc.
@@ -417,7 +411,6 @@ fn read_details(fields: &mut Fields) -> Option<(PaneId, String, WindowDetails)> 
         pid,
         dead: is_dead.then_some(dead),
         in_mode: fields.flag()?,
-        progress: Progress::parse(&fields.raw()?),
         tty: fields.some_text()?,
         title: fields.text()?,
         current_command: fields.some_text()?,

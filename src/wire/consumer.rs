@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ConsumerAudience, DeliveryStatus, Filter};
+use super::{ConsumerAudience, Filter};
 use crate::model::{Millis, Seq};
 
 /// The longest name of a consumer.
@@ -10,6 +10,15 @@ const NAME_CHARS: usize = 120;
 
 /// The beginning of the names of consumers that are sinks.
 pub const SINK_PREFIX: &str = "sink:";
+
+/// The clients that have an adapter. Their owners and consumers are named `CLIENT:ID`.
+pub const ADAPTER_CLIENTS: [&str; 4] = ["claude", "codex", "opencode", "pi"];
+
+/// Returns the client of an owner or of a conversation's consumer, if that has an adapter.
+pub fn client_of(owner: &str) -> Option<&'static str> {
+    let (client, _) = owner.split_once(':')?;
+    ADAPTER_CLIENTS.into_iter().find(|known| *known == client)
+}
 
 /// Checks the name of a consumer, which is also the name of its file: 1 to 120 of `A-Za-z0-9._:-`, the
 /// first a letter or digit. A conversation's consumer is named after its owner, `CLIENT:ID`.
@@ -139,10 +148,6 @@ pub struct ConsumerStatus {
     pub used_at: Millis,
     /// For whom it reads, as its last reader asked.
     pub audience: ConsumerAudience,
-    /// Whether the messages that it reads were delivered. Absent where there are none, and in
-    /// `daemon status`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delivery: Option<DeliveryStatus>,
 }
 
 /// The consumers of a session.
@@ -159,6 +164,18 @@ pub struct ConsumerList {
     pub feed_bytes: u64,
     /// The consumers, by name.
     pub consumers: Vec<ConsumerStatus>,
+}
+
+/// Who reads the messages of a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MessageReaders {
+    /// The consumers.
+    pub consumers: Vec<ConsumerStatus>,
+    /// For whom programs read that are no consumers: for each the owner, null if it reads for all owners.
+    pub programs: Vec<Option<String>>,
+    /// When the daemon started, in milliseconds since 1970.
+    pub daemon_started_at: Millis,
 }
 
 #[cfg(test)]

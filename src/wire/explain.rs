@@ -65,9 +65,6 @@ pub enum ExplainedState {
     Ended,
     /// It does not wait for input.
     Working,
-    /// Its screen has not changed for as long as the configuration says, and no evidence says
-    /// whether it waits.
-    Stalled,
     /// It asks for input and is not reported yet, because its screen has not been unchanged long
     /// enough or because no daemon runs.
     Asking,

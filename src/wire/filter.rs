@@ -4,8 +4,18 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::ConsumerAudience;
 use crate::model::{Body, Event, EventType, Kind, Seq};
+
+/// For whom a consumer reads follow-ups.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConsumerAudience {
+    /// Whether it reads follow-ups, of all tasks.
+    pub follow_ups: bool,
+    /// For these owners, of which one may end in `*`; for all of them if there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub owners: Vec<String>,
+}
 
 /// Which durable records a reader gets. Empty lists match everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +103,6 @@ impl Filter {
             follow_ups: !is_partial
                 && (self.kinds.is_empty() || self.kinds.contains(&Kind::FollowUp)),
             owners: self.owner.clone().into_iter().collect(),
-            only_own: self.only_own,
         }
     }
 

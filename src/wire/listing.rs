@@ -7,7 +7,6 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::DeliveryStatus;
 use crate::model::{
     Millis, NextRestart, SESSION_CHARS, Snapshot, Task, WindowId, shown_by_wire_name, text,
 };
@@ -36,10 +35,6 @@ pub struct LsTask {
     /// The prompt that it waits at, once reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<String>,
-    /// How long its screen has not changed, in milliseconds, where that is as long as the
-    /// configuration says and no evidence says whether it waits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stalled_ms: Option<u64>,
     /// How long its present run usually takes, in milliseconds: the median of its last runs that
     /// ended with code 0. Absent where it has ended, where fewer than two such runs are known, and
     /// without a daemon.
@@ -52,11 +47,6 @@ pub struct LsTask {
     /// such reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cannot_restart: Option<String>,
-    /// Whether the messages about it were delivered. Absent where there are none, or where it has no
-    /// owner and nothing reads messages; only in `ls`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "DeliveryStatus")]
-    pub delivery: Option<DeliveryStatus>,
 }
 
 /// A task is written as what it is, whoever shares it.
@@ -77,13 +67,8 @@ mod shared {
 }
 
 impl LsTask {
-    /// Returns a task with its prompt, and with how long its screen has not changed where that
-    /// counts as stalled.
-    pub fn new(
-        task: impl Into<Arc<Task>>,
-        waiting_for: Option<String>,
-        stalled_ms: Option<u64>,
-    ) -> Self {
+    /// Returns a task with its prompt.
+    pub fn new(task: impl Into<Arc<Task>>, waiting_for: Option<String>) -> Self {
         let task = task.into();
         let state = match task.exit() {
             Some(exit) if exit.signal.is_some() => TaskStateName::Killed,
@@ -91,7 +76,6 @@ impl LsTask {
             None if task.queued => TaskStateName::Queued,
             None if waiting_for.is_some() => TaskStateName::Waiting,
             None if task.shell => TaskStateName::Shell,
-            None if stalled_ms.is_some() => TaskStateName::Stalled,
             None => TaskStateName::Running,
         };
         Self {
@@ -100,11 +84,9 @@ impl LsTask {
             linked: task.is_linked,
             task,
             waiting_for,
-            stalled_ms,
             next_restart: None,
             cannot_restart: None,
             usual_ms: None,
-            delivery: None,
         }
     }
 
@@ -146,12 +128,11 @@ impl LsTask {
         self.task.name == name && !self.task.shell && !self.named_by_tmux && !self.linked
     }
 
-    /// Whether it looks the same as another. That a silence goes on is no difference.
+    /// Whether it looks the same as another.
     pub fn is_same(&self, other: &Self) -> bool {
         let at = |task: &Self| task.next_restart.map(|next| next.at);
         (Arc::ptr_eq(&self.task, &other.task) || self.task == other.task)
             && self.waiting_for == other.waiting_for
-            && self.stalled_ms.is_some() == other.stalled_ms.is_some()
             && self.usual_ms == other.usual_ms
             && at(self) == at(other)
             && self.cannot_restart == other.cannot_restart
@@ -183,8 +164,6 @@ pub enum TaskStateName {
     Killed,
     /// Its run has failed, and it is about to be run again.
     Restarting,
-    /// It runs, its screen has not changed for long, and no evidence says whether it waits.
-    Stalled,
     /// It is a shell, and asks for nothing.
     Shell,
 }

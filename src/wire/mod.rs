@@ -6,14 +6,11 @@
 
 mod command;
 mod consumer;
-mod delivery;
 mod doctor;
 mod explain;
 mod filter;
 mod follow;
-mod follow_ups;
 mod listing;
-mod messages;
 mod output;
 mod protocol;
 mod record;
@@ -25,19 +22,16 @@ pub use crate::model::{SecretText, TypedInput};
 pub use command::{LaunchedRun, SendRequest};
 pub(crate) use consumer::can_have_lost;
 pub use consumer::{
-    Acknowledgement, ConsumeRequest, ConsumerList, ConsumerStatus, SINK_PREFIX, SavedConsumer,
-    check_consumer_name,
+    ADAPTER_CLIENTS, Acknowledgement, ConsumeRequest, ConsumerList, ConsumerStatus, MessageReaders,
+    SINK_PREFIX, SavedConsumer, check_consumer_name, client_of,
 };
-pub use delivery::{ConsumerAudience, DeliveryState, DeliveryStatus};
 pub use doctor::{CheckResult, DoctorCheck, DoctorReport};
 pub use explain::{ExplainedState, Explanation};
-pub use filter::{Filter, is_owner_of};
+pub use filter::{ConsumerAudience, Filter, is_owner_of};
 pub use follow::{FollowOrder, FollowReply};
-pub use follow_ups::FollowUps;
 pub use listing::{LsTask, LsView, SnapshotLine, TaskBoard, TaskStateName};
-pub use messages::{ADAPTER_CLIENTS, Messages, client_of};
 pub use output::{LogRequest, SearchMatch, SearchRequest, SearchResult, TaskLog, missing_lines};
-pub use protocol::{PROTOCOL, is_older, parse_object, parse_request, request_line};
+pub use protocol::{parse_object, parse_request, request_line};
 pub use record::{LiveRecord, StreamRecord, feed_schema};
 pub use saved::{SavedFeed, SavedSession};
 pub use socket::{

@@ -39,10 +39,6 @@ pub enum LiveRecord {
         waiting: usize,
         /// Ended.
         dead: usize,
-        /// Running, silent for a long time, and with no evidence on whether they wait. Absent when
-        /// there are none. Only the configuration can enable this.
-        #[serde(default, skip_serializing_if = "is_none_of_them")]
-        stalled: usize,
         /// Why records cannot be written now; they are kept in the daemon's memory. Absent when
         /// they can be written.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,16 +92,9 @@ impl From<StatusCounts> for LiveRecord {
             running: counts.running,
             waiting: counts.waiting,
             dead: counts.dead,
-            stalled: counts.stalled,
             problem: None,
         }
     }
-}
-
-/// Whether a count is zero.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
-pub(super) fn is_none_of_them(count: &usize) -> bool {
-    *count == 0
 }
 
 /// Returns the JSON Schema of a line of the feed or of a live stream. Readers may rely on it as

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FollowUps, SnapshotLine};
+use super::SnapshotLine;
 use crate::model::{Bookmark, DeliveredEvent, Event, FEED_VERSION, Seq, SessionLife, Snapshot};
 
 /// The last look, and the last record that it includes: later ones are applied at the next start.
@@ -45,8 +45,6 @@ pub struct SavedFeed {
     /// The `exited` events of tasks that are about to be restarted: they were not delivered as failures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub restarting: Vec<DeliveredEvent>,
-    /// The follow-ups.
-    pub follow_ups: FollowUps,
 }
 
 impl SavedSession {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ConsumeRequest, ConsumerList, ConsumerStatus, Explanation, Filter, LaunchedRun, LogRequest,
-    LsTask, LsView, Messages, SearchRequest, SearchResult, SendRequest, TaskLog, WaitRequest,
+    LsTask, LsView, MessageReaders, SearchRequest, SearchResult, SendRequest, TaskLog, WaitRequest,
     WaitResult,
 };
 use crate::model::{Error, Launch, Millis, Seq, StatusCounts, StopChoice, TaskSpec};
@@ -135,11 +135,6 @@ pub enum Request {
         /// Its name or window id.
         task: String,
     },
-    /// Stop, so that a daemon of a newer version takes over, unless that would interrupt a client.
-    MakeRoom {
-        /// The newer version.
-        successor: String,
-    },
     /// Leave.
     Stop {
         /// Also end the task session when no task in it is active.
@@ -149,8 +144,8 @@ pub enum Request {
     Consume(ConsumeRequest),
     /// The consumers of the feed.
     Consumers,
-    /// Which messages the feed has, and who reads them.
-    Messages,
+    /// Who reads messages.
+    MessageReaders,
     /// Forget a consumer.
     RemoveConsumer {
         /// Its name.
@@ -194,12 +189,11 @@ impl Request {
             Self::Reads { .. } => "reads",
             Self::Seen { .. } => "seen",
             Self::Explain { .. } => "explain",
-            Self::MakeRoom { .. } => "make-room",
             Self::Stop { .. } => "stop",
             Self::Subscribe { .. } => "subscribe",
             Self::Consume(_) => "consume",
             Self::Consumers => "consumers",
-            Self::Messages => "messages",
+            Self::MessageReaders => "message-readers",
             Self::RemoveConsumer { .. } => "remove-consumer",
         }
     }
@@ -334,8 +328,8 @@ pub enum Response {
     Explained(Box<Explanation>),
     /// The consumers of the feed.
     Consumers(ConsumerList),
-    /// Which messages the feed has, and who reads them.
-    Messages(Box<Messages>),
+    /// Who reads messages.
+    MessageReaders(MessageReaders),
     /// The request was not carried out.
     Refused(Error),
 }
@@ -455,9 +449,6 @@ pub struct DaemonStatus {
     pub waiting: usize,
     /// Ended.
     pub dead: usize,
-    /// Running, silent for a long time, and with no evidence on whether they wait.
-    #[serde(default, skip_serializing_if = "super::record::is_none_of_them")]
-    pub stalled: usize,
 }
 
 /// The configuration that a daemon has read at its start.

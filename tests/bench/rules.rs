@@ -134,7 +134,6 @@ fn look(windows: u32, turn: u32) -> LookRows {
             title: "host".to_owned(),
             current_command: None,
             in_mode: false,
-            progress: None,
             screen: Screen {
                 rows: vec![ROW.to_owned(); ROWS].into(),
                 cursor: Some(CursorPosition { x: 0, y: 23 }),

@@ -181,7 +181,7 @@ fn the_configuration_says_what_is_displayed_and_of_which_task() {
     let world = world_of(&desk);
     let config = world.path("conf/tmux-task/config.toml");
     fs::create_dir_all(config.parent().unwrap()).unwrap();
-    let text = "[notices]\ndesktop = ['exited']\ntmux = []\n[notices.tasks]\n\
+    let text = "[notices]\nplaces = ['desktop']\nevents = ['exited']\n[notices.tasks]\n\
         web = ['failed']\nquiet = []\n";
     fs::write(config, text).unwrap();
     world.daemon();

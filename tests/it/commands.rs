@@ -391,8 +391,8 @@ fn a_bad_configuration_names_file_line_and_key() {
     world.task(["daemon"]).fails(
         1,
         &format!(
-            "tmux-task: configuration: {}:3: `notices` must be a table, or a list of \"desktop\" \
-             and \"tmux\", found an integer",
+            "tmux-task: configuration: {}:3: `notices` must be a table, or a list of \"desktop\", \
+             \"terminal\" and \"tmux\", found an integer",
             other.display()
         ),
     );

@@ -38,7 +38,7 @@ fn each_setting_is_shown_with_where_it_is_from() {
         ("shells = \"ignore\"", "line 1"),
         ("logs.keep-runs = 5", "line 4"),
         ("logs.keep-lines = 10000", "default"),
-        ("notices.terminal = []", "default"),
+        ("notices.places = [\"desktop\", \"tmux\"]", "default"),
     ] {
         let mut lines = text.ok().lines().filter(|line| line.starts_with(key));
         let line = lines.next().unwrap_or_else(|| panic!("{key}: {text}"));

@@ -70,7 +70,6 @@ mod ownership;
 mod panel;
 mod panes;
 mod ports;
-mod progress;
 mod project_file;
 mod prompts;
 #[cfg(target_os = "linux")]

@@ -117,7 +117,7 @@ fn a_daemon_of_another_version_is_named_with_what_to_do() {
             if line.is_empty() {
                 return;
             }
-            assert!(line.contains("\"protocol\":"), "{line}");
+            assert!(line.contains("\"version\":"), "{line}");
             let said = json!({
                 "answer": "refused",
                 "kind": "version",

@@ -88,7 +88,7 @@ fn each_attached_terminal_is_told_once_except_of_what_it_shows() {
     let world = World::new();
     let folder = world.path("conf/tmux-task");
     fs::create_dir_all(&folder).unwrap();
-    let config = "[notices]\ndesktop = []\ntmux = []\nterminal = ['osc9', 'osc777']\n";
+    let config = "notices = ['terminal']\n";
     fs::write(folder.join("config.toml"), config).unwrap();
     world.tmux(["new-session", "-d", "-s", "home", "cat"]);
     let first = Terminal::start(&world, "first", "xterm-256color");

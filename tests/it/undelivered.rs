@@ -1,4 +1,4 @@
-//! What is undelivered is said: by `run` to the conversation, and by `ls` and `consumer ls`.
+//! Whoever starts a task is told if nothing delivers messages about it.
 
 use std::fs;
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::consumers::{acknowledge, consume, until_live};
+use crate::consumers::{consume, until_live};
 use crate::support::{Output, Running, World};
 
 /// Runs a command for an owner, named by a variable, and returns what it says on standard error.
@@ -49,58 +49,6 @@ fn install_claude(world: &World) {
     let file = world.path("xdg/tmux-task/adapters/claude-code/.claude-plugin/plugin.json");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, "{}").unwrap();
-}
-
-/// The word for the messages about a task, or for those of a consumer; empty if there is none.
-fn word(of: &Value) -> String {
-    let word = of["delivery"]["state"].as_str().unwrap_or_default();
-    let has_time = of["delivery"]["since"].is_i64();
-    assert_eq!(has_time, !["", "delivered"].contains(&word), "{of}");
-    word.to_owned()
-}
-
-/// The words of the tasks, by name.
-fn words(world: &World) -> Vec<(String, String)> {
-    let tasks = world.look()["tasks"].clone();
-    let tasks = tasks.as_array().unwrap().iter();
-    let mut words: Vec<_> = tasks
-        .map(|task| (task["windowName"].as_str().unwrap().to_owned(), word(task)))
-        .collect();
-    words.sort();
-    words
-}
-
-#[track_caller]
-fn check_words(world: &World, expected: &[(&str, &str)]) {
-    let expected: Vec<_> = expected
-        .iter()
-        .map(|(name, word)| ((*name).to_owned(), (*word).to_owned()))
-        .collect();
-    assert_eq!(words(world), expected);
-}
-
-fn consumer_word(world: &World, name: &str) -> String {
-    let list: Value = serde_json::from_str(world.task(["consumer", "ls", "--json"]).ok()).unwrap();
-    let consumers = list["consumers"].as_array().unwrap();
-    word(consumers.iter().find(|one| one["name"] == name).unwrap())
-}
-
-/// Runs a task of this owner to its end and returns the number of the message about that.
-#[track_caller]
-fn message(world: &World, owner: &str, name: &str) -> u64 {
-    let args = ["run", name, "--", "exit 3"];
-    said(world, ("TMUX_TASK_OWNER", owner), &args);
-    let text = format!("({name}) exited");
-    let is_it = |record: &Value| {
-        record["kind"] == "followUp"
-            && record["message"]["content"]
-                .as_str()
-                .is_some_and(|content| content.contains(&text))
-    };
-    let records = world.until(&text, |records| records.iter().any(is_it));
-    records.iter().rfind(|record| is_it(record)).unwrap()["seq"]
-        .as_u64()
-        .unwrap()
 }
 
 #[test]
@@ -258,14 +206,6 @@ fn a_sink_delivers_to_the_owners_that_it_names() {
     assert_eq!(run(&world, "mine:1"), "");
     // The client of this one has an adapter, so the log is none.
     assert!(run(&world, "claude:c").contains("nothing delivers"));
-    message(&world, "mine:1", "mine");
-    message(&world, "claude:c", "theirs");
-    world.until_true("the sink has taken it", || {
-        consumer_word(&world, "sink:own") == "delivered"
-    });
-    world.task(["kill", "t"]).ok();
-    let expected = [("mine", "delivered"), ("theirs", "not deliverable")];
-    check_words(&world, &expected);
 }
 
 #[test]
@@ -275,105 +215,4 @@ fn where_no_daemon_runs_nothing_delivers() {
     let expected = nothing_delivers("run", "mine:1", "t", "");
     assert_eq!(run(&world, "mine:1"), expected);
     assert_eq!(run(&world, "mine:1"), expected);
-}
-
-#[test]
-fn tasks_and_consumers_have_a_word_for_their_messages() {
-    let mut world = World::new();
-    world.daemon();
-    let mut reader = consume(
-        &world,
-        "mine:1",
-        &["--owner", "mine:1", "--kind", "followUp"],
-    );
-    until_live(&reader);
-    let args = ["run", "t", "--", "sleep 1000"];
-    said(&world, ("TMUX_TASK_OWNER", "mine:1"), &args);
-    // So that its start is not in the first message.
-    world.until_delivered("started", "t");
-    assert_eq!(consumer_word(&world, "mine:1"), "");
-    let first = message(&world, "mine:1", "a");
-    message(&world, "mine:1", "b");
-    message(&world, "mine:2", "c");
-    message(&world, "", "d");
-    let words = |a, b| {
-        [
-            ("a", a),
-            ("b", b),
-            ("c", "not deliverable"),
-            ("d", "pending"),
-            ("t", ""),
-        ]
-    };
-    check_words(&world, &words("pending", "pending"));
-    acknowledge(&mut reader, first);
-    check_words(&world, &words("delivered", "pending"));
-    assert_eq!(consumer_word(&world, "mine:1"), "pending");
-    let table = world.task(["ls"]).ok().to_owned();
-    let mut rows = table.lines();
-    assert!(rows.next().unwrap().contains("  MESSAGES  "), "{table}");
-    assert!(table.contains("  not deliverable "), "{table}");
-    assert!(world.task(["consumer", "ls"]).ok().contains("  pending "));
-    let all = world.task(["ls", "--all"]);
-    assert!(all.ok().contains("  not deliverable "), "{all}");
-    // It leaves: for what has no owner, nobody is there.
-    kill(&world, reader);
-    let gone = |a, b| {
-        [
-            ("a", a),
-            ("b", b),
-            ("c", "not deliverable"),
-            ("d", ""),
-            ("t", ""),
-        ]
-    };
-    check_words(&world, &gone("delivered", "not deliverable"));
-    assert_eq!(consumer_word(&world, "mine:1"), "not deliverable");
-    // The next daemon knows it from its files, and so does a command without one, where programs
-    // have a minute to connect again.
-    world.kill_daemon();
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    check_words(&world, &words("delivered", "pending"));
-    assert_eq!(consumer_word(&world, "mine:1"), "pending");
-    world.set("TMUX_TASK_NO_AUTOSTART", "");
-    world.daemon();
-    check_words(&world, &words("delivered", "pending"));
-    let mut reader = consume(&world, "mine:1", &["--owner", "mine:1", "--auto-ack"]);
-    world.until_true("all is delivered", || {
-        consumer_word(&world, "mine:1") == "delivered"
-    });
-    let expected = [
-        ("a", "delivered"),
-        ("b", "delivered"),
-        ("c", "not deliverable"),
-        ("d", "delivered"),
-        ("t", ""),
-    ];
-    check_words(&world, &expected);
-    reader.close_stdin();
-    // Without undelivered messages there is no column.
-    world.task(["kill", "c"]).ok();
-    assert!(!world.task(["ls"]).ok().contains("MESSAGES"));
-}
-
-#[test]
-fn what_a_reader_without_a_receipt_got_is_unknown() {
-    let world = World::new();
-    world.daemon();
-    let reader = world.start(["feed", "--follow", "--owner", "mine:1"]);
-    reader.records_until(|record| record["kind"] == "sync");
-    message(&world, "mine:1", "a");
-    message(&world, "mine:2", "b");
-    message(&world, "", "c");
-    let expected = [("a", "unknown"), ("b", "not deliverable"), ("c", "")];
-    check_words(&world, &expected);
-}
-
-#[test]
-fn tasks_of_nobody_have_no_word_while_nobody_reads() {
-    let world = World::new();
-    world.daemon();
-    message(&world, "", "a");
-    check_words(&world, &[("a", "")]);
-    assert!(!world.task(["ls"]).ok().contains("MESSAGES"));
 }

@@ -92,11 +92,10 @@ impl Follower {
                 text,
                 running,
                 waiting,
-                stalled,
                 ..
             }) => Some(Incoming::Status {
                 text,
-                active: running + waiting + stalled,
+                active: running + waiting,
             }),
             StreamRecord::Live(LiveRecord::Sync) => Some(Incoming::CaughtUp),
             StreamRecord::Live(LiveRecord::Replaced) => Some(Incoming::Replaced),

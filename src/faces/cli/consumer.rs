@@ -9,7 +9,7 @@ use crate::model::{Error, Millis, text};
 use crate::ops;
 use crate::wire::{ConsumerList, ConsumerStatus};
 
-const COLUMNS: [&str; 8] = [
+const COLUMNS: [&str; 7] = [
     "NAME",
     "CURSOR",
     "LAG",
@@ -17,10 +17,9 @@ const COLUMNS: [&str; 8] = [
     "AGE",
     "LAST USED",
     "READER",
-    "MESSAGES",
 ];
 
-/// On a narrow terminal, who is behind and what is undelivered is shown longest.
+/// On a narrow terminal, who is behind is shown longest.
 const NARROW: Narrowing<'_> = Narrowing {
     cuts: &[(0, NARROW_NAME)],
     dispensable: &[4, 1, 3, 5, 6],
@@ -74,9 +73,6 @@ fn table_of(list: &ConsumerList, now: Millis, columns: Option<usize>) -> Vec<Str
             consumer
                 .reader
                 .map_or_else(|| "-".to_owned(), |pid| format!("pid {pid}")),
-            consumer
-                .delivery
-                .map_or_else(|| "-".to_owned(), |delivery| delivery.words(now)),
         ]
     };
     let rows: Vec<_> = std::iter::once(header)
@@ -107,11 +103,11 @@ pub(super) fn status_line(consumer: &ConsumerStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{ConsumerAudience, DeliveryState, DeliveryStatus};
+    use crate::wire::ConsumerAudience;
 
     #[test]
     fn the_table_shows_who_is_behind() {
-        let consumer = |name: &str, cursor, reader, delivery: Option<_>, since| ConsumerStatus {
+        let consumer = |name: &str, cursor, reader| ConsumerStatus {
             name: name.to_owned(),
             cursor,
             lag: 120 - cursor,
@@ -120,7 +116,6 @@ mod tests {
             created_at: 0,
             used_at: 60_000,
             audience: ConsumerAudience::default(),
-            delivery: delivery.map(|state| DeliveryStatus { state, since }),
         };
         let list = ConsumerList {
             epoch: Some("e".to_owned()),
@@ -128,33 +123,24 @@ mod tests {
             last_seq: 120,
             feed_bytes: 300 << 20,
             consumers: vec![
-                consumer("pi", 120, Some(4711), Some(DeliveryState::Delivered), None),
-                consumer(
-                    "web-hook",
-                    3,
-                    None,
-                    Some(DeliveryState::NotDeliverable),
-                    Some(5_000),
-                ),
-                consumer("new", 120, None, None, None),
+                consumer("pi", 120, Some(4711)),
+                consumer("web-hook", 3, None),
             ],
         };
         assert_eq!(
             table_of(&list, 65_000, None),
             [
-                "NAME      CURSOR  LAG  HOLDS      AGE  LAST USED  READER    MESSAGES",
-                "pi        120     0    -          1m   5s ago     pid 4711  delivered",
-                "web-hook  3       117  117.0 MiB  1m   5s ago     -         not deliverable 1m",
-                "new       120     0    -          1m   5s ago     -         -",
+                "NAME      CURSOR  LAG  HOLDS      AGE  LAST USED  READER",
+                "pi        120     0    -          1m   5s ago     pid 4711",
+                "web-hook  3       117  117.0 MiB  1m   5s ago     -",
             ]
         );
         assert_eq!(
             table_of(&list, 65_000, Some(40)),
             [
-                "NAME      LAG  MESSAGES",
-                "pi        0    delivered",
-                "web-hook  117  not deliverable 1m",
-                "new       0    -",
+                "NAME      LAG  LAST USED  READER",
+                "pi        0    5s ago     pid 4711",
+                "web-hook  117  5s ago     -",
             ]
         );
     }

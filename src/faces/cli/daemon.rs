@@ -199,10 +199,8 @@ fn status_lines(status: &DaemonStatus) -> Vec<String> {
     let age = ls::age(crate::clock::now().wall - status.started_at);
     let tasks = if status.exists {
         format!(
-            "{}, {} waiting, {} exited",
-            ls::running(status.running, status.stalled),
-            status.waiting,
-            status.dead
+            "{} running, {} waiting, {} exited",
+            status.running, status.waiting, status.dead
         )
     } else {
         "the session does not exist".to_owned()

@@ -1,7 +1,7 @@
 //! Records of the feed and of its streams as they are printed.
 
 use super::args::FeedFormat;
-use super::{ls, output};
+use super::output;
 use crate::model::{Body, Error, Record, Seq, rfc3339};
 use crate::store::feed::{Frame, UnknownRecord};
 use crate::wire::{LiveRecord, StreamRecord};
@@ -58,13 +58,11 @@ fn live_text(record: &LiveRecord) -> Option<String> {
             running,
             waiting,
             dead,
-            stalled,
             problem,
         } => {
             let counts = match text {
                 Some(text) => {
-                    let running = ls::running(*running, *stalled);
-                    format!("{text} ({running}, {waiting} waiting, {dead} exited)")
+                    format!("{text} ({running} running, {waiting} waiting, {dead} exited)")
                 }
                 None => "tmux: no session".to_owned(),
             };

@@ -8,7 +8,7 @@ use super::output;
 use super::table::{self, NARROW, NARROW_NAME, Narrowing};
 use crate::clock;
 pub(super) use crate::model::age;
-use crate::model::{Error, Millis, Progress, RunEnd, port_words, text, took};
+use crate::model::{Error, Millis, RunEnd, port_words, text, took};
 use crate::ops::{self, Everywhere};
 use crate::terminal::fitted;
 use crate::wire::{LsTask, LsView, TaskStateName};
@@ -24,25 +24,18 @@ const CODE: usize = 3;
 const RUN: usize = 4;
 const AGE: usize = 5;
 const USUALLY: usize = 6;
-const PROGRESS: usize = 7;
-const MESSAGES: usize = 8;
-const PORTS: usize = 9;
-const COMMAND: usize = 10;
-const LAST_LINE: usize = 11;
+const PORTS: usize = 7;
+const COMMAND: usize = 8;
+const LAST_LINE: usize = 9;
 
 /// How many columns there are.
-const COLUMNS: usize = 12;
-
-/// The width of a bar of progress.
-const BAR: usize = 8;
+const COLUMNS: usize = 10;
 
 /// From this width of a terminal on usual durations are shown, if any are known.
 const WITH_USUALLY: usize = 80;
 
 /// The columns that are left out on a narrow terminal, the first one first.
-const DISPENSABLE: [usize; 10] = [
-    USUALLY, RUN, ID, COMMAND, PROGRESS, AGE, LAST_LINE, MESSAGES, PORTS, CODE,
-];
+const DISPENSABLE: [usize; 8] = [USUALLY, RUN, ID, COMMAND, AGE, LAST_LINE, PORTS, CODE];
 
 pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Error> {
     if args.all {
@@ -146,7 +139,7 @@ fn is_selected(listed: &LsTask, args: &Ls) -> bool {
     let has_state = match listed.state {
         TaskStateName::Exited | TaskStateName::Killed => args.failed && listed.has_failed(),
         TaskStateName::Waiting => args.waiting,
-        TaskStateName::Running | TaskStateName::Stalled => args.running,
+        TaskStateName::Running => args.running,
         TaskStateName::Queued | TaskStateName::Restarting | TaskStateName::Shell => false,
     };
     let is_any_state = !(args.failed || args.waiting || args.running);
@@ -192,8 +185,6 @@ fn table_of(view: &LsView, now: Millis, style: Style) -> Vec<String> {
             "RUN",
             "AGE",
             "USUALLY",
-            "PROGRESS",
-            "MESSAGES",
             "PORTS",
             "COMMAND",
             "LAST LINE",
@@ -206,14 +197,6 @@ fn table_of(view: &LsView, now: Millis, style: Style) -> Vec<String> {
     let has_room = style.columns.is_none_or(|columns| columns >= WITH_USUALLY);
     if !(is_usual_known && has_room) {
         widths[USUALLY] = 0;
-    }
-    if view.tasks.iter().all(|task| task.task.progress.is_none()) {
-        widths[PROGRESS] = 0;
-    }
-    // Whoever gets all messages needs no column that says so.
-    let is_undelivered = |task: &LsTask| task.delivery.is_some_and(|one| !one.is_delivered());
-    if !view.tasks.iter().any(is_undelivered) {
-        widths[MESSAGES] = 0;
     }
     let listens = |task: &LsTask| {
         task.task
@@ -255,7 +238,7 @@ fn colour(listed: &LsTask) -> Option<&'static str> {
         TaskStateName::Shell => Some("2"),
         TaskStateName::Waiting => Some("1;33"),
         _ if listed.has_failed() => Some("31"),
-        TaskStateName::Stalled | TaskStateName::Restarting => Some("33"),
+        TaskStateName::Restarting => Some("33"),
         TaskStateName::Running if task.stopped.is_some() => Some("33"),
         TaskStateName::Running => Some("32"),
         TaskStateName::Queued | TaskStateName::Exited | TaskStateName::Killed => None,
@@ -289,10 +272,6 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
         task.started_at
             .map_or_else(|| "-".to_owned(), |at| age(now - at)),
         listed.usual_ms.map_or_else(|| "-".to_owned(), took),
-        task.progress.map_or_else(|| "-".to_owned(), shown),
-        listed
-            .delivery
-            .map_or_else(|| "-".to_owned(), |delivery| delivery.words(now)),
         match task.ports.as_deref() {
             None | Some([]) => "-".to_owned(),
             Some(ports) => port_words(ports),
@@ -302,25 +281,11 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
     ]
 }
 
-fn shown(progress: Progress) -> String {
-    let words = [&progress.bar(BAR), &progress.percentage(), progress.note()];
-    words.join(" ").trim_end().to_owned()
-}
-
-/// Returns the number of running tasks, and how many of them are stalled.
-pub(super) fn running(running: usize, stalled: usize) -> String {
-    match stalled {
-        0 => format!("{running} running"),
-        _ => format!("{running} running, {stalled} of them stalled"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::{Task, test_notation};
     use crate::terminal::columns_of;
-    use crate::wire::{DeliveryState, DeliveryStatus};
 
     fn style(columns: Option<usize>) -> Style {
         Style {
@@ -342,7 +307,7 @@ mod tests {
             exists: true,
             supervised: true,
             captured_at: 0,
-            tasks: vec![LsTask::new(task, None, None)],
+            tasks: vec![LsTask::new(task, None)],
         };
         let row = |style| table_of(&view, 0, style).remove(1);
         assert_eq!(
@@ -374,7 +339,7 @@ mod tests {
     fn a_task_that_is_stopped_shows_that_whether_or_not_it_waits() {
         let state = |state: &str, prompt: Option<&str>| {
             let task = test_notation::task(&format!("@1 a {state} stopped"));
-            row(&LsTask::new(task, prompt.map(Into::into), None), 0)[STATE].clone()
+            row(&LsTask::new(task, prompt.map(Into::into)), 0)[STATE].clone()
         };
         assert_eq!(state("running", None), "stopped");
         assert_eq!(state("running", Some("Go?")), "stopped");
@@ -391,7 +356,7 @@ mod tests {
         };
         let listed = |task| LsTask {
             usual_ms: Some(75_000),
-            ..LsTask::new(task, None, None)
+            ..LsTask::new(task, None)
         };
         let view = LsView {
             session_name: "s".into(),
@@ -444,7 +409,7 @@ mod tests {
     fn usual_durations_have_a_column_where_they_are_known_and_fit() {
         let listed = |name: &str, usual_ms| LsTask {
             usual_ms,
-            ..LsTask::new(making(name), None, None)
+            ..LsTask::new(making(name), None)
         };
         let view = LsView {
             session_name: "s".into(),
@@ -465,46 +430,13 @@ mod tests {
     }
 
     #[test]
-    fn messages_have_a_column_where_one_is_undelivered() {
-        let listed = |name: &str, delivery| LsTask {
-            delivery,
-            ..LsTask::new(making(name), None, None)
-        };
-        let table = |undelivered| {
-            let view = LsView {
-                session_name: "s".into(),
-                exists: true,
-                supervised: true,
-                captured_at: 0,
-                tasks: vec![
-                    listed("build", Some(DeliveryStatus::DELIVERED)),
-                    listed("serve", undelivered),
-                    listed("watch", None),
-                ],
-            };
-            table_of(&view, 200_000, style(None))
-        };
-        assert!(!table(None).concat().contains("delivered"));
-        let pending = DeliveryStatus::since(DeliveryState::Pending, 20_000);
-        assert_eq!(
-            table(Some(pending)),
-            [
-                "ID  NAME   STATE    CODE  RUN  AGE  MESSAGES    COMMAND  LAST LINE",
-                "@1  build  running  -     3    3m   delivered   make",
-                "@1  serve  running  -     3    3m   pending 3m  make",
-                "@1  watch  running  -     3    3m   -           make",
-            ]
-        );
-    }
-
-    #[test]
     fn ports_have_a_column_where_a_task_listens() {
         let listed = |name: &str, ports: &[u16]| {
             let task = Task {
                 ports: Some(ports.to_vec()),
                 ..making(name)
             };
-            LsTask::new(task, None, None)
+            LsTask::new(task, None)
         };
         let view = LsView {
             session_name: "s".into(),
@@ -535,28 +467,21 @@ mod tests {
             supervised: true,
             captured_at: 0,
             tasks: vec![
-                LsTask::new(task("@1#1 api running"), None, None),
+                LsTask::new(task("@1#1 api running"), None),
                 LsTask::new(
                     task("@12#2 migrate-§ running"),
                     Some("Proceed? [y/N]".into()),
-                    None,
                 ),
-                LsTask::new(task("@3 lint dead 2"), None, None),
-                LsTask::new(task("@4#1 tunnel running"), None, Some(60_000)),
+                LsTask::new(task("@3 lint dead 2"), None),
                 LsTask::new(
                     Task {
                         name: "日本語 n".into(),
                         ..task("@5#1 n running")
                     },
                     None,
-                    None,
                 ),
-                LsTask::new(task("@6#1 sh running shell"), None, None),
-                LsTask::new(
-                    task("@7#1 su running shell"),
-                    Some("Password:".into()),
-                    None,
-                ),
+                LsTask::new(task("@6#1 sh running shell"), None),
+                LsTask::new(task("@7#1 su running shell"), Some("Password:".into())),
             ],
         };
         assert_eq!(
@@ -566,7 +491,6 @@ mod tests {
                 "@1   api        running  -     1    1m   make test  last line",
                 "@12  migrate-§  waiting  -     2    1m   make test  Proceed? [y/N]",
                 "@3   lint       exited   2     -    1m   make test  last line",
-                "@4   tunnel     stalled  -     1    1m   make test  last line",
                 "@5   日本語 n   running  -     1    1m   make test  last line",
                 "@6   sh         shell    -     1    1m   make test  last line",
                 "@7   su         waiting  -     1    1m   make test  Password:",

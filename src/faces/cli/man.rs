@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::{Command, CommandFactory};
 use clap_mangen::Man as Page;
 
-use super::args::{Cli, Man};
+use super::args::{Cli, Man, is_documented};
 use super::output;
 use crate::model::Error;
 
@@ -32,7 +32,7 @@ fn write_all(folder: &Path) -> Result<(), Error> {
     let failed = |error| Error::of(&error);
     fs::create_dir_all(folder).map_err(failed)?;
     let program = program();
-    let shown = program.get_subcommands().filter(|one| !one.is_hide_set());
+    let shown = program.get_subcommands().filter(|one| is_documented(one));
     for command in std::iter::once(&program).chain(shown) {
         let path = folder.join(format!("{}.1", title(command)));
         fs::write(path, page(command)?).map_err(failed)?;

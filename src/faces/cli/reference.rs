@@ -5,6 +5,7 @@ use std::path::Path;
 
 use clap::{Arg, Command};
 
+use super::args::is_documented;
 use super::man;
 
 const PREFACE: &str = "\
@@ -36,7 +37,7 @@ fn page() -> String {
 fn shown(command: &Command) -> impl Iterator<Item = &Command> {
     command
         .get_subcommands()
-        .filter(|command| !command.is_hide_set())
+        .filter(|command| is_documented(command))
 }
 
 /// Adds a command below a heading, and the commands below it.

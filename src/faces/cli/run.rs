@@ -13,11 +13,9 @@ use super::context::{self, Context};
 use super::ending::watched;
 use super::undelivered;
 use super::{logs, output, wait};
-use crate::client::{DaemonClient, STOP_OLDER_DAEMON};
+use crate::client::DaemonClient;
 use crate::model::{Error, ErrorKind, PortHolder, ReplacedRun, Replaces, TaskSpec, WindowId, text};
-use crate::ops::{
-    self, Caller, EndWatch, LaunchWait, OlderDaemon, RunOptions, StartedRun, TaskSession,
-};
+use crate::ops::{self, Caller, EndWatch, LaunchWait, RunOptions, StartedRun, TaskSession};
 
 /// What is printed of a run that was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -333,7 +331,6 @@ fn print(context: &Context, started: &StartedRun, report: LaunchReport) -> Resul
         name,
         cwd,
         run,
-        older_daemon,
         ..
     } = started;
     let line = format!("started {} ({name}) in {session_name}", run.window_id);
@@ -363,15 +360,6 @@ fn print(context: &Context, started: &StartedRun, report: LaunchReport) -> Resul
             let (window, run) = (&run.window_id, run.run);
             output::line(&format!("restarted {window} ({name}), run {run}"))?;
         }
-    }
-    if let Some(OlderDaemon { version, why }) = older_daemon {
-        let ours = env!("CARGO_PKG_VERSION");
-        context.note(&format!(
-            "tmux-task: {}: the daemon is version {version}, older than this program ({ours}), and \
-             goes on: {why}\nhint: {}",
-            context.what(),
-            STOP_OLDER_DAEMON
-        ));
     }
     if run.replaced == Some(ReplacedRun::Live) && context.what() == "run" {
         context.say(&format!("replaced the live run of task `{name}`"));

@@ -19,7 +19,7 @@ pub(super) async fn say_to_caller(context: &Context, session: &TaskSession, name
     let Ok(mut daemon) = session.daemon().await else {
         return;
     };
-    let undelivered = ops::undelivered_to(owner, daemon.as_mut(), &session.paths).await;
+    let undelivered = ops::undelivered_to(owner, daemon.as_mut()).await;
     if let Some(undelivered) = undelivered {
         note(context, &undelivered, &names.join(" "));
     }

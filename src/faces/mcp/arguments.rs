@@ -57,7 +57,6 @@ impl TryFrom<f64> for Seconds {
 )]
 pub(super) struct RunTask {
     /// The task's name: 1 to 40 of A-Z a-z 0-9 . _ -
-    #[serde(alias = "name")]
     pub(super) task: String,
     /// A command line for bash; without it, the task's last command runs again
     pub(super) command: Option<String>,
@@ -134,7 +133,7 @@ pub(super) struct ReadOutput {
 )]
 pub(super) struct WaitFor {
     /// The names or window ids of the tasks. Required, except with channel
-    #[serde(deserialize_with = "one_or_more", alias = "tasks")]
+    #[serde(deserialize_with = "one_or_more")]
     pub(super) task: Vec<String>,
     /// With several tasks: until the first of the waits has ended, instead of all
     pub(super) any: bool,
@@ -195,7 +194,7 @@ pub(super) struct SendInput {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct KillTask {
     /// The names or window ids of the tasks
-    #[serde(deserialize_with = "one_or_more", alias = "tasks")]
+    #[serde(deserialize_with = "one_or_more")]
     pub(super) task: Vec<String>,
 }
 
@@ -238,9 +237,6 @@ pub(super) struct SearchOutput {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct BadArguments(pub(super) String);
 
-/// What tools have called their `task` before: these words are still accepted.
-const FORMERLY_TASK: [&str; 2] = ["tasks", "name"];
-
 /// Reads a tool's arguments. `required` names those that may not be empty.
 pub(super) fn parse<T: for<'de> Deserialize<'de>>(
     arguments: Map<String, Value>,
@@ -256,9 +252,7 @@ pub(super) fn parse<T: for<'de> Deserialize<'de>>(
 /// Returns the arguments that are not null.
 fn given(mut arguments: Map<String, Value>, required: &[&str]) -> Result<Value, BadArguments> {
     for name in required {
-        let others = FORMERLY_TASK.iter().filter(|_| *name == "task");
-        let mut given = std::iter::once(name).chain(others);
-        let is_empty = match given.find_map(|name| arguments.get(*name)) {
+        let is_empty = match arguments.get(*name) {
             None | Some(Value::Null) => true,
             Some(Value::String(text)) => text.trim().is_empty(),
             Some(Value::Array(values)) => values.is_empty(),
@@ -349,9 +343,7 @@ mod tests {
         );
         let kill: KillTask = parsed(json!({"task": "a"})).unwrap();
         assert_eq!(kill.task, ["a"]);
-        let run: RunTask = parsed(json!({"name": "a"})).unwrap();
-        assert_eq!(run.task, "a");
-        let kill: KillTask = parsed(json!({"tasks": ["a", "b"]})).unwrap();
+        let kill: KillTask = parsed(json!({"task": ["a", "b"]})).unwrap();
         assert_eq!(kill.task, ["a", "b"]);
     }
 
@@ -370,7 +362,7 @@ mod tests {
         }
         check(json!({}), "`task` is missing");
         check(json!({"task": " "}), "`task` is missing");
-        check(json!({"tasks": []}), "`task` is missing");
+        check(json!({"task": []}), "`task` is missing");
         check(
             json!({"task": "a", "timeout": 3}),
             "unknown field `timeout`, expected one of",

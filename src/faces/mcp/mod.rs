@@ -8,7 +8,6 @@ mod arguments;
 mod call;
 mod caller;
 mod events;
-mod handles;
 mod input;
 mod messages;
 mod other_host;

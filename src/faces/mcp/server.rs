@@ -232,8 +232,7 @@ impl ServerHandler for Server {
         request: GetTaskParams,
         _: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        let task = self.tools.handles.get(&request.task_id);
-        let task = task.ok_or_else(|| unknown_handle(&request.task_id))?;
+        let task = self.tools.handles.get_task(&request.task_id)?;
         Ok(GetTaskResult::new(task))
     }
 
@@ -242,13 +241,6 @@ impl ServerHandler for Server {
         request: CancelTaskParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        match self.tools.handles.cancel(&request.task_id) {
-            true => Ok(()),
-            false => Err(unknown_handle(&request.task_id)),
-        }
+        self.tools.handles.cancel_task(&request.task_id)
     }
-}
-
-fn unknown_handle(id: &str) -> ErrorData {
-    ErrorData::invalid_params(format!("no task handle {id}; call wait_for again"), None)
 }

@@ -109,11 +109,9 @@ fn row(listed: &LsTask, now: Millis) -> String {
         TaskStateName::Queued => "queued".to_owned(),
         TaskStateName::Waiting if task.stopped.is_some() => "stopped, asks for input".to_owned(),
         TaskStateName::Waiting => "asks for input".to_owned(),
-        TaskStateName::Running | TaskStateName::Stalled if task.stopped.is_some() => {
-            "stopped".to_owned()
-        }
+        TaskStateName::Running if task.stopped.is_some() => "stopped".to_owned(),
         TaskStateName::Shell => TaskStateName::Running.to_string(),
-        TaskStateName::Running | TaskStateName::Stalled => listed.state.to_string(),
+        TaskStateName::Running => listed.state.to_string(),
     };
     let age = match listed.since().map(|at| age(now - at)) {
         None => String::new(),
@@ -128,13 +126,6 @@ fn row(listed: &LsTask, now: Millis) -> String {
         None | Some([]) => String::new(),
         Some(ports) => format!(", listens on {}", port_words(ports)),
     };
-    let progress = task
-        .progress
-        .map(|progress| [progress.percentage(), progress.note().to_owned()].join(" "));
-    let progress = match progress.as_deref().map(str::trim) {
-        None | Some("") => String::new(),
-        Some(progress) => format!(", {progress}"),
-    };
     let shell = if task.shell { ", a shell" } else { "" };
     let command = task.command.as_deref().unwrap_or_default();
     let command = match short(command, COMMAND_CHARS) {
@@ -147,7 +138,7 @@ fn row(listed: &LsTask, now: Millis) -> String {
         last => format!(": {last}"),
     };
     format!(
-        "{} {}{command} {state}{age}{progress}{run}{ports}{shell}{last}",
+        "{} {}{command} {state}{age}{run}{ports}{shell}{last}",
         task.window,
         short(&task.name, NAME_CHARS),
     )
@@ -196,16 +187,12 @@ mod tests {
             limit: 5,
         };
         let view = view(vec![
-            LsTask::new(task("@1#1 api running"), None, None),
-            LsTask::new(
-                task("@12#2 migrate running"),
-                Some("Proceed? [y/N]".into()),
-                None,
-            ),
-            LsTask::new(task("@3#1 lint dead 2"), None, None),
-            LsTask::new(task("@5#1 bash running shell"), None, None),
-            LsTask::new(task("@6#1 b dead SIGKILL ours"), None, None),
-            LsTask::new(task("@7#1 flaky dead 1"), None, None).with_restart(Some(next), None),
+            LsTask::new(task("@1#1 api running"), None),
+            LsTask::new(task("@12#2 migrate running"), Some("Proceed? [y/N]".into())),
+            LsTask::new(task("@3#1 lint dead 2"), None),
+            LsTask::new(task("@5#1 bash running shell"), None),
+            LsTask::new(task("@6#1 b dead SIGKILL ours"), None),
+            LsTask::new(task("@7#1 flaky dead 1"), None).with_restart(Some(next), None),
         ]);
         assert_eq!(
             table(&view, 65_000),
@@ -222,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_list_is_bounded() {
-        let task = || LsTask::new(test_notation::task("@1 a running"), None, None);
+        let task = || LsTask::new(test_notation::task("@1 a running"), None);
         let lines = table(&view((0..250).map(|_| task()).collect()), 0);
         assert_eq!(lines.len(), MOST_TASKS + 1);
         assert!(lines[MOST_TASKS].starts_with("150 more tasks"));

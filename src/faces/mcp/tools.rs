@@ -10,12 +10,14 @@ use rmcp::model::{
     ErrorData, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
+use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
 use rmcp::{tool, tool_router};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 use serde_json::{Map, Value, from_value, json};
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::{OnceCell, oneshot, watch};
+use tokio::task::spawn_local;
 
 use super::answer::ToolAnswer;
 use super::arguments::{
@@ -24,13 +26,15 @@ use super::arguments::{
 };
 use super::call::{Call, Limit, Progress, within_time};
 use super::caller::caller_of;
-use super::handles::Handles;
 use super::other_host::{self, BEGIN, HostBegins, HostCall};
 use super::run::{Follow, StartedTask, start};
 use super::wait::Wait;
 use super::{events, input, output, tasks};
 use crate::ops::{SessionChoice, TaskSession, end_of_events};
 use crate::wire::After;
+
+/// How often a client should ask whether a call has ended, in milliseconds.
+const POLL_MS: u64 = 500;
 
 /// The order in which the tools are listed.
 pub(super) const ORDER: [&str; 9] = [
@@ -67,7 +71,8 @@ pub(super) struct Tools {
     /// The end of the feed at the first call. Events before it are of no interest.
     begin: OnceCell<After>,
     host_begins: HostBegins,
-    pub(super) handles: Handles,
+    /// The calls that were answered with a handle.
+    pub(super) handles: TaskManager,
     router: ToolRouter<Self>,
     /// Whether the client has closed the connection.
     closed: watch::Receiver<bool>,
@@ -79,7 +84,7 @@ impl Tools {
             choice,
             begin: OnceCell::new(),
             host_begins: HostBegins::default(),
-            handles: Handles::default(),
+            handles: TaskManager::new(),
             router: Self::tool_router(),
             closed,
         }
@@ -149,10 +154,27 @@ impl Tools {
         Ok(session)
     }
 
-    /// Returns a handle for a result that comes later.
+    /// Returns a handle for a result that comes later. A client that cancels it ends the wait.
     fn later(&self, wait: Wait) -> Reply {
-        let (name, what) = (wait.name.clone(), wait.what());
-        let task = self.handles.begin(&name, what, wait.outcome());
+        // A run may take any time.
+        let options = TaskOptions::new()
+            .with_ttl_ms(None)
+            .with_poll_interval_ms(POLL_MS)
+            .with_status_message(wait.what());
+        // What waits stays on this thread.
+        let (sender, answer) = oneshot::channel();
+        let waiting = spawn_local(async move { sender.send(wait.outcome().await) });
+        let task = self.handles.spawn(options, |context| {
+            Box::pin(async move {
+                tokio::select! {
+                    answer = answer => answer.map(Into::into).map_err(|_| TaskExit::Cancelled),
+                    () = context.cancelled() => {
+                        waiting.abort();
+                        Err(TaskExit::Cancelled)
+                    }
+                }
+            })
+        });
         Reply(CallToolResponse::Task(CreateTaskResult::new(task)))
     }
 }

@@ -16,8 +16,6 @@ pub(super) enum Group {
     Failed,
     /// It has failed, and is about to be run again.
     Restarting,
-    /// It runs, has been silent for long, and nothing says whether it waits.
-    Stalled,
     /// It runs.
     Running,
     /// It waits for a place in its slot.
@@ -29,11 +27,10 @@ pub(super) enum Group {
 }
 
 impl Group {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::Ask,
         Self::Failed,
         Self::Restarting,
-        Self::Stalled,
         Self::Running,
         Self::Queued,
         Self::Done,
@@ -47,7 +44,6 @@ impl Group {
             TaskStateName::Exited if listed.task.exit_code() == Some(0) => Self::Done,
             TaskStateName::Exited => Self::Failed,
             TaskStateName::Shell => Self::Shell,
-            TaskStateName::Stalled => Self::Stalled,
             TaskStateName::Running => Self::Running,
             TaskStateName::Queued => Self::Queued,
             TaskStateName::Restarting => Self::Restarting,
@@ -61,7 +57,6 @@ impl Group {
             Self::Ask => ["ASK", "ASK", "needs you", "need you"],
             Self::Failed => ["FAILED", "FAIL", "failed", "failed"],
             Self::Restarting => ["RESTART", "RSTR", "restarting", "restarting"],
-            Self::Stalled => ["STALLED", "STAL", "stalled", "stalled"],
             Self::Running => ["RUNNING", "RUN", "running", "running"],
             Self::Queued => ["QUEUED", "QUEU", "queued", "queued"],
             Self::Done => ["DONE", "DONE", "done", "done"],
@@ -233,18 +228,6 @@ impl Board {
         self.existing().count()
     }
 
-    /// Whether the session has tasks with an owner.
-    pub(super) fn has_owned_tasks(&self, key: SessionKey) -> bool {
-        let tasks = self
-            .sessions
-            .get(&key)
-            .map(|session| session.tasks.values());
-        tasks
-            .into_iter()
-            .flatten()
-            .any(|listed| listed.task.owner.is_some())
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.tasks().next().is_none()
     }
@@ -369,13 +352,6 @@ pub(super) fn age_of(listed: &LsTask, now: Millis) -> String {
     since.map_or_else(|| "-".to_owned(), |since| age(now.saturating_sub(since)))
 }
 
-/// Returns how much of its usual duration a run has taken so far, in percent.
-pub(super) fn progress_of(listed: &LsTask, now: Millis) -> Option<u64> {
-    let usual = listed.usual_ms.filter(|usual| *usual > 0)?;
-    let passed = now.saturating_sub(listed.task.started_at?).max(0);
-    u64::try_from(passed.saturating_mul(100) / usual).ok()
-}
-
 /// Returns what a task asks, how it ended and when it is run again or why it cannot be, or the last line of its output.
 pub(super) fn last_line(listed: &LsTask, now: Millis) -> String {
     let task = &listed.task;
@@ -413,7 +389,7 @@ mod tests {
     #[test]
     fn the_last_line_of_a_failed_task_says_why_it_is_not_run_again() {
         let task = task("@1 a dead 7 : starting");
-        let mut listed = LsTask::new(task, None, None);
+        let mut listed = LsTask::new(task, None);
         assert_eq!(last_line(&listed, 0), "exit 7: starting");
         let next = NextRestart {
             in_ms: 4000,

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::board::{SessionKey, TaskKey};
 use crate::ops::TaskSession;
-use crate::wire::{Messages, SendRequest};
+use crate::wire::SendRequest;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PanelEffect {
@@ -34,10 +34,6 @@ pub(super) enum PanelEffect {
     Prune {
         session: SessionKey,
     },
-    /// Find out which messages are undelivered.
-    ReadMessages {
-        session: SessionKey,
-    },
     /// Find out why the task is or is not judged to wait.
     Explain {
         task: TaskKey,
@@ -58,9 +54,7 @@ impl PanelEffect {
     pub(super) fn session(&self) -> Option<SessionKey> {
         match self {
             Self::Quit => None,
-            Self::Send { session, .. }
-            | Self::Prune { session }
-            | Self::ReadMessages { session } => Some(*session),
+            Self::Send { session, .. } | Self::Prune { session } => Some(*session),
             Self::Attach { task }
             | Self::Kill { task, .. }
             | Self::Rerun { task, .. }
@@ -86,11 +80,6 @@ pub(super) enum Place {
 /// The result of an effect. An error is one line.
 #[derive(Debug)]
 pub(super) enum ActionReport {
-    /// What is known of the session's messages; `None` if that could not be found out.
-    Messages {
-        session: SessionKey,
-        messages: Option<Box<Messages>>,
-    },
     /// It was done, or not, and there is something to say.
     Said(Result<String, String>),
     Explained {

@@ -52,10 +52,6 @@ pub(super) async fn perform(host: &str, session: &str, effect: PanelEffect) -> E
             task,
             lines: Vec::new(),
         },
-        PanelEffect::ReadMessages { session } => ActionReport::Messages {
-            session,
-            messages: None,
-        },
         PanelEffect::Attach { .. } | PanelEffect::Rerun { .. } | PanelEffect::Prune { .. } => {
             ActionReport::Said(Err(NOT_HERE.to_owned()))
         }

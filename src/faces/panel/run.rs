@@ -16,7 +16,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::all_sessions::AllSessions;
 use super::board::SessionKey;
-use super::effect::{ActionReport, PanelEffect, Place};
+use super::effect::{PanelEffect, Place};
 use super::screen::Screen;
 use super::state::PanelState;
 use super::task_stream::{Incoming, TaskStream, follow};
@@ -30,9 +30,6 @@ const FRAME: Duration = Duration::from_millis(30);
 
 /// The shortest time between two previews of a task that prints all the time.
 const PREVIEW: Duration = Duration::from_millis(250);
-
-/// How often it is asked which messages are undelivered.
-const MESSAGES: Duration = Duration::from_secs(2);
 
 /// How often ages are shown again.
 const SECOND: Duration = Duration::from_secs(1);
@@ -138,10 +135,6 @@ struct Panel {
     preview: Option<PanelEffect>,
     /// When the next preview may be read.
     previews_at: Instant,
-    /// When it is asked next which messages are undelivered, and of how many sessions the answer is
-    /// still to come.
-    messages_at: Instant,
-    n_asked: usize,
     /// Whether the state has changed since the last frame.
     is_changed: bool,
     drawn_at: Option<Instant>,
@@ -161,8 +154,6 @@ impl Panel {
             work: FuturesUnordered::new(),
             preview: None,
             previews_at: now,
-            messages_at: now,
-            n_asked: 0,
             is_changed: true,
             drawn_at: None,
             has_quit: false,
@@ -234,9 +225,6 @@ impl Panel {
         match outcome {
             EffectResult::Quit => self.has_quit = true,
             EffectResult::Report(report) => {
-                if matches!(report, ActionReport::Messages { .. }) {
-                    self.n_asked -= 1;
-                }
                 let effects = self.state.on_report(report);
                 self.begin(effects);
             }
@@ -291,16 +279,6 @@ impl Panel {
             let pids: Vec<u32> = order.tasks.iter().map(|(_, pid)| *pid).collect();
             self.state.on_sample(order, ops::usage(&pids));
             self.state.ports = ops::ports(&pids).unwrap_or_default();
-        }
-        if self.messages_at <= Instant::now() && self.n_asked == 0 {
-            self.messages_at = Instant::now() + MESSAGES;
-            let sessions = self.sessions.keys().copied();
-            let sessions = sessions.filter(|key| self.state.board.has_owned_tasks(*key));
-            let sessions: Vec<SessionKey> = sessions.collect();
-            self.n_asked = sessions.len();
-            for session in sessions {
-                self.perform(PanelEffect::ReadMessages { session });
-            }
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ratatui::text::Line;
 
-use super::board::{Board, Group, ListRow, SessionKey, SessionName, TaskKey, last_line};
+use super::board::{Board, Group, ListRow, SessionKey, SessionName, TaskKey};
 use super::colours::coloured;
 use super::effect::{ActionReport, PanelEffect};
 use super::layout::Layout;
@@ -17,7 +17,7 @@ use super::usage::{LastSample, SampleOrder, Usage};
 use super::wrap::wrapped;
 use crate::model::Millis;
 use crate::ops::TreeUsage;
-use crate::wire::{LsTask, Messages};
+use crate::wire::LsTask;
 
 /// How many rows a question or a message has at most.
 const FOOTER_ROWS: usize = 3;
@@ -67,8 +67,6 @@ pub(super) struct PanelState {
     pub(super) usage: BTreeMap<TaskKey, Usage>,
     /// The ports that the shown tasks listen on, by their first processes.
     pub(super) ports: BTreeMap<u32, Vec<u16>>,
-    /// What is known of the messages of each session.
-    messages: BTreeMap<SessionKey, Messages>,
     /// The end of the output of a task.
     pub(super) preview: Option<(TaskKey, Vec<Line<'static>>)>,
     pub(super) size: (u16, u16),
@@ -108,7 +106,6 @@ impl PanelState {
             trouble: Some(trouble.to_owned()),
             usage: BTreeMap::new(),
             ports: BTreeMap::new(),
-            messages: BTreeMap::new(),
             preview: None,
             size,
             now,
@@ -168,18 +165,6 @@ impl PanelState {
         }
     }
 
-    /// Returns the last line of a task's row, and behind it what is undelivered of its messages.
-    pub(super) fn last_line(&self, key: &TaskKey, listed: &LsTask) -> String {
-        let (owner, window) = (listed.task.owner.as_deref(), &key.window);
-        let messages = self.messages.get(&key.session);
-        let delivery = messages.and_then(|messages| messages.of_task(owner, window, self.now));
-        let last = last_line(listed, self.now);
-        match delivery.filter(|delivery| !delivery.is_delivered()) {
-            Some(delivery) => format!("{last} [{}]", delivery.words(self.now)),
-            None => last,
-        }
-    }
-
     /// The rows that are shown.
     pub(super) fn visible(&self) -> &[ListRow] {
         let end = self.top + usize::from(self.layout().list.height);
@@ -223,7 +208,6 @@ impl PanelState {
 
     pub(super) fn on_gone(&mut self, key: SessionKey) -> Vec<PanelEffect> {
         self.board.remove(key);
-        self.messages.remove(&key);
         self.list_again();
         self.settled()
     }
@@ -252,14 +236,6 @@ impl PanelState {
 
     pub(super) fn on_report(&mut self, report: ActionReport) -> Vec<PanelEffect> {
         match report {
-            ActionReport::Messages { session, messages } => match messages {
-                Some(messages) => {
-                    self.messages.insert(session, *messages);
-                }
-                None => {
-                    self.messages.remove(&session);
-                }
-            },
             ActionReport::Said(result) => self.say(result),
             ActionReport::Preview { task, lines } => self.preview = Some((task, coloured(&lines))),
             ActionReport::Log { task, result } => match result {

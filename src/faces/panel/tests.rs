@@ -43,11 +43,11 @@ fn printed(mut task: Task, row: &str) -> Task {
 }
 
 fn listed(task: Task) -> LsTask {
-    LsTask::new(task, None, None)
+    LsTask::new(task, None)
 }
 
 fn asking(number: u32, name: &str, prompt: &str) -> LsTask {
-    LsTask::new(running(number, name), Some(prompt.to_owned()), None)
+    LsTask::new(running(number, name), Some(prompt.to_owned()))
 }
 
 /// One task of each group, in no particular order.
@@ -65,7 +65,7 @@ fn mixed() -> Vec<LsTask> {
         listed(ended(80, "build", 2)),
         listed(killed),
         asking(4000, "deploy", "Proceed? [y/N]"),
-        LsTask::new(running(90, "sync"), None, Some(1_000_000)),
+        LsTask::new(running(3, "sync"), None),
     ]
 }
 

@@ -79,13 +79,6 @@ pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> Ef
             })),
             None => EffectResult::Report(ActionReport::Said(Err(silent()))),
         },
-        PanelEffect::ReadMessages { session: key } => {
-            let messages = limited(ops::messages(&session.for_request())).await;
-            EffectResult::Report(ActionReport::Messages {
-                session: key,
-                messages: messages.and_then(Result::ok).map(Box::new),
-            })
-        }
         PanelEffect::Explain { task } => {
             let result = match limited(ops::explain(&mut session.for_request(), &task.window)).await
             {

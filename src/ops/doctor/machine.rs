@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::check::{LIMIT, fail, fail_without_hint, ok, on_disk, warn};
 use super::folders;
+use crate::alerts::Place;
 use crate::config::{self, ConfigFile};
 use crate::files::PROC;
 use crate::model::with_causes;
@@ -145,7 +146,7 @@ async fn examine_desktop() -> DoctorCheck {
     // A configuration that cannot be read is another check's finding.
     let load = tokio::task::spawn_blocking(|| config::load(&lookup));
     if let Ok(Ok(Ok(config))) = timeout(LIMIT, load).await
-        && config.notices.desktop.is_empty()
+        && !config.notices.places.contains(&Place::Desktop)
     {
         return ok("desktop", "notices are not shown on the desktop");
     }

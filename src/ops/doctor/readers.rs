@@ -189,7 +189,6 @@ mod tests {
             created_at: 0,
             used_at: NOW - used,
             audience: ConsumerAudience::default(),
-            delivery: None,
         }
     }
 

@@ -14,9 +14,7 @@ use crate::ops::lookup;
 use crate::ops::session::{TaskSession, is_autostart_forbidden};
 use crate::process;
 use crate::tmux::{Connection, Probe, TmuxError, check_hooks, list_sessions};
-use crate::wire::{
-    DaemonConfig, DaemonStatus, DoctorCheck, Request, Response, SinkStatus, is_older,
-};
+use crate::wire::{DaemonConfig, DaemonStatus, DoctorCheck, Request, Response, SinkStatus};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -151,8 +149,6 @@ fn judge_status(status: &DaemonStatus) -> Vec<DoctorCheck> {
     let version = &status.version;
     let mut checks = vec![if version == VERSION {
         ok("daemon", format!("pid {}, of this version", status.pid))
-    } else if is_older(VERSION, version) {
-        other_version(version, "update this program")
     } else {
         other_version(version, STOP_OLDER_DAEMON)
     }];

@@ -2,14 +2,13 @@
 //! for a restart.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::model::{
-    Body, DeliveredEvent, Event, EventKind, Millis, Ordered as _, Prompt, Record, Seq, Snapshot,
-    Task, WindowId,
+    Body, DeliveredEvent, Event, EventKind, Ordered as _, Prompt, Record, Seq, Snapshot, Task,
+    WindowId,
 };
-use crate::route::{Reach, reach, speaks_of};
-use crate::wire::{FollowUps, SavedFeed};
+use crate::route::{Reach, reach};
+use crate::wire::SavedFeed;
 
 /// Everything that the records read so far leave open. The daemon updates it as it appends, saves
 /// it with its snapshot, and updates it by later records when it starts again.
@@ -21,8 +20,6 @@ pub struct PendingEvents {
     waiting: BTreeMap<WindowId, Event>,
     /// The `exited` events after which a restart was announced that has not happened.
     restarting: BTreeMap<WindowId, DeliveredEvent>,
-    /// The follow-ups, for what is undelivered.
-    follow_ups: Arc<FollowUps>,
 }
 
 impl PendingEvents {
@@ -32,15 +29,9 @@ impl PendingEvents {
             Body::Event(event) => self.event(record.seq, event),
             Body::Notice { events, .. } => self.deliver(events),
             Body::FollowUp {
-                events,
-                message,
-                owner,
-                ..
+                events, message, ..
             } => {
                 let told = &message.details.events;
-                let windows = told.iter().map(|event| event.task.window.to_string());
-                let windows = windows.filter(|window| speaks_of(&message.content, window));
-                self.follow_up(record.seq, record.time, owner.as_deref(), windows);
                 self.deliver(events);
                 let delivered = events.iter().zip(told);
                 let failures =
@@ -49,22 +40,6 @@ impl PendingEvents {
                 self.deliver_as_failures(&failures);
             }
         }
-    }
-
-    /// Processes a follow-up about tasks in these windows.
-    fn follow_up(
-        &mut self,
-        seq: Seq,
-        time: Millis,
-        owner: Option<&str>,
-        windows: impl Iterator<Item = String>,
-    ) {
-        Arc::make_mut(&mut self.follow_ups).add(seq, time, owner, windows);
-    }
-
-    /// Returns the follow-ups.
-    pub fn follow_ups(&self) -> &Arc<FollowUps> {
-        &self.follow_ups
     }
 
     /// Processes an event.
@@ -111,9 +86,8 @@ impl PendingEvents {
         self.restarting.retain(|_, end| !ends.contains(&end.seq));
     }
 
-    /// Drops the announced restarts that the last look shows to be settled, and the windows of
-    /// follow-ups that are gone. `first` is the number of
-    /// the first event that is not delivered yet.
+    /// Drops the announced restarts that the last look shows to be settled. `first` is the number of the
+    /// first event that is not delivered yet.
     pub fn forget_settled(&mut self, look: &Snapshot, first: Option<Seq>) {
         self.restarting.retain(|window, end| {
             let task = look.tasks.get(window).filter(|task| !task.is_alive());
@@ -123,9 +97,6 @@ impl PendingEvents {
                     && (task.settings.restarts.is_some() || is_undelivered)
             })
         });
-        if self.follow_ups.has_gone(look) {
-            Arc::make_mut(&mut self.follow_ups).forget_gone(look);
-        }
     }
 
     /// Returns the ends after which a restart was announced that has not happened.
@@ -178,7 +149,6 @@ impl PendingEvents {
             undelivered: self.undelivered(),
             waiting: self.waiting.values().cloned().collect(),
             restarting: self.restarting(),
-            follow_ups: FollowUps::clone(&self.follow_ups),
         }
     }
 
@@ -194,7 +164,6 @@ impl PendingEvents {
             restarting: restarting
                 .map(|end| (of_window(&end.event), end))
                 .into_map(),
-            follow_ups: Arc::new(saved.follow_ups.clone()),
         }
     }
 }

@@ -342,27 +342,6 @@ fn events_without_a_delivery_are_pending() {
 }
 
 #[test]
-fn a_message_is_about_the_tasks_that_it_names() {
-    let feed = Feed::new();
-    let mut records = events(1, "", "@1#1 a dead 2; @2#1 b running");
-    let mut message = follow_up(records.len() as Seq + 1, &records);
-    if let Body::FollowUp { message, .. } = &mut message.body {
-        message.content =
-            "[tmux-task notification]\ntmux task @1 (a) exited with code 2".to_owned();
-    }
-    records.push(message);
-    let mut written = PendingEvents::default();
-    for record in &records {
-        written.apply(record);
-    }
-    feed.append(&records);
-    for pending in [written, feed.recover().pending] {
-        assert!(pending.follow_ups().about(None, "@1").is_some());
-        assert!(pending.follow_ups().about(None, "@2").is_none());
-    }
-}
-
-#[test]
 fn waiting_tasks_are_remembered_until_resolved() {
     let feed = Feed::new();
     feed.append(&number(

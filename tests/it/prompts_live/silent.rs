@@ -1,4 +1,4 @@
-//! Stalled tasks, and prompts that a user has muted.
+//! Tasks that fall silent, and prompts that a user has muted.
 
 use super::*;
 
@@ -18,66 +18,6 @@ fn who_begins_to_read_long_after_it_fell_silent_is_found() {
     std::fs::write(gate, "\n").unwrap();
     let told = world.until("it is found", |told| !told.is_empty());
     assert_eq!(told[0].task, "late");
-}
-
-#[test]
-fn a_silent_task_without_evidence_is_stalled_and_not_reported() {
-    if !is_installed("python3") {
-        eprintln!("skipped: there is no python3");
-        return;
-    }
-    let world = World::new();
-    world.configure("stalled-after = '300ms'\nmute-tasks = ['muted']\n");
-    // It polls for lines, and has shown nothing that asks.
-    let open = "echo the line is up; \
-                python3 -c 'import select; select.select([0], [], [])'; read -r _; \
-                echo more; read -r -p 'Go on? ' _";
-    world.run("open", open);
-    world.run("muted", open);
-    world.run("busy", "echo the line is up; sleep 1000");
-    world.run("shell", "exec bash --norc");
-    world.run("ask", "read -p 'Go on? ' x");
-    let stalled = || -> Vec<String> {
-        let listed = world.json(&["ls", "--json"]);
-        let tasks = listed["tasks"].as_array().unwrap();
-        tasks
-            .iter()
-            .filter(|task| task["stalledMs"].as_u64().is_some_and(|ms| ms >= 300))
-            .map(|task| task["windowName"].as_str().unwrap().to_owned())
-            .collect()
-    };
-    // The others have been silent for as long, and are what they were.
-    for (name, state) in [
-        ("open", "stalled"),
-        ("busy", "working"),
-        ("shell", "working"),
-        ("muted", "working"),
-    ] {
-        world.until(&format!("{name} is silent and {state}"), |_| {
-            let explained = world.json(&["explain", name, "--json"]);
-            explained["state"] == state
-                && explained["quietMs"].as_u64().is_some_and(|ms| ms > 300)
-                && explained["line"] != Value::Null
-        });
-    }
-    let told = world.until("one asks", |told| !told.is_empty());
-    assert!(told.iter().all(|told| told.task == "ask"), "{told:?}");
-    assert_eq!(stalled(), ["open"]);
-    assert_eq!(world.json(&["status", "--json"])["stalled"], 1);
-    let listed = world.call(&["ls"]);
-    let listed = String::from_utf8(listed.stdout).unwrap();
-    let states = |state| listed.matches(&format!(" {state} ")).count();
-    assert_eq!((states("stalled"), states("waiting")), (1, 1), "{listed}");
-
-    // Any output ends it, and prompts are reported as before.
-    let sent = world.call(&["send", "open", "x"]);
-    assert!(sent.status.success(), "{sent:?}");
-    world.until("it asks", |told| {
-        told.iter().any(|told| told.task == "open")
-    });
-    assert_eq!(stalled(), Vec::<String>::new());
-    let feed = world.call(&["feed"]);
-    assert!(!String::from_utf8_lossy(&feed.stdout).contains("stalled"));
 }
 
 #[test]

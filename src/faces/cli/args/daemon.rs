@@ -22,16 +22,16 @@ pub(crate) struct Supervise {
     #[arg(long, conflicts_with = "stdout")]
     pub(crate) detach: bool,
     /// Print the live feed, from this daemon's start
-    #[arg(long)]
+    #[arg(long, hide = true)]
     pub(crate) stdout: bool,
     /// Discard the saved snapshot: the current state is the new baseline
-    #[arg(long)]
+    #[arg(long, hide = true)]
     pub(crate) fresh: bool,
     /// The longest time between two safety looks at the session, like 2s or 1m
-    #[arg(long, value_name = "D", value_parser = read_time, default_value = "1m")]
+    #[arg(long, hide = true, value_name = "D", value_parser = read_time, default_value = "1m")]
     pub(crate) interval: Duration,
     /// The harness's id of the conversation [default: $PI_SESSION_ID, else the session's name]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, hide = true, value_name = "ID")]
     pub(crate) session_id: Option<String>,
     /// Used by the program itself to go to the background.
     #[arg(long, hide = true, value_enum)]

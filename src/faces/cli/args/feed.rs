@@ -38,7 +38,7 @@ pub(crate) struct Feed {
     #[arg(long, value_name = "NAME", add = task_names::candidates())]
     pub(crate) task: Vec<String>,
     /// Only notices and follow-ups for this owner, CLIENT:ID, and for everyone; events of all
-    #[arg(long, value_name = "ID")]
+    #[arg(long, hide = true, value_name = "ID")]
     pub(crate) owner: Option<String>,
     /// How to print a record [default: json; text on a terminal, where each event is printed once
     /// unless --kind says what to print]
@@ -64,10 +64,10 @@ pub(crate) struct Consume {
     #[arg(long, requires = "consumer")]
     pub(crate) auto_ack: bool,
     /// Where a new consumer starts, instead of at the first record
-    #[arg(long, value_name = "WHERE", requires = "consumer")]
+    #[arg(long, hide = true, value_name = "WHERE", requires = "consumer")]
     pub(crate) from: Option<StartOfConsumer>,
     /// End the stream of the process that reads as this consumer now, if there is one
-    #[arg(long, requires = "consumer")]
+    #[arg(long, hide = true, requires = "consumer")]
     pub(crate) take_over: bool,
 }
 
@@ -86,10 +86,7 @@ pub(crate) struct Consumer {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConsumerCommand {
-    /// List the consumers with their positions, readers and undelivered messages
-    ///
-    /// MESSAGES is `delivered`, `pending` (not acknowledged yet), `not deliverable` (nothing reads as this
-    /// consumer, or a message was given up) or `unknown`, with the age of the first undelivered message.
+    /// List the consumers with their positions and readers
     Ls(Json),
     /// Remove consumers
     Rm {

@@ -44,7 +44,9 @@ pub(crate) use tasks::{
     max_term_width = 100
 )]
 #[command(
-    after_help = "Exit codes: 0 success, 1 failure, 2 usage, 3 no such session, task or daemon, \
+    after_help = "For programs, each with its own --help: completions, consumer, man, mcp, replay, \
+                        signal.\n\n\
+                        Exit codes: 0 success, 1 failure, 2 usage, 3 no such session, task or daemon, \
                         4 a wait timed out, 5 a wait can no longer succeed, 6 the task asks for \
                         input, 130 interrupted. `run --wait` and `run --follow` exit with the \
                         task's own code, or with 123 if the task asks for input, 124 if it \
@@ -116,6 +118,14 @@ impl Global {
     }
 }
 
+/// Commands for programs: they have help and manual pages, and are not among the first ones.
+const FOR_PROGRAMS: [&str; 6] = ["completions", "consumer", "man", "mcp", "replay", "signal"];
+
+/// Whether a command has a page: all but those that only the program itself uses.
+pub(crate) fn is_documented(command: &clap::Command) -> bool {
+    !command.is_hide_set() || FOR_PROGRAMS.contains(&command.get_name())
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
     /// Start a task, or rerun it in its window
@@ -131,12 +141,9 @@ pub(crate) enum CliCommand {
     /// Print the records of events and deliveries
     Feed(Feed),
     /// List or remove the feed's consumers
+    #[command(hide = true)]
     Consumer(Consumer),
     /// List the tasks
-    ///
-    /// The column MESSAGES is shown if a task has undelivered messages: `pending` (not acknowledged
-    /// yet), `not deliverable` (nothing reads for its owner, or a message was given up) or `unknown` (no
-    /// receipt is known), with the age of the first one.
     #[command(visible_alias = "ps")]
     Ls(Ls),
     /// Show the session, or a task, in this terminal; inside tmux, switch to it
@@ -153,6 +160,7 @@ pub(crate) enum CliCommand {
     /// Wait for a task to exit, print text, ring the bell or ask for input
     Wait(Wait),
     /// Wake the commands that wait on a channel
+    #[command(hide = true)]
     Signal(Signal),
     /// Show why a task is or is not judged to wait for input
     Explain(Explain),
@@ -172,17 +180,21 @@ pub(crate) enum CliCommand {
     /// Show the settings that apply and where each is from, or an example of a file
     Config(Config),
     /// Turn snapshots (JSON lines) into the records a daemon would have made of them
+    #[command(hide = true)]
     Replay(Replay),
     /// Show or install the adapter that wakes an agent when its tasks need it
     Init(Init),
     /// Serve MCP on standard input and output: tasks as tools for a model
     #[cfg(feature = "mcp")]
+    #[command(hide = true)]
     Mcp(Mcp),
     /// Print how an agent uses tasks: one page to give to a model
     Guide,
     /// Print the script that lets a shell complete commands, options and the names of tasks
+    #[command(hide = true)]
     Completions(Completions),
     /// Print a manual page: `tmux-task man run | man -l -`
+    #[command(hide = true)]
     Man(Man),
     /// Deliver follow-ups to the conversations of a client. Its adapter runs this.
     #[command(hide = true)]

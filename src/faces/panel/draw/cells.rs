@@ -39,7 +39,7 @@ pub(super) fn style_of(group: Group) -> Style {
     match group {
         Group::Ask => Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD),
         Group::Failed => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
-        Group::Stalled | Group::Restarting => Style::new().fg(Color::Yellow),
+        Group::Restarting => Style::new().fg(Color::Yellow),
         Group::Queued | Group::Done | Group::Shell => FAINT,
         Group::Running => Style::new().fg(Color::Green),
     }

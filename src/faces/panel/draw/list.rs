@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::style::{Modifier, Style};
 
 use super::cells::{FAINT, put, row, style_of};
-use crate::faces::panel::board::{Group, ListRow, SessionKey, TaskKey, age_of, progress_of};
+use crate::faces::panel::board::{Group, ListRow, SessionKey, TaskKey, age_of, last_line};
 use crate::faces::panel::layout::Layout;
 use crate::faces::panel::state::{PanelState, Scope};
 use crate::faces::panel::usage::Usage;
-use crate::model::{ProgressState, port_words};
+use crate::model::port_words;
 use crate::terminal::columns_of;
 use crate::wire::LsTask;
 
@@ -33,13 +33,6 @@ const SESSION: &str = "SESSION";
 /// The header of the commands.
 const COMMAND: &str = "COMMAND";
 
-/// From this percentage of its usual duration on a run is late.
-const LATE: u64 = 150;
-
-/// The widths of a percentage, and of a bar with one behind it.
-const PERCENTAGE: usize = 4;
-const WITH_BAR: usize = 2 * PERCENTAGE + 1;
-
 /// The space between two columns.
 const GAP: usize = 1;
 
@@ -50,7 +43,6 @@ struct Columns {
     name: usize,
     run: usize,
     age: usize,
-    progress: usize,
     cpu: usize,
     memory: usize,
     command: usize,
@@ -60,13 +52,12 @@ struct Columns {
 impl Columns {
     /// Divides the width among the columns. `longest_session` is the width of the widest session, 0
     /// where there is only one, `longest_name` that of the widest name and `longest_command` that of
-    /// the widest command, `progress` that of the progress where there is room for a bar.
+    /// the widest command.
     fn of(
         width: usize,
         longest_session: usize,
         longest_name: usize,
         longest_command: usize,
-        progress: usize,
     ) -> Self {
         let is_medium = width >= MEDIUM;
         let most = match width {
@@ -89,10 +80,6 @@ impl Columns {
             name: longest_name.clamp(4, most),
             run: if_medium(3),
             age: 3,
-            progress: match width {
-                WITH_COMMAND.. => progress,
-                _ => if_medium(progress.min(PERCENTAGE)),
-            },
             cpu: if_medium(4),
             memory: if_medium(4),
             command: 0,
@@ -117,25 +104,22 @@ impl Columns {
         columns
     }
 
-    fn fixed(&self) -> [usize; 8] {
+    fn fixed(&self) -> [usize; 7] {
         [
             self.label,
             self.session,
             self.name,
             self.run,
             self.age,
-            self.progress,
             self.cpu,
             self.memory,
         ]
     }
 
     /// Draws cells, in the order of the columns, from the second column of the area on.
-    fn draw(&self, buffer: &mut Buffer, area: Rect, cells: [(&str, Style); 10]) {
+    fn draw(&self, buffer: &mut Buffer, area: Rect, cells: [(&str, Style); 9]) {
         let widths = self.fixed().into_iter().chain([self.command, self.last]);
-        let is_number = [
-            false, false, false, true, true, true, true, true, false, false,
-        ];
+        let is_number = [false, false, false, true, true, true, true, false, false];
         let mut x = 1;
         for ((width, (text, style)), is_number) in widths.zip(cells).zip(is_number) {
             if width == 0 {
@@ -170,17 +154,11 @@ pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &PanelState) {
         }
     };
     let width = usize::from(layout.list.width);
-    let progress = longest(&|task| match (task.task.progress, task.usual_ms) {
-        (Some(_), _) => WITH_BAR,
-        (None, Some(_)) => PERCENTAGE,
-        (None, None) => 0,
-    });
     let columns = Columns::of(
         width,
         longest_session,
         longest(&|task| columns_of(&task.task.name)),
         longest(&|task| columns_of(&command_of(task, state))),
-        progress,
     );
     if state.trouble.is_none() {
         let names = [
@@ -189,7 +167,6 @@ pub(super) fn draw(buffer: &mut Buffer, layout: &Layout, state: &PanelState) {
             "NAME",
             "RUN",
             "AGE",
-            "PROG",
             "CPU",
             "MEM",
             COMMAND,
@@ -318,13 +295,10 @@ fn task(
     let cpu = usage.and_then(|usage| usage.cpu);
     let cpu = cpu.map_or_else(String::new, |cpu| format!("{cpu}%"));
     let memory = usage.map_or_else(String::new, memory);
-    let (progress, progress_colour) = progress(listed, state, columns.progress);
-    let progress_style = progress_colour.map_or(style, |colour| style.fg(colour));
     let last_style = match group {
         Group::Ask => style_of(group),
         Group::Failed
         | Group::Restarting
-        | Group::Stalled
         | Group::Done
         | Group::Running
         | Group::Queued
@@ -339,37 +313,12 @@ fn task(
             (&task.name, style),
             (&run, FAINT),
             (&age_of(listed, state.now), style),
-            (&progress, progress_style),
             (&cpu, style),
             (&memory, style),
             (&command_of(listed, state), FAINT),
-            (&state.last_line(key, listed), last_style),
+            (&last_line(listed, state.now), last_style),
         ],
     );
-}
-
-/// Returns what the program says of its progress, else how much of its usual duration has passed, and its
-/// colour.
-fn progress(listed: &LsTask, state: &PanelState, columns: usize) -> (String, Option<Color>) {
-    let Some(progress) = listed.task.progress else {
-        let passed = progress_of(listed, state.now);
-        let colour = passed
-            .filter(|passed| *passed >= LATE)
-            .map(|_| Color::Yellow);
-        return (passed.map_or_else(String::new, percent), colour);
-    };
-    let colour = match progress.state {
-        ProgressState::Normal | ProgressState::Indeterminate => None,
-        ProgressState::Error => Some(Color::Red),
-        ProgressState::Paused => Some(Color::Yellow),
-    };
-    let (bar, percentage) = (progress.bar(PERCENTAGE), progress.percentage());
-    let text = match (columns < WITH_BAR, percentage.is_empty()) {
-        (true, false) => percentage,
-        (true, true) => bar,
-        (false, _) => format!("{bar} {percentage:>PERCENTAGE$}"),
-    };
-    (text, colour)
 }
 
 /// Returns a task's command, behind the ports that it listens on.
@@ -382,11 +331,6 @@ fn command_of<'a>(listed: &'a LsTask, state: &PanelState) -> Cow<'a, str> {
         Some(ports) => format!(":{} {command}", port_words(ports)).into(),
         None => command.into(),
     }
-}
-
-/// Returns a percentage in at most four columns.
-fn percent(percent: u64) -> String {
-    format!("{}%", percent.min(999))
 }
 
 /// Returns a size in at most four columns.

@@ -6,7 +6,7 @@ use super::*;
 use crate::faces::panel::draw::draw;
 use crate::faces::panel::effect::ActionReport;
 use crate::faces::panel::usage::Usage;
-use crate::model::{Progress, Stop};
+use crate::model::Stop;
 
 fn terminal(state: &PanelState) -> TestBackend {
     let (width, height) = state.size;
@@ -74,7 +74,7 @@ fn a_task_that_is_stopped_says_so() {
             stopped: Some(Stop::BySignal),
             ..running(number, "api")
         };
-        LsTask::new(task, prompt.map(Into::into), None)
+        LsTask::new(task, prompt.map(Into::into))
     };
     let tasks = || vec![stopped(1, None), stopped(2, Some("Go?"))];
     let wide = frame(&state_with((80, 24), tasks()));
@@ -196,71 +196,9 @@ fn usual(task: Task, millis: i64) -> LsTask {
 }
 
 #[test]
-fn a_run_shows_how_much_of_its_usual_duration_has_passed() {
-    let task = usual(running(12, "build"), 40_000);
-    let late = usual(running(90, "test"), 60_000);
-    let unknown = listed(running(5, "server"));
-    let tasks = vec![task, late, unknown];
-    let shown = frame(&state_with((80, 24), tasks.clone()));
-    let rows: Vec<&str> = shown.lines().skip(1).take(4).collect();
-    assert_eq!(
-        rows.iter().map(|row| &row[..36]).collect::<Vec<_>>(),
-        [
-            "         NAME   RUN AGE PROG  CPU  M",
-            ">RUNNING server   1  5s             ",
-            " RUNNING build    1 12s  30%        ",
-            " RUNNING test     1  1m 150%        ",
-        ]
-    );
-    let mut state = state_with((80, 24), tasks);
-    press(&mut state, "j");
+fn a_run_says_how_long_it_usually_takes() {
+    let state = state_with((80, 24), vec![usual(running(12, "build"), 40_000)]);
     assert!(frame(&state).contains("build · run 1 · @12 · usually 40s"));
-    let backend = terminal(&state);
-    assert_eq!(backend.buffer()[(25, 4)].fg, Color::Yellow);
-    // On a narrow terminal the last line needs the room.
-    let mut narrow = state;
-    narrow.on_size((40, 10));
-    assert!(!frame(&narrow).contains('%'));
-}
-
-#[test]
-fn what_a_program_says_of_its_progress_takes_the_place_of_the_duration() {
-    let says = |id, name, text| Task {
-        progress: Progress::parse(text),
-        ..running(id, name)
-    };
-    let half = listed(says(12, "build", "normal 50"));
-    let tasks = vec![
-        LsTask {
-            usual_ms: Some(40_000),
-            ..half
-        },
-        listed(says(13, "deploy", "error 100")),
-        listed(says(14, "fetch", "indeterminate 0")),
-        usual(running(15, "test"), 50_000),
-    ];
-    let shown = |size| frame(&state_with(size, tasks.clone()));
-    let cells = |text: &str, from, n| {
-        let rows = text.lines().skip(1).take(5);
-        let row = |row: &str| row.chars().skip(from).take(n).collect::<String>();
-        rows.map(row).collect::<Vec<_>>()
-    };
-    assert_eq!(
-        cells(&shown((80, 24)), 24, 9),
-        [
-            "     PROG",
-            "██░░  50%",
-            "████ 100%",
-            "▒▒▒▒     ",
-            "      30%"
-        ]
-    );
-    assert_eq!(
-        cells(&shown((60, 24)), 24, 4),
-        ["PROG", " 50%", "100%", "▒▒▒▒", " 30%"]
-    );
-    let backend = terminal(&state_with((80, 24), tasks));
-    assert_eq!(backend.buffer()[(25, 3)].fg, Color::Red);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::*;
 use crate::faces::panel::effect::ActionReport;
 use crate::faces::panel::help::KEYS;
 use crate::faces::panel::mode::{Mode, Subject};
-use crate::wire::{FollowUps, Messages, SecretText, SendRequest, TypedInput};
+use crate::wire::{SecretText, SendRequest, TypedInput};
 
 const SIZES: [(u16, u16); 3] = [(40, 10), (80, 24), (200, 50)];
 
@@ -484,33 +484,4 @@ fn a_key_right_after_escape_does_nothing() {
     press(&mut state, "yes");
     with_alt(&mut state, KeyCode::Enter);
     assert_eq!(press(&mut state, "\x1b"), []);
-}
-
-#[test]
-fn what_is_undelivered_stands_behind_the_last_line() {
-    let owned = Task {
-        owner: Some("claude:a".to_owned()),
-        ..ended(1, "a", 0)
-    };
-    let mut state = state_with((80, 24), vec![listed(owned), listed(ended(2, "b", 0))]);
-    let mut follow_ups = FollowUps::default();
-    let window = std::iter::once("@1".to_owned());
-    follow_ups.add(3, NOW - 180_000, Some("claude:a"), window);
-    let messages = |messages| ActionReport::Messages {
-        session: ONLY,
-        messages,
-    };
-    let last_line = |state: &PanelState, window: &str| {
-        let key = task(window);
-        state.last_line(&key, state.board.get(&key).unwrap())
-    };
-    assert_eq!(last_line(&state, "@1"), "last of a");
-    state.on_report(messages(Some(Box::new(Messages {
-        follow_ups,
-        ..Messages::default()
-    }))));
-    assert_eq!(last_line(&state, "@1"), "last of a [not deliverable 3m]");
-    assert_eq!(last_line(&state, "@2"), "last of b");
-    state.on_report(messages(None));
-    assert_eq!(last_line(&state, "@1"), "last of a");
 }
