@@ -13,9 +13,8 @@ use super::session::{SessionChoice, TaskSession};
 use super::without_daemon;
 use crate::client::DaemonClient;
 use crate::model::Error;
-use crate::paths::Paths;
 #[cfg(feature = "panel")]
-use crate::paths::is_key;
+use crate::paths::{Paths, is_key};
 pub(crate) use crate::tmux::Server;
 use crate::tmux::{self, Connection, ListedSession, TmuxError};
 use crate::wire::{LsView, Request, Response};

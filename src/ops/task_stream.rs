@@ -7,7 +7,9 @@ use std::path::Path;
 use super::session::SessionChoice;
 use super::session::{LostDaemons, TaskSession};
 use crate::client::{DaemonClient, unexpected, unreadable};
-use crate::model::{Error, ErrorKind, Kind};
+#[cfg(feature = "panel")]
+use crate::model::ErrorKind;
+use crate::model::{Error, Kind};
 #[cfg(feature = "panel")]
 use crate::tmux::ServerChoice;
 #[cfg(feature = "panel")]

@@ -14,7 +14,9 @@ use super::http_probe;
 use super::list::{find, find_listed};
 use super::logs::present_log;
 use super::run::StartedRun;
-use super::session::{LostDaemons, SessionChoice, TaskSession};
+#[cfg(feature = "mcp")]
+use super::session::SessionChoice;
+use super::session::{LostDaemons, TaskSession};
 use crate::client::{DaemonClient, unexpected};
 use crate::config::{HttpUrl, Ready};
 use crate::model::{

@@ -26,9 +26,7 @@ pub(crate) use live::{Live, StoreSetup};
 pub(crate) use read_marks::ReadMarks;
 pub(crate) use reader_thread::{ReaderHandle, ReaderThread};
 pub(crate) use stream::{StreamError, Subscription, serve};
-#[cfg(feature = "fleet")]
-pub(crate) use writer::{MOST_WAITING, with_waiting};
-pub(crate) use writer::{SavedLook, StoreReport};
+pub(crate) use writer::{MOST_WAITING, SavedLook, StoreReport, with_waiting};
 
 #[cfg(test)]
 mod tests;
