@@ -109,8 +109,10 @@ fn set_shell_environment(choice: &SessionChoice, conversation: &Conversation) ->
             &TaskSession::named(choice)?.name,
         ));
     }
+    // A client that was started in another one's shell inherits its owner. Owners that are no
+    // conversations are the user's choice.
     let owner = lookup("TMUX_TASK_OWNER").unwrap_or_default();
-    if is_of_conversation(&owner.to_string_lossy()) {
+    if client_of(&owner.to_string_lossy()).is_some() {
         lines.push_str(&export("TMUX_TASK_OWNER", &conversation.owner()));
     }
     if lines.is_empty() {
@@ -123,15 +125,6 @@ fn set_shell_environment(choice: &SessionChoice, conversation: &Conversation) ->
         .open(&path)
         .and_then(|mut file| file.write_all(lines.as_bytes()))
         .map_err(|source| Error::folder(&path, &source))
-}
-
-/// Whether an owner is a conversation's: a client that was started in another one's shell inherits
-/// it. Other owners are the user's choice.
-fn is_of_conversation(owner: &str) -> bool {
-    AgentClient::ALL.iter().any(|client| {
-        let id = owner.strip_prefix(client.name());
-        id.is_some_and(|id| id.starts_with(':'))
-    })
 }
 
 fn export(name: &str, value: &str) -> String {
@@ -354,13 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_owner_of_another_conversation_is_replaced() {
-        for owner in ["pi:019a", "opencode:ses_1", "codex:x", "claude:y"] {
-            assert!(is_of_conversation(owner), "{owner}");
-        }
-        for owner in ["", "pi", "me", "gemini:api", "pilot:1", "claude"] {
-            assert!(!is_of_conversation(owner), "{owner}");
-        }
+    fn values_are_quoted_for_the_shell() {
         let line = export("TMUX_TASK_OWNER", "a'b");
         assert_eq!(line, "export TMUX_TASK_OWNER='a'\\''b'\n");
     }

@@ -9,7 +9,7 @@ use std::pin::pin;
 use super::conversation::Conversation;
 use super::feed_reading::{Feeds, Incoming};
 use super::follower::Follower;
-use super::ledger::{Ledger, SentMessage, Standing};
+use super::ledger::{Ledger, SentMessage};
 use super::outbox::{Batch, Next, PendingFollowUps};
 use super::until;
 use crate::clock;
@@ -292,7 +292,7 @@ impl Messages {
     /// Receives a follow-up, unless it was handed over.
     fn receive(&mut self, follow_up: Batch) {
         let seq = follow_up.seqs.first().copied().unwrap_or_default();
-        if self.ledger.standing(&follow_up.epoch, seq) == Standing::New {
+        if !self.ledger.has(&follow_up.epoch, seq) {
             self.outbox.push(follow_up);
         }
     }

@@ -76,17 +76,6 @@ struct FeedMark {
     at: Millis,
 }
 
-/// What is known of a follow-up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// It was never handed over.
-    New,
-    /// It is in a message that is not confirmed.
-    HandedOver,
-    /// It need not be handed over any more.
-    Settled,
-}
-
 /// The file's contents.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -234,17 +223,11 @@ impl Ledger {
         self.contents.transcript.is_turn_running()
     }
 
-    /// Returns what is known of a follow-up.
-    pub(super) fn standing(&self, epoch: &str, seq: Seq) -> Standing {
+    /// Whether a follow-up was handed over, with or without a receipt.
+    pub(super) fn has(&self, epoch: &str, seq: Seq) -> bool {
         let is_in = |one: &SentMessage| one.is_of(epoch) && one.batch.seqs.contains(&seq);
-        let is_passed = |feed: &FeedMark| seq <= feed.last;
-        if self.contents.handed_over.iter().any(is_in) {
-            Standing::HandedOver
-        } else if self.contents.feeds.get(epoch).is_some_and(is_passed) {
-            Standing::Settled
-        } else {
-            Standing::New
-        }
+        let mark = self.contents.feeds.get(epoch);
+        mark.is_some_and(|feed| seq <= feed.last) || self.handed_over().iter().any(is_in)
     }
 
     /// Returns the first number of this feed that has no receipt.

@@ -157,7 +157,9 @@ impl Setup {
                 (adapters.join("codex"), &CODEX, vec![add], remove)
             }
             AgentClient::Opencode => {
-                let config = home_folder(env, "XDG_CONFIG_HOME", ".config")?;
+                let usual = || Some(folder_of(env, "HOME")?.join(".config"));
+                let config = folder_of(env, "XDG_CONFIG_HOME").or_else(usual);
+                let config = config.ok_or_else(no_home)?;
                 (
                     config.join("opencode/plugin"),
                     &OPENCODE,
@@ -298,14 +300,6 @@ impl Setup {
             let found = fs::metadata(folder.join(self.program));
             found.is_ok_and(|found| found.is_file() && found.permissions().mode() & EXECUTABLE != 0)
         })
-    }
-}
-
-/// Returns the folder that the variable names by an absolute path, else `usual` in the home folder.
-fn home_folder(env: Env<'_>, variable: &str, usual: &str) -> Result<PathBuf, Error> {
-    match folder_of(env, variable) {
-        Some(folder) => Ok(folder),
-        None => Ok(folder_of(env, "HOME").ok_or_else(no_home)?.join(usual)),
     }
 }
 
