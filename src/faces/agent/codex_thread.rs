@@ -1,6 +1,5 @@
 //! A thread of Codex: whether messages reach its model, handing them over, and which of them it has.
 
-use std::ffi::OsStr;
 use std::fmt::Display;
 use std::fs;
 use std::future::pending;
@@ -219,36 +218,28 @@ async fn queue(program: &Path, thread: &str, text: &str) -> Result<(), NotDone> 
 /// such file.
 fn source_in(home: &Path, thread: &str) -> io::Result<Option<String>> {
     let end = format!("-{thread}.jsonl");
-    let is_it = |name: &OsStr| name.to_string_lossy().ends_with(&end);
-    let Some(path) = find(&home.join("sessions"), 3, &is_it)? else {
+    let mut found = vec![home.join("sessions")];
+    // By year, month and day.
+    for _ in 0..4 {
+        let mut below = Vec::new();
+        for folder in found {
+            match fs::read_dir(&folder) {
+                Ok(entries) => below.extend(entries.flatten().map(|entry| entry.path())),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == io::ErrorKind::NotADirectory => {}
+                Err(error) => return Err(error),
+            }
+        }
+        found = below;
+    }
+    let is_it = |path: &PathBuf| path.to_string_lossy().ends_with(&end);
+    let Some(path) = found.into_iter().find(is_it) else {
         return Ok(None);
     };
     let mut line = Vec::new();
     BufReader::new(files::open(&path)?.take(MAX_LINE)).read_until(b'\n', &mut line)?;
     let meta: Value = serde_json::from_slice(&line)?;
     Ok(meta["payload"]["source"].as_str().map(ToOwned::to_owned))
-}
-
-/// Returns a file whose name is wanted, `depth` folders below; the newest folders, by name, are
-/// searched first.
-fn find(folder: &Path, depth: u32, is_it: &dyn Fn(&OsStr) -> bool) -> io::Result<Option<PathBuf>> {
-    let mut entries: Vec<_> = match fs::read_dir(folder) {
-        Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    entries.sort_unstable_by(|a, b| b.cmp(a));
-    for path in entries {
-        let found = if depth > 0 && path.is_dir() {
-            find(&path, depth - 1, is_it)?
-        } else {
-            path.file_name().is_some_and(is_it).then_some(path)
-        };
-        if found.is_some() {
-            return Ok(found);
-        }
-    }
-    Ok(None)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub(crate) enum AgentClient {
 }
 
 impl AgentClient {
+    #[cfg(test)]
     pub(crate) const ALL: [Self; 4] = [Self::Pi, Self::Claude, Self::Codex, Self::Opencode];
 
     /// Returns the client's name, as in owners.

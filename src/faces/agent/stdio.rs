@@ -4,12 +4,14 @@
 //! under way at a time; what happens until its receipt is merged into the next one.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::sync::mpsc;
-use tokio::task::LocalSet;
 
 use super::conversation::{AgentClient, Conversation};
 use super::feed_reading::Incoming;
@@ -104,8 +106,7 @@ pub(crate) async fn serve(
         max_per_minute: options.max_per_minute,
         replies,
         receipts: BTreeMap::new(),
-        local: LocalSet::new(),
-        is_busy: false,
+        followed: FuturesUnordered::new(),
     };
     for id in &options.ids {
         lanes.follow(id);
@@ -127,7 +128,7 @@ pub(crate) async fn serve(
                 // The client has ended.
                 None => return Ok(()),
             },
-            () = &mut lanes.local, if lanes.is_busy => lanes.is_busy = false,
+            Some(()) = lanes.followed.next(), if !lanes.followed.is_empty() => {}
         }
     }
 }
@@ -140,9 +141,8 @@ struct Lanes {
     replies: mpsc::Sender<Reply>,
     /// Where a conversation's receipts go, by its id.
     receipts: BTreeMap<String, mpsc::Sender<String>>,
-    local: LocalSet,
-    /// Whether `local` has tasks. It ends at once when it has none.
-    is_busy: bool,
+    /// Those that are followed.
+    followed: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
 impl Lanes {
@@ -165,8 +165,7 @@ impl Lanes {
                 vec![Kind::FollowUp]
             }
         };
-        self.is_busy = true;
-        self.local.spawn_local(async move {
+        self.followed.push(Box::pin(async move {
             let followed = follow(&choice, &conversation, kinds, max, received, &replies).await;
             let last = match followed {
                 Ok(Ended::Left | Ended::Woke) => return,
@@ -177,7 +176,7 @@ impl Lanes {
                 },
             };
             drop(replies.send(last).await);
-        });
+        }));
     }
 
     /// The lane of a conversation ends when its receipts can no longer come.
