@@ -63,4 +63,4 @@ pub use task_spec::{
     shown_command,
 };
 pub use tty::{Foreground, ReadCall, Stop, TtyEvidence, TtyUse};
-pub use wait::{Condition, WaitOutcome};
+pub use wait::{Condition, WaitOutcome, WaitResult};

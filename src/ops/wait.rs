@@ -20,12 +20,13 @@ use super::session::{LostDaemons, TaskSession};
 use crate::client::{DaemonClient, unexpected};
 use crate::config::{HttpUrl, Ready};
 use crate::model::{
-    Condition, Error, ErrorKind, PortHolder, Task, WaitOutcome, limit_words, whole_millis,
+    Condition, Error, ErrorKind, PortHolder, Task, WaitOutcome, WaitResult, limit_words,
+    whole_millis,
 };
 use crate::process;
 use crate::restarts::{AfterEnd, after_end, gave_up};
 use crate::tmux::{self, Gate};
-use crate::wire::{LaunchedRun, LogRequest, Request, Response, WaitRequest, WaitResult};
+use crate::wire::{LaunchedRun, LogRequest, Request, Response, WaitRequest};
 
 /// How long a restart that is due may take until its run is there. Asked again, it says so.
 const RESTARTING: Duration = Duration::from_millis(50);

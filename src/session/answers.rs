@@ -9,10 +9,10 @@ use super::log_entry::LogEntry;
 use super::machine::Session;
 use super::queue_items::{EndRead, HeldAnswer};
 use crate::engine::{ReturnCause, WaitReturn};
-use crate::model::{Error, Now, Reason, Task, WaitOutcome, WindowId, text, whole_millis};
+use crate::model::{Error, Now, Task, WaitOutcome, WaitResult, WindowId, text, whole_millis};
 use crate::terminal::{PaneLog, PaneOutput};
 use crate::wait::{Anchor, Cursor};
-use crate::wire::{Response, WaitResult};
+use crate::wire::Response;
 
 /// The maximum length of a line in a result, in characters.
 const LINE_CHARS: usize = 2000;
@@ -206,26 +206,10 @@ pub(super) fn tail(wish: Option<usize>) -> usize {
 /// it still exists.
 fn result(ended: &EndedWait, end: Option<(&Cursor, &PaneLog)>, now: Now) -> WaitResult {
     let EndedWait { active, verdict } = ended;
-    let mut result = WaitResult::new(verdict.outcome);
-    if let Some(exit) = &verdict.exit {
-        result.exit_code = exit.code;
-        result.exit_hint = exit.hint().map(str::to_owned);
-        result.exit_signal = exit.signal.as_ref().map(ToString::to_string);
-    }
-    result.restarts_in_ms = verdict.restarts_in.map(whole_millis);
-    result.reason = verdict.reason.map(Reason::from);
-    [result.old_pid, result.new_pid] = verdict.pids;
-    result.condition = verdict.condition.map(str::to_owned);
+    let mut result = verdict.clone();
     let line = verdict.line.as_deref();
     result.line = line.map(|line| text::one_line(line.as_bytes(), LINE_CHARS));
-    result.matched_index = verdict.index;
-    result.ports = verdict.ports.iter().copied().collect();
     result.pane_pid = active.wait.entry.pid;
-    if let Some(prompt) = &verdict.prompt {
-        result.prompt_kind = Some(prompt.kind);
-        result.secret = Some(prompt.secret);
-        result.stopped = verdict.is_stopped_in_background;
-    }
     result.matched_at_entry = active.matched_at_entry;
     result.saw_new_output = active.wait.saw_output;
     let elapsed = now.mono.saturating_duration_since(active.wait.began);

@@ -9,10 +9,10 @@ use super::output_watches::OutputWatches;
 use super::pane_stream::PaneStream;
 use super::wait_entry::{OutputSinceAnchor, give_wait_since};
 use crate::model::{
-    Now, OutputMatches, PaneId, Prompt, SessionLife, Snapshot, Task, WindowId, text,
+    Now, OutputMatches, PaneId, Prompt, SessionLife, Snapshot, Task, WaitResult, WindowId, text,
 };
 use crate::terminal::{PaneOutput, Stamp, Utf8Splitter};
-use crate::wait::{Anchor, AnchorPosition, Spec, Verdict, Wait, locate};
+use crate::wait::{Anchor, AnchorPosition, Spec, Wait, locate};
 
 /// Identifies a request until it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,7 +53,8 @@ pub(super) struct ActiveWait {
 #[derive(Debug)]
 pub(super) struct EndedWait {
     pub(super) active: ActiveWait,
-    pub(super) verdict: Verdict,
+    /// How. What the session knows besides is added to the answer.
+    pub(super) verdict: WaitResult,
 }
 
 /// A task's output, on its way to a client.
@@ -400,20 +401,16 @@ impl Listeners {
         ended
     }
 
-    /// Handles the loss of the connection for output, and of some of the output.
-    pub(super) fn lose_all(&mut self) -> Vec<EndedWait> {
-        self.watches.lose(&self.pane_streams, |_| true);
-        self.pane_streams.clear();
-        self.cut_output_streams(|_| true);
-        self.take_ended(|active| active.pane.map(|_| active.wait.on_loss()))
-    }
-
-    /// Handles a pane that could not be read, so that some of its output is missing.
-    pub(super) fn lose(&mut self, pane: PaneId) -> Vec<EndedWait> {
-        self.watches.lose(&self.pane_streams, |lost| lost == pane);
-        self.pane_streams.remove(&pane);
-        self.cut_output_streams(|stream| stream.pane == pane);
-        self.take_ended(|active| (active.pane == Some(pane)).then(|| active.wait.on_loss()))
+    /// Handles the loss of some of the output of these panes: the connection for it was lost, or a pane could
+    /// not be read.
+    pub(super) fn lose(&mut self, is_lost: impl Fn(PaneId) -> bool) -> Vec<EndedWait> {
+        self.watches.lose(&self.pane_streams, &is_lost);
+        self.pane_streams.retain(|pane, _| !is_lost(*pane));
+        self.cut_output_streams(|stream| is_lost(stream.pane));
+        self.take_ended(|active| {
+            let pane = active.pane.filter(|pane| is_lost(*pane));
+            pane.map(|_| active.wait.on_loss())
+        })
     }
 
     /// Takes what was found in runs that are searched, for this look.
@@ -440,7 +437,7 @@ impl Listeners {
     /// Takes out the waits that have a verdict.
     fn take_ended(
         &mut self,
-        mut verdict: impl FnMut(&mut ActiveWait) -> Option<Verdict>,
+        mut verdict: impl FnMut(&mut ActiveWait) -> Option<WaitResult>,
     ) -> Vec<EndedWait> {
         let mut ended = Vec::new();
         let mut going_on = Vec::with_capacity(self.waits.len());
@@ -482,7 +479,7 @@ pub(super) fn verdict_since(
     wait: &mut Wait,
     since: OutputSinceAnchor,
     now: Now,
-) -> Option<Verdict> {
+) -> Option<WaitResult> {
     match since {
         OutputSinceAnchor::Lost => Some(wait.on_loss()),
         OutputSinceAnchor::Output => wait.on_output(now),

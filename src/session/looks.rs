@@ -175,7 +175,7 @@ impl Session {
         self.proceed_with_endings(now);
         if lost_connection {
             self.lose_asked(now);
-            let ended = self.listeners.lose_all();
+            let ended = self.listeners.lose(|_| true);
             self.finish(ended, now);
         }
         self.watch_runs();
@@ -223,7 +223,7 @@ impl Session {
             ended = self.listeners.look(look, prompt_of, restarts_in);
         }
         if std::mem::take(&mut self.doubts.is_follower_lost) {
-            ended.extend(self.listeners.lose_all());
+            ended.extend(self.listeners.lose(|_| true));
         }
         self.finish(ended, now);
         // A server that begins to listen usually says so.

@@ -338,7 +338,7 @@ impl Session {
     }
 
     fn lose_pane(&mut self, pane: PaneId, now: Now) {
-        let ended = self.listeners.lose(pane);
+        let ended = self.listeners.lose(|lost| lost == pane);
         self.finish(ended, now);
         self.watch_runs();
     }

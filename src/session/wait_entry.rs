@@ -70,16 +70,11 @@ pub(super) enum OutputSinceAnchor {
     Output,
 }
 
-/// Returns how many texts a wait searches for.
-fn n_patterns(request: &WaitRequest) -> usize {
-    let is_text = |condition: &&model::Condition| matches!(condition, model::Condition::Text(_));
-    request.conditions.iter().filter(is_text).count() + request.stops.len()
-}
-
 /// Parses a wait request. Refuses invalid ones and those with too many texts, including those of
 /// other waits.
 pub(super) fn spec(request: &WaitRequest, under_way: PatternLoad) -> Result<Spec, Error> {
-    let n_patterns = n_patterns(request);
+    let is_text = |condition: &&model::Condition| matches!(condition, model::Condition::Text(_));
+    let n_patterns = request.conditions.iter().filter(is_text).count() + request.stops.len();
     if n_patterns > MOST_PATTERNS {
         return Err(usage(format!(
             "a wait takes at most {MOST_PATTERNS} texts, found {n_patterns}; one regular expression \

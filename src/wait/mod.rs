@@ -16,7 +16,10 @@ pub(crate) use output_watch::OutputWatch;
 
 use found_line::FoundLine;
 
-use crate::model::{self, Exit, GoneReason, Now, Prompt, Snapshot, Task, WaitOutcome, WindowId};
+use crate::model::{
+    self, Exit, GoneReason, Now, Prompt, Reason, Snapshot, Task, WaitOutcome, WaitResult, WindowId,
+    whole_millis,
+};
 use crate::terminal::{Line, Pattern, Stamp};
 
 /// What a wait is for.
@@ -69,65 +72,20 @@ impl Spec {
     }
 }
 
-/// How a wait ended, and because of what.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Verdict {
-    /// How.
-    pub outcome: WaitOutcome,
-    /// How the run ended, where it has and that is known.
-    pub exit: Option<Exit>,
-    /// How long it takes until the run that has ended is restarted; `None` if it is not.
-    pub restarts_in: Option<Duration>,
-    /// `Disappeared`: why, if that is known. A run that was ended on purpose has not ended by itself,
-    /// whatever its code is.
-    pub reason: Option<GoneReason>,
-    /// `Respawned`: the pid of the run that was waited for, and of the run that replaced it.
-    pub pids: [Option<u32>; 2],
-    /// The name of the condition that held; `stop` for a stop text.
-    pub condition: Option<&'static str>,
-    /// The line that matched, or the prompt.
-    pub line: Option<String>,
-    /// `Listening`: the ports that the run listens on.
-    pub ports: BTreeSet<u16>,
-    /// The index of the text, or of the stop text, that matched, from 0.
-    pub index: Option<usize>,
-    /// What the task asks for.
-    pub prompt: Option<Prompt>,
-    /// Whether the task is stopped in the background, where it cannot be answered.
-    pub is_stopped_in_background: bool,
+fn by(outcome: WaitOutcome, condition: &str) -> WaitResult {
+    WaitResult {
+        condition: Some(condition.to_owned()),
+        ..WaitResult::new(outcome)
+    }
 }
 
-impl Verdict {
-    fn of(outcome: WaitOutcome) -> Self {
-        Self {
-            outcome,
-            exit: None,
-            restarts_in: None,
-            reason: None,
-            pids: [None; 2],
-            condition: None,
-            line: None,
-            ports: BTreeSet::new(),
-            index: None,
-            prompt: None,
-            is_stopped_in_background: false,
-        }
-    }
-
-    fn by(outcome: WaitOutcome, condition: &'static str) -> Self {
-        Self {
-            condition: Some(condition),
-            ..Self::of(outcome)
-        }
-    }
-
-    fn asked(self, prompt: &Prompt, task: &Task) -> Self {
-        Self {
-            line: Some(prompt.text.clone()),
-            prompt: Some(prompt.clone()),
-            is_stopped_in_background: task.is_stopped_in_background(),
-            ..self
-        }
+fn asked(result: WaitResult, prompt: &Prompt, task: &Task) -> WaitResult {
+    WaitResult {
+        line: Some(prompt.text.clone()),
+        prompt_kind: Some(prompt.kind),
+        secret: Some(prompt.secret),
+        stopped: task.is_stopped_in_background(),
+        ..result
     }
 }
 
@@ -218,7 +176,7 @@ impl Wait {
 
     /// Processes the arrival of output, after its lines. A stop text wins over a match in it. While the
     /// rest of a line that was found may come, there is no verdict.
-    pub(crate) fn on_output(&mut self, now: Now) -> Option<Verdict> {
+    pub(crate) fn on_output(&mut self, now: Now) -> Option<WaitResult> {
         self.saw_output = true;
         self.last_output = now.mono;
         for found in self.stopped.iter_mut().chain(&mut self.matched) {
@@ -229,7 +187,7 @@ impl Wait {
             None => {
                 let change = |condition: &&Condition| matches!(condition, Condition::Change);
                 let change = self.spec.conditions.iter().find(change)?;
-                Some(Verdict::by(WaitOutcome::Changed, change.name()))
+                Some(by(WaitOutcome::Changed, change.name()))
             }
         }
     }
@@ -240,29 +198,29 @@ impl Wait {
     }
 
     /// Returns the verdict by a line that was found, as far as it is there.
-    fn take_found(&mut self) -> Option<Verdict> {
+    fn take_found(&mut self) -> Option<WaitResult> {
         let (found, verdict) = match self.stopped.take() {
-            Some(stopped) => (stopped, Verdict::by(WaitOutcome::Stopped, "stop")),
+            Some(stopped) => (stopped, by(WaitOutcome::Stopped, "stop")),
             None => {
                 let matched = self.matched.take()?;
-                (matched, Verdict::by(WaitOutcome::Matched, "text"))
+                (matched, by(WaitOutcome::Matched, "text"))
             }
         };
-        Some(Verdict {
+        Some(WaitResult {
             line: Some(found.text),
-            index: Some(found.found),
+            matched_index: Some(found.found),
             ..verdict
         })
     }
 
     /// Decides a wait for which output is missing, after the lines that are left of it. A stop text may
     /// have been in what is missing, before a match that was not known before.
-    pub(crate) fn on_loss(&mut self) -> Verdict {
+    pub(crate) fn on_loss(&mut self) -> WaitResult {
         let has_stops = !self.spec.stops.is_empty();
         self.matched
             .take_if(|matched| has_stops && matched.since.is_none());
         self.take_found()
-            .unwrap_or(Verdict::of(WaitOutcome::AnchorLost))
+            .unwrap_or(WaitResult::new(WaitOutcome::AnchorLost))
     }
 
     /// Processes a look. All output before it must have been processed. A line that was found is
@@ -273,7 +231,7 @@ impl Wait {
         look: &Snapshot,
         prompt: Option<&Prompt>,
         restarts_in: Option<Duration>,
-    ) -> Option<Verdict> {
+    ) -> Option<WaitResult> {
         let verdict = self.judge_look(look, prompt, restarts_in)?;
         Some(self.take_found().unwrap_or(verdict))
     }
@@ -283,7 +241,7 @@ impl Wait {
         look: &Snapshot,
         prompt: Option<&Prompt>,
         restarts_in: Option<Duration>,
-    ) -> Option<Verdict> {
+    ) -> Option<WaitResult> {
         let window = self.entry.window;
         if self.spec.is_final
             && let Some(task) = look.tasks.get(&window)
@@ -301,10 +259,9 @@ impl Wait {
             let reason = look.gone.get(&window).copied();
             return Some(match ended {
                 Some(exit) if !reason.is_some_and(GoneReason::is_end) => self.ended(exit, None),
-                exit => Verdict {
-                    reason,
-                    exit: exit.cloned(),
-                    ..Verdict::of(WaitOutcome::Disappeared)
+                exit => WaitResult {
+                    reason: reason.map(Reason::from),
+                    ..WaitResult::new(WaitOutcome::Disappeared).with_exit(exit)
                 },
             });
         };
@@ -314,20 +271,20 @@ impl Wait {
                 Some(exit) if replaced.is_none() || replaced != self.entry.pid => {
                     self.ended(exit, self.restarted_as(task).then_some(Duration::ZERO))
                 }
-                exit => Verdict {
-                    pids: [self.entry.pid, task.pid],
-                    exit: exit.cloned(),
-                    ..Verdict::of(WaitOutcome::Respawned)
+                exit => WaitResult {
+                    old_pid: self.entry.pid,
+                    new_pid: task.pid,
+                    ..WaitResult::new(WaitOutcome::Respawned).with_exit(exit)
                 },
             });
         }
         for condition in &self.spec.conditions {
             if matches!(condition, Condition::Bell) && self.rang(task) {
-                return Some(Verdict::by(WaitOutcome::Bell, condition.name()));
+                return Some(by(WaitOutcome::Bell, condition.name()));
             }
             if let (Condition::Input, Some(prompt)) = (condition, prompt) {
-                let verdict = Verdict::by(WaitOutcome::Input, condition.name());
-                return Some(verdict.asked(prompt, task));
+                let verdict = by(WaitOutcome::Input, condition.name());
+                return Some(asked(verdict, prompt, task));
             }
         }
         if let Some(exit) = task.exit() {
@@ -337,35 +294,35 @@ impl Wait {
         // The run does not end before the question is answered.
         prompt
             .filter(|_| self.waits_for_exit() && !self.spec.through_prompts)
-            .map(|prompt| Verdict::of(WaitOutcome::Input).asked(prompt, task))
+            .map(|prompt| asked(WaitResult::new(WaitOutcome::Input), prompt, task))
     }
 
     /// Returns the verdict on the ports that the run listens on.
-    pub(crate) fn listens(&mut self, ports: &BTreeSet<u16>) -> Option<Verdict> {
+    pub(crate) fn listens(&mut self, ports: &BTreeSet<u16>) -> Option<WaitResult> {
         let is_met = |port: Option<u16>| match port {
             Some(port) => ports.contains(&port),
             None => !ports.is_empty(),
         };
         let is_met = self.spec.ports().any(is_met);
-        let verdict = is_met.then(|| Verdict {
-            ports: ports.clone(),
-            ..Verdict::by(WaitOutcome::Listening, "listen")
+        let verdict = is_met.then(|| WaitResult {
+            ports: ports.iter().copied().collect(),
+            ..by(WaitOutcome::Listening, "listen")
         })?;
         Some(self.take_found().unwrap_or(verdict))
     }
 
     /// Returns the verdict when a time limit is reached.
-    pub(crate) fn tick(&mut self, now: Now) -> Option<Verdict> {
+    pub(crate) fn tick(&mut self, now: Now) -> Option<WaitResult> {
         if self.next_deadline().is_some_and(|at| at <= now.mono)
             && let Some(verdict) = self.take_found()
         {
             return Some(verdict);
         }
         if self.idle_at().is_some_and(|at| at <= now.mono) {
-            return Some(Verdict::by(WaitOutcome::Idle, "idle"));
+            return Some(by(WaitOutcome::Idle, "idle"));
         }
         let is_over = self.deadline.is_some_and(|deadline| deadline <= now.mono);
-        is_over.then(|| Verdict::of(WaitOutcome::Timeout))
+        is_over.then(|| WaitResult::new(WaitOutcome::Timeout))
     }
 
     /// Returns when [`Wait::tick`] may return a verdict.
@@ -411,16 +368,15 @@ impl Wait {
         self.spec.conditions.iter().any(waited)
     }
 
-    fn ended(&self, exit: &Exit, restarts_in: Option<Duration>) -> Verdict {
+    fn ended(&self, exit: &Exit, restarts_in: Option<Duration>) -> WaitResult {
         let verdict = if self.waits_for_exit() {
-            Verdict::by(WaitOutcome::Exited, "exit")
+            by(WaitOutcome::Exited, "exit")
         } else {
-            Verdict::of(WaitOutcome::Died)
+            WaitResult::new(WaitOutcome::Died)
         };
-        Verdict {
-            exit: Some(exit.clone()),
-            restarts_in,
-            ..verdict
+        WaitResult {
+            restarts_in_ms: restarts_in.map(whole_millis),
+            ..verdict.with_exit(Some(exit))
         }
     }
 }

@@ -53,7 +53,7 @@ fn wait(conditions: Vec<Condition>) -> Wait {
 }
 
 /// Writes a line whose first `old` bytes were there when the wait began.
-fn say(wait: &mut Wait, line: &str, old: usize) -> Option<Verdict> {
+fn say(wait: &mut Wait, line: &str, old: usize) -> Option<WaitResult> {
     let runs = [(old, 5), (line.len(), 6)];
     wait.line(&Line::new(line, &runs, true));
     wait.on_output(now())
@@ -73,18 +73,23 @@ fn check_look(
     seen: &Snapshot,
     prompt: Option<&str>,
     expected: Option<WaitOutcome>,
-) -> Option<Exit> {
+) -> Option<WaitResult> {
     let prompt = prompt.map(asking);
     let found = wait(vec![condition]).look(seen, prompt.as_ref(), None);
     assert_eq!(found.as_ref().map(|verdict| verdict.outcome), expected);
-    found?.exit
+    found
 }
 
 /// Checks the verdict on a run that has ended, and how it has.
 #[track_caller]
 fn check_end(condition: Condition, seen: &Snapshot, outcome: WaitOutcome, exit: Exit) {
-    let known = check_look(condition, seen, None, Some(outcome));
-    assert_eq!(known, Some(exit));
+    let known = check_look(condition, seen, None, Some(outcome)).unwrap();
+    let expected = known.clone().with_exit(Some(&exit));
+    assert_eq!(known, expected);
+    assert_eq!(
+        (known.exit_code, known.exit_signal.is_some()),
+        (exit.code, exit.signal.is_some())
+    );
 }
 
 #[test]
@@ -94,7 +99,7 @@ fn only_what_was_written_after_entry_counts() {
     let verdict = say(&mut old, "now READY", 0).unwrap();
     assert_eq!(verdict.outcome, WaitOutcome::Matched);
     assert_eq!(
-        (verdict.line.as_deref(), verdict.index),
+        (verdict.line.as_deref(), verdict.matched_index),
         (Some("now READY"), Some(0))
     );
 }
@@ -108,7 +113,10 @@ fn a_match_that_begins_in_old_text_and_ends_in_new_counts() {
 #[test]
 fn the_first_of_several_texts_is_reported_by_its_index() {
     let mut several = wait(vec![text("one"), Condition::Exit, text("two")]);
-    assert_eq!(say(&mut several, "it is two", 0).unwrap().index, Some(1));
+    assert_eq!(
+        say(&mut several, "it is two", 0).unwrap().matched_index,
+        Some(1)
+    );
 }
 
 #[test]
@@ -170,9 +178,10 @@ fn another_run_ends_the_wait_with_the_known_end_of_the_first() {
     check_end(text("x"), &known, WaitOutcome::Died, Exit::with_code(4));
     let unknown = look(vec![task(Life::Alive, 2)], vec![]);
     let found = wait(vec![Condition::Exit]).look(&unknown, None, None);
-    let respawned = Verdict {
-        pids: [Some(101), Some(102)],
-        ..Verdict::of(WaitOutcome::Respawned)
+    let respawned = WaitResult {
+        old_pid: Some(101),
+        new_pid: Some(102),
+        ..WaitResult::new(WaitOutcome::Respawned)
     };
     assert_eq!(found, Some(respawned));
 }
@@ -184,19 +193,20 @@ fn a_run_that_was_ended_on_purpose_has_not_succeeded() {
     let mut replaced = look(vec![task(Life::Alive, 2)], vec![task(dead(0), 1)]);
     replaced.launcher_replaced.insert(WINDOW, 101);
     for condition in [Condition::Exit, text("x")] {
-        let gone = Verdict {
-            reason: Some(GoneReason::TimedOut),
-            exit: Some(Exit::with_code(0)),
-            ..Verdict::of(WaitOutcome::Disappeared)
+        let gone = WaitResult {
+            reason: Some(Reason::TimedOut),
+            exit_code: Some(0),
+            ..WaitResult::new(WaitOutcome::Disappeared)
         };
         assert_eq!(
             wait(vec![condition.clone()]).look(&killed, None, None),
             Some(gone)
         );
-        let respawned = Verdict {
-            pids: [Some(101), Some(102)],
-            exit: Some(Exit::with_code(0)),
-            ..Verdict::of(WaitOutcome::Respawned)
+        let respawned = WaitResult {
+            old_pid: Some(101),
+            new_pid: Some(102),
+            exit_code: Some(0),
+            ..WaitResult::new(WaitOutcome::Respawned)
         };
         assert_eq!(
             wait(vec![condition]).look(&replaced, None, None),
@@ -266,7 +276,7 @@ fn a_wait_for_the_end_ends_with_a_question_unless_it_is_to_go_on() {
         let mut wait = wait(conditions);
         wait.spec.through_prompts = through_prompts;
         let verdict = wait.look(&seen, Some(&prompt), None);
-        let found = verdict.as_ref().map(|verdict| verdict.condition);
+        let found = verdict.as_ref().map(|verdict| verdict.condition.as_deref());
         assert_eq!(found, expected);
         if let Some(verdict) = verdict {
             assert_eq!(verdict.outcome, WaitOutcome::Input);
@@ -330,7 +340,7 @@ fn a_port_that_the_run_listens_on_ends_the_wait() {
         let mut wait = Wait::begin(spec, task(Life::Alive, 1), 0, now());
         let verdict = wait.listens(&ports.iter().copied().collect())?;
         assert_eq!(verdict.outcome, WaitOutcome::Listening);
-        Some(verdict.ports.into_iter().collect::<Vec<u16>>())
+        Some(verdict.ports)
     };
     assert_eq!(listens(Some(80), &[80, 443]), Some(vec![80, 443]));
     assert_eq!(listens(Some(80), &[443]), None);

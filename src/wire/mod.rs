@@ -38,7 +38,7 @@ pub use socket::{
     After, Counters, DaemonConfig, DaemonStatus, EndedTask, EndingRun, ReaderStart, Request,
     Response, SinkStatus,
 };
-pub use wait::{WaitRequest, WaitResult};
+pub use wait::WaitRequest;
 
 #[cfg(test)]
 mod tests;

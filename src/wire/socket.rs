@@ -6,9 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     ConsumeRequest, ConsumerList, ConsumerStatus, Explanation, Filter, LaunchedRun, LogRequest,
     LsTask, LsView, MessageReaders, SearchRequest, SearchResult, SendRequest, TaskLog, WaitRequest,
-    WaitResult,
 };
-use crate::model::{Error, Launch, Millis, Seq, StatusCounts, StopChoice, TaskSpec};
+use crate::model::{Error, Launch, Millis, Seq, StatusCounts, StopChoice, TaskSpec, WaitResult};
 
 /// A request: the first line on a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,12 +1,11 @@
-//! Waits: requests, results and their words.
+//! Waits: requests, and the words for results.
 
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    AnswerBy, Condition, ErrorKind, PortHolder, PromptKind, Reason, RunEnd, WaitOutcome,
+    AnswerBy, Condition, ErrorKind, PortHolder, Reason, RunEnd, WaitOutcome, WaitResult,
     limit_words, port_words,
 };
 use crate::restarts::restarts_in;
@@ -47,72 +46,6 @@ pub struct WaitRequest {
     pub says_when_it_begins: bool,
 }
 
-/// The result of a wait. Unknown values are null.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct WaitResult {
-    /// How it ended.
-    pub outcome: WaitOutcome,
-    /// The condition that held: `exit`, `text`, `change`, `bell`, `input`, `idle`, `listen`, `channel`,
-    /// or `stop`.
-    pub condition: Option<String>,
-    /// The line that matched, or the prompt.
-    pub line: Option<String>,
-    /// The index of the text, or of the stop text, that matched, from 0.
-    pub matched_index: Option<usize>,
-    /// `listening`: the ports that the task listens on, without those that another process shares.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ports: Vec<u16>,
-    /// Who has the port that was waited for, where it is not the task.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub port_holders: Vec<PortHolder>,
-    /// The first process of the run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pane_pid: Option<u32>,
-    /// Whether one of the texts was on the screen already when the wait began.
-    pub matched_at_entry: bool,
-    /// Whether anything was written since the wait began.
-    pub saw_new_output: bool,
-    /// The last lines with text.
-    pub tail: Vec<String>,
-    /// How long the wait took, in milliseconds.
-    pub elapsed_ms: u64,
-    /// The end of the output when the wait ended, for `--since`.
-    pub cursor: Option<String>,
-    /// `disappeared`: why, if that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<Reason>,
-    /// The exit code, if no signal ended the run.
-    pub exit_code: Option<i32>,
-    /// The signal that ended the run.
-    pub exit_signal: Option<String>,
-    /// What may have killed the run, for a user. Absent: it was not killed, or by tmux-task.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exit_hint: Option<String>,
-    /// In how many milliseconds the run that has ended is restarted. Absent: it is not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub restarts_in_ms: Option<u64>,
-    /// `respawned`: the pid of the run that was waited for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub old_pid: Option<u32>,
-    /// `respawned`: the pid of the run that replaced it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub new_pid: Option<u32>,
-    /// Whether a full-screen program uses the alternate screen.
-    pub alternate_on: Option<bool>,
-    /// `input`: what kind of answer is expected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prompt_kind: Option<PromptKind>,
-    /// `input`: whether typed text is not echoed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret: Option<bool>,
-    /// `input`: whether the program is stopped because it wants the terminal from the background. It
-    /// cannot be answered there. Absent: it is not.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    #[schemars(with = "bool")]
-    pub stopped: bool,
-}
-
 /// What is said of the end of a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EndWords {
@@ -125,17 +58,6 @@ pub(crate) struct EndWords {
 }
 
 impl WaitResult {
-    /// The name of a wait on a channel, as a condition.
-    pub(crate) const CHANNEL: &str = "channel";
-
-    /// Returns the result of a wait with this outcome and no further values.
-    pub fn new(outcome: WaitOutcome) -> Self {
-        Self {
-            outcome,
-            ..Self::default()
-        }
-    }
-
     /// Returns what is said of the end of a wait that had this time limit.
     pub(crate) fn words(&self, limit: Option<Duration>) -> EndWords {
         let line = self.line.as_deref().unwrap_or_default();

@@ -19,21 +19,12 @@ const GRACE: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct TimeLimit {
     begun: Instant,
-    plan: Cell<Plan>,
     /// The time of the next check; `None` when there is none.
     next: Cell<Option<Instant>>,
+    /// The time of the one after it, and from when on there is one in each interval; `None`: there is no
+    /// other, the answer may take any time.
+    regular_from: Cell<Option<Instant>>,
     changed: Notify,
-}
-
-/// What follows the next check.
-#[derive(Debug, Clone, Copy)]
-enum Plan {
-    /// The same interval again: every request is answered soon.
-    Again,
-    /// A check at this instant, then regularly: the answer may take until then.
-    At(Instant),
-    /// No check: the answer may take any time.
-    Never,
 }
 
 impl TimeLimit {
@@ -41,8 +32,8 @@ impl TimeLimit {
         let begun = Instant::now();
         Self {
             begun,
-            plan: Cell::new(Plan::Again),
             next: Cell::new(Some(begun + PATIENCE)),
+            regular_from: Cell::new(Some(begun)),
             changed: Notify::new(),
         }
     }
@@ -52,17 +43,8 @@ impl TimeLimit {
     pub(super) fn wait(&self, time: Option<Duration>) {
         let now = Instant::now();
         let first = now + PATIENCE;
-        match time {
-            Some(time) => {
-                let end = now + time + GRACE;
-                self.plan.set(Plan::At(end));
-                self.set(Some(end.min(first)));
-            }
-            None => {
-                self.plan.set(Plan::Never);
-                self.set(Some(first));
-            }
-        }
+        let end = time.map(|time| now + time + GRACE);
+        self.set(Some(end.map_or(first, |end| end.min(first))), end);
     }
 
     /// The same for a command whose time limit counts from its start.
@@ -72,8 +54,7 @@ impl TimeLimit {
 
     /// From here on nothing is asked that could fail to answer.
     pub(super) fn lift(&self) {
-        self.plan.set(Plan::Never);
-        self.set(None);
+        self.set(None, None);
     }
 
     /// Resolves when it is time to check whether daemon and tmux answer.
@@ -93,15 +74,13 @@ impl TimeLimit {
     /// They answer: sets the time of the next check.
     pub(super) fn renew(&self) {
         let now = Instant::now();
-        self.next.set(match self.plan.get() {
-            Plan::At(end) if now < end => Some(end),
-            Plan::Again | Plan::At(_) => Some(now + PATIENCE),
-            Plan::Never => None,
-        });
+        let next = |from: Instant| if now < from { from } else { now + PATIENCE };
+        self.next.set(self.regular_from.get().map(next));
     }
 
-    fn set(&self, next: Option<Instant>) {
+    fn set(&self, next: Option<Instant>, regular_from: Option<Instant>) {
         self.next.set(next);
+        self.regular_from.set(regular_from);
         self.changed.notify_one();
     }
 }

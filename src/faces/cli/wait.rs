@@ -12,10 +12,11 @@ use super::args::{FollowRun, Signal, Wait};
 use super::context::{self, Context};
 use super::output;
 use crate::model::{
-    self, AnswerBy, Condition, Error, ErrorKind, Reason, Stop, WaitOutcome, whole_millis,
+    self, AnswerBy, Condition, Error, ErrorKind, Reason, Stop, WaitOutcome, WaitResult,
+    whole_millis,
 };
 use crate::ops::{self, Awaited, Caller, StartedRun, TaskSession, WaitNews};
-use crate::wire::{WaitRequest, WaitResult};
+use crate::wire::WaitRequest;
 
 /// What is left of a time limit at least: a wait without time reports no end that is there.
 const LEAST: Duration = Duration::from_millis(1);

@@ -10,10 +10,12 @@ use super::answer::{ToolAnswer, line, short};
 use super::arguments::{Seconds, WaitFor};
 use super::call::{Call, Limit, within_time};
 use crate::client::DaemonClient;
-use crate::model::{AnswerBy, Condition, Error, Millis, Stop, WaitOutcome, whole_millis};
+use crate::model::{
+    AnswerBy, Condition, Error, Millis, Stop, WaitOutcome, WaitResult, whole_millis,
+};
 use crate::ops::{self, SessionChoice, TaskSession};
 use crate::tmux::Gate;
-use crate::wire::{WaitRequest, WaitResult};
+use crate::wire::WaitRequest;
 
 /// How many of the last lines a result has.
 const TAIL: usize = 10;
