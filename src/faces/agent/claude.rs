@@ -27,6 +27,7 @@ use super::transcript::{Place, mark_of};
 use crate::model::{Backoff, Error, Kind, Millis};
 use crate::ops::{SessionChoice, TaskSession, lookup};
 use crate::paths::Paths;
+use crate::wire::client_of;
 use crate::{clock, process};
 
 /// How long to wait before looking for a receipt again.
