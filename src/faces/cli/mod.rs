@@ -35,7 +35,7 @@ mod output;
 #[cfg(feature = "panel")]
 mod panel;
 #[cfg(test)]
-mod reference;
+mod reference_tests;
 mod replay;
 mod run;
 mod runs;
