@@ -147,8 +147,10 @@ fn verbs<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<Verb>, D::Error>
     words(from, &Verb::NAMES, str::to_owned)
 }
 
-#[cfg(all(test, feature = "fleet"))]
+#[cfg(test)]
 mod tests {
+    #![cfg(feature = "fleet")]
+
     use std::path::Path;
 
     use super::*;

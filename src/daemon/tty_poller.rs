@@ -282,8 +282,9 @@ fn ended_evidence() -> Arc<TtyEvidence> {
 }
 
 #[cfg(test)]
-#[cfg(linux)]
 mod tests {
+    #![cfg(linux)]
+
     use super::super::polled_pane::SECOND_PAUSE;
     use super::*;
     use crate::model::Screen;

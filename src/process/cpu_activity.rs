@@ -87,8 +87,10 @@ impl Counter {
     }
 }
 
-#[cfg(all(test, linux))]
+#[cfg(test)]
 mod tests {
+    #![cfg(linux)]
+
     use std::io::{BufRead, BufReader, Write};
     use std::process::{Child, Command, Stdio};
     use std::time::{Duration, Instant};

@@ -179,8 +179,10 @@ fn sleep(files: &WatchedFiles, mut woken: &UnixStream, ended: &mpsc::UnboundedSe
     }
 }
 
-#[cfg(all(test, linux))]
+#[cfg(test)]
 mod tests {
+    #![cfg(linux)]
+
     use std::process::Command;
 
     use super::*;

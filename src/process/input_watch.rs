@@ -122,8 +122,10 @@ fn probe() -> Option<bool> {
     Some(access_time(path)? != left)
 }
 
-#[cfg(all(test, linux))]
+#[cfg(test)]
 mod tests {
+    #![cfg(linux)]
+
     use super::*;
 
     #[test]

@@ -230,8 +230,10 @@ pub(crate) fn ancestor_named(name: &str) -> Option<PathBuf> {
         .find(|program| program.file_name().is_some_and(|file| file == name) && program.exists())
 }
 
-#[cfg(all(test, linux))]
+#[cfg(test)]
 mod tests {
+    #![cfg(linux)]
+
     use super::*;
 
     #[test]
@@ -264,11 +266,6 @@ mod tests {
     fn an_unknown_pid_has_no_start() {
         assert_eq!(started_at(u32::MAX), None);
     }
-}
-
-#[cfg(all(test, linux))]
-mod ancestors_tests {
-    use super::*;
 
     #[test]
     fn a_process_that_has_ended_runs_no_program() {

@@ -351,8 +351,10 @@ fn terminate(child: &Child) {
     }
 }
 
-#[cfg(all(test, linux))]
+#[cfg(test)]
 mod tests {
+    #![cfg(linux)]
+
     use tokio::io::{AsyncBufReadExt as _, BufReader};
     use tokio::process::Command;
 
