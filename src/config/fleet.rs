@@ -147,10 +147,9 @@ fn verbs<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<Verb>, D::Error>
     words(from, &Verb::NAMES, str::to_owned)
 }
 
+#[cfg(feature = "fleet")]
 #[cfg(test)]
 mod tests {
-    #![cfg(feature = "fleet")]
-
     use std::path::Path;
 
     use super::*;

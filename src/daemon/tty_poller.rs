@@ -281,10 +281,9 @@ fn ended_evidence() -> Arc<TtyEvidence> {
     })
 }
 
+#[cfg(linux)]
 #[cfg(test)]
 mod tests {
-    #![cfg(linux)]
-
     use super::super::polled_pane::SECOND_PAUSE;
     use super::*;
     use crate::model::Screen;

@@ -87,10 +87,9 @@ impl Counter {
     }
 }
 
+#[cfg(linux)]
 #[cfg(test)]
 mod tests {
-    #![cfg(linux)]
-
     use std::io::{BufRead, BufReader, Write};
     use std::process::{Child, Command, Stdio};
     use std::time::{Duration, Instant};

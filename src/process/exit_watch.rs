@@ -179,10 +179,9 @@ fn sleep(files: &WatchedFiles, mut woken: &UnixStream, ended: &mpsc::UnboundedSe
     }
 }
 
+#[cfg(linux)]
 #[cfg(test)]
 mod tests {
-    #![cfg(linux)]
-
     use std::process::Command;
 
     use super::*;

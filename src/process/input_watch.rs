@@ -122,10 +122,9 @@ fn probe() -> Option<bool> {
     Some(access_time(path)? != left)
 }
 
+#[cfg(linux)]
 #[cfg(test)]
 mod tests {
-    #![cfg(linux)]
-
     use super::*;
 
     #[test]

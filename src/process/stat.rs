@@ -230,10 +230,9 @@ pub(crate) fn ancestor_named(name: &str) -> Option<PathBuf> {
         .find(|program| program.file_name().is_some_and(|file| file == name) && program.exists())
 }
 
+#[cfg(linux)]
 #[cfg(test)]
 mod tests {
-    #![cfg(linux)]
-
     use super::*;
 
     #[test]

@@ -351,10 +351,9 @@ fn terminate(child: &Child) {
     }
 }
 
+#[cfg(linux)]
 #[cfg(test)]
 mod tests {
-    #![cfg(linux)]
-
     use tokio::io::{AsyncBufReadExt as _, BufReader};
     use tokio::process::Command;
 
