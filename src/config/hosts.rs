@@ -23,6 +23,8 @@ pub(crate) struct HostConfig {
     pub ssh: Option<String>,
     /// The program there, an absolute path or one that begins with `~/`: key `program`.
     pub program: Option<String>,
+    /// The words in front of the arguments, instead of ssh: key `command`.
+    pub command: Option<Vec<String>>,
     /// The directory in which commands run there: key `cwd`.
     pub cwd: Option<String>,
 }
@@ -40,6 +42,7 @@ struct Table {
     ssh: Option<String>,
     #[serde(deserialize_with = "path")]
     program: Option<String>,
+    command: Option<Vec<String>>,
     #[serde(deserialize_with = "path")]
     cwd: Option<String>,
 }
@@ -64,9 +67,25 @@ impl<'de> Deserialize<'de> for HostConfig {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<HostConfig, A::Error> {
-                let Table { ssh, program, cwd } =
-                    Table::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(HostConfig { ssh, program, cwd })
+                let Table {
+                    ssh,
+                    program,
+                    command,
+                    cwd,
+                } = Table::deserialize(MapAccessDeserializer::new(map))?;
+                if command.as_ref().is_some_and(Vec::is_empty) {
+                    return Err(A::Error::custom("`command` is empty"));
+                }
+                if command.is_some() && (ssh.is_some() || program.is_some()) {
+                    let why = "`command` is instead of `ssh` and `program`";
+                    return Err(A::Error::custom(why));
+                }
+                Ok(HostConfig {
+                    ssh,
+                    program,
+                    command,
+                    cwd,
+                })
             }
         }
 
@@ -165,6 +184,7 @@ mod tests {
         let host = |ssh: Option<&str>, program: Option<&str>, cwd: Option<&str>| HostConfig {
             ssh: ssh.map(str::to_owned),
             program: program.map(str::to_owned),
+            command: None,
             cwd: cwd.map(str::to_owned),
         };
         assert_eq!(hosts["a"], host(Some("me@a"), None, None));
@@ -173,6 +193,8 @@ mod tests {
             host(Some("b.lan"), Some("/opt/tmux task"), None)
         );
         assert_eq!(hosts["c"], host(None, None, Some("~/src")));
+        let hosts = hosts_in("hosts.d = { command = ['docker', 'exec', 'd', 'tmux-task'] }").unwrap();
+        assert_eq!(hosts["d"].command.as_ref().unwrap().len(), 4);
         assert!(hosts_in("").unwrap().is_empty());
     }
 
@@ -194,6 +216,8 @@ mod tests {
         check("hosts.-a = 'x'", "is not a name of a host");
         check("hosts.a = 3", "a destination for ssh like");
         check("hosts.a.port = 3", "port");
+        check("hosts.a = { command = [] }", "`command` is empty");
+        check("hosts.a = { ssh = 'a', command = ['b'] }", "instead of `ssh`");
         for path in [
             "bin/x", "/it's", "/a\\\\b", "/a$(b)", "/a\\nb", "/a!b", "/a\\\"b",
         ] {

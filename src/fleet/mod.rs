@@ -4,6 +4,7 @@ mod board;
 mod bucket;
 mod connection;
 mod feed_reader;
+mod frame;
 pub(crate) mod layout;
 mod membership;
 mod request;

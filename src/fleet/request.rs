@@ -7,12 +7,13 @@ use futures_util::StreamExt;
 use tokio::time::timeout;
 
 use super::connection::{ANSWER_LIMIT, Connection, FleetError};
+use super::frame::{Frame, Hello};
 use super::layout::parse;
 use super::layout::{
     HOSTS_BUCKET, HostState, KEY_HEADER, ORDER_HEADER, bucket_subject, command_subject, token,
 };
 use super::streams::bucket_stream;
-use crate::hosts::{ChannelOutput, FarCall, Frame, Hello, lost};
+use crate::hosts::{FarCall, FarOutput, lost};
 use crate::model::Error;
 
 /// How long a host may be silent that executes a command: it asks more often whether the requester is
@@ -82,7 +83,7 @@ impl HostAnswers {
     }
 
     /// Returns what comes next.
-    pub(crate) async fn next(&mut self) -> Result<ChannelOutput, Error> {
+    pub(crate) async fn next(&mut self) -> Result<FarOutput, Error> {
         loop {
             let host = self.host.clone();
             let message = timeout(SILENCE, self.message()).await;
@@ -98,16 +99,16 @@ impl HostAnswers {
                 continue;
             }
             match self.frame(&message) {
-                Some(Frame::Stdout(chunk)) => return Ok(ChannelOutput::Stdout(chunk.into_bytes())),
-                Some(Frame::Stderr(chunk)) => return Ok(ChannelOutput::Stderr(chunk.into_bytes())),
-                Some(Frame::Exit(code)) => return Ok(ChannelOutput::Exit(code)),
+                Some(Frame::Stdout(chunk)) => return Ok(FarOutput::Stdout(chunk.into_bytes())),
+                Some(Frame::Stderr(chunk)) => return Ok(FarOutput::Stderr(chunk.into_bytes())),
+                Some(Frame::Exit(code)) => return Ok(FarOutput::Exit(code)),
                 Some(Frame::Failed(error)) => {
                     let message = format!("{host}: {}", error.message);
                     return Err(Error { message, ..error });
                 }
                 // What is missing does not come again.
                 None => return Err(lost(&host)),
-                Some(_) => {}
+                Some(Frame::Hello(_)) => {}
             }
         }
     }

@@ -14,16 +14,16 @@ use async_nats::service::ServiceExt as _;
 use async_nats::{Client, HeaderMap, Message, Subject, client};
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::connection::FleetError;
+use super::frame::{Chunk, Frame, Hello};
 use super::layout::{KEY_HEADER, ORDER_HEADER, SERVICE, commands_of, parse_command, requester};
 use super::verbs::{changes, check};
 use crate::client::DaemonClient;
 use crate::config::Verb;
-use crate::hosts::{FarCall, Frame, Hello, execute};
-use crate::model::{Error, text};
+use crate::hosts::{FarCall, FarOutput, FarProcess, Host, Questions};
+use crate::model::{Error, text, with_causes};
 use crate::paths::{Paths, hex};
 use crate::wire::{DaemonStatus, Request, Response};
 
@@ -142,30 +142,9 @@ impl Service {
             owner = line(call.owner.as_deref().unwrap_or_default()),
             "a command from elsewhere"
         );
-        let (to_call, frames) = mpsc::unbounded_channel();
-        let watching = watch_requester(&answers);
-        let outcome = AtomicU64::new(u64::from(u8::MAX));
-        let executing = execute(&call, frames, async |frame: Frame| {
-            if let Frame::Exit(code) = &frame {
-                outcome.store(u64::from(*code), Ordering::Relaxed);
-            }
-            let has_output = matches!(frame, Frame::Stdout(_) | Frame::Stderr(_));
-            answers.send(frame).await;
-            if has_output {
-                // The broker has it: it is not kept here until somebody takes it.
-                to_call.send(Frame::More(1)).ok();
-            }
-        });
-        let mut executing = std::pin::pin!(executing);
-        tokio::select! {
-            () = &mut executing => {}
-            () = watching => {
-                to_call.send(Frame::Close {}).ok();
-                executing.await;
-            }
-        }
+        let outcome = execute(call, &answers).await;
         if let Some(claim) = claim {
-            claim.end(u8::try_from(outcome.load(Ordering::Relaxed)).unwrap_or(u8::MAX));
+            claim.end(outcome.unwrap_or(u8::MAX));
         }
     }
 
@@ -264,6 +243,54 @@ impl<'a> Answers<'a> {
             .publish_with_headers(self.to.clone(), headers, json.into());
         if let Err(error) = sent.await {
             tracing::debug!(%error, "an answer was not sent");
+        }
+    }
+}
+
+/// Executes a call, and sends its output until nobody waits for it. Returns its exit code.
+async fn execute(call: FarCall, answers: &Answers<'_>) -> Option<u8> {
+    let failed = |why: String| Frame::Failed(Error::failed(why));
+    let host = call.caller.host.clone();
+    let here = match Host::here() {
+        Ok(here) => here,
+        Err(error) => {
+            let why = format!("could not start on {host}: {}", with_causes(&error));
+            answers.send(failed(why)).await;
+            return None;
+        }
+    };
+    let env = |name: &str| std::env::var_os(name);
+    let mut process = match FarProcess::start(&here, &env, Questions::Never, call).await {
+        Ok(process) => process,
+        Err(error) => {
+            let why = format!("could not start on {host}: {}", error.message);
+            answers.send(failed(why)).await;
+            return None;
+        }
+    };
+    let mut watching = std::pin::pin!(watch_requester(answers));
+    let mut is_awaited = true;
+    loop {
+        // Losing an arm is safe: nothing of the output is lost.
+        let output = tokio::select! {
+            output = process.next() => output,
+            () = &mut watching, if is_awaited => {
+                is_awaited = false;
+                process.leave();
+                continue;
+            }
+        };
+        match output {
+            Ok(FarOutput::Stdout(bytes)) => answers.send(Frame::Stdout(Chunk::of(bytes))).await,
+            Ok(FarOutput::Stderr(bytes)) => answers.send(Frame::Stderr(Chunk::of(bytes))).await,
+            Ok(FarOutput::Exit(code)) => {
+                answers.send(Frame::Exit(code)).await;
+                return Some(code);
+            }
+            Err(error) => {
+                answers.send(Frame::Failed(error)).await;
+                return None;
+            }
         }
     }
 }

@@ -89,7 +89,7 @@ pub(super) fn check(
     match &call.stdin {
         FarStdin::Text(request) if call.args == ["mcp", "--call"] => check_tool(verb, request),
         FarStdin::Nothing => check_args(verb, session, &call.args),
-        FarStdin::Text(_) | FarStdin::Follows => {
+        FarStdin::Text(_) | FarStdin::Follows | FarStdin::Acknowledgements => {
             Err("nothing through the broker reads standard input".to_owned())
         }
     }?;

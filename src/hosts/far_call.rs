@@ -1,24 +1,56 @@
-//! An execution of our program on another machine: what travels with it. The caller's environment does
-//! not.
+//! What is asked of another machine, and what travels with it. The caller's environment does not.
+//!
+//! The program there reads it as a line of JSON, says with a line on standard output and one on standard
+//! error that it has begun ([`greeting`]), and executes itself, with the rest of standard input as the call
+//! says. At the end it says on standard error with which code ([`ending`]): what ends without that was lost.
 
 use std::env;
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::environment::{WithheldVariables, covers_name};
 use crate::tmux::program;
 
-/// The option by which an execution on the far side knows who asked: a [`FarCaller`] as JSON.
-const OPTION: &str = "--far-caller";
+/// The word by which the program executes what another machine asks for.
+pub(crate) const FAR_CALL: &str = "far-call";
+
+/// The version of this program, which both machines must have.
+pub(crate) const OURS: &str = env!("CARGO_PKG_VERSION");
+
+/// The longest call, in bytes: the arguments of a command can be as long as the kernel takes.
+pub(crate) const MAX_CALL: u64 = 16 << 20;
+
+/// Begins the end of what is written to standard error. No text has it.
+pub(super) const END_MARK: u8 = 0;
+
+/// What a program of this version says when it begins with a call, without the end of the line.
+pub(crate) fn greeting() -> String {
+    serde_json::to_string(&Greeting { tmux_task: OURS.to_owned() }).expect("it is plain data")
+}
+
+/// What it says at the end of a call.
+pub(crate) fn ending(code: u8) -> String {
+    format!("{}{code}", char::from(END_MARK))
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Greeting {
+    /// The version there.
+    pub(super) tmux_task: String,
+}
 
 /// An execution of our program on another machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FarCall {
+    /// The version of the program that asks.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) version: String,
     /// The arguments as they were given, without the program's name. `--host` among them names the
     /// machine they are executed on.
     pub(crate) args: Vec<String>,
@@ -33,9 +65,23 @@ pub(crate) struct FarCall {
     /// does not depend on it.
     pub(crate) needs_cwd: Option<String>,
     pub(crate) stdin: FarStdin,
+    /// Where a wait that was cut off goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) wait: Option<FarWait>,
 }
 
-/// What an execution on another machine reads from standard input.
+/// Where a wait goes on, instead of what its arguments say.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct FarWait {
+    /// The cursor that it starts at.
+    pub(crate) since: Option<String>,
+    /// What is left of its time, in milliseconds.
+    pub(crate) timeout_ms: Option<u64>,
+}
+
+/// What an execution on another machine reads from standard input. Unless that is what is sent, the end of
+/// what is sent interrupts it: nobody waits for it any more.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum FarStdin {
@@ -43,6 +89,8 @@ pub(crate) enum FarStdin {
     Nothing,
     /// What is sent after the call.
     Follows,
+    /// The same, and its end is the end of the execution.
+    Acknowledgements,
     /// This.
     Text(String),
 }
@@ -70,35 +118,14 @@ pub(crate) struct FarCaller {
     pub(crate) is_guarded: bool,
 }
 
-impl std::str::FromStr for FarCaller {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        serde_json::from_str(text).map_err(|error| error.to_string())
-    }
-}
-
-/// How an execution begins: the program, its arguments, environment and directory.
-#[derive(Debug)]
-pub(super) struct Start {
-    pub(super) program: PathBuf,
-    pub(super) args: Vec<OsString>,
-    pub(super) env: Vec<(OsString, OsString)>,
-    pub(super) cwd: PathBuf,
-    /// What is said about the directory.
-    pub(super) note: Option<String>,
-}
-
 impl FarCall {
-    /// Returns how to execute it on this machine.
+    /// Returns how to execute it on this machine, in a process that reads it from its standard input, or
+    /// has it as a `word` among its arguments; and what is said about its directory.
     ///
     /// # Errors
     ///
     /// When our own program is not found.
-    pub(super) fn start(&self) -> io::Result<Start> {
-        let caller = serde_json::to_string(&self.caller)?;
-        let given = self.args.iter().map(OsString::from);
-        let args = [OPTION.into(), caller.into()].into_iter().chain(given);
+    pub(crate) fn start(&self, word: Option<&str>) -> io::Result<(Command, Option<String>)> {
         // Conversations of this machine are not the caller's.
         let withheld = WithheldVariables::default();
         let is_ours = |name: &OsString| {
@@ -109,25 +136,24 @@ impl FarCall {
                 || name == "TMUX_PANE"
                 || (names_session && self.session.is_some())
         };
-        let mut env: Vec<(OsString, OsString)> =
-            env::vars_os().filter(|(name, _)| !is_ours(name)).collect();
         let set = [
             ("TMUX_TASK_OWNER", self.owner.as_ref()),
             ("TMUX_TASK_SESSION", self.session.as_ref()),
             ("TMUX_TASK_MACHINE", Some(&self.caller.machine)),
         ];
-        env.extend(
-            set.into_iter()
-                .filter_map(|(name, value)| Some((name.into(), OsString::from(value?)))),
-        );
+        let set = set
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
         let (cwd, note) = self.directory();
-        Ok(Start {
-            program: program().ok_or(io::ErrorKind::NotFound)?,
-            args: args.collect(),
-            env,
-            cwd,
-            note,
-        })
+        let mut command = Command::new(program().ok_or(io::ErrorKind::NotFound)?);
+        command
+            .args([FAR_CALL, "run"])
+            .args(word)
+            .env_clear()
+            .envs(env::vars_os().filter(|(name, _)| !is_ours(name)))
+            .envs(set)
+            .current_dir(cwd);
+        Ok((command, note))
     }
 
     /// Returns the directory to run in, and what is said about it.
@@ -153,10 +179,15 @@ impl FarCall {
         (home, note)
     }
 
+    /// Returns it as a line.
+    pub(crate) fn line(&self) -> String {
+        serde_json::to_string(self).expect("a call is plain data") + "\n"
+    }
+
     /// Returns it as a word that every shell leaves alone.
     pub(super) fn to_word(&self) -> String {
-        let json = serde_json::to_vec(self).expect("a call is plain data");
-        json.iter().map(|byte| format!("{byte:02x}")).collect()
+        let line = self.line();
+        line.bytes().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Reads such a word.
@@ -166,25 +197,6 @@ impl FarCall {
             .chunks(2)
             .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
         serde_json::from_slice(&digits.collect::<Option<Vec<u8>>>()?).ok()
-    }
-
-    /// Becomes the execution, in this terminal. `say` gets what is said about the directory. Returns only
-    /// if that fails.
-    pub(crate) fn exec(&self, say: impl FnOnce(&str)) -> io::Error {
-        match self.start() {
-            Ok(start) => {
-                if let Some(note) = &start.note {
-                    say(note);
-                }
-                std::process::Command::new(start.program)
-                    .args(start.args)
-                    .env_clear()
-                    .envs(start.env)
-                    .current_dir(start.cwd)
-                    .exec()
-            }
-            Err(error) => error,
-        }
     }
 }
 
@@ -221,26 +233,18 @@ mod tests {
     }
 
     #[test]
-    fn the_arguments_are_as_given_and_owner_and_session_are_in_the_environment() {
-        let start = call().start().unwrap();
-        assert_eq!(start.args[0], OPTION);
-        assert_eq!(start.args[2..], ["--host", "gpu1", "it's $x\n"]);
-        let caller: FarCaller = start.args[1].to_str().unwrap().parse().unwrap();
-        assert_eq!(caller, call().caller);
+    fn owner_and_session_are_in_the_environment() {
+        let (command, _) = call().start(None).unwrap();
+        assert_eq!(command.get_args().collect::<Vec<_>>(), [FAR_CALL, "run"]);
         let value = |name: &str| {
-            let found = start.env.iter().find(|(known, _)| known == name);
-            found.map(|(_, value)| value.to_str().unwrap().to_owned())
+            let mut all = command.get_envs();
+            let found = all.find(|(known, _)| *known == name)?.1?;
+            Some(found.to_str().unwrap().to_owned())
         };
         assert_eq!(value("TMUX_TASK_OWNER").as_deref(), Some("claude:1"));
         assert_eq!(value("TMUX_TASK_SESSION").as_deref(), Some("work"));
         assert_eq!(value("TMUX_TASK_MACHINE").as_deref(), Some("laptop"));
         assert_eq!(value("TMUX"), None);
-        assert!(
-            start
-                .args
-                .iter()
-                .all(|arg| !arg.to_string_lossy().contains("claude"))
-        );
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Which machine a name means.
 
+use std::ffi::OsString;
 use std::io;
 
 use crate::config::{Config, HostConfig, check_destination, is_host_name};
-use crate::model::{Error, text};
+use crate::model::{Error, ErrorKind, text};
 
 /// The longest name of this machine, in characters.
 const NAME_CHARS: usize = 64;
@@ -13,12 +14,21 @@ const NAME_CHARS: usize = 64;
 pub(crate) struct Host {
     /// Its name, as the user calls it.
     pub(crate) name: String,
-    /// What ssh is given.
-    pub(crate) destination: String,
-    /// The program there; `None` to look for it.
-    pub(crate) program: Option<String>,
+    pub(crate) way: Way,
     /// The directory there in which commands run; `None` for the one that is called as here.
     pub(crate) cwd: Option<String>,
+}
+
+/// How its program is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Way {
+    Ssh {
+        destination: String,
+        /// The program there; `None` to look for it.
+        program: Option<String>,
+    },
+    /// The words in front of the arguments.
+    Command(Vec<OsString>),
 }
 
 impl Host {
@@ -28,41 +38,59 @@ impl Host {
     ///
     /// When it is neither.
     pub(crate) fn named(name: &str, config: &Config) -> Result<Self, Error> {
-        let known = config.hosts.get(name);
-        let HostConfig { ssh, program, cwd } = known.cloned().unwrap_or_default();
-        let destination = ssh.unwrap_or_else(|| name.to_owned());
-        check_destination(&destination).map_err(|why| {
-            Error::usage(why).with_hint(
-                "a host is a name under [hosts] in the configuration, or a destination for ssh",
-            )
-        })?;
+        let known = config.hosts.get(name).cloned().unwrap_or_default();
+        let HostConfig {
+            ssh,
+            program,
+            command,
+            cwd,
+        } = known;
+        let way = if let Some(words) = command {
+            Way::Command(words.into_iter().map(OsString::from).collect())
+        } else {
+            let destination = ssh.unwrap_or_else(|| name.to_owned());
+            check_destination(&destination).map_err(|why| {
+                Error::usage(why).with_hint(
+                    "a host is a name under [hosts] in the configuration, or a destination for ssh",
+                )
+            })?;
+            Way::Ssh {
+                destination,
+                program,
+            }
+        };
         Ok(Self {
             name: name.to_owned(),
-            destination,
-            program,
+            way,
             cwd,
+        })
+    }
+
+    /// Returns this machine, as another one reaches it.
+    #[cfg(feature = "fleet")]
+    pub(crate) fn here() -> io::Result<Self> {
+        let program = crate::tmux::program().ok_or(io::ErrorKind::NotFound)?;
+        Ok(Self {
+            name: "this machine".to_owned(),
+            way: Way::Command(vec![program.into()]),
+            cwd: None,
         })
     }
 }
 
 /// Returns the error that the connection broke. What was asked for may have been done.
 pub(crate) fn lost(host: &str) -> Error {
-    Error::failed(format!("the connection to {host} was lost"))
+    Error::new(ErrorKind::Lost, format!("the connection to {host} was lost"))
         .with_hint("whether the command was done is not known; the next command connects again")
 }
 
 /// Returns the error that a program of this machine cannot be started.
-pub(crate) fn not_started(program: &str, error: &io::Error) -> Error {
+pub(super) fn not_started(program: &str, error: &io::Error) -> Error {
     let failed = Error::io(format_args!("could not start `{program}`"), error);
     if program == "ssh" {
         return failed.with_hint("install OpenSSH's client");
     }
     failed
-}
-
-/// Returns the error that the link cannot be used.
-pub(super) fn link_failed(host: &str, error: &io::Error) -> Error {
-    Error::io(format_args!("could not use the link to {host}"), error)
 }
 
 /// Returns this machine's name: its host name.
@@ -100,10 +128,22 @@ mod tests {
         let mut config = Config::default();
         config.hosts.insert("gpu1".to_owned(), gpu);
         config.hosts.insert("b".to_owned(), HostConfig::default());
-        let of = |name: &str| Host::named(name, &config).map(|host| host.destination);
-        assert_eq!(of("gpu1").unwrap(), "me@gpu1.lan");
-        assert_eq!(of("b").unwrap(), "b");
-        assert_eq!(of("you@other:22").unwrap(), "you@other:22");
+        let words = ["docker", "exec"].map(str::to_owned).to_vec();
+        let boxed = HostConfig {
+            command: Some(words),
+            ..HostConfig::default()
+        };
+        config.hosts.insert("box".to_owned(), boxed);
+        let of = |name: &str| Host::named(name, &config).map(|host| host.way);
+        let ssh = |destination: &str| Way::Ssh {
+            destination: destination.to_owned(),
+            program: None,
+        };
+        assert_eq!(of("gpu1").unwrap(), ssh("me@gpu1.lan"));
+        assert_eq!(of("b").unwrap(), ssh("b"));
+        assert_eq!(of("you@other:22").unwrap(), ssh("you@other:22"));
+        let words = ["docker", "exec"].map(OsString::from).to_vec();
+        assert_eq!(of("box").unwrap(), Way::Command(words));
         for bad in ["", "-v", "a b", "a\nb", "$(x)", "a;b"] {
             assert!(of(bad).is_err(), "{bad}");
         }

@@ -7,11 +7,12 @@ use std::process::Stdio;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
-use super::frame::Hello;
-use super::greeting::{SAID_WITHIN, SSH_FAILED, Said};
-use super::host::{Host, link_failed, not_started};
+use super::far_call::OURS;
+use super::far_process::{SAID_WITHIN, SSH_FAILED, Said, authenticate, read, spawn};
+use super::host::{Host, Way, not_started};
 use super::ssh::{Questions, Ssh, find_program, in_home, of_shell_after_noise};
-use crate::model::{Error, text};
+use crate::model::{Error, ErrorKind, text};
+use crate::paths::Env;
 use crate::tmux::program;
 
 /// Where it is put, unless the configuration names a path.
@@ -76,24 +77,41 @@ impl FarProgram {
 /// When the host is not reached, and when the program would not run there or not be found.
 pub(crate) async fn install(
     host: &Host,
-    ssh: &Ssh,
+    env: Env<'_>,
     questions: Questions,
 ) -> Result<Installed, Error> {
     let name = &host.name;
-    let find = find_program(host.program.as_deref());
+    let Way::Ssh {
+        destination,
+        program: configured,
+    } = &host.way
+    else {
+        let why = format!("{name} is not reached by ssh");
+        let hint = format!("install tmux-task {OURS} there by other means");
+        return Err(refused(why, hint));
+    };
+    let ssh = Ssh::prepare(env)?;
+    let find = find_program(configured.as_deref());
     let script = format!(
         "{find}; echo \"{ANSWERS}\"; echo \"system $(uname -sm)\"; echo \"home $HOME\"; \
          if test -x \"$p\"; then echo \"path $p\"; echo \"version $(\"$p\" --version </dev/null)\"; fi"
     );
-    let printed = execute(host, ssh, questions, &script, Stdio::null()).await?;
+    let run = async |script: &str, stdin| execute(name, &ssh, destination, script, stdin).await;
+    let mut printed = run(&script, Stdio::null()).await;
+    let is_unreachable = |error: &Error| error.kind == ErrorKind::Unreachable;
+    if questions == Questions::AtTerminal && printed.as_ref().is_err_and(is_unreachable) {
+        authenticate(host, &ssh, destination).await?;
+        printed = run(&script, Stdio::null()).await;
+    }
+    let printed = printed?;
     let far = FarProgram::of(&printed).ok_or_else(|| {
         refused(
             format!("{name} did not answer"),
-            format!("look at `ssh {} true`", host.destination),
+            format!("look at `ssh {destination} true`"),
         )
     })?;
-    let version = format!("tmux-task {}", Hello::ours().version);
-    let target = host.program.as_deref().unwrap_or(DEFAULT_PATH);
+    let version = format!("tmux-task {OURS}");
+    let target = configured.as_deref().unwrap_or(DEFAULT_PATH);
     let full = target.replacen('~', &far.home, usize::from(target.starts_with("~/")));
     if let Some(path) = far.path {
         if far.version == version {
@@ -127,29 +145,31 @@ pub(crate) async fn install(
     let ours = program().ok_or(io::ErrorKind::NotFound.into());
     let program = ours
         .and_then(File::open)
-        .map_err(|error| link_failed(name, &error))?;
+        .map_err(|error| Error::io("could not read this program", &error))?;
     // It takes its place when it is whole and runs; one that runs goes on.
     let script = format!(
         "p=\"{}\"; n=\"$p.$$\"; mkdir -p \"$(dirname \"$p\")\" && cat >\"$n\" && chmod 755 \"$n\" && \
          \"$n\" --version </dev/null && mv \"$n\" \"$p\" || {{ rm -f \"$n\"; exit 1; }}",
         in_home(target)
     );
-    execute(host, ssh, questions, &script, program.into()).await?;
+    run(&script, program.into()).await?;
     Ok(Installed::Copied(full))
 }
 
 /// Executes a script there, and returns what it prints.
 async fn execute(
-    host: &Host,
+    name: &str,
     ssh: &Ssh,
-    questions: Questions,
+    destination: &str,
     script: &str,
     stdin: Stdio,
 ) -> Result<String, Error> {
-    let mut ssh = ssh.start(host, questions, &of_shell_after_noise(script), stdin)?;
-    let said = Said::default();
-    let stderr = ssh.stderr.take().expect("stderr is piped");
+    let script = of_shell_after_noise(script);
+    let command = ssh.command(destination, Questions::Never, &["-T"], &script);
+    let mut ssh = spawn(command, stdin)?;
+    let mut said = Said::default();
     let stdout = ssh.stdout.take().expect("stdout is piped");
+    let mut stderr = ssh.stderr.take();
     let ended = async {
         let mut printed = Vec::new();
         stdout.take(MOST_PRINTED).read_to_end(&mut printed).await?;
@@ -164,27 +184,28 @@ async fn execute(
         }
         io::Result::Ok((status, printed))
     };
+    let collect = async {
+        while let Some(bytes) = read(&mut stderr).await {
+            said.add(&bytes);
+        }
+        std::future::pending().await
+    };
     let output = tokio::select! {
         output = ended => output,
-        never = async { said.collect(stderr).await; std::future::pending().await } => never,
+        never = collect => never,
     };
-    let (status, printed) = output.map_err(|error| link_failed(&host.name, &error))?;
-    let name = &host.name;
+    let what = format!("could not install on {name}");
+    let (status, printed) = output.map_err(|error| Error::io(&what, &error))?;
     match status.code() {
         Some(0) => Ok(String::from_utf8_lossy(&printed).into_owned()),
-        Some(SSH_FAILED) => Err(refused(
-            format!("could not reach {name}: {}", said.words_of_ssh()),
-            format!("`ssh {}` has to work first", host.destination),
-        )),
+        Some(SSH_FAILED) => Err(said.unreachable(name, destination)),
         code => {
             // What a login is refused with is often no error.
             said.add(&printed);
-            let why = format!("could not install on {name}{}", said.end(code));
             let hint = format!(
-                "`ssh {} true` has to work; or install the same version there by other means",
-                host.destination
+                "`ssh {destination} true` has to work; or install the same version there by other means"
             );
-            Err(refused(why, hint))
+            Err(refused(format!("{what}{}", said.end(code)), hint))
         }
     }
 }

@@ -1,41 +1,23 @@
-//! Other machines with tmux-task, reached by OpenSSH's own client.
+//! Other machines with tmux-task. A machine is a command that reaches the program there: words put in front
+//! of the same arguments, OpenSSH's client for most.
 //!
-//! One background process for each host, its *link*, holds one `ssh HOST tmux-task serve --stdio` and
-//! carries the channels of all local programs over that pipe, so that a command does not wait for a
-//! login. A *channel* is one execution of our program there (the *far side*): its arguments, who asks,
-//! its standard input, its output and its exit code. Everything else that goes to a host is such an
-//! execution too.
+//! What is asked crosses as a line on the program's standard input ([`FarCall`]), so that no shell reads it
+//! and no process list shows it. Its output is the output of the command there.
 //!
 //! - `host.rs`: which machine a name means
-//! - `error.rs`: why a host does not do what it was asked
-//! - `frame.rs`: what is said on a channel, and the channel's number in front of it
-//! - `far_call.rs`: an execution: what travels with it, and what does not
 //! - `ssh.rs`: ssh's configuration file and command lines
-//! - `greeting.rs`: what comes first from the far side, and what it means if it does not
+//! - `far_call.rs`: what is asked, and how the machine that is asked executes it
+//! - `far_process.rs`: the process here that reaches it
 //! - `installation.rs`: puts our program there
-//! - `link.rs`: the background process
-//! - `channel.rs`: the end of a channel in a local program, which starts the link
-//! - `execution.rs`, `serve.rs`: the far side
 
-mod channel;
-mod execution;
 mod far_call;
-mod frame;
-mod greeting;
+mod far_process;
 mod host;
 mod installation;
-mod link;
-mod serve;
 mod ssh;
 
-pub(crate) use channel::{Channel, ChannelInput, ChannelOutput, LINK_READY, connect};
-#[cfg(feature = "fleet")]
-pub(crate) use execution::execute;
-pub(crate) use far_call::{FarCall, FarCaller, FarStdin};
-#[cfg(feature = "fleet")]
-pub(crate) use frame::{Frame, Hello};
-pub(crate) use host::{Host, lost, not_started, this_machine};
+pub(crate) use far_call::{FAR_CALL, FarCall, FarCaller, FarStdin, FarWait, MAX_CALL, OURS, ending, greeting};
+pub(crate) use far_process::{FarOutput, FarProcess};
+pub(crate) use host::{Host, lost, this_machine};
 pub(crate) use installation::{Installed, install};
-pub(crate) use link::hold_link;
-pub(crate) use serve::serve;
-pub(crate) use ssh::{Questions, Ssh};
+pub(crate) use ssh::Questions;

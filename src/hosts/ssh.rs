@@ -2,12 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use tokio::process::Child;
-
-use super::far_call::FarCall;
-use super::host::{Host, not_started};
 use crate::files;
 use crate::model::Error;
 use crate::paths::{Env, create_links_folder, unusable};
@@ -28,7 +24,7 @@ pub(crate) enum Questions {
 #[derive(Debug, Clone)]
 pub(crate) struct Ssh {
     /// The folder of the file and of all sockets.
-    pub(super) folder: PathBuf,
+    folder: PathBuf,
 }
 
 impl Ssh {
@@ -50,41 +46,14 @@ impl Ssh {
         Ok(ssh)
     }
 
-    /// Returns what executes a call in this terminal.
-    pub(crate) fn in_terminal(&self, host: &Host, call: &FarCall) -> Command {
-        let words = format!("serve --call {}", call.to_word());
-        let line = of_shell(&far_script(host.program.as_deref(), &words));
-        // Without ssh's own words at the end.
-        let options = ["-t", "-oLogLevel=ERROR"];
-        self.command(host, Questions::AtTerminal, &options, &line)
-    }
-
-    /// Starts ssh with pipes for what it prints. It ends when it is dropped.
-    pub(super) fn start(
-        &self,
-        host: &Host,
-        questions: Questions,
-        line: &str,
-        stdin: Stdio,
-    ) -> Result<Child, Error> {
-        let mut command =
-            tokio::process::Command::from(self.command(host, questions, &["-T"], line));
-        command
-            .stdin(stdin)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        command.spawn().map_err(|error| not_started("ssh", &error))
-    }
-
     fn config(&self) -> PathBuf {
         self.folder.join("ssh_config")
     }
 
     /// Returns ssh with its options, the destination, and a command line for the login shell there.
-    pub(crate) fn command(
+    pub(super) fn command(
         &self,
-        host: &Host,
+        destination: &str,
         questions: Questions,
         options: &[&str],
         line: &str,
@@ -94,7 +63,9 @@ impl Ssh {
         if questions == Questions::Never {
             command.arg("-oBatchMode=yes");
         }
-        command.args(options).args(["--", &host.destination, line]);
+        // What the user's configuration executes at a login without a command is not for us.
+        command.args(["-oRemoteCommand=none", "-oLogLevel=ERROR"]);
+        command.args(options).args(["--", destination, line]);
         command
     }
 }
@@ -133,7 +104,7 @@ pub(super) fn of_shell_after_noise(script: &str) -> String {
 
 /// Returns a command line for `sh`, whatever the login shell is. The script is without single quotes,
 /// backslashes, and signs that a shell could read in single quotes.
-fn of_shell(script: &str) -> String {
+pub(super) fn of_shell(script: &str) -> String {
     format!("exec sh -c '{script}'")
 }
 
@@ -174,12 +145,12 @@ mod tests {
     #[test]
     fn no_shell_reads_anything_in_the_line() {
         for program in [None, Some("~/bin/tmux task"), Some("/opt/tmux-task")] {
-            let line = of_shell_after_noise(&far_script(program, "serve --stdio"));
+            let line = of_shell_after_noise(&far_script(program, "far-call"));
             let inner = line.strip_prefix("exec sh -c '").unwrap();
             let inner = inner.strip_suffix('\'').unwrap();
             assert!(!inner.contains(['\'', '\\', '!', '\n']), "{line}");
         }
-        let line = far_script(Some("~/bin/x"), "serve");
+        let line = far_script(Some("~/bin/x"), "far-call");
         assert!(line.contains("p=\"$HOME/bin/x\""), "{line}");
     }
 
@@ -188,13 +159,7 @@ mod tests {
         let ssh = Ssh {
             folder: "/f".into(),
         };
-        let host = Host {
-            name: "a".to_owned(),
-            destination: "me@a".to_owned(),
-            program: None,
-            cwd: None,
-        };
-        let command = ssh.command(&host, Questions::Never, &["-n"], "line");
+        let command = ssh.command("me@a", Questions::Never, &["-n"], "line");
         let args: Vec<&str> = command
             .get_args()
             .map(|arg| arg.to_str().unwrap())
@@ -205,6 +170,8 @@ mod tests {
                 "-F",
                 "/f/ssh_config",
                 "-oBatchMode=yes",
+                "-oRemoteCommand=none",
+                "-oLogLevel=ERROR",
                 "-n",
                 "--",
                 "me@a",

@@ -49,6 +49,12 @@ pub enum ErrorKind {
     /// Another user may listen where the daemon should: nothing was sent.
     #[serde(skip)]
     NotOurs,
+    /// A machine was not reached: nothing was asked of it.
+    #[serde(skip)]
+    Unreachable,
+    /// The connection to a machine was lost: whether what was asked for was done is not known.
+    #[serde(skip)]
+    Lost,
     /// stdout was closed: not a failure.
     #[serde(skip)]
     OutputClosed,
@@ -87,12 +93,14 @@ impl ErrorKind {
             | Self::Version
             | Self::DaemonEnded
             | Self::DaemonEndedInWait
+            | Self::Unreachable
             | Self::NotOurs => 1,
             Self::Usage => 2,
             Self::Missing | Self::NoDaemon => 3,
             Self::TimedOut => 4,
             Self::Impossible => 5,
             Self::Asked => 6,
+            Self::Lost => 7,
             Self::OfTask(code) => code,
             Self::RunAsked => 123,
             Self::RunTimedOut => 124,
@@ -118,6 +126,8 @@ impl ErrorKind {
             | Self::NoDaemon
             | Self::DaemonEnded
             | Self::DaemonEndedInWait
+            | Self::Unreachable
+            | Self::Lost
             | Self::NotOurs => Self::RunFailed,
             Self::TimedOut => Self::RunTimedOut,
             Self::Asked => Self::RunAsked,

@@ -21,7 +21,6 @@ mod feed_usage;
 mod file_tasks;
 #[cfg(feature = "fleet")]
 mod fleet;
-mod follow_server;
 mod history;
 mod host_follower;
 mod http_probe;
@@ -65,9 +64,10 @@ pub(crate) use explain::{cannot_restart_words, explain, explanation_lines, resta
 pub(crate) use file_tasks::{ReadFile, names_in_file};
 #[cfg(feature = "fleet")]
 pub(crate) use fleet::{Fleet, ask_fleet};
-pub(crate) use follow_server::serve_follow;
 pub(crate) use history::{RunInfo, last_of_each, stored_runs};
-pub(crate) use host_follower::{HostNews, HostNotes, follow_host, note_host, owners_with_hosts};
+pub(crate) use host_follower::{
+    FarFeed, HostNews, HostNotes, Received, follow_host, note_host, owners_with_hosts, session_words,
+};
 pub(crate) use kill::{KilledSession, kill, kill_all, prune};
 pub(crate) use launch::no_daemon_to_wait;
 #[cfg(feature = "panel")]

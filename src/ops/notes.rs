@@ -1,5 +1,5 @@
 //! Notes of which conversations have tasks on other machines: a small file for each conversation and
-//! place, on both machines.
+//! place.
 //!
 //! A launch creates its note before anything else, and holds it until the task runs. What removes a
 //! note takes it first, which is possible only while no launch holds it. So no launch is forgotten.
@@ -18,8 +18,7 @@ use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{Backoff, Error};
 use crate::paths::{Env, HOSTS, hex, state_root};
 
-/// How long a launch waits for a note that is about to be removed: as long as the other machine may
-/// take to answer.
+/// How long a launch waits for a note that is about to be removed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long to wait before trying again to get a note.
@@ -54,20 +53,7 @@ impl Notes {
     ///
     /// When the environment names no folder for state.
     pub(crate) fn of_conversations(env: Env<'_>) -> Result<Self, Error> {
-        Self::in_folder(env, "to")
-    }
-
-    /// Returns the notes of other machines' conversations that have tasks here.
-    ///
-    /// # Errors
-    ///
-    /// When the environment names no folder for state.
-    pub(crate) fn of_sessions(env: Env<'_>) -> Result<Self, Error> {
-        Self::in_folder(env, "from")
-    }
-
-    fn in_folder(env: Env<'_>, name: &str) -> Result<Self, Error> {
-        let folder = state_root(env)?.join(HOSTS).join(name);
+        let folder = state_root(env)?.join(HOSTS).join("to");
         Ok(Self { folder })
     }
 
@@ -97,7 +83,7 @@ impl Notes {
                     file.sync_data()?;
                     files::sync_folder(&self.folder)?;
                 }
-                // Who watches the notes may wait before it tries to connect again.
+                // Who has asked before whether there are tasks does not know of those of this launch.
                 file.set_modified(SystemTime::now())?;
                 return Ok(HeldNote { _file: file });
             }
@@ -123,23 +109,10 @@ impl Notes {
         entries.filter_map(read).collect()
     }
 
-    /// Holds the note of this conversation and place; `None` if there is none.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be opened, or is taken.
-    pub(crate) fn hold_existing(
-        &self,
-        conversation: &str,
-        place: &str,
-    ) -> io::Result<Option<HeldNote>> {
-        let path = self.path(conversation, place);
-        let file = match files::open_existing_to_write(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened?,
-        };
-        file.try_lock_shared()?;
-        Ok(is_at(&file, &path).then_some(HeldNote { _file: file }))
+    /// Returns when a launch got the note of this conversation and place last.
+    pub(crate) fn held_at(&self, conversation: &str, place: &str) -> Option<SystemTime> {
+        let note = fs::metadata(self.path(conversation, place));
+        note.and_then(|note| note.modified()).ok()
     }
 
     /// Takes a note, to remove it; `None` if a launch holds it.
@@ -275,22 +248,6 @@ mod tests {
         let taken = notes.take("pi:1", "gpu1").unwrap().unwrap();
         taken.remove().unwrap();
         assert_eq!(sorted(&notes), ["two"]);
-    }
-
-    #[tokio::test]
-    async fn a_reader_holds_a_note_only_where_there_is_one() {
-        let dir = tempfile::tempdir().unwrap();
-        let notes = notes(&dir);
-        assert!(notes.hold_existing("pi:1", "work").unwrap().is_none());
-        drop(notes.hold("pi:1", "work", &"one").await.unwrap());
-        let held = notes.hold_existing("pi:1", "work").unwrap().unwrap();
-        assert!(notes.take("pi:1", "work").unwrap().is_none());
-        drop(held);
-        let taken = notes.take("pi:1", "work").unwrap().unwrap();
-        assert!(notes.hold_existing("pi:1", "work").is_err());
-        taken.remove().unwrap();
-        assert!(notes.hold_existing("pi:1", "work").unwrap().is_none());
-        assert_eq!(sorted(&notes), Vec::<String>::new());
     }
 
     fn sorted(notes: &Notes) -> Vec<String> {

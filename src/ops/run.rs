@@ -131,7 +131,7 @@ pub(crate) async fn run(
     let mut spec = options.spec;
     let cwd = directory(spec.cwd.take())?;
     session.paths.create_runtime()?;
-    let noted = note_launch(&mut session, options.owner.as_deref()).await?;
+    let is_remote = note_launch(&mut session, options.owner.as_deref()).await?;
     // The output is followed before the command starts, to find texts that it overwrites at once.
     let waits_for_text = options.wait == LaunchWait::Text;
     let environment = environment(&spec)?;
@@ -186,9 +186,9 @@ pub(crate) async fn run(
     // What else is followed is followed by now.
     let gate = gate.filter(|_| waits_for_text);
     // A conversation of another machine is followed from there.
-    let unreachable = match noted {
-        Some(_) => None,
-        None => start_codex_follower(&session, options.owner.as_deref()).await,
+    let unreachable = match is_remote {
+        true => None,
+        false => start_codex_follower(&session, options.owner.as_deref()).await,
     };
     Ok(StartedRun {
         session_name: session.name,

@@ -13,14 +13,13 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::fleet::Fleet;
-use super::host_follower::HostNews;
+use super::host_follower::{FarFeed, HostNews, Received};
 use super::lookup;
 use crate::clock;
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::fleet::{FleetError, Wake, WakeReader};
 use crate::model::{Backoff, Body, Error, Event, Millis, Seq};
 use crate::paths::{HOSTS, hex, state_root};
-use crate::wire::{FollowOrder, FollowReply};
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
@@ -105,8 +104,8 @@ pub(super) fn are_followed_here() -> bool {
 /// Follows the conversation's wakes; ends at once where the configuration names no broker.
 pub(crate) async fn follow_wakes(
     owner: String,
-    mut orders: mpsc::UnboundedReceiver<FollowOrder>,
-    reports: mpsc::Sender<(String, HostNews)>,
+    mut received: mpsc::UnboundedReceiver<Received>,
+    reports: mpsc::Sender<(FarFeed, HostNews)>,
 ) {
     let mut retry = RETRY;
     let mut positions = match Positions::of(&owner) {
@@ -129,7 +128,7 @@ pub(crate) async fn follow_wakes(
                 positions: &mut positions,
                 reports: &reports,
             };
-            Ok::<_, Error>(stream.follow(&mut orders).await?)
+            Ok::<_, Error>(stream.follow(&mut received).await?)
         };
         match following.await {
             Ok(()) => return,
@@ -146,13 +145,13 @@ struct WakeStream<'a> {
     /// This machine: its daemons deliver their follow-ups themselves.
     here: String,
     positions: &'a mut Positions,
-    reports: &'a mpsc::Sender<(String, HostNews)>,
+    reports: &'a mpsc::Sender<(FarFeed, HostNews)>,
 }
 
 impl WakeStream<'_> {
     async fn follow(
         &mut self,
-        orders: &mut mpsc::UnboundedReceiver<FollowOrder>,
+        received: &mut mpsc::UnboundedReceiver<Received>,
     ) -> Result<(), FleetError> {
         loop {
             let positions = &mut *self.positions;
@@ -160,15 +159,14 @@ impl WakeStream<'_> {
                 wake = self.reader.next(|host, epoch| positions.name(host, epoch)) => {
                     self.receive(wake?).await?;
                 }
-                order = orders.recv() => match order {
-                    Some(FollowOrder::Ack { epoch, seq }) => {
+                order = received.recv() => match order {
+                    Some(Received { epoch, seq }) => {
                         // Without a note it would come again after the broker has lost it.
                         if let Err(error) = self.positions.note(epoch.clone(), seq) {
                             tracing::warn!(%error, "a position was not written");
                         }
                         self.reader.acknowledge(&epoch, seq).await?;
                     }
-                    Some(FollowOrder::Forget) => {}
                     // Nobody follows any more.
                     None => return Ok(()),
                 },
@@ -192,22 +190,15 @@ impl WakeStream<'_> {
             return self.reader.acknowledge(&epoch, seq).await;
         }
         // Each name is a feed of its own: what one has left is delivered also when another has begun.
-        let feed = epoch.clone();
-        let record = Box::new(record);
-        let replies = [
-            FollowReply::Began {
-                feed: feed.clone(),
-                epoch,
-                cursor,
-                // Whether a process before this one has handed it over is not known.
-                last_seq: Seq::MAX,
-                own_since: None,
-            },
-            FollowReply::Record { feed, record },
-        ];
-        for reply in replies {
-            let report = (host.clone(), HostNews::Reply(reply));
-            drop(self.reports.send(report).await);
+        let feed = (host, epoch.clone());
+        let began = HostNews::Began {
+            epoch,
+            cursor,
+            // Whether a process before this one has handed it over is not known.
+            last_seq: Seq::MAX,
+        };
+        for news in [began, HostNews::Record(Box::new(record))] {
+            drop(self.reports.send((feed.clone(), news)).await);
         }
         Ok(())
     }

@@ -55,12 +55,6 @@ impl Paths {
     }
 }
 
-/// Waits for the lock under which the link to a host is started, at most for a few seconds. `folder` is
-/// that of the links.
-pub(crate) async fn lock_link(folder: &Path, key: &str) -> FileLock {
-    FileLock::hold(&folder.join(format!("{key}.start"))).await
-}
-
 impl FileLock {
     async fn hold(path: &Path) -> Self {
         let file = match files::open_to_write(path) {

@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-pub(crate) use file_lock::{FileLock, lock_link};
+pub(crate) use file_lock::FileLock;
 pub(crate) use names::hex;
 pub(crate) use names::{Names, is_key, next_key};
 

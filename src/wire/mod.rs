@@ -9,7 +9,6 @@ mod consumer;
 mod doctor;
 mod explain;
 mod filter;
-mod follow;
 mod listing;
 mod output;
 mod protocol;
@@ -28,7 +27,6 @@ pub use consumer::{
 pub use doctor::{CheckResult, DoctorCheck, DoctorReport};
 pub use explain::{ExplainedState, Explanation};
 pub use filter::{ConsumerAudience, Filter, is_owner_of};
-pub use follow::{FollowOrder, FollowReply};
 pub use listing::{LsTask, LsView, SnapshotLine, TaskBoard, TaskStateName};
 pub use output::{LogRequest, SearchMatch, SearchRequest, SearchResult, TaskLog, missing_lines};
 pub use protocol::{parse_object, parse_request, request_line};

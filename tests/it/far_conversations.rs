@@ -6,7 +6,7 @@ use std::fs;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{Far, Output, Running, SESSION, World, machines};
+use crate::support::{Output, Running, SESSION, World, machines};
 
 fn run(near: &World, id: &str, host: &str, name: &str, line: &str) {
     run_in(SESSION, near, id, host, name, line);
@@ -58,14 +58,10 @@ fn hear_all(adapter: &mut Running, names: &[&str]) {
     assert_eq!(heard, names);
 }
 
-fn notes(world: &World, folder: &str) -> usize {
-    fs::read_dir(world.path(&format!("state/hosts/{folder}"))).map_or(0, Iterator::count)
-}
-
 #[track_caller]
-fn until_forgotten(near: &World, far: &Far) {
+fn until_forgotten(near: &World) {
     near.until_true("nothing is noted any more", || {
-        notes(near, "to") == 0 && notes(&far.world, "from") == 0
+        fs::read_dir(near.path("state/hosts/to")).map_or(0, Iterator::count) == 0
     });
 }
 
@@ -76,12 +72,11 @@ fn an_end_on_another_machine_reaches_its_conversation() {
     let mut adapter = near.adapter("one");
     run(&near, "one", "gpu1", "a", "exit 3");
     hear(&mut adapter, "gpu1", "(a) exited with code 3");
-    until_forgotten(&near, &far);
-    let consumers = far.world.daemon_status();
-    assert!(
-        !consumers["consumers"].to_string().contains("opencode"),
-        "{consumers}"
-    );
+    until_forgotten(&near);
+    // Nobody reads there any more.
+    far.world.until_true("nobody reads", || {
+        far.world.daemon_status()["readers"] == 0
+    });
     // The next one is followed again.
     run(&near, "one", "gpu1", "b", "exit 4");
     hear(&mut adapter, "gpu1", "(b) exited with code 4");
@@ -94,10 +89,9 @@ fn each_end_is_told_once_whatever_is_killed() {
     let mut adapter = near.adapter("one");
     let held = far.world.gate("held");
     run(&near, "one", "gpu1", "held", &held.wait());
-    let kills: [&dyn Fn(); 4] = [
+    let kills: [&dyn Fn(); 3] = [
         &|| far.kill_ssh(),
-        &|| far.kill_link(),
-        &|| far.kill_serve(),
+        &|| far.kill_call(),
         &|| far.world.kill_daemon(),
     ];
     for (n, kill) in kills.into_iter().enumerate() {
@@ -109,7 +103,7 @@ fn each_end_is_told_once_whatever_is_killed() {
     }
     held.open();
     hear(&mut adapter, "gpu1", "(held) exited with code 0");
-    until_forgotten(&near, &far);
+    until_forgotten(&near);
 }
 
 #[test]
@@ -135,7 +129,7 @@ fn a_connection_that_the_machine_still_holds_takes_no_messages() {
         // The daemons there come back in any order.
         far.world.kill_daemons();
     }
-    until_forgotten(&near, &far);
+    until_forgotten(&near);
 }
 
 #[test]
@@ -154,7 +148,7 @@ fn a_machine_with_two_names_is_heard_by_either() {
     hear_all(&mut adapter, &["b"]);
     gate.open();
     hear_all(&mut adapter, &["a"]);
-    until_forgotten(&near, &far);
+    until_forgotten(&near);
     for (name, host) in [("c", "gpu1"), ("d", "big"), ("e", "gpu1")] {
         run(&near, "one", host, name, "exit 3");
         hear_all(&mut adapter, &[name]);
@@ -185,7 +179,7 @@ fn a_cut_that_only_ssh_can_notice_delays_messages() {
     far.release_connections();
     gates[3].open();
     hear_all(&mut adapter, &["last"]);
-    until_forgotten(&near, &far);
+    until_forgotten(&near);
 }
 
 #[test]
@@ -201,7 +195,7 @@ fn what_ends_while_this_machine_sleeps_is_told_once_when_it_wakes() {
     });
     run(&near, "one", "gpu1", "first", "exit 3");
     hear_all(&mut adapter, &["first"]);
-    let asleep = [adapter.pid(), far.link().unwrap(), far.ssh().unwrap()];
+    let asleep = [adapter.pid(), far.ssh().unwrap()];
     for process in asleep {
         kill_process(process, Signal::STOP).unwrap();
     }
@@ -216,13 +210,13 @@ fn what_ends_while_this_machine_sleeps_is_told_once_when_it_wakes() {
     hear_all(&mut adapter, &names);
     run(&near, "one", "gpu1", "d", "exit 3");
     hear_all(&mut adapter, &["d"]);
-    until_forgotten(&near, &far);
+    until_forgotten(&near);
 }
 
 #[test]
 fn a_client_that_restarts_gets_what_it_has_not_confirmed() {
     let mut near = World::new();
-    let [far] = machines(&mut near, ["gpu1"]);
+    let [_far] = machines(&mut near, ["gpu1"]);
     let mut first = near.adapter("one");
     run(&near, "one", "gpu1", "a", "exit 3");
     hear(&mut first, "gpu1", "(a) exited");
@@ -250,7 +244,7 @@ fn a_client_that_restarts_gets_what_it_has_not_confirmed() {
         // A receipt that was not read before the kill.
         assert_eq!(told["id"], again["id"], "{told}");
     }
-    until_forgotten(&near, &far);
+    until_forgotten(&near);
 }
 
 #[test]
@@ -267,7 +261,7 @@ fn a_message_comes_again_as_it_was_before_its_machine_is_reached() {
     // More ends, there and here.
     let (port, away) = (near.path("ssh/gpu1.port"), near.path("ssh/away"));
     fs::rename(&port, &away).unwrap();
-    far.kill_link();
+    far.kill_ssh();
     gate.open();
     far.world.until_delivered("exited", "b");
     near.set("TMUX_TASK_OWNER", "opencode:one");
@@ -289,13 +283,13 @@ fn a_message_comes_again_as_it_was_before_its_machine_is_reached() {
     confirm(&mut second, &here);
     fs::rename(&away, &port).unwrap();
     hear(&mut second, "gpu1", "(b) exited with code 0");
-    until_forgotten(&near, &far);
+    until_forgotten(&near);
 }
 
 #[test]
 fn two_conversations_and_two_machines_are_kept_apart() {
     let mut near = World::new();
-    let [gpu, cpu] = machines(&mut near, ["gpu1", "cpu1"]);
+    let [_gpu, _cpu] = machines(&mut near, ["gpu1", "cpu1"]);
     let (mut one, mut two) = (near.adapter("one"), near.adapter("two"));
     run(&near, "one", "gpu1", "a", "exit 3");
     run(&near, "two", "gpu1", "b", "exit 4");
@@ -307,6 +301,5 @@ fn two_conversations_and_two_machines_are_kept_apart() {
     hear(&mut one, "gpu1", "(d) exited with code 6");
     run(&near, "two", "cpu1", "e", "exit 7");
     hear(&mut two, "cpu1", "(e) exited with code 7");
-    until_forgotten(&near, &gpu);
-    until_forgotten(&near, &cpu);
+    until_forgotten(&near);
 }

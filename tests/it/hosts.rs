@@ -1,13 +1,14 @@
 //! `--host`: commands on another machine, by a real ssh. The other machine is a world of its own.
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{Output, Running, SESSION, World, event, has_ended, pid, this_machine};
+use crate::support::{Output, Running, SESSION, World, event, pid, this_machine};
 
 /// What the near side calls it.
 pub(crate) const HOST: &str = "gpu1";
@@ -121,30 +122,15 @@ impl Machines {
         }
     }
 
-    /// Cuts the connection, and waits until the link is gone.
+    /// Cuts the connection, and waits until no command shares it any more.
     #[track_caller]
     fn disconnect(&self) {
         self.cut();
-        self.near
-            .until_true("the link is gone", || self.link().is_none());
-    }
-
-    /// Ends the connections that no link uses any more.
-    #[track_caller]
-    fn end_masters(&self) {
-        self.near.until_true("the connections have ended", || {
-            self.connections().iter().all(|sshd| has_ended(*sshd))
+        self.near.until_true("the connection is gone", || {
+            let files = fs::read_dir(self.near.path("run/hosts")).unwrap();
+            let mut kinds = files.map(|entry| entry.unwrap().file_type().unwrap());
+            !kinds.any(|kind| kind.is_socket())
         });
-    }
-
-    /// The socket of the link.
-    fn link(&self) -> Option<PathBuf> {
-        let files = fs::read_dir(self.near.path("run/hosts")).ok()?;
-        let mut paths = files.map(|entry| entry.unwrap().path());
-        paths.find(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "sock")
-        })
     }
 }
 
@@ -296,7 +282,7 @@ fn each_thing_that_is_wrong_is_one_line() {
         1,
         &format!("tmux-task: ls: there is no tmux-task on {HOST} ("),
     );
-    let other = "#!/bin/sh\necho '{\"c\":0,\"hello\":{\"frames\":1,\"version\":\"9.9\"}}'\n";
+    let other = "#!/bin/sh\necho '{\"tmuxTask\":\"9.9\"}'\n";
     machines.install(&[("tmux-task", Some(other))]);
     let why = format!("tmux-task: ls: {HOST} has tmux-task 9.9, this is {version}");
     check(&machines.task(&["ls"]), 1, &why);
@@ -315,7 +301,6 @@ fn each_thing_that_is_wrong_is_one_line() {
     machines.disconnect();
     let known = machines.near.path("home/.ssh/known");
     fs::remove_file(known).unwrap();
-    machines.end_masters();
     let why = format!("tmux-task: ls: could not reach {HOST}: ");
     let output = machines.task(&["ls"]);
     check(&output, 1, &why);
@@ -349,27 +334,79 @@ fn each_thing_that_is_wrong_is_one_line() {
 }
 
 #[test]
-fn a_cut_link_ends_a_command_with_one_line_and_the_next_one_connects_again() {
+fn a_cut_connection_ends_a_command_with_one_line_and_a_wait_goes_on() {
     let machines = Machines::new();
     let gate = machines.far.gate("gate");
     machines.task(&["run", "a", "--", &gate.wait()]).ok();
+    let until_waits = |n: u64| {
+        let are = || machines.far.daemon_status()["waits"] == n;
+        machines.far.until_true("waits are there", are);
+    };
+    let mut following = machines.near.start(["--host", HOST, "run", "b", "--follow", "--", "sleep 1000"]);
+    let mut until = machines.near.start(["--host", HOST, "wait", "a", "--text", "done", "--timeout", "1m"]);
     let mut waiting = machines.near.start(["--host", HOST, "wait", "a"]);
-    machines
-        .far
-        .until_true("it waits", || machines.far.daemon_status()["waits"] == 1);
+    until_waits(3);
     machines.cut();
-    assert_eq!(
-        waiting.complaint(),
-        format!("tmux-task: wait: the connection to {HOST} was lost")
-    );
-    assert_eq!(waiting.wait(), 1);
-    machines.far.until_true("nothing waits", || {
-        machines.far.daemon_status()["waits"] == 0
-    });
-    machines.disconnect();
+    let lost = format!("the connection to {HOST} was lost");
+    assert_eq!(following.complaint(), format!("tmux-task: run b: {lost}"));
+    assert_eq!(following.wait(), 125);
+    for wait in [&mut until, &mut waiting] {
+        let goes_on = format!("tmux-task: wait: {lost}; connecting again");
+        assert_eq!(wait.complaint(), goes_on);
+    }
+    until_waits(2);
+    machines.far.task(["kill", "b"]).ok();
     gate.open();
-    machines.task(&["wait", "a"]).ok();
-    assert_eq!(machines.connections().len(), 2);
+    assert_eq!(waiting.wait(), 0);
+    // What a text is waited for in has ended.
+    assert_eq!(until.wait(), 5);
+    let mut logs = machines.near.start(["--host", HOST, "feed", "-f"]);
+    logs.line();
+    machines.cut();
+    assert_eq!(logs.complaint(), format!("tmux-task: feed: {lost}"));
+    assert_eq!(logs.wait(), 7);
+}
+
+#[test]
+fn a_machine_is_any_command_that_reaches_its_program() {
+    let (near, far) = (World::new(), World::new());
+    let environment = Output::of(far.command("env")).ok().to_owned();
+    let mut words = vec!["env", "-i"];
+    words.extend(environment.lines());
+    words.push(World::program().to_str().unwrap());
+    let folder = near.path("conf/tmux-task");
+    fs::create_dir_all(&folder).unwrap();
+    let words = json!(words);
+    let config = format!("hosts.box = {{ command = {words}, cwd = '/' }}\nhosts.no = {{ command = ['/nowhere/x'] }}\n");
+    fs::write(folder.join("config.toml"), config).unwrap();
+    let on = |args: &[&str]| near.task([&["--host", "box"], args].concat());
+    let ran = on(&["run", "a", "--env", "KEY=it's $x", "--wait", "--", "echo \"$KEY\"; exit 255"]);
+    assert_eq!(ran.code, 255, "{ran}");
+    assert!(ran.out.contains("cwd=/\n"), "{ran}");
+    assert_eq!(on(&["logs", "a"]).ok(), "it's $x\n");
+    assert_eq!(far.task(["logs", "a"]).ok(), "it's $x\n");
+    on(&["run", "b", "--", "sleep 1000"]).ok();
+    let mut waiting = near.start(["--host", "box", "wait", "b"]);
+    far.until_true("it waits", || far.daemon_status()["waits"] == 1);
+    waiting.signal(Signal::INT);
+    assert_eq!(waiting.wait(), 130);
+    far.until_true("nothing waits", || far.daemon_status()["waits"] == 0);
+    let mut adapter = near.adapter("one");
+    let mut run = near.command(World::program());
+    run.args(["--host", "box", "run", "c", "--", "exit 3"]);
+    run.env("TMUX_TASK_OWNER", "opencode:one");
+    Output::of(run).ok();
+    let told = adapter.records_until(|line| line["kind"] == "message");
+    let told = told.last().unwrap();
+    let content = told["message"]["content"].as_str().unwrap();
+    assert!(content.contains("box:@") && content.contains("(c) exited with code 3"), "{told}");
+    let receipt = json!({"received": {"to": told["to"], "id": told["id"]}});
+    adapter.write(&format!("{receipt}\n"));
+    let failed = near.task(["--host", "no", "ls"]);
+    assert_eq!(failed.code, 1, "{failed}");
+    assert!(failed.err.starts_with("tmux-task: ls: could not start `/nowhere/x`: "), "{failed}");
+    let init = near.task(["init", "host", "box"]);
+    assert!(init.err.starts_with("tmux-task: init: box is not reached by ssh"), "{init}");
 }
 
 #[test]
@@ -413,8 +450,6 @@ fn every_login_shell_starts_it() {
         let machines = Machines::with_login_shell(shell);
         machines.task(&["ls"]).fails_with(3);
         fs::remove_file(machines.program("tmux-task")).unwrap();
-        machines.disconnect();
-        machines.end_masters();
         let output = machines.task(&["ls"]);
         assert!(
             output.err.contains("there is no tmux-task on"),
@@ -442,7 +477,6 @@ fn what_start_files_print_has_no_line_end_or_is_why_nothing_starts() {
         "{init}"
     );
     machines.disconnect();
-    machines.end_masters();
     shell("#!/bin/sh\necho This account is not available.\nexit 1\n");
     let why = "(code 1): This account is not available.";
     for (args, what) in [

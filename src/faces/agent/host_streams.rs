@@ -1,7 +1,7 @@
 //! The follow-ups of a conversation's tasks on other machines.
 //!
-//! One stream for each machine that a launch has noted; it ends when that machine has no task and no
-//! undelivered message of the conversation any more. Lost connections are made again.
+//! One stream for each session on a machine that a launch has noted; it ends when there is no task and no
+//! undelivered message of the conversation there any more. Lost connections are made again.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,9 +15,8 @@ use super::feed_reading::{FeedReading, Incoming, StreamStart};
 use crate::model::{Body, Context, DeliveredEvent, Delivery, EventKind, Record, Seq, text};
 #[cfg(feature = "fleet")]
 use crate::ops::follow_wakes;
-use crate::ops::{HostNews, HostNotes, NoteWatch, follow_host};
+use crate::ops::{FarFeed, HostNews, HostNotes, NoteWatch, Received, follow_host};
 use crate::route;
-use crate::wire::{FollowOrder, FollowReply};
 
 /// How many reports of machines may wait.
 const QUEUE: usize = 16;
@@ -25,7 +24,7 @@ const QUEUE: usize = 16;
 /// How many feeds of a machine are read.
 const MAX_FEEDS: usize = 1000;
 
-/// The longest name of a feed or an epoch, in bytes.
+/// The longest name of an epoch, in bytes.
 const MAX_NAME: usize = 200;
 
 /// The longest message, in bytes.
@@ -36,15 +35,15 @@ pub(super) struct HostStreams {
     owner: String,
     notes: HostNotes,
     watch: NoteWatch,
-    /// Where what is to be said to each machine goes, by the machines that are followed.
-    orders: BTreeMap<String, mpsc::UnboundedSender<FollowOrder>>,
+    /// Where what is received goes, by the feeds that are followed.
+    received: BTreeMap<FarFeed, mpsc::UnboundedSender<Received>>,
     streams: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>,
-    /// Where what is to be said to the fleet's broker goes, if there is one.
-    wake_orders: Option<mpsc::UnboundedSender<FollowOrder>>,
-    reporter: mpsc::Sender<(String, HostNews)>,
-    reports: mpsc::Receiver<(String, HostNews)>,
-    /// The present epoch of each feed, by machine and feed.
-    epochs: BTreeMap<(String, String), String>,
+    /// The same for the fleet's broker, if there is one.
+    received_wakes: Option<mpsc::UnboundedSender<Received>>,
+    reporter: mpsc::Sender<(FarFeed, HostNews)>,
+    reports: mpsc::Receiver<(FarFeed, HostNews)>,
+    /// The present epoch of each feed.
+    epochs: BTreeMap<FarFeed, String>,
     /// What was received of each feed, by epoch, which no other feed of any machine has.
     readings: BTreeMap<String, FeedReading>,
 }
@@ -62,9 +61,9 @@ impl HostStreams {
             owner: owner.to_owned(),
             notes,
             watch,
-            orders: BTreeMap::new(),
+            received: BTreeMap::new(),
             streams: FuturesUnordered::new(),
-            wake_orders: None,
+            received_wakes: None,
             reporter,
             reports,
             epochs: BTreeMap::new(),
@@ -78,7 +77,7 @@ impl HostStreams {
 
     /// Whether the conversation has, or may have, tasks on other machines.
     pub(super) fn is_any_followed(&self) -> bool {
-        !self.orders.is_empty()
+        !self.received.is_empty()
     }
 
     /// Returns what comes next.
@@ -91,8 +90,8 @@ impl HostStreams {
             tokio::select! {
                 // What a stream has reported is received before it is gone.
                 biased;
-                Some((host, news)) = self.reports.recv() => {
-                    return self.receive(&host, news).unwrap_or(Incoming::Passed);
+                Some((feed, news)) = self.reports.recv() => {
+                    return self.receive(feed, news).unwrap_or(Incoming::Passed);
                 }
                 Some(()) = self.streams.next(), if !self.streams.is_empty() => {}
                 () = self.watch.changed() => self.find_hosts(),
@@ -103,59 +102,39 @@ impl HostStreams {
     /// Follows the hosts of the fleet, if there is one.
     #[cfg(feature = "fleet")]
     fn follow_wakes(&mut self) {
-        let (orders, to_send) = mpsc::unbounded_channel();
-        self.wake_orders = Some(orders);
-        let followed = follow_wakes(self.owner.clone(), to_send, self.reporter.clone());
+        let (received, to_acknowledge) = mpsc::unbounded_channel();
+        self.received_wakes = Some(received);
+        let followed = follow_wakes(self.owner.clone(), to_acknowledge, self.reporter.clone());
         self.streams.push(Box::pin(followed));
     }
 
-    /// Follows the noted machines that are not followed.
+    /// Follows the noted sessions that are not followed.
     fn find_hosts(&mut self) {
-        for host in self.notes.hosts() {
-            if self.orders.contains_key(&host) {
+        for note in self.notes.list() {
+            if self.received.contains_key(&note.feed()) {
                 continue;
             }
-            let (orders, to_send) = mpsc::unbounded_channel();
-            self.orders.insert(host.clone(), orders);
-            let followed = follow_host(self.notes.clone(), host, to_send, self.reporter.clone());
+            let (received, to_acknowledge) = mpsc::unbounded_channel();
+            self.received.insert(note.feed(), received);
+            let notes = self.notes.clone();
+            let followed = follow_host(notes, note, to_acknowledge, self.reporter.clone());
             self.streams.push(Box::pin(followed));
         }
     }
 
-    fn receive(&mut self, host: &str, news: HostNews) -> Option<Incoming> {
-        let reply = match news {
-            HostNews::Reply(reply) => reply,
-            HostNews::Forgotten => {
-                self.orders.remove(host);
-                let is_of_host = |(of, _): &(String, String)| of == host;
-                self.epochs.retain(|key, _| !is_of_host(key));
-                // The machine may be followed by another name.
-                let epochs = &self.epochs;
-                let is_followed = |epoch: &String| epochs.values().any(|of| of == epoch);
-                self.readings.retain(|epoch, _| is_followed(epoch));
-                return Some(Incoming::Forgotten(host.to_owned()));
-            }
-        };
-        match reply {
-            FollowReply::Began {
-                feed,
+    fn receive(&mut self, feed: FarFeed, news: HostNews) -> Option<Incoming> {
+        let host = feed.0.clone();
+        match news {
+            HostNews::Began {
                 epoch,
                 cursor,
                 last_seq,
-                own_since,
-            } => {
-                let start = StreamStart {
-                    last_before: last_seq,
-                    own_since,
-                    skips_everybody: true,
-                };
-                self.begin(host, feed, epoch, cursor, start)
-            }
-            FollowReply::Record { feed, record } => {
-                let epoch = self.epoch(host, &feed)?.to_owned();
+            } => self.begin(feed, epoch, cursor, last_seq),
+            HostNews::Record(record) => {
+                let epoch = self.epochs.get(&feed)?.clone();
                 let reading = self.readings.get_mut(&epoch)?;
                 let seq = record.seq;
-                match from_host(*record, host, &self.owner, &epoch) {
+                match from_host(*record, &host, &self.owner, &epoch) {
                     Some(record) => reading.receive(record),
                     None => {
                         reading.pass(seq);
@@ -163,56 +142,60 @@ impl HostStreams {
                     }
                 }
             }
-            FollowReply::Gap { feed, to } => {
-                let epoch = self.epoch(host, &feed)?.to_owned();
+            HostNews::Gap(to) => {
+                let epoch = self.epochs.get(&feed)?.clone();
                 self.readings.get_mut(&epoch)?.pass(to);
                 None
             }
-            // By another process, or by another name: until notes change, the other one follows.
-            FollowReply::Replaced { .. } => {
-                self.orders.remove(host);
-                None
+            HostNews::Forgotten => {
+                self.received.remove(&feed);
+                self.epochs.remove(&feed);
+                // The machine may be followed by another name.
+                let epochs = &self.epochs;
+                let is_followed = |epoch: &String| epochs.values().any(|of| of == epoch);
+                self.readings.retain(|epoch, _| is_followed(epoch));
+                // A launch may have noted it again.
+                self.find_hosts();
+                let is_any_of_host = self.received.keys().any(|(of, _)| *of == host);
+                (!is_any_of_host).then_some(Incoming::Forgotten(host))
             }
-            FollowReply::Acked { .. } | FollowReply::Idle | FollowReply::Forgotten { .. } => None,
         }
     }
 
     /// A feed's stream has begun.
     fn begin(
         &mut self,
-        host: &str,
-        feed: String,
+        feed: FarFeed,
         epoch: String,
         cursor: Seq,
-        start: StreamStart,
+        last: Seq,
     ) -> Option<Incoming> {
-        let is_named = |name: &str| !name.is_empty() && name.len() <= MAX_NAME;
-        let key = (host.to_owned(), feed);
-        let is_known = self.epochs.contains_key(&key);
-        let n_feeds = self.epochs.keys().filter(|(of, _)| of == host).count();
-        if !is_named(&key.1) || !is_named(&epoch) || !is_known && n_feeds >= MAX_FEEDS {
+        let host = feed.0.clone();
+        let is_known = self.epochs.contains_key(&feed);
+        let n_feeds = self.epochs.keys().filter(|(of, _)| *of == host).count();
+        if epoch.is_empty() || epoch.len() > MAX_NAME || !is_known && n_feeds >= MAX_FEEDS {
             return None;
         }
-        let before = self.epochs.insert(key, epoch.clone());
+        let before = self.epochs.insert(feed, epoch.clone());
         let replaced = before.filter(|before| *before != epoch);
         if let Some(replaced) = &replaced {
             self.readings.remove(replaced);
         }
         let reading = self.readings.entry(epoch.clone());
-        let reading = reading.or_insert_with(|| FeedReading::of_host(host));
+        let reading = reading.or_insert_with(|| FeedReading::of_host(&host));
+        let start = StreamStart {
+            last_before: last,
+            own_since: None,
+            skips_everybody: true,
+        };
         reading.begin(&epoch, start);
         Some(Incoming::Began {
-            host: Some(host.to_owned()),
+            host: Some(host),
             replaced,
             epoch,
             cursor,
-            last: start.last_before,
+            last,
         })
-    }
-
-    fn epoch(&self, host: &str, feed: &str) -> Option<&str> {
-        let key = (host.to_owned(), feed.to_owned());
-        self.epochs.get(&key).map(String::as_str)
     }
 
     /// Sends what is to be acknowledged. If that is lost, the records come again.
@@ -223,10 +206,10 @@ impl HostStreams {
             };
             // The machine that has this feed; it may be known by two names.
             let feeds = self.epochs.iter().filter(|(_, of)| *of == epoch);
-            let hosts = feeds.filter_map(|((host, _), _)| self.orders.get(host));
-            for orders in self.wake_orders.iter().chain(hosts) {
+            let feeds = feeds.filter_map(|(feed, _)| self.received.get(feed));
+            for received in self.received_wakes.iter().chain(feeds) {
                 let epoch = epoch.clone();
-                drop(orders.send(FollowOrder::Ack { epoch, seq }));
+                drop(received.send(Received { epoch, seq }));
             }
         }
     }

@@ -13,9 +13,9 @@ use super::{daemon, output};
 use crate::config;
 use crate::faces::agent::claude::{self, HookInput};
 use crate::faces::agent::codex::{self, FollowOptions};
-use crate::faces::agent::{AgentClient, Ended, ServeOptions, read_lines, serve};
+use crate::faces::agent::{AgentClient, Ended, ServeOptions, serve};
 use crate::model::{Error, ErrorKind};
-use crate::ops::{self, lookup};
+use crate::ops::lookup;
 
 /// How many replies for an adapter may wait.
 const QUEUE: usize = 64;
@@ -33,7 +33,6 @@ pub(super) async fn run(context: &Context, args: Agent) -> Result<(), Error> {
             program,
             background,
         } => follow_codex(context, &id, program, background).await,
-        AgentCommand::Follow => follow_for_other_machine().await,
         AgentCommand::Claude { wait } => claude_hook(context, wait).await,
     }
 }
@@ -97,17 +96,6 @@ async fn follow_codex(
         Some(why) if in_background => output::line(&why),
         Some(why) => Err(Error::failed(why)),
         None => Ok(()),
-    }
-}
-
-async fn follow_for_other_machine() -> Result<(), Error> {
-    let orders = read_lines();
-    let (replies, to_print) = mpsc::channel(1);
-    let serve = async { ops::serve_follow(orders, replies).await };
-    tokio::select! {
-        // The last reply is printed, too.
-        served = async { tokio::try_join!(serve, print(to_print)) } => served.map(|_| ()),
-        () = output::stdout_closed() => Ok(()),
     }
 }
 

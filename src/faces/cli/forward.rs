@@ -1,38 +1,44 @@
 //! `--host`: passes a command on to another machine.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
+use serde::Deserialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::ChildStdin;
+use tokio::time::sleep;
 
-use super::args::{CliCommand, Feed, KillAll, Replay, Run, Send};
+use super::args::{CliCommand, Feed, KillAll, Replay, Run, Send, Wait};
 use super::context::ExitWatch;
 use super::output;
 use crate::config;
 use crate::hosts::{
-    Channel, ChannelInput, ChannelOutput, FarCall, FarCaller, FarStdin, Host, Questions, Ssh,
-    connect, lost, not_started, this_machine,
+    FarCall, FarCaller, FarOutput, FarProcess, FarStdin, FarWait, Host, Questions, this_machine,
 };
-use crate::model::{Error, ErrorKind};
+use crate::model::{Backoff, Error, ErrorKind, whole_millis};
 #[cfg(feature = "fleet")]
 use crate::ops::ask_fleet;
-use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host};
+use crate::ops::{Caller, SessionChoice, TaskSession, lookup, note_host, session_words};
 
-/// The failure of ssh itself.
-const SSH_FAILED: i32 = 255;
+/// How long to wait before a wait that was cut off connects again.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 
 /// What a command needs of this machine.
 #[allow(
     clippy::struct_excessive_bools,
     reason = "independent facts, all but a few of them false"
 )]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Needs {
     /// Its name.
     command: &'static str,
     /// It reads standard input.
-    stdin: bool,
+    stdin: FarStdin,
+    /// What it reads counts only as a whole.
+    whole_stdin: bool,
     /// It shows or asks something on the terminal, if there is one.
     terminal: bool,
     /// It depends on the directory it runs in.
@@ -48,6 +54,10 @@ fn needs_of(command: &CliCommand) -> Result<Needs, &'static str> {
     let of = |command| Needs {
         command,
         ..Needs::default()
+    };
+    let follows = |is_read| match is_read {
+        true => FarStdin::Follows,
+        false => FarStdin::Nothing,
     };
     let is_here = |path: &Option<PathBuf>| path.as_ref().is_none_or(|path| path.is_relative());
     Ok(match command {
@@ -73,7 +83,10 @@ fn needs_of(command: &CliCommand) -> Result<Needs, &'static str> {
         CliCommand::Feed(Feed {
             follow, consume, ..
         }) => Needs {
-            stdin: consume.consumer.is_some() && !consume.auto_ack,
+            stdin: match consume.consumer.is_some() && !consume.auto_ack {
+                true => FarStdin::Acknowledgements,
+                false => FarStdin::Nothing,
+            },
             ends_with_output: *follow,
             ..of("feed")
         },
@@ -85,7 +98,8 @@ fn needs_of(command: &CliCommand) -> Result<Needs, &'static str> {
         CliCommand::Signal(_) => of("signal"),
         CliCommand::Explain(_) => of("explain"),
         CliCommand::Send(Send { secret, .. }) => Needs {
-            stdin: *secret,
+            stdin: follows(*secret),
+            whole_stdin: *secret,
             terminal: *secret,
             ..of("send")
         },
@@ -109,11 +123,11 @@ fn needs_of(command: &CliCommand) -> Result<Needs, &'static str> {
         #[cfg(feature = "mcp")]
         CliCommand::Mcp(_) => Needs {
             launches: true,
-            stdin: true,
+            stdin: FarStdin::Follows,
             ..of("mcp")
         },
         CliCommand::Replay(Replay { file, .. }) => Needs {
-            stdin: file.as_ref().is_none_or(|file| file.as_os_str() == "-"),
+            stdin: follows(file.as_ref().is_none_or(|file| file.as_os_str() == "-")),
             cwd: true,
             ..of("replay")
         },
@@ -124,7 +138,6 @@ fn needs_of(command: &CliCommand) -> Result<Needs, &'static str> {
         CliCommand::Completions(_) => return Err("completions"),
         CliCommand::Man(_) => return Err("man"),
         CliCommand::Agent(_) => return Err("agent"),
-        CliCommand::Serve(_) => return Err("serve"),
     })
 }
 
@@ -139,45 +152,192 @@ pub(super) async fn run(
     let needs = needs_of(command).map_err(not_here)?;
     let config = config::load(&lookup)?;
     let host = Host::named(name, &config)?;
-    let call = call(&host, needs, choice, args)?;
+    let mut call = call(&host, &needs, choice, args)?;
     #[cfg(feature = "fleet")]
     if let Some(mut answers) = ask_fleet(&config, &call, needs.command, choice).await? {
         let mut signals = ExitWatch::listen()?;
         // Losing an arm is safe: without somebody who waits, the execution there is terminated.
         return tokio::select! {
-            outcome = pass_on(async || answers.next().await) => outcome,
+            code = pass_on(async || answers.next().await) => ended(code?),
             kind = signals.recv() => Err(Error::silent(kind)),
         };
     }
     // The host is not forgotten before the launch there is done.
-    let owner = call.owner.as_deref().filter(|_| needs.launches);
-    let _held = match owner {
-        Some(owner) => note_host(owner, &host.name).await?,
+    let _held = match call.owner.as_deref().filter(|_| needs.launches) {
+        Some(owner) => note_host(owner, &host.name, &there(choice, &call)).await?,
         None => None,
     };
-    // From here on, a signal is for the execution there.
-    let signals = ExitWatch::listen()?;
-    let ssh = Ssh::prepare(&lookup)?;
-    let has_terminal = io::stdin().is_terminal();
-    let connected = match connected(&host, &ssh, questions(), signals).await {
-        Ok((channel, signals)) => (channel?, signals),
-        Err(kind) => return Err(Error::silent(kind)),
-    };
-    let (mut channel, signals) = connected;
-    if needs.terminal && has_terminal && io::stdout().is_terminal() {
-        // ssh has the terminal, and its signals.
-        drop((channel, signals));
-        let status = tokio::process::Command::from(ssh.in_terminal(&host, &call))
-            .status()
-            .await;
-        let status = status.map_err(|error| not_started("ssh", &error))?;
-        return match status.code() {
-            Some(SSH_FAILED) => Err(lost(&host.name)),
-            code => ended(code.and_then(|code| code.try_into().ok()).unwrap_or(1)),
-        };
+    if needs.terminal && io::stdin().is_terminal() && io::stdout().is_terminal() {
+        return ended(host.in_terminal(&lookup, call).await?);
     }
-    channel.open(call);
-    let input = channel.input();
+    // From here on, a signal is for the execution there.
+    let mut signals = ExitWatch::listen()?;
+    if needs.whole_stdin {
+        let mut text = String::new();
+        let mut stdin = tokio::io::stdin();
+        let read = tokio::select! {
+            read = stdin.read_to_string(&mut text) => read,
+            kind = signals.recv() => return Err(Error::silent(kind)),
+        };
+        read.map_err(Error::of)?;
+        call.stdin = FarStdin::Text(text);
+    }
+    let mut resume = match command {
+        CliCommand::Wait(args) => Resume::of(&host, choice, &call, args, &mut signals).await?,
+        _ => None,
+    };
+    loop {
+        call.wait = match &resume {
+            Some(resume) => resume.wait()?,
+            None => None,
+        };
+        let asked = ask(&host, call.clone(), &needs, &mut signals).await;
+        let lost = match asked {
+            Ok(code) => return ended(code),
+            Err(error) => error,
+        };
+        let Some(resume) = &mut resume else {
+            return Err(lost);
+        };
+        if !resume.goes_on_after(&lost) {
+            return Err(lost);
+        }
+        // Losing an arm is safe: nothing is asked.
+        tokio::select! {
+            () = resume.pause() => {}
+            kind = signals.recv() => return Err(Error::silent(kind)),
+        }
+    }
+}
+
+/// Returns what the session there is called here.
+fn there(choice: &SessionChoice, call: &FarCall) -> SessionChoice {
+    SessionChoice {
+        session: choice.session.clone().or(call.session.clone()),
+        ..choice.clone()
+    }
+}
+
+/// How a wait goes on whose connection was lost.
+struct Resume {
+    /// Where its output begins, if it needs output.
+    since: Option<String>,
+    deadline: Option<Instant>,
+    /// Whether it was cut off.
+    is_cut: bool,
+    retry: Backoff,
+}
+
+impl Resume {
+    /// Returns how this wait goes on; `None` for one that would miss what happens meanwhile.
+    async fn of(
+        host: &Host,
+        choice: &SessionChoice,
+        call: &FarCall,
+        args: &Wait,
+        signals: &mut ExitWatch,
+    ) -> Result<Option<Self>, Error> {
+        let needs_output = !args.text.is_empty()
+            || !args.stop.is_empty()
+            || args.change
+            || args.bell
+            || args.idle.is_some();
+        let mut since = args.since.clone();
+        if let ([name], true, None) = (&*args.names, needs_output, &since) {
+            let logs = ["logs", "--json", "-n", "1", "--", name].map(str::to_owned);
+            let logs = FarCall {
+                args: session_words(choice).into_iter().chain(logs).collect(),
+                ..call.clone()
+            };
+            let printed = tokio::select! {
+                printed = printed(host, logs) => printed?,
+                kind = signals.recv() => return Err(Error::silent(kind)),
+            };
+            since = serde_json::from_slice::<Log>(&printed).ok().and_then(|log| log.cursor);
+        }
+        let can_resume = args.channel.is_none() && (!needs_output || since.is_some());
+        let now = Instant::now();
+        Ok(can_resume.then(|| Self {
+            since,
+            deadline: args.timeout.and_then(|limit| now.checked_add(limit)),
+            is_cut: false,
+            retry: RETRY,
+        }))
+    }
+
+    /// Returns what is asked instead of what the arguments say.
+    fn wait(&self) -> Result<Option<FarWait>, Error> {
+        let now = Instant::now();
+        let left = self.deadline.map(|at| at.saturating_duration_since(now));
+        if self.is_cut && left.is_some_and(|left| left.is_zero()) {
+            let why = "the connection was lost, and the time is over";
+            return Err(Error::new(ErrorKind::TimedOut, why));
+        }
+        Ok(Some(FarWait {
+            since: self.since.clone(),
+            timeout_ms: left.map(whole_millis),
+        }))
+    }
+
+    fn goes_on_after(&mut self, error: &Error) -> bool {
+        let is_cut = error.kind == ErrorKind::Lost;
+        if is_cut && !self.is_cut {
+            output::note(&format!("tmux-task: wait: {}; connecting again", error.message));
+        }
+        self.is_cut |= is_cut;
+        self.is_cut && (is_cut || error.kind == ErrorKind::Unreachable)
+    }
+
+    async fn pause(&mut self) {
+        let pause = self.retry.next_pause();
+        let left = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        sleep(left.unwrap_or(pause).min(pause)).await;
+    }
+}
+
+#[derive(Deserialize)]
+struct Log {
+    cursor: Option<String>,
+}
+
+/// Returns what a command there prints.
+async fn printed(host: &Host, call: FarCall) -> Result<Vec<u8>, Error> {
+    let mut process = FarProcess::start(host, &lookup, questions(), call).await?;
+    let mut printed = Vec::new();
+    loop {
+        match process.next().await? {
+            FarOutput::Stdout(bytes) => printed.extend(bytes),
+            FarOutput::Stderr(_) => {}
+            FarOutput::Exit(_) => return Ok(printed),
+        }
+    }
+}
+
+/// Executes a command there, and passes on its output. Returns its exit code.
+async fn ask(
+    host: &Host,
+    call: FarCall,
+    needs: &Needs,
+    signals: &mut ExitWatch,
+) -> Result<u8, Error> {
+    let stdin = call.stdin.clone();
+    // Losing an arm is safe: without the process, the execution there is interrupted.
+    let mut process = tokio::select! {
+        process = FarProcess::start(host, &lookup, questions(), call) => process?,
+        kind = signals.recv() => return Err(Error::silent(kind)),
+    };
+    let mut pipe = process.take_stdin();
+    let first = Cell::new(None);
+    // The first signal interrupts the command there. The second one leaves it: the connection may be what
+    // does not end.
+    let input = async {
+        tokio::select! {
+            never = pass_on_stdin(&mut pipe, &stdin) => never,
+            kind = signals.recv() => first.set(Some(kind)),
+        }
+        pipe = None;
+        signals.recv().await
+    };
     let closed = async {
         if needs.ends_with_output {
             output::stdout_closed().await;
@@ -185,14 +345,19 @@ pub(super) async fn run(
             std::future::pending::<()>().await;
         }
     };
-    // Losing an arm is safe: without the channel, the execution there is terminated.
-    tokio::select! {
-        outcome = pass_on(async || channel.next().await) => outcome,
-        kind = pass_on_signals(signals, &input) => Err(Error::silent(kind)),
+    let outcome = tokio::select! {
+        outcome = pass_on(async || process.next().await) => outcome,
+        kind = input => Err(Error::silent(kind)),
         () = closed => Err(Error::silent(ErrorKind::OutputClosed)),
-        never = pass_on_stdin(&input, needs.stdin) => never,
+    };
+    match (outcome, first.get()) {
+        (Ok(INTERRUPTED), Some(kind)) => Err(Error::silent(kind)),
+        (outcome, _) => outcome,
     }
 }
+
+/// The exit code of a command that was interrupted.
+const INTERRUPTED: u8 = 130;
 
 /// Returns whether ssh may ask.
 pub(super) fn questions() -> Questions {
@@ -203,23 +368,10 @@ pub(super) fn questions() -> Questions {
     }
 }
 
-/// Connects; a signal meanwhile ends the command.
-async fn connected(
-    host: &Host,
-    ssh: &Ssh,
-    questions: Questions,
-    mut signals: ExitWatch,
-) -> Result<(Result<Channel, Error>, ExitWatch), ErrorKind> {
-    tokio::select! {
-        channel = connect(host, ssh, questions) => Ok((channel, signals)),
-        kind = signals.recv() => Err(kind),
-    }
-}
-
 /// Returns what is executed there.
 fn call(
     host: &Host,
-    needs: Needs,
+    needs: &Needs,
     choice: &SessionChoice,
     args: &[OsString],
 ) -> Result<FarCall, Error> {
@@ -251,19 +403,17 @@ fn call(
         session,
         cwd: host.cwd.clone().or(here),
         needs_cwd: needs.cwd.then(|| needs.command.to_owned()),
-        stdin: match needs.stdin {
-            true => FarStdin::Follows,
-            false => FarStdin::Nothing,
-        },
+        stdin: needs.stdin.clone(),
+        ..FarCall::default()
     })
 }
 
-/// Prints what comes from the execution, to its end.
-async fn pass_on(mut next: impl AsyncFnMut() -> Result<ChannelOutput, Error>) -> Result<(), Error> {
+/// Prints what comes from the execution, to its end. Returns its exit code.
+async fn pass_on(mut next: impl AsyncFnMut() -> Result<FarOutput, Error>) -> Result<u8, Error> {
     let (mut stdout, mut stderr) = (tokio::io::stdout(), tokio::io::stderr());
     loop {
         match next().await? {
-            ChannelOutput::Stdout(bytes) => {
+            FarOutput::Stdout(bytes) => {
                 let written = async {
                     stdout.write_all(&bytes).await?;
                     stdout.flush().await
@@ -271,12 +421,12 @@ async fn pass_on(mut next: impl AsyncFnMut() -> Result<ChannelOutput, Error>) ->
                 let written = written.await;
                 written.or_else(|error| output::closed_is_fine(&error))?;
             }
-            ChannelOutput::Stderr(bytes) => {
+            FarOutput::Stderr(bytes) => {
                 // If that fails, it cannot be reported.
                 drop(stderr.write_all(&bytes).await);
                 drop(stderr.flush().await);
             }
-            ChannelOutput::Exit(code) => return ended(code),
+            FarOutput::Exit(code) => return Ok(code),
         }
     }
 }
@@ -288,23 +438,21 @@ fn ended(code: u8) -> Result<(), Error> {
     }
 }
 
-/// Passes on the first signal, which the execution there ends with. Ends at the second one: the
-/// connection may be what does not end.
-async fn pass_on_signals(mut signals: ExitWatch, input: &ChannelInput) -> ErrorKind {
-    let first = signals.recv().await;
-    input.signal(i32::from(first.exit_code()) - 128);
-    signals.recv().await
-}
-
 /// Passes on standard input. Never ends.
-async fn pass_on_stdin<T>(input: &ChannelInput, is_read: bool) -> T {
-    if is_read {
+async fn pass_on_stdin<T>(pipe: &mut Option<ChildStdin>, what: &FarStdin) -> T {
+    let is_read = matches!(what, FarStdin::Follows | FarStdin::Acknowledgements);
+    if let (Some(to), true) = (&mut *pipe, is_read) {
         let mut stdin = tokio::io::stdin();
         let mut bytes = vec![0; 8 << 10];
         while let Ok(n @ 1..) = stdin.read(&mut bytes).await {
-            input.write(&bytes[..n]).await;
+            let written = to.write_all(&bytes[..n]).await;
+            if written.and(to.flush().await).is_err() {
+                break;
+            }
         }
-        input.close();
+    }
+    if *what == FarStdin::Follows {
+        *pipe = None;
     }
     std::future::pending().await
 }
@@ -324,10 +472,12 @@ mod tests {
     #[test]
     fn what_a_command_needs_of_this_machine_is_known() {
         let has = |line: &str, is_so: fn(Needs) -> bool| is_so(needs(line).unwrap());
-        assert!(has("send a --secret", |needs| needs.stdin && needs.terminal));
-        assert!(!has("send a b", |needs| needs.stdin || needs.terminal));
-        assert!(has("feed -f --consumer c", |needs| needs.stdin));
-        assert!(!has("feed -f --consumer c --auto-ack", |needs| needs.stdin));
+        assert!(has("send a --secret", |needs| needs.whole_stdin && needs.terminal));
+        assert!(!has("send a b", |needs| needs.whole_stdin || needs.terminal));
+        let stdin = |line: &str| needs(line).unwrap().stdin;
+        assert_eq!(stdin("feed -f --consumer c"), FarStdin::Acknowledgements);
+        assert_eq!(stdin("feed -f --consumer c --auto-ack"), FarStdin::Nothing);
+        assert_eq!(stdin("replay"), FarStdin::Follows);
         assert!(has("kill-all", |needs| needs.terminal));
         assert!(!has("kill-all --yes", |needs| needs.terminal));
         assert!(has("run a -- x", |needs| needs.cwd));

@@ -6,7 +6,7 @@ use super::args::Cli;
 use super::context::Context;
 use super::{forward, output};
 use crate::config;
-use crate::hosts::{Host, Installed, Ssh, install};
+use crate::hosts::{Host, Installed, install};
 use crate::model::Error;
 use crate::ops::lookup;
 
@@ -15,8 +15,7 @@ pub(super) async fn run(context: &Context, name: &str) -> Result<(), Error> {
     context.limit.lift();
     let config = config::load(&lookup)?;
     let host = Host::named(name, &config)?;
-    let ssh = Ssh::prepare(&lookup)?;
-    let installed = install(&host, &ssh, forward::questions()).await;
+    let installed = install(&host, &lookup, forward::questions()).await;
     output::line(&match installed? {
         Installed::Already(path) => format!("{name} has this version: {path}"),
         Installed::Copied(path) => format!("copied this program to {name}: {path}"),

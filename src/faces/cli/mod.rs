@@ -14,6 +14,7 @@ mod doctor;
 mod ending;
 mod exec;
 mod explain;
+mod far_call;
 mod feed;
 mod feed_text;
 #[cfg(feature = "fleet")]
@@ -41,7 +42,6 @@ mod run;
 mod runs;
 mod search;
 mod send;
-mod serve;
 mod status;
 mod table;
 mod task_names;
@@ -56,9 +56,11 @@ use std::future::ready;
 use std::path::Path;
 use std::pin::Pin;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 
+use crate::hosts::{FAR_CALL, FarCall};
 use crate::model::{Error, ErrorKind};
 use args::{Cli, CliCommand, Restart, Run};
 use context::Context;
@@ -80,17 +82,33 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         return exec::run(Path::new(file));
     }
+    if let [_, word, words @ ..] = args.as_slice()
+        && word == FAR_CALL
+    {
+        return far_call::run(words);
+    }
     match completions::answer(&args) {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,
         Err(error) => return usage_error(&error, &args),
     }
-    let cli = match Cli::try_parse_from(&args) {
+    execute(args, None)
+}
+
+/// Executes the command with these arguments, the program's own name first, which another machine may have
+/// asked for.
+fn execute(args: Vec<OsString>, far: Option<FarCall>) -> ExitCode {
+    let mut cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(error) => return usage_error(&error, &args),
     };
-    if let Some(caller) = &cli.global.far_caller {
-        output::for_caller(caller.clone());
+    if let Some(call) = far {
+        cli.global.is_far = true;
+        if let (CliCommand::Wait(args), Some(wait)) = (&mut cli.command, call.wait) {
+            args.since = wait.since.or(args.since.take());
+            args.timeout = wait.timeout_ms.map(Duration::from_millis);
+        }
+        output::for_caller(call.caller);
     }
     let options = match cli.global.forwards_to() {
         // The far side's hints have them already.
@@ -178,7 +196,6 @@ fn dispatch(context: &Context, command: CliCommand) -> Execution<'_> {
         CliCommand::Man(args) => Box::pin(ready(man::run(&args))),
         CliCommand::Init(args) => boxed(move || async move { init::run(context, &args).await }),
         CliCommand::Agent(args) => boxed(move || agent::run(context, args)),
-        CliCommand::Serve(args) => boxed(move || serve::run(context, args)),
         #[cfg(feature = "mcp")]
         CliCommand::Mcp(args) => boxed(move || async move { mcp::run(context, &args).await }),
         CliCommand::Replay(args) => {

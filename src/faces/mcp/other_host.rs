@@ -12,7 +12,7 @@ use serde_json::{Value, from_value, json};
 use super::answer::ToolAnswer;
 use crate::config;
 use crate::hosts::{
-    ChannelOutput, FarCall, FarCaller, FarStdin, Host, Questions, Ssh, connect, this_machine,
+    FarCall, FarCaller, FarOutput, FarProcess, FarStdin, Host, Questions, this_machine,
 };
 use crate::model::{Error, with_causes};
 #[cfg(feature = "fleet")]
@@ -126,13 +126,18 @@ impl HostCall {
         }
         // The host is not forgotten before a launch there is done.
         let _held = match &self.caller.owner {
-            Some(owner) => note_host(owner, &host.name).await?,
+            Some(owner) => {
+                let there = SessionChoice {
+                    session: call.session.clone(),
+                    ..choice.clone()
+                };
+                note_host(owner, &host.name, &there).await?
+            }
             None => None,
         };
-        let ssh = Ssh::prepare(&lookup)?;
-        let mut channel = connect(&host, &ssh, Questions::Never).await?;
-        channel.open(call);
-        answer_of(&host, async || channel.next().await, peer).await
+        let started = FarProcess::start(&host, &lookup, Questions::Never, call);
+        let mut process = started.await?;
+        answer_of(&host, async || process.next().await, peer).await
     }
 
     /// Returns what is executed there.
@@ -144,7 +149,7 @@ impl HostCall {
         let here = std::env::current_dir().ok();
         let here = here.and_then(|dir| dir.to_str().map(str::to_owned));
         Ok(FarCall {
-            args: vec!["mcp".to_owned(), "--call".to_owned()],
+            args: ["mcp", "--call"].map(str::to_owned).to_vec(),
             caller: FarCaller {
                 host: host.name.clone(),
                 machine: this_machine(),
@@ -155,6 +160,7 @@ impl HostCall {
             cwd: host.cwd.clone().or(here),
             needs_cwd: None,
             stdin: FarStdin::Text(json!(self.request).to_string()),
+            ..FarCall::default()
         })
     }
 }
@@ -162,7 +168,7 @@ impl HostCall {
 /// Passes on the progress of a call, and returns its answer.
 async fn answer_of(
     host: &Host,
-    mut next: impl AsyncFnMut() -> Result<ChannelOutput, Error>,
+    mut next: impl AsyncFnMut() -> Result<FarOutput, Error>,
     peer: &Peer<RoleServer>,
 ) -> Result<Result<CallToolResult, ErrorData>, ToolAnswer> {
     let without_answer = || {
@@ -172,9 +178,9 @@ async fn answer_of(
     let mut written = Vec::new();
     loop {
         match next().await? {
-            ChannelOutput::Stdout(bytes) => written.extend(bytes),
-            ChannelOutput::Stderr(_) => {}
-            ChannelOutput::Exit(_) => return Err(without_answer()),
+            FarOutput::Stdout(bytes) => written.extend(bytes),
+            FarOutput::Stderr(_) => {}
+            FarOutput::Exit(_) => return Err(without_answer()),
         }
         while let Some(end) = memchr::memchr(b'\n', &written) {
             let line: Vec<u8> = written.drain(..=end).collect();

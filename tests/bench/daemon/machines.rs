@@ -139,13 +139,8 @@ impl Machines {
         let mut ssh = with(&near, "/usr/bin/ssh");
         ssh.extend(with(&near, "[mux]"));
         vec![
-            ("tmux-task: links", with(&near, "serve --link")),
             ("tmux-task: the adapter", with(&near, "agent opencode")),
-            (
-                "tmux-task: serves a link there",
-                with(&far, "serve --stdio"),
-            ),
-            ("tmux-task: follows there", with(&far, "agent follow")),
+            ("tmux-task: follows there", with(&far, "far-call")),
             ("ssh", ssh),
             ("sshd", sshd),
             ("daemons there", with(&far, "--as-child")),
@@ -160,7 +155,7 @@ impl Drop for Machines {
             processes.extend(of_world(&far.world));
         }
         processes.retain(|(_, line)| {
-            line.contains("/ssh") || line.contains("serve --") || line.contains("[mux]")
+            line.contains("/ssh") || line.contains("far-call") || line.contains("[mux]")
         });
         for (pid, _) in processes {
             let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).unwrap();

@@ -13,7 +13,7 @@ use super::{Output, World, end, pid};
 pub(crate) struct Far {
     pub(crate) world: World,
     sshd: Child,
-    /// Where the near world's ssh notes its starts: the process of the link, and ssh itself.
+    /// Where the near world's ssh notes its starts.
     starts: PathBuf,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn machines_in<const N: usize>(
     });
     let wrapper = format!(
         "#!/bin/sh\nfor word; do case $before in --) name=$word;; esac; before=$word; done\n\
-         echo \"$PPID $$\" >>'{folder}/'$name.starts\n\
+         echo $$ >>'{folder}/'$name.starts\n\
          exec /usr/bin/ssh $(cat '{folder}/'$name.options) -o HostName=$(cat '{folder}/'$name.address) \
          -o Port=$(cat '{folder}/'$name.port) -o IdentityFile='{folder}/key' -o IdentityAgent=none \
          -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR \"$@\"\n",
@@ -160,29 +160,25 @@ impl Far {
         self.set_options(&format!("-o ControlPath={}", master.display()));
     }
 
-    /// The process of the near machine's link, if there is one.
-    pub(crate) fn link(&self) -> Option<Pid> {
-        let (link, _) = self.processes().pop()?;
-        has(link, "cmdline", b"--link\0").then_some(link)
-    }
-
-    /// The ssh that connects the machines, if there is one.
+    /// The ssh that connects the machines, if there is one: the last one that was started, or the one that
+    /// others share.
     pub(crate) fn ssh(&self) -> Option<Pid> {
         let master = self.starts.with_extension("master");
         let master = master.to_str().unwrap().as_bytes();
         let is_master = |pid: &Pid| has(*pid, "cmdline", master) && has(*pid, "cmdline", b"[mux]");
-        let last = || self.processes().pop().map(|(_, ssh)| ssh);
         let found = all_processes().into_iter().find(is_master);
-        found.or_else(last).filter(|ssh| self.is_ssh(*ssh))
+        let mut own = self.processes().into_iter().rev();
+        found.or_else(|| own.find(|ssh| self.is_ssh(*ssh)))
     }
 
-    /// The program that serves the link there, if there is one.
-    pub(crate) fn serve(&self) -> Option<Pid> {
+    /// The program that answers the last call there, if there is one.
+    pub(crate) fn call(&self) -> Option<Pid> {
         let folder = self.world.path("");
         let folder = folder.to_str().unwrap().as_bytes();
         all_processes()
             .into_iter()
-            .find(|pid| has(*pid, "cmdline", b"serve\0--stdio\0") && has(*pid, "environ", folder))
+            .rev()
+            .find(|pid| has(*pid, "cmdline", b"far-call\0") && has(*pid, "environ", folder))
     }
 
     /// Makes the machine hold its connections for ever, as it holds those of one that is gone without a
@@ -223,26 +219,16 @@ impl Far {
         end(self.ssh().expect("there is ssh"));
     }
 
-    /// Kills the near machine's link.
+    /// Kills the program that answers the last call there.
     #[track_caller]
-    pub(crate) fn kill_link(&self) {
-        end(self.link().expect("there is a link"));
+    pub(crate) fn kill_call(&self) {
+        end(self.call().expect("a call is answered"));
     }
 
-    /// Kills the program that serves the link there.
-    #[track_caller]
-    pub(crate) fn kill_serve(&self) {
-        end(self.serve().expect("the link is served"));
-    }
-
-    /// The processes of all links so far, and their ssh.
-    fn processes(&self) -> Vec<(Pid, Pid)> {
+    /// The processes of ssh so far.
+    fn processes(&self) -> Vec<Pid> {
         let text = fs::read_to_string(&self.starts).unwrap_or_default();
-        let number = |word: &str| pid(word.parse().unwrap());
-        let pairs = text.lines().filter_map(|line| line.split_once(' '));
-        pairs
-            .map(|(link, ssh)| (number(link), number(ssh)))
-            .collect()
+        text.lines().map(|line| pid(line.parse().unwrap())).collect()
     }
 
     /// Whether this process is one of ours, and not a later one with its number.
@@ -266,10 +252,7 @@ fn has(pid: Pid, file: &str, part: &[u8]) -> bool {
 
 impl Drop for Far {
     fn drop(&mut self) {
-        if let Some(link) = self.link() {
-            end(link);
-        }
-        let all = self.processes().into_iter().map(|(_, ssh)| ssh);
+        let all = self.processes().into_iter();
         all.filter(|ssh| self.is_ssh(*ssh)).for_each(end);
         self.ssh().into_iter().for_each(end);
         self.connections().into_iter().for_each(end);

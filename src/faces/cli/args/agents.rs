@@ -73,8 +73,6 @@ pub(crate) enum AgentCommand {
         #[arg(long)]
         background: bool,
     },
-    /// Serve a conversation of another machine: JSON lines on standard input and output
-    Follow,
     /// A hook of Claude Code, whose input is read from standard input
     Claude {
         /// Wait for the next follow-ups, print them on stderr and exit 2
@@ -91,18 +89,4 @@ pub(crate) struct AgentServe {
     /// Follow also the conversations that have pending follow-ups and that no process follows
     #[arg(long)]
     pub(crate) adopt: bool,
-}
-
-#[derive(Debug, Args)]
-#[group(required = true)]
-pub(crate) struct Serve {
-    /// Execute what comes on standard input: JSON lines
-    #[arg(long, conflicts_with = "link")]
-    pub(crate) stdio: bool,
-    /// Hold the link to this host
-    #[arg(long, value_name = "HOST")]
-    pub(crate) link: Option<String>,
-    /// Execute this, in this terminal
-    #[arg(long, value_name = "WORD", conflicts_with_all = ["stdio", "link"])]
-    pub(crate) call: Option<String>,
 }

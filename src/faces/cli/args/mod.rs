@@ -14,13 +14,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::task_names;
-use crate::hosts::FarCaller;
+use super::{output, task_names};
 use crate::model::shown_command;
 
 #[cfg(feature = "mcp")]
 pub(crate) use agents::Mcp;
-pub(crate) use agents::{Agent, AgentCommand, AgentServe, Init, InitClient, Serve};
+pub(crate) use agents::{Agent, AgentCommand, AgentServe, Init, InitClient};
 pub(crate) use daemon::{ChildOf, Daemon, DaemonCommand, Supervise};
 pub(crate) use feed::{Consume, Consumer, ConsumerCommand, Feed, FeedFormat, Replay};
 pub(crate) use fleet::Fleet;
@@ -48,7 +47,7 @@ pub(crate) use tasks::{
                         signal.\n\n\
                         Exit codes: 0 success, 1 failure, 2 usage, 3 no such session, task or daemon, \
                         4 a wait timed out, 5 a wait can no longer succeed, 6 the task asks for \
-                        input, 130 interrupted. `run --wait` and `run --follow` exit with the \
+                        input, 7 the connection to a machine was lost, 130 interrupted. `run --wait` and `run --follow` exit with the \
                         task's own code, or with 123 if the task asks for input, 124 if it \
                         timed out, 125 if `run` itself failed."
 )]
@@ -79,16 +78,16 @@ pub(crate) struct Global {
     /// The machine to do it on: a name under `[hosts]` in the configuration, or a destination for ssh
     #[arg(long, global = true, value_name = "HOST", add = task_names::host_candidates())]
     pub(crate) host: Option<String>,
-    /// Used by the program itself: it is that machine, and this is who asks.
-    #[arg(long, global = true, hide = true)]
-    pub(crate) far_caller: Option<FarCaller>,
+    /// Whether this is that machine.
+    #[arg(skip)]
+    pub(crate) is_far: bool,
 }
 
 impl Global {
     /// Returns the machine that the command is passed on to; `None` if it is executed here.
     pub(crate) fn forwards_to(&self) -> Option<&str> {
         let host = self.host.as_deref();
-        host.filter(|_| self.far_caller.is_none())
+        host.filter(|_| !self.is_far)
     }
 
     /// Returns the options that were given, as words of a command; empty without any.
@@ -96,10 +95,7 @@ impl Global {
         let path = |path: &Option<PathBuf>| path.clone().map(PathBuf::into_os_string);
         let name = |name: &Option<String>| name.clone().map(OsString::from);
         // The host itself adds the socket to what comes by the broker, which takes none.
-        let is_guarded = self
-            .far_caller
-            .as_ref()
-            .is_some_and(|caller| caller.is_guarded);
+        let is_guarded = output::is_caller_guarded();
         let options = [
             ("--host", name(&self.host)),
             ("-L", name(&self.socket_name)),
@@ -199,9 +195,6 @@ pub(crate) enum CliCommand {
     /// Deliver follow-ups to the conversations of a client. Its adapter runs this.
     #[command(hide = true)]
     Agent(Agent),
-    /// Used by the program itself, for other machines.
-    #[command(hide = true)]
-    Serve(Serve),
 }
 
 /// `--json` on its own.
