@@ -193,7 +193,8 @@ mod tests {
             host(Some("b.lan"), Some("/opt/tmux task"), None)
         );
         assert_eq!(hosts["c"], host(None, None, Some("~/src")));
-        let hosts = hosts_in("hosts.d = { command = ['docker', 'exec', 'd', 'tmux-task'] }").unwrap();
+        let hosts =
+            hosts_in("hosts.d = { command = ['docker', 'exec', 'd', 'tmux-task'] }").unwrap();
         assert_eq!(hosts["d"].command.as_ref().unwrap().len(), 4);
         assert!(hosts_in("").unwrap().is_empty());
     }
@@ -217,7 +218,10 @@ mod tests {
         check("hosts.a = 3", "a destination for ssh like");
         check("hosts.a.port = 3", "port");
         check("hosts.a = { command = [] }", "`command` is empty");
-        check("hosts.a = { ssh = 'a', command = ['b'] }", "instead of `ssh`");
+        check(
+            "hosts.a = { ssh = 'a', command = ['b'] }",
+            "instead of `ssh`",
+        );
         for path in [
             "bin/x", "/it's", "/a\\\\b", "/a$(b)", "/a\\nb", "/a!b", "/a\\\"b",
         ] {

@@ -103,7 +103,10 @@ mod tests {
                 Frame::Stdout(Chunk::of(b"a\n\"b\"".to_vec())),
                 r#"{"stdout":"a\n\"b\""}"#,
             ),
-            (Frame::Stderr(Chunk::of(b"\xff,".to_vec())), r#"{"stderr":[255,44]}"#),
+            (
+                Frame::Stderr(Chunk::of(b"\xff,".to_vec())),
+                r#"{"stderr":[255,44]}"#,
+            ),
             (Frame::Exit(130), r#"{"exit":130}"#),
         ];
         for (frame, expected) in frames {

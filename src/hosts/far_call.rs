@@ -29,7 +29,10 @@ pub(super) const END_MARK: u8 = 0;
 
 /// What a program of this version says when it begins with a call, without the end of the line.
 pub(crate) fn greeting() -> String {
-    serde_json::to_string(&Greeting { tmux_task: OURS.to_owned() }).expect("it is plain data")
+    serde_json::to_string(&Greeting {
+        tmux_task: OURS.to_owned(),
+    })
+    .expect("it is plain data")
 }
 
 /// What it says at the end of a call.

@@ -17,7 +17,7 @@ use crate::paths::Env;
 const ANSWERS_WITHIN: Duration = Duration::from_secs(15);
 
 /// How long what ssh says may take to arrive after its end: its background process may hold the pipe.
-pub(super) const SAID_WITHIN: Duration = Duration::from_millis(200);
+const SAID_WITHIN: Duration = Duration::from_millis(200);
 
 /// The exit code of ssh's own failures, and of a shell that finds no program.
 pub(super) const SSH_FAILED: i32 = 255;
@@ -67,7 +67,7 @@ pub(crate) enum FarOutput {
 }
 
 /// What was read.
-enum Piece {
+pub(super) enum Piece {
     Stdout(Vec<u8>),
     Stderr(Vec<u8>),
     End,
@@ -113,24 +113,10 @@ impl Said {
             words => words,
         };
         let why = format!("could not reach {host}: {words}");
-        let hint = format!(
-            "`ssh {destination}` has to work first; in a terminal it asks what it needs"
-        );
+        let hint =
+            format!("`ssh {destination}` has to work first; in a terminal it asks what it needs");
         Error::new(ErrorKind::Unreachable, why).with_hint(hint)
     }
-}
-
-/// Starts ssh, or another way in, without a terminal: the signals of one are not for it.
-pub(super) fn spawn(command: std::process::Command, stdin: Stdio) -> Result<Child, Error> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let mut command = Command::from(command);
-    command
-        .stdin(stdin)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true);
-    command.spawn().map_err(|error| not_started(&name, &error))
 }
 
 /// Runs ssh at the terminal, so that it asks what it needs. It leaves its connection to what comes next.
@@ -170,8 +156,7 @@ impl FarProcess {
             } => {
                 let ssh = Ssh::prepare(env)?;
                 let script = of_shell_after_noise(&far_script(program.as_deref(), FAR_CALL));
-                let command =
-                    || ssh.command(destination, Questions::Never, &["-T"], &script);
+                let command = || ssh.command(destination, Questions::Never, &["-T"], &script);
                 let begun = Self::begin(host, command(), &line).await;
                 let is_unreachable = |error: &Error| error.kind == ErrorKind::Unreachable;
                 if questions == Questions::AtTerminal && begun.as_ref().is_err_and(is_unreachable) {
@@ -183,16 +168,26 @@ impl FarProcess {
         }
     }
 
-    async fn begin(
-        host: &Host,
+    /// Starts ssh, or another way in, without a terminal: the signals of one are not for it.
+    pub(super) fn spawn(
+        host: &str,
         command: std::process::Command,
-        line: &str,
+        stdin: Stdio,
     ) -> Result<Self, Error> {
-        let mut child = spawn(command, Stdio::piped())?;
-        let mut stdin = child.stdin.take().expect("stdin is piped");
-        let mut this = Self {
-            host: host.name.clone(),
-            stdin: None,
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut command = Command::from(command);
+        command
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        let mut child = command
+            .spawn()
+            .map_err(|error| not_started(&name, &error))?;
+        Ok(Self {
+            host: host.to_owned(),
+            stdin: child.stdin.take(),
             stdout: child.stdout.take(),
             stderr: child.stderr.take(),
             child,
@@ -200,7 +195,22 @@ impl FarProcess {
             stderr_ahead: Vec::new(),
             before: Some(Vec::new()),
             end: None,
-        };
+        })
+    }
+
+    pub(super) fn kill(&mut self) {
+        // It may have ended.
+        self.child.start_kill().unwrap_or_default();
+    }
+
+    /// Returns the exit code of ssh, or of another way in; `None` for a signal.
+    pub(super) async fn code_of_way(&mut self) -> Option<i32> {
+        self.child.wait().await.ok()?.code()
+    }
+
+    async fn begin(host: &Host, command: std::process::Command, line: &str) -> Result<Self, Error> {
+        let mut this = Self::spawn(&host.name, command, Stdio::piped())?;
+        let mut stdin = this.stdin.take().expect("stdin is piped");
         let write = async {
             // What does not read it says so itself.
             let written = stdin.write_all(line.as_bytes()).await;
@@ -281,7 +291,7 @@ impl FarProcess {
 
     /// Returns why the program there has ended before it began.
     async fn not_begun(&mut self, host: &Host, said: &Said) -> Error {
-        let code = self.child.wait().await.ok().and_then(|status| status.code());
+        let code = self.code_of_way().await;
         match (&host.way, code) {
             (Way::Ssh { destination, .. }, Some(SSH_FAILED)) => {
                 said.unreachable(&host.name, destination)
@@ -377,7 +387,7 @@ impl FarProcess {
         }
     }
 
-    async fn piece(&mut self) -> Piece {
+    pub(super) async fn piece(&mut self) -> Piece {
         loop {
             let (has_stdout, has_stderr) = (self.stdout.is_some(), self.stderr.is_some());
             tokio::select! {
@@ -400,7 +410,7 @@ impl FarProcess {
 }
 
 /// Returns what comes next on a stream; `None` at its end.
-pub(super) async fn read(from: &mut Option<impl AsyncRead + Unpin>) -> Option<Vec<u8>> {
+async fn read(from: &mut Option<impl AsyncRead + Unpin>) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(CHUNK);
     match from.as_mut()?.read_buf(&mut bytes).await {
         Ok(1..) => Some(bytes),
@@ -422,8 +432,9 @@ fn missing(host: &Host, system: &str) -> Error {
         "" => String::new(),
         system => format!(" ({system})"),
     };
-    Error::failed(format!("there is no {what} on {name}{system}"))
-        .with_hint(format!("`tmux-task init host {name}` puts this program there"))
+    Error::failed(format!("there is no {what} on {name}{system}")).with_hint(format!(
+        "`tmux-task init host {name}` puts this program there"
+    ))
 }
 
 /// Checks that the program there is of our version.
@@ -541,6 +552,9 @@ mod tests {
         let error = all_of(&script).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Lost);
         let error = all_of("echo no >&2; exit 5").await.unwrap_err();
-        assert_eq!(error.message, "tmux-task on gpu1 did not start (code 5): no");
+        assert_eq!(
+            error.message,
+            "tmux-task on gpu1 did not start (code 5): no"
+        );
     }
 }

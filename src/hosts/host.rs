@@ -80,8 +80,11 @@ impl Host {
 
 /// Returns the error that the connection broke. What was asked for may have been done.
 pub(crate) fn lost(host: &str) -> Error {
-    Error::new(ErrorKind::Lost, format!("the connection to {host} was lost"))
-        .with_hint("whether the command was done is not known; the next command connects again")
+    Error::new(
+        ErrorKind::Lost,
+        format!("the connection to {host} was lost"),
+    )
+    .with_hint("whether the command was done is not known; the next command connects again")
 }
 
 /// Returns the error that a program of this machine cannot be started.

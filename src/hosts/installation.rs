@@ -4,11 +4,10 @@ use std::fs::File;
 use std::io;
 use std::process::Stdio;
 
-use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
 use super::far_call::OURS;
-use super::far_process::{SAID_WITHIN, SSH_FAILED, Said, authenticate, read, spawn};
+use super::far_process::{FarProcess, Piece, SSH_FAILED, Said, authenticate};
 use super::host::{Host, Way, not_started};
 use super::ssh::{Questions, Ssh, find_program, in_home, of_shell_after_noise};
 use crate::model::{Error, ErrorKind, text};
@@ -25,7 +24,7 @@ const ANSWERS: &str = "tmux-task: answers";
 const MAX_CHARS: usize = 400;
 
 /// The most that start files and our scripts may print, in bytes.
-const MOST_PRINTED: u64 = 1 << 20;
+const MOST_PRINTED: usize = 1 << 20;
 
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,37 +165,17 @@ async fn execute(
 ) -> Result<String, Error> {
     let script = of_shell_after_noise(script);
     let command = ssh.command(destination, Questions::Never, &["-T"], &script);
-    let mut ssh = spawn(command, stdin)?;
-    let mut said = Said::default();
-    let stdout = ssh.stdout.take().expect("stdout is piped");
-    let mut stderr = ssh.stderr.take();
-    let ended = async {
-        let mut printed = Vec::new();
-        stdout.take(MOST_PRINTED).read_to_end(&mut printed).await?;
-        if printed.len() as u64 == MOST_PRINTED {
-            ssh.start_kill()?;
+    let mut process = FarProcess::spawn(name, command, stdin)?;
+    let (mut printed, mut said) = (Vec::new(), Said::default());
+    let code = loop {
+        match process.piece().await {
+            Piece::Stdout(bytes) if printed.len() < MOST_PRINTED => printed.extend(bytes),
+            Piece::Stdout(_) => process.kill(),
+            Piece::Stderr(bytes) => said.add(&bytes),
+            Piece::End => break process.code_of_way().await,
         }
-        let status = ssh.wait().await?;
-        if !status.success() {
-            // What it has said may still be in the pipe, whose end does not come: ssh's background
-            // process may hold it.
-            tokio::time::sleep(SAID_WITHIN).await;
-        }
-        io::Result::Ok((status, printed))
     };
-    let collect = async {
-        while let Some(bytes) = read(&mut stderr).await {
-            said.add(&bytes);
-        }
-        std::future::pending().await
-    };
-    let output = tokio::select! {
-        output = ended => output,
-        never = collect => never,
-    };
-    let what = format!("could not install on {name}");
-    let (status, printed) = output.map_err(|error| Error::io(&what, &error))?;
-    match status.code() {
+    match code {
         Some(0) => Ok(String::from_utf8_lossy(&printed).into_owned()),
         Some(SSH_FAILED) => Err(said.unreachable(name, destination)),
         code => {
@@ -205,7 +184,8 @@ async fn execute(
             let hint = format!(
                 "`ssh {destination} true` has to work; or install the same version there by other means"
             );
-            Err(refused(format!("{what}{}", said.end(code)), hint))
+            let why = format!("could not install on {name}{}", said.end(code));
+            Err(refused(why, hint))
         }
     }
 }

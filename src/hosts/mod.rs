@@ -16,7 +16,9 @@ mod host;
 mod installation;
 mod ssh;
 
-pub(crate) use far_call::{FAR_CALL, FarCall, FarCaller, FarStdin, FarWait, MAX_CALL, OURS, ending, greeting};
+pub(crate) use far_call::{
+    FAR_CALL, FarCall, FarCaller, FarStdin, FarWait, MAX_CALL, OURS, ending, greeting,
+};
 pub(crate) use far_process::{FarOutput, FarProcess};
 pub(crate) use host::{Host, lost, this_machine};
 pub(crate) use installation::{Installed, install};

@@ -19,7 +19,9 @@ use super::notes::{HeldNote, NoteWatch, Notes};
 use super::remote_conversation::consumer_of;
 use super::session::SessionChoice;
 use crate::config;
-use crate::hosts::{FarCall, FarCaller, FarOutput, FarProcess, FarStdin, Host, Questions, this_machine};
+use crate::hosts::{
+    FarCall, FarCaller, FarOutput, FarProcess, FarStdin, Host, Questions, this_machine,
+};
 use crate::model::{Backoff, Error, ErrorKind, Record, Seq};
 use crate::wire::{Acknowledgement, ConsumerList, LiveRecord, StreamRecord, client_of};
 
@@ -84,7 +86,8 @@ pub(crate) struct HostNotes {
 /// Returns what chooses a session and its server, as words of a command.
 pub(crate) fn session_words(choice: &SessionChoice) -> Vec<String> {
     let server = &choice.server;
-    let path = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
+    let path =
+        |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
     let name = server.socket_name.as_ref();
     let given = [
         ("-L", name.map(|name| name.to_string_lossy().into_owned())),
@@ -189,8 +192,12 @@ impl HostNote {
         }
         let listed = serde_json::from_slice::<Listed>(&printed);
         listed.is_ok_and(|listed| {
-            let own = listed.tasks.iter().filter(|task| task.owner.as_ref() == Some(&self.owner));
-            own.into_iter().all(|task| ["exited", "killed"].contains(&&*task.state))
+            let own = listed
+                .tasks
+                .iter()
+                .filter(|task| task.owner.as_ref() == Some(&self.owner));
+            own.into_iter()
+                .all(|task| ["exited", "killed"].contains(&&*task.state))
         })
     }
 
@@ -198,7 +205,8 @@ impl HostNote {
     async fn has_no_reader(&self) -> bool {
         let consumer = consumer_of(&this_machine(), &self.owner);
         let printed = self.printed(&["consumer", "ls", "--json"]).await;
-        let list = printed.and_then(|(printed, _)| serde_json::from_slice::<ConsumerList>(&printed).ok());
+        let list =
+            printed.and_then(|(printed, _)| serde_json::from_slice::<ConsumerList>(&printed).ok());
         list.is_some_and(|list| {
             let mut own = list.consumers.iter().filter(|one| one.name == consumer);
             own.all(|one| one.reader.is_none())
@@ -307,7 +315,10 @@ impl FeedStream {
             "followUp",
             &owner,
         ];
-        let mut process = self.note.execute(&words, FarStdin::Acknowledgements).await?;
+        let mut process = self
+            .note
+            .execute(&words, FarStdin::Acknowledgements)
+            .await?;
         let mut stdin = process.take_stdin();
         let mut stream_epoch = String::new();
         // The last record, and the last one that is acknowledged on the disk there.

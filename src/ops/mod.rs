@@ -66,7 +66,8 @@ pub(crate) use file_tasks::{ReadFile, names_in_file};
 pub(crate) use fleet::{Fleet, ask_fleet};
 pub(crate) use history::{RunInfo, last_of_each, stored_runs};
 pub(crate) use host_follower::{
-    FarFeed, HostNews, HostNotes, Received, follow_host, note_host, owners_with_hosts, session_words,
+    FarFeed, HostNews, HostNotes, Received, follow_host, note_host, owners_with_hosts,
+    session_words,
 };
 pub(crate) use kill::{KilledSession, kill, kill_all, prune};
 pub(crate) use launch::no_daemon_to_wait;

@@ -74,9 +74,8 @@ fn an_end_on_another_machine_reaches_its_conversation() {
     hear(&mut adapter, "gpu1", "(a) exited with code 3");
     until_forgotten(&near);
     // Nobody reads there any more.
-    far.world.until_true("nobody reads", || {
-        far.world.daemon_status()["readers"] == 0
-    });
+    far.world
+        .until_true("nobody reads", || far.world.daemon_status()["readers"] == 0);
     // The next one is followed again.
     run(&near, "one", "gpu1", "b", "exit 4");
     hear(&mut adapter, "gpu1", "(b) exited with code 4");
@@ -89,11 +88,9 @@ fn each_end_is_told_once_whatever_is_killed() {
     let mut adapter = near.adapter("one");
     let held = far.world.gate("held");
     run(&near, "one", "gpu1", "held", &held.wait());
-    let kills: [&dyn Fn(); 3] = [
-        &|| far.kill_ssh(),
-        &|| far.kill_call(),
-        &|| far.world.kill_daemon(),
-    ];
+    let kills: [&dyn Fn(); 3] = [&|| far.kill_ssh(), &|| far.kill_call(), &|| {
+        far.world.kill_daemon()
+    }];
     for (n, kill) in kills.into_iter().enumerate() {
         let gate = far.world.gate(&format!("gate{n}"));
         run(&near, "one", "gpu1", &format!("a{n}"), &gate.wait());

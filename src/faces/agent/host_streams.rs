@@ -163,13 +163,7 @@ impl HostStreams {
     }
 
     /// A feed's stream has begun.
-    fn begin(
-        &mut self,
-        feed: FarFeed,
-        epoch: String,
-        cursor: Seq,
-        last: Seq,
-    ) -> Option<Incoming> {
+    fn begin(&mut self, feed: FarFeed, epoch: String, cursor: Seq, last: Seq) -> Option<Incoming> {
         let host = feed.0.clone();
         let is_known = self.epochs.contains_key(&feed);
         let n_feeds = self.epochs.keys().filter(|(of, _)| *of == host).count();

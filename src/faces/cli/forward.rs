@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
@@ -14,6 +13,7 @@ use tokio::time::sleep;
 use super::args::{CliCommand, Feed, KillAll, Replay, Run, Send, Wait};
 use super::context::ExitWatch;
 use super::output;
+use super::usage::command_words;
 use crate::config;
 use crate::hosts::{
     FarCall, FarCaller, FarOutput, FarProcess, FarStdin, FarWait, Host, Questions, this_machine,
@@ -33,8 +33,6 @@ const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_s
 )]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Needs {
-    /// Its name.
-    command: &'static str,
     /// It reads standard input.
     stdin: FarStdin,
     /// What it reads counts only as a whole.
@@ -49,96 +47,61 @@ struct Needs {
     ends_with_output: bool,
 }
 
-/// Returns what the command needs; for one that is only about this machine, its name.
-fn needs_of(command: &CliCommand) -> Result<Needs, &'static str> {
-    let of = |command| Needs {
-        command,
-        ..Needs::default()
-    };
-    let follows = |is_read| match is_read {
-        true => FarStdin::Follows,
-        false => FarStdin::Nothing,
-    };
-    let is_here = |path: &Option<PathBuf>| path.as_ref().is_none_or(|path| path.is_relative());
-    Ok(match command {
-        CliCommand::Run(Run { cwd, .. }) => Needs {
-            launches: true,
-            cwd: is_here(cwd),
-            ..of("run")
-        },
-        CliCommand::Up(_) => Needs {
-            launches: true,
-            cwd: true,
-            ..of("up")
-        },
-        CliCommand::Down(_) => Needs {
-            cwd: true,
-            ..of("down")
-        },
-        CliCommand::Restart(_) => Needs {
-            launches: true,
-            ..of("restart")
-        },
-        CliCommand::Daemon(_) => of("daemon"),
+/// Returns what the command needs; `None` for one that is only about this machine.
+fn needs_of(command: &CliCommand) -> Option<Needs> {
+    let mut needs = Needs::default();
+    match command {
+        CliCommand::Run(Run { cwd, .. }) => {
+            needs.launches = true;
+            needs.cwd = cwd.as_ref().is_none_or(|cwd| cwd.is_relative());
+        }
+        CliCommand::Up(_) => (needs.launches, needs.cwd) = (true, true),
+        CliCommand::Down(_) => needs.cwd = true,
+        CliCommand::Restart(_) => needs.launches = true,
         CliCommand::Feed(Feed {
             follow, consume, ..
-        }) => Needs {
-            stdin: match consume.consumer.is_some() && !consume.auto_ack {
-                true => FarStdin::Acknowledgements,
-                false => FarStdin::Nothing,
-            },
-            ends_with_output: *follow,
-            ..of("feed")
-        },
-        CliCommand::Consumer(_) => of("consumer"),
-        CliCommand::Ls(_) => of("ls"),
-        CliCommand::Logs(_) => of("logs"),
-        CliCommand::Search(_) => of("search"),
-        CliCommand::Wait(_) => of("wait"),
-        CliCommand::Signal(_) => of("signal"),
-        CliCommand::Explain(_) => of("explain"),
-        CliCommand::Send(Send { secret, .. }) => Needs {
-            stdin: follows(*secret),
-            whole_stdin: *secret,
-            terminal: *secret,
-            ..of("send")
-        },
-        CliCommand::Kill(_) => of("kill"),
-        CliCommand::KillAll(KillAll { yes, .. }) => Needs {
-            terminal: !yes,
-            ..of("kill-all")
-        },
-        CliCommand::Prune(_) => of("prune"),
-        CliCommand::Status(_) => of("status"),
-        CliCommand::Doctor(_) => of("doctor"),
-        CliCommand::Attach(_) => Needs {
-            terminal: true,
-            ..of("attach")
-        },
+        }) => {
+            needs.ends_with_output = *follow;
+            if consume.consumer.is_some() && !consume.auto_ack {
+                needs.stdin = FarStdin::Acknowledgements;
+            }
+        }
+        CliCommand::Send(Send { secret, .. }) => {
+            (needs.whole_stdin, needs.terminal) = (*secret, *secret);
+        }
+        CliCommand::KillAll(KillAll { yes, .. }) => needs.terminal = !yes,
+        CliCommand::Attach(_) => needs.terminal = true,
         #[cfg(feature = "panel")]
-        CliCommand::Panel(_) => Needs {
-            terminal: true,
-            ..of("panel")
-        },
+        CliCommand::Panel(_) => needs.terminal = true,
         #[cfg(feature = "mcp")]
-        CliCommand::Mcp(_) => Needs {
-            launches: true,
-            stdin: FarStdin::Follows,
-            ..of("mcp")
-        },
-        CliCommand::Replay(Replay { file, .. }) => Needs {
-            stdin: follows(file.as_ref().is_none_or(|file| file.as_os_str() == "-")),
-            cwd: true,
-            ..of("replay")
-        },
-        CliCommand::Fleet(_) => return Err("fleet"),
-        CliCommand::Config(_) => return Err("config"),
-        CliCommand::Init(_) => return Err("init"),
-        CliCommand::Guide => return Err("guide"),
-        CliCommand::Completions(_) => return Err("completions"),
-        CliCommand::Man(_) => return Err("man"),
-        CliCommand::Agent(_) => return Err("agent"),
-    })
+        CliCommand::Mcp(_) => (needs.launches, needs.stdin) = (true, FarStdin::Follows),
+        CliCommand::Replay(Replay { file, .. }) => {
+            needs.cwd = true;
+            if file.as_ref().is_none_or(|file| file.as_os_str() == "-") {
+                needs.stdin = FarStdin::Follows;
+            }
+        }
+        CliCommand::Daemon(_)
+        | CliCommand::Consumer(_)
+        | CliCommand::Ls(_)
+        | CliCommand::Logs(_)
+        | CliCommand::Search(_)
+        | CliCommand::Wait(_)
+        | CliCommand::Signal(_)
+        | CliCommand::Explain(_)
+        | CliCommand::Kill(_)
+        | CliCommand::Prune(_)
+        | CliCommand::Status(_)
+        | CliCommand::Doctor(_) => {}
+        CliCommand::Fleet(_)
+        | CliCommand::Config(_)
+        | CliCommand::Init(_)
+        | CliCommand::Guide
+        | CliCommand::Completions(_)
+        | CliCommand::Man(_)
+        | CliCommand::Agent(_) => return None,
+    }
+    Some(needs)
 }
 
 /// Executes the command with these arguments, the program's name first, on another machine.
@@ -148,13 +111,15 @@ pub(super) async fn run(
     args: &[OsString],
     command: &CliCommand,
 ) -> Result<(), Error> {
-    let not_here = |_| Error::usage("it is about this machine: --host does not go with it");
-    let needs = needs_of(command).map_err(not_here)?;
+    let not_here = || Error::usage("it is about this machine: --host does not go with it");
+    let needs = needs_of(command).ok_or_else(not_here)?;
+    let verb = command_words(args);
+    let verb = verb.split(' ').next().unwrap_or_default();
     let config = config::load(&lookup)?;
     let host = Host::named(name, &config)?;
-    let mut call = call(&host, &needs, choice, args)?;
+    let mut call = call(&host, &needs, choice, (verb, args))?;
     #[cfg(feature = "fleet")]
-    if let Some(mut answers) = ask_fleet(&config, &call, needs.command, choice).await? {
+    if let Some(mut answers) = ask_fleet(&config, &call, verb, choice).await? {
         let mut signals = ExitWatch::listen()?;
         // Losing an arm is safe: without somebody who waits, the execution there is terminated.
         return tokio::select! {
@@ -253,7 +218,9 @@ impl Resume {
                 printed = printed(host, logs) => printed?,
                 kind = signals.recv() => return Err(Error::silent(kind)),
             };
-            since = serde_json::from_slice::<Log>(&printed).ok().and_then(|log| log.cursor);
+            since = serde_json::from_slice::<Log>(&printed)
+                .ok()
+                .and_then(|log| log.cursor);
         }
         let can_resume = args.channel.is_none() && (!needs_output || since.is_some());
         let now = Instant::now();
@@ -282,7 +249,10 @@ impl Resume {
     fn goes_on_after(&mut self, error: &Error) -> bool {
         let is_cut = error.kind == ErrorKind::Lost;
         if is_cut && !self.is_cut {
-            output::note(&format!("tmux-task: wait: {}; connecting again", error.message));
+            output::note(&format!(
+                "tmux-task: wait: {}; connecting again",
+                error.message
+            ));
         }
         self.is_cut |= is_cut;
         self.is_cut && (is_cut || error.kind == ErrorKind::Unreachable)
@@ -290,7 +260,9 @@ impl Resume {
 
     async fn pause(&mut self) {
         let pause = self.retry.next_pause();
-        let left = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let left = self
+            .deadline
+            .map(|at| at.saturating_duration_since(Instant::now()));
         sleep(left.unwrap_or(pause).min(pause)).await;
     }
 }
@@ -373,7 +345,7 @@ fn call(
     host: &Host,
     needs: &Needs,
     choice: &SessionChoice,
-    args: &[OsString],
+    (verb, args): (&str, &[OsString]),
 ) -> Result<FarCall, Error> {
     let args = args
         .iter()
@@ -402,7 +374,7 @@ fn call(
         owner: Caller::of_environment().owner,
         session,
         cwd: host.cwd.clone().or(here),
-        needs_cwd: needs.cwd.then(|| needs.command.to_owned()),
+        needs_cwd: needs.cwd.then(|| verb.to_owned()),
         stdin: needs.stdin.clone(),
         ..FarCall::default()
     })
@@ -464,7 +436,7 @@ mod tests {
     use super::*;
     use crate::faces::cli::args::Cli;
 
-    fn needs(line: &str) -> Result<Needs, &'static str> {
+    fn needs(line: &str) -> Option<Needs> {
         let args = std::iter::once("tmux-task").chain(line.split(' '));
         needs_of(&Cli::try_parse_from(args).unwrap().command)
     }
@@ -472,7 +444,8 @@ mod tests {
     #[test]
     fn what_a_command_needs_of_this_machine_is_known() {
         let has = |line: &str, is_so: fn(Needs) -> bool| is_so(needs(line).unwrap());
-        assert!(has("send a --secret", |needs| needs.whole_stdin && needs.terminal));
+        assert!(has("send a --secret", |needs| needs.whole_stdin
+            && needs.terminal));
         assert!(!has("send a b", |needs| needs.whole_stdin || needs.terminal));
         let stdin = |line: &str| needs(line).unwrap().stdin;
         assert_eq!(stdin("feed -f --consumer c"), FarStdin::Acknowledgements);
@@ -494,8 +467,7 @@ mod tests {
             "init claude",
             "guide",
         ] {
-            let name = line.split(' ').next().unwrap();
-            assert_eq!(needs(line), Err(name));
+            assert_eq!(needs(line), None, "{line}");
         }
     }
 }

@@ -93,7 +93,12 @@ pub(crate) fn run(effort: Effort) {
         here.push(succeed(&mut near(&["ls"])));
     }
     rows("`ls`", there, here, DONE_WITHIN);
-    row(&mut table, ["round trip of the network", ""], round_trip, None);
+    row(
+        &mut table,
+        ["round trip of the network", ""],
+        round_trip,
+        None,
+    );
     table.print();
     println!(
         "\nThe targets are the p50 there, a round trip, and {} or {} ms.",

@@ -228,7 +228,9 @@ impl Far {
     /// The processes of ssh so far.
     fn processes(&self) -> Vec<Pid> {
         let text = fs::read_to_string(&self.starts).unwrap_or_default();
-        text.lines().map(|line| pid(line.parse().unwrap())).collect()
+        text.lines()
+            .map(|line| pid(line.parse().unwrap()))
+            .collect()
     }
 
     /// Whether this process is one of ours, and not a later one with its number.
