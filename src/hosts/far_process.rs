@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::far_call::{END_MARK, FAR_CALL, FarCall, Greeting, OURS, greeting};
 use super::host::{Host, Way, lost, not_started};
@@ -157,9 +157,12 @@ impl FarProcess {
                 let ssh = Ssh::prepare(env)?;
                 let script = of_shell_after_noise(&far_script(program.as_deref(), FAR_CALL));
                 let command = || ssh.command(destination, Questions::Never, &["-T"], &script);
+                let asked = Instant::now();
                 let begun = Self::begin(host, command(), &line).await;
-                let is_unreachable = |error: &Error| error.kind == ErrorKind::Unreachable;
-                if questions == Questions::AtTerminal && begun.as_ref().is_err_and(is_unreachable) {
+                let may_ask = |error: &Error| {
+                    error.kind == ErrorKind::Unreachable && asked.elapsed() < ANSWERS_WITHIN
+                };
+                if questions == Questions::AtTerminal && begun.as_ref().is_err_and(may_ask) {
                     authenticate(host, &ssh, destination).await?;
                     return Self::begin(host, command(), &line).await;
                 }
@@ -477,7 +480,7 @@ impl Host {
             }
         };
         let name = command.get_program().to_string_lossy().into_owned();
-        let begun = tokio::time::Instant::now();
+        let begun = Instant::now();
         let status = Command::from(command).status().await;
         let status = status.map_err(|error| not_started(&name, &error))?;
         match (status.code(), ssh_to) {

@@ -323,6 +323,7 @@ impl FeedStream {
         let mut stream_epoch = String::new();
         // The last record, and the last one that is acknowledged on the disk there.
         let (mut last, mut acked) = (0, 0);
+        let mut is_complete = false;
         loop {
             // Losing an arm is safe: nothing is taken before it is done.
             tokio::select! {
@@ -353,8 +354,12 @@ impl FeedStream {
                         }
                         Ok(StreamRecord::Live(LiveRecord::Replaced)) => return Ok(Ended::Replaced),
                         // It may come from a later version.
+                        Ok(StreamRecord::Live(LiveRecord::Sync)) => {
+                            is_complete = true;
+                            None
+                        }
                         Ok(StreamRecord::Live(
-                            LiveRecord::Status { .. } | LiveRecord::Sync | LiveRecord::Tasks { .. },
+                            LiveRecord::Status { .. } | LiveRecord::Tasks { .. },
                         ))
                         | Err(_) => None,
                     };
@@ -368,7 +373,7 @@ impl FeedStream {
                     }
                 }
                 () = sleep_until(self.quiet.at) => {
-                    if self.is_forgotten(acked >= last).await {
+                    if self.is_forgotten(is_complete && acked >= last).await {
                         return Ok(Ended::Forgotten);
                     }
                 }

@@ -200,6 +200,8 @@ fn what_ends_while_this_machine_sleeps_is_told_once_when_it_wakes() {
         gate.open();
         far.world.until_delivered("exited", name);
         far.world.kill_daemons();
+        // The next command there starts one.
+        far.world.daemon();
     }
     for process in asleep {
         kill_process(process, Signal::CONT).unwrap();

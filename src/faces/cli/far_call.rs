@@ -20,7 +20,7 @@ pub(super) fn run(words: &[OsString]) -> ExitCode {
     let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
     let outcome = match words.as_deref() {
         Some([]) => serve(),
-        Some(["run"]) => read_call().map(|call| execute(call)),
+        Some(["run"]) => read_call().map(execute),
         Some(["run", word]) => call_of(word).map(execute),
         Some([word]) => call_of(word).and_then(|call| become_command(&call, word)),
         Some(_) | None => Err(no_call()),

@@ -147,10 +147,10 @@ pub(super) async fn run(
         read.map_err(Error::of)?;
         call.stdin = FarStdin::Text(text);
     }
-    let mut resume = match command {
-        CliCommand::Wait(args) => Resume::of(&host, choice, &call, args, &mut signals).await?,
-        _ => None,
-    };
+    let mut resume = None;
+    if let CliCommand::Wait(args) = command {
+        resume = Resume::of(&host, choice, &call, args, &mut signals).await?;
+    }
     loop {
         call.wait = match &resume {
             Some(resume) => resume.wait()?,
@@ -323,7 +323,10 @@ async fn ask(
         () = closed => Err(Error::silent(ErrorKind::OutputClosed)),
     };
     match (outcome, first.get()) {
-        (Ok(INTERRUPTED), Some(kind)) => Err(Error::silent(kind)),
+        // What has read to the end of what was sent is not interrupted there.
+        (Ok(code), Some(kind)) if code == INTERRUPTED || stdin == FarStdin::Follows => {
+            Err(Error::silent(kind))
+        }
         (outcome, _) => outcome,
     }
 }
