@@ -342,11 +342,6 @@ mod tests {
                 "the command follows `--`: `tmux-task run tests -- cargo test`",
             ),
             (
-                "ls --far-call x",
-                "unexpected argument '--far-call' found",
-                "usage: tmux-task ls [OPTIONS] [FILTER]",
-            ),
-            (
                 "daemon --as-chil x",
                 "unexpected argument '--as-chil' found",
                 "usage: tmux-task daemon [OPTIONS]",
