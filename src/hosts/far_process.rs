@@ -353,6 +353,22 @@ impl FarProcess {
         }
     }
 
+    /// Returns what it prints, and its exit code.
+    ///
+    /// # Errors
+    ///
+    /// As [`FarProcess::next`].
+    pub(crate) async fn output(mut self) -> Result<(Vec<u8>, u8), Error> {
+        let mut printed = Vec::new();
+        loop {
+            match self.next().await? {
+                FarOutput::Stdout(bytes) => printed.extend(bytes),
+                FarOutput::Stderr(_) => {}
+                FarOutput::Exit(code) => return Ok((printed, code)),
+            }
+        }
+    }
+
     /// Returns the code with which the execution has ended.
     fn code(&self) -> Result<u8, Error> {
         let code = str::from_utf8(self.end.as_deref().unwrap_or_default());

@@ -4,33 +4,28 @@
 //! A launch notes here which machine and session it was, before it asks. The machine keeps the follow-ups
 //! until they are acknowledged.
 
-use std::collections::BTreeSet;
-use std::io;
 use std::time::{Duration, SystemTime};
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::host_notes::{FarFeed, HostNote, HostNotes};
 use super::lookup;
-use super::notes::{HeldNote, NoteWatch, Notes};
 use super::remote_conversation::consumer_of;
-use super::session::SessionChoice;
 use crate::config;
-use crate::hosts::{
-    FarCall, FarCaller, FarOutput, FarProcess, FarStdin, Host, Questions, this_machine,
-};
+use crate::hosts::{FarCall, FarCaller, FarProcess, FarStdin, Host, Questions, this_machine};
 use crate::model::{Backoff, Error, ErrorKind, Record, Seq};
-use crate::wire::{Acknowledgement, ConsumerList, LiveRecord, StreamRecord, client_of};
+use crate::wire::{Acknowledgement, ConsumerList, LiveRecord, StreamRecord};
 
 /// How long to wait before connecting again.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 
-/// After how long without a change it is asked whether the conversation has tasks, twice before it has
-/// none: events are recorded and delivered in far less time.
-const QUIET: Duration = Duration::from_secs(5);
+/// After how long without a change it is asked whether the conversation has tasks, and for how long nothing
+/// may come then: events are recorded and delivered in far less time.
+const QUIET: Duration = Duration::from_secs(3);
 
 /// How often it is asked while nothing changes, and while another process reads.
 const ASK_EVERY: Duration = Duration::from_secs(600);
@@ -38,15 +33,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// How long a machine may take to answer that.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
-
-/// A session on another machine in which a conversation has launched tasks.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct HostNote {
-    owner: String,
-    host: String,
-    /// What chooses the session and its server there, as words of a command.
-    session: Vec<String>,
-}
 
 /// What is reported of a feed on another machine.
 #[derive(Debug)]
@@ -67,9 +53,6 @@ pub(crate) enum HostNews {
     Forgotten,
 }
 
-/// A feed on another machine: the machine, and what names the feed there.
-pub(crate) type FarFeed = (String, String);
-
 /// A record of a feed was received, with all before it.
 #[derive(Debug)]
 pub(crate) struct Received {
@@ -77,68 +60,7 @@ pub(crate) struct Received {
     pub(crate) seq: Seq,
 }
 
-#[derive(Debug, Clone)]
-pub(crate) struct HostNotes {
-    notes: Notes,
-    owner: String,
-}
-
-/// Returns what chooses a session and its server, as words of a command.
-pub(crate) fn session_words(choice: &SessionChoice) -> Vec<String> {
-    let server = &choice.server;
-    let path =
-        |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
-    let name = server.socket_name.as_ref();
-    let given = [
-        ("-L", name.map(|name| name.to_string_lossy().into_owned())),
-        ("-S", path(&server.socket_path)),
-        ("--tmux", path(&server.program)),
-        ("-s", choice.session.clone()),
-    ];
-    let given = given
-        .into_iter()
-        .filter_map(|(option, value)| Some([option.to_owned(), value?]));
-    given.flatten().collect()
-}
-
-/// Notes that a conversation is about to launch tasks in this session on this machine. The note is to be
-/// held until the command has ended. `None` if the owner is no conversation whose client has an adapter.
-pub(crate) async fn note_host(
-    owner: &str,
-    host: &str,
-    choice: &SessionChoice,
-) -> Result<Option<HeldNote>, Error> {
-    if client_of(owner).is_none() {
-        return Ok(None);
-    }
-    let notes = Notes::of_conversations(&lookup)?;
-    let note = HostNote {
-        owner: owner.to_owned(),
-        host: host.to_owned(),
-        session: session_words(choice),
-    };
-    match notes.hold(owner, &note.place(), &note).await {
-        Ok(held) => Ok(Some(held)),
-        Err(source) => Err(Error::folder(&notes.folder, &source)),
-    }
-}
-
-/// Returns the owners that have tasks on other machines.
-pub(crate) fn owners_with_hosts() -> Result<BTreeSet<String>, Error> {
-    let notes = Notes::of_conversations(&lookup)?.list::<HostNote>();
-    Ok(notes.into_iter().map(|note| note.owner).collect())
-}
-
 impl HostNote {
-    /// Returns what names its feed.
-    pub(crate) fn feed(&self) -> FarFeed {
-        (self.host.clone(), self.session.join("\0"))
-    }
-
-    fn place(&self) -> String {
-        format!("{}\0{}", self.host, self.session.join("\0"))
-    }
-
     /// Executes a command in the session there, for the conversation.
     async fn execute(&self, words: &[&str], stdin: FarStdin) -> Result<FarProcess, Error> {
         let host = Host::named(&self.host, &config::load(&lookup)?)?;
@@ -159,17 +81,7 @@ impl HostNote {
 
     /// Returns what a command there prints, and its exit code; `None` if it does not answer.
     async fn printed(&self, words: &[&str]) -> Option<(Vec<u8>, u8)> {
-        let run = async {
-            let mut process = self.execute(words, FarStdin::Nothing).await?;
-            let mut printed = Vec::new();
-            loop {
-                match process.next().await? {
-                    FarOutput::Stdout(bytes) => printed.extend(bytes),
-                    FarOutput::Stderr(_) => {}
-                    FarOutput::Exit(code) => return Ok::<_, Error>((printed, code)),
-                }
-            }
-        };
+        let run = async { self.execute(words, FarStdin::Nothing).await?.output().await };
         timeout(ANSWERS_WITHIN, run).await.ok()?.ok()
     }
 
@@ -211,41 +123,6 @@ impl HostNote {
             let mut own = list.consumers.iter().filter(|one| one.name == consumer);
             own.all(|one| one.reader.is_none())
         })
-    }
-}
-
-impl HostNotes {
-    pub(crate) fn of(owner: &str) -> io::Result<Self> {
-        Ok(Self {
-            notes: Notes::of_conversations(&lookup).map_err(io::Error::other)?,
-            owner: owner.to_owned(),
-        })
-    }
-
-    /// Returns what resolves when notes have changed.
-    pub(crate) fn watch(&self) -> io::Result<NoteWatch> {
-        self.notes.watch()
-    }
-
-    /// Returns the conversation's notes.
-    pub(crate) fn list(&self) -> Vec<HostNote> {
-        let mut notes = self.notes.list::<HostNote>();
-        notes.retain(|note| note.owner == self.owner);
-        notes
-    }
-
-    /// Returns when a launch held the note last.
-    fn held_at(&self, note: &HostNote) -> Option<SystemTime> {
-        self.notes.held_at(&self.owner, &note.place())
-    }
-
-    /// Removes the note, unless a launch holds it or has held it since then. Returns whether it did.
-    fn forget(&self, note: &HostNote, since: Option<SystemTime>) -> bool {
-        let taken = self.notes.take(&self.owner, &note.place());
-        let Some(taken) = taken.ok().flatten() else {
-            return false;
-        };
-        self.held_at(note) == since && taken.remove().is_ok()
     }
 }
 
@@ -406,8 +283,8 @@ impl FeedStream {
                 return Ended::Forgotten;
             }
             pause = match self.quiet.had_none {
-                true => QUIET,
-                false => (2 * pause).min(LOOK_EVERY),
+                Some(_) => QUIET,
+                None => (2 * pause).min(LOOK_EVERY),
             };
         }
     }
@@ -416,12 +293,19 @@ impl FeedStream {
         drop(self.reports.send((self.note.feed(), news)).await);
     }
 
-    /// Asks whether the conversation has a task there, if everything `is_received`. Returns whether the note
-    /// is removed.
+    /// Asks whether the conversation has a task there, if everything `is_received`, and again later whether
+    /// nothing has come since. Returns whether the note is removed then.
     async fn is_forgotten(&mut self, is_received: bool) -> bool {
+        if let Some(held_at) = self.quiet.had_none.take()
+            && is_received
+            && self.notes.forget(&self.note, held_at)
+        {
+            return true;
+        }
         let held_at = self.notes.held_at(&self.note);
         let has_none = is_received && self.note.has_no_task().await;
-        self.quiet.asked(has_none) && self.notes.forget(&self.note, held_at)
+        self.quiet.asked(has_none.then_some(held_at));
+        false
     }
 }
 
@@ -438,15 +322,16 @@ async fn acknowledge(stdin: &mut Option<ChildStdin>, seq: Seq) {
 /// When to ask whether the conversation has tasks.
 struct QuietCheck {
     at: Instant,
-    /// Whether it had none when it was asked last, and nothing has changed since.
-    had_none: bool,
+    /// Set if it had none when it was asked last, and nothing has come since: when a launch had held the note
+    /// before that.
+    had_none: Option<Option<SystemTime>>,
 }
 
 impl QuietCheck {
     fn new() -> Self {
         Self {
             at: Instant::now() + QUIET,
-            had_none: false,
+            had_none: None,
         }
     }
 
@@ -455,12 +340,10 @@ impl QuietCheck {
         *self = Self::new();
     }
 
-    /// Notes the answer. Returns whether it is certain now that there is none.
-    fn asked(&mut self, has_none: bool) -> bool {
-        let is_certain = has_none && self.had_none;
-        let pause = if has_none { QUIET } else { ASK_EVERY };
+    /// Notes the answer.
+    fn asked(&mut self, had_none: Option<Option<SystemTime>>) {
+        let pause = if had_none.is_some() { QUIET } else { ASK_EVERY };
         self.at = Instant::now() + pause;
-        self.had_none = has_none;
-        is_certain
+        self.had_none = had_none;
     }
 }

@@ -23,12 +23,12 @@ mod file_tasks;
 mod fleet;
 mod history;
 mod host_follower;
+mod host_notes;
 mod http_probe;
 mod kill;
 mod launch;
 mod list;
 mod logs;
-mod notes;
 #[cfg(feature = "panel")]
 mod preview;
 mod remote_conversation;
@@ -65,9 +65,9 @@ pub(crate) use file_tasks::{ReadFile, names_in_file};
 #[cfg(feature = "fleet")]
 pub(crate) use fleet::{Fleet, ask_fleet};
 pub(crate) use history::{RunInfo, last_of_each, stored_runs};
-pub(crate) use host_follower::{
-    FarFeed, HostNews, HostNotes, Received, follow_host, note_host, owners_with_hosts,
-    session_words,
+pub(crate) use host_follower::{HostNews, Received, follow_host};
+pub(crate) use host_notes::{
+    FarFeed, HostNotes, NoteWatch, note_host, owners_with_hosts, session_words,
 };
 pub(crate) use kill::{KilledSession, kill, kill_all, prune};
 pub(crate) use launch::no_daemon_to_wait;
@@ -75,7 +75,6 @@ pub(crate) use launch::no_daemon_to_wait;
 pub(crate) use list::ports;
 pub(crate) use list::{add_ports, count, find, list, was_pruned};
 pub(crate) use logs::{earlier_log, follow_launched, follow_log, further_log, last_log, search};
-pub(crate) use notes::NoteWatch;
 #[cfg(feature = "panel")]
 pub(crate) use preview::{TreeUsage, preview, usage, whole_log};
 pub(crate) use remote_conversation::consumer_name;

@@ -13,7 +13,8 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::fleet::Fleet;
-use super::host_follower::{FarFeed, HostNews, Received};
+use super::host_follower::{HostNews, Received};
+use super::host_notes::FarFeed;
 use super::lookup;
 use crate::clock;
 use crate::files::{self, OPEN_TO_OTHERS};

@@ -260,7 +260,6 @@ fn a_message_comes_again_as_it_was_before_its_machine_is_reached() {
     // More ends, there and here.
     let (port, away) = (near.path("ssh/gpu1.port"), near.path("ssh/away"));
     fs::rename(&port, &away).unwrap();
-    far.kill_ssh();
     gate.open();
     far.world.until_delivered("exited", "b");
     near.set("TMUX_TASK_OWNER", "opencode:one");

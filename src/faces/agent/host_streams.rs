@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 
 use futures_util::StreamExt;
@@ -51,7 +52,7 @@ pub(super) struct HostStreams {
 impl HostStreams {
     /// Returns the streams of this conversation; none when notes cannot be read.
     pub(super) fn of(owner: &str) -> Option<Self> {
-        let notes = HostNotes::of(owner);
+        let notes = HostNotes::find().map_err(io::Error::other);
         let opened = notes.and_then(|notes| Ok((notes.watch()?, notes)));
         let (watch, notes) = opened
             .inspect_err(|error| tracing::warn!(%error, "tasks on other machines are not followed"))
@@ -111,7 +112,7 @@ impl HostStreams {
     /// Follows the noted sessions that are not followed.
     fn find_hosts(&mut self) {
         for note in self.notes.list() {
-            if self.received.contains_key(&note.feed()) {
+            if !note.is_of(&self.owner) || self.received.contains_key(&note.feed()) {
                 continue;
             }
             let (received, to_acknowledge) = mpsc::unbounded_channel();

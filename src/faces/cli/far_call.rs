@@ -16,19 +16,26 @@ use super::output;
 use crate::hosts::{FarCall, FarStdin, MAX_CALL, OURS, ending, greeting};
 use crate::model::Error;
 
-pub(super) fn run(words: &[OsString]) -> ExitCode {
+/// Returns the call whose command this process is to be; else it has ended.
+pub(super) fn run(words: &[OsString]) -> Result<FarCall, ExitCode> {
     let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
     let outcome = match words.as_deref() {
-        Some([]) => serve(),
-        Some(["run"]) => read_call().map(execute),
-        Some(["run", word]) => call_of(word).map(execute),
+        Some([]) => serve().map(Err),
+        Some(["run"]) => read_call().map(Ok),
+        Some(["run", word]) => call_of(word).map(Ok),
         Some([word]) => call_of(word).and_then(|call| become_command(&call, word)),
         Some(_) | None => Err(no_call()),
     };
-    outcome.unwrap_or_else(|error| {
+    let outcome = outcome.unwrap_or_else(|error| {
         output::complain(&Error::of(&error), "far-call", "");
-        ExitCode::FAILURE
-    })
+        Err(ExitCode::FAILURE)
+    });
+    if outcome.is_ok() {
+        // Without the process that watches the caller, nobody waits for it.
+        #[cfg(linux)]
+        rustix::process::set_parent_process_death_signal(Some(Signal::INT)).unwrap_or_default();
+    }
+    outcome
 }
 
 fn no_call() -> io::Error {
@@ -49,18 +56,8 @@ fn read_call() -> io::Result<FarCall> {
     serde_json::from_slice(&line).map_err(|_| no_call())
 }
 
-/// Is the command of a call.
-fn execute(call: FarCall) -> ExitCode {
-    // Without the process that watches the caller, nobody waits for it.
-    #[cfg(linux)]
-    rustix::process::set_parent_process_death_signal(Some(Signal::INT)).unwrap_or_default();
-    let name = OsString::from("tmux-task");
-    let args = std::iter::once(name).chain(call.args.iter().map(OsString::from));
-    super::execute(args.collect(), Some(call))
-}
-
 /// Executes the command in this terminal.
-fn become_command(call: &FarCall, word: &str) -> io::Result<ExitCode> {
+fn become_command<T>(call: &FarCall, word: &str) -> io::Result<T> {
     let host = &call.caller.host;
     if call.version != OURS {
         let why = format!("{host} has tmux-task {OURS}, {} asks", call.version);

@@ -214,8 +214,9 @@ impl Resume {
                 args: session_words(choice).into_iter().chain(logs).collect(),
                 ..call.clone()
             };
-            let printed = tokio::select! {
-                printed = printed(host, logs) => printed?,
+            let started = FarProcess::start(host, &lookup, questions(), logs);
+            let (printed, _) = tokio::select! {
+                printed = async { started.await?.output().await } => printed?,
                 kind = signals.recv() => return Err(Error::silent(kind)),
             };
             since = serde_json::from_slice::<Log>(&printed)
@@ -270,19 +271,6 @@ impl Resume {
 #[derive(Deserialize)]
 struct Log {
     cursor: Option<String>,
-}
-
-/// Returns what a command there prints.
-async fn printed(host: &Host, call: FarCall) -> Result<Vec<u8>, Error> {
-    let mut process = FarProcess::start(host, &lookup, questions(), call).await?;
-    let mut printed = Vec::new();
-    loop {
-        match process.next().await? {
-            FarOutput::Stdout(bytes) => printed.extend(bytes),
-            FarOutput::Stderr(_) => {}
-            FarOutput::Exit(_) => return Ok(printed),
-        }
-    }
 }
 
 /// Executes a command there, and passes on its output. Returns its exit code.

@@ -85,7 +85,14 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let [_, word, words @ ..] = args.as_slice()
         && word == FAR_CALL
     {
-        return far_call::run(words);
+        return match far_call::run(words) {
+            Ok(call) => {
+                let name = OsString::from("tmux-task");
+                let words = call.args.iter().map(OsString::from);
+                execute(std::iter::once(name).chain(words).collect(), Some(call))
+            }
+            Err(code) => code,
+        };
     }
     match completions::answer(&args) {
         Ok(false) => {}
