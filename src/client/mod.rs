@@ -103,14 +103,19 @@ impl DaemonClient {
             }
         };
         check_peer(path, &stream)?;
+        Ok(Self::over(stream, path))
+    }
+
+    /// Returns a client of what is at the other end of this connection, of which errors name `path`.
+    pub(crate) fn over(stream: UnixStream, path: &Path) -> Self {
         let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
         let (reader, writer) = stream.into_split();
-        Ok(Self {
+        Self {
             path: path.to_owned(),
             pid: peer.and_then(|pid| u32::try_from(pid).ok()),
             lines: BufReader::new(reader).lines(),
             writer,
-        })
+        }
     }
 
     /// Returns the daemon's pid, where the kernel reports it.
@@ -188,13 +193,8 @@ impl DaemonClient {
         raw: bool,
         lines: usize,
     ) -> Result<(), Error> {
-        self.send(&Request::Follow { window, raw, lines }).await?;
-        let line = self.next_line().await?;
-        match serde_json::from_str(&line) {
-            Ok(Response::Refused(refusal)) => Err(refused(refusal)),
-            Ok(_) => Err(unexpected()),
-            Err(_) => Ok(()),
-        }
+        let request = Request::Follow { window, raw, lines };
+        self.stream(&request).await.map(drop)
     }
 
     /// Subscribes to the feed and returns the stream's first line. [`DaemonClient::line`] returns the
@@ -212,6 +212,7 @@ impl DaemonClient {
             start,
             filter,
             tasks: false,
+            stored: None,
         })
         .await
     }
@@ -247,6 +248,15 @@ impl DaemonClient {
     /// When the daemon refuses, ends or cannot be understood.
     pub(crate) async fn stream(&mut self, request: &Request) -> Result<String, Error> {
         self.send(request).await?;
+        self.hello().await
+    }
+
+    /// Returns the first line of a stream.
+    ///
+    /// # Errors
+    ///
+    /// As [`DaemonClient::stream`].
+    pub(crate) async fn hello(&mut self) -> Result<String, Error> {
         let line = self.next_line().await?;
         match serde_json::from_str(&line) {
             Ok(Response::Refused(refusal)) => Err(refused(refusal)),

@@ -160,9 +160,10 @@ pub(super) async fn serve(
                 start,
                 filter,
                 tasks,
+                stored,
             } => {
                 tracing::debug!(request = name, ?start, ?filter, tasks, "request");
-                let subscription = streams.subscribe(&start, filter, tasks);
+                let subscription = streams.live.subscribe(&start, filter, tasks, stored);
                 return subscribe(reader, writer, &streams, subscription).await;
             }
             Request::Consume(request) => {

@@ -22,7 +22,7 @@ use crate::wire::{
 /// Starts streams.
 #[derive(Debug, Clone)]
 pub(super) struct Streams {
-    live: Arc<Live>,
+    pub(super) live: Arc<Live>,
     readers: ReaderHandle,
 }
 
@@ -30,20 +30,6 @@ impl Streams {
     /// Returns a starter for streams of this feed on the readers' thread.
     pub(super) fn new(live: Arc<Live>, readers: ReaderHandle) -> Self {
         Self { live, readers }
-    }
-
-    /// Returns a stream for a reader. Refuses a sequence number that the feed does not have.
-    pub(super) fn subscribe(
-        &self,
-        start: &ReaderStart,
-        filter: Filter,
-        with_tasks: bool,
-    ) -> Result<Subscription, Error> {
-        if with_tasks {
-            self.live.subscribe_with_tasks(start, filter)
-        } else {
-            self.live.subscribe(start, filter)
-        }
     }
 
     /// Returns a consumer's stream for the process `pid`, and the lease that takes its acknowledgements.
@@ -107,7 +93,7 @@ impl Streams {
             tokio::select! {
                 served = store::serve(subscription, &mut writer) => match served {
                     Ok(()) | Err(StreamError::Gone(_)) => {}
-                    Err(error @ StreamError::Feed(_)) => {
+                    Err(error @ (StreamError::Feed(_) | StreamError::Refused(_))) => {
                         tracing::error!(%error, "a reader was cut off");
                     }
                 },
@@ -123,7 +109,7 @@ impl Streams {
             epoch: None,
             seq: after,
         });
-        let Ok(subscription) = self.live.subscribe(&start, Filter::default()) else {
+        let Ok(subscription) = self.live.subscribe(&start, Filter::default(), false, None) else {
             return;
         };
         let printing = async move {

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::session::TaskSession;
+use super::stored_feed::StoredRecords;
 use crate::client::unexpected;
-use crate::model::{Body, Error, Seq};
-use crate::store::feed::{FeedLine, WholeLines, has_files};
-use crate::wire::{ConsumerList, Request, Response, check_consumer_name};
+use crate::model::{Body, Error, Kind, Seq};
+use crate::wire::{
+    After, ConsumerList, Filter, ReaderStart, Request, Response, StoredUse, check_consumer_name,
+};
 
 /// Returns the consumers of the session's feed.
 pub(crate) async fn list_consumers(session: &TaskSession) -> Result<ConsumerList, Error> {
@@ -29,21 +31,27 @@ pub(crate) async fn remove_consumer(session: &TaskSession, name: &str) -> Result
 
 /// Returns the owners among `cursors` (owner to the last record that its consumer has acknowledged)
 /// for which the feed has a later follow-up. Follow-ups for everybody do not count.
-pub(crate) fn owners_with_pending_follow_ups(
+pub(crate) async fn owners_with_pending_follow_ups(
     session: &TaskSession,
     cursors: &BTreeMap<String, Seq>,
 ) -> Result<BTreeSet<String>, Error> {
     let mut owners = BTreeSet::new();
-    let path = session.paths.feed();
-    let Some(first) = cursors.values().min().filter(|_| has_files(&path)) else {
+    let Some(first) = cursors.values().min() else {
         return Ok(owners);
     };
-    let mut lines = WholeLines::after(&path, *first)?;
-    while let Some(line) = lines.next_line()? {
-        if let FeedLine::Record(record) = line
-            && let Body::FollowUp {
-                owner: Some(owner), ..
-            } = record.body
+    let start = ReaderStart::After(After {
+        epoch: None,
+        seq: *first,
+    });
+    let filter = Filter::new(vec![Kind::FollowUp], Vec::new(), Vec::new());
+    let Some(mut stored) = StoredRecords::open(session, start, filter, StoredUse::Examine).await?
+    else {
+        return Ok(owners);
+    };
+    while let Some(record) = stored.next_record().await? {
+        if let Body::FollowUp {
+            owner: Some(owner), ..
+        } = record.body
             && cursors
                 .get(&owner)
                 .is_some_and(|cursor| record.seq > *cursor)

@@ -5,12 +5,11 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::caller::Caller;
-use super::feed_usage::end_of_feed;
 use super::session::TaskSession;
+use super::stored_feed::StoredRecords;
 use crate::client::{DaemonClient, unexpected, unreadable};
 use crate::model::{Body, Error, Event, EventType, Kind, Millis, Record, Seq};
-use crate::store::feed::has_files;
-use crate::wire::{After, Filter, LiveRecord, ReaderStart, Request, StreamRecord};
+use crate::wire::{After, Filter, LiveRecord, ReaderStart, Request, StoredUse, StreamRecord};
 
 /// How long to wait for further events after one that was waited for: what happens at once is one
 /// answer.
@@ -54,23 +53,16 @@ pub(crate) struct Events {
 
 /// Returns the present end of the session's feed, as readers see it.
 pub(crate) async fn end_of_events(session: &TaskSession) -> Result<After, Error> {
-    if let Some(mut daemon) = session.daemon().await? {
-        // Its file may have more than the disk is known to have.
-        let hello = daemon.subscribe(ReaderStart::Now, Filter::default()).await;
-        if let Ok(hello) = hello {
-            let reading = EventReading::new(After::default(), 0, &hello)?;
-            return Ok(After {
-                epoch: Some(reading.epoch),
-                seq: reading.last_before,
-            });
-        }
-    }
-    let feed = session.paths.feed();
-    if !has_files(&feed) {
-        return Ok(After::default());
-    }
-    let (epoch, seq) = end_of_feed(&feed)?;
-    Ok(After { epoch, seq })
+    let open = StoredRecords::open(
+        session,
+        ReaderStart::Now,
+        Filter::default(),
+        StoredUse::Examine,
+    );
+    Ok(open.await?.map_or_else(After::default, |stored| After {
+        epoch: stored.epoch,
+        seq: stored.last_seq,
+    }))
 }
 
 /// Returns the events after this position. If there are none, it waits for the first one. The

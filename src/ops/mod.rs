@@ -17,7 +17,6 @@ mod ending;
 mod events;
 mod everywhere;
 mod explain;
-mod feed_usage;
 mod file_tasks;
 #[cfg(feature = "fleet")]
 mod fleet;
@@ -36,6 +35,7 @@ mod run;
 mod send;
 mod session;
 mod session_name;
+mod stored_feed;
 mod task_name;
 mod task_stream;
 mod undelivered;
@@ -81,6 +81,7 @@ pub(crate) use remote_conversation::consumer_name;
 pub(crate) use run::{LaunchWait, RunOptions, StartedRun, check_texts, run, wait_for_place};
 pub(crate) use send::send;
 pub(crate) use session::{SessionChoice, TaskSession};
+pub(crate) use stored_feed::{StoredLine, StoredRecords, no_feed};
 pub(crate) use task_name::{free_name, name_of_command};
 pub(crate) use task_stream::task_stream;
 #[cfg(feature = "panel")]

@@ -84,6 +84,7 @@ async fn subscribe(daemon: &mut DaemonClient) -> Result<String, Error> {
         start: ReaderStart::Now,
         filter,
         tasks: true,
+        stored: None,
     };
     let hello = daemon.stream(&request).await?;
     match serde_json::from_str(&hello) {

@@ -10,10 +10,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::ending::{EndWatch, not_ended};
-use super::feed_usage::list_files_of;
 use super::logs::pattern_of;
 use super::lookup;
 use super::session::TaskSession;
+use super::stored_feed::{no_feed, stored_consumers};
 use crate::daemon::{read_task_log, search_task, type_into_task};
 use crate::model::{
     Error, Ordered as _, PaneId, SessionId, Snapshot, StatusCounts, StopChoice, Task, WindowId,
@@ -23,8 +23,8 @@ use crate::session::{Killer, Progress, Typing};
 use crate::store::feed::{has_files, remove_consumer as remove_file, sync_consumers};
 use crate::tmux::{self, PaneView, Unless};
 use crate::wire::{
-    ConsumerList, EndedTask, ExplainedState, Explanation, LogRequest, LsTask, LsView, Request,
-    Response, SearchRequest, SearchResult, SendRequest, TaskLog,
+    EndedTask, ExplainedState, Explanation, LogRequest, LsTask, LsView, Request, Response,
+    SearchRequest, SearchResult, SendRequest, TaskLog,
 };
 use crate::{config, process};
 
@@ -124,7 +124,10 @@ pub(super) async fn answer(
             stop(session, *cleanup).await?;
             Response::Done
         }
-        Request::Consumers => Response::Consumers(consumers(session)?),
+        Request::Consumers => {
+            let stored = stored_consumers(session)?;
+            Response::Consumers(stored.ok_or_else(|| no_feed(session))?)
+        }
         Request::RemoveConsumer { name } => {
             remove_consumer(session, name)?;
             Response::Done
@@ -373,13 +376,10 @@ async fn stop(session: &TaskSession, cleanup: bool) -> Result<(), Error> {
     Ok(())
 }
 
-fn consumers(session: &TaskSession) -> Result<ConsumerList, Error> {
-    require_feed(session)?;
-    list_files_of(&session.paths)
-}
-
 fn remove_consumer(session: &TaskSession, name: &str) -> Result<(), Error> {
-    require_feed(session)?;
+    if !has_files(&session.paths.feed()) {
+        return Err(no_feed(session));
+    }
     let folder = session.paths.consumers();
     let failed = |source: io::Error| {
         if source.kind() == io::ErrorKind::NotFound {
@@ -392,13 +392,4 @@ fn remove_consumer(session: &TaskSession, name: &str) -> Result<(), Error> {
     folder.join(name).symlink_metadata().map_err(failed)?;
     remove_file(&folder, name).map_err(failed)?;
     sync_consumers(&folder).map_err(failed)
-}
-
-fn require_feed(session: &TaskSession) -> Result<(), Error> {
-    if has_files(&session.paths.feed()) {
-        return Ok(());
-    }
-    let message = format!("no feed of session `{}`", session.name);
-    let hint = "a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`";
-    Err(Error::missing(message).with_hint(hint))
 }

@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{broadcast, watch};
 
 use super::consumers::{Consumers, Lease};
-use super::read_marks::{Audience, Readers};
-use super::stream::{CHANGES_KEPT, FeedChange, FeedExtent, Subscription, TaskChanges};
-use crate::clock;
-use crate::model::{AgeClock, Error, FEED_VERSION, Millis, Seq};
-use crate::store::feed::{
-    Ages, FeedFiles, Holder, Journal, PendingEvents, Reader, Retention, Segment, Sequence,
+use super::read_marks::Readers;
+use super::stream::{
+    CHANGES_KEPT, FeedBeginning, FeedChange, FeedExtent, Subscription, TaskChanges,
 };
+use crate::clock;
+use crate::model::{AgeClock, Error, Millis, Seq};
+use crate::store::feed::{Ages, FeedFiles, Holder, Journal, PendingEvents, Retention, Segment};
 use crate::wire::{
     After, ConsumeRequest, ConsumerList, Filter, LiveRecord, MessageReaders, ReaderStart,
-    SINK_PREFIX, TaskBoard,
+    SINK_PREFIX, StoredUse, TaskBoard,
 };
 
 /// What a store is started with.
@@ -99,79 +99,35 @@ impl Live {
         }
     }
 
-    /// Returns a stream for a reader. Refuses a sequence number that the feed does not have.
-    /// Nothing is read yet.
+    /// Returns a stream for a reader, with the tasks and their changes if `with_tasks`. Refuses a
+    /// sequence number that the feed does not have. Nothing is read yet.
     pub(crate) fn subscribe(
         &self,
         start: &ReaderStart,
         filter: Filter,
-    ) -> Result<Subscription, Error> {
-        let audience = match &filter.owner {
-            _ if !filter.audience().follow_ups => Audience::User,
-            Some(owner) => Audience::Owner(owner.clone()),
-            None => Audience::AllOwners,
-        };
-        self.subscribe_for(start, filter, audience)
-    }
-
-    fn subscribe_for(
-        &self,
-        start: &ReaderStart,
-        filter: Filter,
-        audience: Audience,
+        with_tasks: bool,
+        stored: Option<StoredUse>,
     ) -> Result<Subscription, Error> {
         // Everything published from here on reaches the subscription; everything earlier is within
         // its extent.
         let state = self.state();
-        let extent = state.extent;
-        let after = match start {
-            ReaderStart::Now => extent.last_seq,
-            ReaderStart::After(after) => after
-                .check(&self.epoch, extent.last_seq)
-                .map_err(Error::failed)?,
-        };
         let Some(news) = &state.news else {
             let message = "the daemon is leaving".to_owned();
             return Err(Error::failed(message));
         };
-        let first_seen = match start {
-            ReaderStart::Now => after,
-            ReaderStart::After(_) => filter.first_seen(after),
-        };
-        let reader =
-            (first_seen >= extent.last_seq).then(|| Reader::at_end(&self.path, &extent.end));
-        Ok(Subscription {
-            hello: LiveRecord::Hello {
-                v: FEED_VERSION,
-                epoch: self.epoch.clone(),
-                last_seq: extent.last_seq,
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                session_name: state.session_name.clone(),
-            },
-            status: state.status.clone(),
+        let beginning = FeedBeginning {
             path: self.path.clone(),
-            first_seen,
-            reader,
-            sequence: Sequence::after(after),
-            filter,
-            extent,
-            news: news.subscribe(),
-            tasks: None,
-            has_skipped: false,
-            reading: self.readers.begin(audience),
-            consumer: None,
-        })
-    }
-
-    /// Returns a stream that also has the tasks and their changes.
-    pub(crate) fn subscribe_with_tasks(
-        &self,
-        start: &ReaderStart,
-        filter: Filter,
-    ) -> Result<Subscription, Error> {
-        let mut subscription = self.subscribe_for(start, filter, Audience::User)?;
-        subscription.tasks = Some(TaskChanges::new(self.tasks.subscribe()));
-        Ok(subscription)
+            epoch: self.epoch.clone(),
+            session_name: state.session_name.clone(),
+            extent: state.extent,
+        };
+        let news = news.subscribe();
+        let mut stream = Subscription::new(beginning, start, filter, stored, news, &self.readers)?;
+        stream.status.clone_from(&state.status);
+        if with_tasks {
+            stream.shows_tasks(TaskChanges::new(self.tasks.subscribe()), &self.readers);
+        }
+        Ok(stream)
     }
 
     /// Publishes the tasks as a look saw them.
@@ -213,7 +169,7 @@ impl Live {
             epoch: None,
             seq: lease.cursor(),
         });
-        let mut subscription = self.subscribe(&start, request.filter)?;
+        let mut subscription = self.subscribe(&start, request.filter, false, None)?;
         subscription.consumer = Some(Arc::clone(&lease));
         if request.name.starts_with(SINK_PREFIX) {
             subscription.passes_on();
@@ -229,13 +185,11 @@ impl Live {
     #[cfg(feature = "fleet")]
     pub(crate) fn subscribe_to_pass_on(&self, seq: Seq) -> Result<Subscription, Error> {
         let start = ReaderStart::After(After { epoch: None, seq });
-        let mut subscription = self.subscribe(&start, Filter::default())?;
+        let mut subscription = self.subscribe(&start, Filter::default(), false, None)?;
         subscription.passes_on();
         Ok(subscription)
     }
 
-    /// Returns the identity of the feed.
-    #[cfg(feature = "fleet")]
     /// Returns the number of the last record.
     #[cfg(feature = "fleet")]
     pub(crate) fn last_seq(&self) -> Seq {

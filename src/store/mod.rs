@@ -16,6 +16,7 @@ mod read_marks;
 mod reader_thread;
 mod replies;
 mod retainer;
+mod stored;
 mod stream;
 mod writer;
 
@@ -25,6 +26,7 @@ pub(crate) use handle::{Store, StoreGone};
 pub(crate) use live::{Live, StoreSetup};
 pub(crate) use read_marks::ReadMarks;
 pub(crate) use reader_thread::{ReaderHandle, ReaderThread};
+pub(crate) use stored::StoredFeed;
 pub(crate) use stream::{StreamError, Subscription, serve};
 pub(crate) use writer::{MOST_WAITING, SavedLook, StoreReport, with_waiting};
 

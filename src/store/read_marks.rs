@@ -81,6 +81,11 @@ impl Readers {
         self.present().readers.values().filter_map(owner).collect()
     }
 
+    /// Returns the last follow-up that was written to one of them; 0 for none.
+    pub(super) fn last_follow_up(&self) -> Seq {
+        self.last_follow_up.load(Ordering::Relaxed)
+    }
+
     fn present(&self) -> MutexGuard<'_, Present> {
         // Nothing is left half done while it is held.
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
@@ -144,7 +149,7 @@ impl ReadMarks {
     /// Stores the present state, if it has changed.
     pub(crate) fn note(&self) {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
-        let seq = self.readers.last_follow_up.load(Ordering::Relaxed);
+        let seq = self.readers.last_follow_up();
         let has_read_on = noted.map_or(seq > 0, |(_, noted)| seq > noted);
         let is_due = noted.is_none_or(|(at, _)| at.elapsed() >= NOTE_EVERY);
         if has_read_on || (is_due && self.readers.n() > 0) {

@@ -1,5 +1,6 @@
 //! Serves one reader of the live feed, from the disk and at its own pace.
 
+use std::collections::VecDeque;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -13,9 +14,11 @@ use tokio::task::coop::consume_budget;
 use super::consumers::Lease;
 use super::read_marks::{Audience, ReaderGuard, Readers};
 use super::replies::StreamEnd;
-use crate::model::{Kind, Record, Seq, WindowId};
-use crate::store::feed::{FeedEnd, FeedError, FeedLine, Reader, Sequence};
-use crate::wire::{Filter, LiveRecord, LsTask, Response, TaskBoard};
+use crate::model::{Error, FEED_VERSION, Millis, Seq, WindowId};
+use crate::store::feed::{self, FeedEnd, FeedError, FeedLine, Reader, Sequence};
+use crate::wire::{
+    After, Filter, LastRecords, LiveRecord, LsTask, ReaderStart, Response, StoredUse, TaskBoard,
+};
 
 /// A notification for readers. A reader that falls behind by more than the channel's capacity skips
 /// to the newest: records are read from the disk anyway, and of the counts only the newest matter.
@@ -46,42 +49,197 @@ pub(super) struct FeedExtent {
 /// By how many notifications a reader may fall behind before it skips to the newest.
 pub(super) const CHANGES_KEPT: usize = 256;
 
+/// A feed as a stream finds it.
+#[derive(Debug)]
+pub(super) struct FeedBeginning {
+    /// The feed's file.
+    pub(super) path: PathBuf,
+    pub(super) epoch: String,
+    pub(super) session_name: String,
+    pub(super) extent: FeedExtent,
+}
+
 /// The initial state of a stream.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     /// The stream's first line.
-    pub(super) hello: LiveRecord,
+    hello: LiveRecord,
     /// The counts; `None` before the first look.
     pub(super) status: Option<LiveRecord>,
     /// The feed's file.
-    pub(super) path: PathBuf,
-    /// The sequence number after which the filter has to read the records.
-    pub(super) first_seen: Seq,
+    path: PathBuf,
+    /// The last records that are asked for, until it is known where they begin.
+    last: Option<LastRecords>,
+    /// Records made before this time do not pass, until what was stored is sent.
+    since: Option<Millis>,
+    /// Whether the stream ends with what is stored.
+    is_stored: bool,
     /// Reads the feed from there on; `None` until the position was searched.
-    pub(super) reader: Option<Reader>,
+    reader: Option<Reader>,
     /// The sequence numbers that this reader has got, and so the next one.
-    pub(super) sequence: Sequence,
+    sequence: Sequence,
     /// Which records pass.
-    pub(super) filter: Filter,
+    filter: Filter,
     /// The end of the feed when its file was last removed or replaced; at first the present end.
-    pub(super) extent: FeedExtent,
+    extent: FeedExtent,
     /// Notifications from here on.
     pub(super) news: broadcast::Receiver<FeedChange>,
     /// The tasks and their changes, where they are wanted.
-    pub(super) tasks: Option<TaskChanges>,
-    /// Whether the filter left out a follow-up, which therefore still needs another reader.
-    pub(super) has_skipped: bool,
+    tasks: Option<TaskChanges>,
+    /// Whether follow-ups were left out, which therefore still need another reader.
+    has_skipped: bool,
     /// Counts this reader.
-    pub(super) reading: ReaderGuard,
+    reading: ReaderGuard,
     /// As which consumer it reads, if as one.
     pub(super) consumer: Option<Arc<Lease>>,
 }
 
 impl Subscription {
+    /// Returns a stream for a reader. Nothing is read yet.
+    ///
+    /// # Errors
+    ///
+    /// When the feed does not have the record behind which the stream is to start.
+    pub(super) fn new(
+        feed: FeedBeginning,
+        start: &ReaderStart,
+        filter: Filter,
+        stored: Option<StoredUse>,
+        news: broadcast::Receiver<FeedChange>,
+        readers: &Arc<Readers>,
+    ) -> Result<Self, Error> {
+        let extent = feed.extent;
+        let check = |after: &After| {
+            let checked = after.check(&feed.epoch, extent.last_seq);
+            checked.map_err(Error::failed)
+        };
+        let mut last = None;
+        let after = match start {
+            ReaderStart::Now => extent.last_seq,
+            ReaderStart::After(after) => check(after)?,
+            ReaderStart::Last(asked) => {
+                last = Some(asked.clone());
+                asked.after.as_ref().map_or(Ok(0), check)?
+            }
+        };
+        let audience = match (&filter.owner, stored) {
+            (_, Some(_)) => Audience::User,
+            _ if !filter.audience().follow_ups => Audience::User,
+            (Some(owner), None) => Audience::Owner(owner.clone()),
+            (None, None) => Audience::AllOwners,
+        };
+        let is_at_end = last.is_none() && filter.first_seen(after) >= extent.last_seq;
+        let is_now = *start == ReaderStart::Now;
+        let mut subscription = Self {
+            hello: LiveRecord::Hello {
+                v: FEED_VERSION,
+                epoch: feed.epoch,
+                last_seq: extent.last_seq,
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                session_name: feed.session_name,
+            },
+            status: None,
+            reader: (is_now || is_at_end).then(|| Reader::at_end(&feed.path, &extent.end)),
+            path: feed.path,
+            since: last.as_ref().and_then(|last| last.since),
+            // Who asks for the last records has not read those before.
+            has_skipped: last.as_ref().is_some_and(|last| !last.is_all()),
+            last,
+            is_stored: stored.is_some(),
+            sequence: Sequence::after(after),
+            filter,
+            extent,
+            news,
+            tasks: None,
+            reading: readers.begin(audience),
+            consumer: None,
+        };
+        if stored == Some(StoredUse::Examine) {
+            subscription.passes_on();
+        }
+        Ok(subscription)
+    }
+
     /// Makes it the stream of something that passes records on: nobody has read them then.
     pub(super) fn passes_on(&mut self) {
         self.reading = Arc::new(Readers::default()).begin(Audience::User);
     }
+
+    /// Makes it the stream of something that shows the tasks to the user.
+    pub(super) fn shows_tasks(&mut self, changes: TaskChanges, readers: &Arc<Readers>) {
+        self.tasks = Some(changes);
+        self.reading = readers.begin(Audience::User);
+    }
+
+    /// Goes to the first of the last records that are asked for.
+    async fn go_to_last(&mut self, last: &LastRecords) -> Result<(), FeedError> {
+        let first_kept = || feed::first_kept(&self.path).saturating_sub(1);
+        let after = last
+            .after
+            .as_ref()
+            .map_or_else(first_kept, |after| after.seq);
+        let in_time = match last.since {
+            Some(since) => feed::before_time(&self.path, since - CLOCK_STEPS)?,
+            None => None,
+        };
+        let mut first = after.max(in_time.unwrap_or_default());
+        if let Some(most) = last.most {
+            first = self.before_last(first, most).await?;
+        }
+        self.sequence = Sequence::after(first.min(self.extent.last_seq));
+        Ok(())
+    }
+
+    /// Returns the record before the last `most` that pass the filter, of those after `earliest`.
+    async fn before_last(&self, earliest: Seq, most: usize) -> Result<Seq, FeedError> {
+        let n_records = u64::try_from(most).unwrap_or(u64::MAX);
+        let mut n_bytes = n_records.saturating_mul(BYTES_PER_RECORD).max(FIRST_STEP);
+        loop {
+            // They are near the end. If the others are filtered out, more of it is read.
+            let tail = feed::before_tail(&self.path, n_bytes)?;
+            let first = tail.map_or(earliest, |tail| tail.max(earliest));
+            let mut filter = self.filter.clone();
+            let mut reader = Reader::before(&self.path, filter.first_seen(first), &self.extent.end);
+            let mut sequence = Sequence::after(first);
+            let mut found = VecDeque::new();
+            while let Some(line) = reader.next(&self.extent.end)? {
+                consume_budget().await;
+                let Some(seq) = line.seq() else { continue };
+                let is_wanted = wants(&mut filter, self.since, &line);
+                if is_wanted && !sequence.has(seq) {
+                    found.push_back(seq);
+                }
+                sequence.read(seq);
+                if found.len() > most {
+                    found.pop_front();
+                }
+            }
+            if first == earliest || found.len() == most {
+                return Ok(found.front().map_or(self.extent.last_seq, |seq| seq - 1));
+            }
+            n_bytes = n_bytes.saturating_mul(4);
+        }
+    }
+}
+
+/// How many bytes of the feed are read at first for each of the last records that are asked for.
+const BYTES_PER_RECORD: u64 = 2048;
+
+/// How many bytes are read at first at least.
+const FIRST_STEP: u64 = 64 * 1024;
+
+/// How far a clock may have been set back, in milliseconds, for all records by their time.
+const CLOCK_STEPS: Millis = 60_000;
+
+/// Whether a line is asked for. The filter needs every record, because notices refer to earlier events.
+fn wants(filter: &mut Filter, since: Option<Millis>, line: &FeedLine) -> bool {
+    let passes = match line {
+        FeedLine::Record(record) => filter.wants(record.seq, &record.body),
+        FeedLine::Unknown(_) => filter.wants_unknown(),
+        FeedLine::Damaged => false,
+    };
+    let is_before = |since| line.time().is_some_and(|time| time < since);
+    passes && !since.is_some_and(is_before)
 }
 
 /// Why a stream ended early.
@@ -93,6 +251,9 @@ pub(crate) enum StreamError {
     /// The feed cannot be read.
     #[error(transparent)]
     Feed(#[from] FeedError),
+    /// The feed does not have what is asked for.
+    #[error(transparent)]
+    Refused(#[from] Error),
 }
 
 /// How many bytes are collected before they are written to a reader.
@@ -142,6 +303,9 @@ pub(crate) async fn serve(
     }
     add_tasks(&mut subscription, &mut lines).await?;
     lines.write().await?;
+    if let Some(last) = subscription.last.take() {
+        subscription.go_to_last(&last).await?;
+    }
     let extent = subscription.extent;
     if records_until(&mut subscription, extent, &mut lines)
         .await?
@@ -151,6 +315,10 @@ pub(crate) async fn serve(
     }
     lines.add(&LiveRecord::Sync).await?;
     lines.write().await?;
+    if subscription.is_stored {
+        return Ok(());
+    }
+    subscription.since = None;
     let consumer = subscription.consumer.clone();
     loop {
         let tasks = &mut subscription.tasks;
@@ -252,7 +420,7 @@ async fn records_until<W: AsyncWrite + Unpin>(
 ) -> Result<ControlFlow<()>, StreamError> {
     let Subscription {
         path,
-        first_seen,
+        since,
         reader,
         sequence,
         filter,
@@ -264,7 +432,8 @@ async fn records_until<W: AsyncWrite + Unpin>(
     } = subscription;
     let consumer = consumer.as_deref();
     let end = &extent.end;
-    let reader = reader.get_or_insert_with(|| Reader::before(path, *first_seen, end));
+    let reader =
+        reader.get_or_insert_with(|| Reader::before(path, filter.first_seen(sequence.last()), end));
     if known.changes != extent.changes {
         *known = extent;
         *reader = Reader::before(path, sequence.last(), end);
@@ -275,43 +444,27 @@ async fn records_until<W: AsyncWrite + Unpin>(
         if replies(consumer, reading, lines).await?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        match line {
-            FeedLine::Record(record) => {
-                // The filter needs every record, because notices refer to earlier events.
-                let wanted = filter.wants(record.seq, &record.body);
-                if sequence.has(record.seq) {
-                    continue;
-                }
-                add_gap(sequence.read(record.seq), consumer, lines).await?;
-                if record.body.kind() == Kind::FollowUp {
-                    *has_skipped |= !wanted;
-                    if !*has_skipped {
-                        lines.follow_up = Some(record.seq);
-                    }
-                }
-                note(consumer, &record, wanted);
-                if wanted {
-                    lines.add(&record).await?;
-                }
+        let is_wanted = wants(filter, *since, &line);
+        let Some(seq) = line.seq().filter(|seq| !sequence.has(*seq)) else {
+            continue;
+        };
+        add_gap(sequence.read(seq), consumer, lines).await?;
+        let is_follow_up = line.is_follow_up();
+        if is_follow_up {
+            *has_skipped |= !is_wanted;
+            if !*has_skipped {
+                lines.follow_up = Some(seq);
             }
-            FeedLine::Unknown(record) => {
-                let seq = record.frame.seq;
-                if sequence.has(seq) {
-                    continue;
-                }
-                add_gap(sequence.read(seq), consumer, lines).await?;
-                if filter.wants_unknown() {
-                    if let Some(consumer) = consumer {
-                        consumer.sent(seq, seq);
-                    }
-                    lines.add(&record.fields).await?;
-                } else {
-                    if let Some(consumer) = consumer {
-                        consumer.left_out(seq, false);
-                    }
-                }
-            }
-            FeedLine::Damaged => {}
+        }
+        match consumer {
+            Some(consumer) if is_wanted => consumer.sent(seq, seq),
+            Some(consumer) => consumer.left_out(seq, is_follow_up),
+            None => {}
+        }
+        match &line {
+            FeedLine::Record(record) if is_wanted => lines.add(record).await?,
+            FeedLine::Unknown(record) if is_wanted => lines.add(&record.fields).await?,
+            FeedLine::Record(_) | FeedLine::Unknown(_) | FeedLine::Damaged => {}
         }
     }
     add_gap(sequence.end_at(extent.last_seq), consumer, lines).await?;
@@ -321,16 +474,6 @@ async fn records_until<W: AsyncWrite + Unpin>(
         reading.has_read(seq);
     }
     Ok(ControlFlow::Continue(()))
-}
-
-/// Marks a record as sent to a consumer, or as left out.
-fn note(consumer: Option<&Lease>, record: &Record, is_sent: bool) {
-    let Some(consumer) = consumer else { return };
-    if is_sent {
-        consumer.sent(record.seq, record.seq);
-    } else {
-        consumer.left_out(record.seq, record.body.kind() == Kind::FollowUp);
-    }
 }
 
 /// Writes a gap record if records are missing.

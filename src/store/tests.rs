@@ -107,7 +107,7 @@ impl Desk {
         ));
         let live = Arc::new(Live::new(&beginning, consumers));
         let mut subscription = live
-            .subscribe(&ReaderStart::Now, Filter::default())
+            .subscribe(&ReaderStart::Now, Filter::default(), false, None)
             .unwrap();
         let (reporter, reports) = watch::channel(StoreReport::default());
         let (jobs, queue) = mpsc::channel();
@@ -252,7 +252,7 @@ async fn a_reader_at_the_end_reads_nothing_of_what_is_before() {
     let after = |seq| ReaderStart::After(After { epoch: None, seq });
     let subscription = store
         .live
-        .subscribe(&after(100), Filter::default())
+        .subscribe(&after(100), Filter::default(), false, None)
         .unwrap();
     // What was before may as well be damaged: nothing of it is looked at.
     let text = fs::read(&desk.feed).unwrap();
@@ -275,7 +275,7 @@ async fn a_stream_goes_on_while_records_are_appended_and_ends_with_the_store() {
     let mut store = Store::start(desk.beginning(journal)).unwrap();
     let live = Arc::clone(&store.live);
     let subscription = live
-        .subscribe(&ReaderStart::Now, Filter::default())
+        .subscribe(&ReaderStart::Now, Filter::default(), false, None)
         .unwrap();
     assert_eq!(live.readers.n(), 1);
     store.append(vec![notice(1, &[])], &context());
@@ -292,7 +292,7 @@ async fn a_stream_goes_on_while_records_are_appended_and_ends_with_the_store() {
     let n_records = stream.matches("\"kind\":\"notice\"").count();
     assert_eq!(n_records, 2, "{stream}");
     assert_eq!(live.readers.n(), 0);
-    let refused = live.subscribe(&ReaderStart::Now, Filter::default());
+    let refused = live.subscribe(&ReaderStart::Now, Filter::default(), false, None);
     assert_eq!(refused.unwrap_err().message, "the daemon is leaving");
 }
 
@@ -359,7 +359,10 @@ impl Desk {
     async fn read(&self) -> Vec<String> {
         let store = self.small_store();
         let start = ReaderStart::After(After::default());
-        let subscription = store.live.subscribe(&start, Filter::default()).unwrap();
+        let subscription = store
+            .live
+            .subscribe(&start, Filter::default(), false, None)
+            .unwrap();
         drop(store);
         let mut stream = Vec::new();
         serve(subscription, &mut stream).await.unwrap();
@@ -601,7 +604,12 @@ async fn while_the_disk_hangs_little_waits_in_memory_and_readers_are_served() {
     assert_eq!(store.report().tried, 0);
     // A reader is served meanwhile.
     let now = ReaderStart::Now;
-    assert!(store.live.subscribe(&now, Filter::default()).is_ok());
+    assert!(
+        store
+            .live
+            .subscribe(&now, Filter::default(), false, None)
+            .is_ok()
+    );
     other_end.read_exact(&mut vec![0; capacity]).unwrap();
     // A pipe cannot be synced, which is refused.
     store.close().await;

@@ -33,8 +33,8 @@ pub use protocol::{parse_object, parse_request, request_line};
 pub use record::{LiveRecord, StreamRecord, feed_schema};
 pub use saved::{SavedFeed, SavedSession};
 pub use socket::{
-    After, Counters, DaemonConfig, DaemonStatus, EndedTask, EndingRun, ReaderStart, Request,
-    Response, SinkStatus,
+    After, Counters, DaemonConfig, DaemonStatus, EndedTask, EndingRun, LastRecords, ReaderStart,
+    Request, Response, SinkStatus, StoredUse,
 };
 pub use wait::WaitRequest;
 

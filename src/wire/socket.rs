@@ -159,7 +159,20 @@ pub enum Request {
         /// Whether the tasks are wanted as well: first all of them, then each change.
         #[serde(default)]
         tasks: bool,
+        /// Whether the stream ends with what is stored, and what that is for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stored: Option<StoredUse>,
     },
+}
+
+/// What stored records are read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StoredUse {
+    /// To print them.
+    Print,
+    /// For something that a program has to know: nobody has read them then.
+    Examine,
 }
 
 impl Request {
@@ -206,6 +219,27 @@ pub enum ReaderStart {
     Now,
     /// With the record after this one.
     After(After),
+    /// With the first of the last stored records that pass the filter.
+    Last(LastRecords),
+}
+
+/// The last stored records.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LastRecords {
+    /// Those after this one; without it, all that are kept.
+    pub after: Option<After>,
+    /// How many, at most.
+    pub most: Option<usize>,
+    /// When the first one was made, in milliseconds since 1970.
+    pub since: Option<Millis>,
+}
+
+impl LastRecords {
+    /// Whether none is left out at the beginning.
+    pub fn is_all(&self) -> bool {
+        self.most.is_none() && self.since.is_none()
+    }
 }
 
 /// A sequence number in the form of `--after`: `12`, or `EPOCH:12` to name the feed as well.

@@ -211,7 +211,7 @@ impl Lanes {
                 cursors.insert(consumer.name, consumer.cursor);
             }
         }
-        let mut owners = ops::owners_with_pending_follow_ups(&session, &cursors)?;
+        let mut owners = ops::owners_with_pending_follow_ups(&session, &cursors).await?;
         owners.append(&mut elsewhere);
         let ids = owners
             .iter()

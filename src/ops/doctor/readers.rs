@@ -1,6 +1,6 @@
 //! The consumers of a session's feed and the sinks of its daemon: how far each is behind, and since when.
 
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::timeout;
 
@@ -9,9 +9,10 @@ use crate::clock;
 use crate::config;
 use crate::model::{ErrorKind, Millis, Seq, age, text};
 use crate::ops::session::TaskSession;
-use crate::ops::{list_consumers, lookup};
-use crate::store::feed::{FeedLine, WholeLines};
-use crate::wire::{ConsumerStatus, DoctorCheck, SINK_PREFIX, SinkStatus};
+use crate::ops::{StoredRecords, list_consumers, lookup};
+use crate::wire::{
+    After, ConsumerStatus, DoctorCheck, Filter, ReaderStart, SINK_PREFIX, SinkStatus, StoredUse,
+};
 
 /// A consumer that was not used for so long is forgotten, in milliseconds.
 const FORGOTTEN_AFTER: Millis = 24 * 60 * 60 * 1000;
@@ -44,18 +45,29 @@ pub(super) async fn examine(session: &TaskSession, sinks: Vec<SinkStatus>) -> Ve
         Err(_elapsed) => return vec![no_answer("consumers")],
     };
     consumers.retain(|one| !one.name.starts_with(SINK_PREFIX) || is_left(one, &sinks));
-    let feed = session.paths.feed();
+    let late = consumers.iter().filter(|one| one.lag > 0);
+    let late = late.map(|one| one.cursor);
+    let late = late.chain(sinks.iter().filter(|one| one.lag > 0).map(|one| one.cursor));
+    let late: BTreeSet<Seq> = late.collect();
+    let recorded = async {
+        let mut recorded = BTreeMap::new();
+        for after in late {
+            recorded.insert(after, recorded_at(session, after).await);
+        }
+        recorded
+    };
+    let Ok(recorded) = timeout(LIMIT, recorded).await else {
+        return vec![no_answer("consumers")];
+    };
     let now = clock::now().wall;
-    let judging = tokio::task::spawn_blocking(move || {
-        let mut checks = judge_consumers(&consumers, now, |after| recorded_at(&feed, after));
-        checks.extend(sinks.into_iter().map(|sink| judge_sink(sink, now, &feed)));
-        checks
-    });
-    match timeout(LIMIT, judging).await {
-        Ok(Ok(checks)) => checks,
-        Ok(Err(panic)) => vec![unreadable(panic.to_string())],
-        Err(_elapsed) => vec![no_answer("consumers")],
-    }
+    let recorded_at = |after| recorded.get(&after).copied().flatten();
+    let mut checks = judge_consumers(&consumers, now, recorded_at);
+    checks.extend(
+        sinks
+            .into_iter()
+            .map(|sink| judge_sink(sink, now, recorded_at)),
+    );
+    checks
 }
 
 /// Whether it is the consumer of a sink that is not in the configuration any more.
@@ -111,8 +123,12 @@ fn judge_consumers(
     checks
 }
 
-fn judge_sink(sink: SinkStatus, now: Millis, feed: &Path) -> DoctorCheck {
-    let recorded = (sink.lag > 0).then(|| recorded_at(feed, sink.cursor));
+fn judge_sink(
+    sink: SinkStatus,
+    now: Millis,
+    recorded_at: impl Fn(Seq) -> Option<Millis>,
+) -> DoctorCheck {
+    let recorded = (sink.lag > 0).then(|| recorded_at(sink.cursor));
     let since = recorded.flatten().map(|at| now.saturating_sub(at));
     let name = sink.name;
     let behind = behind(sink.lag, since);
@@ -159,16 +175,14 @@ fn behind(lag: u64, since: Option<Millis>) -> String {
 }
 
 /// Returns when the first record after this one was recorded.
-fn recorded_at(feed: &Path, after: Seq) -> Option<Millis> {
-    let mut lines = WholeLines::after(feed, after).ok()?;
-    // It begins with some before it.
-    loop {
-        if let FeedLine::Record(record) = lines.next_line().ok()??
-            && record.seq > after
-        {
-            return Some(record.time);
-        }
-    }
+async fn recorded_at(session: &TaskSession, after: Seq) -> Option<Millis> {
+    let start = ReaderStart::After(After {
+        epoch: None,
+        seq: after,
+    });
+    let stored = StoredRecords::open(session, start, Filter::default(), StoredUse::Examine).await;
+    let record = stored.ok()??.next_record().await.ok()??;
+    Some(record.time)
 }
 
 #[cfg(test)]
@@ -209,21 +223,6 @@ mod tests {
         let late = consumer("late", 3, 20 * MINUTE, None);
         let message = "2, none forgotten: `late` is 3 records behind, the first for 30m";
         check(&[fine, late], 30 * MINUTE, CheckResult::Ok, message);
-    }
-
-    #[test]
-    fn the_age_is_that_of_the_first_record_behind_the_last_delivered_one() {
-        let dir = tempfile::tempdir().unwrap();
-        let feed = dir.path().join("feed.jsonl");
-        let line = |seq| {
-            format!(
-                r#"{{"v":1,"seq":{seq},"epoch":"e","time":"1970-01-01T00:00:0{seq}.000Z","sessionName":"s","kind":"notice","level":"info","text":"","events":[],"owner":null}}"#
-            ) + "\n"
-        };
-        std::fs::write(&feed, [1, 2, 3].map(line).concat()).unwrap();
-        for (after, expected) in [(0, Some(1000)), (1, Some(2000)), (2, Some(3000)), (3, None)] {
-            assert_eq!(recorded_at(&feed, after), expected, "{after}");
-        }
     }
 
     #[test]

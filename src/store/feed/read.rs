@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use crate::model::{Error as AnyError, FEED_VERSION, Kind, Record, Seq};
+use crate::model::{Error as AnyError, FEED_VERSION, Kind, Millis, Record, Seq, parse_rfc3339};
 
 /// A parsed line of the feed.
 #[derive(Debug)]
@@ -60,6 +60,29 @@ impl FeedLine {
                 }
             },
         }
+    }
+
+    /// Returns its sequence number, if the line can be read.
+    pub(crate) fn seq(&self) -> Option<Seq> {
+        match self {
+            Self::Record(record) => Some(record.seq),
+            Self::Unknown(record) => Some(record.frame.seq),
+            Self::Damaged => None,
+        }
+    }
+
+    /// Returns when it was made, if the line can be read and says so.
+    pub(crate) fn time(&self) -> Option<Millis> {
+        match self {
+            Self::Record(record) => Some(record.time),
+            Self::Unknown(record) => record.fields["time"].as_str().and_then(parse_rfc3339),
+            Self::Damaged => None,
+        }
+    }
+
+    /// Whether it is a message for an agent.
+    pub(crate) fn is_follow_up(&self) -> bool {
+        matches!(self, Self::Record(record) if record.body.kind() == Kind::FollowUp)
     }
 
     /// Returns the common fields, if the line can be read.

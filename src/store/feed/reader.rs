@@ -4,11 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::FeedError;
-use super::find::{Part, open, search};
+use super::find::{Part, first_record, open, search};
 use super::floor::closed_firsts;
 use super::read::FeedLine;
 use super::segments::LineFile;
 use super::segments::{FileId, segment_path};
+use super::whole_lines::WholeLines;
 use crate::files;
 use crate::model::Seq;
 
@@ -22,6 +23,47 @@ pub struct FeedEnd {
     pub id: FileId,
     /// The offset of the byte behind the last complete write.
     pub at: u64,
+}
+
+/// The end of a feed that no daemon writes.
+#[derive(Debug)]
+pub(crate) struct StoredEnd {
+    /// The feed's epoch; `None` when it has no record.
+    pub(crate) epoch: Option<String>,
+    /// The sequence number of the last record.
+    pub(crate) last_seq: Seq,
+    /// Where the last complete write ends.
+    pub(crate) end: FeedEnd,
+}
+
+/// Returns the end of a feed that no daemon writes. A missing one is empty.
+///
+/// # Errors
+///
+/// When the feed cannot be read.
+pub(crate) fn end_of_files(feed: &Path) -> Result<StoredEnd, FeedError> {
+    let mut lines = WholeLines::after(feed, Seq::MAX)?;
+    let mut epoch = lines.epoch().map(ToOwned::to_owned);
+    while let Some(line) = lines.next_line()? {
+        epoch = line.frame().map(|frame| frame.epoch).or(epoch);
+    }
+    let last = lines.end();
+    let mut end = FeedEnd {
+        segment: last.last_seq + 1,
+        id: FileId::default(),
+        at: last.at,
+    };
+    if let Some(active) = open(feed).map_err(FeedError::reading(feed))? {
+        let found = active.metadata().map_err(FeedError::reading(feed))?;
+        end.id = FileId::of(&found);
+        let first = first_record(&active).map_err(FeedError::reading(feed))?;
+        end.segment = first.map_or(end.segment, |first| first.seq);
+    }
+    Ok(StoredEnd {
+        epoch,
+        last_seq: last.last_seq,
+        end,
+    })
 }
 
 /// Reads a feed from some position on, through its closed segments.

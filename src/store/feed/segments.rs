@@ -16,7 +16,7 @@ use crate::model::Seq;
 const DIGITS: usize = 16;
 
 /// Identifies a file whatever its name is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileId {
     device: u64,
     inode: u64,

@@ -1,0 +1,163 @@
+//! What is stored of a session's feed: asked of its daemon, and read from the files where none runs.
+
+use serde::Deserialize;
+use tokio::net::UnixStream;
+
+use super::lookup;
+use super::session::TaskSession;
+use crate::client::{DaemonClient, unexpected, unreadable};
+use crate::model::{Error, ErrorKind, Record, Seq};
+use crate::store::StoredFeed;
+use crate::store::feed::Retention;
+use crate::wire::{
+    ConsumerList, Filter, LiveRecord, ReaderStart, Request, Response, StoredUse, StreamRecord,
+};
+use crate::{config, process};
+
+/// The stored records of a feed that were asked for.
+#[derive(Debug)]
+pub(crate) struct StoredRecords {
+    stream: DaemonClient,
+    /// The feed's epoch; `None` while it has no record.
+    pub(crate) epoch: Option<String>,
+    /// The sequence number of its last record.
+    pub(crate) last_seq: Seq,
+}
+
+/// What comes next.
+#[derive(Debug)]
+pub(crate) enum StoredLine {
+    /// A record, as a line of JSON.
+    Record(String),
+    /// The first and the last number of records that are gone.
+    Gap(Seq, Seq),
+}
+
+/// What every line has that is no answer.
+#[derive(Deserialize)]
+struct LineHead {
+    kind: String,
+    seq: Option<Seq>,
+    from: Option<Seq>,
+    to: Option<Seq>,
+}
+
+impl StoredRecords {
+    /// Returns what is stored of the session's feed; `None` where it has none.
+    ///
+    /// # Errors
+    ///
+    /// When the feed cannot be read, or does not have the record that is named.
+    pub(crate) async fn open(
+        session: &TaskSession,
+        start: ReaderStart,
+        filter: Filter,
+        used: StoredUse,
+    ) -> Result<Option<Self>, Error> {
+        let request = Request::Subscribe {
+            start: start.clone(),
+            filter: filter.clone(),
+            tasks: false,
+            stored: Some(used),
+        };
+        let answers = |daemon: &DaemonClient| !daemon.pid().is_some_and(process::is_stopped);
+        if let Some(mut daemon) = session.daemon().await?.filter(answers) {
+            match daemon.stream(&request).await {
+                // It was ending when it was found, or was there before an update.
+                Err(error) if matches!(error.kind, ErrorKind::DaemonEnded | ErrorKind::Version) => {
+                }
+                hello => return Self::begin(daemon, &hello?).map(Some),
+            }
+        }
+        let files = files_of(session);
+        if !files.exists() {
+            return Ok(None);
+        }
+        let (ours, theirs) = UnixStream::pair().map_err(Error::of)?;
+        let mut stream = DaemonClient::over(ours, &files.feed);
+        tokio::spawn(files.serve(start, filter, used, theirs));
+        let hello = stream.hello().await?;
+        Self::begin(stream, &hello).map(Some)
+    }
+
+    fn begin(stream: DaemonClient, hello: &str) -> Result<Self, Error> {
+        let hello = serde_json::from_str(hello).map_err(unreadable)?;
+        let LiveRecord::Hello {
+            epoch, last_seq, ..
+        } = hello
+        else {
+            return Err(unexpected());
+        };
+        Ok(Self {
+            stream,
+            epoch: Some(epoch).filter(|_| last_seq > 0),
+            last_seq,
+        })
+    }
+
+    /// Returns the next line; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// When the feed cannot be read any further.
+    pub(crate) async fn next(&mut self) -> Result<Option<StoredLine>, Error> {
+        loop {
+            let text = self.stream.next_line().await?;
+            let Ok(head) = serde_json::from_str::<LineHead>(&text) else {
+                return Err(match serde_json::from_str(&text) {
+                    Ok(Response::Refused(refusal)) => refusal,
+                    Ok(_) => unexpected(),
+                    Err(error) => unreadable(error),
+                });
+            };
+            match (head.seq, head.kind.as_str(), head.from, head.to) {
+                (Some(_), ..) => return Ok(Some(StoredLine::Record(text))),
+                (None, "gap", Some(from), Some(to)) => return Ok(Some(StoredLine::Gap(from, to))),
+                (None, "sync", ..) => return Ok(None),
+                (None, ..) => {}
+            }
+        }
+    }
+
+    /// Returns the next record that this version knows; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// When the feed cannot be read any further.
+    pub(crate) async fn next_record(&mut self) -> Result<Option<Record>, Error> {
+        while let Some(line) = self.next().await? {
+            if let StoredLine::Record(text) = line
+                && let Ok(StreamRecord::Durable(record)) = serde_json::from_str(&text)
+            {
+                return Ok(Some(*record));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Returns the consumers of a feed that no daemon serves; `None` where there is no feed.
+pub(super) fn stored_consumers(session: &TaskSession) -> Result<Option<ConsumerList>, Error> {
+    let files = files_of(session);
+    if !files.exists() {
+        return Ok(None);
+    }
+    let kept = config::load(&lookup)?.feed;
+    let retention = Retention::new(kept.keep_size, kept.keep_age, kept.keep_for_consumers);
+    files.consumers(retention).map(Some)
+}
+
+fn files_of(session: &TaskSession) -> StoredFeed {
+    StoredFeed {
+        feed: session.paths.feed(),
+        consumers: session.paths.consumers(),
+        last_reader: session.paths.last_reader(),
+        session_name: session.name.clone(),
+    }
+}
+
+/// Returns the error that a session has no feed.
+pub(crate) fn no_feed(session: &TaskSession) -> Error {
+    Error::missing(format!("no feed of session `{}`", session.name))
+        .with_hint("a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`")
+}
