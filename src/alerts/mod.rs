@@ -6,15 +6,13 @@
 //! in [`PAUSE`]; what happens meanwhile is counted in the next one.
 
 mod rules;
-mod terminal_sequence;
 mod wording;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 pub(crate) use rules::{AlertEvent, AlertRules, Place};
-pub(crate) use terminal_sequence::TerminalSequence;
-pub(crate) use wording::AlertText;
+pub(crate) use wording::{AlertText, TerminalSequence};
 
 use crate::model::{Event, EventKind, Level, WindowId};
 

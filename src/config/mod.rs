@@ -18,7 +18,6 @@ mod hosts;
 mod named_path;
 mod notices;
 mod parse;
-mod procfile;
 mod project_file;
 mod ready;
 mod settings;

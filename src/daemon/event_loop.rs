@@ -571,7 +571,6 @@ impl EventLoop {
             config: self.config.clone(),
             problems: self.problems(),
             readers: self.n_readers(),
-            reader_owners: self.publisher.store.live.readers.owners(),
             sinks: sinks.map_or_else(Vec::new, |sinks| sinks.status(&consumers)),
             consumers,
             waits: self.session.n_waits(),

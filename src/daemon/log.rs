@@ -3,8 +3,10 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
+use std::panic::{self, PanicHookInfo};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -14,7 +16,6 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::panics;
 use crate::files;
 use crate::session::LogEntry;
 
@@ -31,7 +32,7 @@ pub(super) fn open(path: &Path) -> io::Result<LogFlusher> {
     let log = BoundedLog::open(path, MAX_BYTES)?;
     let (queue, flusher) = LogQueue::start(log)?;
     let held = queue.clone();
-    panics::end_the_daemon(move || {
+    end_the_daemon(move || {
         held.flush(FLUSH_LIMIT);
     });
     let asked = std::env::var(LEVEL_VARIABLE).ok();
@@ -306,6 +307,47 @@ pub(super) fn write_entry(entry: LogEntry) {
     }
 }
 
+/// Threads on which a panic ends what it happened in, and no more:
+/// - on `main`, the connection, whose client is told by the end of it; anything else unwinds and ends the
+///   daemon;
+/// - on `readers` and `sinks`, one stream or one sink, which its client or the log sees end;
+/// - on `stale-sessions`, the scan, which the next daemon makes again;
+/// - on the threads of the runtime's pool, the work, whose caller gets an error.
+const ISOLATED: [&str; 5] = [
+    "main",
+    "readers",
+    "sinks",
+    "stale-sessions",
+    "tokio-rt-worker",
+];
+
+/// From here on each panic is logged, and one on a thread that the daemon cannot do without ends the
+/// daemon at once, after `write_log`.
+pub(super) fn end_the_daemon(write_log: impl Fn() + Send + Sync + 'static) {
+    let print = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        print(panic);
+        note(panic, &write_log);
+    }));
+}
+
+fn note(panic: &PanicHookInfo<'_>, write_log: &impl Fn()) {
+    let thread = thread::current();
+    let name = thread.name().unwrap_or("unnamed");
+    let what = panic.payload_as_str().unwrap_or("unknown");
+    let place = panic.location().map(ToString::to_string);
+    tracing::error!(thread = name, what, place, "a thread panicked");
+    if ISOLATED.contains(&name) {
+        return;
+    }
+    tracing::error!(
+        thread = name,
+        "the daemon ends, and the next one carries on"
+    );
+    write_log();
+    std::process::abort();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -485,5 +527,62 @@ mod log_queue_tests {
         });
         assert!(ended.join().is_err());
         assert_eq!(*text.lock().unwrap(), "the last words\n");
+    }
+}
+
+#[cfg(test)]
+mod panics_tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Command, Output};
+
+    use rustix::process::Signal;
+
+    use super::*;
+
+    /// Names the thread that the child is to let panic.
+    const THREAD: &str = "TMUX_TASK_TEST_PANIC";
+
+    /// Runs [`a_child_lets_a_thread_panic`] in a process of its own.
+    fn child(thread: &str) -> Output {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let test = "daemon::log::panics_tests::a_child_lets_a_thread_panic";
+        command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
+        command.env(THREAD, thread).output().unwrap()
+    }
+
+    #[test]
+    fn a_child_lets_a_thread_panic() {
+        let Ok(name) = std::env::var(THREAD) else {
+            return;
+        };
+        end_the_daemon(|| ());
+        let thread = thread::Builder::new().name(name);
+        let ended = thread.spawn(|| panic!("injected")).unwrap().join();
+        assert!(ended.is_err());
+    }
+
+    #[test]
+    fn a_daemon_that_would_lack_a_thread_ends() {
+        for thread in [
+            "tmux-link",
+            "store",
+            "consumers",
+            "archiver",
+            "process-ends",
+            "log",
+            "new",
+        ] {
+            let output = child(thread);
+            let signal = output.status.signal();
+            assert_eq!(signal, Some(Signal::ABORT.as_raw()), "{thread}: {output:?}");
+        }
+    }
+
+    #[test]
+    fn a_panic_in_what_can_be_done_without_ends_only_that() {
+        for thread in ISOLATED {
+            let output = child(thread);
+            assert!(output.status.success(), "{thread}: {output:?}");
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 mod alert_displays;
 mod answered;
-mod assembly;
 mod connection;
 mod control_clients;
 mod endpoint;
@@ -16,9 +15,7 @@ mod lock;
 mod log;
 mod output_follower;
 mod ownership;
-mod panics;
 mod polled_pane;
-mod processes;
 mod recovery;
 mod run;
 mod run_archiver;

@@ -467,7 +467,6 @@ mod tests {
             used.progress.counted = Some(CountedTimes {
                 now: 3_600_005,
                 last_run,
-                last_follow_up: None,
             });
         }
         check(true, |used, _| counted(used, None));
@@ -506,7 +505,6 @@ mod tests {
         used.progress.counted = Some(CountedTimes {
             now: 3_600_005,
             last_run: None,
-            last_follow_up: None,
         });
         assert!(
             !used.is_unused_for(HOUR, now, WALL),

@@ -8,13 +8,9 @@ mod end_order;
 pub mod environment;
 mod error;
 mod event;
-mod find_task;
 mod id;
 mod millis;
 mod now;
-mod open_question;
-mod owner;
-mod port_holder;
 pub mod programs;
 mod reason;
 mod record;
@@ -32,6 +28,7 @@ mod wait;
 
 pub use animation::{is_same_except_signs, without_animation, without_last_sign};
 pub use end_order::{EndOrder, LeftProcess};
+pub use environment::{ASKER_CHARS, machine_of_environment, owner_of_environment};
 pub use error::{Error, ErrorKind, with_causes};
 pub use event::{
     AnswerBy, Event, EventKind, EventType, Level, OutputMatches, Prompt, PromptKind, ReplacedBy,
@@ -43,19 +40,19 @@ pub use now::{
     AgeClock, BootTime, Millis, Now, age, limit_words, parse_rfc3339, rfc3339, took, whole_millis,
     written,
 };
-pub use open_question::{OpenQuestion, SecretText, TypedInput, are_same_rows, has_same_words};
-pub use owner::{ASKER_CHARS, machine_of_environment, owner_of_environment};
-pub use port_holder::{PortHolder, port_words};
 pub use reason::{GoneReason, Reason};
 pub use record::{
     Body, Checkpoint, Context, DeliveredEvent, Delivery, Details, FEED_VERSION, FollowUpOptions,
     Kind, Message, Record, SESSION_CHARS, Seq, ShellDelivery,
 };
-pub use screen::{CursorPosition, QUOTED_CHARS, QUOTED_LINES, Screen};
+pub use screen::{
+    CursorPosition, OpenQuestion, QUOTED_CHARS, QUOTED_LINES, Screen, SecretText, TypedInput,
+    are_same_rows, has_same_words,
+};
 pub use signal::Signal;
 pub(crate) use snapshot::Ordered;
 pub use snapshot::{Bookmark, RunAway, RunNumbers, SessionLife, Snapshot, StatusCounts};
-pub use task::{Difference, Exit, Life, OWNER_CHARS, RunEnd, Task};
+pub use task::{Difference, Exit, Life, OWNER_CHARS, PortHolder, RunEnd, Task, port_words};
 pub(crate) use task_spec::lossless;
 pub use task_spec::{
     Launch, NextRestart, NotifyOn, ReplacedRun, Replaces, RestartPolicy, Slot, StopChoice,

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::id::shown_by_wire_name;
-use super::{Event, Level, Millis, OWNER_CHARS, SessionLife, now, text};
+use super::{Event, EventKind, Level, Millis, OWNER_CHARS, SessionLife, now, text};
 
 /// The version of the feed's records.
 pub const FEED_VERSION: u32 = 1;
@@ -222,6 +222,17 @@ impl Record {
 }
 
 impl Body {
+    /// Whether it is the beginning or the end of a run.
+    pub(crate) fn is_of_run(&self) -> bool {
+        let Self::Event(event) = self else {
+            return false;
+        };
+        matches!(
+            event.kind,
+            EventKind::Started { .. } | EventKind::Exited { .. } | EventKind::Disappeared { .. }
+        )
+    }
+
     /// Returns the kind of record this is the body of.
     pub fn kind(&self) -> Kind {
         match self {

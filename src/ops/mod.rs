@@ -9,7 +9,6 @@ mod bring_up;
 mod caller;
 mod codex_follower;
 mod consumer_follower;
-mod consumers;
 mod daemon;
 mod doctor;
 mod ending;
@@ -20,10 +19,8 @@ mod explain;
 mod file_tasks;
 #[cfg(feature = "fleet")]
 mod fleet;
-mod history;
 mod host_follower;
 mod host_notes;
-mod http_probe;
 mod kill;
 mod launch;
 mod list;
@@ -51,7 +48,6 @@ pub(crate) use attach::{Attachment, attachment, own_pane};
 pub(crate) use bring_up::{BringUpNews, BringUpOptions, BringUpResult, bring_up};
 pub(crate) use caller::Caller;
 pub(crate) use consumer_follower::{ConsumerFollower, FeedNews};
-pub(crate) use consumers::{list_consumers, owners_with_pending_follow_ups, remove_consumer};
 pub(crate) use daemon::{daemon_status, stop_daemon};
 pub(crate) use doctor::examine;
 pub(crate) use ending::EndWatch;
@@ -64,7 +60,6 @@ pub(crate) use explain::{cannot_restart_words, explain, explanation_lines, resta
 pub(crate) use file_tasks::{ReadFile, names_in_file};
 #[cfg(feature = "fleet")]
 pub(crate) use fleet::{Fleet, ask_fleet};
-pub(crate) use history::{RunInfo, last_of_each, stored_runs};
 pub(crate) use host_follower::{HostNews, Received, follow_host};
 pub(crate) use host_notes::{
     FarFeed, HostNotes, NoteWatch, note_host, owners_with_hosts, session_words,
@@ -74,14 +69,20 @@ pub(crate) use launch::no_daemon_to_wait;
 #[cfg(feature = "panel")]
 pub(crate) use list::ports;
 pub(crate) use list::{add_ports, count, find, list, was_pruned};
-pub(crate) use logs::{earlier_log, follow_launched, follow_log, further_log, last_log, search};
+pub(crate) use logs::{
+    RunInfo, earlier_log, follow_launched, follow_log, further_log, last_log, last_of_each, search,
+    stored_runs,
+};
 #[cfg(feature = "panel")]
 pub(crate) use preview::{TreeUsage, preview, usage, whole_log};
 pub(crate) use remote_conversation::consumer_name;
 pub(crate) use run::{LaunchWait, RunOptions, StartedRun, check_texts, run, wait_for_place};
 pub(crate) use send::send;
 pub(crate) use session::{SessionChoice, TaskSession};
-pub(crate) use stored_feed::{StoredLine, StoredRecords, no_feed};
+pub(crate) use stored_feed::{
+    StoredLine, StoredRecords, list_consumers, no_feed, owners_with_pending_follow_ups,
+    remove_consumer,
+};
 pub(crate) use task_name::{free_name, name_of_command};
 pub(crate) use task_stream::task_stream;
 #[cfg(feature = "panel")]

@@ -1,16 +1,19 @@
 //! What is stored of a session's feed: asked of its daemon, and read from the files where none runs.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Deserialize;
 use tokio::net::UnixStream;
 
 use super::lookup;
 use super::session::TaskSession;
 use crate::client::{DaemonClient, unexpected, unreadable};
-use crate::model::{Error, ErrorKind, Record, Seq};
+use crate::model::{Body, Error, ErrorKind, Kind, Record, Seq};
 use crate::store::StoredFeed;
 use crate::store::feed::Retention;
 use crate::wire::{
-    ConsumerList, Filter, LiveRecord, ReaderStart, Request, Response, StoredUse, StreamRecord,
+    After, ConsumerList, Filter, LiveRecord, ReaderStart, Request, Response, StoredUse,
+    StreamRecord, check_consumer_name,
 };
 use crate::{config, process};
 
@@ -160,4 +163,56 @@ fn files_of(session: &TaskSession) -> StoredFeed {
 pub(crate) fn no_feed(session: &TaskSession) -> Error {
     Error::missing(format!("no feed of session `{}`", session.name))
         .with_hint("a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`")
+}
+
+/// Returns the consumers of the session's feed.
+pub(crate) async fn list_consumers(session: &TaskSession) -> Result<ConsumerList, Error> {
+    let Response::Consumers(list) = session.ask(&Request::Consumers).await? else {
+        return Err(unexpected());
+    };
+    Ok(list)
+}
+
+pub(crate) async fn remove_consumer(session: &TaskSession, name: &str) -> Result<(), Error> {
+    check_consumer_name(name).map_err(Error::usage)?;
+    let request = Request::RemoveConsumer {
+        name: name.to_owned(),
+    };
+    let Response::Done = session.ask(&request).await? else {
+        return Err(unexpected());
+    };
+    Ok(())
+}
+
+/// Returns the owners among `cursors` (owner to the last record that its consumer has acknowledged)
+/// for which the feed has a later follow-up. Follow-ups for everybody do not count.
+pub(crate) async fn owners_with_pending_follow_ups(
+    session: &TaskSession,
+    cursors: &BTreeMap<String, Seq>,
+) -> Result<BTreeSet<String>, Error> {
+    let mut owners = BTreeSet::new();
+    let Some(first) = cursors.values().min() else {
+        return Ok(owners);
+    };
+    let start = ReaderStart::After(After {
+        epoch: None,
+        seq: *first,
+    });
+    let filter = Filter::new(vec![Kind::FollowUp], Vec::new(), Vec::new());
+    let Some(mut stored) = StoredRecords::open(session, start, filter, StoredUse::Examine).await?
+    else {
+        return Ok(owners);
+    };
+    while let Some(record) = stored.next_record().await? {
+        if let Body::FollowUp {
+            owner: Some(owner), ..
+        } = record.body
+            && cursors
+                .get(&owner)
+                .is_some_and(|cursor| record.seq > *cursor)
+        {
+            owners.insert(owner);
+        }
+    }
+    Ok(owners)
 }

@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::cursor_context::{CursorContext, is_blank, is_framed, question, unframed};
-use super::drawn::{DrawnPrompt, asking_above, legend_marks, text_rows};
+use super::drawn::{DrawnPrompt, asking_above, is_hint, is_marked, legend_marks, text_rows};
 use super::pattern::{pattern, plain, plain_pattern};
-use super::{ansible, choices, dialog, form, line, list, marked, secret};
+use super::{choices, dialog, form, line, list, secret};
 use crate::model::{PromptKind, Screen};
 
 /// A search row has its mark within this many characters from its start.
@@ -20,14 +20,14 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnProm
         .or_else(|| form::drawn(screen).filter(|_| screen.is_cursor_hidden))
         .or_else(|| dialog::drawn(screen))
         .or_else(|| form::drawn(screen))
-        .or_else(|| marked::drawn(screen, context))
+        .or_else(|| drawn_with_mark(screen, context))
         .or_else(|| finder(screen, context))
         .or_else(|| framed_field(screen))
         .or_else(|| framed_toggle(screen))
         .or_else(|| list::drawn(screen, context))
         .or_else(|| hinted_field(screen, context))
         .or_else(|| legend_alone(screen))
-        .or_else(|| ansible::drawn(screen))
+        .or_else(|| drawn_by_ansible(screen))
 }
 
 fn pager(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> {
@@ -236,4 +236,170 @@ fn legend_alone(screen: &Screen) -> Option<DrawnPrompt> {
         PromptKind::Menu
     };
     Some(DrawnPrompt::new(kind, row, row..last + 1, "legend of keys"))
+}
+
+/// The maximum number of rows of a pause's text.
+const PAUSE_ROWS: usize = 12;
+
+/// Returns the pause at the end of a screen.
+fn drawn_by_ansible(screen: &Screen) -> Option<DrawnPrompt> {
+    let (last, text) = text_rows(screen).next()?;
+    let text = text.trim();
+    // A pause that ends by itself says how, without a colon at the end.
+    text.ends_with(':').then_some(())?;
+    let first = (last.saturating_sub(PAUSE_ROWS)..last).rev().find(|row| {
+        let row = screen.rows[*row].trim();
+        row.starts_with('[') && row.ends_with(']')
+    })?;
+    let named = screen.rows[first].trim();
+    let banner = screen.rows[first.checked_sub(1)?].trim_end();
+    // `TASK [role : name] *****` above `[role : name]`.
+    let is_banner = banner
+        .trim_end_matches('*')
+        .trim_end()
+        .ends_with(&format!(" {named}"));
+    let is_one = (first..=last).all(|row| !is_blank(&screen.rows[row]));
+    if !is_banner || !banner.ends_with("**") || !is_one || first == last {
+        return None;
+    }
+    let kind = if secret::is_label(text) {
+        PromptKind::Password
+    } else {
+        let asked = text.trim_end_matches(':').trim_end();
+        line::asks(asked).map_or(PromptKind::Key, |ask| ask.kind)
+    };
+    Some(DrawnPrompt::new(
+        kind,
+        last,
+        first..last + 1,
+        "pause of Ansible",
+    ))
+}
+
+/// The maximum number of rows of a question and its choices.
+const ROWS: usize = 24;
+
+/// A row at least this long may continue in the next one.
+const WRAPS_FROM: usize = 40;
+
+/// Returns what is asked by the marked question that the cursor is in, or behind the end of.
+fn drawn_with_mark(screen: &Screen, context: CursorContext) -> Option<DrawnPrompt> {
+    let (end, _) = text_rows(screen).next()?;
+    let at = match context {
+        CursorContext::Behind(row) | CursorContext::On(row) => row,
+        CursorContext::Unknown(Some(row)) => row,
+        // A blank row of a list that is still drawn: within it, or in a row that was started.
+        CursorContext::Below(near) => {
+            let cursor = screen.cursor?;
+            let y = usize::try_from(cursor.y).ok()?;
+            near.filter(|near| y < end || (*near == end && cursor.x > 0))?
+        }
+        CursorContext::Unknown(None) => return None,
+    };
+    let row = (at.saturating_sub(ROWS)..=at)
+        .rev()
+        .find(|row| screen.rows.get(*row).is_some_and(|row| is_marked(row)))?;
+    let body: Vec<&str> = screen.rows[row + 1..=end.max(row)]
+        .iter()
+        .map(String::as_str)
+        .filter(|row| !is_blank(row))
+        .collect();
+    let asked = question(&screen.rows[row]);
+    if !asked.chars().any(char::is_alphanumeric) {
+        return None;
+    }
+    let choices = body.iter().filter(|row| !is_help(row)).count();
+    // A program drew the rows below the cursor and went back to the question.
+    let is_above = at == row;
+    if choices > 0 && !is_above && !are_choices(&screen.rows[row], &body) {
+        return None;
+    }
+    let kind = if choices > 0 {
+        PromptKind::Menu
+    } else {
+        kind_of_field(&screen.rows[row], asked, &body)
+    };
+    Some(DrawnPrompt::new(
+        kind,
+        row,
+        row..if choices > 0 { end } else { at }.max(row) + 1,
+        if choices > 0 {
+            "choices below a marked question"
+        } else {
+            "marked as a question"
+        },
+    ))
+}
+
+/// Whether these rows are the rest of a question too long for its row, then choices, at least one
+/// with a mark or a number, and hints.
+fn are_choices(first: &str, body: &[&str]) -> bool {
+    let mut above = first;
+    let mut rows = body
+        .iter()
+        .skip_while(|row| {
+            let goes_on = above.chars().count() >= WRAPS_FROM && !list::is_choice(row);
+            above = row;
+            goes_on
+        })
+        .peekable();
+    let is_choice = |row: &str| list::is_choice(row) || list::is_pointed(row);
+    let is_part = |row: &&&str| is_choice(row) || is_help(row) || is_indented(row);
+    rows.peek().is_some() && body.iter().any(|row| is_choice(row)) && rows.all(|row| is_part(&row))
+}
+
+fn is_indented(row: &str) -> bool {
+    row.starts_with(char::is_whitespace) || row.starts_with(['┌', '└', '╭', '╰', '│'])
+}
+
+/// Whether a row explains how to answer.
+fn is_help(row: &str) -> bool {
+    let text = row.trim_end();
+    legend_marks(row) > 0
+        || is_hint(row)
+        || text.ends_with("nstructions:")
+        || text.ends_with("Answer:")
+        || text.to_lowercase().contains("filter")
+}
+
+/// Returns the kind of answer to type behind the question.
+fn kind_of_field(row: &str, asked: &str, below: &[&str]) -> PromptKind {
+    let text = unframed(row);
+    let typed = text.rsplit(['›', '»', '‣', '…']).next().unwrap_or_default();
+    let is_masked = secret::unmasked(text).is_some() || secret::is_masked(typed.trim());
+    // The library offers to show what was typed.
+    let can_show = below
+        .iter()
+        .any(|row| row.contains("toggle") && row.contains("visib"));
+    if is_masked || can_show || secret::is_question(asked) {
+        return PromptKind::Password;
+    }
+    if let Some(ask) = line::asks(asked).filter(|ask| ask.kind != PromptKind::Text) {
+        return ask.kind;
+    }
+    if let Some((one, other)) = typed.trim().split_once(" / ")
+        && choices::is_yes_and_no(one, other)
+    {
+        return PromptKind::Confirm;
+    }
+    glued_letters(asked).unwrap_or_else(|| line::kind_of_question(asked))
+}
+
+/// The letters that may be typed, in brackets: `Conflict in a.txt (yaxH)`.
+fn glued_letters(asked: &str) -> Option<PromptKind> {
+    // The letter that Enter would select may follow them.
+    let bare = asked.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let letters = if asked.len() - bare.len() <= 1 {
+        bare.trim_end()
+    } else {
+        asked
+    };
+    let inside = letters.strip_suffix(')')?.rsplit_once('(')?.1;
+    let letters = inside.to_lowercase();
+    let is_each_once = letters
+        .char_indices()
+        .all(|(at, c)| c.is_ascii_alphabetic() && !letters[..at].contains(c));
+    // In all such lists the last letter shows help.
+    ((2..=12).contains(&letters.len()) && is_each_once && letters.ends_with('h'))
+        .then_some(PromptKind::Menu)
 }

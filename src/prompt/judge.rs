@@ -11,8 +11,8 @@ use super::programs::{self, kind_of_program, may_ask_by_agent};
 use super::user_rules::UserRules;
 use super::wrapped::MAX_PROMPT_CHARS;
 use super::{
-    addressed, animated, cursor_context, drawn, drawn_field, full_screen, line, list, numbered,
-    right_prompt, shell_prompts, wrapped,
+    addressed, cursor_context, drawn, drawn_field, full_screen, line, list, numbered,
+    shell_prompts, wrapped,
 };
 use crate::model::{Foreground, Prompt, PromptKind, Screen, Stop, Task, TtyEvidence, TtyUse, text};
 
@@ -84,9 +84,9 @@ pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, user_rules: &UserR
     let variants: [fn(&Screen) -> Option<Screen>; 3] = [
         drawn_field::with_cursor,
         wrapped::unwrapped,
-        right_prompt::without,
+        wrapped::without_right_prompt,
     ];
-    let animated: fn(&Screen) -> Option<Screen> = animated::without_sign;
+    let animated: fn(&Screen) -> Option<Screen> = wrapped::without_sign;
     let variants = variants.into_iter().chain(takes_input.then_some(animated));
     let mut others = variants.filter_map(|variant| {
         let variant = variant(screen)?;

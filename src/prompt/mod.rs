@@ -7,8 +7,6 @@
 //! has the details.
 
 mod addressed;
-mod animated;
-mod ansible;
 mod choices;
 mod cursor_context;
 mod dialog;
@@ -19,12 +17,10 @@ mod full_screen;
 mod judge;
 mod line;
 mod list;
-mod marked;
 mod numbered;
 mod pattern;
 mod programs;
 mod report;
-mod right_prompt;
 mod secret;
 mod shell_prompts;
 mod user_rules;

@@ -1,9 +1,11 @@
-//! Questions that are longer than the pane is wide.
+//! Screens as a question is looked for in them: text joined that was wrapped, as of questions that are longer
+//! than the pane is wide, and without animated signs and prompts at the right edge.
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::cursor_context::{is_framed, is_line_or_block};
-use crate::model::{CursorPosition, Screen};
+use super::cursor_context::{CursorContext, is_framed, is_line_or_block, widths};
+use super::line;
+use crate::model::{CursorPosition, Screen, without_last_sign};
 
 /// The maximum length of a reported prompt, in characters.
 pub(super) const MAX_PROMPT_CHARS: usize = 300;
@@ -73,6 +75,45 @@ fn goes_on(row: &str, width: usize) -> bool {
         && !text.ends_with(is_line_or_block)
 }
 
+/// Returns the screen without the sign between a question and the cursor; `None` where there is none.
+pub(super) fn without_sign(screen: &Screen) -> Option<Screen> {
+    let CursorContext::Behind(row) = CursorContext::of(screen) else {
+        return None;
+    };
+    let asked = without_last_sign(&screen.rows[row])?;
+    // With less, it is what a program at work shows: `Loading: |`.
+    line::asks(asked).filter(|ask| ask.is_plain)?;
+    let cursor = CursorPosition {
+        x: u32::try_from(asked.width()).ok()?,
+        ..screen.cursor?
+    };
+    Some(Screen {
+        cursor: Some(cursor),
+        ..screen.with_row(row, asked)
+    })
+}
+
+/// What is typed and the text at the edge are at least this many cells apart.
+const GAP: usize = 8;
+
+/// Returns the screen without the text at the right edge of the cursor's row; `None` where there is
+/// none.
+pub(super) fn without_right_prompt(screen: &Screen) -> Option<Screen> {
+    let width = usize::try_from(screen.width?).ok()?;
+    let cursor = screen.cursor.filter(|_| screen.alternate != Some(true))?;
+    let row = usize::try_from(cursor.y).ok()?;
+    let text = screen.rows.get(row)?.trim_end();
+    let is_at_edge = (width.saturating_sub(1)..=width).contains(&text.width());
+    let (left, right) = text.rsplit_once(&" ".repeat(GAP))?;
+    let left = left.trim_end();
+    let (least, most) = widths(left);
+    let is_behind = usize::try_from(cursor.x).is_ok_and(|x| (least..=most + 1).contains(&x));
+    if !is_at_edge || !is_behind || left.is_empty() || right.is_empty() {
+        return None;
+    }
+    Some(screen.with_row(row, left))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,5 +167,66 @@ mod tests {
         check(&["> a name █", " 1/9 ─────", "> "], (2, 2), None);
         check(&["Remove the", ""], (0, 1), None);
         check(&["Remove the"], (10, 0), None);
+    }
+}
+
+#[cfg(test)]
+mod animated_tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, x: u32, expected: Option<&str>) {
+        let screen = Screen {
+            rows: [text.to_owned()].into(),
+            cursor: Some(CursorPosition { x, y: 0 }),
+            ..Screen::default()
+        };
+        let found = without_sign(&screen).map(|screen| screen.rows[0].clone());
+        assert_eq!(found.as_deref(), expected, "{text:?}");
+    }
+
+    #[test]
+    fn a_sign_behind_a_question_is_left_out() {
+        for sign in ["|", "/", "-", "\\", "⠙", "◐"] {
+            check(
+                &format!("Continue? [y/N] {sign}"),
+                17,
+                Some("Continue? [y/N]"),
+            );
+        }
+        check("Continue? [y/N] /", 0, None);
+        check("Loading: /", 10, None);
+        check("Continue? [y/N]", 16, None);
+    }
+}
+
+#[cfg(test)]
+mod right_prompt_tests {
+    use super::*;
+    use crate::model::CursorPosition;
+
+    #[track_caller]
+    fn check(text: &str, x: u32, expected: Option<&str>) {
+        let screen = Screen {
+            rows: [text.to_owned()].into(),
+            cursor: Some(CursorPosition { x, y: 0 }),
+            top: None,
+            last_lines: None,
+            width: Some(30),
+            alternate: Some(false),
+            ..Screen::default()
+        };
+        let found = without_right_prompt(&screen).map(|screen| screen.rows[0].clone());
+        assert_eq!(found.as_deref(), expected, "{text:?}");
+    }
+
+    #[test]
+    fn text_at_the_right_edge_is_left_out() {
+        check("Which file?           step 1/3", 12, Some("Which file?"));
+        check("Which file?          step 1/3 ", 12, Some("Which file?"));
+        // The cursor is elsewhere, or the text is.
+        check("Which file?           step 1/3", 30, None);
+        check("Which file?         step 1/3  ", 12, None);
+        check("Which file?", 12, None);
     }
 }

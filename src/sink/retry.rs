@@ -11,8 +11,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::delivery::Delivery;
-use super::selection::Selection;
-use super::target::Sink;
+use super::target::{Selection, Sink};
 use crate::clock;
 use crate::model::{Backoff, Error, Record, Seq, with_causes};
 use crate::store::{self, Lease, Live, Subscription};

@@ -11,8 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::retry::{RunningSink, SinkState};
-use super::selection::Selection;
-use super::target::Sink;
+use super::target::{Selection, Sink};
 use crate::config::Config;
 #[cfg(feature = "fleet")]
 use crate::fleet::Membership;
@@ -54,7 +53,7 @@ impl Sinks {
         tasks: &mut JoinSet<()>,
     ) -> io::Result<Option<Self>> {
         let configs = &config.sinks;
-        forget_others(config, live, last_seq).await;
+        forget_others(config, live).await;
         if configs.is_empty() && config.fleet.is_none() {
             return Ok(None);
         }
@@ -147,12 +146,12 @@ impl Sinks {
 
 /// Forgets the consumers of sinks that the configuration does not have any more: nobody reads as them,
 /// and what they have not got would count as undelivered. No sink's name has the broker's `:`.
-async fn forget_others(config: &Config, live: &Live, last_seq: Seq) {
+async fn forget_others(config: &Config, live: &Live) {
     let is_known = |sink: &str| {
         config.sinks.iter().any(|one| one.name == sink)
             || config.fleet.is_some() && sink.contains(':')
     };
-    for consumer in live.consumers.list(last_seq, |_| 0) {
+    for consumer in live.consumer_list().consumers {
         let sink = consumer.name.strip_prefix(SINK_PREFIX);
         if sink.is_some_and(|sink| !is_known(sink)) {
             drop(timeout(CREATED_WITHIN, live.consumers.remove(&consumer.name)).await);

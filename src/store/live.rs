@@ -11,8 +11,8 @@ use super::stream::{
     CHANGES_KEPT, FeedBeginning, FeedChange, FeedExtent, Subscription, TaskChanges,
 };
 use crate::clock;
-use crate::model::{AgeClock, Error, Millis, Seq};
-use crate::store::feed::{Ages, FeedFiles, Holder, Journal, PendingEvents, Retention, Segment};
+use crate::model::{Error, Millis, Seq};
+use crate::store::feed::{Ages, FeedFiles, Journal, PendingEvents, Retention, Segment};
 use crate::wire::{
     After, ConsumeRequest, ConsumerList, Filter, LiveRecord, MessageReaders, ReaderStart,
     SINK_PREFIX, StoredUse, TaskBoard,
@@ -54,8 +54,6 @@ pub(crate) struct Live {
     tasks: watch::Sender<Arc<TaskBoard>>,
     pub(crate) consumers: Arc<Consumers>,
     retention: Retention,
-    /// The feed's clock.
-    ages: AgeClock,
     /// When this daemon started, in milliseconds since 1970.
     started_at: Millis,
 }
@@ -94,7 +92,6 @@ impl Live {
             tasks: watch::Sender::new(Arc::default()),
             consumers,
             retention: beginning.retention,
-            ages: beginning.ages.clock(),
             started_at: clock::now().wall,
         }
     }
@@ -228,15 +225,8 @@ impl Live {
     /// Returns the consumers of the feed as they are listed.
     pub(crate) fn consumer_list(&self) -> ConsumerList {
         let last_seq = self.extent().last_seq;
-        let (files, now) = (self.files(), self.ages.at(clock::since_boot()));
-        let held_bytes = |holder: &Holder| self.retention.held_bytes(&files, holder, now);
-        ConsumerList {
-            epoch: Some(self.epoch.clone()),
-            first_seq: files.first_seq(),
-            last_seq,
-            feed_bytes: files.bytes(),
-            consumers: self.consumers.list(last_seq, held_bytes),
-        }
+        self.consumers
+            .list(last_seq, &self.files(), &self.retention)
     }
 
     /// Returns who reads messages.

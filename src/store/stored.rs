@@ -12,7 +12,7 @@ use super::read_marks::Readers;
 use super::stream::{FeedBeginning, FeedExtent, StreamError, Subscription, serve};
 use crate::clock;
 use crate::model::Error;
-use crate::store::feed::{self, Ages, Holder, Retention};
+use crate::store::feed::{self, Ages, Retention};
 use crate::wire::{ConsumerList, Filter, ReaderStart, Response, StoredUse};
 
 /// The files of a feed that no daemon serves.
@@ -104,15 +104,8 @@ impl StoredFeed {
         for consumer in feed::load_consumers(&self.consumers).map_err(failed)? {
             saved.push(consumer.map_err(|damaged| failed(std::io::Error::other(damaged)))?);
         }
-        let epoch = found.epoch.as_deref().unwrap_or_default();
-        let consumers = Consumers::new(epoch, found.last_seq, saved, ages.clock());
-        let held_bytes = |holder: &Holder| retention.held_bytes(&files, holder, now);
-        Ok(ConsumerList {
-            first_seq: files.first_seq(),
-            last_seq: found.last_seq,
-            feed_bytes: files.bytes(),
-            consumers: consumers.list(found.last_seq, held_bytes),
-            epoch: found.epoch,
-        })
+        let epoch = found.epoch.unwrap_or_default();
+        let consumers = Consumers::new(&epoch, found.last_seq, saved, ages.clock());
+        Ok(consumers.list(found.last_seq, &files, &retention))
     }
 }

@@ -11,9 +11,8 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::task::coop::consume_budget;
 
-use super::consumers::Lease;
+use super::consumers::{Lease, StreamEnd};
 use super::read_marks::{Audience, ReaderGuard, Readers};
-use super::replies::StreamEnd;
 use crate::model::{Error, FEED_VERSION, Millis, Seq, WindowId};
 use crate::store::feed::{self, FeedEnd, FeedError, FeedLine, Reader, Sequence};
 use crate::wire::{

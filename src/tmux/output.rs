@@ -3,8 +3,7 @@
 use super::banner::{drop_banner, drop_joined_banner};
 use super::client::{Client, Connection, all_ok, continue_command, pause_command};
 use super::error::TmuxError;
-use super::history_slices::{Capture, Slice, read_older};
-use super::pane_state::{read_state, shape_command, unreadable};
+use super::history_slices::{Capture, Slice, read_older, read_state, shape_command, unreadable};
 use super::tabs;
 use crate::model::PaneId;
 use crate::protocol::{Command, Frame};

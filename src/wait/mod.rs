@@ -4,7 +4,6 @@
 //! ends at once.
 
 mod cursor;
-mod found_line;
 mod output_watch;
 
 use std::collections::BTreeSet;
@@ -12,9 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) use cursor::{Anchor, AnchorPosition, Cursor, CursorError, locate};
+use output_watch::FoundLine;
 pub(crate) use output_watch::OutputWatch;
-
-use found_line::FoundLine;
 
 use crate::model::{
     self, Exit, GoneReason, Now, Prompt, Reason, Snapshot, Task, WaitOutcome, WaitResult, WindowId,

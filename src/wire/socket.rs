@@ -1,13 +1,18 @@
 //! Requests to the daemon on its socket and its answers: one line of JSON each. A subscription's
 //! records follow its answer.
 
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::{
-    ConsumeRequest, ConsumerList, ConsumerStatus, Explanation, Filter, LaunchedRun, LogRequest,
-    LsTask, LsView, MessageReaders, SearchRequest, SearchResult, SendRequest, TaskLog, WaitRequest,
+    ConsumeRequest, ConsumerList, ConsumerStatus, Explanation, Filter, LogRequest, LsTask, LsView,
+    MessageReaders, SearchRequest, SearchResult, TaskLog, WaitRequest,
 };
-use crate::model::{Error, Launch, Millis, Seq, StatusCounts, StopChoice, TaskSpec, WaitResult};
+use crate::model::{
+    Error, ErrorKind, Launch, Millis, ReplacedRun, Seq, StatusCounts, StopChoice, TaskSpec,
+    TypedInput, WaitResult, shown_by_wire_name,
+};
 
 /// A request: the first line on a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -458,10 +463,6 @@ pub struct DaemonStatus {
     pub problems: Vec<String>,
     /// How many readers the live feed has.
     pub readers: usize,
-    /// For whom programs read it: for each the owner whose messages it gets, null if it gets those of
-    /// all owners. Absent when there are none. Panels and sinks are not among them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub reader_owners: Vec<Option<String>>,
     /// The consumers of the feed, by name; absent when there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub consumers: Vec<ConsumerStatus>,
@@ -517,4 +518,274 @@ pub struct SinkStatus {
     /// The owners that the configuration names; absent when it names none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owners: Vec<String>,
+}
+
+/// A run that was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LaunchedRun {
+    /// The window's id.
+    pub window_id: String,
+    /// The primary pane's id.
+    pub pane_id: String,
+    /// The number of the run, from 1.
+    pub run: u32,
+    /// The start of the run's output, for `--since`.
+    pub cursor: String,
+    /// What the slot contained before; null when the window was created for this run.
+    pub replaced: Option<ReplacedRun>,
+}
+
+/// A request to type into a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SendRequest {
+    /// The task, by name or window id.
+    pub task: String,
+    /// What to type.
+    pub input: TypedInput,
+    /// Whether Enter follows a text.
+    #[serde(default)]
+    pub enter: bool,
+    /// Type only while the task shows exactly this prompt, and a secret only while input is not
+    /// echoed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub if_prompt: Option<String>,
+    /// For a caller that may not see what a user would see: refuse a text while it would be a secret,
+    /// and anything while the task asks and `if_prompt` is absent. Not serialised: that is a request
+    /// of its own, [`Request::SendGuarded`](super::Request::SendGuarded), which a daemon that cannot
+    /// do this refuses.
+    #[serde(skip)]
+    pub is_guarded: bool,
+}
+
+impl SendRequest {
+    /// Whether it depends on what the task asks.
+    pub fn needs_prompt(&self) -> bool {
+        self.if_prompt.is_some() || self.is_guarded
+    }
+}
+
+/// The results of all checks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DoctorReport {
+    /// The checks, in the order in which they are shown.
+    pub checks: Vec<DoctorCheck>,
+    /// How many of them are warnings.
+    pub warnings: usize,
+    /// How many of them are failures.
+    pub failures: usize,
+}
+
+/// The result of one check. A check may have several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DoctorCheck {
+    /// What was checked, in one word.
+    pub check: &'static str,
+    /// How bad it is.
+    pub result: CheckResult,
+    /// What was found, in one line.
+    pub message: String,
+    /// What the user can do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// How bad the result of a check is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CheckResult {
+    /// As it should be.
+    Ok,
+    /// Something is missing or late, and the rest works.
+    Warn,
+    /// The program, or a part of it, does not work.
+    Fail,
+}
+
+shown_by_wire_name!(CheckResult);
+
+/// The version of this program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Requests that every version understands from every other.
+const UNDERSTOOD_BY_ALL: [&str; 2] = ["status", "stop"];
+
+#[derive(Serialize)]
+struct RequestLine<'a> {
+    version: &'a str,
+    #[serde(flatten)]
+    request: &'a Request,
+}
+
+/// Returns the line for this request, including its line end.
+pub fn request_line(request: &Request) -> Vec<u8> {
+    let line = RequestLine {
+        version: VERSION,
+        request,
+    };
+    let mut line = serde_json::to_vec(&line).expect("a request is plain data");
+    line.push(b'\n');
+    line
+}
+
+/// Parses the line of a request.
+///
+/// # Errors
+///
+/// When it is not a request, or a request of another version that this one does not understand.
+pub fn parse_request(line: &[u8]) -> Result<Request, Error> {
+    let fields: Map<String, Value> = serde_json::from_slice(line).unwrap_or_default();
+    let field = |name| fields.get(name).and_then(Value::as_str);
+    // Feed readers that use the socket themselves may omit the version.
+    if let Some(theirs) = field("version").filter(|version| *version != VERSION)
+        && !field("op").is_some_and(|op| UNDERSTOOD_BY_ALL.contains(&op))
+    {
+        let theirs: String = theirs.chars().filter(|c| c.is_ascii_graphic()).collect();
+        let message = format!(
+            "the daemon of this session is version {VERSION}, this command is {theirs:.20}"
+        );
+        return Err(Error::new(ErrorKind::Version, message));
+    }
+    parse_object(line).map_err(|error| Error::usage(format!("not a request: {error}")))
+}
+
+/// Parses a line of JSON in which every object is written as one. Without this check a list of an
+/// object's values would count as the object.
+///
+/// # Errors
+///
+/// When it is something else.
+pub fn parse_object<T: DeserializeOwned + Serialize>(line: &[u8]) -> Result<T, serde_json::Error> {
+    let parsed: T = serde_json::from_slice(line)?;
+    if line.contains(&b'[') {
+        let given: Value = serde_json::from_slice(line)?;
+        if has_list_for_object(&given, &serde_json::to_value(&parsed)?) {
+            return Err(serde_json::Error::custom("a list where an object belongs"));
+        }
+    }
+    Ok(parsed)
+}
+
+/// Whether there is a list in `given` where `meant`, what it was understood as, has an object.
+fn has_list_for_object(given: &Value, meant: &Value) -> bool {
+    match (given, meant) {
+        (Value::Array(_), Value::Object(_)) => true,
+        (Value::Array(given), Value::Array(meant)) => {
+            let mut pairs = given.iter().zip(meant);
+            pairs.any(|(given, meant)| has_list_for_object(given, meant))
+        }
+        (Value::Object(given), Value::Object(meant)) => given.iter().any(|(key, given)| {
+            let meant = meant.get(key);
+            meant.is_some_and(|meant| has_list_for_object(given, meant))
+        }),
+        (_, _) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::SecretText;
+
+    #[test]
+    fn a_secret_is_in_its_request_and_in_no_log() {
+        let request = SendRequest {
+            task: "api".to_owned(),
+            input: TypedInput::Secret(SecretText("hunter2".to_owned())),
+            enter: true,
+            if_prompt: None,
+            is_guarded: false,
+        };
+        let line = serde_json::to_string(&request).unwrap();
+        assert_eq!(
+            line,
+            r#"{"task":"api","input":{"secret":"hunter2"},"enter":true}"#
+        );
+        assert_eq!(serde_json::from_str::<SendRequest>(&line).unwrap(), request);
+        assert!(!format!("{request:?}").contains("hunter2"));
+    }
+}
+
+#[cfg(test)]
+mod protocol_tests {
+    use super::*;
+    use crate::wire::Acknowledgement;
+
+    #[track_caller]
+    fn check(line: &str, expected: Result<Request, ErrorKind>) {
+        let parsed = parse_request(line.as_bytes());
+        assert_eq!(parsed.map_err(|refusal| refusal.kind), expected, "{line}");
+    }
+
+    #[test]
+    fn this_version_understands_its_own_requests() {
+        for request in [
+            Request::List,
+            Request::Status,
+            Request::Stop { cleanup: true },
+        ] {
+            let line = request_line(&request);
+            assert_eq!(parse_request(&line), Ok(request));
+        }
+    }
+
+    #[test]
+    fn a_list_of_its_values_is_no_object() {
+        for line in [
+            r#"["status"]"#,
+            r#"["stop",true]"#,
+            r#"["removeConsumer","pi"]"#,
+            r#"{"op":"to","session":"s","request":["status"]}"#,
+            r#"{"op":"to","session":"s","request":["stop",false]}"#,
+            r#"{"op":"subscribe","start":{"after":[null,1]},"filter":{}}"#,
+            r#"{"op":"subscribe","start":"now","filter":[["event"],[],[],[],null,[]]}"#,
+        ] {
+            check(line, Err(ErrorKind::Usage));
+        }
+        let ack = |line: &str| parse_object::<Acknowledgement>(line.as_bytes()).map(|one| one.ack);
+        assert_eq!(ack(r#"{"ack":12,"more":[1]}"#).unwrap(), 12);
+        for line in ["[12]", " [12]\n", "[[12]]", "12", r#"{"ack":[12]}"#, "{}"] {
+            assert!(ack(line).is_err(), "{line}");
+        }
+        let subscribe = r#"{"op":"subscribe","start":{"after":{"epoch":null,"seq":1}},"filter":{"kinds":["event"]}}"#;
+        let parsed = parse_request(subscribe.as_bytes()).unwrap();
+        assert_eq!(parse_request(&request_line(&parsed)), Ok(parsed));
+    }
+
+    #[test]
+    fn another_version_is_named_and_can_still_be_asked_after_and_stopped() {
+        let other = r#""version":"9.9.9""#;
+        check(
+            &format!(r#"{{{other},"op":"status"}}"#),
+            Ok(Request::Status),
+        );
+        check(
+            &format!(r#"{{{other},"op":"stop","cleanup":false}}"#),
+            Ok(Request::Stop { cleanup: false }),
+        );
+        for op in ["list", "fly"] {
+            let line = format!(r#"{{{other},"op":"{op}"}}"#);
+            check(&line, Err(ErrorKind::Version));
+            let message = parse_request(line.as_bytes()).unwrap_err().message;
+            assert!(message.ends_with("this command is 9.9.9"), "{message}");
+        }
+    }
+
+    #[test]
+    fn readers_that_say_no_version_are_served() {
+        check(r#"{"op":"list"}"#, Ok(Request::List));
+        check(r#"{"op":"fly"}"#, Err(ErrorKind::Usage));
+        check("[]", Err(ErrorKind::Usage));
+        check("", Err(ErrorKind::Usage));
+    }
+
+    #[test]
+    fn a_hostile_version_stays_one_short_line() {
+        let line = r#"{"version":"\u001b[31m\n9999999999999999999999","op":"list"}"#;
+        let message = parse_request(line.as_bytes()).unwrap_err().message;
+        assert!(message.len() < 100 && !message.contains(['\n', '\u{1b}']));
+    }
 }

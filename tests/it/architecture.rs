@@ -81,20 +81,19 @@ const IMPURE: [&str; 10] = [
 /// Who may see the engine: its owner, and the command that is the pure path and nothing else.
 const ENGINE_SEEN_BY: [&str; 4] = [
     "src/session/",
-    "src/daemon/assembly.rs",
+    "src/daemon/run.rs",
     "src/daemon/recovery.rs",
     "src/faces/cli/replay.rs",
 ];
 
 /// What commands use of the edges themselves, beside the use cases: what is a key, which server is meant,
 /// who does not answer, and the environment that a task's shell asks for.
-const ASKED_BY_CLI: [(&str, &str); 6] = [
+const ASKED_BY_CLI: [(&str, &str); 5] = [
     ("src/faces/cli/args/mod.rs", "tmux"),
-    ("src/faces/cli/args/values.rs", "tmux"),
+    ("src/faces/cli/args/tasks.rs", "tmux"),
     ("src/faces/cli/context.rs", "tmux"),
-    ("src/faces/cli/liveness.rs", "tmux"),
-    ("src/faces/cli/liveness.rs", "process"),
-    ("src/faces/cli/exec.rs", "tmux"),
+    ("src/faces/cli/context.rs", "process"),
+    ("src/faces/cli/run.rs", "tmux"),
 ];
 
 struct Source {
@@ -633,7 +632,7 @@ fn the_command_line_asks_by_way_of_the_use_cases() {
 fn only_main_ends_the_process() {
     let ends = Regex::new(r"process::(exit|abort)\b").unwrap();
     // A daemon whose thread has panicked cannot end in order.
-    let may_end = ["src/main.rs", "src/daemon/panics.rs"];
+    let may_end = ["src/main.rs", "src/daemon/log.rs"];
     let mut faults = Vec::new();
     for source in sources() {
         if ends.is_match(&source.code) && !may_end.contains(&source.name.as_str()) {

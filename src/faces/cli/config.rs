@@ -88,14 +88,7 @@ async fn show(context: &Context, args: Json) -> Result<(), Error> {
             "\n# the running daemon has its settings{from} since {since}"
         ));
     }
-    output::lines(&lines)?;
-    if daemon.is_some_and(|daemon| shown.is_later_than(daemon.config.exists, daemon.started_at)) {
-        context.note(&format!(
-            "hint: the file was changed since; {}",
-            ops::APPLY_CONFIG
-        ));
-    }
-    Ok(())
+    output::lines(&lines)
 }
 
 /// Returns what the running daemon says; `None` if there is none, or if it does not answer, which is noted.
@@ -147,10 +140,8 @@ fn print_json(
             json!({"key": key, "value": value, "source": source, "line": line})
         })
         .collect();
-    let daemon = daemon.map(|daemon| {
-        let changed = shown.is_later_than(daemon.config.exists, daemon.started_at);
-        json!({"file": daemon.config.file, "since": daemon.started_at, "changedSince": changed})
-    });
+    let daemon =
+        daemon.map(|daemon| json!({"file": daemon.config.file, "since": daemon.started_at}));
     output::json(&json!({
         "file": shown.path(),
         "exists": shown.exists,

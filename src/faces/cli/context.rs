@@ -1,21 +1,28 @@
 //! State shared by all commands: the selected session, and when to check that daemon and tmux
 //! answer.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
 use std::future::poll_fn;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::args::Global;
-use super::liveness::Peers;
 use super::output::{self, with_options};
-use super::time_limit::TimeLimit;
 use super::usage;
+use crate::client::DaemonClient;
 use crate::model::{Error, ErrorKind};
 use crate::ops::{SessionChoice, TaskSession};
-use crate::tmux::ServerChoice;
+use crate::process;
+use crate::tmux::{Server, ServerChoice};
+use crate::wire::Request;
 
 /// The task session selected by command line and environment. Resolved on demand: `replay` needs
 /// none.
@@ -194,4 +201,234 @@ fn ended_by(signal: SignalKind) -> ErrorKind {
         return ErrorKind::Interrupted;
     }
     ErrorKind::Signalled(u8::try_from(signal.as_raw_value()).unwrap_or(u8::MAX))
+}
+
+/// The total time for the answers of daemon and tmux. Including the check which of them does not
+/// answer, a command ends within ten seconds.
+const PATIENCE: Duration = Duration::from_secs(6);
+
+/// By how much a wait may exceed its own time limit: the daemon keeps the time, and its answer has
+/// to arrive.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// When a command checks whether daemon and tmux still answer. It fails only if one of them does
+/// not; otherwise it continues, however long it takes.
+#[derive(Debug)]
+pub(super) struct TimeLimit {
+    begun: Instant,
+    /// The time of the next check; `None` when there is none.
+    next: Cell<Option<Instant>>,
+    /// The time of the one after it, and from when on there is one in each interval; `None`: there is no
+    /// other, the answer may take any time.
+    regular_from: Cell<Option<Instant>>,
+    changed: Notify,
+}
+
+impl TimeLimit {
+    pub(super) fn new() -> Self {
+        let begun = Instant::now();
+        Self {
+            begun,
+            next: Cell::new(Some(begun + PATIENCE)),
+            regular_from: Cell::new(Some(begun)),
+            changed: Notify::new(),
+        }
+    }
+
+    /// From here on the command waits for something that may come at any time, within `time` if
+    /// given. Whether daemon and tmux answer at all is checked once.
+    pub(super) fn wait(&self, time: Option<Duration>) {
+        let now = Instant::now();
+        let first = now + PATIENCE;
+        let end = time.map(|time| now + time + GRACE);
+        self.set(Some(end.map_or(first, |end| end.min(first))), end);
+    }
+
+    /// The same for a command whose time limit counts from its start.
+    pub(super) fn wait_from_begin(&self, time: Option<Duration>) {
+        self.wait(time.map(|time| time.saturating_sub(self.begun.elapsed())));
+    }
+
+    /// From here on nothing is asked that could fail to answer.
+    pub(super) fn lift(&self) {
+        self.set(None, None);
+    }
+
+    /// Resolves when it is time to check whether daemon and tmux answer.
+    pub(super) async fn over(&self) {
+        loop {
+            let changed = self.changed.notified();
+            match self.next.get() {
+                Some(at) => tokio::select! {
+                    () = sleep_until(at) => return,
+                    () = changed => {}
+                },
+                None => changed.await,
+            }
+        }
+    }
+
+    /// They answer: sets the time of the next check.
+    pub(super) fn renew(&self) {
+        let now = Instant::now();
+        let next = |from: Instant| if now < from { from } else { now + PATIENCE };
+        self.next.set(self.regular_from.get().map(next));
+    }
+
+    fn set(&self, next: Option<Instant>, regular_from: Option<Instant>) {
+        self.next.set(next);
+        self.regular_from.set(regular_from);
+        self.changed.notify_one();
+    }
+}
+
+/// How long each of them may take for the simplest request.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(1700);
+
+/// How much longer a process may take that has run meanwhile: it is busy. tmux answers nobody while it
+/// collects the processes of some hundred panes that have ended together.
+const IF_BUSY: Duration = Duration::from_secs(20);
+
+/// The daemon and the tmux server that a command uses.
+#[derive(Debug, Clone)]
+pub(super) struct Peers {
+    pub(super) server: Server,
+    /// The daemon's socket; `None` for a command that needs no certain daemon.
+    pub(super) daemon: Option<Arc<Mutex<PathBuf>>>,
+}
+
+impl Peers {
+    /// Returns the failure of a command when one of them does not answer; `None` when both answer
+    /// or do not exist.
+    pub(super) async fn silence(&self) -> Option<Error> {
+        // A daemon that waits for tmux does not answer either, so tmux is checked first.
+        if let Some(pid) = self.silent_server().await {
+            let who = match pid {
+                Some(pid) => format!("pid {pid}, {}", self.server.socket().display()),
+                None => self.server.socket().display().to_string(),
+            };
+            let hint =
+                "the cause is unknown; run the command again when the server answers".to_owned();
+            return Some(self.failure("the tmux server", &who, pid, hint));
+        }
+        let socket = self.socket()?;
+        let pid = silent_daemon(&socket).await?;
+        let who = pid.map_or_else(|| socket.display().to_string(), |pid| format!("pid {pid}"));
+        let hint = match pid {
+            Some(pid) => format!("`kill {pid}` ends it, and the next command starts another"),
+            None => "end it, and the next command starts another".to_owned(),
+        };
+        Some(self.failure("the daemon", &who, pid, hint))
+    }
+
+    fn socket(&self) -> Option<PathBuf> {
+        let socket = self.daemon.as_ref()?.lock();
+        Some(socket.unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    fn failure(&self, name: &str, who: &str, pid: Option<u32>, hint: String) -> Error {
+        let stopped = pid.filter(|pid| process::is_stopped(*pid));
+        let (why, hint) = match stopped {
+            Some(pid) => (
+                format!("{name} ({who}) does not answer: it is stopped"),
+                format!("`kill -CONT {pid}` resumes it"),
+            ),
+            None => (format!("{name} ({who}) does not answer"), hint),
+        };
+        Error::failed(why).with_hint(hint)
+    }
+
+    /// Returns the tmux server's pid, if known, when it does not answer.
+    async fn silent_server(&self) -> Option<Option<u32>> {
+        let pid = self.server.pid();
+        if pid.is_some_and(process::is_stopped) {
+            return Some(pid);
+        }
+        let answers = |within| self.server.answers(within);
+        let silent = !answers_if_busy(pid, answers).await;
+        silent.then_some(pid)
+    }
+}
+
+/// Whether a process answers: within the usual time, or later if it has run meanwhile.
+async fn answers_if_busy(pid: Option<u32>, mut answers: impl AsyncFnMut(Duration) -> bool) -> bool {
+    let run_time = || pid.and_then(process::run_time);
+    let before = run_time();
+    answers(ANSWERS_WITHIN).await
+        || before.is_some() && run_time() != before && answers(IF_BUSY).await
+}
+
+/// Returns the daemon's pid, if known, when it does not answer.
+async fn silent_daemon(socket: &Path) -> Option<Option<u32>> {
+    // If it does not exist or has ended, nothing waits for it.
+    let connected = timeout(ANSWERS_WITHIN, DaemonClient::connect(socket)).await;
+    let mut daemon = match connected {
+        Ok(Ok(daemon)) => daemon,
+        Ok(Err(_)) => return None,
+        Err(_) => return Some(None),
+    };
+    let pid = daemon.pid();
+    if pid.is_some_and(process::is_stopped) {
+        return Some(pid);
+    }
+    let mut answer = pin!(daemon.ask(&Request::Status));
+    let answers = async |within| timeout(within, &mut answer).await.is_ok();
+    let silent = !answers_if_busy(pid, answers).await;
+    silent.then_some(pid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the time of each check in milliseconds from the start, if it is renewed each time.
+    async fn times(limit: &TimeLimit, most: usize) -> Vec<u128> {
+        let mut times = Vec::new();
+        for _ in 0..most {
+            let over = tokio::time::timeout(Duration::from_secs(100), limit.over());
+            if over.await.is_err() {
+                break;
+            }
+            times.push(limit.begun.elapsed().as_millis());
+            limit.renew();
+        }
+        times
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_comes_again_and_again() {
+        assert_eq!(times(&TimeLimit::new(), 3).await, [6000, 12000, 18000]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_ends_soon_after_its_own_time() {
+        let limit = TimeLimit::new();
+        limit.wait(Some(Duration::from_secs(2)));
+        assert_eq!(times(&limit, 2).await, [2500, 8500]);
+        let limit = TimeLimit::new();
+        limit.wait(Some(Duration::from_secs(60)));
+        assert_eq!(times(&limit, 2).await, [6000, 60500]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_without_a_time_asks_once_whether_anybody_answers() {
+        let limit = TimeLimit::new();
+        limit.wait(None);
+        assert_eq!(times(&limit, 3).await, [6000]);
+        let limit = TimeLimit::new();
+        limit.lift();
+        assert!(times(&limit, 3).await.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_can_be_lifted_while_it_runs() {
+        let limit = TimeLimit::new();
+        let lift = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            limit.lift();
+        };
+        let over = tokio::time::timeout(Duration::from_secs(100), limit.over());
+        let (over, ()) = tokio::join!(over, lift);
+        assert!(over.is_err());
+    }
 }

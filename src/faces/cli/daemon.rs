@@ -4,17 +4,21 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 
-use super::args::{ChildOf, Daemon, DaemonCommand, FeedFormat, Json, Supervise};
+use super::args::{
+    ChildOf, Consumer, ConsumerCommand, Daemon, DaemonCommand, FeedFormat, Json, Supervise,
+};
 use super::context::Context;
-use super::{consumer, feed_text, ls, output};
+use super::table::{self, NARROW_NAME, Narrowing};
+use super::{feed, ls, output};
 use crate::client::{self, READY};
-use crate::config;
 use crate::daemon::{self, DaemonError, Options, ServiceManager};
-use crate::model::{Error, ErrorKind, owner_of_environment, text};
+use crate::model::{Error, ErrorKind, Millis, owner_of_environment, text};
 use crate::ops::{self, TaskSession, lookup};
 use crate::wire::{
-    ConsumerStatus, DaemonConfig, DaemonStatus, Filter, ReaderStart, SINK_PREFIX, SinkStatus,
+    ConsumerList, ConsumerStatus, DaemonConfig, DaemonStatus, Filter, ReaderStart, SINK_PREFIX,
+    SinkStatus,
 };
+use crate::{clock, config};
 
 pub(super) async fn run(context: &Context, args: Daemon) -> Result<(), Error> {
     match args.command {
@@ -145,7 +149,7 @@ async fn stream(context: &Context) -> Result<(), Error> {
     let subscribed = client.subscribe(ReaderStart::Now, Filter::default()).await;
     let mut line = Some(subscribed?);
     while let Some(text) = line {
-        feed_text::print_live(&text, FeedFormat::Json)?;
+        feed::print_live(text, FeedFormat::Json)?;
         line = client.line().await?;
     }
     Ok(())
@@ -231,7 +235,7 @@ fn status_lines(status: &DaemonStatus) -> Vec<String> {
     ];
     let is_sink = |one: &&ConsumerStatus| one.name.starts_with(SINK_PREFIX);
     let consumers = status.consumers.iter().filter(|one| !is_sink(one));
-    let consumers = consumers.map(consumer::status_line);
+    let consumers = consumers.map(consumer_line);
     let sinks = status.sinks.iter().map(sink_line);
     problems
         .chain(lines)
@@ -281,4 +285,141 @@ async fn stop(context: &Context, cleanup: bool) -> Result<(), Error> {
         hint: error.hint.filter(|_| error.kind != ErrorKind::NoDaemon),
         ..error
     })
+}
+
+const CONSUMERS: [&str; 7] = [
+    "NAME",
+    "CURSOR",
+    "LAG",
+    "HOLDS",
+    "AGE",
+    "LAST USED",
+    "READER",
+];
+
+/// On a narrow terminal, who is behind is shown longest.
+const NARROW_CONSUMERS: Narrowing<'_> = Narrowing {
+    cuts: &[(0, NARROW_NAME)],
+    dispensable: &[4, 1, 3, 5, 6],
+};
+
+pub(super) async fn consumer(context: &Context, args: Consumer) -> Result<(), Error> {
+    match args.command {
+        ConsumerCommand::Ls(json) => list_consumers(context, json).await,
+        ConsumerCommand::Rm { names } => remove_consumers(context, &names).await,
+    }
+}
+
+async fn list_consumers(context: &Context, args: Json) -> Result<(), Error> {
+    let session = context.session().await?;
+    let list = ops::list_consumers(&session).await?;
+    if args.json {
+        return output::json(&list);
+    }
+    let table = table_of(&list, clock::now().wall, output::terminal_columns());
+    output::lines(&table)
+}
+
+async fn remove_consumers(context: &Context, names: &[String]) -> Result<(), Error> {
+    let session = context.session().await?;
+    let mut removed = Ok(());
+    // One that cannot be removed does not keep the others.
+    for name in names {
+        let outcome = ops::remove_consumer(&session, name).await;
+        if let Err(failure) = outcome
+            && let Err(earlier) = std::mem::replace(&mut removed, Err(failure))
+        {
+            context.complain(&earlier);
+        }
+    }
+    removed
+}
+
+fn table_of(list: &ConsumerList, now: Millis, columns: Option<usize>) -> Vec<String> {
+    let header = CONSUMERS.map(String::from);
+    let row = |consumer: &ConsumerStatus| {
+        [
+            consumer.name.clone(),
+            consumer.cursor.to_string(),
+            consumer.lag.to_string(),
+            match consumer.held_bytes {
+                0 => "-".to_owned(),
+                n_bytes => text::size(n_bytes),
+            },
+            ls::age(now - consumer.created_at),
+            format!("{} ago", ls::age(now - consumer.used_at)),
+            consumer
+                .reader
+                .map_or_else(|| "-".to_owned(), |pid| format!("pid {pid}")),
+        ]
+    };
+    let rows: Vec<_> = std::iter::once(header)
+        .chain(list.consumers.iter().map(row))
+        .collect();
+    table::lines(&rows, columns, &NARROW_CONSUMERS)
+}
+
+/// Returns what `daemon status` says of a consumer.
+fn consumer_line(consumer: &ConsumerStatus) -> String {
+    let ConsumerStatus {
+        name, cursor, lag, ..
+    } = consumer;
+    let reader = match consumer.reader {
+        Some(pid) => format!("read by pid {pid}"),
+        None => {
+            let ago = ls::age(clock::now().wall - consumer.used_at);
+            format!("last used {ago} ago")
+        }
+    };
+    let holds = match consumer.held_bytes {
+        0 => String::new(),
+        n_bytes => format!(", keeps {} from being removed", text::size(n_bytes)),
+    };
+    format!("consumer {name}: acknowledged up to {cursor}, {lag} behind, {reader}{holds}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::ConsumerAudience;
+
+    #[test]
+    fn the_table_shows_who_is_behind() {
+        let consumer = |name: &str, cursor, reader| ConsumerStatus {
+            name: name.to_owned(),
+            cursor,
+            lag: 120 - cursor,
+            held_bytes: (120 - cursor) << 20,
+            reader,
+            created_at: 0,
+            used_at: 60_000,
+            audience: ConsumerAudience::default(),
+        };
+        let list = ConsumerList {
+            epoch: Some("e".to_owned()),
+            first_seq: 1,
+            last_seq: 120,
+            feed_bytes: 300 << 20,
+            consumers: vec![
+                consumer("pi", 120, Some(4711)),
+                consumer("web-hook", 3, None),
+            ],
+        };
+        assert_eq!(
+            table_of(&list, 65_000, None),
+            [
+                "NAME      CURSOR  LAG  HOLDS      AGE  LAST USED  READER",
+                "pi        120     0    -          1m   5s ago     pid 4711",
+                "web-hook  3       117  117.0 MiB  1m   5s ago     -",
+            ]
+        );
+        assert_eq!(
+            table_of(&list, 65_000, Some(40)),
+            [
+                "NAME      LAG  LAST USED  READER",
+                "pi        0    5s ago     pid 4711",
+                "web-hook  117  5s ago     -",
+            ]
+        );
+    }
 }

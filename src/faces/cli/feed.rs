@@ -2,14 +2,21 @@
 
 use std::time::Duration;
 
-use super::args::{Feed, FeedFormat};
+use serde::Deserialize;
+use tokio::sync::mpsc;
+
+use super::args::{Consume, Feed, FeedFormat};
 use super::context::{self, Context};
-use super::feed_text::{missing, print_live, record_text};
-use super::{consume, output};
+use super::output;
+use crate::client::DaemonClient;
 use crate::clock;
-use crate::model::{Error, ErrorKind, Kind, Millis};
+use crate::faces::agent::read_lines;
+use crate::model::{Body, Error, ErrorKind, Kind, Millis, Record, Seq, rfc3339};
 use crate::ops::{self, StoredLine, StoredRecords, TaskSession};
-use crate::wire::{Filter, LastRecords, ReaderStart, StoredUse};
+use crate::wire::{
+    Acknowledgement, ConsumeRequest, Filter, LastRecords, LiveRecord, ReaderStart, Response,
+    StoredUse, StreamRecord,
+};
 
 pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Error> {
     let session = context.session().await?;
@@ -40,7 +47,7 @@ pub(super) async fn run(context: &Context, args: Feed) -> Result<(), Error> {
     }
     note_unknown(&session, names, None).await?;
     if args.consume.consumer.is_some() {
-        return consume::follow(context, &session, args.consume, filter, format).await;
+        return consume(context, &session, args.consume, filter, format).await;
     }
     let start = match last {
         last if !last.is_all() => ReaderStart::Last(last),
@@ -114,7 +121,10 @@ async fn print_stored(
     let mut lost = Vec::new();
     while let Some(line) = stored.next().await? {
         match line {
-            StoredLine::Record(text) => out.line(&record_text(text, format)?)?,
+            StoredLine::Record(text) => {
+                let line = line_of(text, format)?;
+                line.map_or(Ok(()), |line| out.line(&line))?;
+            }
             StoredLine::Gap(from, to) => lost.push((from, to)),
         }
     }
@@ -123,6 +133,31 @@ async fn print_stored(
         output::note(&format!("tmux-task: feed: {missing}"));
     }
     Ok(())
+}
+
+/// Reads the feed as a consumer.
+async fn consume(
+    context: &Context,
+    session: &TaskSession,
+    args: Consume,
+    filter: Filter,
+    format: FeedFormat,
+) -> Result<(), Error> {
+    let request = ConsumeRequest {
+        name: args.consumer.unwrap_or_default(),
+        from_now: args.from.is_some(),
+        take_over: args.take_over,
+        filter,
+    };
+    let daemon = session.daemon_or_start().await?;
+    let mut client = daemon.ok_or_else(|| session.no_daemon())?;
+    let hello = client.consume(request).await?;
+    let acks = if args.auto_ack {
+        Acks::Auto(AutoAck::default())
+    } else {
+        Acks::Given(Some(read_lines()))
+    };
+    print_stream(context, client, hello, format, acks).await
 }
 
 async fn follow(
@@ -134,18 +169,201 @@ async fn follow(
 ) -> Result<(), Error> {
     let daemon = session.daemon_or_start().await?;
     let mut client = daemon.ok_or_else(|| session.no_daemon())?;
+    let hello = client.subscribe(start, filter).await?;
+    print_stream(context, client, hello, format, Acks::Given(None)).await
+}
+
+/// Where the acknowledgements of a stream are from.
+enum Acks {
+    /// The lines of standard input, if that is read.
+    Given(Option<Acknowledgements>),
+    /// What was printed.
+    Auto(AutoAck),
+}
+
+/// Prints a stream that begins with `hello`, until it or stdout is closed.
+async fn print_stream(
+    context: &Context,
+    mut client: DaemonClient,
+    hello: String,
+    format: FeedFormat,
+    mut acks: Acks,
+) -> Result<(), Error> {
     // Also while records arrive without a pause.
     let mut interrupts = context::interrupts()?;
-    let mut line = Some(client.subscribe(start, filter).await?);
     context.limit.lift();
-    while let Some(text) = line {
-        print_live(&text, format)?;
-        // Ends with the daemon. A closed stdout is noticed even when nothing is written to it.
-        line = tokio::select! {
-            line = client.line() => line?,
+    let mut line = Some(hello);
+    let mut none = None;
+    loop {
+        if let Some(text) = line.take() {
+            check_refused(&text)?;
+            match &mut acks {
+                Acks::Auto(auto_ack) => auto_ack.print(text, format, &mut client).await?,
+                Acks::Given(_) => print_live(text, format)?,
+            }
+        }
+        let given = match &mut acks {
+            Acks::Given(given) => given,
+            Acks::Auto(_) => &mut none,
+        };
+        tokio::select! {
+            received = client.line() => match received? {
+                Some(text) => line = Some(text),
+                // The daemon stops, or another reader takes over.
+                None => return Ok(()),
+            },
+            acknowledged = next(given) => {
+                let Acknowledgement { ack } = acknowledged?;
+                client.acknowledge(ack).await?;
+            }
+            // It is noticed even when nothing is written to it.
             () = output::stdout_closed() => return Ok(()),
             _ = interrupts.recv() => return Err(Error::silent(ErrorKind::Interrupted)),
-        };
+        }
+    }
+}
+
+/// The daemon ends a stream with a refusal when it was sent what it cannot acknowledge.
+fn check_refused(text: &str) -> Result<(), Error> {
+    if text.starts_with(r#"{"answer":"#)
+        && let Ok(Response::Refused(refusal)) = serde_json::from_str(text)
+    {
+        return Err(refusal);
     }
     Ok(())
+}
+
+/// Acknowledgements from standard input.
+pub(super) type Acknowledgements = mpsc::Receiver<Result<Acknowledgement, serde_json::Error>>;
+
+/// Resolves with the next acknowledgement; never when there will be none.
+pub(super) async fn next(from: &mut Option<Acknowledgements>) -> Result<Acknowledgement, Error> {
+    if let Some(receiver) = from
+        && let Some(next) = receiver.recv().await
+    {
+        return next.map_err(|error| {
+            let why = format!("standard input has no line like {{\"ack\":12}}: {error}");
+            Error::usage(why)
+        });
+    }
+    std::future::pending().await
+}
+
+/// Acknowledges what was printed. One acknowledgement is on its way at a time: those of the records
+/// that are printed meanwhile become one.
+#[derive(Debug, Default)]
+struct AutoAck {
+    /// The last record that was printed and not acknowledged.
+    printed: Option<Seq>,
+    /// Whether a confirmation is still to come.
+    is_waiting: bool,
+}
+
+/// The fields of a line that say what can be acknowledged.
+#[derive(Debug, Deserialize)]
+struct Numbers {
+    kind: String,
+    seq: Option<Seq>,
+    to: Option<Seq>,
+}
+
+impl AutoAck {
+    async fn print(
+        &mut self,
+        text: String,
+        format: FeedFormat,
+        client: &mut DaemonClient,
+    ) -> Result<(), Error> {
+        let numbers = serde_json::from_str::<Numbers>(&text).map_err(Error::of)?;
+        if numbers.kind == "acked" {
+            self.is_waiting = false;
+        } else {
+            print_live(text, format)?;
+            // A gap has no number of its own: it is acknowledged by its end.
+            self.printed = numbers.seq.or(numbers.to).or(self.printed);
+        }
+        if !self.is_waiting
+            && let Some(seq) = self.printed.take()
+        {
+            self.is_waiting = true;
+            client.acknowledge(seq).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints a line of a stream as the daemon sent it, or in another format.
+pub(super) fn print_live(text: String, format: FeedFormat) -> Result<(), Error> {
+    let line = line_of(text, format)?;
+    line.map_or(Ok(()), |line| output::line(&line))
+}
+
+/// Returns how a line of a stream is printed; `None` where it is not.
+fn line_of(text: String, format: FeedFormat) -> Result<Option<String>, Error> {
+    if format == FeedFormat::Json {
+        return Ok(Some(text));
+    }
+    Ok(match serde_json::from_str(&text) {
+        Ok(StreamRecord::Durable(record)) => Some(durable(&record)),
+        Ok(StreamRecord::Live(record)) => live_text(&record),
+        Err(error) => {
+            let numbers = serde_json::from_str::<Numbers>(&text).map_err(Error::of)?;
+            let seq = numbers.seq.ok_or_else(|| Error::of(&error))?;
+            Some(format!("#{seq} of a later version"))
+        }
+    })
+}
+
+fn durable(record: &Record) -> String {
+    let (kind, text) = match &record.body {
+        Body::Event(event) => (
+            format!("event {}", event.event_type()),
+            crate::route::text_of(event),
+        ),
+        Body::Notice { text, .. } => ("notice".to_owned(), text.clone()),
+        Body::FollowUp { message, .. } => ("followUp".to_owned(), message.content.clone()),
+    };
+    let text = text.replace('\n', "\n    ");
+    format!("{} #{} {kind}: {text}", rfc3339(record.time), record.seq)
+}
+
+fn live_text(record: &LiveRecord) -> Option<String> {
+    match record {
+        LiveRecord::Status {
+            text,
+            running,
+            waiting,
+            dead,
+            problem,
+        } => {
+            let counts = match text {
+                Some(text) => {
+                    format!("{text} ({running} running, {waiting} waiting, {dead} exited)")
+                }
+                None => "tmux: no session".to_owned(),
+            };
+            let problem = problem.as_ref().map(|problem| format!("; {problem}"));
+            Some(counts + &problem.unwrap_or_default())
+        }
+        LiveRecord::Gap { from, to } => missing(&[(*from, *to)]),
+        LiveRecord::Acked { acked } => Some(format!("acknowledged up to #{acked}")),
+        LiveRecord::Replaced => Some("another process reads as this consumer now".to_owned()),
+        LiveRecord::Hello { .. } | LiveRecord::Sync | LiveRecord::Tasks { .. } => None,
+    }
+}
+
+/// Reports which records are missing, if any.
+pub(super) fn missing(lost: &[(Seq, Seq)]) -> Option<String> {
+    let stretches: Vec<String> = lost
+        .iter()
+        .map(|(from, to)| match to - from {
+            0 => format!("{from}"),
+            _ => format!("{from} to {to}"),
+        })
+        .collect();
+    match stretches.as_slice() {
+        [] => None,
+        [one] if !one.contains(' ') => Some(format!("record {one} is gone")),
+        several => Some(format!("records {} are gone", several.join(", "))),
+    }
 }

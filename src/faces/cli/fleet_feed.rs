@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::args::FleetFeed;
-use super::consume::{Acknowledgements, next};
+use super::feed::{Acknowledgements, next};
 use super::{context, output};
 use crate::clock;
 use crate::faces::agent::read_lines;

@@ -1,9 +1,13 @@
-//! `init`: installs and removes the adapters of agents.
+//! `init`: installs and removes the adapters of agents, and this program on another machine.
 
-use super::args::{Init, InitClient};
+use clap::Parser;
+
+use super::args::{Cli, Init, InitClient};
 use super::context::{self, Context};
-use super::{init_host, output};
+use super::{forward, output};
+use crate::config;
 use crate::faces::agent::{AgentClient, Setup};
+use crate::hosts::{Host, Installed, install};
 use crate::model::Error;
 use crate::ops::lookup;
 use crate::paths::foreign_home;
@@ -12,7 +16,7 @@ const WHAT: &str = "init";
 
 pub(super) async fn run(context: &Context, args: &Init) -> Result<(), Error> {
     match (args.client, &args.machine) {
-        (InitClient::Host, Some(name)) => return init_host::run(context, name).await,
+        (InitClient::Host, Some(name)) => return init_host(context, name).await,
         (_, None) => {}
         (_, Some(name)) => {
             let why = format!("unexpected argument '{name}': only `init host` takes one");
@@ -60,4 +64,21 @@ async fn set_up_client(args: &Init, client: AgentClient) -> Result<(), Error> {
         output::note(&format!("tmux-task: {WHAT}: {note}"));
     }
     done.error.map_or(Ok(()), Err)
+}
+
+pub(super) async fn init_host(context: &Context, name: &str) -> Result<(), Error> {
+    // Whoever answers a question of ssh takes his time, and so does a slow line.
+    context.limit.lift();
+    let config = config::load(&lookup)?;
+    let host = Host::named(name, &config)?;
+    let installed = install(&host, &lookup, forward::questions()).await;
+    output::line(&match installed? {
+        Installed::Already(path) => format!("{name} has this version: {path}"),
+        Installed::Copied(path) => format!("copied this program to {name}: {path}"),
+    })?;
+    let args = ["tmux-task", "--host", name, "doctor"].map(Into::into);
+    let doctor = Cli::try_parse_from(&args)
+        .map_err(|error| super::usage::failure(&error, &args).about("usage"))?;
+    let examined = forward::run(name, &context.choice(), &args, &doctor.command).await;
+    examined.map_err(|error| error.about("doctor"))
 }

@@ -1,14 +1,17 @@
-//! `kill`, `kill-all`, `prune`.
+//! `kill`, `kill-all`, `prune`; and how ending is followed on a terminal.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::time::Duration;
 
 use serde_json::json;
+use tokio::time::sleep;
 
 use super::args::{Json, Kill, KillAll, Prune};
-use super::context::Context;
-use super::ending::watched;
-use super::{confirm, output};
-use crate::model::{Error, StopChoice, text};
-use crate::ops::{self, Caller, EndWatch};
-use crate::wire::EndedTask;
+use super::context::{self, Context};
+use super::output;
+use crate::model::{Error, ErrorKind, StopChoice, text};
+use crate::ops::{self, Caller, EndWatch, TaskSession};
+use crate::wire::{EndedTask, EndingRun};
 
 pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Error> {
     let mut session = context.given()?;
@@ -44,7 +47,7 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Err
         let active = target.tasks.iter().filter(|task| task.is_alive()).count();
         let tasks = text::counted(target.tasks.len(), "task");
         let name = &session.name;
-        confirm::ask(
+        confirm(
             "this ends every task",
             &format!("End session {name} with {tasks} ({active} active)?"),
             "nothing was ended",
@@ -90,4 +93,101 @@ pub(super) fn report(done: DoneTo, ended: &[EndedTask], args: Json) -> Result<()
     }
     let lines = ended.iter();
     output::lines(lines.map(|task| format!("{word} {} ({})", task.window_id, task.window_name)))
+}
+
+/// The longest question, in characters.
+const QUESTION_CHARS: usize = 300;
+
+/// Asks a question on the terminal. `effect` says in an error what would be done, `otherwise` what
+/// was not done.
+pub(super) fn confirm(effect: &str, question: &str, otherwise: &str) -> Result<(), Error> {
+    if !io::stdin().is_terminal() {
+        let why = format!("{effect}, and there is no terminal to confirm on");
+        return Err(Error::usage(why).with_hint("say --yes when you mean it"));
+    }
+    // It may contain a session's name.
+    let question = text::one_line(question.as_bytes(), QUESTION_CHARS);
+    let mut stderr = io::stderr();
+    let mut answer = String::new();
+    let asked = write!(stderr, "{question} [y/N] ")
+        .and_then(|()| stderr.flush())
+        .and_then(|()| io::stdin().lock().read_line(&mut answer));
+    asked.map_err(Error::of)?;
+    if matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+        return Ok(());
+    }
+    let why = format!("not confirmed, {otherwise}");
+    Err(Error::failed(why))
+}
+
+/// After this time, the user is told for whom is waited.
+const TELL_AFTER: Duration = Duration::from_millis(1200);
+
+/// The maximum number of lines that say for whom is waited.
+const MOST_LINES: usize = 5;
+
+/// Does something that may wait for runs of these tasks to end (of all tasks if none is named). The user
+/// is told for whom it waits, and a second interrupt kills what is left. An interrupt while no run is
+/// being ended ends the command. Returns also whether one interrupt came, and no second one: what would
+/// follow is not wanted any more.
+pub(super) async fn watched<T>(
+    context: &Context,
+    session: &TaskSession,
+    names: &[String],
+    watch: &EndWatch,
+    work: impl Future<Output = T>,
+) -> Result<(T, bool), Error> {
+    let mut interrupts = context::interrupts()?;
+    let mut work = std::pin::pin!(work);
+    let mut telling = std::pin::pin!(sleep(TELL_AFTER));
+    let mut has_told = false;
+    let mut n_interrupts = 0;
+    loop {
+        // Losing an arm is safe: interrupts are kept until they are received.
+        tokio::select! {
+            done = &mut work => return Ok((done, n_interrupts == 1)),
+            () = &mut telling, if !has_told => {
+                let runs = watch.runs(session, names, false).await.unwrap_or_default();
+                // On a busy machine no run may be being ended yet.
+                has_told = !runs.is_empty();
+                telling.set(sleep(TELL_AFTER));
+                for run in runs.iter().take(MOST_LINES) {
+                    context.say(&waiting_line(run));
+                }
+                if runs.len() > MOST_LINES {
+                    let n = runs.len() - MOST_LINES;
+                    context.say(&format!("and for {n} more"));
+                }
+                if !runs.is_empty() {
+                    output::note("hint: two interrupts (Ctrl-C) kill what is left at once");
+                }
+            }
+            _ = interrupts.recv() => {
+                n_interrupts += 1;
+                let at_once = n_interrupts > 1;
+                let runs = watch.runs(session, names, at_once).await.unwrap_or_default();
+                if runs.is_empty() {
+                    return Err(Error::silent(ErrorKind::Interrupted));
+                }
+                if !at_once {
+                    context.say("still waiting; another interrupt kills what is left");
+                }
+            }
+        }
+    }
+}
+
+/// Returns for whom is waited: `waiting for @1 (pg): postgres (pid 71)`.
+fn waiting_line(run: &EndingRun) -> String {
+    let EndingRun {
+        window_id,
+        window_name,
+        processes,
+    } = run;
+    let name = format!("waiting for {window_id} ({window_name})");
+    if processes.is_empty() {
+        name
+    } else {
+        format!("{name}: {}", processes.join(", "))
+    }
 }

@@ -1,19 +1,25 @@
-//! `logs`: a task's output: present, from a cursor on, or live.
+//! `logs`: a task's output: present, from a cursor on, live, or of runs that have ended. `search`: searches
+//! it, as `wait` does what is yet to come.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt};
+use serde_json::{Value, json};
 
-use super::args::Logs;
+use super::args::{Logs, MatchOptions, Search};
 use super::context::{self, Context};
-use super::{output, runs};
+use super::table::{self, NARROW, NARROW_NAME, Narrowing};
+use super::{ls, output};
 use crate::client::DaemonClient;
-use crate::model::{Error, ErrorKind, Task, WindowId};
-use crate::ops::{self, TaskSession};
+use crate::clock;
+use crate::model::{Error, ErrorKind, Millis, RunEnd, Task, WindowId, took};
+use crate::ops::{self, RunInfo, TaskSession};
 use crate::terminal::columns_of;
-use crate::wire::{LiveRecord, LogRequest, LsTask, StreamRecord, TaskLog};
+use crate::wire::{
+    LiveRecord, LogRequest, LsTask, SearchMatch, SearchRequest, SearchResult, StreamRecord, TaskLog,
+};
 
 /// The piece of a followed output that says that it was all.
 const END: &str = "null";
@@ -23,7 +29,7 @@ const LAST_LINES: usize = 10;
 
 pub(super) async fn run(context: &Context, mut args: Logs) -> Result<(), Error> {
     if args.runs {
-        return runs::list(context, &args).await;
+        return list_runs(context, &args).await;
     }
     if args.all {
         args.lines.get_or_insert(LAST_LINES);
@@ -364,6 +370,112 @@ fn print_lines(
     output::lines(lines.map(|line| format!("{prefix}{}", line.as_ref())))
 }
 
+pub(super) async fn search(context: &Context, args: Search) -> Result<(), Error> {
+    let mut session = context.given()?;
+    let MatchOptions { regex, ignore_case } = args.matching;
+    let request = SearchRequest {
+        task: args.name,
+        pattern: args.pattern,
+        regex,
+        ignore_case,
+    };
+    let found = ops::search(&mut session, request).await;
+    let (found, gone) = found?;
+    let SearchResult {
+        matches: found,
+        incomplete,
+    } = found;
+    for note in gone.iter().chain(&incomplete) {
+        output::note(&format!("tmux-task: search: {note}"));
+    }
+    if args.json.json {
+        output::json(&found)?;
+    } else {
+        let line = |found: &SearchMatch| {
+            let (window, name) = (&found.window_id, &found.window_name);
+            format!("{window} {name}:{}: {}", found.line_number, found.line)
+        };
+        output::lines(found.iter().map(line))?;
+    }
+    // As with grep: no match is not a success. What is missing may have matched.
+    match (found.is_empty(), incomplete.is_empty()) {
+        (false, _) => Ok(()),
+        (true, true) => Err(Error::silent(ErrorKind::Failed)),
+        (true, false) => Err(Error::silent(ErrorKind::Impossible)),
+    }
+}
+
+/// The columns of `logs --runs`.
+const RUNS: [&str; 6] = ["NAME", "RUN", "CODE", "ENDED", "TOOK", "COMMAND"];
+
+/// The command of a task's runs is mostly the same.
+const NARROW_RUNS: Narrowing<'_> = Narrowing {
+    cuts: &[(5, NARROW), (0, NARROW_NAME)],
+    dispensable: &[5, 4, 3],
+};
+
+/// Lists the stored runs of tasks.
+pub(super) async fn list_runs(context: &Context, args: &Logs) -> Result<(), Error> {
+    let mut session = context.session().await?;
+    let runs = ops::stored_runs(&mut session, &args.names).await;
+    let mut runs = runs?;
+    if let Some(most) = args.lines {
+        runs = ops::last_of_each(runs, &args.names, most);
+    }
+    if args.json.json {
+        return output::json(&runs.iter().map(run_json).collect::<Vec<_>>());
+    }
+    let now = clock::now().wall;
+    let mut rows = vec![RUNS.map(str::to_owned)];
+    rows.extend(runs.iter().map(|run| {
+        [
+            run.window_name.clone(),
+            run.run.to_string(),
+            end_of(run),
+            ago(run.ended_at, now),
+            run.duration().map_or_else(unknown, took),
+            run.current_command.clone().unwrap_or_else(unknown),
+        ]
+    }));
+    print_table(&rows, &NARROW_RUNS)
+}
+
+fn run_json(run: &RunInfo) -> Value {
+    let mut value = json!(run);
+    if let Value::Object(fields) = &mut value {
+        fields.insert("durationMs".to_owned(), json!(run.duration()));
+    }
+    value
+}
+
+/// Returns how a run ended.
+fn end_of(run: &RunInfo) -> String {
+    if run.reason.as_deref() == Some("replaced") {
+        return "replaced".to_owned();
+    }
+    match RunEnd::of(run.exit_signal.as_deref(), run.exit_code) {
+        RunEnd::Signal(signal) => signal.to_owned(),
+        RunEnd::Code(code) => code.to_string(),
+        RunEnd::Unknown => unknown(),
+    }
+}
+
+fn ago(at: Option<Millis>, now: Millis) -> String {
+    at.map_or_else(unknown, |at| format!("{} ago", ls::age(now - at)))
+}
+
+fn unknown() -> String {
+    "-".to_owned()
+}
+
+/// Prints rows with their columns below each other, so that they fit the terminal.
+fn print_table<const N: usize>(
+    rows: &[[String; N]],
+    narrowing: &Narrowing<'_>,
+) -> Result<(), Error> {
+    output::lines(table::lines(rows, output::terminal_columns(), narrowing))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -393,5 +505,61 @@ mod tests {
         assert_eq!(prefix(&names, "web", false), "web    | ");
         assert_eq!(prefix(&names, "web", true), "\x1b[36mweb    |\x1b[m ");
         assert_eq!(prefix(&names, "worker", true), "\x1b[33mworker |\x1b[m ");
+    }
+}
+
+#[cfg(test)]
+mod runs_tests {
+    use super::*;
+    use crate::terminal::columns_of;
+
+    #[track_caller]
+    fn check<const N: usize>(
+        rows: [[&str; N]; 2],
+        narrowing: &Narrowing<'_>,
+        expected: &[(usize, [&str; 2])],
+    ) {
+        let rows = rows.map(|row| row.map(str::to_owned));
+        let at = |columns| table::lines(&rows, Some(columns), narrowing);
+        for columns in 33..=100 {
+            for line in at(columns) {
+                assert!(columns_of(&line) <= columns, "{columns}: {line}");
+            }
+        }
+        for (columns, lines) in expected {
+            assert_eq!(at(*columns), *lines);
+        }
+    }
+
+    #[test]
+    fn the_table_of_runs_fits_the_terminal() {
+        let run = [
+            "integration-tests-postgres",
+            "12",
+            "SIGTERM",
+            "59m ago",
+            "1h12m",
+            "cargo test --workspace --all-features",
+        ];
+        check(
+            [RUNS, run],
+            &NARROW_RUNS,
+            &[
+                (
+                    60,
+                    [
+                        "NAME                  RUN  CODE     ENDED    TOOK   COMMAND",
+                        "integration-tests-p…  12   SIGTERM  59m ago  1h12m  cargo t…",
+                    ],
+                ),
+                (
+                    40,
+                    [
+                        "NAME               RUN  CODE     ENDED",
+                        "integration-test…  12   SIGTERM  59m ago",
+                    ],
+                ),
+            ],
+        );
     }
 }

@@ -1,17 +1,19 @@
-//! `ls`: the tasks as a table or as JSON.
+//! `ls`: the tasks as a table or as JSON. `status`: the status line. `explain`: why a task is or is not
+//! judged to wait for input.
 
 use serde_json::{Value, json};
 
-use super::args::Ls;
+use super::args::{Explain, Json, Ls};
 use super::context::Context;
 use super::output;
 use super::table::{self, NARROW, NARROW_NAME, Narrowing};
 use crate::clock;
-pub(super) use crate::model::age;
 use crate::model::{Error, Millis, RunEnd, port_words, text, took};
 use crate::ops::{self, Everywhere};
 use crate::terminal::fitted;
-use crate::wire::{LsTask, LsView, TaskStateName};
+use crate::wire::{LiveRecord, LsTask, LsView, TaskStateName};
+
+pub(super) use crate::model::age;
 
 /// The maximum width of the command and of the last line in the table, in columns.
 const COLUMN: usize = 52;
@@ -279,6 +281,26 @@ fn row(listed: &LsTask, now: Millis) -> [String; COLUMNS] {
         trimmed(task.command.as_deref().unwrap_or("-")),
         trimmed(&last),
     ]
+}
+
+pub(super) async fn status(context: &Context, args: Json) -> Result<(), Error> {
+    let mut session = context.given()?;
+    let counts = ops::count(&mut session).await?;
+    if args.json {
+        return output::json(&LiveRecord::from(counts));
+    }
+    let line = counts.line_with_details();
+    line.map_or(Ok(()), |line| output::line(&line))
+}
+
+pub(super) async fn explain(context: &Context, args: Explain) -> Result<(), Error> {
+    let mut session = context.given()?;
+    let explanation = ops::explain(&mut session, &args.name).await?;
+    if args.json.json {
+        return output::json(&explanation);
+    }
+    let lines = ops::explanation_lines(&explanation, clock::now().wall);
+    output::lines(&lines)
 }
 
 #[cfg(test)]

@@ -1,12 +1,16 @@
-//! `man`: the manual pages, made from the help.
+//! What the program says of itself: `man`, the manual pages, made from the help; `guide`, how an agent
+//! uses tasks, on one page; and shell completion, whose script asks the program itself at each completion, so
+//! that it knows the tasks.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
 use clap::{Command, CommandFactory};
+use clap_complete::env::{CompleteEnv, Shells};
 use clap_mangen::Man as Page;
 
-use super::args::{Cli, Man, is_documented};
+use super::args::{Cli, Completions, Man, is_documented};
 use super::output;
 use crate::model::Error;
 
@@ -88,6 +92,52 @@ fn synopsis(command: &Command) -> String {
         .replace("[OPTIONS]", &options.join(" "))
 }
 
+/// The variable by which the script says that it wants candidates.
+const COMPLETION: &str = "TMUX_TASK_COMPLETE";
+
+pub(super) fn completions(args: Completions) -> Result<(), Error> {
+    let shells = Shells::builtins();
+    let mut script = Vec::new();
+    let name = "tmux-task";
+    let written = match shells.completer(args.shell.name()) {
+        Some(shell) => shell.write_registration(COMPLETION, name, name, name, &mut script),
+        None => {
+            return Err(Error::failed("no such script"));
+        }
+    };
+    written.map_err(Error::of)?;
+    output::text(&String::from_utf8_lossy(&script))
+}
+
+/// Prints the candidates if a shell asks for them. Returns whether it did.
+pub(super) fn answer_completion(args: &[OsString]) -> Result<bool, clap::Error> {
+    if std::env::var_os(COMPLETION).is_none() {
+        return Ok(false);
+    }
+    let folder = std::env::current_dir().ok();
+    CompleteEnv::with_factory(Cli::command)
+        .var(COMPLETION)
+        .try_complete(args.iter().cloned(), folder.as_deref())
+}
+
+/// The skill for agents: the guide_text below a header for the client.
+const SKILL: &str = include_str!("../../../hooks/skill/SKILL.md");
+
+/// The line that begins and ends the header.
+const FENCE: &str = "---\n";
+
+pub(super) fn guide() -> Result<(), Error> {
+    output::lines(guide_text().lines())
+}
+
+/// Returns the skill without its header.
+fn guide_text() -> &'static str {
+    let body = SKILL
+        .strip_prefix(FENCE)
+        .and_then(|rest| rest.split_once(FENCE));
+    body.map_or(SKILL, |(_, body)| body)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,5 +154,20 @@ mod tests {
         assert!(!synopsis.contains("OPTIONS"), "{synopsis}");
         let page = page(run).unwrap();
         assert!(page.contains(r"[\-\-cwd <DIR>]"), "{page}");
+    }
+}
+
+#[cfg(test)]
+mod guide_tests {
+    use super::*;
+
+    #[test]
+    fn the_guide_is_short_and_has_no_header() {
+        assert!(guide_text().starts_with("# tmux-task\n"));
+        assert!(!guide_text().contains("\n---\n"));
+        assert!(SKILL.lines().count() < 60);
+        // Clients cut a longer description.
+        let description = SKILL.lines().find(|line| line.starts_with("description: "));
+        assert!(description.is_some_and(|line| line.len() < 1024));
     }
 }

@@ -3,50 +3,30 @@
 mod agent;
 mod args;
 mod attach;
-mod completions;
 mod config;
-mod confirm;
-mod consume;
-mod consumer;
 mod context;
 mod daemon;
 mod doctor;
-mod ending;
-mod exec;
-mod explain;
 mod far_call;
 mod feed;
-mod feed_text;
 #[cfg(feature = "fleet")]
 mod fleet;
 #[cfg(feature = "fleet")]
 mod fleet_feed;
 mod forward;
-mod guide;
 mod init;
-mod init_host;
 mod kill;
-mod liveness;
 mod logs;
 mod ls;
 mod man;
-#[cfg(feature = "mcp")]
-mod mcp;
 mod output;
-#[cfg(feature = "panel")]
-mod panel;
 #[cfg(test)]
 mod reference_tests;
 mod replay;
 mod run;
-mod runs;
-mod search;
 mod send;
-mod status;
 mod table;
 mod task_names;
-mod time_limit;
-mod undelivered;
 mod up;
 mod usage;
 mod wait;
@@ -78,9 +58,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     // What a task's pane starts, and nobody else: no time is spent on anything else.
     if let [_, word, file] = args.as_slice()
-        && word == exec::EXEC_PANE
+        && word == run::EXEC_PANE
     {
-        return exec::run(Path::new(file));
+        return run::exec(Path::new(file));
     }
     if let [_, word, words @ ..] = args.as_slice()
         && word == FAR_CALL
@@ -94,7 +74,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             Err(code) => code,
         };
     }
-    match completions::answer(&args) {
+    match man::answer_completion(&args) {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,
         Err(error) => return usage_error(&error, &args),
@@ -177,34 +157,36 @@ fn dispatch(context: &Context, command: CliCommand) -> Execution<'_> {
         CliCommand::Down(args) => boxed(move || up::down(context, args)),
         CliCommand::Daemon(args) => boxed(move || daemon::run(context, args)),
         CliCommand::Feed(args) => boxed(move || feed::run(context, args)),
-        CliCommand::Consumer(args) => boxed(move || consumer::run(context, args)),
+        CliCommand::Consumer(args) => boxed(move || daemon::consumer(context, args)),
         CliCommand::Ls(args) => boxed(move || ls::run(context, args)),
         #[cfg(feature = "fleet")]
         CliCommand::Fleet(args) => boxed(move || fleet::run(context, args)),
         #[cfg(not(feature = "fleet"))]
         CliCommand::Fleet(_) => Box::pin(ready(Err(without_fleet()))),
         CliCommand::Logs(args) => boxed(move || logs::run(context, args)),
-        CliCommand::Search(args) => boxed(move || search::run(context, args)),
+        CliCommand::Search(args) => boxed(move || logs::search(context, args)),
         CliCommand::Wait(args) => boxed(move || wait::wait(context, args)),
         CliCommand::Signal(args) => boxed(move || wait::signal(context, args)),
-        CliCommand::Explain(args) => boxed(move || explain::run(context, args)),
+        CliCommand::Explain(args) => boxed(move || ls::explain(context, args)),
         CliCommand::Send(args) => boxed(move || send::run(context, args)),
         CliCommand::Kill(args) => boxed(move || kill::kill(context, args)),
         CliCommand::KillAll(args) => boxed(move || kill::kill_all(context, args)),
         CliCommand::Prune(args) => boxed(move || kill::prune(context, args)),
-        CliCommand::Status(args) => boxed(move || status::run(context, args)),
+        CliCommand::Status(args) => boxed(move || ls::status(context, args)),
         CliCommand::Config(args) => boxed(move || async move { config::run(context, &args).await }),
         CliCommand::Doctor(args) => boxed(move || doctor::run(context, args)),
         CliCommand::Attach(args) => boxed(move || attach::run(context, args)),
         #[cfg(feature = "panel")]
-        CliCommand::Panel(args) => boxed(move || async move { panel::run(context, &args).await }),
-        CliCommand::Guide => Box::pin(ready(guide::run())),
-        CliCommand::Completions(args) => Box::pin(ready(completions::run(args))),
+        CliCommand::Panel(args) => {
+            boxed(move || async move { attach::panel(context, &args).await })
+        }
+        CliCommand::Guide => Box::pin(ready(man::guide())),
+        CliCommand::Completions(args) => Box::pin(ready(man::completions(args))),
         CliCommand::Man(args) => Box::pin(ready(man::run(&args))),
         CliCommand::Init(args) => boxed(move || async move { init::run(context, &args).await }),
         CliCommand::Agent(args) => boxed(move || agent::run(context, args)),
         #[cfg(feature = "mcp")]
-        CliCommand::Mcp(args) => boxed(move || async move { mcp::run(context, &args).await }),
+        CliCommand::Mcp(args) => boxed(move || async move { attach::mcp(context, &args).await }),
         CliCommand::Replay(args) => {
             context.limit.lift();
             Box::pin(ready(replay::run(&args)))

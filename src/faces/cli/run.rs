@@ -1,8 +1,11 @@
-//! `run` and `restart`: start a task in its slot.
+//! `run` and `restart`: start a task in its slot. What runs in its pane first.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::io::Write;
+use std::path::Path;
 use std::pin::pin;
+use std::process::ExitCode;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{Either, select};
@@ -10,12 +13,18 @@ use serde_json::json;
 
 use super::args::{FollowRun, Restart, Run};
 use super::context::{self, Context};
-use super::ending::watched;
-use super::undelivered;
+use super::kill::watched;
 use super::{logs, output, wait};
 use crate::client::DaemonClient;
-use crate::model::{Error, ErrorKind, PortHolder, ReplacedRun, Replaces, TaskSpec, WindowId, text};
-use crate::ops::{self, Caller, EndWatch, LaunchWait, RunOptions, StartedRun, TaskSession};
+use crate::model::{
+    Error, ErrorKind, PortHolder, ReplacedRun, Replaces, Slot, TaskSpec, WindowId, text,
+};
+use crate::ops::{
+    self, Adapter, Caller, EndWatch, LaunchWait, RunOptions, StartedRun, TaskSession, Undelivered,
+};
+use crate::tmux::exec_task;
+
+pub(super) use crate::tmux::EXEC_PANE;
 
 /// What is printed of a run that was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,7 +186,7 @@ pub(super) async fn restart(context: &Context, args: Restart) -> Result<(), Erro
         let (mut started, _) = launch(context, session, options).await?;
         print(context, &started, report)?;
         if started.unreachable.is_none() {
-            undelivered::say(context, &mut started).await;
+            say_undelivered(context, &mut started).await;
         }
     }
     Ok(())
@@ -237,7 +246,7 @@ async fn follow_up(
     let will_wait = wait_of(&follow) != LaunchWait::No;
     print(context, &started, report)?;
     if !will_wait && started.unreachable.is_none() {
-        undelivered::say(context, &mut started).await;
+        say_undelivered(context, &mut started).await;
     }
     if let Some(why) = started.unreachable.as_ref().filter(|_| !will_wait) {
         context.note(&format!(
@@ -365,4 +374,82 @@ fn print(context: &Context, started: &StartedRun, report: LaunchReport) -> Resul
         context.say(&format!("replaced the live run of task `{name}`"));
     }
     Ok(())
+}
+
+/// Says it on stderr to the owner of a run that was started, if that is so. It is said each time: a model
+/// may have lost what it was told before.
+pub(super) async fn say_undelivered(context: &Context, started: &mut StartedRun) {
+    if let Some(undelivered) = ops::undelivered(started).await {
+        note_undelivered(context, &undelivered, &started.name);
+    }
+}
+
+/// The same to the caller, who has started these tasks.
+pub(super) async fn say_undelivered_to_caller(
+    context: &Context,
+    session: &TaskSession,
+    names: &[&str],
+) {
+    let Some(owner) = Caller::of_environment().owner.filter(|_| !names.is_empty()) else {
+        return;
+    };
+    let Ok(mut daemon) = session.daemon().await else {
+        return;
+    };
+    let undelivered = ops::undelivered_to(owner, daemon.as_mut()).await;
+    if let Some(undelivered) = undelivered {
+        note_undelivered(context, &undelivered, &names.join(" "));
+    }
+}
+
+fn note_undelivered(context: &Context, undelivered: &Undelivered, names: &str) {
+    let more = match undelivered.adapter {
+        Adapter::None => String::new(),
+        Adapter::Available(client) => {
+            format!("; `tmux-task init {client} --write` installs what delivers messages")
+        }
+        Adapter::Silent(client) => format!(
+            "; the adapter of {client} is installed and does not follow this session: start {client} \
+             again in this project"
+        ),
+    };
+    context.note(&format!(
+        "tmux-task: {}: nothing delivers messages to {}\nhint: `tmux-task wait {names}` blocks until \
+         the task ends or asks for input{more}",
+        context.what(),
+        undelivered.owner
+    ));
+}
+
+/// The exit code of a task that could not be started, as shells have it.
+const NOT_EXECUTED: u8 = 126;
+
+/// Replaces this process with the shell that runs the task of a file.
+pub(super) fn exec(file: &Path) -> ExitCode {
+    let error = exec_task(file, |slot| wait_for_slot(file, slot));
+    output::complain(&error, "exec", "");
+    ExitCode::from(NOT_EXECUTED)
+}
+
+/// Waits for a place in the task's slot. Where that is not possible, it runs without one.
+fn wait_for_slot(file: &Path, slot: &Slot) {
+    let say = |text: &str| {
+        let mut out = std::io::stdout();
+        drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+    };
+    let on_wait = || {
+        let Slot { name, places } = slot;
+        say(&format!(
+            "tmux-task: waits for a place in `{name}` ({places} at once)"
+        ));
+    };
+    let waited = ops::wait_for_place(file, slot, on_wait);
+    // The line is not of the task; that it goes makes the daemon look.
+    say("\r\x1b[K");
+    if let Err(error) = waited {
+        output::note(&format!(
+            "tmux-task: exec: it runs without a place in `{}`: {error}",
+            slot.name
+        ));
+    }
 }

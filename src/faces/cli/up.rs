@@ -4,9 +4,8 @@ use serde_json::{Value, json};
 
 use super::args::{Down, Json, Up};
 use super::context::{self, Context};
-use super::ending::watched;
-use super::kill::DoneTo;
-use super::{kill, output, undelivered, wait};
+use super::kill::{DoneTo, watched};
+use super::{kill, output, run, wait};
 use crate::model::{Error, ErrorKind, StopChoice};
 use crate::ops::{
     self, BringUpNews, BringUpOptions, BringUpResult, Caller, EarlierRun, EndWatch, FilePlan,
@@ -63,7 +62,7 @@ pub(super) async fn up(context: &Context, args: Up) -> Result<(), Error> {
     let started = |result: &&BringUpResult| matches!(result.run, Some(TaskRun::Started(_)));
     let started = results.iter().filter(started);
     let started: Vec<&str> = started.map(|result| result.name.as_str()).collect();
-    undelivered::say_to_caller(context, &session, &started).await;
+    run::say_undelivered_to_caller(context, &session, &started).await;
     // The one that came first in the file.
     match results.iter().find_map(failure) {
         None => Ok(()),

@@ -13,9 +13,6 @@ const TAKE_TEXT: [&str; 2] = ["send", "search"];
 
 /// Returns the failure for an error in these arguments, the program's name first.
 pub(super) fn failure(error: &clap::Error, args: &[OsString]) -> Error {
-    if let Some((error, args)) = of_negative_value(error, args) {
-        return failure(&error, &args);
-    }
     let path = command_of(args);
     let help = format!("see `{} --help`", path.join(" "));
     let text = error.render().to_string();
@@ -129,36 +126,6 @@ fn meant_command(error: &clap::Error, path: &[String]) -> Option<String> {
     };
     let (_, command) = OTHER_WORDS.iter().find(|(other, _)| other == word)?;
     Some(format!("did you mean `tmux-task {command}`?"))
-}
-
-/// Returns the error about a negative number after an option, which clap takes for an unknown option:
-/// that of the same arguments with the number joined to the option.
-fn of_negative_value(
-    error: &clap::Error,
-    args: &[OsString],
-) -> Option<(clap::Error, Vec<OsString>)> {
-    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else {
-        return None;
-    };
-    let is_number = unknown
-        .strip_prefix('-')?
-        .starts_with(|c: char| c.is_ascii_digit());
-    if error.kind() != ErrorKind::UnknownArgument || !is_number {
-        return None;
-    }
-    let is_it = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with(unknown));
-    let at = args.iter().position(is_it)?;
-    let option = at.checked_sub(1).and_then(|before| args[before].to_str())?;
-    if !option.starts_with('-') || option.contains('=') {
-        return None;
-    }
-    let joined = format!("{option}={}", args[at].to_str()?);
-    let mut args = args.to_vec();
-    args.splice(at - 1..=at, [OsString::from(joined)]);
-    match Cli::try_parse_from(&args) {
-        Err(error) if error.kind() == ErrorKind::ValueValidation => Some((error, args)),
-        Err(_) | Ok(_) => None,
-    }
 }
 
 fn takes_text(path: &[String]) -> bool {
@@ -289,12 +256,6 @@ mod tests {
                 "up --timeout 0s",
                 "invalid value '0s' for '--timeout <D>': `0s` must be more than zero",
                 "see `tmux-task up --help`",
-            ),
-            (
-                "run x --restart on-failure --backoff -1s",
-                "invalid value '-1s' for '--backoff <D>': `-1s` is not a duration like 500ms, 2s, \
-                 1.5m or 1h",
-                "see `tmux-task run --help`",
             ),
             (
                 "logs x -n -1",

@@ -9,7 +9,6 @@ mod call;
 mod caller;
 mod events;
 mod input;
-mod messages;
 mod other_host;
 mod output;
 mod run;

@@ -20,12 +20,10 @@ mod layout;
 mod log_view;
 mod mode;
 mod run;
-mod screen;
 mod state;
 mod task_stream;
 mod usage;
 mod work;
-mod wrap;
 
 #[cfg(test)]
 mod tests;

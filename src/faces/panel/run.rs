@@ -2,22 +2,33 @@
 
 use std::collections::BTreeMap;
 use std::future::pending;
-use std::io;
+use std::io::{self, Stdout};
 use std::pin::pin;
 use std::process::Stdio;
+use std::sync::Once;
 use std::time::Duration;
 
-use crossterm::event::{Event, EventStream};
+use crossterm::cursor::Show;
+use crossterm::event::{
+    DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture, Event,
+    EventStream,
+};
+use crossterm::execute;
+use crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
 use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::all_sessions::AllSessions;
 use super::board::SessionKey;
+use super::draw::draw;
 use super::effect::{PanelEffect, Place};
-use super::screen::Screen;
 use super::state::PanelState;
 use super::task_stream::{Incoming, TaskStream, follow};
 use super::work::{ANSWERS_WITHIN, EffectResult, at, perform};
@@ -329,4 +340,83 @@ async fn next_event(events: &mut Option<EventStream>) -> Option<io::Result<Event
         Some(events) => events.next().await,
         None => pending().await,
     }
+}
+
+/// The terminal while the panel has it. Dropping it restores the terminal.
+pub(super) struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+impl Screen {
+    /// Takes the terminal.
+    pub(super) fn take() -> io::Result<Self> {
+        restore_on_panic();
+        let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        let mut screen = Self { terminal };
+        screen.enter()?;
+        Ok(screen)
+    }
+
+    /// Gives the terminal to another program for a while.
+    pub(super) fn leave(&mut self) {
+        restore();
+    }
+
+    /// Takes the terminal again, whatever it shows now.
+    pub(super) fn enter(&mut self) -> io::Result<()> {
+        enable_raw_mode()?;
+        execute!(
+            io::stdout(),
+            EnterAlternateScreen,
+            Clear(ClearType::All),
+            EnableMouseCapture,
+            EnableBracketedPaste
+        )?;
+        // Without a memory of what was drawn before. To clear the old one would ask the terminal
+        // where its cursor is.
+        self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        Ok(())
+    }
+
+    /// Draws what has changed since the last frame.
+    pub(super) fn draw(&mut self, state: &PanelState) -> io::Result<()> {
+        self.terminal.draw(|frame| draw(frame, state))?;
+        Ok(())
+    }
+
+    /// Returns the terminal's width and height.
+    pub(super) fn size(&self) -> io::Result<(u16, u16)> {
+        let size = self.terminal.size()?;
+        Ok((size.width, size.height))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// Restores the terminal. Where it is gone, there is nothing to restore.
+fn restore() {
+    drop(execute!(
+        io::stdout(),
+        DisableBracketedPaste,
+        DisableMouseCapture,
+        LeaveAlternateScreen,
+        Show
+    ));
+    drop(disable_raw_mode());
+}
+
+/// A panic's message must be readable, so it comes after the terminal is restored.
+fn restore_on_panic() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let print = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            restore();
+            print(panic);
+        }));
+    });
 }

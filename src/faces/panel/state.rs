@@ -1,5 +1,7 @@
 //! The panel's state: keys, tasks and results go in, effects come out.
 
+use crate::terminal::{columns_of, fitted};
+
 mod keys;
 
 use std::collections::BTreeMap;
@@ -14,7 +16,6 @@ use super::layout::Layout;
 use super::log_view::{LogView, Move};
 use super::mode::{Mode, Subject};
 use super::usage::{LastSample, SampleOrder, Usage};
-use super::wrap::wrapped;
 use crate::model::Millis;
 use crate::ops::TreeUsage;
 use crate::wire::LsTask;
@@ -403,5 +404,55 @@ impl PanelState {
     pub(super) fn counts(&self) -> Vec<(Group, usize)> {
         let counts = Group::ALL.map(|group| (group, self.board.count(group)));
         counts.into_iter().filter(|(_, n)| *n > 0).collect()
+    }
+}
+
+/// Returns a text in rows of this many columns, broken at blanks where there are any. What does not
+/// fit into `n` rows is cut.
+pub(super) fn wrapped(text: &str, columns: usize, n: usize) -> Vec<String> {
+    let mut rows = Vec::new();
+    let mut rest = text.trim();
+    while rows.len() + 1 < n && columns_of(rest) > columns {
+        let ends = rest.char_indices().map(|(at, c)| at + c.len_utf8());
+        let fits = ends.take_while(|end| columns_of(&rest[..*end]) <= columns);
+        let Some(fits) = fits.last() else {
+            // Not even one character does.
+            break;
+        };
+        let blank = rest[..fits].rfind(' ').filter(|at| *at > 0);
+        let end = match blank {
+            Some(blank) if !rest[fits..].starts_with(' ') => blank,
+            Some(_) | None => fits,
+        };
+        let (row, next) = rest.split_at(end);
+        rows.push(row.trim_end().to_owned());
+        rest = next.trim_start();
+    }
+    rows.push(fitted(rest, columns));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_broken_at_blanks_and_cut_at_the_end() {
+        for (text, expected) in [
+            ("", vec![""]),
+            ("short", vec!["short"]),
+            ("one two three", vec!["one two", "three"]),
+            ("exactly8 then", vec!["exactly8", "then"]),
+            ("unbreakable", vec!["unbreaka", "ble"]),
+            ("日本語日本語", vec!["日本語日", "本語"]),
+            (
+                "one two three four five six",
+                vec!["one two", "three", "four fi…"],
+            ),
+        ] {
+            assert_eq!(wrapped(text, 8, 3), expected);
+        }
+        assert_eq!(wrapped("日本", 1, 3), ["…"]);
+        assert_eq!(wrapped("text", 0, 3), [""]);
     }
 }

@@ -6,8 +6,6 @@
 #[cfg(feature = "fleet")]
 mod broker;
 mod check;
-mod folders;
-mod login;
 mod machine;
 mod readers;
 mod supervision;

@@ -1,20 +1,20 @@
 //! A session: its daemon, its hooks and the readers of its feed; and what happens to them when the
 //! login ends.
 
+use std::path::Path;
+use std::time::Duration;
+
 use tokio::time::timeout;
 
 use super::check::{LIMIT, fail, fail_without_hint, no_answer, ok, silent, warn};
-use super::{login, readers};
+use super::readers;
 use crate::client::{DaemonClient, STOP_OLDER_DAEMON};
-use crate::config;
-use crate::daemon;
 use crate::model::{Error, ErrorKind, Millis, SessionId, with_causes};
-use crate::ops::APPLY_CONFIG;
-use crate::ops::lookup;
 use crate::ops::session::{TaskSession, is_autostart_forbidden};
-use crate::process;
+use crate::ops::{APPLY_CONFIG, lookup};
 use crate::tmux::{Connection, Probe, TmuxError, check_hooks, list_sessions};
 use crate::wire::{DaemonConfig, DaemonStatus, DoctorCheck, Request, Response, SinkStatus};
+use crate::{config, daemon, process};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -36,7 +36,7 @@ pub(super) async fn examine(session: Result<TaskSession, Error>) -> Vec<DoctorCh
         Err(error) => {
             let hint = "only the machine was checked; the checks above may say why";
             let mut checks = vec![fail("session", with_causes(&error), hint)];
-            checks.extend(login::examine(None, None).await);
+            checks.extend(examine_login(None, None).await);
             return checks;
         }
     };
@@ -62,7 +62,7 @@ pub(super) async fn examine(session: Result<TaskSession, Error>) -> Vec<DoctorCh
     if supervisor.answers || supervisor.pid.is_none() {
         checks.extend(readers::examine(&session, supervisor.sinks).await);
     }
-    checks.extend(login::examine(session.server.pid(), supervisor.pid).await);
+    checks.extend(examine_login(session.server.pid(), supervisor.pid).await);
     checks
 }
 
@@ -235,5 +235,158 @@ async fn examine_hooks(session: &TaskSession, id: Option<SessionId>) -> Vec<Doct
         // The server is checked by itself.
         Ok(Err(_)) => Vec::new(),
         Err(_elapsed) => vec![no_answer("hooks")],
+    }
+}
+
+/// It exists where systemd is the first process.
+const SYSTEMD: &str = "/run/systemd/system";
+
+/// The documentation of what survives a login.
+const SERVICE: &str = "docs/service.md says how to run tmux-task as a service";
+
+/// How long `loginctl` may take.
+const LOGINCTL_LIMIT: Duration = Duration::from_secs(1);
+
+/// To which part of a user's processes a process belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Group {
+    /// One login.
+    Login,
+    /// The user's own systemd.
+    UserManager,
+    /// No login: a service of the system, or a container.
+    System,
+}
+
+/// What the system does when a login ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Policy {
+    /// `KillUserProcesses` of logind.
+    kills_processes: bool,
+    /// Whether the user's systemd stays when the last login ends.
+    lingers: bool,
+}
+
+/// Checks the given processes, or what would be started from here.
+pub(super) async fn examine_login(server: Option<u32>, daemon: Option<u32>) -> Vec<DoctorCheck> {
+    let mut processes = vec![
+        ("the tmux server, with all tasks,", server),
+        ("the daemon", daemon),
+        ("what is started here", Some(std::process::id())),
+    ];
+    processes.retain(|(_, pid)| pid.is_some());
+    if processes.len() > 1 {
+        processes.pop();
+    }
+    let groups: Vec<(&str, Group)> = processes
+        .into_iter()
+        .filter_map(|(who, pid)| Some((who, group_of(&process::control_group_of(pid?)?))))
+        .collect();
+    let concerns_logins = groups.iter().any(|(_, group)| *group != Group::System);
+    let mut ends = Vec::new();
+    if concerns_logins
+        && Path::new(SYSTEMD).exists()
+        && let Some(policy_of_logins) = policy_of_logins().await
+    {
+        ends = judge_logout(&groups, policy_of_logins);
+    }
+    if ends.is_empty() {
+        ends.push(ok("logout", "tasks survive the end of the login"));
+    }
+    ends
+}
+
+/// Returns which processes end with the login.
+fn judge_logout(groups: &[(&str, Group)], policy_of_logins: Policy) -> Vec<DoctorCheck> {
+    let judge_one = |(who, group): &(&str, Group)| match group {
+        Group::Login if policy_of_logins.kills_processes => Some(warn(
+            "logout",
+            format!("{who} ends with this login: systemd ends its processes (KillUserProcesses)"),
+            format!("start tmux in a scope of its own; {SERVICE}"),
+        )),
+        Group::UserManager if !policy_of_logins.lingers => Some(warn(
+            "logout",
+            format!("{who} ends with your last login"),
+            format!("`loginctl enable-linger` keeps it; {SERVICE}"),
+        )),
+        Group::Login | Group::UserManager | Group::System => None,
+    };
+    groups.iter().filter_map(judge_one).collect()
+}
+
+/// Reads `/user.slice/user-1000.slice/session-3.scope` and
+/// `/user.slice/user-1000.slice/user@1000.service/...`.
+fn group_of(path: &str) -> Group {
+    let mut parts = path.split('/');
+    if parts.any(|part| part.starts_with("user@")) {
+        return Group::UserManager;
+    }
+    let is_login = |part: &str| part.starts_with("session-") && part.ends_with(".scope");
+    if path.split('/').any(is_login) {
+        return Group::Login;
+    }
+    Group::System
+}
+
+async fn policy_of_logins() -> Option<Policy> {
+    let uid = rustix::process::getuid().as_raw().to_string();
+    // Without an argument: the properties of logind itself.
+    let of_manager = ["show_login-user", "--property=KillUserProcesses"];
+    let of_user = ["show_login-user", &uid, "--property=Linger"];
+    let (manager, user) = tokio::join!(show_login(&of_manager), show_login(&of_user));
+    Some(Policy {
+        kills_processes: manager?.contains("KillUserProcesses=yes"),
+        lingers: user?.contains("Linger=yes"),
+    })
+}
+
+async fn show_login(args: &[&str]) -> Option<String> {
+    let asked = tokio::process::Command::new("loginctl")
+        .args(args)
+        .stdin(std::process::Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = timeout(LOGINCTL_LIMIT, asked).await.ok()?.ok()?;
+    let is_success = output.status.success();
+    is_success.then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_belongs_to_a_login_a_manager_or_the_system() {
+        let user = "/user.slice/user-1000.slice";
+        let of = |rest: &str| group_of(&format!("{user}{rest}"));
+        assert_eq!(of("/session-3.scope"), Group::Login);
+        assert_eq!(
+            of("/user@1000.service/app.slice/x.scope"),
+            Group::UserManager
+        );
+        assert_eq!(group_of("/system.slice/cron.service"), Group::System);
+        assert_eq!(group_of("/"), Group::System);
+    }
+
+    #[test]
+    fn what_ends_with_the_login_is_reported() {
+        let ends = |group, kills_processes, lingers| {
+            let policy_of_logins = Policy {
+                kills_processes,
+                lingers,
+            };
+            let found = judge_logout(&[("the daemon", group)], policy_of_logins);
+            found.first().map(|found| found.message.clone())
+        };
+        let found = |group, kills, lingers, words: &str| {
+            let ends = ends(group, kills, lingers);
+            assert!(ends.is_some_and(|message| message.contains(words)));
+        };
+        assert_eq!(ends(Group::Login, false, false), None);
+        // Lingering keeps the user's systemd only.
+        found(Group::Login, true, true, "the daemon ends with this login");
+        assert_eq!(ends(Group::UserManager, true, true), None);
+        found(Group::UserManager, false, false, "with your last login");
+        assert_eq!(ends(Group::System, true, false), None);
     }
 }

@@ -8,6 +8,16 @@ use crate::wire::{ConsumerAudience, Filter};
 /// It shows the time since the boot.
 const AGES: AgeClock = AgeClock { at_boot: 0 };
 
+fn listed(consumers: &Consumers, last_seq: Seq) -> Vec<ConsumerStatus> {
+    let files = FeedFiles {
+        closed: Vec::new(),
+        active_first: 1,
+        active_bytes: 0,
+    };
+    let retention = Retention::new(u64::MAX, Duration::MAX, Duration::ZERO);
+    consumers.list(last_seq, &files, &retention).consumers
+}
+
 fn request(name: &str) -> ConsumeRequest {
     ConsumeRequest {
         name: name.to_owned(),
@@ -96,7 +106,7 @@ async fn a_consumer_has_one_reader_at_a_time() {
     let refused = refused.unwrap_err();
     assert_eq!(refused.message, "consumer `a` is being read by process 11");
     assert!(refused.hint.unwrap().contains("--take-over"));
-    assert_eq!(consumers.list(20, |_| 0)[0].reader, Some(11));
+    assert_eq!(listed(&consumers, 20)[0].reader, Some(11));
     // One that leaves in time is waited for: it may have been killed an instant ago.
     let second = request("a");
     let second = consumers.lease(&second, Some(22), 20);
@@ -106,9 +116,9 @@ async fn a_consumer_has_one_reader_at_a_time() {
         drop(first);
     };
     let (second, ()) = tokio::join!(second, leaves);
-    assert_eq!(consumers.list(20, |_| 0)[0].reader, Some(22));
+    assert_eq!(listed(&consumers, 20)[0].reader, Some(22));
     drop(second);
-    assert_eq!(consumers.list(20, |_| 0)[0].reader, None);
+    assert_eq!(listed(&consumers, 20)[0].reader, None);
 }
 
 #[tokio::test]
@@ -125,7 +135,7 @@ async fn the_reader_that_takes_over_continues_at_the_cursor_and_the_other_is_ign
     first.acknowledge(15);
     first.left_out(16, false);
     drop(first);
-    let listed = &consumers.list(20, |_| 0)[0];
+    let listed = &listed(&consumers, 20)[0];
     assert_eq!(
         (listed.cursor, listed.lag, listed.reader),
         (11, 9, Some(22))
@@ -143,7 +153,7 @@ async fn a_position_that_moves_by_left_out_records_is_saved_now_and_then() {
         a.left_out(seq, false);
     }
     assert!(!consumers.state().has_work());
-    assert_eq!(consumers.list(10_000, |_| 0)[0].cursor, 9 + SAVE_EVERY);
+    assert_eq!(listed(&consumers, 10_000)[0].cursor, 9 + SAVE_EVERY);
     a.left_out(10 + SAVE_EVERY, false);
     assert_eq!(
         save(&consumers, &Ok(())),
@@ -171,7 +181,7 @@ async fn a_consumer_is_on_the_disk_when_it_is_created_and_when_it_is_closed() {
     };
     let now = consumers.lease(&now, None, 20).await.unwrap();
     let cursors = |epoch, last_seq| {
-        let list = start(epoch, last_seq).list(last_seq, |_| 0);
+        let list = listed(&start(epoch, last_seq), last_seq);
         let cursors = list.into_iter().map(|one| (one.name, one.cursor));
         cursors.collect::<Vec<_>>()
     };
@@ -203,7 +213,7 @@ async fn a_consumer_that_cannot_be_created_is_refused_and_forgotten() {
             .message
             .starts_with("could not create consumer `a`: ")
     );
-    assert_eq!(consumers.list(20, |_| 0), []);
+    assert_eq!(listed(&consumers, 20), []);
     let refused = consumers.lease(&request("../a"), None, 20).await;
     assert_eq!(refused.unwrap_err().kind, ErrorKind::Usage);
 }
@@ -219,7 +229,7 @@ async fn a_consumer_is_removed_unless_it_is_read() {
     assert_eq!(refused.message, "consumer `a` is being read by process 7");
     drop(lease);
     consumers.remove("a").await.unwrap();
-    assert_eq!(consumers.list(20, |_| 0), []);
+    assert_eq!(listed(&consumers, 20), []);
     assert!(!folder.join("a").exists());
     let missing = consumers.remove("a").await.unwrap_err();
     assert_eq!(missing.kind, ErrorKind::Missing);

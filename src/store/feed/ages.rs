@@ -38,9 +38,6 @@ struct SavedAges {
     /// When a run last began or ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last_run: Option<Millis>,
-    /// When the last follow-up was recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    last_follow_up: Option<Millis>,
     /// When each closed segment was closed, by its first record.
     #[serde(default)]
     closed: BTreeMap<Seq, Millis>,
@@ -52,8 +49,6 @@ pub(crate) struct Ages {
     clock: AgeClock,
     /// When a run last began or ended; `None` if that was not noted.
     pub(crate) last_run: Option<Millis>,
-    /// When the last follow-up was recorded; `None` if that was not noted.
-    pub(crate) last_follow_up: Option<Millis>,
     /// When the closed segments were closed.
     closed: BTreeMap<Seq, Millis>,
 }
@@ -68,7 +63,6 @@ impl Ages {
                 at_boot: -now.millis,
             },
             last_run: None,
-            last_follow_up: None,
             closed: BTreeMap::new(),
         })
     }
@@ -92,7 +86,6 @@ impl Ages {
                 at_boot: counted - now.millis,
             },
             last_run: saved.last_run.map(until_now),
-            last_follow_up: saved.last_follow_up.map(until_now),
             closed: saved
                 .closed
                 .into_iter()
@@ -133,7 +126,6 @@ impl Ages {
             since_boot: now.millis,
             counted: self.clock.at(now.millis),
             last_run: self.last_run,
-            last_follow_up: self.last_follow_up,
             closed: self.closed.clone(),
         };
         let bytes = files::json_line(&saved)?;

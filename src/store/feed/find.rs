@@ -24,42 +24,30 @@ pub(super) enum Part {
     /// The closed segment that begins with this record.
     Closed(Seq),
     /// The file where records are appended.
-    Active {
-        /// The last closed segment before it that is known; 0 for none.
-        behind: Seq,
-    },
+    Active,
 }
 
 impl Part {
-    /// Returns the part where the feed begins.
-    pub(super) fn first(feed: &Path) -> io::Result<Self> {
-        Self::behind(feed, 0)
+    /// Returns all parts, in order.
+    pub(super) fn all(feed: &Path) -> io::Result<Vec<Self>> {
+        let closed = closed_firsts(feed)?.into_iter().map(Self::Closed);
+        Ok(closed.chain([Self::Active]).collect())
     }
 
-    /// Returns all parts, in order.
-    fn all(feed: &Path) -> io::Result<Vec<Self>> {
+    /// Returns the part where the feed begins.
+    fn first(feed: &Path) -> io::Result<Self> {
         let closed = closed_firsts(feed)?;
-        let behind = closed.last().copied().unwrap_or_default();
-        let parts = closed.into_iter().map(Self::Closed);
-        Ok(parts.chain([Self::Active { behind }]).collect())
+        Ok(closed
+            .first()
+            .map_or(Self::Active, |first| Self::Closed(*first)))
     }
 
     /// Returns the path of its file.
-    fn path(self, feed: &Path) -> PathBuf {
+    pub(super) fn path(self, feed: &Path) -> PathBuf {
         match self {
             Self::Closed(first) => segment_path(feed, first),
-            Self::Active { .. } => feed.to_owned(),
+            Self::Active => feed.to_owned(),
         }
-    }
-
-    /// Returns the part behind the closed segment that begins with the record `first`.
-    pub(super) fn behind(feed: &Path, first: Seq) -> io::Result<Self> {
-        let closed = closed_firsts(feed)?;
-        let next = closed.iter().find(|other| **other > first);
-        Ok(match next {
-            Some(next) => Self::Closed(*next),
-            None => Self::Active { behind: first },
-        })
     }
 }
 
@@ -91,7 +79,7 @@ impl Place {
     pub(super) fn order(&self) -> (Seq, u64) {
         match self.part {
             Part::Closed(first) => (first, self.at),
-            Part::Active { .. } => (Seq::MAX, self.at),
+            Part::Active => (Seq::MAX, self.at),
         }
     }
 
@@ -104,13 +92,12 @@ impl Place {
 /// Returns a position before all records after the number `after`, by the names of the segments and
 /// binary search: sequence numbers ascend.
 pub(super) fn find(feed: &Path, after: Seq) -> io::Result<Place> {
-    let closed = closed_firsts(feed)?;
-    let behind = closed.last().copied().unwrap_or_default();
     if let Some(file) = open(feed)?
         && first_record(&file)?.is_some_and(|first| first.seq <= after)
     {
-        return search(file, Part::Active { behind }, after, u64::MAX);
+        return search(file, Part::Active, after, u64::MAX);
     }
+    let closed = closed_firsts(feed)?;
     let at_or_before = closed.iter().rev().find(|first| **first <= after);
     if let Some(first) = at_or_before
         && let Some(file) = open(&segment_path(feed, *first))?

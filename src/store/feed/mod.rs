@@ -13,23 +13,19 @@ mod find;
 mod floor;
 mod inventory;
 mod journal;
-mod pending;
 mod read;
 mod reader;
 mod readers;
 mod recovery;
 mod retention;
-mod saved;
 mod segments;
 mod whole_lines;
 
 pub use consumer_files::{load_consumers, store_consumer};
 pub use journal::Journal;
-pub use pending::PendingEvents;
 pub use read::{FeedError, FeedLine, Sequence, UnknownRecord};
-pub use recovery::{FeedState, RecordedLook, recover};
+pub use recovery::{DamagedSnapshot, FeedState, PendingEvents, RecordedLook, load_saved, recover};
 pub use retention::{FeedFiles, Retention, Segment};
-pub use saved::{DamagedSnapshot, load_saved};
 pub use segments::FileId;
 pub use whole_lines::{End, WholeLines};
 
@@ -40,8 +36,8 @@ pub(crate) use floor::{finish_removal, first_kept, remove_before};
 pub(crate) use inventory::{closed_segments, feed_files, has_files};
 pub(crate) use reader::{FeedEnd, Reader, end_of_files};
 pub(crate) use readers::{CountedTimes, LastRead, ReadProgress, note_read};
+pub(crate) use recovery::{store_saved, sync_saved};
 pub(crate) use retention::Holder;
-pub(crate) use saved::{store_saved, sync_saved};
 
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use super::find::LinesBackwards;
 use super::inventory::files_backwards;
 use super::read::FeedLine;
 use crate::files;
-use crate::model::{Body, BootTime, Error, EventType, Millis, Record, Seq};
+use crate::model::{BootTime, Error, Kind, Millis, Record, Seq};
 use crate::wire::SavedConsumer;
 
 /// How far a feed was read by any reader, and when last.
@@ -65,8 +65,6 @@ pub(crate) struct Holdings {
     pub epoch: String,
     /// The sequence number of the last follow-up.
     pub last_follow_up: Option<Seq>,
-    /// When it was made.
-    pub last_follow_up_at: Option<Millis>,
     /// When a run last began or ended.
     pub last_run: Option<Millis>,
 }
@@ -102,23 +100,11 @@ fn read_holdings(path: &Path) -> io::Result<Holdings> {
 impl Holdings {
     /// Adds a record that is earlier than those before.
     fn add(&mut self, record: Record) {
-        match &record.body {
-            Body::FollowUp { .. } => {
-                if self.last_follow_up.is_none() {
-                    self.last_follow_up = Some(record.seq);
-                    self.last_follow_up_at = Some(record.time);
-                }
-            }
-            Body::Event(event) => match event.event_type() {
-                EventType::Started | EventType::Exited | EventType::Disappeared => {
-                    self.last_run = self.last_run.or(Some(record.time));
-                }
-                EventType::Notify
-                | EventType::Output
-                | EventType::Input
-                | EventType::InputResolved => {}
-            },
-            Body::Notice { .. } => {}
+        if record.body.kind() == Kind::FollowUp {
+            self.last_follow_up = self.last_follow_up.or(Some(record.seq));
+        }
+        if record.body.is_of_run() {
+            self.last_run = self.last_run.or(Some(record.time));
         }
         if self.epoch.is_empty() {
             self.epoch = record.epoch;
@@ -161,8 +147,6 @@ pub(crate) struct CountedTimes {
     pub now: Millis,
     /// When a run last began or ended.
     pub last_run: Option<Millis>,
-    /// When the last follow-up was recorded.
-    pub last_follow_up: Option<Millis>,
 }
 
 impl ReadProgress {
@@ -181,7 +165,6 @@ impl ReadProgress {
         let counted = Ages::of_daemon(feed, now).map(|ages| CountedTimes {
             now: ages.clock().at(now.millis),
             last_run: ages.last_run,
-            last_follow_up: ages.last_follow_up,
         });
         let feed = holdings(feed)?;
         let consumers = load_consumers(consumers).map_err(Error::of)?;
@@ -221,7 +204,6 @@ mod tests {
         let holds = |last| Holdings {
             epoch: "e".to_owned(),
             last_follow_up: last,
-            last_follow_up_at: None,
             last_run: None,
         };
         assert!(!holds(None).has_unread(None, &[]));
@@ -236,7 +218,6 @@ mod tests {
         let feed = Holdings {
             epoch: "e".to_owned(),
             last_follow_up: Some(4),
-            last_follow_up_at: None,
             last_run: None,
         };
         let consumer = |epoch: &str, cursor, first_left_out| SavedConsumer {

@@ -29,11 +29,6 @@ impl FileId {
             inode: found.ino(),
         }
     }
-
-    /// Whether this is the file at `path`.
-    pub(super) fn is_at(self, path: &Path) -> bool {
-        fs::symlink_metadata(path).is_ok_and(|found| Self::of(&found) == self)
-    }
 }
 
 /// Returns the path of the closed segment that begins with the record `first`, of the feed at

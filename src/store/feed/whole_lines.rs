@@ -1,4 +1,4 @@
-//! Reads all files of a feed, also while a daemon appends to it, closes a segment or removes one.
+//! Reads all files of a feed that no other process writes.
 
 use std::collections::VecDeque;
 use std::io;
@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::FeedError;
 use super::find::{Part, Place, find};
-use super::floor::closed_firsts;
 use super::read::FeedLine;
-use super::segments::LineFile;
-use super::segments::{FileId, segment_path};
+use super::segments::{FileId, LineFile};
 use crate::files;
 use crate::model::Seq;
 
@@ -50,8 +48,7 @@ impl WholeLines {
     ///
     /// When the files cannot be listed.
     pub fn new(feed: &Path) -> Result<Self, FeedError> {
-        let first = Part::first(feed).map_err(FeedError::reading(feed))?;
-        Ok(Self::behind(feed, Place::start_of(first)))
+        Self::after(feed, 0)
     }
 
     /// Returns the lines from about the record `after` on: all records behind it, and some before
@@ -62,29 +59,30 @@ impl WholeLines {
     /// When the feed cannot be read. A missing one has no lines.
     pub fn after(feed: &Path, after: Seq) -> Result<Self, FeedError> {
         let place = find(feed, after).map_err(FeedError::reading(feed))?;
-        Ok(Self::behind(feed, place))
+        Self::behind(feed, place)
     }
 
     /// Returns the lines of the file where records are appended.
     pub(super) fn of_active(feed: &Path) -> Result<Self, FeedError> {
-        let closed = closed_firsts(feed).map_err(FeedError::reading(feed))?;
-        let behind = closed.last().copied().unwrap_or_default();
-        Ok(Self::behind(feed, Place::start_of(Part::Active { behind })))
+        Self::behind(feed, Place::start_of(Part::Active))
     }
 
     /// Returns the lines behind a position where a record ends.
-    pub(super) fn behind(feed: &Path, place: Place) -> Self {
+    pub(super) fn behind(feed: &Path, place: Place) -> Result<Self, FeedError> {
+        let mut parts = Part::all(feed).map_err(FeedError::reading(feed))?;
+        let first = parts.iter().position(|part| *part == place.part);
+        parts.drain(..first.unwrap_or_default());
         let end = End {
             last_seq: place.seq(),
             at: match place.part {
-                Part::Active { .. } => place.at,
+                Part::Active => place.at,
                 Part::Closed(_) => 0,
             },
         };
-        Self {
+        Ok(Self {
             files: FilesInOrder {
                 feed: feed.to_owned(),
-                part: place.part,
+                parts: parts.into(),
                 id: place.id,
                 at: place.at,
                 file: None,
@@ -96,7 +94,7 @@ impl WholeLines {
             damaged: 0,
             end,
             epoch: place.frame.map(|frame| frame.epoch),
-        }
+        })
     }
 
     /// Returns the next line; `None` when there is no complete one.
@@ -165,12 +163,14 @@ enum Step {
     End,
 }
 
-/// The files of a feed, one after the other.
+/// The files of a feed, one after the other. Nobody closes or removes one meanwhile: only a daemon does,
+/// and while one runs it is asked.
 #[derive(Debug)]
 struct FilesInOrder {
     /// The file where records are appended.
     feed: PathBuf,
-    part: Part,
+    /// Those that are still to be read, the present one first.
+    parts: VecDeque<Part>,
     /// The file that `at` refers to, if it is known.
     id: Option<FileId>,
     /// Where to start in the file, before it is opened.
@@ -180,81 +180,31 @@ struct FilesInOrder {
 
 impl FilesInOrder {
     fn next_step(&mut self) -> io::Result<Step> {
-        loop {
-            let Some(file) = &mut self.file else {
-                if !self.open()? {
-                    return Ok(Step::End);
-                }
-                continue;
-            };
-            if let Some(line) = file.next_line(u64::MAX)? {
-                return Ok(Step::Line(line));
-            }
-            match self.part {
-                Part::Closed(first) => {
-                    self.go_to(Part::behind(&self.feed, first)?);
-                    return Ok(Step::EndOfSegment);
-                }
-                Part::Active { .. } if file.id().is_at(&self.feed) => return Ok(Step::End),
-                Part::Active { behind } => {
-                    // It was closed meanwhile. Records may have been appended before that.
-                    if let Some(line) = file.next_line(u64::MAX)? {
-                        return Ok(Step::Line(line));
-                    }
-                    let id = file.id();
-                    let closed = closed_firsts(&self.feed)?;
-                    let ours = closed.iter().find(|first| {
-                        **first > behind && id.is_at(&segment_path(&self.feed, **first))
-                    });
-                    let part = Part::behind(&self.feed, ours.copied().unwrap_or(behind))?;
-                    self.go_to(part);
-                    return Ok(Step::EndOfSegment);
-                }
-            }
+        let Some(part) = self.parts.front() else {
+            return Ok(Step::End);
+        };
+        if self.file.is_none() {
+            let opened = LineFile::open(&part.path(&self.feed), self.at, self.id);
+            self.file = files::if_there(opened)?;
         }
-    }
-
-    fn go_to(&mut self, part: Part) {
-        self.part = part;
-        self.id = None;
-        self.at = 0;
-        self.file = None;
-    }
-
-    /// Opens the present part, or the next one that exists. Returns whether there is one.
-    fn open(&mut self) -> io::Result<bool> {
-        loop {
-            let path = match self.part {
-                Part::Closed(first) => segment_path(&self.feed, first),
-                Part::Active { .. } => self.feed.clone(),
-            };
-            let opened = files::if_there(LineFile::open(&path, self.at, self.id))?;
-            match self.part {
-                Part::Closed(first) if opened.is_none() => {
-                    self.go_to(Part::behind(&self.feed, first)?);
-                }
-                Part::Closed(_) => {
-                    self.file = opened;
-                    return Ok(true);
-                }
-                Part::Active { behind } => match Part::behind(&self.feed, behind)? {
-                    // It was closed before it was opened, and perhaps others after it.
-                    part @ Part::Closed(_) => self.part = part,
-                    Part::Active { .. } => {
-                        self.file = opened;
-                        return Ok(self.file.is_some());
-                    }
-                },
-            }
+        if let Some(file) = &mut self.file
+            && let Some(line) = file.next_line(u64::MAX)?
+        {
+            return Ok(Step::Line(line));
         }
+        if *part == Part::Active {
+            return Ok(Step::End);
+        }
+        self.parts.pop_front();
+        (self.id, self.at, self.file) = (None, 0, None);
+        Ok(Step::EndOfSegment)
     }
 
     /// Returns the offset behind the last line in the file where records are appended; 0 in a closed
     /// segment.
     fn at_in_active(&self) -> u64 {
-        match (self.part, &self.file) {
-            (Part::Active { .. }, Some(file)) => file.at(),
-            (Part::Active { .. }, None) | (Part::Closed(_), _) => 0,
-        }
+        let file = self.file.as_ref();
+        let file = file.filter(|_| self.parts.front() == Some(&Part::Active));
+        file.map_or(0, LineFile::at)
     }
 }

@@ -1,11 +1,13 @@
 //! Arguments of `daemon`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::Json;
 use crate::config::read_time;
+use crate::model::{EventType, Kind, Seq};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -60,4 +62,112 @@ pub(crate) enum DaemonCommand {
         #[arg(long)]
         cleanup: bool,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Fleet {
+    #[command(subcommand)]
+    pub(crate) command: FleetCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FleetCommand {
+    /// List the tasks of all hosts, as each has published them last
+    ///
+    /// A host that has stopped publishing is shown with the time since which it is gone.
+    Ls(FleetLs),
+    /// Print the records of all hosts as JSON lines
+    ///
+    /// Each has `host`, and `fleetSeq`, its place among the records of all hosts. With --follow, `hostGone`
+    /// and `hostBack` say which hosts stop publishing and begin again.
+    Feed(FleetFeed),
+    /// Show the broker, what it stores, and the hosts
+    Status(Json),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FleetLs {
+    /// Do not cut commands and lines
+    #[arg(short, long)]
+    pub(crate) wide: bool,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FleetFeed {
+    /// Stream new records, from now unless --after or --consumer says where it starts
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Start after the record with this fleetSeq; 0 is before the first
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) after: Option<Seq>,
+    /// Read as this consumer: start at the first record that it has not acknowledged. A line
+    /// {"ack":FLEETSEQ} on standard input acknowledges a record and all before it; {"acked":FLEETSEQ}
+    /// confirms that the broker has it. A new consumer starts at the first record
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "follow",
+        conflicts_with = "after"
+    )]
+    pub(crate) consumer: Option<String>,
+    /// Only records of this kind; may be given more than once
+    #[arg(long, value_name = "K")]
+    pub(crate) kind: Vec<Kind>,
+    /// Only events of this type; may be given more than once
+    #[arg(long = "type", value_name = "T")]
+    pub(crate) types: Vec<EventType>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Config {
+    #[command(subcommand)]
+    pub(crate) command: ConfigCommand,
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print each setting with its value and where that is from
+    Show(Json),
+    /// Print a configuration file with all settings, their defaults and what they mean
+    Example,
+}
+
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: Shell,
+}
+
+/// The shells that have a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    /// For ~/.bashrc: source <(tmux-task completions bash)
+    Bash,
+    /// For config.fish: tmux-task completions fish | source
+    Fish,
+    /// For ~/.zshrc, after compinit: source <(tmux-task completions zsh)
+    Zsh,
+}
+
+impl Shell {
+    /// Returns its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Bash => "bash",
+            Self::Fish => "fish",
+            Self::Zsh => "zsh",
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// The command whose page is printed [default: the page of tmux-task]
+    pub(crate) command: Option<String>,
+    /// Write the pages of all commands to this folder instead
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    pub(crate) dir: Option<PathBuf>,
 }

@@ -3,11 +3,8 @@
 mod agents;
 mod daemon;
 mod feed;
-mod fleet;
-mod installation;
 mod launches;
 mod tasks;
-mod values;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -20,12 +17,12 @@ use crate::model::shown_command;
 #[cfg(feature = "mcp")]
 pub(crate) use agents::Mcp;
 pub(crate) use agents::{Agent, AgentCommand, AgentServe, Init, InitClient};
-pub(crate) use daemon::{ChildOf, Daemon, DaemonCommand, Supervise};
-pub(crate) use feed::{Consume, Consumer, ConsumerCommand, Feed, FeedFormat, Replay};
-pub(crate) use fleet::Fleet;
+pub(crate) use daemon::{
+    ChildOf, Completions, Config, ConfigCommand, Daemon, DaemonCommand, Fleet, Man, Supervise,
+};
 #[cfg(feature = "fleet")]
-pub(crate) use fleet::{FleetCommand, FleetFeed, FleetLs};
-pub(crate) use installation::{Completions, Config, ConfigCommand, Man};
+pub(crate) use daemon::{FleetCommand, FleetFeed, FleetLs};
+pub(crate) use feed::{Consume, Consumer, ConsumerCommand, Feed, FeedFormat, Replay};
 pub(crate) use launches::{Down, FollowRun, Restart, Run, Up};
 #[cfg(feature = "panel")]
 pub(crate) use tasks::Panel;

@@ -6,7 +6,6 @@ use clap::Args;
 
 use super::super::task_names;
 use super::Json;
-use super::values::{parse_key, parse_lines, parse_port, parse_run};
 use crate::config::{parse_signal, read_duration, read_time};
 use crate::model;
 
@@ -72,7 +71,7 @@ pub(crate) struct Logs {
     #[arg(long, conflicts_with_all = ["names", "since", "run"])]
     pub(crate) all: bool,
     /// Only the last N lines [default with --all: 10]
-    #[arg(short = 'n', long, value_name = "N", value_parser = parse_lines)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = parse_lines, allow_negative_numbers = true)]
     pub(crate) lines: Option<usize>,
     /// Follow new output until the run ends
     #[arg(short, long, conflicts_with_all = ["json", "run"])]
@@ -81,7 +80,7 @@ pub(crate) struct Logs {
     #[arg(long, value_name = "CURSOR", conflicts_with = "run")]
     pub(crate) since: Option<String>,
     /// The stored output of an earlier run
-    #[arg(long, value_name = "N", value_parser = parse_run, conflicts_with = "raw")]
+    #[arg(long, value_name = "N", value_parser = parse_run, allow_negative_numbers = true, conflicts_with = "raw")]
     pub(crate) run: Option<u32>,
     /// List the ended runs whose output is stored, the last one last; -n N the last N of each task
     #[arg(long, conflicts_with_all = ["follow", "since", "run", "raw"])]
@@ -180,7 +179,7 @@ pub(crate) struct Wait {
     #[arg(long, value_name = "D", value_parser = read_time)]
     pub(crate) timeout: Option<Duration>,
     /// How many of the last lines of a failed run to print on stderr, or, with --json, in the result
-    #[arg(long, value_name = "N", default_value = "10", value_parser = parse_lines)]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = parse_lines, allow_negative_numbers = true)]
     pub(crate) tail: usize,
     /// Count output since this cursor too
     #[arg(long, value_name = "CURSOR")]
@@ -266,4 +265,52 @@ pub(crate) struct KillAll {
 pub(crate) struct Prune {
     #[command(flatten)]
     pub(crate) json: Json,
+}
+
+pub(super) fn parse_key(text: &str) -> Result<String, String> {
+    if crate::tmux::is_key(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("tmux has no such key; keys are called Enter, Escape, Up, C-c, M-x, F1".to_owned())
+    }
+}
+
+pub(super) fn parse_lines(text: &str) -> Result<usize, String> {
+    text.parse()
+        .map_err(|_| format!("`{text}` is not a number of lines, like 20"))
+}
+
+pub(super) fn parse_records(text: &str) -> Result<usize, String> {
+    text.parse()
+        .map_err(|_| format!("`{text}` is not a number of records, like 20"))
+}
+
+pub(super) fn parse_run(text: &str) -> Result<u32, String> {
+    text.parse()
+        .map_err(|_| format!("`{text}` is not the number of a run, like 3"))
+}
+
+pub(super) fn parse_port(text: &str) -> Result<u16, String> {
+    let port = text.parse().ok().filter(|port| *port > 0);
+    port.ok_or_else(|| format!("`{text}` is not a port, like 3000"))
+}
+
+pub(super) fn parse_variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        Some(_) | None => Err("a variable is given as NAME=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_name_and_value() {
+        assert_eq!(parse_variable("A=b=c"), Ok(("A".into(), "b=c".into())));
+        assert_eq!(parse_variable("A="), Ok(("A".into(), String::new())));
+        assert!(parse_variable("A").is_err());
+        assert!(parse_variable("=b").is_err());
+    }
 }

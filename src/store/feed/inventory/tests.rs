@@ -336,39 +336,6 @@ fn a_reader_in_the_middle_of_a_segment_that_is_removed_finishes_it() {
 }
 
 #[test]
-fn all_lines_are_read_while_segments_are_closed_and_removed() {
-    let mut feed = Segmented::new(&[&[2], &[2]]);
-    let mut lines = WholeLines::new(feed.path()).unwrap();
-    let mut sequence = Sequence::after(0);
-    let mut read = Vec::new();
-    let mut next = |lines: &mut WholeLines, n: usize| {
-        for _ in 0..n {
-            let Some(line) = lines.next_line().unwrap() else {
-                break;
-            };
-            note(&mut sequence, &line, &mut read);
-        }
-    };
-    next(&mut lines, 3);
-    // It is in the middle of the file that is closed, to which a write came before.
-    feed.append(1);
-    feed.journal.close_segment().unwrap();
-    feed.append(2);
-    next(&mut lines, 9);
-    feed.journal.close_segment().unwrap();
-    remove_before(feed.path(), "e1", 6).unwrap();
-    feed.append(2);
-    next(&mut lines, 9);
-    // The file that it reads is closed and removed at once.
-    feed.journal.close_segment().unwrap();
-    feed.append(1);
-    remove_before(feed.path(), "e1", 10).unwrap();
-    next(&mut lines, 9);
-    assert_eq!(read, each(1, 10));
-    assert_eq!(lines.end().last_seq, 10);
-}
-
-#[test]
 fn damage_in_a_segment_is_missing_and_nothing_else() {
     let feed = Segmented::new(&[&[1, 3], &[2], &[2]]);
     damage(&segment_path(feed.path(), 1), 4);
@@ -430,8 +397,8 @@ fn the_tail_of_a_feed_begins_where_a_write_ends() {
         let place = find_tail(feed.path(), n_bytes).unwrap();
         (place.part, place.seq())
     };
-    assert_eq!(tail(active - 1), (Part::Active { behind: 5 }, 11));
-    assert_eq!(tail(active + 10), (Part::Active { behind: 5 }, 0));
+    assert_eq!(tail(active - 1), (Part::Active, 11));
+    assert_eq!(tail(active + 10), (Part::Active, 0));
     let second = lengths(&segment_path(feed.path(), 5));
     assert_eq!(tail(active + second - 10), (Part::Closed(5), 6));
     assert_eq!(tail(active + second), (Part::Closed(5), 0));
