@@ -23,6 +23,8 @@ mod stat;
 #[cfg(linux)]
 mod tree;
 #[cfg(feature = "panel")]
+mod usage;
+
 pub(crate) use ending::{EndReport, RunEnder};
 pub(crate) use evidence::{MAX_LINE, TtyExamination, examine, has_unread_input};
 pub(crate) use exit_watch::{ExitWatch, ProcessExit};
@@ -30,10 +32,10 @@ pub(crate) use input_watch::InputWatch;
 pub(crate) use ports::{answers_at, listening, port_holders};
 pub(crate) use program::{ProgramEnd, run_program};
 pub(crate) use resources::{RunTime, run_time};
-#[cfg(feature = "panel")]
-pub(crate) use resources::{TreeUsage, tree_usage};
 pub(crate) use resources::{control_group_of, descriptors_of};
 pub(crate) use running::{Process, exists, wait_for_any};
 pub(crate) use slots::{queue_state, wait_for_place};
 pub(crate) use stat::{ancestor_named, is_our_program, parent};
 pub(crate) use stat::{exit_of_zombie, identity, is_stopped, may_run, started_at, starts};
+#[cfg(feature = "panel")]
+pub(crate) use usage::{TreeUsage, tree_usage};
