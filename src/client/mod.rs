@@ -134,12 +134,31 @@ impl DaemonClient {
         self.answer().await
     }
 
+    /// The same; where the daemon says that a wait has begun, until that has ended.
+    ///
+    /// # Errors
+    ///
+    /// As [`DaemonClient::ask`], and [`ErrorKind::DaemonEndedInWait`] when the daemon ends after a wait has begun.
+    pub(crate) async fn ask_to_the_end(&mut self, request: &Request) -> Result<Response, Error> {
+        let response = self.ask(request).await?;
+        if response != Response::Waiting {
+            return Ok(response);
+        }
+        match self.answer().await {
+            Err(error) if error.kind == ErrorKind::DaemonEnded => {
+                let kind = ErrorKind::DaemonEndedInWait;
+                Err(Error::new(kind, "the daemon ended during the wait"))
+            }
+            answer => answer,
+        }
+    }
+
     /// Sends a request to the session of this name, unless the name belongs to another session than
     /// the daemon's. A wait may say when it begins.
     ///
     /// # Errors
     ///
-    /// As [`DaemonClient::ask`], and [`ErrorKind::DaemonEndedInWait`] when the daemon ends after a wait has begun.
+    /// As [`DaemonClient::ask_to_the_end`].
     pub(crate) async fn ask_session(
         &mut self,
         session: String,
@@ -149,16 +168,7 @@ impl DaemonClient {
             session,
             request: Box::new(request.clone()),
         };
-        let mut response = self.ask(&request).await?;
-        if response == Response::Waiting {
-            response = match self.answer().await {
-                Err(error) if error.kind == ErrorKind::DaemonEnded => {
-                    let kind = ErrorKind::DaemonEndedInWait;
-                    return Err(Error::new(kind, "the daemon ended during the wait"));
-                }
-                answer => answer?,
-            };
-        }
+        let response = self.ask_to_the_end(&request).await?;
         if let Response::From { session, response } = response {
             return Ok(NamedAnswer::Answered(session, response));
         }

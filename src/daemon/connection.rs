@@ -12,19 +12,19 @@ use super::signals::StopRequest;
 use super::streams::{Streams, hung_up, until_closed};
 use crate::files;
 use crate::model::Error;
-use crate::session::RequestId;
+use crate::session::{HeldCommand, RequestId};
 use crate::store::Subscription;
 use crate::wire::{ConsumeRequest, Request, Response, WaitRequest, parse_request};
 
-/// The maximum length of a request: the longest command line, quoted twice.
-const MAX_REQUEST: usize = 8 << 20;
+/// The maximum length of a request: the longest command line and environment, quoted twice.
+const MAX_REQUEST: usize = 16 << 20;
 
 /// How long each request may be, whatever the others are.
 const SMALL_REQUEST: usize = 64 << 10;
 
 /// How many bytes the longer requests of all connections may have together, from their first byte to
 /// their answer.
-const LONG_REQUESTS: usize = 32 << 20;
+const LONG_REQUESTS: usize = 64 << 20;
 
 /// The room for long requests, shared by all connections.
 #[derive(Debug, Clone)]
@@ -57,6 +57,14 @@ impl RequestRoom {
     }
 }
 
+/// The answer to a request.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) response: Response,
+    /// The command of a run that was started.
+    pub(super) held: Option<HeldCommand>,
+}
+
 /// A message from a connection to the event loop.
 #[derive(Debug)]
 pub(super) enum ConnectionMessage {
@@ -66,7 +74,7 @@ pub(super) enum ConnectionMessage {
         request: Request,
         /// When it was received: it may wait in the channel.
         received_at: Instant,
-        reply: oneshot::Sender<Response>,
+        reply: oneshot::Sender<Reply>,
     },
     /// A wait, answered when it has begun and when it has ended.
     Wait {
@@ -140,6 +148,8 @@ pub(super) async fn serve(
     }
     let (reader, mut writer) = socket.into_split();
     let mut reader = BufReader::new(reader);
+    // The command of the run that was just started, which waits for the client's wait.
+    let mut held = None;
     loop {
         let request = tokio::select! {
             request = read_request(&mut reader, &room) => request,
@@ -155,6 +165,7 @@ pub(super) async fn serve(
             }
         };
         let name = request.name();
+        let command = held.take();
         let goes_on = match request {
             Request::Subscribe {
                 start,
@@ -187,14 +198,23 @@ pub(super) async fn serve(
                 answer(&mut writer, &response).await
             }
             Request::Wait(request) => {
-                wait(&mut reader, &mut writer, &requests, None, request).await
+                wait(&mut reader, &mut writer, &requests, None, request, command).await
             }
             Request::To { session, request } => {
                 if let Request::Wait(request) = *request {
-                    wait(&mut reader, &mut writer, &requests, Some(session), request).await
+                    let session = Some(session);
+                    wait(
+                        &mut reader,
+                        &mut writer,
+                        &requests,
+                        session,
+                        request,
+                        command,
+                    )
+                    .await
                 } else if may_be_addressed(&request) {
                     let request = Request::To { session, request };
-                    forward(&mut reader, &mut writer, &requests, request).await
+                    forward(&mut reader, &mut writer, &requests, request, &mut held).await
                 } else {
                     let message = "this request does not name its session".to_owned();
                     let refusal = Error::usage(message);
@@ -211,7 +231,7 @@ pub(super) async fn serve(
                 stopping.ask();
                 answer(&mut writer, &Response::Done).await
             }
-            request => forward(&mut reader, &mut writer, &requests, request).await,
+            request => forward(&mut reader, &mut writer, &requests, request, &mut held).await,
         };
         if !goes_on {
             return;
@@ -243,13 +263,15 @@ type ReadHalf = BufReader<tokio::net::unix::OwnedReadHalf>;
 type WriteHalf = tokio::net::unix::OwnedWriteHalf;
 
 /// Answers one request. Returns whether the connection continues. A client that disconnects stops
-/// waiting.
+/// waiting. `held` gets the command of a run that was started, if it is to wait for the next request.
 async fn forward(
     reader: &mut ReadHalf,
     writer: &mut WriteHalf,
     requests: &RequestSender,
     request: Request,
+    held: &mut Option<HeldCommand>,
 ) -> bool {
+    let is_held = request.holds_command();
     let (reply, response) = oneshot::channel();
     let id = requests.number();
     let message = ConnectionMessage::Request {
@@ -263,8 +285,11 @@ async fn forward(
     }
     tokio::select! {
         // No answer: the daemon stops.
-        response = response => match response {
-            Ok(response) => answer(writer, &response).await,
+        reply = response => match reply {
+            Ok(reply) => {
+                *held = reply.held.filter(|_| is_held);
+                answer(writer, &reply.response).await
+            }
             Err(_) => false,
         },
         () = closed(reader) => {
@@ -282,13 +307,14 @@ enum AnswerResult {
 }
 
 /// Answers a wait: that it has begun, if the client requests for that, and its result. Returns whether the
-/// connection continues. A client that disconnects ends its wait.
+/// connection continues. A client that disconnects ends its wait. `command` begins when the wait has begun.
 async fn wait(
     reader: &mut ReadHalf,
     writer: &mut WriteHalf,
     requests: &RequestSender,
     session: Option<String>,
     request: WaitRequest,
+    command: Option<HeldCommand>,
 ) -> bool {
     let (reply, mut response) = oneshot::channel();
     let (begun, has_begun) = oneshot::channel();
@@ -306,10 +332,9 @@ async fn wait(
     }
     let serve = async {
         // A refusal has one answer.
-        if says_when_it_begins
-            && has_begun.await.is_ok()
-            && !answer(writer, &Response::Waiting).await
-        {
+        let has_begun = has_begun.await.is_ok();
+        drop(command);
+        if says_when_it_begins && has_begun && !answer(writer, &Response::Waiting).await {
             return AnswerResult::Gone;
         }
         // No answer: the daemon stops.

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Options;
 use super::alert_displays::Displays;
-use super::connection::{ConnectionMessage, OutputReceiver, OutputSender, output_queue};
+use super::connection::{ConnectionMessage, OutputReceiver, OutputSender, Reply, output_queue};
 use super::endpoint::{Endpoint, EndpointOwner};
 use super::feed_publisher::{Displayable, FeedPublisher, Publication};
 use super::link::{Link, LinkReport};
@@ -22,7 +22,7 @@ use crate::clock::now;
 use crate::model::{Body, Error, Level, Millis, Now, WindowId, whole_millis};
 use crate::paths::Paths;
 use crate::process::{EndReport, RunEnder};
-use crate::session::{Effect, Input, RequestId, Session, StoreState};
+use crate::session::{Effect, HeldCommand, Input, RequestId, Session, StoreState};
 use crate::sink::Sinks;
 use crate::store::{Archiver, BegunRun, StoreGone, UsualDuration};
 use crate::tmux;
@@ -71,9 +71,9 @@ pub(super) struct EventLoop {
 /// What a client waits for.
 enum PendingReply {
     /// One.
-    Request(oneshot::Sender<Response>),
+    Request(oneshot::Sender<Reply>),
     /// One, with the session's present name.
-    Named(oneshot::Sender<Response>),
+    Named(oneshot::Sender<Reply>),
     /// The beginning and the result of a wait.
     Wait {
         begun: Option<oneshot::Sender<()>>,
@@ -381,7 +381,10 @@ impl EventLoop {
                 let is_taken = self.publisher.save(&look, bookmark, first_undelivered);
                 return (!is_taken).then_some(Input::NotSaved);
             }
-            Effect::Answer(request_id, response) => self.answer(request_id, response),
+            Effect::Answer(request_id, response) => self.answer(request_id, response, None),
+            Effect::Launched(request_id, response, held) => {
+                self.answer(request_id, response, Some(held));
+            }
             Effect::Begun(request_id) => {
                 if let Some(PendingReply::Wait { begun, .. }) =
                     self.pending_replies.get_mut(&request_id)
@@ -424,7 +427,7 @@ impl EventLoop {
         None
     }
 
-    fn answer(&mut self, request_id: RequestId, response: Response) {
+    fn answer(&mut self, request_id: RequestId, response: Response, held: Option<HeldCommand>) {
         match self.received_at.remove(&request_id) {
             Some(received_at) => self.note_answer(request_id, received_at),
             // A wait, or an output stream.
@@ -432,22 +435,20 @@ impl EventLoop {
         }
         // Clients that have disconnected need no answer.
         match self.pending_replies.remove(&request_id) {
-            Some(
-                PendingReply::Request(reply)
-                | PendingReply::Wait {
-                    reply,
-                    is_named: false,
-                    ..
-                },
-            ) => drop(reply.send(response)),
-            Some(
-                PendingReply::Named(reply)
-                | PendingReply::Wait {
-                    reply,
-                    is_named: true,
-                    ..
-                },
-            ) => drop(reply.send(self.named(response))),
+            Some(PendingReply::Request(reply)) => drop(reply.send(Reply { response, held })),
+            Some(PendingReply::Named(reply)) => {
+                let response = self.named(response);
+                drop(reply.send(Reply { response, held }));
+            }
+            Some(PendingReply::Wait {
+                reply, is_named, ..
+            }) => {
+                let response = match is_named {
+                    true => self.named(response),
+                    false => response,
+                };
+                drop(reply.send(response));
+            }
             Some(PendingReply::Stream(reply)) => {
                 if let Response::Refused(refusal) = response {
                     drop(reply.send(Err(refusal)));
@@ -485,7 +486,9 @@ impl EventLoop {
             } => {
                 tracing::debug!(id = id.0, request = request.name(), "request");
                 self.note_answer(id, received_at);
-                drop(reply.send(Response::Status(Box::new(self.status()))));
+                let response = Response::Status(Box::new(self.status()));
+                let held = None;
+                drop(reply.send(Reply { response, held }));
             }
             ConnectionMessage::Request {
                 id,

@@ -15,7 +15,7 @@ use super::session_link::SessionLink;
 use super::stale_sessions::{Project, SessionCleaner};
 use super::task_output::{read_task_log, search_task};
 use super::{launches, typing};
-use crate::model::{PaneId, StatusCounts, Task, WindowId, with_causes};
+use crate::model::{Error, PaneId, StatusCounts, Task, WindowId, with_causes};
 use crate::process;
 use crate::session::{Beginning, Change, Job, JobOutcome, LookOrder, PortQuery, RowsToRead};
 use crate::terminal::PaneOutput;
@@ -295,12 +295,13 @@ impl LinkJobs {
     /// Reads the output of a task's present run.
     async fn read_log(&mut self, task: &Task, request: &LogRequest) -> JobOutcome {
         let Some(life) = self.link.life.clone() else {
-            return JobOutcome::Answered(Box::new(Response::Unattached), None);
+            let gone = Error::missing("the session has ended");
+            return JobOutcome::Answered(Box::new(Response::Refused(gone)));
         };
         let first = self.link.first_lines_of(task);
         let log = read_task_log(&mut self.link.connection(), &life, task, &first, request).await;
         let response = log.map_or_else(Response::Refused, Response::Log);
-        JobOutcome::Answered(Box::new(response), None)
+        JobOutcome::Answered(Box::new(response))
     }
 
     /// Looks for other sessions of the project, on another thread.
@@ -321,7 +322,7 @@ impl LinkJobs {
             window_name: task.name.clone(),
             spec: found.map(|(_, spec)| Box::new(spec)),
         };
-        Ok(JobOutcome::Answered(Box::new(response), None))
+        Ok(JobOutcome::Answered(Box::new(response)))
     }
 
     async fn read(

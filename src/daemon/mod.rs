@@ -38,14 +38,11 @@ use crate::paths::Paths;
 use crate::tmux::Server;
 use crate::wire::DaemonConfig;
 pub(crate) use error::DaemonError;
-pub(crate) use launches::launched_run;
 pub(crate) use lock::{has_left, held_elsewhere, is_held, written_pid};
 pub(crate) use ownership::{list_sessions, resolve};
-pub(crate) use recovery::stored_run_numbers;
 pub(crate) use run::run;
 pub(crate) use service_manager::ServiceManager;
-pub(crate) use task_output::{matches_in, read_task_log, search_task};
-pub(crate) use typing::type_into_task;
+pub(crate) use task_output::matches_in;
 
 /// A daemon's options.
 #[derive(Debug, Clone)]

@@ -120,12 +120,6 @@ fn too_far_ahead(
     })
 }
 
-/// Returns the last numbers of runs, as the last daemon of the session has left them.
-pub(crate) fn stored_run_numbers(paths: &Paths) -> RunNumbers {
-    let saved = load_saved(&paths.saved()).ok().flatten();
-    run_numbers(paths, saved.as_ref())
-}
-
 /// Returns the last numbers of runs, which are also those of the stored runs where no daemon has saved
 /// them.
 fn run_numbers(paths: &Paths, saved: Option<&SavedSession>) -> RunNumbers {

@@ -26,7 +26,7 @@ pub(super) async fn type_next(link: &mut SessionLink, mut typing: Typing) -> Job
         Ok(()) => Response::Done,
         Err(error) => Response::Refused(error),
     };
-    JobOutcome::Answered(Box::new(response), None)
+    JobOutcome::Answered(Box::new(response))
 }
 
 /// Types what can be typed now into a task. If something is left, `typing` says when to go on.

@@ -1,8 +1,11 @@
 //! Which environment variables are passed on, and to what.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
 
-use super::text;
+use serde::{Deserialize, Serialize};
+
+use super::{lossless, text};
 
 /// Variables of the terminal, of tmux or of the shell itself, besides `TERM*`.
 const OF_TERMINAL: [&str; 8] = [
@@ -128,6 +131,43 @@ impl WithheldVariables {
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let always = OF_CONVERSATION.iter().chain(&PASSWORDS).copied();
         always.chain(self.more.iter().map(String::as_str))
+    }
+}
+
+/// The environment of a task, and its shell. Its values are secret: no log and no option has them.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskEnvironment {
+    /// The path of bash.
+    pub(crate) shell: lossless::Text,
+    /// The names, or prefixes ending in `*`, of the variables that no task may see.
+    pub(crate) withheld: Vec<String>,
+    /// The variables.
+    pub(crate) variables: Vec<(lossless::Text, lossless::Text)>,
+}
+
+impl fmt::Debug for TaskEnvironment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskEnvironment").finish_non_exhaustive()
+    }
+}
+
+impl TaskEnvironment {
+    /// Adds the variables that tell the task its session, its name and its slot, and that it has none: its
+    /// launcher may run in one.
+    pub(crate) fn name_task(&mut self, session: &str, name: &str, slot: Option<&str>) {
+        self.set("TMUX_TASK_SESSION", Some(session));
+        self.set("PI_TMUX_SESSION", Some(session));
+        self.set("TMUX_TASK_NAME", Some(name));
+        self.set("TMUX_TASK_SLOT", slot);
+    }
+
+    /// Sets a variable, in place of one of this name.
+    pub(crate) fn set(&mut self, name: &str, value: Option<&str>) {
+        self.variables
+            .retain(|(known, _)| known.0 != OsStr::new(name));
+        let text = |text: &str| lossless::Text(text.into());
+        let variable = value.map(|value| (text(name), text(value)));
+        self.variables.extend(variable);
     }
 }
 

@@ -9,6 +9,7 @@ pub mod environment;
 mod error;
 mod event;
 mod id;
+pub(crate) mod lossless;
 mod millis;
 mod now;
 pub mod programs;
@@ -53,7 +54,6 @@ pub use signal::Signal;
 pub(crate) use snapshot::Ordered;
 pub use snapshot::{Bookmark, RunAway, RunNumbers, SessionLife, Snapshot, StatusCounts};
 pub use task::{Difference, Exit, Life, OWNER_CHARS, PortHolder, RunEnd, Task, port_words};
-pub(crate) use task_spec::lossless;
 pub use task_spec::{
     Launch, NextRestart, NotifyOn, ReplacedRun, Replaces, RestartPolicy, Slot, StopChoice,
     StopPlan, StopSettings, TaskRestarts, TaskSettings, TaskSpec, is_token, quote_where_needed,

@@ -13,7 +13,8 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
-use super::{Millis, Signal, is_task_name, millis, text};
+use super::environment::TaskEnvironment;
+use super::{Millis, Signal, is_task_name, lossless, millis, text};
 
 /// The maximum length of a launch's token, in characters.
 const TOKEN_CHARS: usize = 64;
@@ -108,20 +109,28 @@ pub fn quote_where_needed(word: &str) -> String {
     }
 }
 
-/// A request to start a task, or to run it again in its slot: everything that tmux needs for it. None of
-/// it is secret: the environment is in the task's file.
+/// A request to start a task, or to run it again in its slot: everything that this needs. tmux is told all
+/// of it but the environment, which is in the task's file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Launch {
+    /// The name of the session, for one that has to be created.
+    pub session: String,
+    /// The project's path, for a session that has to be created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
     /// The task's name.
     pub name: String,
     /// What is started, and how.
     pub spec: TaskSpec,
     /// Identifies the launch in tmux; unique. ASCII letters, digits and `-`.
     pub token: String,
+    /// The command's environment.
+    pub environment: TaskEnvironment,
     /// The program that the pane starts, and the file from which that reads what to run.
     pub program: String,
-    /// That file.
+    /// That file. Not serialised: who starts the run writes it.
+    #[serde(skip)]
     pub file: String,
     /// The owner that the command belongs to; `None` for a user at a terminal.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,6 +145,10 @@ pub struct Launch {
     pub replaces: Replaces,
     /// Whether the command will wait for the run and return with its events.
     pub will_wait: bool,
+    /// Whether the run's command begins only when the first wait on the launch's connection has begun.
+    pub is_held: bool,
+    /// Whether an earlier daemon was asked the same and has ended: it may have started the run.
+    pub is_repeated: bool,
 }
 
 impl Launch {
@@ -219,20 +232,6 @@ impl TaskSettings {
     /// Whether nothing is set.
     pub fn is_unset(&self) -> bool {
         *self == Self::default()
-    }
-
-    /// Returns why no run can be started without a daemon.
-    pub fn unwatched(&self) -> Option<&'static str> {
-        match (&self.restarts, &self.notify_on) {
-            (Some(_), _) => Some("no daemon runs that could restart the task"),
-            (None, Some(_)) => Some("no daemon runs that could search the task's output"),
-            (None, None) => None,
-        }
-    }
-
-    /// Whether a daemon has to look after the runs, and not only tmux.
-    pub fn needs_daemon(&self) -> bool {
-        self.restarts.is_some() || self.notify_on.is_some() || self.slot.is_some()
     }
 
     /// Returns these settings, and for what they do not set those of `last`, of the last launch.
@@ -544,91 +543,6 @@ impl Slot {
 impl std::fmt::Display for Slot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.name, self.places)
-    }
-}
-
-/// Texts and paths of the system in JSON, whatever their bytes are: a string, or a list of bytes where
-/// they are not UTF-8.
-pub(crate) mod lossless {
-    use std::ffi::{OsStr, OsString};
-    use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    /// A text of the system.
-    #[derive(Debug, Clone, PartialEq, Eq)]
-    pub(crate) struct Text(pub(crate) OsString);
-
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Written {
-        Text(String),
-        Bytes(Vec<u8>),
-    }
-
-    impl<'de> Deserialize<'de> for Text {
-        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-            Ok(Self(match Written::deserialize(from)? {
-                Written::Text(text) => text.into(),
-                Written::Bytes(bytes) => OsString::from_vec(bytes),
-            }))
-        }
-    }
-
-    impl Serialize for Text {
-        fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-            Borrowed(&self.0).serialize(to)
-        }
-    }
-
-    struct Borrowed<'a>(&'a OsStr);
-
-    impl Serialize for Borrowed<'_> {
-        fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-            match self.0.to_str() {
-                Some(text) => text.serialize(to),
-                None => self.0.as_bytes().serialize(to),
-            }
-        }
-    }
-
-    pub(super) mod words {
-        use super::{Borrowed, Deserialize, Deserializer, OsString, Serializer, Text};
-
-        pub(in super::super) fn serialize<S: Serializer>(
-            words: &[OsString],
-            to: S,
-        ) -> Result<S::Ok, S::Error> {
-            to.collect_seq(words.iter().map(|word| Borrowed(word)))
-        }
-
-        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-            from: D,
-        ) -> Result<Vec<OsString>, D::Error> {
-            let words: Vec<Text> = Vec::deserialize(from)?;
-            Ok(words.into_iter().map(|word| word.0).collect())
-        }
-    }
-
-    pub(super) mod optional_path {
-        use std::path::PathBuf;
-
-        use super::{Borrowed, Deserialize, Deserializer, Serialize as _, Serializer, Text};
-
-        pub(in super::super) fn serialize<S: Serializer>(
-            path: &Option<PathBuf>,
-            to: S,
-        ) -> Result<S::Ok, S::Error> {
-            let path = path.as_ref().map(|path| Borrowed(path.as_os_str()));
-            path.serialize(to)
-        }
-
-        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-            from: D,
-        ) -> Result<Option<PathBuf>, D::Error> {
-            let path: Option<Text> = Option::deserialize(from)?;
-            Ok(path.map(|path| path.0.into()))
-        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::list::look;
 use super::lookup;
 use super::session::TaskSession;
 use crate::model::{Error, SessionId};
@@ -40,7 +41,7 @@ pub(crate) async fn attachment(
     session: &TaskSession,
     task: Option<&str>,
 ) -> Result<Attachment, Error> {
-    let look = session.look().await?;
+    let look = look(session).await?;
     if !look.exists {
         return Err(session.missing());
     }

@@ -118,11 +118,13 @@ impl ConsumerFollower {
     }
 
     async fn begin(&mut self) -> Result<FeedNews, Error> {
-        let daemon = match self.starts_daemon {
-            true => self.session.daemon_or_start().await,
-            false => self.session.daemon().await,
+        let mut client = match self.starts_daemon {
+            true => self.session.daemon_or_start().await?,
+            false => {
+                let daemon = self.session.daemon().await?;
+                daemon.ok_or_else(|| self.session.no_daemon())?
+            }
         };
-        let mut client = daemon?.ok_or_else(|| self.session.no_daemon())?;
         let known = find_consumer(&mut client, &self.request.name).await?;
         let hello = client.consume(self.request.clone()).await?;
         let LiveRecord::Hello {

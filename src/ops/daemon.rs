@@ -1,9 +1,11 @@
 //! The daemon itself: its status, and stopping it.
 
+use super::list::look;
 use super::session::TaskSession;
 use crate::client::unexpected;
 use crate::daemon::{has_left, written_pid};
 use crate::model::Error;
+use crate::tmux::{self, Unless};
 use crate::wire::{DaemonStatus, Request, Response};
 
 /// Returns the daemon's status. It has the session's present name, so the name is resolved by a
@@ -21,17 +23,33 @@ pub(crate) async fn daemon_status(session: &mut TaskSession) -> Result<DaemonSta
 }
 
 async fn ask_for_status(session: &TaskSession) -> Result<DaemonStatus, Error> {
-    let Response::Status(status) = session.ask(&Request::Status).await? else {
-        return Err(unexpected());
-    };
-    Ok(*status)
+    match session.ask_running(&Request::Status).await? {
+        Some(Response::Status(status)) => Ok(*status),
+        Some(_) => Err(unexpected()),
+        None => Err(session.no_daemon()),
+    }
 }
 
 /// Stops the daemon, and waits until it has left. With `cleanup` the session is ended too when no task
-/// in it is active, even if no daemon runs.
+/// in it is active, even if no daemon runs. Where the session is missing as well, there is nothing to do.
 pub(crate) async fn stop_daemon(session: &TaskSession, cleanup: bool) -> Result<(), Error> {
     let asked = written_pid(&session.paths.lock());
-    session.ask(&Request::Stop { cleanup }).await?;
+    if session
+        .ask_running(&Request::Stop { cleanup })
+        .await?
+        .is_none()
+    {
+        return match look(session).await?.life {
+            None => Ok(()),
+            Some(_) if !cleanup => Err(session.no_daemon()),
+            Some(life) => {
+                let _lock = session.lock_server().await?;
+                let mut connection = session.connection();
+                tmux::end_idle_session(&mut connection, &life, Unless::Active).await?;
+                Ok(())
+            }
+        };
+    }
     if has_left(&session.paths.lock(), asked).await {
         return Ok(());
     }

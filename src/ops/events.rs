@@ -76,8 +76,7 @@ pub(crate) async fn next_events(
     query: EventQuery,
 ) -> Result<Events, Error> {
     let until = Instant::now() + query.wait;
-    let daemon = session.daemon_or_start().await?;
-    let mut daemon = daemon.ok_or_else(|| session.no_daemon())?;
+    let mut daemon = session.daemon_or_start().await?;
     announce(session, caller).await;
     let filter = Filter::new(vec![Kind::Event], query.types, query.tasks);
     let begun = daemon

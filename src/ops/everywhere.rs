@@ -2,22 +2,23 @@
 //! present server that have none.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
+use super::list::look;
 #[cfg(feature = "panel")]
 use super::lookup;
 use super::session::{SessionChoice, TaskSession};
-use super::without_daemon;
 use crate::client::DaemonClient;
-use crate::model::Error;
+use crate::model::{Error, Snapshot};
 #[cfg(feature = "panel")]
 use crate::paths::{Paths, is_key};
 pub(crate) use crate::tmux::Server;
 use crate::tmux::{self, Connection, ListedSession, TmuxError};
-use crate::wire::{LsView, Request, Response};
+use crate::wire::{LsTask, LsView, Request, Response};
 
 /// How long a daemon may take to answer: one that is stopped must not hold up the others.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -76,7 +77,7 @@ pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere
         sessions.push(ListedElsewhere {
             server: here.clone(),
             is_here: true,
-            view: without_daemon::list(&TaskSession::named(&choice)?).await?,
+            view: view_of(&look(&TaskSession::named(&choice)?).await?),
         });
     }
     sessions.retain(|listed| listed.view.exists);
@@ -91,6 +92,11 @@ pub(crate) async fn list_everywhere(choice: &SessionChoice) -> Result<Everywhere
         place(one).cmp(&place(other))
     });
     Ok(Everywhere { sessions, silent })
+}
+
+/// Returns what tmux shows of the tasks of a session without a daemon.
+fn view_of(look: &Snapshot) -> LsView {
+    LsView::new(look, false, |task| LsTask::new(Arc::clone(task), None))
 }
 
 /// The answer of a daemon.

@@ -12,7 +12,7 @@ use crate::wire::{ExplainedState, Explanation, Request, Response};
 /// The maximum length of a displayed line, in characters.
 const LINE: usize = 200;
 
-/// Returns the daemon's explanation; without a daemon, that of a single look.
+/// Returns the daemon's explanation.
 pub(crate) async fn explain(session: &mut TaskSession, name: &str) -> Result<Explanation, Error> {
     let request = Request::Explain {
         task: name.to_owned(),

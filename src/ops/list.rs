@@ -1,25 +1,35 @@
 //! The tasks, and their number by state.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::sync::Arc;
 
 use super::session::TaskSession;
 use crate::client::unexpected;
-use crate::model::{Body, Error, Ordered as _, Record, StatusCounts, Task};
+use crate::model::{Body, Error, Ordered as _, Record, Snapshot, StatusCounts, Task};
+use crate::observe::{Evidence, Observer};
+use crate::protocol::rows::LookRows;
+use crate::tmux::{self, LookKind, LookMemory, Target};
 use crate::wire::{LsTask, LsView, Request, Response};
-use crate::{files, process};
+use crate::{clock, files, process};
 
 /// How much of a feed's end is searched for its last event, in bytes.
 const FEED_TAIL: u64 = 1 << 18;
 
-/// Returns the tasks as the daemon sees them; without a daemon, those of a look. A missing session
-/// has none.
+/// Returns the tasks. A missing session has none.
 pub(crate) async fn list(session: &mut TaskSession) -> Result<LsView, Error> {
-    let Response::List(view) = session.ask_by_name(&Request::List).await? else {
-        return Err(unexpected());
-    };
-    Ok(view)
+    match session.ask_if_exists(&Request::List).await? {
+        Some(Response::List(view)) => Ok(view),
+        Some(_) => Err(unexpected()),
+        None => Ok(LsView {
+            session_name: session.name.clone(),
+            exists: false,
+            supervised: false,
+            captured_at: clock::now().wall,
+            tasks: Vec::new(),
+        }),
+    }
 }
 
 /// Whether a session that is gone went because the last of its ended tasks was pruned: the feed says so, and
@@ -83,10 +93,30 @@ pub(super) async fn find_listed(session: &mut TaskSession, name: &str) -> Result
     Ok(*found)
 }
 
-/// Counts the tasks.
+/// Counts the tasks. A status line asks for it again and again, also where no daemon is wanted: then those
+/// that tmux shows are counted, and what they wait for is not known.
 pub(crate) async fn count(session: &mut TaskSession) -> Result<StatusCounts, Error> {
-    let Response::Counted(counts) = session.ask_by_name(&Request::Count).await? else {
-        return Err(unexpected());
+    let mut request = Cow::Borrowed(&Request::Count);
+    let answer = match session.ask_first(&mut request).await? {
+        Some(answer) => Some(answer),
+        None => session.ask_running(&Request::Count).await?,
     };
-    Ok(counts)
+    match answer {
+        Some(Response::Counted(counts)) => Ok(counts),
+        Some(_) => Err(unexpected()),
+        None => Ok(look(session).await?.counts(|_| false, |_| false)),
+    }
+}
+
+/// Looks at a session that has no daemon.
+pub(super) async fn look(session: &TaskSession) -> Result<Snapshot, Error> {
+    let target = Target::Name(session.name.clone());
+    let (mut connection, mut memory) = (session.connection(), LookMemory::default());
+    let look = tmux::look(&mut connection, &target, &mut memory, LookKind::Windows).await?;
+    let evidence = Evidence {
+        started_at: Arc::new(process::starts(look.iter().flat_map(LookRows::pids))),
+        ..Evidence::default()
+    };
+    let observed = Observer::new(&session.name).observe(look.as_ref(), &evidence, clock::now());
+    Ok(observed.snapshot)
 }

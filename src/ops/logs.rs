@@ -119,8 +119,7 @@ pub(crate) async fn follow_log(
     is_raw: bool,
     lines: usize,
 ) -> Result<DaemonClient, Error> {
-    let daemon = session.daemon_or_start().await?;
-    let mut daemon = daemon.ok_or_else(|| session.no_daemon())?;
+    let mut daemon = session.daemon_or_start().await?;
     daemon.follow(window.to_owned(), is_raw, lines).await?;
     Ok(daemon)
 }

@@ -1,7 +1,7 @@
 //! Use cases: the operations that faces offer to users, with typed results. The command line and
 //! other faces add arguments and text.
 //!
-//! Each asks the daemon if one runs; otherwise `without_daemon` answers the same requests.
+//! Each asks the session's daemon, and starts it where none runs.
 
 mod again;
 mod attach;
@@ -11,7 +11,6 @@ mod codex_follower;
 mod consumer_follower;
 mod daemon;
 mod doctor;
-mod ending;
 #[cfg(feature = "mcp")]
 mod events;
 mod everywhere;
@@ -22,7 +21,6 @@ mod fleet;
 mod host_follower;
 mod host_notes;
 mod kill;
-mod launch;
 mod list;
 mod logs;
 #[cfg(feature = "panel")]
@@ -40,7 +38,6 @@ mod up;
 mod wait;
 #[cfg(feature = "fleet")]
 mod wakes;
-mod without_daemon;
 
 pub(crate) use crate::model::quote_where_needed;
 pub(crate) use again::{plan_restarts, run_again};
@@ -50,7 +47,6 @@ pub(crate) use caller::Caller;
 pub(crate) use consumer_follower::{ConsumerFollower, FeedNews};
 pub(crate) use daemon::{daemon_status, stop_daemon};
 pub(crate) use doctor::examine;
-pub(crate) use ending::EndWatch;
 #[cfg(feature = "mcp")]
 pub(crate) use events::{EventQuery, Events, FeedEvent, end_of_events, next_events};
 pub(crate) use everywhere::{Everywhere, list_everywhere};
@@ -64,8 +60,7 @@ pub(crate) use host_follower::{HostNews, Received, follow_host};
 pub(crate) use host_notes::{
     FarFeed, HostNotes, NoteWatch, note_host, owners_with_hosts, session_words,
 };
-pub(crate) use kill::{KilledSession, kill, kill_all, prune};
-pub(crate) use launch::no_daemon_to_wait;
+pub(crate) use kill::{KilledSession, ending_runs, kill, kill_all, prune};
 #[cfg(feature = "panel")]
 pub(crate) use list::ports;
 pub(crate) use list::{add_ports, count, find, list, was_pruned};
@@ -97,7 +92,6 @@ pub(crate) use wait::{
 };
 #[cfg(feature = "fleet")]
 pub(crate) use wakes::follow_wakes;
-pub(crate) use without_daemon::session_to_kill;
 
 use std::ffi::OsString;
 

@@ -29,9 +29,7 @@ pub(super) async fn note_launch(
         return Ok(false);
     };
     session.resolve_name().await?;
-    let Some(mut daemon) = session.daemon_for_launch().await? else {
-        return Ok(true);
-    };
+    let mut daemon = session.daemon_for_launch().await?;
     let name = consumer_of(&machine, owner);
     if find_consumer(&mut daemon, &name).await?.is_some() {
         return Ok(true);

@@ -5,19 +5,18 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::codex_follower::start_codex_follower;
-use super::launch::{LaunchedTask, check_daemon, launch, launch_at_once};
 use super::lookup;
 use super::remote_conversation::note_launch;
 use super::session::{TaskSession, no_directory};
 use crate::client::DaemonClient;
 use crate::clock;
 use crate::config;
-use crate::model::environment::{WithheldVariables, is_shell_name};
+use crate::model::environment::{TaskEnvironment, WithheldVariables, is_shell_name};
 use crate::model::{Error, Launch, NotifyOn, Replaces, Slot, TaskSettings, TaskSpec};
 use crate::paths::Paths;
 use crate::process;
 use crate::terminal::Pattern;
-use crate::tmux::{self, Gate, LaunchOrder, TaskEnvironment};
+use crate::tmux;
 use crate::wire::LaunchedRun;
 
 /// What to start, and how.
@@ -60,10 +59,9 @@ pub(crate) struct StartedRun {
     /// The directory of the run, an absolute path.
     pub(crate) cwd: String,
     pub(crate) run: LaunchedRun,
-    /// The daemon that supervises it; always present if the caller waits.
-    pub(crate) daemon: Option<DaemonClient>,
-    /// Holds the command back until the caller drops it, where the caller waits for a text.
-    pub(crate) gate: Option<Gate>,
+    /// The daemon that supervises it. Where the caller waits for a text, the command begins with the first
+    /// wait on this connection, or when it is closed.
+    pub(crate) daemon: DaemonClient,
     /// Why the conversation that the task belongs to will get no message about it.
     pub(crate) unreachable: Option<String>,
 }
@@ -130,61 +128,31 @@ pub(crate) async fn run(
     options.check()?;
     let mut spec = options.spec;
     let cwd = directory(spec.cwd.take())?;
-    session.paths.create_runtime()?;
     let is_remote = note_launch(&mut session, options.owner.as_deref()).await?;
-    // The output is followed before the command starts, to find texts that it overwrites at once.
-    let waits_for_text = options.wait == LaunchWait::Text;
     let environment = environment(&spec)?;
     let stop = config::load(&lookup)?.stop;
     spec.settings.stop = stop.complete(spec.settings.stop);
     spec.env_digest = spec.digest_of_env();
     spec.cwd = Some(cwd.clone());
-    let order = LaunchOrder {
+    let root = session.project.as_ref().and_then(|root| root.to_str());
+    let launch = Launch {
         session: session.name.clone(),
+        root: root.map(str::to_owned),
+        name: options.name.clone(),
+        spec,
+        token: tmux::unique_token(),
         environment,
-        runtime: session.paths.runtime.clone(),
-        kept: session.paths.kept_environments(),
-        waits: waits_for_text || spec.settings.notify_on.is_some(),
-        root: session.project.clone(),
-        launch: Launch {
-            name: options.name.clone(),
-            spec,
-            program: tmux::program_of_panes()?,
-            owner: options.owner.clone(),
-            started: clock::now().wall,
-            replaces: options.replaces,
-            will_wait: options.wait != LaunchWait::No,
-            ..Launch::default()
-        },
+        program: tmux::program_of_panes()?,
+        owner: options.owner.clone(),
+        started: clock::now().wall,
+        replaces: options.replaces,
+        will_wait: options.wait != LaunchWait::No,
+        // The output is followed before the command starts, to find texts that it overwrites at once.
+        is_held: options.wait == LaunchWait::Text,
+        ..Launch::default()
     };
-    // The environment of a task that may be restarted is kept among the session's files: its name is
-    // resolved first.
-    let launched = if order.launch.spec.settings.needs_daemon() {
-        session.resolve_name().await?;
-        None
-    } else {
-        launch_at_once(&mut session, &order).await?
-    };
-    let task = match launched {
-        Some((run, gate)) => {
-            let daemon = session.daemon_or_start().await.ok().flatten();
-            LaunchedTask {
-                session,
-                daemon,
-                run,
-                gate: Some(gate),
-            }
-        }
-        None => launch_step_by_step(session, order).await?,
-    };
-    let LaunchedTask {
-        session,
-        daemon,
-        run,
-        gate,
-    } = task;
-    // What else is followed is followed by now.
-    let gate = gate.filter(|_| waits_for_text);
+    let run = session.launch(launch).await?;
+    let daemon = session.daemon_or_start().await?;
     // A conversation of another machine is followed from there.
     let unreachable = match is_remote {
         true => None,
@@ -198,31 +166,8 @@ pub(crate) async fn run(
         cwd: cwd.display().to_string(),
         run,
         daemon,
-        gate,
         unreachable,
     })
-}
-
-/// Starts a task where no daemon is attached to its session yet.
-async fn launch_step_by_step(
-    mut session: TaskSession,
-    order: LaunchOrder,
-) -> Result<LaunchedTask, Error> {
-    let daemon = match session.daemon().await? {
-        Some(mut daemon) => {
-            session.ask_status(&mut daemon).await;
-            Some(daemon)
-        }
-        None => session.daemon_for_launch().await?,
-    };
-    // Before a live run is replaced.
-    check_daemon(daemon.is_some(), &order.launch)?;
-    let order = LaunchOrder {
-        session: session.name.clone(),
-        kept: session.paths.kept_environments(),
-        ..order
-    };
-    launch(session, daemon, order).await
 }
 
 /// Returns the task's environment: the caller's or tmux's, with the given variables added.
@@ -237,7 +182,7 @@ fn environment(spec: &TaskSpec) -> Result<TaskEnvironment, Error> {
         return Err(Error::usage(why));
     }
     let withheld = WithheldVariables::with(&config::load(&lookup)?.env_withhold);
-    TaskEnvironment::new(spec, env::vars_os(), &withheld)
+    tmux::environment_of(spec, env::vars_os(), &withheld)
 }
 
 fn directory(given: Option<PathBuf>) -> Result<PathBuf, Error> {

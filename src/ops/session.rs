@@ -1,5 +1,6 @@
-//! A task session: finding it, its daemon, and looks without a daemon.
+//! A task session: finding it, and asking its daemon, which is started where none runs.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::env;
 use std::ffi::OsString;
@@ -12,21 +13,17 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::{lookup, session_name};
-use crate::client::{DaemonClient, NamedAnswer, Start, connect_or_start};
-use crate::clock;
+use crate::client::{DaemonClient, NamedAnswer, Start, connect_or_start, unexpected};
 use crate::daemon::{has_left, list_sessions, resolve, written_pid};
-use crate::model::{Error, ErrorKind, Snapshot, Task, text};
-use crate::observe::{Evidence, Observer};
+use crate::model::{Error, ErrorKind, Launch, text};
 use crate::paths::{FileLock, Paths};
-use crate::process;
-use crate::protocol::rows::LookRows;
-use crate::tmux::{Connection, LookKind, LookMemory, Server, ServerChoice, Target, TmuxError};
-use crate::wire::{Request, Response};
+use crate::tmux::{Connection, MarkedSession, Server, ServerChoice, TmuxError};
+use crate::wire::{LaunchedRun, Request, Response};
 
 /// If set to a non-empty value, forbids starting a daemon automatically.
 const NO_AUTOSTART: &str = "TMUX_TASK_NO_AUTOSTART";
 
-pub(super) const START_DAEMON: &str = "start one with `tmux-task daemon --detach`";
+const START_DAEMON: &str = "start one with `tmux-task daemon --detach`";
 
 /// How long a daemon or tmux may take to say which session is meant. What is found on the disk
 /// needs neither, and any other request will time out again and report which one does not answer.
@@ -35,16 +32,22 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 /// The maximum length of a displayed name, in characters.
 const MAX_NAME: usize = 4096;
 
-/// How long to wait before tmux is asked again how a run ended: without an attached client, nothing
-/// reports that tmux has collected it.
-const NUDGED: Duration = Duration::from_millis(5);
-
 /// The user's choice of session and server. What is `None` is left to the environment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SessionChoice {
     /// The session's name.
     pub(crate) session: Option<String>,
     pub(crate) server: ServerChoice,
+}
+
+/// For which sessions a daemon is started, where none runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Starts {
+    Never,
+    /// For one that exists.
+    IfExists,
+    /// Also for one that is to be created.
+    Always,
 }
 
 /// A task session and where its files are.
@@ -60,8 +63,8 @@ pub(crate) struct TaskSession {
     client: RefCell<Option<DaemonClient>>,
     /// Whether a daemon of another version was replaced.
     has_replaced: Cell<bool>,
-    /// Whether a daemon exists and did not answer in time.
-    pub(crate) is_daemon_silent: bool,
+    /// Whether tmux has just shown that the session exists.
+    is_known_to_exist: Cell<bool>,
     /// Whether the name is resolved.
     is_name_resolved: bool,
     /// Whether the command line names a tmux program, which is checked even if a daemon makes it
@@ -107,7 +110,7 @@ impl TaskSession {
             project,
             client: RefCell::default(),
             has_replaced: Cell::default(),
-            is_daemon_silent: false,
+            is_known_to_exist: Cell::default(),
             is_name_resolved: false,
             has_program_option: choice.server.program.is_some(),
             socket,
@@ -133,7 +136,7 @@ impl TaskSession {
             project: self.project.clone(),
             client: RefCell::default(),
             has_replaced: Cell::default(),
-            is_daemon_silent: false,
+            is_known_to_exist: Cell::default(),
             is_name_resolved: self.is_name_resolved,
             has_program_option: self.has_program_option,
             socket: Arc::new(Mutex::new(self.paths.socket())),
@@ -161,11 +164,7 @@ impl TaskSession {
                         self.replace_daemon(daemon, error).await
                     }
                     // The command itself will run into it.
-                    Ok(Err(_)) => Ok(()),
-                    Err(_elapsed) => {
-                        self.is_daemon_silent = true;
-                        Ok(())
-                    }
+                    Ok(Err(_)) | Err(_) => Ok(()),
                 }
             }
             Err(error) if error.kind == ErrorKind::NoDaemon => {
@@ -190,13 +189,18 @@ impl TaskSession {
     /// to which the name leads may be another session's.
     async fn ask_tmux(&mut self) -> Result<(), Error> {
         self.is_name_resolved = true;
-        let listed = timeout(ANSWERS_WITHIN, list_sessions(&self.server)).await;
-        let sessions = listed.unwrap_or(Err(TmuxError::TimedOut))?;
+        let sessions = self.list_sessions().await?;
         let paths = Paths::locate(self.server.socket(), &self.name, &lookup)?;
         let resolved = resolve(&sessions, &self.name, &paths);
         self.use_files(resolved.paths);
+        self.is_known_to_exist.set(resolved.name.is_some());
         self.name = resolved.name.unwrap_or_else(|| mem::take(&mut self.name));
         Ok(())
+    }
+
+    async fn list_sessions(&self) -> Result<Vec<MarkedSession>, Error> {
+        let listed = timeout(ANSWERS_WITHIN, list_sessions(&self.server)).await;
+        Ok(listed.unwrap_or(Err(TmuxError::TimedOut))?)
     }
 
     /// The daemon has answered, for the session with this name.
@@ -214,16 +218,6 @@ impl TaskSession {
             self.server.check_program()?;
         }
         Ok(())
-    }
-
-    /// Asks the daemon for the session's name in its last look.
-    pub(super) async fn ask_status(&mut self, daemon: &mut DaemonClient) {
-        if let Ok(Response::Status(status)) = daemon.ask(&Request::Status).await
-            && status.exists
-            && !self.is_named(&status.session_name)
-        {
-            self.name = status.session_name;
-        }
     }
 
     /// Stops a daemon of another version, which has `refused` a request, and starts one of this version. The
@@ -248,7 +242,7 @@ impl TaskSession {
             return Err(refused);
         }
         let started = self.daemon_or_start().await?;
-        self.client.replace(started);
+        self.client.replace(Some(started));
         Ok(())
     }
 
@@ -277,40 +271,129 @@ impl TaskSession {
     }
 
     /// Connects to the daemon for a launch, which also creates what the server needs.
-    pub(super) async fn daemon_for_launch(&self) -> Result<Option<DaemonClient>, Error> {
+    pub(super) async fn daemon_for_launch(&self) -> Result<DaemonClient, Error> {
+        if let Some(client) = self.daemon().await? {
+            return Ok(client);
+        }
         self.server.check_version().await?;
         // Before a daemon is started for a server that cannot exist.
         self.server.create_socket_folder()?;
         self.daemon_or_start().await
     }
 
-    /// Connects to the daemon. Starts one if none runs, unless that is forbidden.
-    pub(crate) async fn daemon_or_start(&self) -> Result<Option<DaemonClient>, Error> {
-        if let Some(client) = self.client.take() {
-            return Ok(Some(client));
+    /// Connects to the daemon, and starts one if none runs.
+    ///
+    /// # Errors
+    ///
+    /// When none runs and none can be started, or that is forbidden.
+    pub(crate) async fn daemon_or_start(&self) -> Result<DaemonClient, Error> {
+        if let Some(client) = self.daemon().await? {
+            return Ok(client);
         }
         if is_autostart_forbidden() {
-            return self.daemon().await;
-        }
-        match DaemonClient::connect(&self.paths.socket()).await {
-            Err(error) if error.kind == ErrorKind::NoDaemon => {}
-            connected => return Ok(Some(connected?)),
+            let name = &self.name;
+            let message = format!(
+                "no daemon runs for session `{name}`, and ${NO_AUTOSTART} keeps commands from \
+                 starting one"
+            );
+            return Err(Error::new(ErrorKind::NoDaemon, message).with_hint(START_DAEMON));
         }
         // Of many commands at once, one starts it, and the others find it.
         self.paths.create_runtime()?;
         let _starting = self.paths.lock_start().await;
         let start = self.start_of_daemon("autostart", &[])?;
-        connect_or_start(&start).await.map(Some)
+        connect_or_start(&start).await
     }
 
-    /// Sends the daemon a request; `None` when no daemon runs any more.
-    pub(super) async fn ask_daemon(&self, request: &Request) -> Result<Option<Response>, Error> {
+    /// Connects to the daemon of a session that exists, and starts it if none runs; `None` where the session
+    /// is missing.
+    async fn daemon_of_existing(&self) -> Result<Option<DaemonClient>, Error> {
+        if let Some(client) = self.daemon().await? {
+            return Ok(Some(client));
+        }
+        if !self.is_known_to_exist.take() {
+            let sessions = self.list_sessions().await?;
+            if !sessions.iter().any(|session| session.name == self.name) {
+                return Ok(None);
+            }
+        }
+        self.daemon_or_start().await.map(Some)
+    }
+
+    /// Sends the daemon a request, and starts one first where none runs. The session's name is resolved
+    /// already.
+    ///
+    /// # Errors
+    ///
+    /// When the session is missing, for which nothing is started; and when it fails.
+    pub(super) async fn ask(&self, request: &Request) -> Result<Response, Error> {
+        let answer = self
+            .ask_resolved(Cow::Borrowed(request), Starts::IfExists)
+            .await?;
+        answer.ok_or_else(|| self.missing())
+    }
+
+    /// The same for a request with the session's name, which is resolved with it if it is not yet.
+    pub(super) async fn ask_by_name(&mut self, request: &Request) -> Result<Response, Error> {
+        let answer = self.ask_if_exists(request).await?;
+        answer.ok_or_else(|| self.missing())
+    }
+
+    /// The same; `None` where the session is missing.
+    pub(super) async fn ask_if_exists(
+        &mut self,
+        request: &Request,
+    ) -> Result<Option<Response>, Error> {
+        let mut request = Cow::Borrowed(request);
+        match self.ask_first(&mut request).await? {
+            Some(response) => Ok(Some(response)),
+            None => self.ask_resolved(request, Starts::IfExists).await,
+        }
+    }
+
+    /// Sends the daemon a request; `None` where none runs. None is started.
+    pub(super) async fn ask_running(&self, request: &Request) -> Result<Option<Response>, Error> {
+        self.ask_resolved(Cow::Borrowed(request), Starts::Never)
+            .await
+    }
+
+    /// Starts a task. The session is created if it is missing. The command may wait for what comes next on the
+    /// connection, which [`TaskSession::daemon`] returns.
+    ///
+    /// # Errors
+    ///
+    /// When it is not started.
+    pub(super) async fn launch(&mut self, launch: Launch) -> Result<LaunchedRun, Error> {
+        let mut request = Cow::Owned(Request::Run(Box::new(launch)));
+        let mut answer = self.ask_first(&mut request).await?;
+        if answer.is_none() {
+            if let Request::Run(launch) = request.to_mut() {
+                launch.session.clone_from(&self.name);
+            }
+            answer = self.ask_resolved(request, Starts::Always).await?;
+        }
+        match answer {
+            Some(Response::Launched(run)) => Ok(run),
+            _ => Err(unexpected()),
+        }
+    }
+
+    async fn ask_resolved(
+        &self,
+        mut request: Cow<'_, Request>,
+        starts: Starts,
+    ) -> Result<Option<Response>, Error> {
         let mut lost = LostDaemons::default();
         loop {
-            let Some(mut daemon) = self.daemon().await? else {
+            let daemon = match starts {
+                Starts::Never => self.daemon().await?,
+                Starts::IfExists => self.daemon_of_existing().await?,
+                Starts::Always => Some(self.daemon_for_launch().await?),
+            };
+            let Some(mut daemon) = daemon else {
                 return Ok(None);
             };
-            match daemon.ask(request).await {
+            match daemon.ask_to_the_end(&request).await {
                 Ok(response) => {
                     self.client.replace(Some(daemon));
                     return Ok(Some(response));
@@ -318,35 +401,17 @@ impl TaskSession {
                 Err(error) if error.kind == ErrorKind::Version => {
                     self.replace_daemon(daemon, error).await?;
                 }
-                // It may have been stopping when it was found.
-                Err(error) if can_be_repeated(request) => {
-                    lost.repeat_after(error, || self.paths.log())?;
-                }
-                Err(error) => return Err(error),
+                Err(error) => lost.repeat(&mut request, error, || self.paths.log())?,
             }
         }
     }
 
-    /// The same for a request with the session's name, which is resolved with it if it is not yet.
-    pub(super) async fn ask_daemon_by_name(
-        &mut self,
-        request: &Request,
-    ) -> Result<Option<Response>, Error> {
-        if let Some(response) = self.ask_first(request).await? {
-            return Ok(Some(response));
-        }
-        // Text can be typed without a daemon that hangs, but only a daemon knows the prompt.
-        if self.is_daemon_silent
-            && matches!(request, Request::Send(request) if !request.needs_prompt())
-        {
-            return Ok(None);
-        }
-        self.ask_daemon(request).await
-    }
-
     /// Sends a request that also resolves the session's name; `None` if the name is resolved and the
-    /// request is still to be sent, if there is a daemon.
-    pub(super) async fn ask_first(&mut self, request: &Request) -> Result<Option<Response>, Error> {
+    /// request is still to be sent. No daemon is started.
+    pub(super) async fn ask_first(
+        &mut self,
+        request: &mut Cow<'_, Request>,
+    ) -> Result<Option<Response>, Error> {
         if !self.is_name_resolved {
             self.check_program_option()?;
         }
@@ -356,11 +421,6 @@ impl TaskSession {
                 self.resolve_name().await?;
                 break;
             };
-            if daemon.pid().is_some_and(process::is_stopped) {
-                self.is_name_resolved = true;
-                self.is_daemon_silent = true;
-                break;
-            }
             let name = text::one_line(self.name.as_bytes(), MAX_NAME);
             match daemon.ask_session(name, request).await {
                 Ok(NamedAnswer::Answered(name, response)) => {
@@ -371,11 +431,7 @@ impl TaskSession {
                 Err(error) if error.kind == ErrorKind::Version => {
                     self.replace_daemon(daemon, error).await?;
                 }
-                // It may have been stopping when it was found.
-                Err(error) if can_be_repeated(request) => {
-                    lost.repeat_after(error, || self.paths.log())?;
-                }
-                Err(error) => return Err(error),
+                Err(error) => lost.repeat(request, error, || self.paths.log())?,
             }
         }
         Ok(None)
@@ -430,55 +486,6 @@ impl TaskSession {
         Connection::OneShot(&self.server)
     }
 
-    pub(crate) async fn look(&self) -> Result<Snapshot, Error> {
-        let target = Target::Name(self.name.clone());
-        let mut captures = LookMemory::default();
-        let mut observer = Observer::new(&self.name);
-        loop {
-            let mut connection = self.connection();
-            let look =
-                crate::tmux::look(&mut connection, &target, &mut captures, LookKind::Windows).await;
-            let look = look?;
-            let pids = look.iter().flat_map(LookRows::pids);
-            let evidence = Evidence {
-                started_at: Arc::new(process::starts(pids)),
-                ..Evidence::default()
-            };
-            let observed = observer.observe(look.as_ref(), &evidence, clock::now());
-            let Some(life) = observed.snapshot.life.as_ref().filter(|_| observed.nudge) else {
-                return Ok(self.with_queued(observed.snapshot));
-            };
-            // A run has ended and tmux has not collected its status. It will soon, and the observer
-            // limits how long to wait.
-            crate::tmux::nudge(life.server_pid);
-            tokio::time::sleep(NUDGED).await;
-        }
-    }
-
-    /// Adds which tasks wait for a place in their slots, and when the others began.
-    fn with_queued(&self, mut snapshot: Snapshot) -> Snapshot {
-        for task in snapshot
-            .tasks
-            .values_mut()
-            .filter(|task| task.settings.slot.is_some())
-        {
-            let (is_queued, began) = process::queue_state(&self.paths.runtime, task);
-            let task = Arc::make_mut(task);
-            task.queued = is_queued;
-            task.started_at = began.or(task.started_at);
-        }
-        snapshot
-    }
-
-    /// Returns the task of this name or window id.
-    pub(crate) async fn task(&self, name: &str) -> Result<Arc<Task>, Error> {
-        let look = self.look().await?;
-        if !look.exists {
-            return Err(self.missing());
-        }
-        Ok(Arc::clone(look.find_task(name)?))
-    }
-
     /// Returns the error for a missing session.
     pub(crate) fn missing(&self) -> Error {
         match self.server.check_socket_folder() {
@@ -493,20 +500,11 @@ impl TaskSession {
         Ok(self.server.check_socket_folder()?)
     }
 
-    /// Returns the error that no daemon runs and starting one is forbidden.
+    /// Returns the error that no daemon runs, and that this starts none.
     pub(crate) fn no_daemon(&self) -> Error {
         let message = format!("no daemon runs for session `{}`", self.name);
         Error::new(ErrorKind::NoDaemon, message).with_hint(START_DAEMON)
     }
-}
-
-/// Whether a request may be sent again if its answer did not arrive. Input that may have been typed
-/// must not be typed again.
-fn can_be_repeated(request: &Request) -> bool {
-    !matches!(
-        request,
-        Request::Send(_) | Request::SendGuarded(_) | Request::Run(_) | Request::Stop { .. }
-    )
 }
 
 /// Returns the error that the directory which the command was started in does not exist or cannot be
@@ -559,7 +557,26 @@ impl LostDaemons {
         true
     }
 
-    /// The same for a request that can be repeated. `log` is the daemon's log.
+    /// The same for a request, which asks the next daemon to go on with what its first one may have begun.
+    ///
+    /// # Errors
+    ///
+    /// As [`LostDaemons::repeat_after`], and when it cannot be repeated.
+    fn repeat(
+        &mut self,
+        request: &mut Cow<'_, Request>,
+        error: Error,
+        log: impl FnOnce() -> PathBuf,
+    ) -> Result<(), Error> {
+        let Some(repeated) = request.repeated() else {
+            return Err(error);
+        };
+        self.repeat_after(error, log)?;
+        *request = Cow::Owned(repeated);
+        Ok(())
+    }
+
+    /// The same for what can be repeated. `log` is the daemon's log.
     ///
     /// # Errors
     ///

@@ -1,6 +1,7 @@
 //! What is stored of a session's feed: asked of its daemon, and read from the files where none runs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 use serde::Deserialize;
 use tokio::net::UnixStream;
@@ -10,7 +11,7 @@ use super::session::TaskSession;
 use crate::client::{DaemonClient, unexpected, unreadable};
 use crate::model::{Body, Error, ErrorKind, Kind, Record, Seq};
 use crate::store::StoredFeed;
-use crate::store::feed::Retention;
+use crate::store::feed::{Retention, remove_consumer as remove_file, sync_consumers};
 use crate::wire::{
     After, ConsumerList, Filter, LiveRecord, ReaderStart, Request, Response, StoredUse,
     StreamRecord, check_consumer_name,
@@ -144,7 +145,7 @@ impl StoredRecords {
 }
 
 /// Returns the consumers of a feed that no daemon serves; `None` where there is no feed.
-pub(super) fn stored_consumers(session: &TaskSession) -> Result<Option<ConsumerList>, Error> {
+fn stored_consumers(session: &TaskSession) -> Result<Option<ConsumerList>, Error> {
     let files = files_of(session);
     if !files.exists() {
         return Ok(None);
@@ -169,12 +170,13 @@ pub(crate) fn no_feed(session: &TaskSession) -> Error {
         .with_hint("a daemon keeps it: `tmux-task daemon --detach`, or `tmux-task run`")
 }
 
-/// Returns the consumers of the session's feed.
+/// Returns the consumers of the session's feed; where no daemon runs, as its files tell.
 pub(crate) async fn list_consumers(session: &TaskSession) -> Result<ConsumerList, Error> {
-    let Response::Consumers(list) = session.ask(&Request::Consumers).await? else {
-        return Err(unexpected());
-    };
-    Ok(list)
+    match session.ask_running(&Request::Consumers).await? {
+        Some(Response::Consumers(list)) => Ok(list),
+        Some(_) => Err(unexpected()),
+        None => stored_consumers(session)?.ok_or_else(|| no_feed(session)),
+    }
 }
 
 pub(crate) async fn remove_consumer(session: &TaskSession, name: &str) -> Result<(), Error> {
@@ -182,10 +184,30 @@ pub(crate) async fn remove_consumer(session: &TaskSession, name: &str) -> Result
     let request = Request::RemoveConsumer {
         name: name.to_owned(),
     };
-    let Response::Done = session.ask(&request).await? else {
-        return Err(unexpected());
+    match session.ask_running(&request).await? {
+        Some(Response::Done) => Ok(()),
+        Some(_) => Err(unexpected()),
+        None => remove_stored_consumer(session, name),
+    }
+}
+
+/// Forgets a consumer where no daemon runs.
+fn remove_stored_consumer(session: &TaskSession, name: &str) -> Result<(), Error> {
+    if !files_of(session).exists() {
+        return Err(no_feed(session));
+    }
+    let folder = session.paths.consumers();
+    let failed = |source: io::Error| {
+        if source.kind() == io::ErrorKind::NotFound {
+            let hint = "`tmux-task consumer ls` shows which there are";
+            Error::missing(format!("no consumer `{name}`")).with_hint(hint)
+        } else {
+            Error::folder(&folder, &source)
+        }
     };
-    Ok(())
+    folder.join(name).symlink_metadata().map_err(failed)?;
+    remove_file(&folder, name).map_err(failed)?;
+    sync_consumers(&folder).map_err(failed)
 }
 
 /// Returns the owners among `cursors` (owner to the last record that its consumer has acknowledged)

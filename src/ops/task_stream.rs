@@ -21,8 +21,7 @@ use crate::wire::{Filter, LiveRecord, ReaderStart, Request};
 pub(crate) async fn task_stream(session: &TaskSession) -> Result<(DaemonClient, String), Error> {
     let mut lost = LostDaemons::default();
     loop {
-        let daemon = session.daemon_or_start().await?;
-        let mut daemon = daemon.ok_or_else(|| session.no_daemon())?;
+        let mut daemon = session.daemon_or_start().await?;
         match subscribe(&mut daemon).await {
             // It may have been stopping when it was found.
             Err(error) => lost.repeat_after(error, || session.paths.log())?,

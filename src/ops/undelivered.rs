@@ -53,7 +53,7 @@ pub(crate) enum Adapter {
 /// expected is waited for. What cannot be found out counts as a delivery.
 pub(crate) async fn undelivered(started: &mut StartedRun) -> Option<Undelivered> {
     let owner = started.owner.clone()?;
-    undelivered_to(owner, started.daemon.as_mut()).await
+    undelivered_to(owner, Some(&mut started.daemon)).await
 }
 
 /// The same for this owner of runs in the session of this daemon, if it has one.

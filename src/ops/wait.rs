@@ -30,7 +30,7 @@ use crate::model::{
 };
 use crate::process;
 use crate::restarts::{AfterEnd, after_end, gave_up};
-use crate::tmux::{self, Gate};
+use crate::tmux;
 use crate::wire::{LaunchedRun, LogRequest, Request, Response, WaitRequest};
 
 /// How long a restart that is due may take until its run is there. Asked again, it says so.
@@ -43,15 +43,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How long an answer over HTTP may take.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Returns a daemon to wait with, and the window of the task of this name. If the task does not
-/// exist, no daemon is started.
+/// Returns a daemon to wait with, and the window of the task of this name.
 pub(crate) async fn find_to_wait(
     session: &mut TaskSession,
     name: &str,
 ) -> Result<(DaemonClient, String), Error> {
     let window = find(session, name).await?.window.to_string();
-    let daemon = session.daemon_or_start().await?;
-    Ok((daemon.ok_or_else(|| session.no_daemon())?, window))
+    Ok((session.daemon_or_start().await?, window))
 }
 
 /// Returns the request to wait for a run that was launched, from its start on: for one of these
@@ -71,8 +69,7 @@ pub(crate) fn wait_of_launch(
     }
 }
 
-/// Waits for the task that the request names, on behalf of its owner: one request if a daemon runs.
-/// Otherwise one is started if there is such a task. Dropping the future ends the wait.
+/// Waits for the task that the request names, on behalf of its owner. Dropping the future ends the wait.
 pub(crate) async fn wait_for_task(
     session: &mut TaskSession,
     request: WaitRequest,
@@ -82,44 +79,26 @@ pub(crate) async fn wait_for_task(
         says_when_it_begins: true,
         ..request.clone()
     });
-    let answer = session.ask_first(&named).await;
-    match answer {
-        Ok(Some(Response::Waited(result))) => return Ok(with_holders(result, &request)),
-        Ok(Some(_)) => return Err(unexpected()),
-        Ok(None) => {}
+    match session.ask_by_name(&named).await {
+        Ok(Response::Waited(result)) => Ok(with_holders(result, &request)),
+        Ok(_) => Err(unexpected()),
         Err(error) if error.kind == ErrorKind::DaemonEndedInWait => {
             let name = request.task;
             let hint =
                 format!("the task goes on; `tmux-task wait {name}` waits with another daemon");
-            return Err(error.with_hint(hint));
+            Err(error.with_hint(hint))
         }
-        Err(error) => return Err(error),
+        Err(error) => Err(error),
     }
-    let (mut daemon, window) = find_to_wait(session, &request.task).await?;
-    let request = WaitRequest {
-        task: window,
-        ..request
-    };
-    wait(&mut daemon, &request, &mut None).await
 }
 
-/// Waits until the daemon has the outcome, on behalf of the request's owner. The gate is opened when the
-/// wait has begun. Dropping the future ends the wait.
+/// Waits until the daemon has the outcome, on behalf of the request's owner. Dropping the future ends the
+/// wait.
 pub(crate) async fn wait(
     daemon: &mut DaemonClient,
     request: &WaitRequest,
-    gate: &mut Option<Gate>,
 ) -> Result<WaitResult, Error> {
-    let asked = WaitRequest {
-        says_when_it_begins: gate.is_some(),
-        ..request.clone()
-    };
-    let mut answer = daemon.ask(&Request::Wait(asked)).await?;
-    if answer == Response::Waiting {
-        drop(gate.take());
-        answer = daemon.answer().await?;
-    }
-    let Response::Waited(result) = answer else {
+    let Response::Waited(result) = daemon.ask(&Request::Wait(request.clone())).await? else {
         return Err(unexpected());
     };
     Ok(with_holders(result, request))
@@ -132,16 +111,14 @@ pub(crate) async fn wait_across_daemons(
     choice: &SessionChoice,
     mut daemon: DaemonClient,
     request: &WaitRequest,
-    mut gate: Option<Gate>,
 ) -> Result<WaitResult, Error> {
     let mut lost = LostDaemons::default();
     loop {
-        match wait(&mut daemon, request, &mut gate).await {
+        match wait(&mut daemon, request).await {
             Err(error) if misses_nothing(request) && lost.goes_on_after(&error) => {
                 let mut session = TaskSession::named(choice)?;
                 session.resolve_name().await?;
-                let next = session.daemon_or_start().await?;
-                daemon = next.ok_or_else(|| session.no_daemon())?;
+                daemon = session.daemon_or_start().await?;
             }
             result => return result,
         }
@@ -277,17 +254,16 @@ impl Awaited<'_> {
         launched: Option<StartedRun>,
     ) -> Result<Result<Readiness, NotReady>, Error> {
         let launched = launched.filter(|_| matches!(self.ready, Some(Ready::Text(_))));
-        let mut launched = launched.and_then(|one| Some((one.daemon?, one.run, one.gate)));
+        let mut launched = launched.map(|one| (one.daemon, one.run));
         let mut course = Course::default();
         // The run that a wait was refused for.
         let mut refused = None;
         let mut pause = FIRST_PAUSE;
         loop {
-            let (run, leader, result) = if let Some((mut daemon, run, mut gate)) = launched.take() {
+            let (run, leader, result) = if let Some((mut daemon, run)) = launched.take() {
                 let owner = Caller::of_environment().owner;
                 let request = wait_of_launch(&run, self.conditions(), owner);
-                let course = &mut course;
-                let result = self.ask(&mut daemon, request, &mut gate, course).await;
+                let result = self.ask(&mut daemon, request, &mut course).await;
                 (Some(run.run), None, Some(result))
             } else {
                 let listed = find_listed(session, self.name).await?;
@@ -328,8 +304,7 @@ impl Awaited<'_> {
                 let is_here = self.url().is_none_or(HttpUrl::is_of_this_machine);
                 let result = if is_here || !task.is_alive() {
                     let (mut daemon, _) = find_to_wait(session, &task.window.to_string()).await?;
-                    let (course, mut gate) = (&mut course, None);
-                    Some(self.ask(&mut daemon, request, &mut gate, course).await)
+                    Some(self.ask(&mut daemon, request, &mut course).await)
                 } else {
                     None
                 };
@@ -408,7 +383,6 @@ impl Awaited<'_> {
         &self,
         daemon: &mut DaemonClient,
         mut request: WaitRequest,
-        gate: &mut Option<Gate>,
         course: &mut Course,
     ) -> Result<WaitResult, Error> {
         request.conditions.push(match course.asks {
@@ -421,7 +395,7 @@ impl Awaited<'_> {
             tail: Some(self.tail),
             ..request
         };
-        let mut result = wait(daemon, &request, gate).await?;
+        let mut result = wait(daemon, &request).await?;
         if matches!(result.outcome, WaitOutcome::Exited | WaitOutcome::Died) {
             // What is left of the run is none of its processes.
             result.port_holders = holders(&request.conditions, None);

@@ -42,12 +42,6 @@ impl Paths {
         .await
     }
 
-    /// Waits for the lock under which tasks of this session are launched, at most for a few
-    /// seconds.
-    pub(crate) async fn lock_launches(&self) -> FileLock {
-        FileLock::hold(&self.runtime.join(format!("{}.launch", self.key))).await
-    }
-
     /// Waits for the lock under which the daemon of this session is started, at most for a few
     /// seconds.
     pub(crate) async fn lock_start(&self) -> FileLock {

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::input::{JobOutcome, StoreState};
+use super::effect::Effect;
+use super::input::{HeldCommand, JobOutcome, StoreState};
 use super::listeners::{EndedWait, RequestId};
 use super::log_entry::LogEntry;
 use super::machine::Session;
@@ -12,7 +13,7 @@ use crate::engine::{ReturnCause, WaitReturn};
 use crate::model::{Error, Now, Task, WaitOutcome, WaitResult, WindowId, text, whole_millis};
 use crate::terminal::{PaneLog, PaneOutput};
 use crate::wait::{Anchor, Cursor};
-use crate::wire::Response;
+use crate::wire::{LaunchedRun, Response};
 
 /// The maximum length of a line in a result, in characters.
 const LINE_CHARS: usize = 2000;
@@ -117,6 +118,7 @@ impl Session {
             launched: None,
             request_id,
             response: Response::Waited(result),
+            held: None,
             wait_return,
         });
     }
@@ -140,21 +142,29 @@ impl Session {
     /// Sends an answer once the disk has accepted or refused everything recorded by now. A disk
     /// that refuses delays no answer.
     pub(super) fn answer_when_stored(&mut self, request_id: RequestId, response: Response) {
-        self.answer_launch(None, request_id, response);
+        self.held.push(HeldAnswer {
+            rests_on: self.engine.last_seq(),
+            launched: None,
+            request_id,
+            response,
+            held: None,
+            wait_return: None,
+        });
     }
 
-    /// The same for a launch into this window, once the output of its run is followed too.
+    /// The same for a launch, once the output of its run is followed too.
     pub(super) fn answer_launch(
         &mut self,
-        launched: Option<WindowId>,
         request_id: RequestId,
-        response: Response,
+        run: LaunchedRun,
+        held: HeldCommand,
     ) {
         self.held.push(HeldAnswer {
             rests_on: self.engine.last_seq(),
-            launched,
+            launched: run.window_id.parse().ok(),
             request_id,
-            response,
+            response: Response::Launched(run),
+            held: Some(held),
             wait_return: None,
         });
     }
@@ -178,9 +188,16 @@ impl Session {
             let HeldAnswer {
                 request_id,
                 response,
+                held,
                 ..
             } = answer;
-            self.answer(request_id, response);
+            match held {
+                Some(held) => {
+                    let launched = Effect::Launched(request_id, response, held);
+                    self.effects.push(launched);
+                }
+                None => self.answer(request_id, response),
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use super::machine::Session;
 use super::queue_items::{AfterLook, Command, Search};
 use super::typing::{Progress, Typing};
 use crate::engine::ExpectedWait;
-use crate::model::{Error, Launch, Level, Now, StopChoice, Task, WindowId};
+use crate::model::{Error, ErrorKind, Launch, Level, Now, StopChoice, Task, WindowId};
 use crate::terminal::Pattern;
 use crate::wire::{
     EndedTask, LaunchedRun, Request, Response, SearchRequest, SearchResult, SendRequest,
@@ -27,8 +27,10 @@ const WAIT_BEGINS_WITHIN: Duration = Duration::from_secs(5);
 impl Session {
     /// Starts a task, or runs it again in its slot.
     pub(super) fn run(&mut self, request_id: RequestId, request: Launch, now: Now) {
-        if self.link.life.is_none() || !self.link.is_connected {
-            return self.answer(request_id, Response::Unattached);
+        // A server that runs and cannot be reached would be started a second time.
+        if self.look_problem.is_some() && !self.link.is_connected {
+            let missing = self.missing();
+            return self.refuse(request_id, missing);
         }
         if request.will_wait {
             self.expect_wait(request.name.clone(), request.owner.clone(), now);
@@ -54,25 +56,25 @@ impl Session {
         self.jobs.push_command(Command::Type(request_id, typing));
     }
 
-    /// Ends tasks; none of them if one of the names is not a task's.
+    /// Ends tasks; none of them if one of the names is not a task's. Of what an earlier daemon was asked for,
+    /// it may have done a part.
     pub(super) fn kill(
         &mut self,
         request_id: RequestId,
         names: &[String],
+        is_repeated: bool,
         killer: &Killer,
         choice: &StopChoice,
         now: Now,
     ) {
-        let found: Result<Vec<Arc<Task>>, Error> = names
-            .iter()
-            .map(|name| self.find_task_to_end(name))
-            .collect();
-        let mut tasks = match found {
-            Ok(tasks) => tasks,
-            Err(refusal) => {
-                return self.refuse(request_id, refusal);
+        let mut tasks = Vec::new();
+        for name in names {
+            match self.find_task_to_end(name) {
+                Ok(task) => tasks.push(task),
+                Err(refusal) if is_repeated && refusal.kind == ErrorKind::Missing => {}
+                Err(refusal) => return self.refuse(request_id, refusal),
             }
-        };
+        }
         let mut windows = BTreeSet::new();
         tasks.retain(|task| windows.insert(task.window));
         killer.sign(&mut tasks);
@@ -98,22 +100,6 @@ impl Session {
         self.end_runs(tasks, &reasons, choice, then, now);
     }
 
-    /// Handles the first look of a command that is about to launch a task of this name.
-    pub(super) fn prepare_launch(
-        &mut self,
-        request_id: RequestId,
-        name: String,
-        will_wait: bool,
-        owner: Option<String>,
-        now: Now,
-    ) {
-        if will_wait {
-            self.expect_wait(name.clone(), owner, now);
-        }
-        let keep = Command::KeepReplaced(request_id, name, true);
-        self.jobs.push_command(keep);
-    }
-
     /// Notes that a command that launches this task will wait for it.
     fn expect_wait(&mut self, task: String, owner: Option<String>, now: Now) {
         let expected = ExpectedWait {
@@ -124,15 +110,13 @@ impl Session {
         self.engine.expect_wait(expected, now);
     }
 
-    /// Archives the output of the present runs of this name before the next command, which may replace
-    /// them; that of live ones only if they are replaced as well. Of several launches in a row, each
-    /// replaces the run of the one before.
-    pub(super) fn keep_replaced(&mut self, name: &str, replaces_live: bool) {
+    /// Archives the output of the ended runs of this name before the next command, which may replace
+    /// them. Of several launches in a row, each replaces the run of the one before.
+    pub(super) fn keep_replaced(&mut self, name: &str) {
         let mut replaced = self.tasks();
         replaced.retain(|task| task.name == name);
         let windows: BTreeSet<WindowId> = replaced.iter().map(|task| task.window).collect();
-        replaced.retain(|task| replaces_live && task.is_alive());
-        self.jobs.archive_next(&windows, replaced);
+        self.jobs.archive_next(&windows);
     }
 
     /// Processes the result of a command.
@@ -146,7 +130,6 @@ impl Session {
             (
                 Command::Archive(..)
                 | Command::KeepReplaced(..)
-                | Command::Answer(..)
                 | Command::Unmark(_)
                 | Command::ForgetEnvironments(..),
                 _,
@@ -190,14 +173,12 @@ impl Session {
                 let windows = self.tasks().into_iter().map(|task| task.window);
                 self.order_then(LookOrder::of(windows), AfterLook::Leave(request_id));
             }
-            (
-                Command::Launch(request_id, request, _),
-                Ok(JobOutcome::Answered(response, Some(window))),
-            ) => {
-                let then = AfterLook::Launched(request_id, request, *response);
-                self.order_then(LookOrder::of([window]), then);
+            (Command::Launch(request_id, request, _), Ok(JobOutcome::Launched(run, held))) => {
+                let order = LookOrder::of(run.window_id.parse::<WindowId>());
+                let then = AfterLook::Launched(request_id, request, run, held);
+                self.order_then(order, then);
             }
-            (Command::Launch(request_id, request, _), Ok(JobOutcome::Answered(response, None))) => {
+            (Command::Launch(request_id, request, _), Ok(JobOutcome::Answered(response))) => {
                 self.launch_over(&request.name, now);
                 self.answer(request_id, *response);
             }
@@ -210,7 +191,7 @@ impl Session {
                 Command::Type(request_id, _)
                 | Command::ReadLog(request_id, ..)
                 | Command::ReadRecord(request_id, _),
-                Ok(JobOutcome::Answered(response, _)),
+                Ok(JobOutcome::Answered(response)),
             ) => {
                 self.answer(request_id, *response);
             }
@@ -294,12 +275,6 @@ impl Session {
                 let refusal = Error::missing(message).with_hint(hint);
                 self.refuse(request_id, refusal);
             }
-            // A task knows its session's present name: the client launches it again with that.
-            NameOwner::Ours(present)
-                if present.as_deref() != Some(name) && matches!(request, Request::Run(_)) =>
-            {
-                self.answer(request_id, Response::Unattached);
-            }
             NameOwner::Ours(_) => self.respond(request_id, request, now),
         }
     }
@@ -382,15 +357,10 @@ impl Session {
             AfterLook::RunEnded(window) => self.ended_run_looked_at(window, now),
             AfterLook::TakeUp(pane, tries) => self.take_up(pane, tries),
             AfterLook::Launch(request_id, request) => self.launch(request_id, request, Vec::new()),
-            AfterLook::Launched(request_id, request, response) => {
-                let name = request.name.clone();
-                let mut window = None;
-                if let Response::Launched(run) = &response {
-                    window = run.window_id.parse().ok();
-                    self.report_unseen(&request, run, now);
-                }
-                self.answer_launch(window, request_id, response);
-                self.launch_over(&name, now);
+            AfterLook::Launched(request_id, request, run, held) => {
+                self.report_unseen(&request, &run, now);
+                self.answer_launch(request_id, *run, held);
+                self.launch_over(&request.name, now);
             }
             AfterLook::Superseded(window) => self.superseded(window, now),
             AfterLook::Leave(request_id) => {

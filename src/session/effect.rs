@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::beginning::Beginning;
+use super::input::HeldCommand;
 use super::listeners::RequestId;
 use super::log_entry::LogEntry;
 use super::pending_restarts::{DueRestart, EnvironmentCleanup};
@@ -52,6 +53,8 @@ pub(crate) enum Effect {
     Answer(RequestId, Response),
     /// Report to the client that a wait has begun.
     Begun(RequestId),
+    /// Answer a launch. Its command is held back.
+    Launched(RequestId, Response, HeldCommand),
     /// Report to the client that a task's output follows.
     Following(RequestId),
     /// Send a piece of a task's output.

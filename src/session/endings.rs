@@ -102,7 +102,7 @@ impl Session {
         let ending = self.endings.of_name(&request.name);
         let request = Box::new(request);
         if ending.is_empty() {
-            let keep = Command::KeepReplaced(request_id, request.name.clone(), false);
+            let keep = Command::KeepReplaced(request_id, request.name.clone());
             self.jobs.push_command(keep);
             self.launch(request_id, request, Vec::new());
         } else {
@@ -504,8 +504,9 @@ impl Session {
                     .any(|name| *name == task.name || *name == window)
         };
         let runs = self.endings.runs.values();
+        // One that is only closed with others has ended.
         let runs: Vec<(Arc<Task>, Stage, Vec<LeftProcess>)> = runs
-            .filter(|ending| is_named(&ending.task))
+            .filter(|ending| is_named(&ending.task) && ending.stage != Stage::Closing)
             .map(|ending| {
                 let task = Arc::clone(&ending.task);
                 (task, ending.stage, ending.waits_for.clone())

@@ -8,7 +8,7 @@ use crate::model::{
     WindowId,
 };
 use crate::terminal::{PaneLog, PaneOutput};
-use crate::wire::{Request, Response, SearchResult};
+use crate::wire::{LaunchedRun, Request, Response, SearchResult};
 
 use super::beginning::Beginning;
 use super::listeners::RequestId;
@@ -103,6 +103,9 @@ pub(crate) enum NameOwner {
     Other,
 }
 
+/// Holds the command of a run that was started back until it is dropped, whoever drops it.
+pub(crate) type HeldCommand = Box<dyn std::fmt::Debug + Send>;
+
 /// The result of a job.
 #[derive(Debug)]
 pub(crate) enum JobOutcome {
@@ -130,8 +133,10 @@ pub(crate) enum JobOutcome {
     SessionKilled(BTreeSet<WindowId>),
     /// Who has a name.
     Name(NameOwner),
-    /// The answer to a command, and the window that it has changed.
-    Answered(Box<Response>, Option<WindowId>),
+    /// The answer to a command.
+    Answered(Box<Response>),
+    /// A run was started; its command is held back.
+    Launched(Box<LaunchedRun>, HeldCommand),
     /// This is left to type later.
     Typing(Typing),
     /// A launch has started nothing: this window has a live run with this process, to be ended first.

@@ -17,7 +17,6 @@ use super::queue_items::{
 use super::typing::Typing;
 use crate::model::{PaneId, Replaces, Task, WindowId};
 use crate::wait::Spec;
-use crate::wire::Request;
 
 /// The next slice of a sweep.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -291,8 +290,6 @@ impl JobQueue {
         let looks = self.look.iter_mut().chain(look);
         for then in looks.map(|look| &mut look.then).chain(held) {
             then.retain(|then| match then {
-                // It carries nothing out, and may say what was launched.
-                AfterLook::Answer(_, Request::Look { .. }) => true,
                 AfterLook::Answer(of, _) => *of != request_id,
                 AfterLook::SessionKilled(..)
                 | AfterLook::Launch(..)
@@ -397,12 +394,11 @@ impl JobQueue {
     }
 
     /// Archives the output of the runs in these windows and of `others` before the queued commands.
-    pub(super) fn archive_next(&mut self, windows: &BTreeSet<WindowId>, others: Vec<Arc<Task>>) {
-        let (mut next, rest): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.archives)
+    pub(super) fn archive_next(&mut self, windows: &BTreeSet<WindowId>) {
+        let (next, rest): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.archives)
             .into_iter()
             .partition(|task| windows.contains(&task.window));
         self.archives = rest;
-        next.extend(others);
         for task in next.into_iter().rev() {
             self.commands.push_front(Command::Archive(task, None));
         }
@@ -442,12 +438,7 @@ fn job_of(command: Command) -> Next {
         Command::Restart(due) => Job::Restart(Arc::clone(due)),
         Command::ForgetEnvironments(cleanup) => Job::ForgetEnvironments(cleanup.clone()),
         Command::Archive(task, reason) => Job::Archive(Arc::clone(task), *reason),
-        Command::KeepReplaced(_, name, replaces_live) => {
-            return Next::KeepReplaced(name.clone(), *replaces_live);
-        }
-        Command::Answer(request_id, response) => {
-            return Next::Answer(*request_id, response.clone());
-        }
+        Command::KeepReplaced(_, name) => return Next::KeepReplaced(name.clone()),
     };
     Next::Run(job, Purpose::Command(command))
 }

@@ -290,10 +290,7 @@ impl Session {
                 }
                 Next::Judge => self.judge_waits(now),
                 Next::TakeLook(held) => self.take_held(held, now),
-                Next::KeepReplaced(name, replaces_live) => {
-                    self.keep_replaced(&name, replaces_live);
-                }
-                Next::Answer(request_id, response) => self.answer_when_stored(request_id, response),
+                Next::KeepReplaced(name) => self.keep_replaced(&name),
             }
         }
         // Answers that need no record, or whose records are stored already.

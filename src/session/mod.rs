@@ -44,10 +44,11 @@ mod tests;
 pub(crate) use beginning::Beginning;
 pub(crate) use departures::{Departures, replaced_panes};
 pub(crate) use effect::{Effect, Job, LookOrder, PortQuery, RowsToRead};
-pub(crate) use ended_by::Killer;
-pub(crate) use input::{Change, Input, JobOutcome, LinkState, Look, NameOwner, StoreState};
+pub(crate) use input::{
+    Change, HeldCommand, Input, JobOutcome, LinkState, Look, NameOwner, StoreState,
+};
 pub(crate) use listeners::RequestId;
 pub(crate) use log_entry::LogEntry;
 pub(crate) use machine::{Session, Setup};
 pub(crate) use pending_restarts::{DueRestart, RestartEnd};
-pub(crate) use typing::{Progress, Typing};
+pub(crate) use typing::Typing;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::beginning::Beginning;
 use super::effect::{Job, LookOrder, PortQuery, RowsToRead};
 use super::ended_by::Killer;
-use super::input::Look;
+use super::input::{HeldCommand, Look};
 use super::listeners::{EndedWait, RequestId};
 use super::look_schedule::Due;
 use super::pending_restarts::{DueRestart, EnvironmentCleanup};
@@ -15,7 +15,7 @@ use super::wait_entry::WatchEntry;
 use crate::engine::WaitReturn;
 use crate::model::{GoneReason, Launch, PaneId, Seq, StopChoice, Task, WindowId};
 use crate::terminal::Pattern;
-use crate::wire::{LogRequest, Request, Response, SearchResult};
+use crate::wire::{LaunchedRun, LogRequest, Request, Response, SearchResult};
 
 /// Steps that come before everything else, in order.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub(super) enum AfterLook {
     /// Start a task: tmux has shown a live run of its slot that no look has.
     Launch(RequestId, Box<Launch>),
     /// Send the answer of a launch, and report its run as gone if no look has contained its window.
-    Launched(RequestId, Box<Launch>, Response),
+    Launched(RequestId, Box<Launch>, Box<LaunchedRun>, HeldCommand),
     /// Windows of ended tasks were removed.
     Pruned(RequestId, Vec<Arc<Task>>),
     /// The run in this window has ended before: how is shown now, if tmux reports it.
@@ -105,13 +105,10 @@ pub(super) enum Command {
     Restart(Arc<DueRestart>),
     /// Forget the kept environments of launches that are gone.
     ForgetEnvironments(EnvironmentCleanup),
-    /// Archive the output of the runs of this name before the next command, which may replace them: the
-    /// ended ones, or also live ones.
-    KeepReplaced(RequestId, String, bool),
+    /// Archive the output of the ended runs of this name before the next command, which may replace them.
+    KeepReplaced(RequestId, String),
     /// Archive the output of this run before the next command, with why it was ended.
     Archive(Arc<Task>, Option<&'static str>),
-    /// Everything before it is done.
-    Answer(RequestId, Response),
 }
 
 impl Command {
@@ -124,8 +121,7 @@ impl Command {
             | Self::Resolve(request_id, ..)
             | Self::ReadLog(request_id, ..)
             | Self::ReadRecord(request_id, _)
-            | Self::KeepReplaced(request_id, ..)
-            | Self::Answer(request_id, _) => Some(*request_id),
+            | Self::KeepReplaced(request_id, ..) => Some(*request_id),
             Self::Type(request_id, typing) if !typing.progress.has_begun => Some(*request_id),
             Self::Search(search) => Some(search.request_id),
             // The daemon stops, whoever asked for it.
@@ -196,6 +192,8 @@ pub(super) struct HeldAnswer {
     pub(super) launched: Option<WindowId>,
     pub(super) request_id: RequestId,
     pub(super) response: Response,
+    /// The command of a launch.
+    pub(super) held: Option<HeldCommand>,
     /// The event that the client learns from it.
     pub(super) wait_return: Option<WaitReturn>,
 }
@@ -238,6 +236,10 @@ impl Purpose {
 
 /// The next step.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one at a time, and nearly all are the largest"
+)]
 pub(super) enum Next {
     /// A job for the link, and its purpose.
     Run(Job, Purpose),
@@ -245,9 +247,6 @@ pub(super) enum Next {
     Judge,
     /// Take a look: all output before it has been searched.
     TakeLook(HeldLook),
-    /// Archive the output of the runs of this name that the next command may replace: the ended ones, or
-    /// also live ones.
-    KeepReplaced(String, bool),
-    /// Answer a request.
-    Answer(RequestId, Response),
+    /// Archive the output of the ended runs of this name, which the next command may replace.
+    KeepReplaced(String),
 }

@@ -63,17 +63,6 @@ impl Session {
             // It says what is known.
             Request::Endings { .. } => LookOrder::default(),
             Request::List => self.order_for_list(),
-            Request::Look {
-                launching,
-                launched,
-                ..
-            } => {
-                let slot = launching.as_ref().map(|name| self.windows_named(name));
-                // It is not known by its name: while it is launched, it is not a task.
-                let launched = launched.as_ref();
-                let launched = launched.and_then(|launched| launched.1.window_id.parse().ok());
-                barrier(slot.into_iter().flatten().chain(launched))
-            }
             // The run that is replaced is recorded with its present state.
             Request::Run(run) => barrier(self.windows_named(&run.name)),
             Request::Send(send) if !send.needs_prompt() => barrier([]),
@@ -136,36 +125,6 @@ impl Session {
                 let view = self.view(now);
                 self.answer(request_id, Response::List(view));
             }
-            Request::Look {
-                launching,
-                will_wait,
-                owner,
-                launched,
-                wants_last_run,
-            } => {
-                let last_run = launching
-                    .as_ref()
-                    .filter(|_| wants_last_run)
-                    .map(|name| self.link.bookmark.run_numbers.last(name));
-                if let Some(name) = launching {
-                    // A server that runs and cannot be reached would be started a second time.
-                    if self.look_problem.is_some() {
-                        let missing = self.missing();
-                        self.refuse(request_id, missing);
-                        return;
-                    }
-                    self.prepare_launch(request_id, name, will_wait, owner, now);
-                }
-                let response = last_run.map_or(Response::Done, |run| Response::LastRun { run });
-                if let Some((launch, run)) = launched.map(|launched| *launched) {
-                    let window = run.window_id.parse().ok();
-                    self.report_unseen(&launch, &run, now);
-                    return self.answer_launch(window, request_id, response);
-                }
-                // After its output is archived.
-                self.jobs
-                    .push_command(Command::Answer(request_id, response));
-            }
             Request::Run(request) => self.run(request_id, *request, now),
             Request::Send(request) => self.send(request_id, request, now),
             Request::SendGuarded(mut request) => {
@@ -189,6 +148,7 @@ impl Session {
                 owner,
                 by_agent,
                 asked_by,
+                is_repeated,
                 choice,
             } => {
                 let killer = Killer {
@@ -196,7 +156,7 @@ impl Session {
                     is_agent: by_agent,
                     asked_by,
                 };
-                self.kill(request_id, &tasks, &killer, &choice, now);
+                self.kill(request_id, &tasks, is_repeated, &killer, &choice, now);
             }
             Request::Endings { tasks, at_once } => {
                 let runs = self.endings_of(&tasks, at_once);

@@ -21,8 +21,8 @@ use crate::model::{
 use crate::model::{Task, WindowId};
 use crate::terminal::{PaneLog, PaneOutput};
 use crate::wire::{
-    Request, Response, SearchMatch, SearchRequest, SearchResult, SendRequest, TypedInput,
-    WaitRequest,
+    LaunchedRun, Request, Response, SearchMatch, SearchRequest, SearchResult, SendRequest,
+    TypedInput, WaitRequest,
 };
 
 const PANE: PaneId = PaneId(1);
@@ -188,7 +188,9 @@ impl Driver {
                 Effect::Answer(request_id, Response::OtherSession) => {
                     format!("answer {}: another session", request_id.0)
                 }
-                Effect::Answer(request_id, _) => format!("answer {}", request_id.0),
+                Effect::Answer(request_id, _) | Effect::Launched(request_id, ..) => {
+                    format!("answer {}", request_id.0)
+                }
                 Effect::Begun(request_id) => format!("begun {}", request_id.0),
                 Effect::Following(request_id) => format!("following {}", request_id.0),
                 Effect::Output(request_id, text) => format!("output {} {text}", request_id.0),
@@ -234,6 +236,18 @@ impl Driver {
     fn outcome(&mut self, outcome: JobOutcome) {
         assert!(self.job.take().is_some(), "no job runs");
         self.input(Input::Done(Ok(outcome)));
+    }
+
+    /// The running job has started a run in this window.
+    fn launched(&mut self, window: &str) {
+        let run = LaunchedRun {
+            window_id: window.to_owned(),
+            pane_id: window.replace('@', "%"),
+            run: 1,
+            cursor: String::new(),
+            replaced: None,
+        };
+        self.outcome(JobOutcome::Launched(Box::new(run), Box::new(())));
     }
 
     /// Whether a look at windows or a slice of a sweep runs.

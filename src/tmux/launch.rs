@@ -12,113 +12,94 @@ use super::error::TmuxError;
 use super::launch_lines::{Attempt, LaunchLines, Slots};
 use super::launch_rows::{ATTEMPTS, LaunchAnswer, NewRun, check_name, check_token, contended};
 use super::server::Server;
-use super::task_exec::{Gate, PaneOrder, TaskEnvironment, TaskFile};
+use super::task_exec::{Gate, PaneOrder, TaskFile};
 use crate::files::PROC;
-use crate::model::{Error, Launch, SessionId};
+use crate::model::{Error, Launch, SessionId, Slot};
 
 /// How often to wait for a server that others may be starting, and how long each time: nothing
 /// reports that its socket exists.
 const START_ATTEMPTS: usize = 10;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A task to start, and what is not told to tmux.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LaunchOrder {
-    /// The task session's name.
-    pub session: String,
-    /// The request, without what [`LaunchOrder::prepare`] adds.
-    pub launch: Launch,
-    /// The command's environment.
-    pub environment: TaskEnvironment,
-    /// The folder for the task's file, private to the user.
-    pub runtime: PathBuf,
-    /// The folder where the environment of a task that may be run again by itself is kept.
-    pub kept: PathBuf,
-    /// Whether the command waits until the launch's [`Gate`] is dropped.
-    pub waits: bool,
-    /// The project's absolute path, for a session that has to be created.
-    pub root: Option<PathBuf>,
-}
-
-/// A launch whose file was written. Dropping it removes the file, unless
-/// [`PreparedLaunch::hand_over`] has left it to the pane.
+/// The files of a launch. Dropping them removes them, unless [`LaunchFiles::hand_over`] has left them to the
+/// pane.
 #[derive(Debug)]
-pub(crate) struct PreparedLaunch {
-    pub(crate) launch: Launch,
+pub(crate) struct LaunchFiles {
+    /// What the pane reads. The command waits while this is locked.
     file: TaskFile,
     /// The copy for restarts.
     kept: Option<TaskFile>,
 }
 
-impl LaunchOrder {
-    /// Checks everything that can be checked without tmux, and writes the task's file.
-    ///
-    /// # Errors
-    ///
-    /// When the input is refused, or the file cannot be written.
-    pub(crate) fn prepare(&self) -> Result<PreparedLaunch, Error> {
-        let mut launch = self.launch.clone();
-        check_name(&launch.name)?;
-        let session = &self.session;
-        if session.is_empty() || session.contains(['.', ':', '\0', '\n']) {
-            let shown = crate::model::text::one_line(session.as_bytes(), 60);
-            return Err(Error::usage(format!(
-                "`{shown}` is not a session name: it may not be empty or contain `.` or `:`"
-            )));
-        }
-        let cwd = launch.spec.cwd.clone().unwrap_or_default();
-        if !(cwd.is_absolute() && cwd.is_dir()) {
-            let cwd = cwd.display();
-            return Err(Error::failed(format!(
-                "`{cwd}` is not a directory to run in"
-            )));
-        }
-        if cwd.to_str().is_none() {
-            return Err(not_utf8(&cwd));
-        }
-        let not_written = |folder: &Path, error: &io::Error| {
-            let folder = folder.display();
-            let what = format!("could not write what the task needs to {folder}");
-            Error::io(what, error)
-        };
-        launch.token = unique_token();
-        // The first launch keeps the environment for all restarts that follow from it.
-        let restarts = launch.spec.settings.restarts.as_mut();
-        let is_first = restarts.is_some_and(|restarts| {
-            let is_first = restarts.token.is_empty();
-            if is_first {
-                restarts.token.clone_from(&launch.token);
-            }
-            is_first
-        });
-        let mut order = PaneOrder {
-            environment: self.environment.clone(),
-            spec: launch.spec.clone(),
-        };
-        let slot = launch.spec.settings.slot.as_ref();
-        order.environment.name_task(session, &launch.name, slot);
-        order.check_size()?;
-        let file = TaskFile::write(&self.runtime, &launch.token, &order);
-        let file = file.map_err(|error| not_written(&self.runtime, &error))?;
-        if self.waits {
-            file.lock()
-                .map_err(|error| not_written(&self.runtime, &error))?;
-        }
-        let kept = match is_first {
-            true => {
-                let kept = TaskFile::keep(&self.kept, &launch.token, &order);
-                Some(kept.map_err(|error| not_written(&self.kept, &error))?)
-            }
-            false => None,
-        };
-        let path = file.path().map(str::to_owned);
-        launch.file =
-            path.ok_or_else(|| not_written(&self.runtime, &io::ErrorKind::InvalidFilename.into()))?;
-        Ok(PreparedLaunch { launch, file, kept })
+/// Checks everything that can be checked without tmux, and writes the task's file to the folder `runtime`, and
+/// to `kept` the environment of a task that may be run again by itself. Both are private to the user.
+///
+/// # Errors
+///
+/// When the input is refused, or a file cannot be written.
+pub(crate) fn prepare(
+    launch: &mut Launch,
+    runtime: &Path,
+    kept: &Path,
+) -> Result<LaunchFiles, Error> {
+    check_name(&launch.name)?;
+    check_token(&launch.token)?;
+    let session = &launch.session;
+    if session.is_empty() || session.contains(['.', ':', '\0', '\n']) {
+        let shown = crate::model::text::one_line(session.as_bytes(), 60);
+        return Err(Error::usage(format!(
+            "`{shown}` is not a session name: it may not be empty or contain `.` or `:`"
+        )));
     }
+    let cwd = launch.spec.cwd.clone().unwrap_or_default();
+    if !(cwd.is_absolute() && cwd.is_dir()) {
+        let cwd = cwd.display();
+        return Err(Error::failed(format!(
+            "`{cwd}` is not a directory to run in"
+        )));
+    }
+    if cwd.to_str().is_none() {
+        return Err(not_utf8(&cwd));
+    }
+    let not_written = |folder: &Path, error: &io::Error| {
+        let folder = folder.display();
+        let what = format!("could not write what the task needs to {folder}");
+        Error::io(what, error)
+    };
+    // The first launch keeps the environment for all restarts that follow from it.
+    let restarts = launch.spec.settings.restarts.as_mut();
+    let is_first = restarts.is_some_and(|restarts| {
+        let is_first = restarts.token.is_empty();
+        if is_first {
+            restarts.token.clone_from(&launch.token);
+        }
+        is_first
+    });
+    let mut order = PaneOrder {
+        environment: launch.environment.clone(),
+        spec: launch.spec.clone(),
+    };
+    let slot = launch.spec.settings.slot.as_ref().map(Slot::to_string);
+    let name = &launch.name;
+    order.environment.name_task(session, name, slot.as_deref());
+    order.check_size()?;
+    let file = TaskFile::write(runtime, &launch.token, &order);
+    let file = file.map_err(|error| not_written(runtime, &error))?;
+    file.lock().map_err(|error| not_written(runtime, &error))?;
+    let kept = match is_first {
+        true => {
+            let written = TaskFile::keep(kept, &launch.token, &order);
+            Some(written.map_err(|error| not_written(kept, &error))?)
+        }
+        false => None,
+    };
+    let path = file.path().map(str::to_owned);
+    launch.file =
+        path.ok_or_else(|| not_written(runtime, &io::ErrorKind::InvalidFilename.into()))?;
+    Ok(LaunchFiles { file, kept })
 }
 
-impl PreparedLaunch {
+impl LaunchFiles {
     /// Leaves the file to the pane, whose task was started, and the copy to the daemon.
     pub(crate) fn hand_over(self, pane: &str) -> Gate {
         if let Some(kept) = self.kept {
@@ -139,45 +120,37 @@ impl PreparedLaunch {
 pub(crate) async fn launch(
     connection: &mut Connection<'_>,
     server: &Server,
-    order: &LaunchOrder,
+    launch: &Launch,
     ended: &[u32],
-) -> Result<LaunchAnswer<(NewRun, Gate)>, TmuxError> {
-    let prepared = order.prepare()?;
-    let gate = Gate::close(&prepared.launch.file)?;
-    let session = format!("={}", order.session);
-    let lines = LaunchLines::new(&prepared.launch, session, Slots::OfName, ended);
+) -> Result<LaunchAnswer, TmuxError> {
+    let session = format!("={}", launch.session);
+    let lines = LaunchLines::new(launch, session, Slots::OfName, ended);
     let mut no_server = None;
     for attempt in 0..ATTEMPTS {
-        let launched = match lines.attempt(connection).await? {
-            Attempt::Launched(launched) => Some(launched),
+        match lines.attempt(connection).await? {
+            Attempt::Launched(launched) => return Ok(LaunchAnswer::Started(launched)),
             Attempt::Live(live) => return Ok(LaunchAnswer::Live(live)),
-            Attempt::Contended => None,
-            Attempt::NoSession => {
-                let root = order.root.as_deref();
-                match lines.create_session(server, &order.session, root).await {
-                    // Clients that start the same server together can each connect to another's and
-                    // see it exit.
-                    Err(error) if error.is_missing() && attempt < START_ATTEMPTS => {
-                        no_server = Some(error);
-                        tokio::time::sleep(PAUSE).await;
-                        None
-                    }
-                    launched => launched?,
+            Attempt::Contended => {}
+            Attempt::NoSession => match lines.create_session(server).await {
+                // Clients that start the same server together can each connect to another's and
+                // see it exit.
+                Err(error) if error.is_missing() && attempt < START_ATTEMPTS => {
+                    no_server = Some(error);
+                    tokio::time::sleep(PAUSE).await;
                 }
-            }
-        };
-        if let Some(launched) = launched {
-            let pane = launched.pane.to_string();
-            gate.open(&pane);
-            let gate = prepared.hand_over(&pane);
-            return Ok(LaunchAnswer::Started((launched, gate)));
+                launched => {
+                    if let Some(launched) = launched? {
+                        return Ok(LaunchAnswer::Started(launched));
+                    }
+                }
+            },
         }
     }
     Err(no_server.unwrap_or_else(|| contended().into()))
 }
 
 /// Starts a task in its slot, one of these, of an existing session; `None` when the session does not exist
-/// any more, or has no such window. The caller opens the [`Gate`] of the task's file.
+/// any more, or has no such window.
 ///
 /// # Errors
 ///
@@ -189,8 +162,7 @@ pub(crate) async fn launch_in(
     launch: &Launch,
     slots: Slots,
     ended: &[u32],
-) -> Result<Option<LaunchAnswer<NewRun>>, TmuxError> {
-    check_name(&launch.name)?;
+) -> Result<Option<LaunchAnswer>, TmuxError> {
     check_token(&launch.token)?;
     let lines = LaunchLines::new(launch, session.to_string(), slots, ended);
     for _ in 0..ATTEMPTS {
@@ -246,7 +218,8 @@ fn not_utf8(path: &Path) -> Error {
 }
 
 /// Returns a token that no other launch has.
-fn unique_token() -> String {
+#[must_use]
+pub(crate) fn unique_token() -> String {
     format!("{}-{}", std::process::id(), unique())
 }
 

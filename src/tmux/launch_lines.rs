@@ -1,7 +1,5 @@
 //! The command lines of a launch.
 
-use std::path::Path;
-
 use super::client::{Connection, all_ok};
 use super::error::TmuxError;
 use super::launch_rows::{
@@ -234,8 +232,6 @@ impl<'a> LaunchLines<'a> {
     pub(super) async fn create_session(
         &self,
         server: &Server,
-        name: &str,
-        root: Option<&Path>,
     ) -> Result<Option<NewRun>, TmuxError> {
         server.create_socket_folder()?;
         let pane_target = format!("{}:", self.session);
@@ -246,14 +242,15 @@ impl<'a> LaunchLines<'a> {
         // The length of a history is fixed when its pane is created, so the session option has to
         // be set before: the session's first window is replaced by the task's. Its process waits, and
         // the task's file is not for its pane.
-        let begin = Command::new("new-session").args(["-d", "-s", &literal_format(name)]);
+        let begin =
+            Command::new("new-session").args(["-d", "-s", &literal_format(&self.launch.session)]);
         let mut line = vec![
             self.in_pane(begin.args(["-n", &self.launch.name])),
             on_session("history-limit", HISTORY_LIMIT),
             on_session("destroy-unattached", "off"),
             on_session("bell-action", "any"),
         ];
-        if let Some(root) = root.and_then(Path::to_str) {
+        if let Some(root) = &self.launch.root {
             line.push(on_session("@tmux_task_root", root));
         }
         line.push(self.new_window(&["-k", "-t", &first]));

@@ -35,8 +35,8 @@ pub(crate) struct NewRun {
 
 /// What came of a launch.
 #[derive(Debug)]
-pub(crate) enum LaunchAnswer<T> {
-    Started(T),
+pub(crate) enum LaunchAnswer {
+    Started(NewRun),
     /// Nothing was started: this run of the slot has to be ended first.
     Live(LiveRun),
 }

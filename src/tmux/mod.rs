@@ -61,7 +61,7 @@ pub(crate) use hooks::{forget_deaths, install, prepare_windows, uninstall, write
 pub(crate) use idle::{Unless, end_idle_session, prune_windows};
 pub(crate) use keys::{TypingResult, TypingTerms, is_key, type_into};
 pub(crate) use launch::{
-    LaunchOrder, PreparedLaunch, find_launched, launch, launch_in, program, program_of_panes,
+    find_launched, launch, launch_in, prepare, program, program_of_panes, unique_token,
 };
 pub(crate) use launch_lines::Slots;
 pub(crate) use launch_rows::{LaunchAnswer, LiveRun, NewRun, check_name, contended, two_windows};
@@ -80,7 +80,7 @@ pub(crate) use probe::Probe;
 pub(crate) use server::{Server, ServerChoice};
 pub(crate) use shown::{AskingRow, PaneView, PromptPlace};
 pub(crate) use task_exec::{
-    Gate, TaskEnvironment, exec_task, forget_environments, kept_environment,
+    Gate, complete_launch, environment_of, exec_task, forget_environments, kept_environment,
 };
 pub(crate) use viewers::{NOTICE_OPTION, Viewer, list_viewers, show_notice, show_window};
 pub(crate) use window_options::read_spec;

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::pane_origin::PREFIX;
 use super::window_options::{SPEC, decode_spec};
 use crate::files::{self, PROC, WRITABLE_BY_OTHERS};
-use crate::model::environment::{WithheldVariables, covers_name, is_shell_name};
+use crate::model::environment::{TaskEnvironment, WithheldVariables, covers_name, is_shell_name};
 use crate::model::{Error, Slot, TaskSpec, lossless, quote_where_needed};
 
 /// How long the first line of the file is: the pane in which the task has been launched, or blanks.
@@ -77,16 +77,6 @@ builtin exit "$?""#;
 const RUN_ARGV: &str = r#"builtin eval "$TMUX_TASK_SHELL"; "$@"
 builtin exit "$?""#;
 
-/// The environment of a task, and its shell.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct TaskEnvironment {
-    /// The path of bash.
-    shell: lossless::Text,
-    /// The names, or prefixes ending in `*`, of the variables that no task may see.
-    withheld: Vec<String>,
-    variables: Vec<(lossless::Text, lossless::Text)>,
-}
-
 /// What a task's pane runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PaneOrder {
@@ -94,73 +84,57 @@ pub(super) struct PaneOrder {
     pub(super) spec: TaskSpec,
 }
 
-impl TaskEnvironment {
-    /// Returns the environment of a task: the variables of its caller, unless it is to have those of tmux,
-    /// without the withheld ones; and those that are given for it, even if they are withheld by name.
-    ///
-    /// # Errors
-    ///
-    /// When there is no shell.
-    pub(crate) fn new(
-        spec: &TaskSpec,
-        caller: impl IntoIterator<Item = (OsString, OsString)>,
-        withheld: &WithheldVariables,
-    ) -> Result<Self, Error> {
-        let is_withheld = |name: &OsStr| name.to_str().is_some_and(|name| withheld.covers(name));
-        let variables = caller
-            .into_iter()
-            .filter(|(name, _)| !spec.is_env_clean && !is_withheld(name))
-            .map(|(name, value)| (lossless::Text(name), lossless::Text(value)));
-        let mut environment = Self {
-            shell: lossless::Text(
-                find_bash()
-                    .ok_or_else(|| Error::failed("could not find `bash` in PATH"))?
-                    .into(),
-            ),
-            withheld: withheld.names().map(str::to_owned).collect(),
-            variables: variables.collect(),
-        };
-        for (name, value) in &spec.env {
-            environment.set(name, Some(value));
+/// Returns the environment of a task: the variables of its caller, unless it is to have those of tmux,
+/// without the withheld ones; and those that are given for it, even if they are withheld by name.
+///
+/// # Errors
+///
+/// When there is no shell.
+pub(crate) fn environment_of(
+    spec: &TaskSpec,
+    caller: impl IntoIterator<Item = (OsString, OsString)>,
+    withheld: &WithheldVariables,
+) -> Result<TaskEnvironment, Error> {
+    let is_withheld = |name: &OsStr| name.to_str().is_some_and(|name| withheld.covers(name));
+    let variables = caller
+        .into_iter()
+        .filter(|(name, _)| !spec.is_env_clean && !is_withheld(name))
+        .map(|(name, value)| (lossless::Text(name), lossless::Text(value)));
+    let mut environment = TaskEnvironment {
+        shell: lossless::Text(
+            find_bash()
+                .ok_or_else(|| Error::failed("could not find `bash` in PATH"))?
+                .into(),
+        ),
+        withheld: withheld.names().map(str::to_owned).collect(),
+        variables: variables.collect(),
+    };
+    for (name, value) in &spec.env {
+        environment.set(name, Some(value));
+    }
+    Ok(environment)
+}
+
+/// Returns the variables of a task's shell, of which a later one goes before an earlier one.
+fn variables_of_shell(
+    environment: &TaskEnvironment,
+    is_clean: bool,
+) -> impl Iterator<Item = (OsString, OsString)> {
+    let of_tmux = env::vars_os().filter(move |(name, _)| {
+        let covers = |pattern: &String, name| covers_name(pattern, name);
+        let mut withheld = environment.withheld.iter();
+        match (is_clean, name.to_str()) {
+            (true, Some(name)) => !withheld.any(|pattern| covers(pattern, name)),
+            (true, None) => true,
+            (false, name) => name.is_some_and(|name| OF_PANE.contains(&name)),
         }
-        Ok(environment)
-    }
-
-    /// Adds the variables that tell the task its session, its name and its slot, and that it has none: its
-    /// launcher may run in one.
-    pub(super) fn name_task(&mut self, session: &str, name: &str, slot: Option<&Slot>) {
-        self.set("TMUX_TASK_SESSION", Some(session));
-        self.set("PI_TMUX_SESSION", Some(session));
-        self.set("TMUX_TASK_NAME", Some(name));
-        let slot = slot.map(Slot::to_string);
-        self.set("TMUX_TASK_SLOT", slot.as_deref());
-    }
-
-    /// Sets a variable, in place of one of this name.
-    fn set(&mut self, name: &str, value: Option<&str>) {
-        self.variables.retain(|(known, _)| known.0 != name);
-        let text = |text: &str| lossless::Text(text.into());
-        let variable = value.map(|value| (text(name), text(value)));
-        self.variables.extend(variable);
-    }
-
-    /// Returns the variables of the shell, of which a later one goes before an earlier one.
-    fn of_shell(&self, is_clean: bool) -> impl Iterator<Item = (OsString, OsString)> {
-        let of_tmux = env::vars_os().filter(move |(name, _)| {
-            let covers = |pattern: &String, name| covers_name(pattern, name);
-            match (is_clean, name.to_str()) {
-                (true, Some(name)) => !self.withheld.iter().any(|pattern| covers(pattern, name)),
-                (true, None) => true,
-                (false, name) => name.is_some_and(|name| OF_PANE.contains(&name)),
-            }
-        });
-        let variables = self.variables.iter();
-        let own = variables.map(|(name, value)| (name.0.clone(), value.0.clone()));
-        of_tmux.chain(own).map(|(name, value)| match name {
-            name if name == "BASH_ENV" => (BASH_ENV.into(), value),
-            name => (name, value),
-        })
-    }
+    });
+    let variables = environment.variables.iter();
+    let own = variables.map(|(name, value)| (name.0.clone(), value.0.clone()));
+    of_tmux.chain(own).map(|(name, value)| match name {
+        name if name == "BASH_ENV" => (BASH_ENV.into(), value),
+        name => (name, value),
+    })
 }
 
 impl PaneOrder {
@@ -240,7 +214,10 @@ impl PaneOrder {
             .args(["--noprofile", "-lc", run, "bash"])
             .args(&self.spec.command)
             .env_clear()
-            .envs(self.environment.of_shell(self.spec.is_env_clean))
+            .envs(variables_of_shell(
+                &self.environment,
+                self.spec.is_env_clean,
+            ))
             .env(SCRIPT_VARIABLE, self.script());
         shell
     }
@@ -339,7 +316,7 @@ fn recorded_order(pane: &str) -> Option<PaneOrder> {
     spec.is_env_clean = true;
     // A place in it is not waited for.
     spec.settings.slot = None;
-    let mut environment = TaskEnvironment::new(&spec, [], &WithheldVariables::default()).ok()?;
+    let mut environment = environment_of(&spec, [], &WithheldVariables::default()).ok()?;
     let name = lines.next()?;
     environment.name_task(lines.next()?, name, None);
     Some(PaneOrder { environment, spec })
@@ -369,7 +346,14 @@ impl TaskFile {
     }
 
     fn create(path: PathBuf, order: &PaneOrder) -> io::Result<Self> {
-        let file = files::create_new(&path)?;
+        let file = files::create_new(&path).or_else(|error| {
+            if error.kind() != io::ErrorKind::AlreadyExists {
+                return Err(error);
+            }
+            // Of a daemon that was killed during the same launch.
+            fs::remove_file(&path)?;
+            files::create_new(&path)
+        })?;
         let written = Self { path, file };
         let mut bytes = vec![b' '; HEAD];
         serde_json::to_writer(&mut bytes, order)?;
@@ -391,7 +375,7 @@ impl TaskFile {
     pub(super) fn release(mut self, pane: &str) -> Gate {
         self.path = PathBuf::new();
         let file = self.file.try_clone();
-        file.map_or(Gate(None), |file| Gate::of_launched(file, pane))
+        file.map_or(Gate { _file: None }, |file| Gate::of_launched(file, pane))
     }
 
     /// Leaves the copy to the daemon.
@@ -409,39 +393,26 @@ impl Drop for TaskFile {
     }
 }
 
-/// Holds a launched command back until it is dropped, if its file is locked.
+/// Holds a launched command back until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Gate(Option<File>);
+pub(crate) struct Gate {
+    _file: Option<File>,
+}
 
 impl Gate {
     fn of_launched(file: File, pane: &str) -> Self {
         let noted = file.write_all_at(format!("{pane:HEAD$}").as_bytes(), 0);
         tracing::debug!(?noted, "a task was launched");
-        Self(Some(file))
+        Self { _file: Some(file) }
     }
+}
 
-    /// Holds the command of a file back while its window is made.
-    ///
-    /// # Errors
-    ///
-    /// When the file is gone.
-    pub(crate) fn close(path: &str) -> Result<Self, Error> {
-        let name = Path::new(path).file_name().unwrap_or_default();
-        let closed = match name.as_bytes().starts_with(PREFIX.as_bytes()) {
-            true => files::open_existing_to_write(Path::new(path)).and_then(|file| {
-                file.lock_shared()?;
-                Ok(file)
-            }),
-            false => Err(io::ErrorKind::InvalidFilename.into()),
-        };
-        closed
-            .map(|file| Self(Some(file)))
-            .map_err(|error| Error::io(format_args!("could not open {path}"), &error))
-    }
-
-    /// Lets the command begin in this pane, whose window is complete.
-    pub(crate) fn open(self, pane: &str) {
-        drop(self.0.map(|file| Self::of_launched(file, pane)));
+/// Lets the command of a launch begin in this pane, whose launcher was killed before it could note it.
+pub(crate) fn complete_launch(folder: &Path, token: &str, pane: &str) {
+    let path = folder.join(format!("{PREFIX}{token}"));
+    // Otherwise it has begun. Whoever waits for the note has locked the file.
+    if let Ok(file) = files::open_existing_to_write(&path) {
+        drop(Gate::of_launched(file, pane));
     }
 }
 
@@ -550,7 +521,7 @@ mod tests {
             command,
             ..TaskSpec::default()
         };
-        let environment = TaskEnvironment::new(&spec, [], &WithheldVariables::default());
+        let environment = environment_of(&spec, [], &WithheldVariables::default());
         let environment = environment.unwrap();
         PaneOrder { environment, spec }
     }
@@ -602,7 +573,7 @@ mod tests {
         ] {
             spec.is_env_clean = is_env_clean;
             let caller = variables(&[("X", "1"), ("FOO", "1"), ("CLAUDECODE", "1")]);
-            let environment = TaskEnvironment::new(&spec, caller, &WithheldVariables::default());
+            let environment = environment_of(&spec, caller, &WithheldVariables::default());
             let environment = environment.unwrap().variables.into_iter();
             let environment: Vec<_> = environment.map(|(name, value)| (name.0, value.0)).collect();
             assert_eq!(environment, variables(expected));
@@ -629,19 +600,29 @@ mod tests {
         let file = TaskFile::write(dir.path(), "1-2", &order).unwrap();
         file.lock().unwrap();
         let path = file.path().unwrap().to_owned();
-        // The launcher's, and whoever follows the output.
-        let launcher = Gate::close(&path).unwrap();
-        launcher.open("%7");
-        let follower = file.release("%7");
+        let gate = file.release("%7");
         let probe = files::open(Path::new(&path)).unwrap();
         assert!(probe.try_lock().is_err());
-        drop(follower);
+        drop(gate);
         assert!(probe.try_lock().is_ok());
         drop(probe);
         let taken = |pane| take(Path::new(&path), pane);
         assert!(taken("%70").is_err() && taken("").is_err());
         assert_eq!(taken("%7").unwrap(), order);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_command_whose_launcher_was_killed_begins_when_its_launch_is_completed() {
+        let dir = tempfile::tempdir().unwrap();
+        let order = order(&[b"true"]);
+        let file = TaskFile::write(dir.path(), "1-2", &order).unwrap();
+        let path = file.path().unwrap().to_owned();
+        file.leave();
+        let pane = std::thread::spawn(move || take(Path::new(&path), "%7"));
+        complete_launch(dir.path(), "1-2", "%7");
+        assert_eq!(pane.join().unwrap().unwrap(), order);
+        complete_launch(dir.path(), "1-2", "%7");
     }
 
     #[test]
@@ -653,7 +634,6 @@ mod tests {
         drop(file);
         assert_eq!(opened.metadata().unwrap().nlink(), 0);
         assert!(take(Path::new(&path), "%7").is_err());
-        assert!(Gate::close(&path).is_err());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 

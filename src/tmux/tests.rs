@@ -12,9 +12,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use super::launch::LaunchFiles;
 use super::*;
-use crate::model::environment::WithheldVariables;
-use crate::model::{Launch, Millis, PaneId, ReplacedRun, Replaces, SessionId, TaskSpec, WindowId};
+use crate::model::environment::{TaskEnvironment, WithheldVariables};
+use crate::model::{
+    Error, Launch, Millis, PaneId, ReplacedRun, Replaces, SessionId, TaskSpec, WindowId,
+};
 use crate::protocol::rows::{LookRows, WindowRow};
 use crate::protocol::{Command, Notification, control_line};
 
@@ -84,27 +87,31 @@ impl Private {
         seen.unwrap().unwrap()
     }
 
-    fn task(&self, session: &str, name: &str, words: &[&str]) -> LaunchOrder {
+    fn task(&self, session: &str, name: &str, words: &[&str]) -> Launch {
         let spec = TaskSpec {
             cwd: Some(self.dir.path().into()),
             command: words.iter().map(Into::into).collect(),
             ..TaskSpec::default()
         };
-        LaunchOrder {
+        Launch {
             session: session.into(),
-            environment: self.environment(&spec),
-            runtime: self.dir.path().join("run"),
-            kept: self.dir.path().join("kept"),
-            waits: false,
             root: Some("/pro#{ject".into()),
-            launch: Launch {
-                name: name.into(),
-                spec,
-                program: self.program().display().to_string(),
-                started: 1_700_000_000_123,
-                ..Launch::default()
-            },
+            name: name.into(),
+            environment: self.environment(&spec),
+            spec,
+            program: self.program().display().to_string(),
+            started: 1_700_000_000_123,
+            ..Launch::default()
         }
+    }
+
+    /// Returns the launch with what it needs, and its files.
+    fn prepare(&self, task: &Launch) -> Result<(Launch, LaunchFiles), Error> {
+        let mut launch = task.clone();
+        launch.token = unique_token();
+        let folder = |name| self.dir.path().join(name);
+        let files = prepare(&mut launch, &folder("run"), &folder("kept"))?;
+        Ok((launch, files))
     }
 
     /// A login shell reads files of the home folder, and a user's may take long.
@@ -116,7 +123,7 @@ impl Private {
             };
             (name.into(), value)
         });
-        TaskEnvironment::new(spec, variables, &WithheldVariables::default()).unwrap()
+        environment_of(spec, variables, &WithheldVariables::default()).unwrap()
     }
 
     /// Returns how much memory the server has allocated, in KiB.
@@ -142,11 +149,15 @@ impl Private {
         least
     }
 
-    async fn launch(&self, task: &LaunchOrder) -> Result<NewRun, TmuxError> {
+    async fn launch(&self, task: &Launch) -> Result<NewRun, TmuxError> {
         let mut ended = Vec::new();
+        let (task, files) = self.prepare(task)?;
         loop {
-            match launch(&mut self.connection(), &self.server, task, &ended).await? {
-                LaunchAnswer::Started((run, _gate)) => return Ok(run),
+            match launch(&mut self.connection(), &self.server, &task, &ended).await? {
+                LaunchAnswer::Started(run) => {
+                    files.hand_over(&run.pane.to_string());
+                    return Ok(run);
+                }
                 // As if it had been ended: tmux does not know yet.
                 LaunchAnswer::Live(live) => ended.push(live.pid),
             }

@@ -28,21 +28,6 @@ pub enum Request {
     },
     /// The daemon's status.
     Status,
-    /// Look now. The answer is sent when the look is recorded. Requested before and after a launch,
-    /// so that the end of the previous run is observed and the new one is reported at once.
-    Look {
-        /// The task that is about to be launched: the output of its live run is archived.
-        launching: Option<String>,
-        /// Whether the launching command will wait for the run and return with its events.
-        will_wait: bool,
-        /// The owner that the command belongs to; `None` for a user at a terminal.
-        owner: Option<String>,
-        /// The run that was launched: it is reported also if its window, its session or its server
-        /// is gone by then.
-        launched: Option<Box<(Launch, LaunchedRun)>>,
-        /// Whether the answer is the last number of the launched task's runs, [`Response::LastRun`].
-        wants_last_run: bool,
-    },
     /// Start a task, or run it again in its slot. The answer is sent when the run is recorded.
     Run(Box<Launch>),
     /// Type into a task.
@@ -70,6 +55,9 @@ pub enum Request {
         /// Who asks, where that is from another machine.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         asked_by: Option<String>,
+        /// Whether an earlier daemon was asked the same and has ended: a task that is gone was ended by it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_repeated: bool,
         /// How they are ended, instead of their way.
         #[serde(flatten)]
         choice: StopChoice,
@@ -181,12 +169,38 @@ pub enum StoredUse {
 }
 
 impl Request {
+    /// Returns the request for the next daemon after one that has ended before it answered; `None` if it cannot
+    /// be repeated: input that may have been typed must not be typed again.
+    pub fn repeated(&self) -> Option<Self> {
+        if matches!(
+            self,
+            Self::Send(_) | Self::SendGuarded(_) | Self::Stop { .. }
+        ) {
+            return None;
+        }
+        let mut request = self.clone();
+        if let Self::Kill { is_repeated, .. } = &mut request {
+            *is_repeated = true;
+        } else if let Self::Run(launch) = &mut request {
+            launch.is_repeated = true;
+        }
+        Some(request)
+    }
+
+    /// Whether it starts a run whose command begins only when a wait for it has begun.
+    pub fn holds_command(&self) -> bool {
+        let request = match self {
+            Self::To { request, .. } => request,
+            request => request,
+        };
+        matches!(request, Self::Run(launch) if launch.is_held)
+    }
+
     /// Returns what it is called in the log, without what it carries.
     pub fn name(&self) -> &'static str {
         match self {
             Self::To { request, .. } => request.name(),
             Self::Status => "status",
-            Self::Look { .. } => "look",
             Self::Run(_) => "run",
             Self::Send(_) => "send",
             Self::SendGuarded(_) => "send-guarded",
@@ -319,16 +333,8 @@ pub enum Response {
     Counted(StatusCounts),
     /// A task.
     Found(Box<LsTask>),
-    /// The last number that a run of the task has had: the next one has a higher number.
-    LastRun {
-        /// 0 if there was none.
-        run: u32,
-    },
     /// A run was started.
     Launched(LaunchedRun),
-    /// The daemon is not attached to the session, for example because there is none. Nothing was
-    /// started; the client has to do it without the daemon.
-    Unattached,
     /// A wait has begun. Its result follows.
     Waiting,
     /// How a wait ended.

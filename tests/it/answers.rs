@@ -32,17 +32,16 @@ fn an_answer_is_not_the_next_question() {
 }
 
 #[test]
-fn without_a_daemon_ls_says_so_and_guesses_what_waits() {
-    let mut world = World::new();
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+fn a_list_starts_the_daemon_that_knows_what_waits() {
+    let world = World::new();
     world.run("ask", "read -r -p 'Proceed? [y/N] ' answer");
     world.run("work", "exec sleep 1000");
-    world.until_shows("=work:ask", "Proceed?");
+    world.until("its question", |records| !asked(records, "ask").is_empty());
+    world.task(["daemon", "stop"]).ok();
     let output = world.task(["ls", "--json"]);
-    let note = "tmux-task: ls: no daemon runs for session `work`: what waits is guessed from the screens\n";
-    assert_eq!((output.code, output.err.as_str()), (0, note));
+    assert_eq!((output.code, output.err.as_str()), (0, ""));
     let view: Value = serde_json::from_str(&output.out).unwrap();
-    assert_eq!(view["supervised"], false);
+    assert_eq!(view["supervised"], true);
     let states: Vec<&str> = view["tasks"]
         .as_array()
         .unwrap()
@@ -50,11 +49,4 @@ fn without_a_daemon_ls_says_so_and_guesses_what_waits() {
         .map(|task| task["state"].as_str().unwrap())
         .collect();
     assert_eq!(states, ["waiting", "running"]);
-    let output = world.task(["ls"]);
-    assert_eq!((output.code, output.err.as_str()), (0, note));
-    world.daemon();
-    let output = world.task(["ls", "--json"]);
-    assert_eq!((output.code, output.err.as_str()), (0, ""));
-    let view: Value = serde_json::from_str(&output.out).unwrap();
-    assert_eq!(view["supervised"], true);
 }

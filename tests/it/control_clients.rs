@@ -242,9 +242,8 @@ fn a_client_that_loses_its_connection_says_nothing_about_the_server() {
 #[test]
 fn what_exists_before_a_daemon_is_no_news_to_it_although_its_first_clients_are_lost() {
     let mut world = World::new();
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
     let losing = LosingClients::new(&mut world);
-    world.run("api", "exec sleep 100000");
+    world.run_alone("work", "api", "exec sleep 100000");
     losing.enable();
     let mut starting = world.start(["daemon", "--detach"]);
     losing.disable_after_some(&world);

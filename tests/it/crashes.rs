@@ -18,7 +18,7 @@ fn uncut_deaths(world: &World, deaths: &[String]) {
 /// `tells_process`: whether tmux reports the processes of dead panes, which 3.8 does not.
 #[track_caller]
 fn check_uncut_death(tells_process: bool) {
-    let mut world = World::new();
+    let world = World::new();
     let gate = world.gate("gate");
     let window = world.run("api", &format!("{}; exit 3", gate.wait()));
     world.until_deliveries(1);
@@ -56,8 +56,7 @@ fn check_uncut_death(tells_process: bool) {
         )],
     );
     fs::write(&saved, &before_the_end).unwrap();
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    world.run("api", "exec sleep 1000");
+    world.rerun_alone(&window, "exec sleep 1000");
     world.daemon();
     world.look();
     let records = world.finish();
@@ -83,20 +82,19 @@ fn a_recorded_death_that_was_not_cleared_is_reported_once_without_pids() {
 
 #[test]
 fn a_run_in_a_window_that_was_opened_and_closed_while_no_daemon_ran_is_reported() {
-    let mut world = World::new();
+    let world = World::new();
     world.run("stays", "exec sleep 1000");
     world.until_deliveries(1);
     world.look();
     // A daemon that was killed has left its hooks.
     world.kill_daemon();
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
     for (name, code) in [("api", 3), ("web", 4)] {
-        let window = world.run(name, &format!("exit {code}"));
+        let window = world.run_alone("work", name, &format!("exit {code}"));
         world.until_ended(&window);
         world.tmux(["kill-window", "-t", &window]);
     }
     // Not the task has ended but a pane that a user split off.
-    let split = world.run("split", "exec sleep 1000");
+    let split = world.run_alone("work", "split", "exec sleep 1000");
     world.tmux(["split-window", "-d", "-t", &split, "exit 9"]);
     world.until_true("the split has ended", || {
         let dead = world.tmux(["list-panes", "-t", &split, "-F", "#{pane_dead}"]);

@@ -395,36 +395,47 @@ fn a_daemon_that_left_no_trace_of_itself_is_no_reason_to_keep_hooks() {
 }
 
 #[test]
-fn the_first_command_that_needs_a_daemon_starts_one() {
+fn the_first_command_starts_a_daemon_unless_that_is_forbidden() {
     let mut world = World::new();
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    world.run("api", "exec sleep 1000");
+    let window = world.run_alone("work", "api", "echo hi; exit 5");
+    world.until_ended(&window);
     assert_eq!(world.task(["daemon", "status"]).code, 3);
-    world.task(["feed", "--follow"]).fails(
-        3,
-        "tmux-task: feed: no daemon runs for session `work`\n\
-         hint: start one with `tmux-task daemon --detach`",
-    );
+    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    for args in [
+        &["feed", "--follow"][..],
+        &["ls"],
+        &["logs", "api"],
+        &["send", "api", "x"],
+        &["kill", "api"],
+        &["run", "api", "--", "true"],
+    ] {
+        world.task(args).fails(
+            3,
+            &format!(
+                "tmux-task: {}: no daemon runs for session `work`, and $TMUX_TASK_NO_AUTOSTART keeps \
+                 commands from starting one\n\
+                 hint: start one with `tmux-task daemon --detach`",
+                args[0]
+            ),
+        );
+    }
+    assert_eq!(world.task(["status"]).ok(), "tmux: 1 task · 1 failed\n");
     world.set("TMUX_TASK_NO_AUTOSTART", "");
     let follow = world.start(["feed", "--follow"]);
     assert_eq!(follow.record()["kind"], "hello");
     assert_eq!(world.daemon_status()["readers"], 1);
-}
-
-#[test]
-fn tasks_are_started_without_a_daemon_too() {
-    let mut world = World::new();
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    let window = world.run("api", "echo hi; exit 5");
-    world.until_ended(&window);
-    let listed = world.look();
-    assert_eq!(listed["tasks"][0]["exitCode"], 5);
-    assert_eq!(world.task(["status"]).ok(), "tmux: 1 task · 1 failed\n");
-    assert_eq!(world.task(["logs", "api"]).ok(), "hi\n");
-    assert_eq!(
-        world.task(["prune"]).ok(),
-        format!("pruned {window} (api)\n")
-    );
+    drop(follow);
+    let prune = ["prune"];
+    for (args, expected) in [
+        (&["logs", "api"][..], "hi\n".to_owned()),
+        (&["search", "hi", "api"], format!("{window} (api): hi\n")),
+        (&prune, format!("pruned {window} (api)\n")),
+    ] {
+        world.task(["daemon", "stop"]).ok();
+        let output = world.task(args);
+        assert!(args[0] == "search" || output.ok() == expected, "{output}");
+        assert_eq!(world.task(["daemon", "status"]).code, 0, "{args:?}");
+    }
 }
 
 #[test]

@@ -188,10 +188,9 @@ fn a_flood_of_output_is_bounded() {
 
 #[test]
 fn a_title_for_the_conversation_cannot_forge_lines() {
-    let mut world = World::new();
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    world.run_in("busy", "api", "exec sleep 1000");
-    world.run("mine", "exec sleep 1000");
+    let world = World::new();
+    world.run_alone("busy", "api", "exec sleep 1000");
+    world.run_alone("work", "mine", "exec sleep 1000");
     world.tmux([
         "set-option",
         "-t",

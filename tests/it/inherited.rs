@@ -67,16 +67,15 @@ fn an_owner_that_is_set_for_all_windows_is_no_tasks_owner() {
 
 #[test]
 fn a_run_that_no_look_showed_has_no_owner_of_all_windows() {
-    let mut world = World::new();
+    let world = World::new();
     world.run("stays", "exec sleep 1000");
     world.until_delivered("started", "stays");
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
     for (n, scope) in SCOPES.into_iter().enumerate() {
         // A daemon that was killed has left its hooks.
         world.kill_daemon();
         set(&world, scope, "@tmux_task_owner", "pi:9");
         let name = format!("gone-{n}");
-        let window = world.run(&name, "exit 3");
+        let window = world.run_alone("work", &name, "exit 3");
         world.until_ended(&window);
         world.tmux(["kill-window", "-t", &window]);
         world.daemon();
@@ -119,8 +118,7 @@ fn panes(world: &World) -> String {
 
 #[test]
 fn no_shell_is_taken_for_a_task_because_of_an_option_for_all_windows() {
-    let mut world = World::new();
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    let world = World::new();
     world.tmux(["new-session", "-d", "-s", "work", "-n", "node"]);
     let before = panes(&world);
     for scope in &SCOPES[..OF_ALL_WINDOWS] {
@@ -145,8 +143,7 @@ fn no_shell_is_taken_for_a_task_because_of_an_option_for_all_windows() {
 
 #[test]
 fn no_shell_is_taken_for_a_task_because_of_an_option_of_the_session() {
-    let mut world = World::new();
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    let world = World::new();
     world.tmux(["new-session", "-d", "-s", "work", "-n", "node"]);
     let before = panes(&world);
     for option in ["@tmux_task_command", "@pi_task_command"] {
@@ -176,26 +173,23 @@ fn no_shell_is_taken_for_a_task_because_of_an_option_of_the_session() {
 
 #[test]
 fn nothing_is_ended_for_a_launch_that_is_refused() {
-    let mut world = World::new();
+    let world = World::new();
     world.tmux(["new-session", "-d", "-s", "work", "-n", "shell"]);
-    for has_daemon in [false, true] {
-        world.set("TMUX_TASK_NO_AUTOSTART", if has_daemon { "" } else { "1" });
-        world.run("node", "exec sleep 1000");
-        let before = panes(&world);
-        for scope in SCOPES {
-            set(&world, scope, "@pi_task_command", "x");
-            let output = launch(&world);
-            assert_eq!(output.code, 1, "{output}");
-            assert!(output.err.contains("@pi_task_command is set"), "{output}");
-            assert_eq!(panes(&world), before, "{scope:?}");
-            unset(&world, scope, "@pi_task_command");
-        }
-        let output = world.task(["run", "shell", "--if-absent", "--", "true"]);
-        assert_eq!(output.code, 0, "{output}");
+    world.run("node", "exec sleep 1000");
+    let before = panes(&world);
+    for scope in SCOPES {
+        set(&world, scope, "@pi_task_command", "x");
         let output = launch(&world);
-        assert_eq!(output.code, 0, "{output}");
-        assert_ne!(panes(&world), before);
+        assert_eq!(output.code, 1, "{output}");
+        assert!(output.err.contains("@pi_task_command is set"), "{output}");
+        assert_eq!(panes(&world), before, "{scope:?}");
+        unset(&world, scope, "@pi_task_command");
     }
+    let output = world.task(["run", "shell", "--if-absent", "--", "true"]);
+    assert_eq!(output.code, 0, "{output}");
+    let output = launch(&world);
+    assert_eq!(output.code, 0, "{output}");
+    assert_ne!(panes(&world), before);
 }
 
 #[test]

@@ -51,22 +51,16 @@ fn daemon_that_leaves(listener: UnixListener) {
 }
 
 #[test]
-fn a_launch_that_needs_a_daemon_and_lost_it_starts_nothing_if_none_may_be_started() {
+fn a_launch_that_lost_its_daemon_starts_nothing_if_none_may_be_started() {
     let mut world = World::new();
     world.daemon();
     world.run("first", "exec sleep 1000");
     world.task(["daemon", "stop"]).ok();
     world.set("TMUX_TASK_NO_AUTOSTART", "1");
     let hint = "hint: start one with `tmux-task daemon --detach`";
-    for (args, code, why) in [
-        (
-            &["--restart", "on-failure"][..],
-            3,
-            "no daemon runs that could restart the task",
-        ),
-        (&["--wait"], 125, "no daemon runs to wait with"),
-        (&["--until", "x"], 3, "no daemon runs to wait with"),
-    ] {
+    let why = "no daemon runs for session `work`, and $TMUX_TASK_NO_AUTOSTART keeps commands from \
+               starting one";
+    for (args, code) in [(&[][..], 3), (&["--wait"], 125), (&["--until", "x"], 3)] {
         drop(fs::remove_file(world.socket()));
         let listener = UnixListener::bind(world.socket()).unwrap();
         let mut command = world.command(World::program());

@@ -142,7 +142,7 @@ fn texts_that_no_line_contains_and_a_launch_without_a_daemon_are_refused() {
         &world,
         &["--notify-on", "ERROR"],
         3,
-        "no daemon runs that could search",
+        "no daemon runs for session `work`, and $TMUX_TASK_NO_AUTOSTART",
     );
 }
 

@@ -156,8 +156,7 @@ fn what_a_wait_has_returned_is_no_second_turn() {
 
 #[test]
 fn shells_are_no_agents_business_unless_the_configuration_says_so() {
-    let mut world = World::new();
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    let world = World::new();
     let end_a_shell = |world: &World, name: &str| {
         world.daemon();
         world.tmux(["new-window", "-d", "-t", "=work:", "-n", name]);
@@ -168,7 +167,7 @@ fn shells_are_no_agents_business_unless_the_configuration_says_so() {
         world.task(["daemon", "stop"]).ok();
         told["kind"].clone()
     };
-    world.run("api", "exec sleep 1000");
+    world.run_alone("work", "api", "exec sleep 1000");
     assert_eq!(end_a_shell(&world, "mine"), "notice");
     let folder = world.path("conf").join("tmux-task");
     std::fs::create_dir_all(&folder).unwrap();

@@ -242,10 +242,8 @@ fn it_says_that_the_daemon_is_gone_and_comes_back() {
 
 #[test]
 fn all_sessions_are_shown_and_each_key_is_for_the_right_one() {
-    let mut world = World::new();
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    world.run_in("idle", "job", "exec sleep 1000");
-    world.set("TMUX_TASK_NO_AUTOSTART", "");
+    let world = World::new();
+    world.run_alone("idle", "job", "exec sleep 1000");
     world.run_in(
         "shop",
         "deploy",

@@ -168,17 +168,16 @@ fn a_launch_by_an_earlier_name_of_the_session_knows_the_present_one() {
 }
 
 #[test]
-fn logs_and_search_mean_the_same_with_and_without_a_daemon() {
-    let mut world = World::new();
+fn logs_and_search_mean_the_same_with_a_daemon_that_the_command_starts() {
+    let world = World::new();
     world.run("api", "echo one; echo two; exec sleep 1000");
     world.run("other", "echo two; exec sleep 1000");
     world.until_shows("=work:api", "two");
     world.until_shows("=work:other", "two");
     let mut cursors = Vec::new();
-    for is_supervised in [true, false] {
-        if !is_supervised {
+    for has_daemon in [true, false] {
+        if !has_daemon {
             world.task(["daemon", "stop"]).ok();
-            world.set("TMUX_TASK_NO_AUTOSTART", "1");
         }
         assert_eq!(world.task(["logs", "api"]).ok(), "one\ntwo\n");
         let log = world.task(["logs", "api", "--json"]);
@@ -211,16 +210,15 @@ fn logs_and_search_mean_the_same_with_and_without_a_daemon() {
 }
 
 #[test]
-fn names_mean_the_same_with_and_without_a_daemon() {
-    let mut world = World::new();
+fn names_mean_the_same_with_a_daemon_that_the_command_starts() {
+    let world = World::new();
     let window = world.run("api", "exec sleep 1000");
     for command in ["sleep 1000", "sleep 1001"] {
         world.new_window("twice", command);
     }
-    for is_supervised in [true, false] {
-        if !is_supervised {
+    for has_daemon in [true, false] {
+        if !has_daemon {
             world.task(["daemon", "stop"]).ok();
-            world.set("TMUX_TASK_NO_AUTOSTART", "1");
         }
         for (args, what) in [
             (&["kill", "nope"][..], "kill"),
@@ -265,14 +263,13 @@ fn names_mean_the_same_with_and_without_a_daemon() {
 
 #[test]
 fn several_tasks_are_killed_or_none() {
-    let mut world = World::new();
-    for is_supervised in [true, false] {
+    let world = World::new();
+    for has_daemon in [true, false] {
         let one = world.run("one", "exec sleep 1000");
         world.run("two", "exec sleep 1000");
         world.run("three", "exec sleep 1000");
-        if !is_supervised {
+        if !has_daemon {
             world.task(["daemon", "stop"]).ok();
-            world.set("TMUX_TASK_NO_AUTOSTART", "1");
         }
         world.task(["kill", "one", "nope", "two"]).fails(
             3,

@@ -62,13 +62,6 @@ fn what_was_started_is_run_again_byte_for_byte() {
 }
 
 #[test]
-fn without_a_daemon_a_task_is_run_again_too() {
-    let mut world = World::new();
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    check_words(&world);
-}
-
-#[test]
 fn a_run_again_gets_the_environment_of_its_caller() {
     let world = World::new();
     let show = world.script("show", SHOW);

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use crate::support::{Output, SESSION, World};
+use crate::support::{SESSION, World};
 
 /// More than the pipes between tmux and its client hold.
 const FLOOD: &str = "seq 1 100000";
@@ -77,10 +77,9 @@ impl Unread {
 
 /// Reruns a task while it floods its pane and after it has ended, beside a client that gets the
 /// output and does not read it.
-#[track_caller]
-fn check_reruns(run: impl Fn(&World, &str)) {
-    let mut world = World::new();
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
+#[test]
+fn a_flood_is_run_again_beside_a_client_that_does_not_read_it() {
+    let world = World::new();
     world.run("other", "exec sleep 1000");
     let server = world.server();
     let behind = Unread::attach(&world, "ignore-size");
@@ -88,84 +87,17 @@ fn check_reruns(run: impl Fn(&World, &str)) {
     let beside = Unread::attach(&world, "no-output");
     let alive = format!("{FLOOD}; exec sleep 1000");
     for _ in 0..2 {
-        run(&world, &alive);
+        world.run("flood", &alive);
         world.until_shows("=work:flood", "100000");
-        run(&world, &alive);
-        run(&world, FLOOD);
+        world.run("flood", &alive);
+        world.run("flood", FLOOD);
         world.until_ended("=work:flood");
-        run(&world, FLOOD);
+        world.run("flood", FLOOD);
         world.until_ended("=work:flood");
     }
     assert_eq!(world.server(), server);
     behind.close();
     beside.close();
-}
-
-#[test]
-fn the_program_reruns_a_flood_that_a_client_does_not_read() {
-    check_reruns(|world, line| {
-        world.run("flood", line);
-    });
-}
-
-/// Reruns a flood by this launcher, and checks that a control client which attaches to the session
-/// `to` during the launch does not make the server crash. A launcher lists the control clients first:
-/// one that comes after that has to be in the line that respawns the pane as well. From 3.8 on the
-/// server does not crash, and nobody lists again.
-#[track_caller]
-fn check_that_clients_are_listed_again(launcher: &std::path::Path, args: &[&str], to: &str) {
-    let mut world = World::new();
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    // A run that is alive would be ended between the lists.
-    world.run("flood", FLOOD);
-    world.until_ended("=work:flood");
-    let server = world.server();
-    // Without a client that could take more, tmux would not read the flood at all.
-    let beside = Unread::attach(&world, "no-output");
-    if to != SESSION {
-        world.tmux(["new-session", "-d", "-t", &format!("={SESSION}"), "-s", to]);
-    }
-    // A tmux whose first list of clients is answered only when another client has come.
-    let (lists, attached) = (world.path("lists"), world.path("attached"));
-    let tmux = world.script(
-        "slow-tmux",
-        &format!(
-            "#!/bin/sh\n\
-             case \"$*\" in *list-clients*)\n\
-                 listed=$(tmux \"$@\"); echo list >>'{lists}'\n\
-                 until [ -e '{attached}' ]; do sleep 0.01; done\n\
-                 printf '%s\\n' \"$listed\"; exit\n\
-             esac\n\
-             exec tmux \"$@\"\n",
-            lists = lists.display(),
-            attached = attached.display()
-        ),
-    );
-    let mut command = world.command(launcher);
-    command.args(args).env("TMUX_TASK_TMUX", tmux);
-    let launch = std::thread::spawn(move || Output::of(command));
-    world.until_true("the clients are listed", || lists.exists());
-    let behind = Unread::attach_to(&world, to, "ignore-size");
-    std::fs::write(&attached, "").unwrap();
-    launch.join().unwrap().ok();
-    world.until_ended("=work:flood");
-    assert_eq!(world.server(), server);
-    let lists = std::fs::read_to_string(lists).unwrap();
-    let older = world.tmux(["display-message", "-p", "#{m:*3.[2-7]*,#{version}}"]) == "1";
-    assert_eq!(lists.lines().count(), 1 + usize::from(older), "{lists}");
-    behind.close();
-    beside.close();
-}
-
-#[test]
-fn the_program_lists_the_clients_again_if_one_has_come_meanwhile() {
-    check_that_clients_are_listed_again(World::program(), &["run", "flood", "--", FLOOD], SESSION);
-}
-
-#[test]
-fn the_program_lists_the_clients_again_if_one_has_come_to_a_grouped_session() {
-    let args = ["run", "flood", "--", FLOOD];
-    check_that_clients_are_listed_again(World::program(), &args, "grouped");
 }
 
 /// The flags of the control clients of the session, in order.

@@ -149,12 +149,11 @@ fn a_crash_is_no_news() {
 
 #[test]
 fn reruns_while_no_daemon_runs_are_reported() {
-    let mut world = World::new();
+    let world = World::new();
     let window = world.run("api", "exec sleep 1000");
     world.until_deliveries(1);
     world.finish();
-    world.set("TMUX_TASK_NO_AUTOSTART", "1");
-    world.run("api", "exit 3");
+    world.rerun_alone(&window, "exit 3");
     world.until_ended(&window);
     world.daemon();
     world.until_deliveries(2);

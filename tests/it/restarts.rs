@@ -558,7 +558,8 @@ fn what_cannot_be_restarted_is_refused() {
     world.set("TMUX_TASK_NO_AUTOSTART", "1");
     world.task([&args[..], &["--", "true"]].concat()).fails(
         3,
-        "tmux-task: run: no daemon runs that could restart the task\n\
+        "tmux-task: run: no daemon runs for session `work`, and $TMUX_TASK_NO_AUTOSTART keeps commands \
+             from starting one\n\
              hint: start one with `tmux-task daemon --detach`",
     );
 }

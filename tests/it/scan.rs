@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::consumers::{acknowledge, consume, until_live};
 use crate::silence::Stopped;
-use crate::support::{Output, World, content, deliveries, pid, story, window_of};
+use crate::support::{World, content, deliveries, pid, story};
 
 /// A world in which nothing starts a daemon unasked, daemons are started for a conversation, and
 /// sessions may be cleaned as soon as they are of no use.
@@ -27,12 +27,12 @@ fn clean_at_once(world: &World) {
 
 /// Runs a task to its end in a session.
 fn dead(world: &World, session: &str, name: &str) {
-    let window = world.run_in(session, name, "exit 0");
+    let window = world.run_alone(session, name, "exit 0");
     world.until_ended(&window);
 }
 
 fn live(world: &World, session: &str, name: &str) {
-    world.run_in(session, name, "exec sleep 1000");
+    world.run_alone(session, name, "exec sleep 1000");
 }
 
 fn sessions(world: &World) -> Vec<String> {
@@ -240,7 +240,7 @@ fn what_a_consumer_has_not_acknowledged_is_never_cleaned() {
 #[test]
 fn what_no_daemon_has_kept_is_kept_before_the_session_goes() {
     let world = quiet();
-    let window = world.run_in("old", "a", "echo the output");
+    let window = world.run_alone("old", "a", "echo the output");
     world.until_ended(&window);
     live(&world, "work", "mine");
     world.daemon();
@@ -281,13 +281,15 @@ fn a_persons_daemon_cleans_nothing() {
 
 #[test]
 fn a_users_pane_in_a_dead_tasks_window_keeps_the_session() {
-    let world = quiet();
+    let mut world = quiet();
     dead(&world, "old", "a");
     world.tmux(["split-window", "-d", "-t", "=old:a", "exec sleep 1000"]);
     live(&world, "work", "mine");
     world.daemon();
     world.look();
     assert_eq!(sessions(&world), ["old", "work"]);
+    world.set("TMUX_TASK_NO_AUTOSTART", "");
+    world.set("TMUX_TASK_OWNER", "");
     for args in [["prune", ""], ["daemon", "stop"]] {
         let mut line = vec!["-s", "old"];
         line.extend(args.iter().filter(|word| !word.is_empty()));
@@ -411,7 +413,7 @@ fn with_nothing_left_over_nothing_is_said() {
 fn a_daemon_alone_does_not_have_a_session_in_view() {
     let mut world = quiet();
     world.set("TMUX_TASK_NO_AUTOSTART", "");
-    dead(&world, "old", "a");
+    world.run_in("old", "a", "exit 0");
     world.until_of(&["-s", "old"], "its end", |records| {
         records.iter().any(|record| record["kind"] == "followUp")
     });
@@ -437,13 +439,8 @@ fn its_own_session_is_no_other_one_though_it_came_meanwhile() {
     world.daemon();
     world.set("TMUX_TASK_TMUX", "");
 
-    // The daemon is busy with its scan, and whoever does not see it launches without it.
-    let mut launch = world.command(World::program());
-    launch
-        .args(["run", "api", "--", "exit 3"])
-        .env("TMUX_TASK_RUNTIME_DIR", world.path("other-runtime"))
-        .env("TMUX_TASK_NO_AUTOSTART", "1");
-    let window = window_of(Output::of(launch).ok());
+    // The daemon is busy with its scan.
+    let window = world.run_alone("work", "api", "exit 3");
     world.until_ended(&window);
     gate.open();
     let records = world.until("its end", |records| {

@@ -62,13 +62,15 @@ fn a_daemon_that_does_not_answer_is_named() {
         "the daemon (pid {}) does not answer: it is stopped",
         pid.as_raw_nonzero()
     );
-    let more: &[&[&str]] = &[&["daemon", "status"], &["daemon", "stop"]];
+    let more: &[&[&str]] = &[
+        &["daemon", "status"],
+        &["daemon", "stop"],
+        &["send", "api", "x"],
+    ];
     all_say(start_all(&world, more), &who, pid);
     // The disk needs no daemon, nor does tmux.
     let feed = parse_lines(world.task(["feed", "--format", "json"]).ok());
     assert_eq!(event(&feed, "started", "api")["seq"], 1);
-    world.task(["send", "api", "typed without it"]).ok();
-    world.until_shows("=work:api", "typed without it");
     drop(stopped);
     world
         .task(["wait", "api", "--input", "--timeout", "1ms"])

@@ -86,29 +86,24 @@ os.read(0, 1)
 
 #[test]
 fn each_key_is_given_when_the_one_before_was_read() {
-    for has_daemon in [true, false] {
-        let mut world = World::new();
-        if !has_daemon {
-            world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    let world = World::new();
+    std::fs::write(world.project().join("keys.py"), KEYS).unwrap();
+    let check = |name: &str, options: &[&str], answer: &str, got: &str| {
+        let window = world.run(name, "python3 keys.py");
+        until_takes_keys(&world, name);
+        send(&world, name, options, answer).ok();
+        world.until_shows(&window, "end");
+        let shown = world.tmux(["capture-pane", "-p", "-J", "-t", &window]);
+        assert!(shown.contains(&format!("got {got} end")), "{shown}");
+    };
+    std::thread::scope(|scope| {
+        for (at, options) in WAYS.into_iter().enumerate() {
+            scope.spawn(move || check(&format!("text-{at}"), options, "nope", "'nope'"));
         }
-        std::fs::write(world.project().join("keys.py"), KEYS).unwrap();
-        let check = |name: &str, options: &[&str], answer: &str, got: &str| {
-            let window = world.run(name, "python3 keys.py");
-            until_takes_keys(&world, name);
-            send(&world, name, options, answer).ok();
-            world.until_shows(&window, "end");
-            let shown = world.tmux(["capture-pane", "-p", "-J", "-t", &window]);
-            assert!(shown.contains(&format!("got {got} end")), "{shown}");
-        };
-        std::thread::scope(|scope| {
-            for (at, options) in WAYS.into_iter().enumerate() {
-                scope.spawn(move || check(&format!("text-{at}"), options, "nope", "'nope'"));
-            }
-            let keys = ["--key", "Down", "--key", "Escape", "--key", "j", "--key"];
-            let got = "'\\x1b[B' '\\x1b' 'j'";
-            scope.spawn(move || check("keys", &keys, "Enter", got));
-        });
-    }
+        let keys = ["--key", "Down", "--key", "Escape", "--key", "j", "--key"];
+        let got = "'\\x1b[B' '\\x1b' 'j'";
+        scope.spawn(move || check("keys", &keys, "Enter", got));
+    });
 }
 
 fn until_takes_keys(world: &World, name: &str) {
@@ -192,19 +187,13 @@ const OK: &[&str] = &["--if-prompt", "OK? [y/N]"];
 
 #[test]
 fn a_question_takes_one_answer() {
-    for has_daemon in [true, false] {
-        let mut world = World::new();
-        if !has_daemon {
-            world.set("TMUX_TASK_NO_AUTOSTART", "1");
+    let world = &World::new();
+    std::thread::scope(|scope| {
+        let reads = ["", "-s", "-n 1", "-s -n 1", "-t 600", "-s -t 600"];
+        for (at, read) in reads.into_iter().enumerate() {
+            scope.spawn(move || check_one_answer(world, &format!("ask-{at}"), read));
         }
-        let world = &world;
-        std::thread::scope(|scope| {
-            let reads = ["", "-s", "-n 1", "-s -n 1", "-t 600", "-s -t 600"];
-            for (at, read) in reads.into_iter().enumerate() {
-                scope.spawn(move || check_one_answer(world, &format!("ask-{at}"), read));
-            }
-        });
-    }
+    });
 }
 
 fn check_one_answer(world: &World, name: &str, read: &str) {
@@ -240,26 +229,21 @@ fn check_one_answer(world: &World, name: &str, read: &str) {
 
 #[test]
 fn of_six_answers_at_once_one_is_typed() {
-    for has_daemon in [true, false] {
-        let mut world = World::new();
-        if !has_daemon {
-            world.set("TMUX_TASK_NO_AUTOSTART", "1");
-        }
-        let gate = world.gate("gate");
-        for (name, read) in [("shown", ""), ("hidden", "-s")] {
-            let window = asks_twice(&world, name, read, &gate);
-            until_asked(&world, name, "OK?");
-            let codes: Vec<i32> = std::thread::scope(|scope| {
-                let senders = [(); 6].map(|()| scope.spawn(|| send(&world, name, OK, "y").code));
-                senders.map(|sender| sender.join().unwrap()).to_vec()
-            });
-            let n_typed = codes.iter().filter(|code| **code == 0).count();
-            assert_eq!(n_typed, 1, "{codes:?}");
-            gate.open();
-            until_asked(&world, name, "Wipe?");
-            send(&world, name, &[], "n").ok();
-            world.until_shows(&window, "got <yn>");
-        }
+    let world = World::new();
+    let gate = world.gate("gate");
+    for (name, read) in [("shown", ""), ("hidden", "-s")] {
+        let window = asks_twice(&world, name, read, &gate);
+        until_asked(&world, name, "OK?");
+        let codes: Vec<i32> = std::thread::scope(|scope| {
+            let senders = [(); 6].map(|()| scope.spawn(|| send(&world, name, OK, "y").code));
+            senders.map(|sender| sender.join().unwrap()).to_vec()
+        });
+        let n_typed = codes.iter().filter(|code| **code == 0).count();
+        assert_eq!(n_typed, 1, "{codes:?}");
+        gate.open();
+        until_asked(&world, name, "Wipe?");
+        send(&world, name, &[], "n").ok();
+        world.until_shows(&window, "got <yn>");
     }
 }
 

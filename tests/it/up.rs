@@ -417,7 +417,8 @@ fn without_a_daemon_the_hint_starts_that_of_the_session() {
     assert_eq!(up.code, 5, "{up}");
     assert_eq!(
         up.err,
-        "tmux-task: up: db could not be started: no daemon runs to wait with\n\
+        "tmux-task: up: db could not be started: no daemon runs for session `other`, and \
+         $TMUX_TASK_NO_AUTOSTART keeps commands from starting one\n\
          hint: start one with `tmux-task -s other daemon --detach`\n"
     );
     // Nothing was started. What the hint says helps.

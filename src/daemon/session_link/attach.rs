@@ -124,7 +124,7 @@ impl SessionLink {
     }
 
     /// Follows a rename: makes the session's present name lead to its files.
-    pub(super) fn note_name(&mut self, name: &str) {
+    pub(in crate::daemon) fn note_name(&mut self, name: &str) {
         if self.name == name {
             return;
         }

@@ -149,8 +149,7 @@ async fn consume(
         take_over: args.take_over,
         filter,
     };
-    let daemon = session.daemon_or_start().await?;
-    let mut client = daemon.ok_or_else(|| session.no_daemon())?;
+    let mut client = session.daemon_or_start().await?;
     let hello = client.consume(request).await?;
     let acks = if args.auto_ack {
         Acks::Auto(AutoAck::default())
@@ -167,8 +166,7 @@ async fn follow(
     filter: Filter,
     format: FeedFormat,
 ) -> Result<(), Error> {
-    let daemon = session.daemon_or_start().await?;
-    let mut client = daemon.ok_or_else(|| session.no_daemon())?;
+    let mut client = session.daemon_or_start().await?;
     let hello = client.subscribe(start, filter).await?;
     print_stream(context, client, hello, format, Acks::Given(None)).await
 }

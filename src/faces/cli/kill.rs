@@ -10,8 +10,8 @@ use super::args::{Json, Kill, KillAll, Prune};
 use super::context::{self, Context};
 use super::output;
 use crate::model::{Error, ErrorKind, StopChoice, text};
-use crate::ops::{self, Caller, EndWatch, TaskSession};
-use crate::wire::{EndedTask, EndingRun};
+use crate::ops::{self, Caller, TaskSession};
+use crate::wire::{EndedTask, EndingRun, LsView};
 
 pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Error> {
     let mut session = context.given()?;
@@ -19,16 +19,10 @@ pub(super) async fn kill(context: &Context, args: Kill) -> Result<(), Error> {
         signal: args.signal,
         grace: args.grace,
     };
-    let watch = EndWatch::default();
     let (asking, names) = (session.for_request(), args.names.clone());
-    let work = ops::kill(
-        &mut session,
-        Caller::of_environment(),
-        args.names,
-        &choice,
-        &watch,
-    );
-    let (ended, _) = watched(context, &asking, &names, &watch, work).await?;
+    let caller = Caller::of_environment();
+    let work = ops::kill(&mut session, caller, args.names, &choice);
+    let (ended, _) = watched(context, &asking, &names, work).await?;
     let ended = ended?;
     report(DoneTo::Killed, &ended, args.json)
 }
@@ -38,25 +32,24 @@ pub(super) async fn kill_all(context: &Context, args: KillAll) -> Result<(), Err
         signal: None,
         grace: args.grace,
     };
-    let watch = EndWatch::default();
-    let (mut session, target) = if args.yes {
-        (context.given()?, None)
-    } else {
-        let session = context.session().await?;
-        let target = ops::session_to_kill(&session).await?;
-        let active = target.tasks.iter().filter(|task| task.is_alive()).count();
-        let tasks = text::counted(target.tasks.len(), "task");
+    let mut session = context.given()?;
+    if !args.yes {
+        let LsView { exists, tasks, .. } = ops::list(&mut session).await?;
+        if !exists {
+            return Err(session.missing());
+        }
+        let active = tasks.iter().filter(|listed| listed.task.is_alive()).count();
+        let tasks = text::counted(tasks.len(), "task");
         let name = &session.name;
         confirm(
             "this ends every task",
             &format!("End session {name} with {tasks} ({active} active)?"),
             "nothing was ended",
         )?;
-        (session, Some(target))
-    };
+    }
     let asking = session.for_request();
-    let work = ops::kill_all(&mut session, target, &choice, &watch);
-    let (ended, _) = watched(context, &asking, &[], &watch, work).await?;
+    let work = ops::kill_all(&mut session, &choice);
+    let (ended, _) = watched(context, &asking, &[], work).await?;
     let ops::KilledSession { ended, moved } = ended?;
     if args.json.json {
         return output::json(&json!({ "killed": ended, "moved": moved }));
@@ -92,7 +85,11 @@ pub(super) fn report(done: DoneTo, ended: &[EndedTask], args: Json) -> Result<()
         return output::json(&json!({ key: ended }));
     }
     let lines = ended.iter();
-    output::lines(lines.map(|task| format!("{word} {} ({})", task.window_id, task.window_name)))
+    output::lines(lines.map(|task| match task.window_id.as_str() {
+        // A daemon that was killed meanwhile has ended it, and the next one knows no more of it.
+        "" => format!("{word} {}", task.window_name),
+        window => format!("{word} {window} ({})", task.window_name),
+    }))
 }
 
 /// The longest question, in characters.
@@ -134,7 +131,6 @@ pub(super) async fn watched<T>(
     context: &Context,
     session: &TaskSession,
     names: &[String],
-    watch: &EndWatch,
     work: impl Future<Output = T>,
 ) -> Result<(T, bool), Error> {
     let mut interrupts = context::interrupts()?;
@@ -147,7 +143,7 @@ pub(super) async fn watched<T>(
         tokio::select! {
             done = &mut work => return Ok((done, n_interrupts == 1)),
             () = &mut telling, if !has_told => {
-                let runs = watch.runs(session, names, false).await.unwrap_or_default();
+                let runs = ops::ending_runs(session, names, false).await.unwrap_or_default();
                 // On a busy machine no run may be being ended yet.
                 has_told = !runs.is_empty();
                 telling.set(sleep(TELL_AFTER));
@@ -165,7 +161,7 @@ pub(super) async fn watched<T>(
             _ = interrupts.recv() => {
                 n_interrupts += 1;
                 let at_once = n_interrupts > 1;
-                let runs = watch.runs(session, names, at_once).await.unwrap_or_default();
+                let runs = ops::ending_runs(session, names, at_once).await.unwrap_or_default();
                 if runs.is_empty() {
                     return Err(Error::silent(ErrorKind::Interrupted));
                 }

@@ -48,12 +48,6 @@ pub(super) async fn run(context: &Context, args: Ls) -> Result<(), Error> {
     if !view.exists && !ops::was_pruned(&session) {
         return Err(session.missing());
     }
-    if view.exists && !view.supervised {
-        output::note(&format!(
-            "tmux-task: ls: no daemon runs for session `{}`: what waits is guessed from the screens",
-            session.name
-        ));
-    }
     view.tasks.retain(|task| is_selected(task, &args));
     ops::add_ports(&mut view);
     if args.json.json {

@@ -20,7 +20,7 @@ use crate::model::{
     Error, ErrorKind, PortHolder, ReplacedRun, Replaces, Slot, TaskSpec, WindowId, text,
 };
 use crate::ops::{
-    self, Adapter, Caller, EndWatch, LaunchWait, RunOptions, StartedRun, TaskSession, Undelivered,
+    self, Adapter, Caller, LaunchWait, RunOptions, StartedRun, TaskSession, Undelivered,
 };
 use crate::tmux::exec_task;
 
@@ -230,9 +230,8 @@ async fn launch(
     options: RunOptions,
 ) -> Result<(StartedRun, bool), Error> {
     let (asking, names) = (session.for_request(), [options.name.clone()]);
-    let watch = EndWatch::default();
     let work = ops::run(session, options);
-    let (started, is_interrupted) = watched(context, &asking, &names, &watch, work).await?;
+    let (started, is_interrupted) = watched(context, &asking, &names, work).await?;
     Ok((started?, is_interrupted))
 }
 

@@ -8,8 +8,8 @@ use super::kill::{DoneTo, watched};
 use super::{kill, output, run, wait};
 use crate::model::{Error, ErrorKind, StopChoice};
 use crate::ops::{
-    self, BringUpNews, BringUpOptions, BringUpResult, Caller, EarlierRun, EndWatch, FilePlan,
-    NotReady, ReadFile, Readiness, TaskRun, WindowsDown,
+    self, BringUpNews, BringUpOptions, BringUpResult, Caller, EarlierRun, FilePlan, NotReady,
+    ReadFile, Readiness, TaskRun, WindowsDown,
 };
 
 fn result_json(result: &BringUpResult) -> Value {
@@ -167,13 +167,13 @@ pub(super) async fn down(context: &Context, args: Down) -> Result<(), Error> {
     } = down?;
     say_procfile(context, &file);
     let asking = session.for_request();
-    let (choice, watch) = (StopChoice::default(), EndWatch::default());
+    let choice = StopChoice::default();
     let mut ended = Vec::new();
     for windows in groups {
         let names = windows.clone();
         let caller = Caller::of_environment();
-        let work = ops::kill(&mut session, caller, windows, &choice, &watch);
-        let (group, _) = watched(context, &asking, &names, &watch, work).await?;
+        let work = ops::kill(&mut session, caller, windows, &choice);
+        let (group, _) = watched(context, &asking, &names, work).await?;
         let group = group?;
         if !args.json.json {
             kill::report(DoneTo::Killed, &group, Json { json: false })?;

@@ -81,8 +81,8 @@ async fn wait_for_several(
     let waits = found.into_iter().enumerate();
     let mut waits: FuturesUnordered<_> = waits
         .map(|(index, (_, mut daemon, window))| async move {
-            let (request, mut gate) = (request(args, &window), None);
-            let wait = ops::wait(&mut daemon, &request, &mut gate);
+            let request = request(args, &window);
+            let wait = ops::wait(&mut daemon, &request);
             (index, context::unless_interrupted(wait).await)
         })
         .collect();
@@ -380,13 +380,9 @@ pub(super) async fn wait_for_launched(
     let StartedRun {
         name,
         run,
-        daemon: Some(mut daemon),
-        mut gate,
+        mut daemon,
         ..
-    } = started
-    else {
-        return Err(ops::no_daemon_to_wait());
-    };
+    } = started;
     let timeout = follow.timeout;
     context.limit.wait(timeout);
     let conditions = follow.conditions();
@@ -402,7 +398,7 @@ pub(super) async fn wait_for_launched(
         tail: Some(if follow.follow { 0 } else { follow.tail }),
         ..ops::wait_of_launch(&run, conditions, Caller::of_environment().owner)
     };
-    let wait = ops::wait(&mut daemon, &request, &mut gate);
+    let wait = ops::wait(&mut daemon, &request);
     let result = context::unless_interrupted(wait).await?;
     let goes_on = format!("`tmux-task wait {name}` waits for its end");
     let result = result.map_err(|failure| {

@@ -102,16 +102,12 @@ pub(super) async fn start(
         name,
         run,
         daemon,
-        gate,
         unreachable,
         ..
     } = started;
-    let wait = match (wait, daemon) {
-        (LaunchWait::No, _) => None,
-        (LaunchWait::End | LaunchWait::Text, None) => {
-            return Err(ops::no_daemon_to_wait().into());
-        }
-        (LaunchWait::End | LaunchWait::Text, Some(daemon)) => {
+    let wait = match wait {
+        LaunchWait::No => None,
+        LaunchWait::End | LaunchWait::Text => {
             let owner = call.caller.owner.clone();
             let request = WaitRequest {
                 stops: stop,
@@ -119,7 +115,7 @@ pub(super) async fn start(
                 ignore_case,
                 ..ops::wait_of_launch(&run, until, owner)
             };
-            Some(Wait::for_task(&name, choice, limit, daemon, request, gate))
+            Some(Wait::for_task(&name, choice, limit, daemon, request))
         }
     };
     Ok(StartedTask {

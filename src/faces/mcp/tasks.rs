@@ -8,7 +8,7 @@ use super::answer::{ToolAnswer, short};
 use super::call::{Call, within_time};
 use crate::clock;
 use crate::model::{Millis, StopChoice, port_words};
-use crate::ops::{self, EndWatch, TaskSession};
+use crate::ops::{self, TaskSession};
 use crate::wire::{EndedTask, LsTask, LsView, TaskStateName};
 
 /// The maximum number of tasks in a list.
@@ -38,15 +38,15 @@ pub(super) async fn kill(
     names: Vec<String>,
 ) -> Result<ToolAnswer, ToolAnswer> {
     let caller = call.caller.clone();
-    let (choice, watch) = (StopChoice::default(), EndWatch::default());
     // Once more kills what has not ended yet.
-    let runs = within_time(async { Ok(watch.runs(session, &names, true).await?) }).await?;
+    let runs = within_time(async { Ok(ops::ending_runs(session, &names, true).await?) }).await?;
     if !runs.is_empty() {
         let names: Vec<&str> = runs.iter().map(|run| run.window_name.as_str()).collect();
         let line = format!("killed what was left of {}", names.join(", "));
         return Ok(ToolAnswer::new([line]));
     }
-    let work = ops::kill(session, caller, names, &choice, &watch);
+    let choice = StopChoice::default();
+    let work = ops::kill(session, caller, names, &choice);
     match timeout(ENDS_WITHIN, work).await {
         Ok(ended) => Ok(ToolAnswer::new([format!("killed {}", names_of(&ended?))])),
         // The daemon goes on with it.

@@ -14,7 +14,6 @@ use crate::model::{
     AnswerBy, Condition, Error, Millis, Stop, WaitOutcome, WaitResult, whole_millis,
 };
 use crate::ops::{self, SessionChoice, TaskSession};
-use crate::tmux::Gate;
 use crate::wire::WaitRequest;
 
 /// How many of the last lines a result has.
@@ -50,15 +49,13 @@ impl Wait {
         }
     }
 
-    /// Returns a wait for a task, at which its command waits if there is a gate. `choice` is where to
-    /// find another daemon if this one ends.
+    /// Returns a wait for a task. `choice` is where to find another daemon if this one ends.
     pub(super) fn for_task(
         name: &str,
         choice: SessionChoice,
         limit: Limit,
         daemon: DaemonClient,
         request: WaitRequest,
-        gate: Option<Gate>,
     ) -> Self {
         let name = short(name, NAME_CHARS);
         let request = WaitRequest {
@@ -69,7 +66,7 @@ impl Wait {
         };
         let of_answer = name.clone();
         Self::new(name, limit, async move {
-            let result = ops::wait_across_daemons(&choice, daemon, &request, gate).await;
+            let result = ops::wait_across_daemons(&choice, daemon, &request).await;
             answer(&of_answer, limit, result)
         })
     }
@@ -120,7 +117,7 @@ impl Wait {
                 ..WaitRequest::default()
             };
             let choice = choice.clone();
-            waits.push(Self::for_task(name, choice, limit, daemon, request, None));
+            waits.push(Self::for_task(name, choice, limit, daemon, request));
         }
         let mut had_ended_at = vec![Millis::MAX; waits.len()];
         if waits.len() > 1 {

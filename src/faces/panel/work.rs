@@ -8,7 +8,7 @@ use tokio::time::{sleep_until, timeout};
 
 use super::effect::{ActionReport, PanelEffect};
 use crate::model::{Error, StopChoice, text, with_causes};
-use crate::ops::{self, Attachment, Caller, EndWatch, LaunchWait, RunOptions, TaskSession};
+use crate::ops::{self, Attachment, Caller, LaunchWait, RunOptions, TaskSession};
 
 /// How long daemon and tmux may take to answer.
 pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
@@ -52,13 +52,13 @@ pub(super) async fn perform(session: Rc<TaskSession>, effect: PanelEffect) -> Ef
         PanelEffect::Kill { task, name } => {
             let mut session = session.for_request();
             let names = vec![task.window];
-            let (choice, watch) = (StopChoice::default(), EndWatch::default());
             // Once more kills what has not ended yet.
-            let runs = limited(watch.runs(&session, &names, true)).await;
+            let runs = limited(ops::ending_runs(&session, &names, true)).await;
             if runs.is_some_and(|runs| runs.is_ok_and(|runs| !runs.is_empty())) {
                 return said(Ok(format!("killed what was left of {name}")));
             }
-            let work = ops::kill(&mut session, Caller::user(), names, &choice, &watch);
+            let choice = StopChoice::default();
+            let work = ops::kill(&mut session, Caller::user(), names, &choice);
             match timeout(ENDS_SOON, work).await {
                 Ok(result) => said(result.map(|_| format!("killed {name}"))),
                 // The daemon goes on with it.

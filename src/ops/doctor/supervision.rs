@@ -217,7 +217,7 @@ fn without_daemon(session: &TaskSession, exists: bool) -> DoctorCheck {
         "start one with `tmux-task daemon --detach`: $TMUX_TASK_NO_AUTOSTART keeps commands from \
          doing so"
     } else {
-        "start one with `tmux-task daemon --detach`; `run`, `wait` and `feed --follow` do so, too"
+        "start one with `tmux-task daemon --detach`; the next command about its tasks does so, too"
     };
     warn("daemon", "none runs: nothing is recorded", hint)
 }

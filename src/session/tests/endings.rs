@@ -9,6 +9,7 @@ fn kill(names: &[&str]) -> Request {
         owner: None,
         by_agent: false,
         asked_by: None,
+        is_repeated: false,
         choice: StopChoice::default(),
     }
 }
@@ -234,10 +235,7 @@ fn a_live_run_ends_before_the_next_one_starts_in_its_slot() {
     driver.did(&["look @1", "archive @1"]);
     driver.outcome(JobOutcome::Finished);
     driver.did(&["launch a over [7]"]);
-    driver.outcome(JobOutcome::Answered(
-        Box::new(Response::Done),
-        Some(window("@1")),
-    ));
+    driver.launched("@1");
     driver.look("life 1; @1#2 a running pid=8");
     assert_eq!(
         driver.told,
@@ -257,10 +255,7 @@ fn launches_into_one_slot_follow_each_other() {
     driver.look("life 1; @1#1 a dead 143 pid=7 ended=5");
     driver.finish_chores();
     driver.take();
-    driver.outcome(JobOutcome::Answered(
-        Box::new(Response::Done),
-        Some(window("@1")),
-    ));
+    driver.launched("@1");
     driver.look("life 1; @1#2 a running pid=8");
     driver.live(8);
     let did = driver.take();
@@ -300,10 +295,7 @@ fn nothing_is_ended_for_a_launch_that_is_refused_or_whose_client_has_left() {
     driver.ask(super::requests::launch_of("a", false));
     driver.look(RUNS);
     driver.take();
-    driver.outcome(JobOutcome::Answered(
-        Box::new(Response::Refused(refusal)),
-        None,
-    ));
+    driver.outcome(JobOutcome::Answered(Box::new(Response::Refused(refusal))));
     driver.did(&["refuse 1: two windows are named `a`"]);
     let client = driver.ask(super::requests::launch_of("a", false));
     driver.look(RUNS);
@@ -406,6 +398,7 @@ fn a_second_command_shortens_the_time_and_both_are_answered() {
         owner: Some("pi:1".to_owned()),
         by_agent: true,
         asked_by: Some("pi:1@laptop".to_owned()),
+        is_repeated: false,
         choice: StopChoice {
             grace: Some(Duration::ZERO),
             ..StopChoice::default()
@@ -446,6 +439,7 @@ fn an_end_says_who_asked_from_another_machine() {
             owner: Some("pi:1".to_owned()),
             by_agent: true,
             asked_by: Some("pi:1@laptop".to_owned()),
+            is_repeated: false,
             choice: StopChoice::default(),
         });
         driver.look(RUNS);

@@ -1,7 +1,6 @@
 //! Runs with `--notify-on`: what they print is searched, and reported with a look.
 
 use super::*;
-use crate::wire::LaunchedRun;
 
 const RUNS: &str = "life 1; @1#1 a running pid=7 notifies=ERROR";
 
@@ -154,17 +153,7 @@ fn a_launch_is_answered_when_its_output_is_followed() {
     let mut driver = Driver::new("life 1");
     driver.ask(requests::launch_of("a", false));
     driver.look("life 1");
-    let launched = LaunchedRun {
-        window_id: "@1".to_owned(),
-        pane_id: "%1".to_owned(),
-        run: 1,
-        cursor: String::new(),
-        replaced: None,
-    };
-    driver.outcome(JobOutcome::Answered(
-        Box::new(Response::Launched(launched)),
-        Some(WindowId(1)),
-    ));
+    driver.launched("@1");
     driver.take();
     driver.look(RUNS);
     let did = driver.take();

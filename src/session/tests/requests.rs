@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::model::Launch;
-use crate::wire::LaunchedRun;
 
 #[test]
 fn an_answer_waits_for_the_disk_and_a_delivery_for_the_answer() {
@@ -45,13 +44,11 @@ fn a_kill_that_comes_during_a_launch_finds_its_window() {
         owner: None,
         by_agent: false,
         asked_by: None,
+        is_repeated: false,
         choice: StopChoice::default(),
     });
     driver.did(&[]);
-    driver.outcome(JobOutcome::Answered(
-        Box::new(Response::Done),
-        Some("@2".parse().unwrap()),
-    ));
+    driver.launched("@2");
     // One look for both.
     driver.did(&["look barrier @2"]);
     driver.look("life 1; @1#1 a running pid=7; @2#1 b running pid=8");
@@ -68,6 +65,7 @@ fn a_command_whose_client_has_left_is_not_carried_out() {
         owner: None,
         by_agent: false,
         asked_by: None,
+        is_repeated: false,
         choice: StopChoice::default(),
     };
     let mut driver = Driver::new(tasks);
@@ -139,10 +137,7 @@ fn a_launch_that_goes_on_to_wait_holds_the_delivery() {
     driver.look("life 1; @1#1 a dead 0 pid=7");
     driver.did(&["launch a"]);
     // The run has begun and ended between two looks.
-    driver.outcome(JobOutcome::Answered(
-        Box::new(Response::Done),
-        Some("@1".parse().unwrap()),
-    ));
+    driver.launched("@1");
     driver.did(&["look @1"]);
     driver.look("life 1; @1#2 a dead 1 pid=8");
     driver.finish_chores();
@@ -167,17 +162,7 @@ fn a_launched_run_whose_window_is_closed_before_a_look_has_disappeared() {
         driver.take();
         driver.look(before);
         driver.did(&["launch b"]);
-        let run = LaunchedRun {
-            window_id: "@2".to_owned(),
-            pane_id: "%2".to_owned(),
-            run: 1,
-            cursor: String::new(),
-            replaced: None,
-        };
-        driver.outcome(JobOutcome::Answered(
-            Box::new(Response::Launched(run)),
-            Some("@2".parse().unwrap()),
-        ));
+        driver.launched("@2");
         driver.did(&["look @2"]);
         driver.look(after);
         let did = driver.take();
@@ -200,50 +185,32 @@ fn a_launched_run_whose_window_is_closed_before_a_look_has_disappeared() {
     assert!(did.contains(&"answer 2 Exited".to_owned()), "{did:?}");
 }
 
-/// A look after the client itself has launched `a` in `@1`, at this time.
-fn look_after_launch(started: i64) -> Request {
-    let run = LaunchedRun {
-        window_id: "@1".to_owned(),
-        pane_id: "%1".to_owned(),
-        run: 1,
-        cursor: String::new(),
-        replaced: None,
-    };
-    let launch = Launch {
+/// Launches `a` in `@1` of a session that is missing, at this time.
+fn launch_first(driver: &mut Driver, started: i64) {
+    driver.ask(Request::Run(Box::new(Launch {
         name: "a".to_owned(),
         started,
         ..Launch::default()
-    };
-    Request::Look {
-        launching: None,
-        will_wait: false,
-        owner: None,
-        launched: Some(Box::new((launch, run))),
-        wants_last_run: false,
-    }
-}
-
-#[test]
-fn a_look_after_a_launch_is_at_its_window_which_was_no_task_before() {
-    let mut driver = Driver::new("life 1; @2#1 b running pid=8");
-    driver.ask(look_after_launch(1));
-    driver.did(&["look barrier @1"]);
+    })));
+    driver.look("missing");
+    driver.launched("@1");
+    driver.did(&["look barrier", "launch a", "look @1"]);
 }
 
 #[test]
 fn a_first_run_that_ends_its_own_session_has_disappeared() {
     let mut driver = Driver::new("missing");
-    driver.ask(look_after_launch(1));
+    launch_first(&mut driver, 1);
     driver.look("missing");
     let did = driver.take();
     assert!(did.contains(&"append event".to_owned()), "{did:?}");
     // The same ids on another server, launched later: another run.
-    driver.ask(look_after_launch(2));
+    launch_first(&mut driver, 2);
     driver.look("missing");
     let did = driver.take();
     assert!(did.contains(&"append event".to_owned()), "{did:?}");
     // One that a look contains is reported by that.
-    driver.ask(look_after_launch(3));
+    launch_first(&mut driver, 3);
     driver.look("life 1; @1#1 a running pid=7");
     let did = driver.take();
     let n_events = did.iter().filter(|done| *done == "append event").count();
@@ -253,7 +220,7 @@ fn a_first_run_that_ends_its_own_session_has_disappeared() {
 #[test]
 fn a_launched_run_is_reported_as_gone_when_a_look_succeeds() {
     let mut driver = Driver::new("missing");
-    driver.ask(look_after_launch(1));
+    launch_first(&mut driver, 1);
     driver.look_fails("the server is about to end");
     let did = driver.take();
     assert!(!did.contains(&"append event".to_owned()), "{did:?}");
@@ -328,21 +295,6 @@ fn a_session_that_could_not_be_looked_at_is_not_called_missing() {
 }
 
 #[test]
-fn an_answer_without_records_is_sent_at_once() {
-    let mut driver = Driver::new("life 1; @1#1 a running pid=7");
-    driver.ask(Request::Look {
-        launching: Some("b".to_owned()),
-        will_wait: false,
-        owner: None,
-        launched: None,
-        wants_last_run: true,
-    });
-    driver.did(&["look barrier"]);
-    driver.look("life 1; @1#1 a running pid=7");
-    driver.did(&["answer 1"]);
-}
-
-#[test]
 fn output_is_archived_before_a_command_changes_its_window() {
     let mut driver = Driver::new("life 1; @1#1 a running pid=7");
     driver.input(Input::Changed(Change::Windows));
@@ -351,6 +303,7 @@ fn output_is_archived_before_a_command_changes_its_window() {
         owner: None,
         by_agent: false,
         asked_by: None,
+        is_repeated: false,
         choice: StopChoice::default(),
     });
     driver.look("life 1; @1#1 a dead 0 pid=7");
@@ -462,7 +415,7 @@ fn a_request_that_names_another_session_does_nothing() {
         driver.take()
     };
     assert_eq!(ask(&mut driver, "work"), ["look barrier", "type @1"]);
-    driver.outcome(JobOutcome::Answered(Box::new(Response::Done), None));
+    driver.outcome(JobOutcome::Answered(Box::new(Response::Done)));
     driver.did(&["answer 1"]);
     assert_eq!(
         ask(&mut driver, "former"),
@@ -490,7 +443,7 @@ fn what_a_request_types_stays_together_and_others_go_on() {
         driver.outcome(JobOutcome::NotNeeded);
         driver.take()
     };
-    let done = || JobOutcome::Answered(Box::new(Response::Done), None);
+    let done = || JobOutcome::Answered(Box::new(Response::Done));
     assert!(send(&mut driver, "a").contains(&"type @1".to_owned()));
     let Some(Job::Type(mut typing)) = driver.job.take() else {
         panic!("nothing is typed");

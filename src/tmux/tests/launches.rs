@@ -12,7 +12,7 @@ async fn a_launch_makes_session_window_and_reruns() {
         "api",
         &["pwd; env | grep -e TASK -e PI_ -e ODD -e é; sleep 1000"],
     );
-    let spec = &mut task.launch.spec;
+    let spec = &mut task.spec;
     spec.cwd = Some(hostile.clone());
     spec.env = vec![
         ("ODD".into(), "a b;#{pid} 'x'\né".into()),
@@ -48,7 +48,7 @@ async fn a_launch_makes_session_window_and_reruns() {
     assert_eq!(window.run, Some(1));
     assert_eq!(window.name, "api");
     assert!(window.command.unwrap().starts_with("pwd; env | grep"));
-    assert_eq!(window.cwd.as_deref(), Some(task.launch.cwd()));
+    assert_eq!(window.cwd.as_deref(), Some(task.cwd()));
     let limit = private.asks(&[
         "display-message",
         "-p",
@@ -60,7 +60,7 @@ async fn a_launch_makes_session_window_and_reruns() {
 
     let pid = window.pane.unwrap().pid;
     private.asks(&["split-window", "-b", "-t", "=S:", "--", "sleep", "1000"]);
-    task.launch.spec.command = vec!["exit 0".into()];
+    task.spec.command = vec!["exit 0".into()];
     let second = private.launch(&task).await.unwrap();
     assert_eq!(
         (second.window, second.pane, second.run),
@@ -102,15 +102,8 @@ async fn a_client_that_is_attached_launches_too() {
     let task = private.task("keep", "api", &["echo up; exec sleep 1000"]);
     let (mut launched, mut ended) = (Vec::new(), Vec::new());
     while launched.len() < 2 {
-        let prepared = task.prepare().unwrap();
-        let done = launch_in(
-            &mut connection,
-            session,
-            &prepared.launch,
-            Slots::OfName,
-            &ended,
-        )
-        .await;
+        let (task, files) = private.prepare(&task).unwrap();
+        let done = launch_in(&mut connection, session, &task, Slots::OfName, &ended).await;
         match done.unwrap().unwrap() {
             LaunchAnswer::Started(run) => launched.push(run),
             LaunchAnswer::Live(live) => {
@@ -119,9 +112,9 @@ async fn a_client_that_is_attached_launches_too() {
                 continue;
             }
         }
-        let found = find_launched(&mut private.connection(), &prepared.launch).await;
+        let found = find_launched(&mut private.connection(), &task).await;
         assert_eq!(found.unwrap().unwrap().run, launched.len() as u32);
-        prepared.hand_over("%9");
+        files.hand_over("%9");
     }
     let [first, second] = launched.as_slice() else {
         unreachable!()
@@ -131,29 +124,15 @@ async fn a_client_that_is_attached_launches_too() {
     assert_eq!((second.window, second.pane), (first.window, first.pane));
 
     let mut absent = private.task("keep", "api", &["true"]);
-    absent.launch.replaces = Replaces::Ended;
-    let prepared = absent.prepare().unwrap();
-    let refused = launch_in(
-        &mut connection,
-        session,
-        &prepared.launch,
-        Slots::OfName,
-        &[],
-    )
-    .await;
+    absent.replaces = Replaces::Ended;
+    let (absent, _files) = private.prepare(&absent).unwrap();
+    let refused = launch_in(&mut connection, session, &absent, Slots::OfName, &[]).await;
     assert!(refused.unwrap_err().to_string().contains("is running in"));
-    let found = find_launched(&mut private.connection(), &prepared.launch).await;
+    let found = find_launched(&mut private.connection(), &absent).await;
     assert_eq!(found.unwrap(), None);
-    let gone = launch_in(
-        &mut connection,
-        SessionId(7),
-        &prepared.launch,
-        Slots::OfName,
-        &[],
-    )
-    .await;
+    let gone = launch_in(&mut connection, SessionId(7), &absent, Slots::OfName, &[]).await;
     assert!(gone.unwrap().is_none());
-    let mut forged = prepared.launch.clone();
+    let mut forged = absent.clone();
     forged.token = "}#(touch owned)".to_owned();
     let refused = launch_in(&mut connection, session, &forged, Slots::OfName, &[]).await;
     assert!(refused.unwrap_err().to_string().contains("token"));
@@ -281,7 +260,7 @@ async fn two_windows_of_a_name_are_an_error() {
         .unwrap_err();
     assert_eq!(error.to_string(), "two windows are named `api`: @1 and @2");
     let mut task = private.task("keep", "x", &["true"]);
-    task.launch.spec.cwd = Some("/no/such/dir".into());
+    task.spec.cwd = Some("/no/such/dir".into());
     let error = private.launch(&task).await.unwrap_err();
     let expected = "`/no/such/dir` is not a directory to run in";
     assert_eq!(error.to_string(), expected);

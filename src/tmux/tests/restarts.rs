@@ -41,7 +41,7 @@ async fn a_launch_in_a_window_starts_over_if_a_client_attaches_after_the_clients
     .await;
     let recorded = read_spec(&mut private.connection(), launched.window).await;
     let (token, spec) = recorded.unwrap().unwrap();
-    assert_eq!(spec, order.launch.spec);
+    assert_eq!(spec, order.spec);
 
     let choice = ServerChoice {
         socket_path: Some(dir.join("s")),
@@ -49,13 +49,13 @@ async fn a_launch_in_a_window_starts_over_if_a_client_attaches_after_the_clients
         ..ServerChoice::default()
     };
     let slow = Server::locate(&choice, &|_| None).unwrap();
-    order.launch.replaces = Replaces::Ended;
-    let prepared = order.prepare().unwrap();
+    order.replaces = Replaces::Ended;
+    let (order, _files) = private.prepare(&order).unwrap();
     let restarted = async |token: String| {
         launch_in(
             &mut Connection::OneShot(&slow),
             launched.life.id,
-            &prepared.launch,
+            &order,
             Slots::Window(launched.window, token),
             &[],
         )

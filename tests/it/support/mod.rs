@@ -238,6 +238,51 @@ impl World {
         window_of(output.ok())
     }
 
+    /// Starts a task by tmux alone, as another launcher does, and returns its window's id: no daemon is
+    /// started for it. The session is made if it is missing.
+    #[track_caller]
+    pub(crate) fn run_alone(&self, session: &str, name: &str, line: &str) -> String {
+        let mut has_session = self.command("tmux");
+        has_session.args(["has-session", "-t", &format!("={session}")]);
+        let exists = has_session.output().unwrap().status.success();
+        let (target, window) = (format!("={session}:"), format!("={session}:={name}"));
+        let make = if exists {
+            ["new-window", "-d", "-t", &target]
+        } else {
+            ["new-session", "-d", "-s", session]
+        };
+        let (project, format) = (self.project(), "#{window_id}");
+        let project = project.to_str().unwrap();
+        let mut words = make.to_vec();
+        words.extend(["-n", name, "-c", project, "-P", "-F", format]);
+        words.extend(["--", "bash", "-lc", line]);
+        for (option, value) in [
+            ("remain-on-exit", "on"),
+            ("@tmux_task_command", line),
+            ("@tmux_task_cwd", project),
+            ("@tmux_task_run", "1"),
+        ] {
+            words.extend([";", "set-option", "-w", "-t", &window, option, value]);
+        }
+        words.extend([";", "set-option", "-t", &target, "@tmux_task_root", project]);
+        self.tmux(words)
+    }
+
+    /// Runs a task again by tmux alone.
+    #[track_caller]
+    pub(crate) fn rerun_alone(&self, window: &str, line: &str) {
+        self.tmux([
+            "respawn-pane",
+            "-k",
+            "-t",
+            window,
+            "--",
+            "bash",
+            "-lc",
+            line,
+        ]);
+    }
+
     /// Creates an executable script.
     pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
