@@ -1,7 +1,7 @@
 //! OpenSSH's client: its configuration file and command lines.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::files;
@@ -37,10 +37,10 @@ impl Ssh {
         let ssh = Self {
             folder: create_links_folder(env)?,
         };
-        let (path, text) = (ssh.config(), config(&ssh.folder));
-        if fs::read(&path).ok().as_deref() != Some(text.as_bytes()) {
+        let path = ssh.config();
+        if fs::read(&path).ok().as_deref() != Some(CONFIG.as_bytes()) {
             let fresh = path.with_extension(std::process::id().to_string());
-            files::replace(&path, &fresh, text.as_bytes())
+            files::replace(&path, &fresh, CONFIG.as_bytes())
                 .map_err(|error| unusable(&path, &error))?;
         }
         Ok(ssh)
@@ -63,30 +63,26 @@ impl Ssh {
         if questions == Questions::Never {
             command.arg("-oBatchMode=yes");
         }
-        // What the user's configuration executes at a login without a command is not for us.
-        command.args(["-oRemoteCommand=none", "-oLogLevel=ERROR"]);
+        // In a path, `%` begins what ssh fills in.
+        let folder = self.folder.display().to_string().replace('%', "%%");
+        command
+            .args(["-oControlMaster=auto", "-oControlPersist=10m"])
+            .arg(format!("-oControlPath=\"{folder}/%C\""))
+            // What the user's configuration executes at a login without a command is not for us.
+            .args(["-oRemoteCommand=none", "-oLogLevel=ERROR"]);
         command.args(options).args(["--", destination, line]);
         command
     }
 }
 
-/// Returns the configuration. ssh takes the first value that it finds.
-fn config(folder: &Path) -> String {
-    // In a path, `%` begins what ssh fills in.
-    let folder = folder.display().to_string().replace('%', "%%");
-    format!(
-        "# Made by tmux-task. Your own configuration comes first.\n\
-         Include ~/.ssh/config\n\
-         Match all\n\
-         ControlMaster auto\n\
-         ControlPath \"{folder}/%C\"\n\
-         ControlPersist 10m\n\
-         ServerAliveInterval 15\n\
-         ServerAliveCountMax 3\n\
-         ConnectTimeout 10\n\
-         Include /etc/ssh/ssh_config\n"
-    )
-}
+/// The configuration. ssh takes the first value that it finds.
+const CONFIG: &str = "# Made by tmux-task. Your own configuration comes first.\n\
+                      Include ~/.ssh/config\n\
+                      Match all\n\
+                      ServerAliveInterval 15\n\
+                      ServerAliveCountMax 3\n\
+                      ConnectTimeout 10\n\
+                      Include /etc/ssh/ssh_config\n";
 
 /// Returns a script that executes our program there with these words.
 pub(super) fn far_script(program: Option<&str>, words: &str) -> String {
@@ -131,18 +127,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_users_configuration_comes_first_and_the_systems_last() {
-        let text = config(Path::new("/run/50%/a b"));
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[1], "Include ~/.ssh/config");
-        assert_eq!(*lines.last().unwrap(), "Include /etc/ssh/ssh_config");
-        assert!(
-            lines.contains(&"ControlPath \"/run/50%%/a b/%C\""),
-            "{text}"
-        );
-    }
-
-    #[test]
     fn no_shell_reads_anything_in_the_line() {
         for program in [None, Some("~/bin/tmux task"), Some("/opt/tmux-task")] {
             let line = of_shell_after_noise(&far_script(program, "far-call"));
@@ -157,7 +141,7 @@ mod tests {
     #[test]
     fn options_of_ssh_cannot_be_smuggled_in() {
         let ssh = Ssh {
-            folder: "/f".into(),
+            folder: "/run/50%/a b".into(),
         };
         let command = ssh.command("me@a", Questions::Never, &["-n"], "line");
         let args: Vec<&str> = command
@@ -168,8 +152,11 @@ mod tests {
             args,
             [
                 "-F",
-                "/f/ssh_config",
+                "/run/50%/a b/ssh_config",
                 "-oBatchMode=yes",
+                "-oControlMaster=auto",
+                "-oControlPersist=10m",
+                "-oControlPath=\"/run/50%%/a b/%C\"",
                 "-oRemoteCommand=none",
                 "-oLogLevel=ERROR",
                 "-n",
