@@ -5,14 +5,12 @@
 //! The events of a task are gathered for a moment and make one alert. A task has at most one alert
 //! in [`PAUSE`]; what happens meanwhile is counted in the next one.
 
-mod rules;
 mod wording;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-pub(crate) use rules::{AlertEvent, AlertRules, Place};
-pub(crate) use wording::{AlertText, TerminalSequence};
+pub(crate) use wording::{AlertEvent, AlertRules, AlertText, Place, TerminalSequence};
 
 use crate::model::{Event, EventKind, Level, WindowId};
 

@@ -498,8 +498,9 @@ mod tests {
 
     use super::*;
     use crate::input_episodes::Episodes;
-    use crate::model::test_notation::{describe, snapshot};
+    use crate::model::test_notation::{describe, snapshot, task};
     use crate::model::{Now, Snapshot, TtyUse, WindowId};
+    use crate::prompt::{UserRules, judge};
 
     /// A look at a task that reads lines, in its `switches`th call, after so many `bytes`.
     fn reads(look: &str, switches: u64, bytes: u64) -> Snapshot {
@@ -741,13 +742,6 @@ mod tests {
             ]
         );
     }
-}
-
-#[cfg(test)]
-mod still_rows_tests {
-    use std::time::Duration;
-
-    use super::*;
 
     fn screen(text: &str) -> Screen {
         Screen {
@@ -798,13 +792,6 @@ mod still_rows_tests {
         assert_eq!(since(["1 token|", "2 tokens|"]), Some(0));
         assert_eq!(since(["one tip|of two rows", "one tip|"]), Some(0));
     }
-}
-
-#[cfg(test)]
-mod answer_echo_tests {
-    use super::*;
-    use crate::model::test_notation::task;
-    use crate::prompt::{UserRules, judge};
 
     fn reading(reader: TtyUse) -> TtyEvidence {
         TtyEvidence {

@@ -344,11 +344,6 @@ mod tests {
             || *name == "TERMINFO_DIRS"
             || !WithheldVariables::default().covers(name)));
     }
-}
-
-#[cfg(test)]
-mod owner_tests {
-    use super::*;
 
     #[track_caller]
     fn check(variables: &[(&str, &str)], owner: Option<&str>) {

@@ -3,7 +3,6 @@
 //! Plain data. What programs get as it is, is serialised here, under the names of the format; what has
 //! another shape there is defined in [`crate::wire`]. Frozen lines and the schema protect both.
 
-mod animation;
 mod end_order;
 pub mod environment;
 mod error;
@@ -16,7 +15,6 @@ pub mod programs;
 mod reason;
 mod record;
 mod screen;
-mod signal;
 mod snapshot;
 mod task;
 mod task_spec;
@@ -27,7 +25,6 @@ pub mod text;
 mod tty;
 mod wait;
 
-pub use animation::{is_same_except_signs, without_animation, without_last_sign};
 pub use end_order::{EndOrder, LeftProcess};
 pub use environment::{ASKER_CHARS, machine_of_environment, owner_of_environment};
 pub use error::{Error, ErrorKind, with_causes};
@@ -41,16 +38,15 @@ pub use now::{
     AgeClock, BootTime, Millis, Now, age, limit_words, parse_rfc3339, rfc3339, took, whole_millis,
     written,
 };
-pub use reason::{GoneReason, Reason};
+pub use reason::{GoneReason, Reason, Signal};
 pub use record::{
     Body, Checkpoint, Context, DeliveredEvent, Delivery, Details, FEED_VERSION, FollowUpOptions,
     Kind, Message, Record, SESSION_CHARS, Seq, ShellDelivery,
 };
 pub use screen::{
     CursorPosition, OpenQuestion, QUOTED_CHARS, QUOTED_LINES, Screen, SecretText, TypedInput,
-    are_same_rows, has_same_words,
+    are_same_rows, has_same_words, is_same_except_signs, without_animation, without_last_sign,
 };
-pub use signal::Signal;
 pub(crate) use snapshot::Ordered;
 pub use snapshot::{Bookmark, RunAway, RunNumbers, SessionLife, Snapshot, StatusCounts};
 pub use task::{Difference, Exit, Life, OWNER_CHARS, PortHolder, RunEnd, Task, port_words};

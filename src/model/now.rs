@@ -195,11 +195,6 @@ mod tests {
         let all = [1, 20, 300, 1000, 2500, 60_000].map(|ms| limit_words(Duration::from_millis(ms)));
         assert_eq!(all, ["1 ms", "20 ms", "300 ms", "1.0 s", "2.5 s", "60.0 s"]);
     }
-}
-
-#[cfg(test)]
-mod backoff_tests {
-    use super::*;
 
     #[test]
     fn pauses_double_up_to_the_limit() {

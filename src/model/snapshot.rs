@@ -389,6 +389,7 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::test_notation::task;
 
     #[test]
     fn looks_differ_in_passing_or_in_bells_or_otherwise() {
@@ -495,11 +496,6 @@ mod tests {
         assert_eq!((counts.dead, counts.failed, counts.restarting), (4, 2, 1));
         assert_eq!((counts.running, counts.waiting), (1, 1));
     }
-}
-
-#[cfg(test)]
-mod run_numbers_tests {
-    use super::*;
 
     #[test]
     fn the_highest_number_of_a_name_counts() {
@@ -524,12 +520,6 @@ mod run_numbers_tests {
             [4, 0, 3, 1]
         );
     }
-}
-
-#[cfg(test)]
-mod find_task_tests {
-    use super::*;
-    use crate::model::test_notation::task;
 
     fn look(tasks: &[&str], shells: &[&str]) -> Snapshot {
         let tasks = tasks.iter().map(|line| task(line));

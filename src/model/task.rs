@@ -582,11 +582,6 @@ mod tests {
         assert_eq!(words(Some("SIGTERM"), None), "was killed by SIGTERM");
         assert_eq!(words(None, Some(9)), "exited with code 9");
     }
-}
-
-#[cfg(test)]
-mod port_holder_tests {
-    use super::*;
 
     #[test]
     fn a_holder_is_named_as_far_as_it_can_be_seen() {

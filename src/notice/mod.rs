@@ -7,10 +7,124 @@
 
 #[cfg(all(feature = "notice", not(target_os = "macos")))]
 mod desktop;
-mod log_once;
-mod terminal;
+
+use std::io;
+use std::mem::{Discriminant, discriminant};
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags};
 
 #[cfg(all(feature = "notice", not(target_os = "macos")))]
 pub use desktop::{Desktop, DesktopError, DesktopNotice, notifier};
-pub use log_once::LogOnce;
-pub use terminal::write_to_terminal;
+
+// Logs each kind of failure once, not once for each notice.
+
+/// The kinds of failure that were logged since a display last worked. A kind is a variant of the
+/// display's error.
+#[derive(Debug)]
+pub struct LogOnce<E> {
+    /// Contains each variant of `E` at most once, which bounds it.
+    logged: Vec<Discriminant<E>>,
+}
+
+impl<E> Default for LogOnce<E> {
+    fn default() -> Self {
+        Self { logged: Vec::new() }
+    }
+}
+
+impl<E> LogOnce<E> {
+    /// Whether this kind of failure has not been logged since the display last worked. Marks it as
+    /// logged.
+    #[must_use]
+    pub fn admit(&mut self, error: &E) -> bool {
+        let kind = discriminant(error);
+        let is_news = !self.logged.contains(&kind);
+        if is_news {
+            self.logged.push(kind);
+        }
+        is_news
+    }
+
+    /// Clears the kinds, because the display works. Returns whether there were any.
+    pub fn clear(&mut self) -> bool {
+        let had_any = !self.logged.is_empty();
+        self.logged.clear();
+        had_any
+    }
+}
+
+// Terminals that are attached to tmux, written to beside tmux: they show notifications by themselves.
+
+/// Writes to a terminal, if it takes that at once.
+///
+/// # Errors
+///
+/// When it is no terminal of this user, has gone, or is full or stopped.
+pub fn write_to_terminal(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // It must not become the terminal of this process, nor be waited for.
+    let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    if !path.starts_with("/dev") {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let terminal = rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())?;
+    let status = rustix::fs::fstat(&terminal)?;
+    let is_ours = status.st_uid == rustix::process::geteuid().as_raw();
+    let is_device = FileType::from_raw_mode(status.st_mode) == FileType::CharacterDevice;
+    if !is_ours || !is_device || !rustix::termios::isatty(&terminal) {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    rustix::io::write(&terminal, bytes)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+    #[test]
+    fn each_kind_is_logged_once_until_the_display_works() {
+        let mut complaints = LogOnce::default();
+        assert!(!complaints.clear());
+        assert!(complaints.admit(&Some("refused")));
+        assert!(!complaints.admit(&Some("reset")));
+        assert!(complaints.admit(&None));
+        assert!(!complaints.admit(&Some("refused")));
+        assert!(complaints.clear());
+        assert!(!complaints.clear());
+        assert!(complaints.admit(&Some("refused")));
+    }
+
+    #[test]
+    fn only_a_terminal_of_this_user_is_written_to_and_never_waited_for() {
+        let user = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&user).unwrap();
+        unlockpt(&user).unwrap();
+        let name = ptsname(&user, Vec::new()).unwrap();
+        let terminal = Path::new(OsStr::from_bytes(name.to_bytes()));
+        write_to_terminal(terminal, b"\x1b]9;x\x07").unwrap();
+        let mut shown = [0; 20];
+        let n = rustix::io::read(&user, &mut shown).unwrap();
+        assert_eq!(&shown[..n], b"\x1b]9;x\x07");
+        // Nobody reads it any more.
+        let mut n = 0;
+        while write_to_terminal(terminal, &[b'x'; 1000]).is_ok() {
+            n += 1;
+        }
+        assert!(n < 1000, "{n}");
+        drop(user);
+        for path in [
+            "/dev/null",
+            "/dev/tty/none",
+            "/etc/hostname",
+            "tty",
+            terminal.to_str().unwrap(),
+        ] {
+            assert!(write_to_terminal(Path::new(path), b"x").is_err(), "{path}");
+        }
+    }
+}

@@ -3,8 +3,7 @@
 //! Where tmux reports the pid of a death, the pid decides. tmux 3.8 does not report it; there the
 //! order of the deaths decides, unless the kernel, the launcher or the terminal names contradict.
 
-use super::known::Evidence;
-use super::known::KnownWindow;
+use super::{Evidence, KnownWindow};
 use crate::model::{Exit, Life, PaneId, Signal};
 use crate::protocol::rows::{Death, PaneRow};
 

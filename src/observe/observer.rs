@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::deaths::{EarlierRun, RecordedDeath, WindowDeaths};
-use super::known::Evidence;
-use super::known::command;
-use super::known::{KnownWindow, UnsettledEnd};
+use super::{Evidence, KnownWindow, UnsettledEnd, command};
 use crate::model::{
     Bookmark, Exit, Life, Millis, Now, Ordered as _, PaneId, RunNumbers, Screen, SessionLife,
     Signal, Snapshot, Task, WindowId,

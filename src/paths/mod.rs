@@ -4,20 +4,21 @@
 //! sessions of the same name on two servers are separate. A session that is renamed keeps its files:
 //! `names.rs` finds them by its other names.
 
-mod file_lock;
 mod names;
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-pub(crate) use file_lock::FileLock;
-pub(crate) use names::hex;
-pub(crate) use names::{Names, is_key, next_key};
+use tokio::time::{Instant, sleep};
+
+pub(crate) use names::{Names, hex, is_key, next_key};
 
 use crate::files::{self, Fault, OPEN_TO_OTHERS, RefusedFile, WRITABLE_BY_OTHERS, our_uid};
-use crate::model::Error;
+use crate::model::{Backoff, Error};
 
 /// Looks up an environment variable. Passed in, so that nothing below reads the environment.
 pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -411,6 +412,62 @@ pub(crate) fn runtime_root(env: Env<'_>) -> Result<PathBuf, Error> {
 
 fn tmp_root() -> PathBuf {
     PathBuf::from(format!("/tmp/tmux-task-{}", our_uid()))
+}
+
+// Locks among all processes of this program that one user runs.
+
+/// A process that waits longer continues without the lock: a small risk is better than a tool that
+/// hangs.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long to wait before the lock is tried again: longer and longer, since many processes may wait.
+const PAUSE: Backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(16));
+
+/// A lock that is held until this is dropped or the process ends.
+#[derive(Debug)]
+pub(crate) struct FileLock {
+    /// `None` when the lock was not available.
+    _file: Option<File>,
+}
+
+impl Paths {
+    /// Waits for the lock of the tmux server, at most for a few seconds.
+    pub(crate) async fn lock_server(&self) -> FileLock {
+        FileLock::hold(
+            &self
+                .runtime
+                .join(format!("server-{}.lock", self.server_key)),
+        )
+        .await
+    }
+
+    /// Waits for the lock under which the daemon of this session is started, at most for a few
+    /// seconds.
+    pub(crate) async fn lock_start(&self) -> FileLock {
+        FileLock::hold(&self.runtime.join(format!("{}.start", self.key))).await
+    }
+}
+
+impl FileLock {
+    async fn hold(path: &Path) -> Self {
+        let file = match files::open_to_write(path) {
+            Ok(file) => file,
+            Err(error) => {
+                tracing::debug!(%error, path = %path.display(), "no lock");
+                return Self { _file: None };
+            }
+        };
+        let deadline = Instant::now() + PATIENCE;
+        let mut pause = PAUSE;
+        while file.try_lock().is_err() {
+            if Instant::now() >= deadline {
+                tracing::warn!(path = %path.display(), "continues without a lock that another process holds");
+                return Self { _file: None };
+            }
+            sleep(pause.next_pause()).await;
+        }
+        Self { _file: Some(file) }
+    }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use tokio::sync::mpsc;
 
-use super::{exit_of_zombie, running};
+use super::{exit_of_zombie, stat};
 use crate::model::Exit;
 
 /// The thread needs almost no stack.
@@ -92,7 +92,7 @@ impl ExitWatch {
             if !self.watched.insert(pid) {
                 continue;
             }
-            match running::open(pid) {
+            match stat::open(pid) {
                 Ok(file) => drop(files.insert(pid, Arc::new(file))),
                 Err(Errno::SRCH) => self.ended_before.push(ProcessExit { pid, exit: None }),
                 Err(Errno::NOSYS) => {}

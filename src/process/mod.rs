@@ -16,8 +16,6 @@ mod program;
 #[cfg(any(test, not(linux)))]
 #[cfg_attr(linux, allow(dead_code, reason = "there is `/proc`"))]
 mod ps;
-mod resources;
-mod running;
 mod slots;
 mod stat;
 #[cfg(linux)]
@@ -31,11 +29,11 @@ pub(crate) use exit_watch::{ExitWatch, ProcessExit};
 pub(crate) use input_watch::InputWatch;
 pub(crate) use ports::{answers_at, listening, port_holders};
 pub(crate) use program::{ProgramEnd, run_program};
-pub(crate) use resources::{RunTime, run_time};
-pub(crate) use resources::{control_group_of, descriptors_of};
-pub(crate) use running::{Process, exists, wait_for_any};
 pub(crate) use slots::{queue_state, wait_for_place};
-pub(crate) use stat::{ancestor_named, is_our_program, parent};
-pub(crate) use stat::{exit_of_zombie, identity, is_stopped, may_run, started_at, starts};
+pub(crate) use stat::{
+    Process, RunTime, ancestor_named, control_group_of, descriptors_of, exists, exit_of_zombie,
+    identity, is_our_program, is_stopped, may_run, parent, run_time, started_at, starts,
+    wait_for_any,
+};
 #[cfg(feature = "panel")]
 pub(crate) use usage::{TreeUsage, tree_usage};

@@ -2,19 +2,21 @@
 //! `/proc/PID/stat`.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{self, Pid, test_kill_process};
 #[cfg(linux)]
 use rustix::time::ClockId;
 
-use super::exists;
 #[cfg(not(linux))]
 use super::ps;
 #[cfg(linux)]
-use super::stat;
 use crate::files::PROC;
 use crate::model::{Exit, Millis, Ordered as _, Signal};
 
@@ -191,7 +193,7 @@ const GENERATIONS: usize = 64;
 pub(crate) fn parent(pid: u32) -> Option<u32> {
     #[cfg(linux)]
     {
-        stat::read(pid)?.field(4)?.parse().ok()
+        read(pid)?.field(4)?.parse().ok()
     }
     #[cfg(not(linux))]
     {
@@ -231,8 +233,229 @@ pub(crate) fn ancestor_named(name: &str) -> Option<PathBuf> {
 }
 
 #[cfg(linux)]
+// Whether a process exists, and, safe against reuse of its pid, whether it still runs.
+
+/// Whether a process has this pid, also one that has ended and was not reaped. One that may not be
+/// signalled, such as a process of another user, exists.
+#[must_use]
+pub(crate) fn exists(pid: u32) -> bool {
+    number(pid).is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
+}
+
+/// A process that can be queried: the one that had the pid when this was created.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pid: u32,
+    /// Readable once it has ended; `None` where there is no such descriptor.
+    file: Option<OwnedFd>,
+}
+
+/// How long to wait before processes are looked for again whose ends nothing reports.
+const PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 200_000_000,
+};
+
+impl Process {
+    /// Returns the process that has this pid now; `None` when there is none, or when the system is
+    /// out of descriptors.
+    #[must_use]
+    pub(crate) fn open(pid: u32) -> Option<Self> {
+        let file = match open(pid) {
+            Ok(file) => Some(file),
+            Err(Errno::NOSYS) => None,
+            Err(error) => {
+                tracing::debug!(?pid, %error, "could not open a process");
+                return None;
+            }
+        };
+        let process = Self { pid, file };
+        process.is_running().then_some(process)
+    }
+
+    /// Whether it still runs.
+    #[must_use]
+    pub(crate) fn is_running(&self) -> bool {
+        self.file
+            .as_ref()
+            .map_or_else(|| runs(self.pid), |file| !has_ended(file))
+    }
+}
+
+/// Whether a process with this pid runs: not one that only waits for its parent to notice its end.
+fn runs(pid: u32) -> bool {
+    #[cfg(linux)]
+    {
+        exists(pid)
+    }
+    #[cfg(not(linux))]
+    {
+        let state = super::ps::column(pid, "stat");
+        exists(pid) && state.is_some_and(|state| !state.starts_with('Z'))
+    }
+}
+
+/// Waits until one of these processes has ended.
+pub(crate) fn wait_for_any(processes: &[Process]) {
+    let files = processes.iter().filter_map(|process| process.file.as_ref());
+    let mut files: Vec<PollFd<'_>> = files.map(|file| PollFd::new(file, PollFlags::IN)).collect();
+    let pause = (files.len() < processes.len()).then_some(&PAUSE);
+    // Interrupted or not: the caller looks again.
+    let ended = poll(&mut files, pause);
+    tracing::trace!(?ended, "waited for processes");
+}
+
+/// Whether the process of this descriptor, which [`open`] has returned, has ended.
+pub(super) fn has_ended(file: &OwnedFd) -> bool {
+    let mut files = [PollFd::new(file, PollFlags::IN)];
+    let at_once = Timespec::default();
+    !matches!(poll(&mut files, Some(&at_once)), Ok(0))
+}
+
+/// Returns a descriptor that becomes readable when this process ends.
+///
+/// # Errors
+///
+/// [`Errno::SRCH`] when there is no such process, [`Errno::NOSYS`] where there are no such descriptors,
+/// and another one when the system is out of descriptors.
+#[cfg(linux)]
+pub(super) fn open(pid: u32) -> Result<OwnedFd, Errno> {
+    use rustix::process::{PidfdFlags, pidfd_open};
+
+    pidfd_open(number(pid).ok_or(Errno::SRCH)?, PidfdFlags::empty())
+}
+
+/// The same: a kqueue that waits for one process.
+#[cfg(kqueue)]
+pub(super) fn open(pid: u32) -> Result<OwnedFd, Errno> {
+    use nix::sys::event::{EvFlags, EventFilter, FilterFlag, KEvent, Kqueue};
+
+    let errno = |error: nix::errno::Errno| Errno::from_raw_os_error(error as i32);
+    let pid = usize::try_from(pid).map_err(|_| Errno::SRCH)?;
+    // One-shot: a process ends once.
+    let (process, flags) = (
+        EventFilter::EVFILT_PROC,
+        EvFlags::EV_ADD | EvFlags::EV_ONESHOT,
+    );
+    let end = KEvent::new(pid, process, flags, FilterFlag::NOTE_EXIT, 0, 0);
+    let queue = Kqueue::new().map_err(errno)?;
+    queue.kevent(&[end], &mut [], None).map_err(errno)?;
+    Ok(queue.into())
+}
+
+#[cfg(not(any(linux, kqueue)))]
+pub(super) fn open(_pid: u32) -> Result<OwnedFd, Errno> {
+    Err(Errno::NOSYS)
+}
+
+/// Sends a signal to the process of a descriptor.
+///
+/// # Errors
+///
+/// When the process has ended, or may not be signalled.
+#[cfg(linux)]
+pub(super) fn signal(file: &OwnedFd, _pid: Pid, signal: process::Signal) -> Result<(), Errno> {
+    rustix::process::pidfd_send_signal(file, signal)
+}
+
+/// The same. Unlike with a pidfd, another process can have got its pid since the descriptor was asked.
+#[cfg(not(linux))]
+pub(super) fn signal(file: &OwnedFd, pid: Pid, signal: process::Signal) -> Result<(), Errno> {
+    if has_ended(file) {
+        return Err(Errno::SRCH);
+    }
+    rustix::process::kill_process(pid, signal)
+}
+
+fn number(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
+}
+
+// What a process uses: descriptors, its control group, and how much it has run.
+
+/// How many descriptors a process has open, and how many it may open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DescriptorUse {
+    /// The number of open descriptors.
+    pub(crate) open: u64,
+    /// The soft limit; `None` is unlimited.
+    pub(crate) limit: Option<u64>,
+}
+
+/// Returns the descriptors of a process of this user; `None` where the system does not report them
+/// (only Linux does).
+#[must_use]
+pub(crate) fn descriptors_of(pid: u32) -> Option<DescriptorUse> {
+    let limits = fs::read_to_string(format!("{PROC}/{pid}/limits")).ok()?;
+    let limit = soft_limit(&limits)?;
+    let open = fs::read_dir(format!("{PROC}/{pid}/fd")).ok()?.count();
+    Some(DescriptorUse {
+        open: open as u64,
+        limit,
+    })
+}
+
+/// Reads the soft limit on open files from `/proc/PID/limits`; `None` inside is unlimited.
+fn soft_limit(limits: &str) -> Option<Option<u64>> {
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
+    match line.split_ascii_whitespace().next()? {
+        "unlimited" => Some(None),
+        number => number.parse().ok().map(Some),
+    }
+}
+
+/// Returns the control group of a process, as systemd names it; `None` where there is none.
+#[must_use]
+pub(crate) fn control_group_of(pid: u32) -> Option<String> {
+    let groups = fs::read_to_string(format!("{PROC}/{pid}/cgroup")).ok()?;
+    groups_of_systemd(&groups)
+}
+
+/// Reads the path of the unified hierarchy, else that of systemd's own.
+fn groups_of_systemd(text: &str) -> Option<String> {
+    let of = |hierarchy: &str| text.lines().find_map(|line| line.strip_prefix(hierarchy));
+    let named = text.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        rest.strip_prefix("name=systemd:")
+    });
+    named.or_else(|| of("0::")).map(ToOwned::to_owned)
+}
+
+/// How much a process's first thread has run: as long as it is the same, the thread has slept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RunTime {
+    /// How long it was on a processor, in nanoseconds.
+    pub(crate) nanos: u64,
+    /// How often it was put on one.
+    pub(crate) times: u64,
+}
+
+impl RunTime {
+    /// Whether the thread has not been woken since the earlier reading. It may have been running
+    /// then.
+    #[must_use]
+    pub(crate) fn has_slept_since(self, earlier: Self) -> bool {
+        self.times == earlier.times
+    }
+}
+
+/// Returns how much a process has run; `None` where the system does not count it (only Linux does).
+#[must_use]
+pub(crate) fn run_time(pid: u32) -> Option<RunTime> {
+    let text = std::fs::read_to_string(format!("{PROC}/{pid}/schedstat")).ok()?;
+    let mut fields = text.split_ascii_whitespace().map(str::parse);
+    let nanos = fields.next()?.ok()?;
+    let times = fields.nth(1)?.ok()?;
+    // Without the kernel's statistics all counts are zero.
+    (times > 0).then_some(RunTime { nanos, times })
+}
+
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -285,5 +508,79 @@ mod tests {
         let name = program.file_name().unwrap().to_str().unwrap();
         assert_eq!(ancestor_named(name), Some(program.clone()));
         assert_eq!(ancestor_named("no such program"), None);
+    }
+
+    #[test]
+    fn a_process_exists_until_it_is_reaped_and_also_if_it_is_another_users() {
+        assert!(exists(std::process::id()));
+        assert!(exists(1));
+        for no_pid in [0, 0x7fff_fff0, u32::MAX] {
+            assert!(!exists(no_pid), "{no_pid}");
+        }
+        let mut child = Command::new("true").spawn().unwrap();
+        assert!(exists(child.id()));
+        child.wait().unwrap();
+        assert!(!exists(child.id()));
+    }
+
+    #[test]
+    fn a_process_runs_until_it_has_ended() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let process = Process::open(child.id()).unwrap();
+        assert!(process.is_running());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!process.is_running());
+        assert!(Process::open(child.id()).is_none());
+    }
+
+    #[test]
+    fn the_soft_limit_is_the_first_number() {
+        let line = "Max open files            1024                 524288               files\n";
+        assert_eq!(soft_limit(line), Some(Some(1024)));
+        let line = "Max open files            unlimited            unlimited            files\n";
+        assert_eq!(soft_limit(line), Some(None));
+        assert_eq!(soft_limit("Max cpu time  unlimited\n"), None);
+    }
+
+    #[test]
+    fn the_control_group_is_found_in_both_versions() {
+        let unified = "0::/user.slice/user-1000.slice/session-3.scope\n";
+        let expected = Some("/user.slice/user-1000.slice/session-3.scope".to_owned());
+        assert_eq!(groups_of_systemd(unified), expected);
+        let hybrid =
+            "3:memory:/x\n1:name=systemd:/user.slice/user-1000.slice/session-3.scope\n0::/y\n";
+        assert_eq!(groups_of_systemd(hybrid), expected);
+        assert_eq!(groups_of_systemd(""), None);
+    }
+
+    #[cfg(linux)]
+    #[test]
+    fn our_own_descriptors_are_counted() {
+        let ours = descriptors_of(std::process::id()).unwrap();
+        assert!(ours.open >= 3, "{ours:?}");
+    }
+
+    #[cfg(linux)]
+    #[test]
+    fn a_process_that_sleeps_does_not_run() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("100")
+            .spawn()
+            .unwrap();
+        let settled = loop {
+            let before = run_time(child.id());
+            std::thread::yield_now();
+            let state = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+            let name = std::fs::read_to_string(format!("/proc/{}/comm", child.id())).unwrap();
+            if state.contains(") S ") && name == "sleep\n" && run_time(child.id()) == before {
+                break before.unwrap();
+            }
+        };
+        assert_eq!(run_time(child.id()), Some(settled));
+        assert!(run_time(child.id()).unwrap().has_slept_since(settled));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(run_time(child.id()), None);
     }
 }

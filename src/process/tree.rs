@@ -582,11 +582,6 @@ mod tests {
         assert_eq!(path_of(1025), None);
         assert_eq!(path_of(0), None);
     }
-}
-
-#[cfg(test)]
-mod idle_tests {
-    use super::*;
 
     #[test]
     fn a_shell_that_is_fed_by_a_pipe_or_a_file_is_known() {

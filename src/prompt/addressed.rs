@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::line::{self, Ask};
-use super::pattern::{plain, plain_pattern};
-use super::report;
-use super::words::{after_words, from_first_word, is_of_word, is_one_of, split_word};
+use super::words::{
+    self, after_words, from_first_word, is_of_word, is_one_of, plain, plain_pattern, split_word,
+};
 use crate::model::PromptKind;
 
 /// Returns what a line asks that has ended, where it is no line of a log.
@@ -64,7 +64,7 @@ fn is_question(text: &str) -> bool {
         || begins_offer(start);
     if asks_to_act {
         // What was just built may be built again, but nobody is asked.
-        return !report::is_report(before.trim_end_matches(['.', ' ']));
+        return !words::is_report(before.trim_end_matches(['.', ' ']));
     }
     // Other questions are the whole line, and end with a word.
     let end = last.trim_end_matches(['?', '？', ' ']);

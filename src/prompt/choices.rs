@@ -4,8 +4,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::pattern::pattern;
-use super::words::{DIGIT, LETTER, MARK};
+use super::words::{DIGIT, LETTER, MARK, pattern};
 use crate::model::PromptKind;
 
 /// Words for yes and for no, in lower case, of two letters or more. Single letters are too

@@ -2,16 +2,19 @@
 //! what they answer, and a box below a question or a label.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
-use unicode_width::UnicodeWidthChar as _;
+use regex::Regex;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::addressed;
-use super::cursor_context::is_line_or_block;
-use super::dialog::{is_label, is_yes_or_no};
-use super::drawn::{DrawnPrompt, LOG_STILL};
-use super::drawn_field::is_edge;
+use super::cursor_context::{
+    DrawnPrompt, LOG_STILL, ROWS, is_blank, is_boxed, is_line_or_block, is_marked, text_rows,
+    unframed,
+};
 use super::line::{self, Ask};
-use crate::model::{PromptKind, Screen};
+use super::words::{LETTER, pattern};
+use super::{addressed, secret};
+use crate::model::{CursorPosition, PromptKind, Screen};
 
 /// Returns the dialog or form on the alternate screen. Unless the cursor is hidden, it must end the
 /// screen: otherwise it may be a part of a text.
@@ -240,4 +243,196 @@ impl Piece {
 /// Returns what a piece of text asks for, unless it is one of a log.
 fn asks(text: &str) -> Option<Ask> {
     line::asks(text).filter(|_| !addressed::is_log(text))
+}
+
+// Dialogs: a frame with buttons in it, as `dialog`, `whiptail` and many libraries draw them.
+
+/// Returns the dialog in a frame at the end of a screen.
+pub(super) fn dialog(screen: &Screen) -> Option<DrawnPrompt> {
+    let (bottom, buttons) = text_rows(screen)
+        .take(ROWS)
+        .find(|(_, row)| is_boxed(row) && has_buttons(row))?;
+    let is_of_frame = |row: &usize| is_boxed(&screen.rows[*row]) || is_rule(&screen.rows[*row]);
+    let top = (0..bottom)
+        .rev()
+        .take_while(is_of_frame)
+        .last()
+        .unwrap_or(bottom);
+    let row = asking(screen, top, bottom);
+    let below = (bottom + 1..screen.rows.len()).take_while(is_of_frame);
+    let end = below.last().unwrap_or(bottom) + 1;
+    let mut inside = screen.rows[top..bottom].iter();
+    let is_secret = !is_yes_or_no(buttons)
+        && inside.any(|row| {
+            let text = unframed(row);
+            secret::is_masked(text) || names_secret(text)
+        });
+    Some(DrawnPrompt {
+        secret: is_secret,
+        ..DrawnPrompt::new(PromptKind::Dialog, row, top..end, "dialog with buttons")
+    })
+}
+
+fn has_buttons(row: &str) -> bool {
+    static BUTTONS: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r"[<\[]\s*(?:ok|yes|no|cancel|continue|back|go back|finish|next|help|exit|quit|select|done|accept|abort|ja|nein|abbrechen|oui|non|annuler|weiter|zurück|sí|aceptar|cancelar)\s*[>\]]",
+        )
+    });
+    BUTTONS.is_match(row) || are_buttons(unframed(row))
+}
+
+/// Whether the text is two buttons or more side by side and nothing else, whatever they are called:
+/// `<Löschen>  <Behalten>`.
+fn are_buttons(text: &str) -> bool {
+    let Some(text) = text
+        .strip_prefix('<')
+        .and_then(|text| text.strip_suffix('>'))
+    else {
+        return false;
+    };
+    // Between two buttons: `>`, white space, `<`.
+    let mut parts = text.split('>');
+    let first = parts.next().is_some_and(is_label);
+    let mut others = parts.peekable();
+    first
+        && others.peek().is_some()
+        && others.all(|part| {
+            let (space, label) = part.split_once('<').unwrap_or(("", ""));
+            !space.is_empty() && space.trim().is_empty() && is_label(label)
+        })
+}
+
+/// Whether this may be the text of a button.
+pub(super) fn is_label(inside: &str) -> bool {
+    const LENGTH: usize = 20;
+    let label = inside.trim();
+    inside.contains(|c| c == ' ' || LETTER.has(c))
+        && label.chars().all(|c| c == ' ' || LETTER.has(c))
+        && label.chars().count() <= LENGTH
+}
+
+/// Whether nothing but yes and no can be answered, so that nothing is typed.
+pub(super) fn is_yes_or_no(buttons: &str) -> bool {
+    static YES: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"[<\[]\s*(?:yes|no|ja|nein|oui|non|sí)\s*[>\]]"));
+    YES.is_match(buttons)
+}
+
+/// Returns the row that asks between the top and the buttons: of the first rows with text below
+/// the frame the one that ends with a question mark, else the first. A frame that holds buttons
+/// and no text has only its title.
+fn asking(screen: &Screen, top: usize, bottom: usize) -> usize {
+    let says = |row: &usize| {
+        unframed(&screen.rows[*row])
+            .chars()
+            .any(char::is_alphanumeric)
+    };
+    let inside = || (top..bottom).filter(|row| !is_rule(&screen.rows[*row]));
+    let Some(first) = inside().find(says) else {
+        return (top..=bottom).find(says).unwrap_or(bottom);
+    };
+    (first..bottom)
+        .take_while(|row| says(row) && !is_rule(unframed(&screen.rows[*row])))
+        .find(|row| unframed(&screen.rows[*row]).ends_with(['?', '？']))
+        .unwrap_or(first)
+}
+
+fn names_secret(text: &str) -> bool {
+    let text = text.to_lowercase();
+    ["password", "passphrase", "pin:"]
+        .iter()
+        .any(|word| text.contains(word))
+}
+
+/// Whether a row is only a line that was drawn, perhaps with a title in it.
+fn is_rule(row: &str) -> bool {
+    let row = row.trim();
+    row.starts_with(['┌', '├', '└', '╭', '╰', '┏', '┗', '╔', '╚', '+'])
+        && row.chars().filter(|c| "─━═-┄".contains(*c)).count() >= 2
+}
+
+// A field whose cursor is drawn by the program, while the terminal's is hidden: `Project name: ▮`, in a frame or not, empty, with a placeholder, or with text that was typed.
+
+/// Marks to type behind.
+const MARKS: &[char] = &['>', '›', '❯'];
+
+/// Returns the screen with the cursor behind what the field asks for, and nothing else in that row;
+/// `None` where there is no such field, or nothing says what it is for.
+pub(super) fn with_cursor(screen: &Screen) -> Option<Screen> {
+    let cursor = screen.drawn_cursor?;
+    let y = usize::try_from(cursor.y).ok()?;
+    let row = |y: Option<usize>| {
+        y.and_then(|y| screen.rows.get(y))
+            .map_or("", String::as_str)
+    };
+    let before = before(row(Some(y)), usize::try_from(cursor.x).ok()?);
+    let typed = inside(before);
+    let is_in_frame = before.trim_start().starts_with(is_edge);
+    // A text that is edited has lines above and below it that say anything.
+    let is_alone = || {
+        let beside = [y.checked_sub(1), Some(y + 1)];
+        beside.into_iter().all(|y| inside(row(y)).is_empty())
+    };
+    if !typed.is_empty() && (screen.alternate != Some(true) || is_alone()) {
+        let whole = line::asks(typed).map(|_| typed);
+        let begun = || line::asks_before_answer(typed).map(|(asked, _)| asked);
+        let marked = || is_marked(typed).then_some(typed);
+        if let Some(asked) = whole.or_else(begun).or_else(marked) {
+            return behind(screen, y, before, asked);
+        }
+    }
+    if !(typed.is_empty() || is_in_frame || typed.starts_with(MARKS)) {
+        return None;
+    }
+    // Directly above it, or above the upper edge of its frame.
+    let above = y.checked_sub(1)?;
+    let is_framed = inside(row(Some(above))).is_empty() && !is_blank(row(Some(above)));
+    let above = if is_framed {
+        above.checked_sub(1)?
+    } else {
+        above
+    };
+    let line = row(Some(above));
+    let label = inside(line);
+    let asks = line::asks(label).is_some_and(|ask| ask.is_plain || ask.rule == line::LABEL_RULE);
+    if !asks || addressed::is_log(label) {
+        return None;
+    }
+    behind(screen, above, line, label)
+}
+
+/// Whether frames are drawn with this character.
+pub(super) fn is_edge(c: char) -> bool {
+    is_line_or_block(c) || matches!(c, '|' | '+')
+}
+
+/// Returns the text without frames and blanks around it.
+fn inside(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_whitespace() || is_edge(c))
+}
+
+/// Returns what is left of a column.
+fn before(row: &str, column: usize) -> &str {
+    let mut at = 0;
+    let end = row.char_indices().find(|(_, c)| {
+        let is_behind = at >= column;
+        at += c.width().unwrap_or(0);
+        is_behind
+    });
+    end.map_or(row, |(end, _)| &row[..end])
+}
+
+/// Returns the screen with the cursor behind the first part of a row, `asked`, which is a piece of it.
+fn behind(screen: &Screen, row: usize, line: &str, asked: &str) -> Option<Screen> {
+    let end = line.find(asked)? + asked.len();
+    let cursor = CursorPosition {
+        x: u32::try_from(line[..end].width()).ok()?,
+        y: u32::try_from(row).ok()?,
+    };
+    Some(Screen {
+        cursor: Some(cursor),
+        is_cursor_hidden: false,
+        ..screen.with_row(row, &line[..end])
+    })
 }

@@ -4,10 +4,12 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::cursor_context::{CursorContext, is_blank, is_framed, question, unframed};
-use super::drawn::{DrawnPrompt, asking_above, is_hint, is_marked, legend_marks, text_rows};
-use super::pattern::{pattern, plain, plain_pattern};
-use super::{choices, dialog, form, line, list, secret};
+use super::cursor_context::{
+    CursorContext, DrawnPrompt, asking_above, is_blank, is_framed, is_hint, is_marked,
+    legend_marks, question, text_rows, unframed,
+};
+use super::words::{pattern, plain, plain_pattern};
+use super::{choices, form, line, list, secret};
 use crate::model::{PromptKind, Screen};
 
 /// A search row has its mark within this many characters from its start.
@@ -18,7 +20,7 @@ pub(super) fn drawn(screen: &Screen, context: CursorContext) -> Option<DrawnProm
     editor(screen)
         .or_else(|| pager(screen, context))
         .or_else(|| form::drawn(screen).filter(|_| screen.is_cursor_hidden))
-        .or_else(|| dialog::drawn(screen))
+        .or_else(|| form::dialog(screen))
         .or_else(|| form::drawn(screen))
         .or_else(|| drawn_with_mark(screen, context))
         .or_else(|| finder(screen, context))

@@ -3,17 +3,12 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::cursor_context::{CursorContext, is_blank};
-use super::drawn::{DrawnPrompt, LOG_STILL};
-use super::line::Ask;
-use super::numbered::is_numbered;
-use super::programs::{self, kind_of_program, may_ask_by_agent};
-use super::user_rules::UserRules;
-use super::wrapped::MAX_PROMPT_CHARS;
-use super::{
-    addressed, cursor_context, drawn, drawn_field, full_screen, line, list, numbered,
-    shell_prompts, wrapped,
-};
+use super::cursor_context::{self, CursorContext, DrawnPrompt, LOG_STILL, is_blank};
+use super::line::{self, Ask};
+use super::list::{self, is_numbered};
+use super::shell_prompts::{self, kind_of_program, may_ask_by_agent};
+use super::wrapped::{self, MAX_PROMPT_CHARS};
+use super::{UserRules, addressed, form, full_screen};
 use crate::model::{Foreground, Prompt, PromptKind, Screen, Stop, Task, TtyEvidence, TtyUse, text};
 
 /// How long a screen must be unchanged while a program is blocked reading keys: between two keys
@@ -82,7 +77,7 @@ pub fn judge(screen: &Screen, terminal: Option<&TtyEvidence>, user_rules: &UserR
     // A program that reads nothing may show a sign behind what only looks like a question.
     let takes_input = terminal.is_some_and(|terminal| terminal.reader.takes_input());
     let variants: [fn(&Screen) -> Option<Screen>; 3] = [
-        drawn_field::with_cursor,
+        form::with_cursor,
         wrapped::unwrapped,
         wrapped::without_right_prompt,
     ];
@@ -410,7 +405,7 @@ impl Evaluation<'_> {
             return self.settled("a line of a log");
         }
         if let Some(judgement) = self.in_known_program(terminal)
-            && programs::is_browser(&terminal.programs)
+            && shell_prompts::is_browser(&terminal.programs)
         {
             return judgement;
         }
@@ -449,7 +444,7 @@ impl Evaluation<'_> {
 
     /// One of the foreground programs is known to wait whenever it takes keys.
     fn in_known_program(&self, terminal: &TtyEvidence) -> Option<Judgement> {
-        let is_picker = programs::is_picker(&terminal.programs);
+        let is_picker = shell_prompts::is_picker(&terminal.programs);
         let kind = kind_of_program(&terminal.programs)
             .filter(|_| self.screen.alternate == Some(true) || is_picker)
             // An editor may show a terminal. A file manager has one for its commands.
@@ -550,7 +545,7 @@ impl Evaluation<'_> {
             CursorContext::Behind(row) => self.anchored(row, true),
             CursorContext::On(row) => {
                 let text = cursor_context::unframed(&self.screen.rows[row]);
-                if drawn::is_marked(text) {
+                if cursor_context::is_marked(text) {
                     self.anchored(row, false)
                 } else {
                     self.none("the cursor is not behind a question")
@@ -606,7 +601,7 @@ impl Evaluation<'_> {
         let line = self.screen.rows[row].as_str();
         let text = cursor_context::unframed(line);
         let asked = cursor_context::question(line);
-        let is_marked = drawn::is_marked(text);
+        let is_marked = cursor_context::is_marked(text);
         // Masked input is not part of the question, and shows that it is a secret.
         let ask = line::asks(text)
             .filter(|ask| ask.secret)
@@ -653,7 +648,7 @@ impl Evaluation<'_> {
             line::asks(&self.screen.rows[row])
                 .filter(|ask| ask.is_plain || ask.rule == line::LABEL_RULE)
         };
-        if let Some(heading) = numbered::above_counted(&self.screen.rows[..=above]) {
+        if let Some(heading) = list::above_counted(&self.screen.rows[..=above]) {
             // Rows of a table begin with numbers, too.
             return asks(heading).map(|_| (PromptKind::Menu, heading));
         }

@@ -4,11 +4,11 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::pattern::{pattern, plain, plain_pattern};
 use super::words::{
-    LETTER, after_words, from_first_word, is_of_word, is_one_of, split_last_word, split_word,
+    self, LETTER, after_words, from_first_word, is_of_word, is_one_of, pattern, plain,
+    plain_pattern, split_last_word, split_word,
 };
-use super::{choices, report, secret};
+use super::{choices, secret};
 use crate::model::PromptKind;
 
 /// What a line asks for.
@@ -130,7 +130,7 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
     {
         return hidden("what is typed is masked");
     }
-    if secret::is_label(text) && !report::is_progress(text) {
+    if secret::is_label(text) && !words::is_progress(text) {
         return hidden("asks for a secret");
     }
     if let Some((kind, is_plain)) = choices::offered(text) {
@@ -161,7 +161,7 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
     if UNMARKED.is_match(plain_text) {
         return ask(PromptKind::Confirm, "usual words");
     }
-    if (FIELD.is_match(text) || DEFAULTED_FIELD.is_match(text)) && !report::is_progress(text) {
+    if (FIELD.is_match(text) || DEFAULTED_FIELD.is_match(text)) && !words::is_progress(text) {
         let kind = if CHOOSE.is_match(plain_text) {
             PromptKind::Menu
         } else {
@@ -170,7 +170,7 @@ pub(super) fn asks(text: &str) -> Option<Ask> {
         // `Choose a colour:` shows it by itself.
         return if kind == PromptKind::Menu {
             ask(kind, "asks to choose")
-        } else if report::is_report(text) {
+        } else if words::is_report(text) {
             None
         } else {
             weak(kind, LABEL_RULE)

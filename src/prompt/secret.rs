@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::pattern::pattern;
+use super::words::pattern;
 
 /// What programs show in place of typed characters.
 const MASKS: &[char] = &['*', '•', '●', '▪', '∗', '⁎', '▮', '■'];

@@ -1,9 +1,9 @@
 mod lists;
 
-use super::drawn::LOG_STILL;
 use std::ops::Range;
 use std::time::Duration;
 
+use super::cursor_context::LOG_STILL;
 use super::*;
 use crate::model::{CursorPosition, Foreground, PromptKind, Screen, Stop, TtyEvidence, TtyUse};
 

@@ -3,8 +3,10 @@
 //! A regular expression has a class of Unicode in full, and again for each repetition that it
 //! counts. What begins or ends with one of many words takes less memory and time here.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use regex::{Regex, RegexBuilder};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, ClassUnicodeRange, HirKind};
 
@@ -106,11 +108,163 @@ pub(super) fn ends_with(text: &str, end: &str) -> bool {
         .is_some_and(|text| text.eq_ignore_ascii_case(end))
 }
 
+// How the rules about text compile their patterns.
+
+/// The largest pattern, in bytes: what a rule has compiled is kept.
+const LARGEST: usize = 128 << 10;
+
+/// Returns a case-insensitive pattern that is compiled at its first use.
+pub(super) fn pattern(text: &str) -> Regex {
+    RegexBuilder::new(text)
+        .case_insensitive(true)
+        .size_limit(LARGEST)
+        .build()
+        .expect("a constant pattern compiles")
+}
+
+/// The same for a pattern that is matched against [`plain`] text: `\b` is a boundary of ASCII words,
+/// and `[[:word:]]` stands for `\w`, `[0-9]` for `\d`.
+pub(super) fn plain_pattern(text: &str) -> Regex {
+    pattern(&text.replace(r"\b", r"(?-u:\b)"))
+}
+
+/// Returns the text with `_` for each character of words that is not ASCII, and `0` for such digits.
+pub(super) fn plain(text: &str) -> Cow<'_, str> {
+    let is_other = |c: char| !c.is_ascii() && is_of_word(c);
+    if text.is_ascii() || !text.contains(is_other) {
+        return Cow::Borrowed(text);
+    }
+    let plain = |c| match c {
+        c if !is_other(c) => c,
+        c if DIGIT.has(c) => '0',
+        _ => '_',
+    };
+    Cow::Owned(text.chars().map(plain).collect())
+}
+
+// Lines that end with a colon and report something, or show progress: they are no labels.
+
+/// The words of logs, before a colon.
+const LOG_WORDS: &[&str] = &[
+    "error", "warn", "warning", "info", "debug", "note", "notice", "trace", "fatal", "hint",
+    "usage", "remote", "stderr", "stdout", "output", "result", "status", "time",
+];
+
+/// Whether the line is one of a log or of progress: these also leave the cursor behind a colon.
+pub(super) fn is_progress(text: &str) -> bool {
+    static FIGURES: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"\d%|\d{2}:\d{2}:\d{2}|level=|://[^\s'\x22]*:$"));
+    static DATE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\d{4}-\d{2}-\d{2}"));
+    let start = from_first_word(text);
+    let is_of_json = text[..text.len() - start.len()].contains('{');
+    is_of_json || begins_progress(start) || DATE.is_match(start) || FIGURES.is_match(text)
+}
+
+fn begins_progress(text: &str) -> bool {
+    let (word, rest) = split_word(text);
+    // What follows behind exactly one space.
+    let next = || rest.strip_prefix(' ').map_or("", |rest| split_word(rest).0);
+    if ends_with(word, "ing") && word.len() > 3 && LETTER.has_all(word) {
+        return true;
+    }
+    if is_one_of(word, LOG_WORDS) {
+        let rest = rest.trim_start();
+        if rest
+            .strip_prefix([']', ')'])
+            .unwrap_or(rest)
+            .starts_with(':')
+        {
+            return true;
+        }
+    }
+    is_one_of(word, &["progress", "done", "total", "elapsed", "eta"])
+        || (is_one_of(word, &["step"]) && next().chars().count() == 1 && DIGIT.has_all(next()))
+        || (is_one_of(word, &["time"])
+            && is_one_of(next(), &["taken", "elapsed", "left", "remaining", "spent"]))
+}
+
+/// Whether it is a report before its figure: `epoch 3 loss:`, `Took 3.2s:`, `Server ready:`. A
+/// label names what to type; it does not count and does not report a result.
+pub(super) fn is_report(text: &str) -> bool {
+    static COUNTS: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(concat!(
+            r"\b(?:epoch|iter(?:ation)?|batch|round|phase|pass|attempt|try|run|case|worker|thread|job|chunk|layer|shard|rank|fold|trial|frame)s?\s*[#=]?\d",
+            r"|\b\d+(?:[.,]\d+)?\s?(?:ns|[mµu]?s|secs?|seconds?|min|minutes?|h|hours?|[kmgt]i?b|bytes|files?|rows?|lines?|items?|tests?|errors?|warnings?)\b",
+        ))
+    });
+    begins_report(from_first_word(text)) || ends_report(text) || COUNTS.is_match(text)
+}
+
+/// `Took`, `Finished in`, `Loaded 5`.
+fn begins_report(text: &str) -> bool {
+    const STARTS: &[&str] = &[
+        "took", "found", "built", "ran", "got", "wrote", "spent", "sent", "saw",
+    ];
+    if STARTS.iter().any(|start| begins_with(text, start)) {
+        return true;
+    }
+    let (word, rest) = split_word(text);
+    let object = rest.trim_start();
+    word.len() > 2
+        && ends_with(word, "ed")
+        && LETTER.has_all(word)
+        && object.len() < rest.len()
+        && (object.starts_with(|c| DIGIT.has(c))
+            || is_one_of(
+                split_word(object).0,
+                &["in", "at", "to", "from", "with", "on", "by"],
+            ))
+}
+
+/// `ready:`, `changed:`, `applied:`.
+fn ends_report(text: &str) -> bool {
+    const ENDS: &[&str] = &[
+        "ready",
+        "complete",
+        "ok",
+        "done",
+        "success",
+        "successful",
+        "up",
+        "down",
+        "loss",
+        "acc",
+        "accuracy",
+        "perplexity",
+        "throughput",
+        "latency",
+        "fps",
+        "lr",
+    ];
+    let Some(text) = text.strip_suffix(':') else {
+        return false;
+    };
+    let (_, word) = split_last_word(text.trim_end());
+    if is_one_of(word, ENDS) {
+        return true;
+    }
+    if !ends_with(word, "ed") {
+        return false;
+    }
+    // `need` and `speed` report nothing.
+    let stem = &word[..word.len() - 2];
+    let mut front = stem.chars();
+    match front.next_back() {
+        Some('i' | 'I') if !front.as_str().is_empty() && LETTER.has_all(front.as_str()) => true,
+        Some(last) => {
+            is_of_word(last)
+                && !matches!(last, 'e' | 'E')
+                && front.as_str().chars().nth(1).is_some()
+                && LETTER.has_all(front.as_str())
+        }
+        None => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use regex::Regex;
-
     use super::*;
+    use regex::Regex;
 
     /// The classes have what regular expressions say, for all characters.
     #[test]
@@ -146,5 +300,16 @@ mod tests {
         assert_eq!(after_words("Canny you", &[&["can"]]), None);
         assert!(begins_with("RANdom", "ran") && !begins_with("é", "e"));
         assert!(ends_with("shutTING", "ting") && !ends_with("ing", "ting") && !ends_with("é", "e"));
+    }
+
+    #[test]
+    fn words_outside_ascii_are_replaced() {
+        for (text, expected) in [
+            ("Go on? [y/N] │ →", "Go on? [y/N] │ →"),
+            ("Prüfe 日本 ٣%", "Pr_fe __ 0%"),
+            ("e\u{301}t", "e_t"),
+        ] {
+            assert_eq!(plain(text), expected);
+        }
     }
 }

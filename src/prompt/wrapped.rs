@@ -117,6 +117,7 @@ pub(super) fn without_right_prompt(screen: &Screen) -> Option<Screen> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::CursorPosition;
 
     #[track_caller]
     fn check(rows: &[&str], cursor: (u32, u32), expected: Option<(&str, u32)>) {
@@ -168,14 +169,9 @@ mod tests {
         check(&["Remove the", ""], (0, 1), None);
         check(&["Remove the"], (10, 0), None);
     }
-}
-
-#[cfg(test)]
-mod animated_tests {
-    use super::*;
 
     #[track_caller]
-    fn check(text: &str, x: u32, expected: Option<&str>) {
+    fn check_animated(text: &str, x: u32, expected: Option<&str>) {
         let screen = Screen {
             rows: [text.to_owned()].into(),
             cursor: Some(CursorPosition { x, y: 0 }),
@@ -188,25 +184,19 @@ mod animated_tests {
     #[test]
     fn a_sign_behind_a_question_is_left_out() {
         for sign in ["|", "/", "-", "\\", "⠙", "◐"] {
-            check(
+            check_animated(
                 &format!("Continue? [y/N] {sign}"),
                 17,
                 Some("Continue? [y/N]"),
             );
         }
-        check("Continue? [y/N] /", 0, None);
-        check("Loading: /", 10, None);
-        check("Continue? [y/N]", 16, None);
+        check_animated("Continue? [y/N] /", 0, None);
+        check_animated("Loading: /", 10, None);
+        check_animated("Continue? [y/N]", 16, None);
     }
-}
-
-#[cfg(test)]
-mod right_prompt_tests {
-    use super::*;
-    use crate::model::CursorPosition;
 
     #[track_caller]
-    fn check(text: &str, x: u32, expected: Option<&str>) {
+    fn check_right(text: &str, x: u32, expected: Option<&str>) {
         let screen = Screen {
             rows: [text.to_owned()].into(),
             cursor: Some(CursorPosition { x, y: 0 }),
@@ -222,11 +212,11 @@ mod right_prompt_tests {
 
     #[test]
     fn text_at_the_right_edge_is_left_out() {
-        check("Which file?           step 1/3", 12, Some("Which file?"));
-        check("Which file?          step 1/3 ", 12, Some("Which file?"));
+        check_right("Which file?           step 1/3", 12, Some("Which file?"));
+        check_right("Which file?          step 1/3 ", 12, Some("Which file?"));
         // The cursor is elsewhere, or the text is.
-        check("Which file?           step 1/3", 30, None);
-        check("Which file?         step 1/3  ", 12, None);
-        check("Which file?", 12, None);
+        check_right("Which file?           step 1/3", 30, None);
+        check_right("Which file?         step 1/3  ", 12, None);
+        check_right("Which file?", 12, None);
     }
 }

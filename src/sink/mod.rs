@@ -1,10 +1,637 @@
 //! Sinks: programs and addresses that get the records of the feed.
 
 mod delivery;
-mod retry;
-mod sinks;
-mod target;
 #[cfg(feature = "webhook")]
 mod webhook;
 
-pub(crate) use sinks::Sinks;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use std::{env, io};
+
+use clap::ValueEnum;
+use futures_util::future::join_all;
+use tokio::io::{AsyncBufReadExt, BufReader, DuplexStream, duplex};
+use tokio::process::Command;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::clock;
+use crate::config::{Config, SinkConfig, SinkFilter, SinkTarget};
+#[cfg(feature = "fleet")]
+use crate::fleet::Membership;
+use crate::model::environment::reaches_tmux_server;
+use crate::model::{
+    Backoff, Body, Error, EventType, Kind, Level, Millis, Record, Seq, with_causes,
+};
+use crate::paths::Paths;
+use crate::process::{ProgramEnd, run_program};
+use crate::store::{self, Lease, Live, ReaderThread, Subscription};
+use crate::wire::{
+    ConsumeRequest, ConsumerStatus, Filter, SINK_PREFIX, SinkStatus, StreamRecord, is_owner_of,
+};
+use delivery::Delivery;
+#[cfg(feature = "webhook")]
+use webhook::Webhook;
+
+// The sinks of the configuration: each is a consumer of the feed, on a thread that they share.
+
+/// How long creating the consumers, all of them, may delay the start.
+const CREATED_WITHIN: Duration = Duration::from_millis(500);
+
+/// The sinks of a daemon.
+#[derive(Debug)]
+pub(crate) struct Sinks {
+    states: Vec<Arc<SinkState>>,
+    stopping: watch::Sender<bool>,
+    /// Dropping it ends them. There is none without sinks.
+    _thread: Option<ReaderThread>,
+    #[cfg(feature = "fleet")]
+    membership: Option<Membership>,
+}
+
+impl Sinks {
+    /// Starts the sinks of the session that has these files; `None` when there are none. A sink that is
+    /// new gets what is recorded after `last_seq`.
+    ///
+    /// # Errors
+    ///
+    /// When their thread cannot be created.
+    #[cfg_attr(
+        not(feature = "fleet"),
+        expect(unused_variables, reason = "only the fleet names files")
+    )]
+    pub(crate) async fn start(
+        config: &Config,
+        paths: &Paths,
+        live: &Arc<Live>,
+        last_seq: Seq,
+        tasks: &mut JoinSet<()>,
+    ) -> io::Result<Option<Self>> {
+        let configs = &config.sinks;
+        forget_others(config, live).await;
+        if configs.is_empty() && config.fleet.is_none() {
+            return Ok(None);
+        }
+        #[cfg(feature = "fleet")]
+        let membership = match &config.fleet {
+            Some(fleet) => Some(Membership::start(fleet, paths, live, last_seq, tasks).await?),
+            None => None,
+        };
+        let thread = match configs.is_empty() {
+            true => None,
+            false => Some(ReaderThread::named("sinks")?),
+        };
+        let stopping = watch::Sender::new(false);
+        let mut states = Vec::new();
+        let mut all = Vec::new();
+        for config in configs {
+            let sink = Sink::of(config);
+            let state = Arc::new(SinkState {
+                name: config.name.clone(),
+                kind: sink.kind(),
+                owners: config.filter.owners.clone(),
+                progress: Mutex::default(),
+            });
+            states.push(Arc::clone(&state));
+            all.push(RunningSink {
+                sink,
+                selection: Selection::new(&config.filter),
+                state,
+                live: Arc::clone(live),
+                last_seq,
+                stopping: stopping.subscribe(),
+            });
+        }
+        // What happens from here on is for them, so they exist before anything can happen.
+        let leases = all.iter().map(|sink| timeout(CREATED_WITHIN, sink.lease()));
+        let leases = join_all(leases).await;
+        for (mut running, first) in all.into_iter().zip(leases) {
+            let first = first.ok();
+            let Some(handle) = thread.as_ref().map(ReaderThread::handle) else {
+                break;
+            };
+            tasks.spawn(async move { handle.run(async move { running.run(first).await }).await });
+        }
+        Ok(Some(Self {
+            states,
+            stopping,
+            _thread: thread,
+            #[cfg(feature = "fleet")]
+            membership,
+        }))
+    }
+
+    /// Ends the sinks soon: what is recorded is delivered if that succeeds at once.
+    pub(crate) fn stop(&self) {
+        self.stopping.send_replace(true);
+        #[cfg(feature = "fleet")]
+        if let Some(membership) = &self.membership {
+            membership.stop();
+        }
+    }
+
+    /// Returns what is known of each; `consumers` are those of the feed.
+    pub(crate) fn status(&self, consumers: &[ConsumerStatus]) -> Vec<SinkStatus> {
+        let status = |state: &Arc<SinkState>| {
+            let name = state.consumer();
+            let consumer = consumers.iter().find(|one| one.name == name);
+            let progress = state
+                .progress
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let error = progress.error.clone();
+            SinkStatus {
+                name: state.name.clone(),
+                kind: state.kind.to_owned(),
+                cursor: consumer.map_or(0, |one| one.cursor),
+                lag: consumer.map_or(0, |one| one.lag),
+                delivered: progress.delivered,
+                failed: progress.failed,
+                error_at: error.as_ref().map(|(_, at)| *at),
+                error: error.map(|(why, _)| why),
+                owners: state.owners.clone(),
+            }
+        };
+        let sinks = self.states.iter().map(status);
+        #[cfg(feature = "fleet")]
+        let sinks = sinks.chain(self.membership.iter().map(|one| one.status(consumers)));
+        sinks.collect()
+    }
+}
+
+/// Forgets the consumers of sinks that the configuration does not have any more: nobody reads as them,
+/// and what they have not got would count as undelivered. No sink's name has the broker's `:`.
+async fn forget_others(config: &Config, live: &Live) {
+    let is_known = |sink: &str| {
+        config.sinks.iter().any(|one| one.name == sink)
+            || config.fleet.is_some() && sink.contains(':')
+    };
+    for consumer in live.consumer_list().consumers {
+        let sink = consumer.name.strip_prefix(SINK_PREFIX);
+        if sink.is_some_and(|sink| !is_known(sink)) {
+            drop(timeout(CREATED_WITHIN, live.consumers.remove(&consumer.name)).await);
+        }
+    }
+}
+
+// What gets records: a program or an address.
+
+#[derive(Debug, Clone)]
+enum Sink {
+    /// A program.
+    Exec(Exec),
+    /// An address.
+    #[cfg(feature = "webhook")]
+    Webhook(Webhook),
+}
+
+impl Sink {
+    /// Returns the sink that the configuration describes.
+    fn of(config: &SinkConfig) -> Self {
+        match &config.target {
+            SinkTarget::Exec(words) => Self::Exec(Exec {
+                words: words.clone(),
+                timeout: config.timeout,
+            }),
+            #[cfg(feature = "webhook")]
+            SinkTarget::Webhook {
+                url,
+                secret_file,
+                ca_file,
+                message,
+            } => Self::Webhook(Webhook {
+                url: url.clone(),
+                secret_file: secret_file.clone(),
+                ca_file: ca_file.clone(),
+                message: message.clone(),
+                timeout: config.timeout,
+            }),
+        }
+    }
+
+    /// Returns what kind of sink it is, for people.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Exec(_) => "exec",
+            #[cfg(feature = "webhook")]
+            Self::Webhook(_) => "webhook",
+        }
+    }
+
+    /// Delivers a record. `now` is the present time.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, a program is ended, and a request may go on until it has ended.
+    ///
+    /// # Errors
+    ///
+    /// When it is not certain that the sink has it.
+    #[cfg_attr(
+        not(feature = "webhook"),
+        allow(unused_variables, reason = "only a webhook's signature has the time")
+    )]
+    async fn deliver(&self, delivery: &Delivery, now: Millis) -> Result<(), Error> {
+        match self {
+            Self::Exec(exec) => exec.deliver(delivery).await,
+            #[cfg(feature = "webhook")]
+            Self::Webhook(webhook) => webhook.deliver(delivery, now).await,
+        }
+    }
+}
+
+/// A program with its arguments. No shell reads them.
+#[derive(Debug, Clone)]
+pub(crate) struct Exec {
+    /// The program, then its arguments.
+    pub(crate) words: Vec<String>,
+    /// How long it may run.
+    pub(crate) timeout: Duration,
+}
+
+impl Exec {
+    /// Runs the program. It has taken the record if it ends with 0.
+    async fn deliver(&self, delivery: &Delivery) -> Result<(), Error> {
+        let Some((program, args)) = self.words.split_first() else {
+            return Ok(());
+        };
+        // What whoever started the daemon had in their environment is none of the program's business.
+        let login =
+            env::vars_os().filter(|(name, _)| name.to_str().is_some_and(reaches_tmux_server));
+        let own = delivery.variables.iter();
+        let own =
+            own.map(|(name, value)| (OsString::from(format!("TMUX_TASK_{name}")), value.into()));
+        let variables: Vec<(OsString, OsString)> = login.chain(own).collect();
+        let home = env::home_dir().filter(|home| home.is_dir());
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .env_clear()
+            .envs(variables)
+            .current_dir(home.as_deref().unwrap_or(Path::new("/")))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        // A program need not read the record.
+        let record = format!("{}\n", delivery.line);
+        let ended = run_program(&mut command, record.as_bytes(), self.timeout).await;
+        ended.map_err(|end| match end {
+            ProgramEnd::NotStarted(error) => {
+                Error::io(format_args!("could not start `{program}`"), &error)
+            }
+            ProgramEnd::TimedOut => {
+                let limit = self.timeout.as_secs_f32();
+                Error::failed(format!("no end within {limit}s"))
+            }
+            ProgramEnd::Unknown(error) => Error::failed(error.to_string()),
+            ProgramEnd::Failed(status, Some(last)) => Error::failed(format!("{status}: {last}")),
+            ProgramEnd::Failed(status, None) => Error::failed(status.to_string()),
+        })
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Selection {
+    filter: Filter,
+    owners: Vec<String>,
+    level: Option<Level>,
+}
+
+impl Selection {
+    fn new(config: &SinkFilter) -> Self {
+        Self {
+            filter: Filter::new(
+                config
+                    .kinds
+                    .iter()
+                    .filter_map(|name| Kind::from_str(name, false).ok())
+                    .collect(),
+                config
+                    .types
+                    .iter()
+                    .filter_map(|name| EventType::from_str(name, false).ok())
+                    .collect(),
+                config.tasks.clone(),
+            ),
+            owners: config.owners.clone(),
+            level: config.level,
+        }
+    }
+
+    /// Whether a record that the filter passes is wanted.
+    fn wants(&self, body: &Body) -> bool {
+        let (level, owner) = match body {
+            Body::Event(event) => (event.level(), &event.task.owner),
+            Body::Notice { level, owner, .. } | Body::FollowUp { level, owner, .. } => {
+                (*level, owner)
+            }
+        };
+        let is_important = self.level != Some(Level::Warning) || level == Level::Warning;
+        // What has no owner is everybody's.
+        let is_theirs = self.owners.is_empty()
+            || owner
+                .as_ref()
+                .is_none_or(|owner| self.owners.iter().any(|one| is_owner_of(one, owner)));
+        is_important && is_theirs
+    }
+}
+
+// A sink that runs: it reads the feed as a consumer, and delivers each record until the sink has it.
+
+/// How long to wait before trying again.
+const RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
+
+/// How long deliveries may take when the daemon stops.
+const FINAL_DELIVERY_LIMIT: Duration = Duration::from_millis(300);
+
+/// How much of the feed is read ahead for a sink, in bytes.
+const READ_AHEAD: usize = 64 << 10;
+
+/// What is known of a sink.
+#[derive(Debug)]
+struct SinkState {
+    name: String,
+    kind: &'static str,
+    owners: Vec<String>,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    delivered: u64,
+    failed: u64,
+    /// The last error and when it happened; `None` after a success.
+    error: Option<(String, i64)>,
+}
+
+impl SinkState {
+    fn consumer(&self) -> String {
+        format!("{SINK_PREFIX}{}", self.name)
+    }
+
+    fn succeed(&self) {
+        self.update(|progress| {
+            progress.delivered += 1;
+            progress.error = None;
+        });
+    }
+
+    fn fail(&self, why: String) {
+        let mut is_news = false;
+        self.update(|progress| {
+            progress.failed += 1;
+            is_news = progress.error.as_ref().is_none_or(|(last, _)| *last != why);
+            progress.error = Some((why.clone(), clock::now().wall));
+        });
+        if is_news {
+            tracing::warn!(sink = self.name, why, "a record was not delivered");
+        }
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Progress)) {
+        // Nothing is left half done while it is held.
+        change(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+type LeaseResult = Result<(Subscription, Arc<Lease>), Error>;
+
+/// A sink that runs.
+struct RunningSink {
+    sink: Sink,
+    selection: Selection,
+    state: Arc<SinkState>,
+    live: Arc<Live>,
+    /// Where a new consumer starts.
+    last_seq: Seq,
+    stopping: watch::Receiver<bool>,
+}
+
+impl RunningSink {
+    /// Becomes the reader of the sink's consumer.
+    async fn lease(&self) -> LeaseResult {
+        let request = ConsumeRequest {
+            name: self.state.consumer(),
+            from_now: true,
+            take_over: false,
+            filter: self.selection.filter.clone(),
+        };
+        let pid = Some(std::process::id());
+        let leased = self.live.consume_from(request, pid, self.last_seq).await?;
+        leased.1.set_owners(&self.selection.owners);
+        Ok(leased)
+    }
+
+    async fn run(&mut self, mut first: Option<LeaseResult>) {
+        let mut retry = RETRY;
+        loop {
+            let leased = match first.take() {
+                Some(leased) => leased,
+                None => self.lease().await,
+            };
+            match leased {
+                Ok((subscription, lease)) => {
+                    retry = RETRY;
+                    if !self.serve(subscription, &lease).await {
+                        return;
+                    }
+                    self.state
+                        .fail("another process reads as its consumer".to_owned());
+                }
+                Err(refusal) => self.state.fail(refusal.message),
+            }
+            if !self.pause(&mut retry).await {
+                return;
+            }
+        }
+    }
+
+    /// Delivers what the stream has. Returns whether to begin another one.
+    async fn serve(&mut self, subscription: Subscription, lease: &Lease) -> bool {
+        let (reader, mut writer) = duplex(READ_AHEAD);
+        let writing = async move {
+            if let Err(error) = store::serve(subscription, &mut writer).await {
+                tracing::debug!(%error, "the stream of a sink has ended");
+            }
+        };
+        let is_going_on = {
+            let delivering = self.deliver_all(reader, lease);
+            let mut delivering = std::pin::pin!(delivering);
+            tokio::select! {
+                is_going_on = &mut delivering => is_going_on,
+                () = writing => delivering.await,
+            }
+        };
+        is_going_on && !*self.stopping.borrow()
+    }
+
+    /// Returns whether the stream has ended, and not the sink.
+    async fn deliver_all(&mut self, reader: DuplexStream, lease: &Lease) -> bool {
+        let mut lines = BufReader::new(reader).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let Ok(StreamRecord::Durable(record)) = serde_json::from_str(&line) else {
+                continue;
+            };
+            if self.selection.wants(&record.body) && !self.deliver(&record, &line).await {
+                return false;
+            }
+            if let Err(refusal) = self.live.acknowledge(lease, record.seq) {
+                tracing::warn!(
+                    why = refusal.message,
+                    "a sink's record was not acknowledged"
+                );
+            }
+        }
+        true
+    }
+
+    /// Delivers a record, however often it takes. Returns `false` when the daemon stops before.
+    async fn deliver(&mut self, record: &Record, line: &str) -> bool {
+        let delivery = Delivery::new(&self.state.name, record, line);
+        let mut retry = RETRY;
+        loop {
+            let delivered = tokio::select! {
+                delivered = self.sink.deliver(&delivery, clock::now().wall) => delivered,
+                () = farewell(&mut self.stopping) => return false,
+            };
+            match delivered {
+                Ok(()) => {
+                    self.state.succeed();
+                    return true;
+                }
+                Err(error) => self.state.fail(with_causes(&error)),
+            }
+            if !self.pause(&mut retry).await {
+                return false;
+            }
+        }
+    }
+
+    /// Waits before the next attempt. Returns `false` at once when the daemon stops.
+    async fn pause(&mut self, retry: &mut Backoff) -> bool {
+        tokio::select! {
+            () = sleep(retry.next_pause()) => true,
+            _ = self.stopping.wait_for(|is_stopping| *is_stopping) => false,
+        }
+    }
+}
+
+/// Resolves a moment after the daemon has begun to stop.
+async fn farewell(stopping: &mut watch::Receiver<bool>) {
+    // Without a sender the daemon has gone.
+    drop(stopping.wait_for(|is_stopping| *is_stopping).await);
+    sleep(FINAL_DELIVERY_LIMIT).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::with_causes;
+
+    async fn run(line: &str, timeout: Duration) -> Result<(), Error> {
+        let words = ["sh", "-c", line].map(str::to_owned).to_vec();
+        let delivery = Delivery {
+            id: "e:1".to_owned(),
+            line: "{\"seq\":1}".to_owned(),
+            variables: vec![("KIND", "event".to_owned())],
+        };
+        Exec { words, timeout }.deliver(&delivery).await
+    }
+
+    #[track_caller]
+    fn check(said: Result<(), Error>, expected: &str) {
+        assert_eq!(said.unwrap_err().to_string(), expected);
+    }
+
+    #[tokio::test]
+    async fn a_program_has_the_record_if_it_ends_with_0() {
+        let minute = Duration::from_secs(60);
+        let line = "read -r r && test \"$r\" = '{\"seq\":1}' && test \"$TMUX_TASK_KIND\" = event";
+        run(line, minute).await.unwrap();
+        // It need not read, and what it leaves behind is not waited for.
+        let dir = tempfile::tempdir().unwrap();
+        let left = format!(
+            "while test -e '{}'; do sleep 0.1; done & true",
+            dir.path().display()
+        );
+        run(&left, minute).await.unwrap();
+        drop(dir);
+        check(
+            run("echo a >&2; echo b >&2; exit 3", minute).await,
+            "exit status: 3: b",
+        );
+        check(run("kill -9 $$", minute).await, "signal: 9 (SIGKILL)");
+        check(
+            run("sleep 60", Duration::from_millis(50)).await,
+            "no end within 0.05s",
+        );
+        let exec = Exec {
+            words: vec!["/no/such".to_owned()],
+            timeout: minute,
+        };
+        let delivery = Delivery {
+            id: String::new(),
+            line: String::new(),
+            variables: Vec::new(),
+        };
+        let error = with_causes(&exec.deliver(&delivery).await.unwrap_err());
+        assert!(
+            error.starts_with("could not start `/no/such`: No such file"),
+            "{error}"
+        );
+    }
+
+    #[track_caller]
+    fn check_selection(
+        owners: &[&str],
+        level: Option<Level>,
+        of: Option<&str>,
+        at: &str,
+        wanted: bool,
+    ) {
+        let config = SinkFilter {
+            owners: owners.iter().map(|&owner| owner.to_owned()).collect(),
+            level,
+            ..SinkFilter::default()
+        };
+        let notice = serde_json::json!({"kind": "notice", "level": at, "text": "", "events": [], "owner": of});
+        let body = serde_json::from_value(notice).unwrap();
+        assert_eq!(Selection::new(&config).wants(&body), wanted);
+    }
+
+    #[test]
+    fn a_sink_gets_its_owners_and_everybodys_records() {
+        check_selection(&[], None, Some("pi:1"), "info", true);
+        check_selection(&["pi:1"], None, Some("pi:1"), "info", true);
+        check_selection(&["pi:1"], None, Some("pi:12"), "info", false);
+        check_selection(&["x", "pi:*"], None, Some("pi:12"), "info", true);
+        check_selection(&["pi:1"], None, None, "info", true);
+        check_selection(&[], Some(Level::Warning), None, "info", false);
+        check_selection(&[], Some(Level::Warning), None, "warning", true);
+        check_selection(&[], Some(Level::Info), None, "info", true);
+    }
+
+    #[test]
+    fn kinds_and_types_are_those_of_the_feed() {
+        let config = SinkFilter {
+            kinds: vec!["event", "notice", "followUp"],
+            types: vec![
+                "started",
+                "exited",
+                "notify",
+                "output",
+                "input",
+                "inputResolved",
+                "disappeared",
+            ],
+            ..SinkFilter::default()
+        };
+        let filter = Selection::new(&config).filter;
+        assert_eq!(filter.kinds, [Kind::Event, Kind::Notice, Kind::FollowUp]);
+        assert_eq!(filter.types, EventType::value_variants());
+    }
+}

@@ -276,6 +276,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use serde_json::Value;
 
     #[test]
     fn a_key_that_others_can_read_is_refused() {
@@ -297,11 +298,6 @@ mod tests {
         };
         assert_eq!(why, "it has no certificate");
     }
-}
-
-#[cfg(test)]
-mod signature_tests {
-    use super::*;
 
     #[test]
     fn a_signature_is_as_the_standard_shows_it() {
@@ -319,13 +315,6 @@ mod signature_tests {
         }
         assert!(Key::parse(b"sixteen bytes or more\n").is_ok());
     }
-}
-
-#[cfg(test)]
-mod message_tests {
-    use serde_json::Value;
-
-    use super::*;
 
     fn delivery(text: &str, task: &str) -> Delivery {
         Delivery {

@@ -1,9 +1,7 @@
 use std::collections::VecDeque;
 
 use super::LINE_OVERLAP;
-use super::buffer::Buffer;
-use super::charset::Charsets;
-use super::row::Row;
+use super::row::{Buffer, Charsets, Row};
 
 /// The state of a terminal's screen, and queries on it. [`super::writer::Writer`] changes it.
 #[derive(Debug)]

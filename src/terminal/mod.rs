@@ -27,31 +27,26 @@
 //! write nothing. The alternate screen has its own rows and no history. The main screen comes back
 //! as it was left, which reports nothing.
 
-mod buffer;
-mod charset;
 mod grid;
-mod line;
 mod pane_output;
 mod pattern;
 mod perform;
 mod row;
 mod strings;
-mod utf8;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use pane_output::{PaneLog, PaneOutput, Utf8Splitter};
+pub(crate) use pattern::Pattern;
+pub(crate) use row::{
+    LINE_LIMIT, LINE_OVERLAP, Line, Stamp, columns_of, comparable, fitted, split_at_column,
+};
+
 use grid::Grid;
 use strings::Strings;
 use writer::Writer;
-
-pub(crate) use line::{LINE_LIMIT, LINE_OVERLAP};
-pub(crate) use line::{Line, Stamp};
-pub(crate) use pane_output::{PaneLog, PaneOutput};
-pub(crate) use pattern::Pattern;
-pub(crate) use row::{columns_of, comparable, fitted, split_at_column};
-pub(crate) use utf8::Utf8Splitter;
 
 /// The maximum width and height, as in tmux.
 const SIZE_LIMIT: usize = 10_000;

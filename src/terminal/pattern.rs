@@ -3,7 +3,7 @@ use std::ops::Range;
 use regex::{Regex, RegexBuilder};
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-use super::line::{Line, Stamp};
+use super::row::{Line, Stamp};
 use crate::model::Error;
 
 /// The maximum size of a compiled pattern, in bytes.

@@ -1,8 +1,6 @@
-use unicode_width::UnicodeWidthChar;
+use std::ops::Range;
 
-use super::buffer::Buffer;
-use super::charset::drawn;
-use super::line::Stamp;
+use unicode_width::UnicodeWidthChar;
 
 /// The maximum size of a cell's combining marks, in bytes; tmux has about that much room for a
 /// whole character.
@@ -342,6 +340,218 @@ pub(super) fn width_of(c: char) -> usize {
     match c {
         ' '..='~' => 1,
         _ => c.width().unwrap_or(0),
+    }
+}
+
+/// Text with the stamps of its characters.
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    text: String,
+    /// The end of each run of bytes with the same stamp, and that stamp.
+    runs: Vec<(usize, Stamp)>,
+}
+
+impl Buffer {
+    pub(super) fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.text.clear();
+        self.runs.clear();
+    }
+
+    #[inline] // For each character of a line that is reported.
+    pub(super) fn push(&mut self, c: char, stamp: Stamp) {
+        self.text.push(c);
+        self.stamp(stamp);
+    }
+
+    pub(super) fn push_str(&mut self, text: &str, stamp: Stamp) {
+        self.text.push_str(text);
+        self.stamp(stamp);
+    }
+
+    #[inline]
+    fn stamp(&mut self, stamp: Stamp) {
+        let end = self.text.len();
+        match self.runs.last_mut() {
+            Some(last) if last.1 == stamp => last.0 = end,
+            Some(_) | None => self.runs.push((end, stamp)),
+        }
+    }
+
+    /// Appends at most the last `limit` bytes of another text, cut between characters.
+    pub(super) fn push_end_of(&mut self, other: &Buffer, limit: usize) {
+        let start = end_part(&other.text, limit);
+        let mut from = start;
+        for &(end, stamp) in &other.runs {
+            if end > from {
+                self.push_str(&other.text[from..end], stamp);
+                from = end;
+            }
+        }
+    }
+
+    /// Drops all but at most the last `limit` bytes, cut between characters.
+    pub(super) fn keep_end(&mut self, limit: usize) {
+        let start = end_part(&self.text, limit);
+        self.text.drain(..start);
+        self.runs.retain_mut(|run| {
+            let keep = run.0 > start;
+            run.0 = run.0.saturating_sub(start);
+            keep
+        });
+    }
+
+    pub(super) fn line(&self, complete: bool) -> Line<'_> {
+        Line::new(&self.text, &self.runs, complete)
+    }
+}
+
+/// Returns where the last `limit` bytes of a text start.
+fn end_part(text: &str, limit: usize) -> usize {
+    text.ceil_char_boundary(text.len().saturating_sub(limit))
+}
+
+/// The character sets in use: text, or line drawing (`ESC ( 0`, `ESC ) 0` and SO).
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Charsets {
+    /// For each of the two sets, whether it is line drawing.
+    draws: [bool; 2],
+    /// The index of the set in use.
+    used: usize,
+}
+
+impl Charsets {
+    /// Assigns the first or the second set.
+    pub(super) fn assign(&mut self, set: usize, draws: bool) {
+        self.draws[set] = draws;
+    }
+
+    /// Selects a set.
+    pub(super) fn turn_to(&mut self, set: usize) {
+        self.used = set;
+    }
+
+    /// Whether the set in use is text.
+    #[inline] // For each character of output.
+    pub(super) fn is_text(self) -> bool {
+        !self.draws[self.used]
+    }
+
+    /// Whether this character is a line-drawing one in the set in use.
+    pub(super) fn draws(self, c: char) -> bool {
+        !self.is_text() && drawn(c) != c
+    }
+}
+
+/// Returns the drawn form of a character, as tmux shows it on a terminal that supports Unicode.
+pub(super) fn drawn(c: char) -> char {
+    match c {
+        '+' => '→',
+        ',' => '←',
+        '-' => '↑',
+        '.' => '↓',
+        '0' => '▮',
+        '`' => '◆',
+        'a' => '▒',
+        'b' => '␉',
+        'c' => '␌',
+        'd' => '␍',
+        'e' => '␊',
+        'f' => '°',
+        'g' => '±',
+        'h' => '␤',
+        'i' => '␋',
+        'j' => '┘',
+        'k' => '┐',
+        'l' => '┌',
+        'm' => '└',
+        'n' => '┼',
+        'o' => '⎺',
+        'p' => '⎻',
+        'q' => '─',
+        'r' => '⎼',
+        's' => '⎽',
+        't' => '├',
+        'u' => '┤',
+        'v' => '┴',
+        'w' => '┬',
+        'x' => '│',
+        'y' => '≤',
+        'z' => '≥',
+        '{' => 'π',
+        '|' => '≠',
+        '}' => '£',
+        '~' => '·',
+        c => c,
+    }
+}
+
+/// How many bytes of a line are reported around a change, and kept of what scrolled off.
+pub(crate) const LINE_LIMIT: usize = 16 * 1024;
+
+/// By how many bytes the pieces of a line longer than [`LINE_LIMIT`] overlap.
+pub(crate) const LINE_OVERLAP: usize = 4 * 1024;
+
+/// Which chunk of output wrote a cell. 0 marks cells that were there at the beginning.
+pub(crate) type Stamp = u64;
+
+/// A logical line at one moment: rows that wrapped into each other are one line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Line<'a> {
+    /// The text, including blanks written at its end.
+    full: &'a str,
+    /// The length of `full` without them, in bytes.
+    trimmed: usize,
+    /// The end of each run of bytes with the same stamp, and that stamp.
+    runs: &'a [(usize, Stamp)],
+    complete: bool,
+}
+
+impl<'a> Line<'a> {
+    /// Returns a line of this text. Each entry of `runs` is the end of a run of bytes, and its
+    /// stamp.
+    pub(crate) fn new(full: &'a str, runs: &'a [(usize, Stamp)], complete: bool) -> Self {
+        Self {
+            full,
+            trimmed: full.trim_end_matches(' ').len(),
+            runs,
+            complete,
+        }
+    }
+
+    /// Returns the line without trailing blanks.
+    pub(crate) fn text(&self) -> &'a str {
+        &self.full[..self.trimmed]
+    }
+
+    /// Returns the line with the blanks that a program wrote at its end, as after a question.
+    pub(crate) fn text_with_blanks(&self) -> &'a str {
+        self.full
+    }
+
+    /// Whether any character in this byte range was written with a stamp greater than `since`.
+    /// Cells that were skipped or erased do not count as written.
+    pub(crate) fn is_fresh(&self, range: Range<usize>, since: Stamp) -> bool {
+        let first = self.runs.partition_point(|&(end, _)| end <= range.start);
+        let mut start = first.checked_sub(1).map_or(0, |before| self.runs[before].0);
+        for &(end, stamp) in &self.runs[first..] {
+            if start >= range.end {
+                return false;
+            }
+            if stamp > since && range.start < range.end {
+                return true;
+            }
+            start = end;
+        }
+        false
+    }
+
+    /// Whether the line was ended by a line feed or by scrolling off the screen.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.complete
     }
 }
 

@@ -1,11 +1,8 @@
 use std::ops::Range;
 
 use super::LINE_LIMIT;
-use super::buffer::Buffer;
-use super::charset::Charsets;
 use super::grid::{ActiveScreen, Grid, Head, Modes, SavedCursor, blank_rows, usual_tabs};
-use super::line::{Line, Stamp};
-use super::row::{Wrap, width_of};
+use super::row::{Buffer, Charsets, Line, Stamp, Wrap, width_of};
 
 /// The changes of one call to a screen. Reports each line before it changes.
 pub(super) struct Writer<'a> {

@@ -19,11 +19,11 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde::Deserialize;
 use tokio::time::{Instant, sleep_until};
 
-use super::conversation::{AgentClient, Conversation};
 use super::follower::Follower;
 use super::hand_over::{Client, Ended, Given, HandOver, Messages};
 use super::ledger::{Ledger, NextInLine, SentMessage};
 use super::transcript::{Place, mark_of};
+use super::{AgentClient, Conversation};
 use crate::model::{Backoff, Error, Kind, Millis};
 use crate::ops::{SessionChoice, TaskSession, lookup};
 use crate::paths::Paths;

@@ -14,11 +14,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::app_server::{Certainty, NotDone};
-use super::codex_thread::{CodexThread, QueuePlace, message_id};
-use super::conversation::{AgentClient, Conversation};
+use super::codex_thread::{Certainty, CodexThread, NotDone, QueuePlace, message_id};
 use super::hand_over::{Client, Ended, Given, HandOver};
 use super::ledger::{Ledger, SentMessage};
+use super::{AgentClient, Conversation};
 use crate::files;
 use crate::model::{Backoff, Error, Kind, Millis};
 use crate::ops::{SessionChoice, TaskSession, lookup};

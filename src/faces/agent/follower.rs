@@ -1,17 +1,31 @@
 //! Reads the feed as the consumer of one conversation, across restarts of the daemon, and the feeds of
 //! its tasks on other machines.
 
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::conversation::Conversation;
-use super::feed_reading::{FeedReading, Feeds, Incoming, StreamStart};
-use super::host_streams::HostStreams;
-use crate::clock;
-use crate::model::{Error, ErrorKind, Kind, Millis, Seq};
-use crate::ops::{ConsumerFollower, FeedNews, TaskSession};
+use super::Conversation;
+use super::outbox::Batch;
+use crate::model::{
+    Body, Context, DeliveredEvent, Delivery, Error, ErrorKind, EventKind, Kind, Level, Millis,
+    Record, Seq, text,
+};
+#[cfg(feature = "fleet")]
+use crate::ops::follow_wakes;
+use crate::ops::{
+    ConsumerFollower, FarFeed, FeedNews, HostNews, HostNotes, NoteWatch, Received, TaskSession,
+    follow_host,
+};
 use crate::wire::{LiveRecord, StreamRecord};
+use crate::{clock, route};
 
 /// How long to wait for another daemon before leaving with one: a command that starts a daemon may
 /// count on this process.
@@ -170,5 +184,471 @@ impl Feeds for Follower {
     /// Unless another daemon is there soon. Otherwise the follower starts one.
     fn leave_with_daemon(&mut self, leaves: bool) {
         self.feed.starts_daemon = !leaves;
+    }
+}
+
+// What a conversation receives, and how far each feed is dealt with, across several streams of it.
+
+/// What a follower reports.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    /// A stream has begun; what tasks do from here on is received.
+    Began {
+        /// The machine that the feed is on; `None` for this one.
+        host: Option<String>,
+        /// The feed that it takes the place of: what was received of that can no longer be
+        /// acknowledged.
+        replaced: Option<String>,
+        /// The feed.
+        epoch: String,
+        /// What was acknowledged before: records up to this one do not come again.
+        cursor: Seq,
+        /// The feed's last record.
+        last: Seq,
+    },
+    /// A message for the conversation.
+    FollowUp(Box<Batch>),
+    /// A text for the user. Those from before the stream began are left out.
+    Notice { level: Level, text: String },
+    /// The number of tasks has changed.
+    Status {
+        /// The status line; `None` when the session is missing.
+        text: Option<String>,
+        /// How many tasks are alive.
+        active: usize,
+    },
+    /// Records that say nothing to the conversation.
+    Passed,
+    /// Everything that was recorded on this machine before the stream began has been received.
+    CaughtUp,
+    /// This machine has no task and no undelivered message of the conversation any more.
+    Forgotten(String),
+    /// Another process follows the conversation now.
+    Replaced,
+    /// The daemon has left, and the follower is allowed to leave too.
+    Left,
+}
+
+/// What a conversation receives from the feeds.
+pub(super) trait Feeds {
+    /// Returns what comes next.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing may be lost when the future is dropped.
+    async fn next(&mut self) -> Result<Incoming, Error>;
+
+    /// Acknowledges what need not come again. `first_open` returns the first record of the feed with
+    /// this epoch that has no receipt.
+    async fn acknowledge(&mut self, first_open: impl Fn(&str) -> Option<Seq>);
+
+    /// Whether tasks on other machines are followed.
+    fn has_hosts(&self) -> bool;
+
+    /// Sets whether the end of the daemon is the end of the feeds, too.
+    fn leave_with_daemon(&mut self, leaves: bool);
+}
+
+/// What is received when a stream begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct StreamStart {
+    /// The feed's last record when the stream began: records up to it are earlier ones.
+    pub(super) last_before: Seq,
+    /// Set for a consumer that did not exist before: earlier follow-ups of others are left out, and
+    /// own ones that are older than this.
+    pub(super) own_since: Option<Millis>,
+    /// Whether earlier follow-ups for everybody are left out.
+    pub(super) skips_everybody: bool,
+}
+
+/// A feed, as a conversation reads it.
+#[derive(Debug, Default)]
+pub(super) struct FeedReading {
+    /// The machine that the feed is on; `None` for this one.
+    host: Option<String>,
+    epoch: String,
+    start: StreamStart,
+    /// The last record that was received, on any stream of this epoch.
+    last: Seq,
+    /// The first and the last record that the present stream has sent and that were not acknowledged
+    /// on it.
+    unacknowledged: Option<(Seq, Seq)>,
+}
+
+impl FeedReading {
+    /// Returns the reading of a feed of another machine.
+    pub(super) fn of_host(host: &str) -> Self {
+        Self {
+            host: Some(host.to_owned()),
+            ..Self::default()
+        }
+    }
+
+    /// Begins a stream of the feed with this epoch. Nothing is known of another feed. A feed of another
+    /// machine may have two streams at once.
+    pub(super) fn begin(&mut self, epoch: &str, start: StreamStart) {
+        if self.epoch != epoch {
+            epoch.clone_into(&mut self.epoch);
+            self.last = 0;
+            self.unacknowledged = None;
+        } else if self.host.is_none() {
+            self.unacknowledged = None;
+        }
+        self.start = start;
+    }
+
+    /// Notes a record that was sent, or a gap by its last number. Returns `false` when an earlier stream
+    /// had it already.
+    pub(super) fn pass(&mut self, seq: Seq) -> bool {
+        let (first, last) = self.unacknowledged.unwrap_or((seq, seq));
+        self.unacknowledged = Some((first.min(seq), last.max(seq)));
+        let is_new = seq > self.last;
+        self.last = self.last.max(seq);
+        is_new
+    }
+
+    /// Takes the record up to which everything was dealt with and is to be acknowledged now, if there is
+    /// one. `first_open` is the first record that still waits for its receipt. An acknowledgement that is
+    /// lost is made again for the records that come again.
+    pub(super) fn acknowledgement(&mut self, first_open: Option<Seq>) -> Option<Seq> {
+        let (first, last) = self.unacknowledged?;
+        let up_to = first_open.map_or(last, |open| last.min(open.saturating_sub(1)));
+        if up_to < first {
+            return None;
+        }
+        self.unacknowledged = (up_to < last).then_some((up_to + 1, last));
+        Some(up_to)
+    }
+
+    /// Returns what a record reports, if anything.
+    pub(super) fn receive(&mut self, record: Record) -> Option<Incoming> {
+        if !self.pass(record.seq) {
+            return None;
+        }
+        let StreamStart {
+            last_before,
+            own_since,
+            skips_everybody,
+        } = self.start;
+        let is_earlier = record.seq <= last_before;
+        let time = record.time;
+        match record.body {
+            Body::FollowUp {
+                owner,
+                message,
+                options,
+                ..
+            } => {
+                let is_own = owner.is_some();
+                let is_wanted = !is_earlier
+                    || (own_since.is_none_or(|since| is_own && time >= since)
+                        && (is_own || !skips_everybody));
+                let follow_up = Batch {
+                    epoch: record.epoch,
+                    seqs: vec![record.seq],
+                    time,
+                    is_new: !is_earlier,
+                    host: self.host.clone(),
+                    message,
+                    options,
+                };
+                is_wanted.then(|| Incoming::FollowUp(Box::new(follow_up)))
+            }
+            Body::Notice { level, text, .. } => {
+                (!is_earlier).then_some(Incoming::Notice { level, text })
+            }
+            Body::Event(_) => None,
+        }
+    }
+}
+
+// The follow-ups of a conversation's tasks on other machines.
+
+/// How many reports of machines may wait.
+const QUEUE: usize = 16;
+
+/// How many feeds of a machine are read.
+const MAX_FEEDS: usize = 1000;
+
+/// The longest name of an epoch, in bytes.
+const MAX_NAME: usize = 200;
+
+/// The longest message, in bytes.
+const MAX_CONTENT: usize = 64 << 10;
+
+/// The streams of a conversation.
+pub(super) struct HostStreams {
+    owner: String,
+    notes: HostNotes,
+    watch: NoteWatch,
+    /// Where what is received goes, by the feeds that are followed.
+    received: BTreeMap<FarFeed, mpsc::UnboundedSender<Received>>,
+    streams: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>,
+    /// The same for the fleet's broker, if there is one.
+    received_wakes: Option<mpsc::UnboundedSender<Received>>,
+    reporter: mpsc::Sender<(FarFeed, HostNews)>,
+    reports: mpsc::Receiver<(FarFeed, HostNews)>,
+    /// The present epoch of each feed.
+    epochs: BTreeMap<FarFeed, String>,
+    /// What was received of each feed, by epoch, which no other feed of any machine has.
+    readings: BTreeMap<String, FeedReading>,
+}
+
+impl HostStreams {
+    /// Returns the streams of this conversation; none when notes cannot be read.
+    pub(super) fn of(owner: &str) -> Option<Self> {
+        let notes = HostNotes::find().map_err(io::Error::other);
+        let opened = notes.and_then(|notes| Ok((notes.watch()?, notes)));
+        let (watch, notes) = opened
+            .inspect_err(|error| tracing::warn!(%error, "tasks on other machines are not followed"))
+            .ok()?;
+        let (reporter, reports) = mpsc::channel(QUEUE);
+        let mut streams = Self {
+            owner: owner.to_owned(),
+            notes,
+            watch,
+            received: BTreeMap::new(),
+            streams: FuturesUnordered::new(),
+            received_wakes: None,
+            reporter,
+            reports,
+            epochs: BTreeMap::new(),
+            readings: BTreeMap::new(),
+        };
+        streams.find_hosts();
+        #[cfg(feature = "fleet")]
+        streams.follow_wakes();
+        Some(streams)
+    }
+
+    /// Whether the conversation has, or may have, tasks on other machines.
+    pub(super) fn is_any_followed(&self) -> bool {
+        !self.received.is_empty()
+    }
+
+    /// Returns what comes next.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub(super) async fn next(&mut self) -> Incoming {
+        loop {
+            tokio::select! {
+                // What a stream has reported is received before it is gone.
+                biased;
+                Some((feed, news)) = self.reports.recv() => {
+                    return self.receive(feed, news).unwrap_or(Incoming::Passed);
+                }
+                Some(()) = self.streams.next(), if !self.streams.is_empty() => {}
+                () = self.watch.changed() => self.find_hosts(),
+            }
+        }
+    }
+
+    /// Follows the hosts of the fleet, if there is one.
+    #[cfg(feature = "fleet")]
+    fn follow_wakes(&mut self) {
+        let (received, to_acknowledge) = mpsc::unbounded_channel();
+        self.received_wakes = Some(received);
+        let followed = follow_wakes(self.owner.clone(), to_acknowledge, self.reporter.clone());
+        self.streams.push(Box::pin(followed));
+    }
+
+    /// Follows the noted sessions that are not followed.
+    fn find_hosts(&mut self) {
+        for note in self.notes.list() {
+            if !note.is_of(&self.owner) || self.received.contains_key(&note.feed()) {
+                continue;
+            }
+            let (received, to_acknowledge) = mpsc::unbounded_channel();
+            self.received.insert(note.feed(), received);
+            let notes = self.notes.clone();
+            let followed = follow_host(notes, note, to_acknowledge, self.reporter.clone());
+            self.streams.push(Box::pin(followed));
+        }
+    }
+
+    fn receive(&mut self, feed: FarFeed, news: HostNews) -> Option<Incoming> {
+        let host = feed.0.clone();
+        match news {
+            HostNews::Began {
+                epoch,
+                cursor,
+                last_seq,
+            } => self.begin(feed, epoch, cursor, last_seq),
+            HostNews::Record(record) => {
+                let epoch = self.epochs.get(&feed)?.clone();
+                let reading = self.readings.get_mut(&epoch)?;
+                let seq = record.seq;
+                match from_host(*record, &host, &self.owner, &epoch) {
+                    Some(record) => reading.receive(record),
+                    None => {
+                        reading.pass(seq);
+                        None
+                    }
+                }
+            }
+            HostNews::Gap(to) => {
+                let epoch = self.epochs.get(&feed)?.clone();
+                self.readings.get_mut(&epoch)?.pass(to);
+                None
+            }
+            HostNews::Forgotten => {
+                self.received.remove(&feed);
+                self.epochs.remove(&feed);
+                // The machine may be followed by another name.
+                let epochs = &self.epochs;
+                let is_followed = |epoch: &String| epochs.values().any(|of| of == epoch);
+                self.readings.retain(|epoch, _| is_followed(epoch));
+                // A launch may have noted it again.
+                self.find_hosts();
+                let is_any_of_host = self.received.keys().any(|(of, _)| *of == host);
+                (!is_any_of_host).then_some(Incoming::Forgotten(host))
+            }
+        }
+    }
+
+    /// A feed's stream has begun.
+    fn begin(&mut self, feed: FarFeed, epoch: String, cursor: Seq, last: Seq) -> Option<Incoming> {
+        let host = feed.0.clone();
+        let is_known = self.epochs.contains_key(&feed);
+        let n_feeds = self.epochs.keys().filter(|(of, _)| *of == host).count();
+        if epoch.is_empty() || epoch.len() > MAX_NAME || !is_known && n_feeds >= MAX_FEEDS {
+            return None;
+        }
+        let before = self.epochs.insert(feed, epoch.clone());
+        let replaced = before.filter(|before| *before != epoch);
+        if let Some(replaced) = &replaced {
+            self.readings.remove(replaced);
+        }
+        let reading = self.readings.entry(epoch.clone());
+        let reading = reading.or_insert_with(|| FeedReading::of_host(&host));
+        let start = StreamStart {
+            last_before: last,
+            own_since: None,
+            skips_everybody: true,
+        };
+        reading.begin(&epoch, start);
+        Some(Incoming::Began {
+            host: Some(host),
+            replaced,
+            epoch,
+            cursor,
+            last,
+        })
+    }
+
+    /// Sends what is to be acknowledged. If that is lost, the records come again.
+    pub(super) fn acknowledge(&mut self, first_open: impl Fn(&str) -> Option<Seq>) {
+        for (epoch, reading) in &mut self.readings {
+            let Some(seq) = reading.acknowledgement(first_open(epoch)) else {
+                continue;
+            };
+            // The machine that has this feed; it may be known by two names.
+            let feeds = self.epochs.iter().filter(|(_, of)| *of == epoch);
+            let feeds = feeds.filter_map(|(feed, _)| self.received.get(feed));
+            for received in self.received_wakes.iter().chain(feeds) {
+                let epoch = epoch.clone();
+                drop(received.send(Received { epoch, seq }));
+            }
+        }
+    }
+}
+
+/// Returns a follow-up of another machine as the conversation gets it, rebuilt from its events; `None` if
+/// it is not for this conversation, or has no events. Nothing that the machine says is trusted.
+fn from_host(mut record: Record, host: &str, owner: &str, epoch: &str) -> Option<Record> {
+    let Body::FollowUp {
+        owner: of,
+        message,
+        events: seqs,
+        ..
+    } = &mut record.body
+    else {
+        return None;
+    };
+    if of.as_deref() != Some(owner) || record.epoch != epoch {
+        return None;
+    }
+    // Only what a task prints has several lines.
+    for event in &mut message.details.events {
+        let line = match &mut event.kind {
+            EventKind::Input { prompt } | EventKind::InputResolved { prompt } => {
+                Some(&mut prompt.text)
+            }
+            EventKind::Output(found) => found.line.as_mut(),
+            EventKind::Started { .. }
+            | EventKind::Notify { .. }
+            | EventKind::Exited { .. }
+            | EventKind::Disappeared { .. } => None,
+        };
+        if let Some(line) = line {
+            *line = text::row(line.as_bytes());
+        }
+    }
+    let told = std::mem::take(&mut message.details.events);
+    let told = seqs.iter().zip(told);
+    let told = told.map(|(seq, event)| DeliveredEvent { seq: *seq, event });
+    let told: Vec<DeliveredEvent> = told.collect();
+    let reaching = told.iter().map(|of| (&of.event, route::reach(&of.event)));
+    let (level, mut content) = match route::route(&reaching.collect::<Vec<_>>())? {
+        Delivery::FollowUp { level, content } => (level, route::from_host(&content, host)),
+        Delivery::Notice { .. } => return None,
+    };
+    content.truncate(content.floor_char_boundary(MAX_CONTENT));
+    let context = Context {
+        epoch: epoch.to_owned(),
+        session_id: message.details.session_id.clone(),
+        session_name: record.session_name,
+        checkpoint: None,
+    };
+    let body = Body::follow_up(level, content, told, of.take());
+    let mut own = Record::new(record.seq, record.time, body).stamped(0, &context);
+    if let Body::FollowUp { message, .. } = &mut own.body {
+        message.details.host = Some(host.to_owned());
+    }
+    own.host = Some(host.to_owned());
+    Some(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_acknowledged_before_what_is_open() {
+        let mut reading = FeedReading::default();
+        reading.begin("e", StreamStart::default());
+        assert_eq!(reading.acknowledgement(None), None);
+        for seq in [3, 5, 9] {
+            assert!(reading.pass(seq));
+        }
+        assert_eq!(reading.acknowledgement(Some(3)), None);
+        assert_eq!(reading.acknowledgement(Some(9)), Some(8));
+        assert_eq!(reading.acknowledgement(Some(9)), None);
+        assert_eq!(reading.acknowledgement(None), Some(9));
+        assert_eq!(reading.acknowledgement(None), None);
+    }
+
+    #[test]
+    fn a_stream_that_begins_again_repeats_nothing() {
+        let mut reading = FeedReading::default();
+        reading.begin("e", StreamStart::default());
+        assert!(reading.pass(3) && reading.pass(5));
+        assert_eq!(reading.acknowledgement(Some(5)), Some(4));
+        // It was lost with the stream, and is made again for what comes again.
+        reading.begin("e", StreamStart::default());
+        assert_eq!(reading.acknowledgement(Some(5)), None);
+        assert!(!reading.pass(3));
+        assert_eq!(reading.acknowledgement(Some(5)), Some(3));
+        assert!(!reading.pass(5));
+        assert_eq!(reading.acknowledgement(None), Some(5));
+        // Another way to the same feed.
+        assert!(!reading.pass(5));
+        assert_eq!(reading.acknowledgement(None), Some(5));
+        // Another feed counts from 1 again.
+        reading.begin("f", StreamStart::default());
+        assert!(reading.pass(1));
+        assert_eq!(reading.acknowledgement(Some(1)), None);
     }
 }

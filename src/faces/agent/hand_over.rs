@@ -6,12 +6,10 @@
 
 use std::pin::pin;
 
-use super::conversation::Conversation;
-use super::feed_reading::{Feeds, Incoming};
-use super::follower::Follower;
+use super::follower::{Feeds, Follower, Incoming};
 use super::ledger::{Ledger, SentMessage};
 use super::outbox::{Batch, Next, PendingFollowUps};
-use super::until;
+use super::{Conversation, until};
 use crate::clock;
 use crate::model::{Error, Kind, Millis, Seq};
 use crate::ops::TaskSession;

@@ -13,18 +13,17 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
-use super::conversation::Conversation;
+use super::Conversation;
 use super::outbox::{Batch, Budget};
 use super::transcript::{Place, Transcript, mark_of};
 use crate::files::{self, OPEN_TO_OTHERS};

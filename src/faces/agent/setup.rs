@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::process::Command;
 
-use super::conversation::AgentClient;
+use super::AgentClient;
 use crate::model::Error;
 use crate::paths::{Env, adapters_folder, folder_of};
 use crate::process::{ProgramEnd, run_program};

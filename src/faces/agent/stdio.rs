@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::sync::mpsc;
 
-use super::conversation::{AgentClient, Conversation};
-use super::feed_reading::Incoming;
+use super::follower::Incoming;
 use super::hand_over::{Client, Ended, Given, HandOver};
 use super::ledger::{Ledger, SentMessage};
+use super::{AgentClient, Conversation};
 use crate::model::{Error, FollowUpOptions, Kind, Level, Message, Millis};
 use crate::ops::{self, SessionChoice, TaskSession};
 use crate::wire::parse_object;

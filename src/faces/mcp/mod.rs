@@ -3,15 +3,10 @@
 //! Results are plain, bounded lines of text. Each call finds the session like a command of its own;
 //! between calls the server keeps nothing but the handles of calls that are still waiting.
 
-mod answer;
 mod arguments;
 mod call;
-mod caller;
-mod events;
-mod input;
 mod other_host;
 mod output;
-mod run;
 mod server;
 mod tasks;
 mod tools;

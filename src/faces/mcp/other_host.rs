@@ -9,7 +9,7 @@ use rmcp::model::{
 use rmcp::service::{Peer, RoleServer};
 use serde_json::{Value, from_value, json};
 
-use super::answer::ToolAnswer;
+use super::call::ToolAnswer;
 use crate::config;
 use crate::hosts::{
     FarCall, FarCaller, FarOutput, FarProcess, FarStdin, Host, Questions, this_machine,

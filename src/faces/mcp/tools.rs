@@ -19,17 +19,14 @@ use serde_json::{Map, Value, from_value, json};
 use tokio::sync::{OnceCell, oneshot, watch};
 use tokio::task::spawn_local;
 
-use super::answer::ToolAnswer;
 use super::arguments::{
     BadArguments, KillTask, ListTasks, NextEvents, PruneTasks, ReadOutput, RunTask, SearchOutput,
     SendInput, WaitFor, parse,
 };
-use super::call::{Call, Limit, Progress, within_time};
-use super::caller::caller_of;
+use super::call::{Call, Limit, Progress, ToolAnswer, caller_of, within_time};
 use super::other_host::{self, BEGIN, HostBegins, HostCall};
-use super::run::{Follow, StartedTask, start};
-use super::wait::Wait;
-use super::{events, input, output, tasks};
+use super::wait::{Follow, StartedTask, Wait, start};
+use super::{output, tasks};
 use crate::ops::{SessionChoice, TaskSession, end_of_events};
 use crate::wire::After;
 
@@ -306,7 +303,7 @@ impl Tools {
     )]
     async fn send_input(&self, arguments: Arguments<SendInput>) -> Result<Reply, ToolAnswer> {
         let arguments = arguments.0?;
-        Ok(input::send(&mut self.session().await?, arguments)
+        Ok(tasks::send(&mut self.session().await?, arguments)
             .await?
             .into())
     }
@@ -360,7 +357,7 @@ impl Tools {
         let arguments = arguments.0?;
         let session = self.session().await?;
         let begin = self.begin.get().cloned().unwrap_or_default();
-        Ok(events::next(&session, &call, arguments, begin)
+        Ok(output::next(&session, &call, arguments, begin)
             .await?
             .into())
     }

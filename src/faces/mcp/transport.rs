@@ -235,11 +235,10 @@ fn whole_characters(json: &str) -> Cow<'_, str> {
 mod tests {
     use std::time::Duration;
 
+    use super::*;
     use rmcp::transport::IntoTransport;
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
     use tokio::time::timeout;
-
-    use super::*;
 
     fn ping(id: usize) -> String {
         format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}\n")
@@ -280,11 +279,6 @@ mod tests {
         transport.send(answer(8)).await.unwrap();
         assert!(transport.receive().await.is_some());
     }
-}
-
-#[cfg(test)]
-mod messages_tests {
-    use super::*;
 
     /// Reads all of the input. Of each message its id or method, of an error its code and id.
     async fn read(input: &[u8]) -> Vec<String> {

@@ -5,13 +5,11 @@
 //! [`RESCAN`]. tmux is asked for sessions without a daemon at the start, and when a daemon has left.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io;
-use std::mem;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
+use std::{fs, io, mem};
 
 use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
@@ -20,9 +18,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::board::{SessionKey, SessionName};
-use super::effect::Place;
-use super::task_stream::{Incoming, read};
-use super::work::{ANSWERS_WITHIN, text_of};
+use super::state::Place;
+use super::work::{ANSWERS_WITHIN, Incoming, read, text_of};
 use crate::model::{Error, Ordered as _, text};
 use crate::ops::{self, FoundSession, Server, SessionChoice, TaskSession};
 

@@ -1,22 +1,19 @@
 //! Draws the state.
 
-mod cells;
-mod footer;
-mod list;
+use std::borrow::Cow;
 
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use self::cells::{put, row};
-use super::board::SessionName;
-use super::log_view::LogView;
-use super::mode::Mode;
-use super::state::{PanelState, Scope};
-use crate::model::took;
+use super::board::{Group, ListRow, SessionKey, SessionName, TaskKey, Usage, age_of, last_line};
+use super::mode::{InputLine, LogView, Mode, Subject};
+use super::state::{Layout, PanelState, Scope};
+use crate::model::{port_words, took};
 use crate::terminal::{columns_of, fitted, split_at_column};
+use crate::wire::LsTask;
 
 /// The style of titles.
 const BAR: Style = Style::new().add_modifier(Modifier::REVERSED);
@@ -29,7 +26,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &PanelState) {
     if let Mode::View { view, .. } = &state.mode {
         text(buffer, layout.body(), view);
     } else {
-        list::draw(buffer, &layout, state);
+        draw_list(buffer, &layout, state);
         preview(buffer, layout.preview, state);
     }
     // A trouble must be visible in every mode.
@@ -37,7 +34,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &PanelState) {
         let style = Style::new().fg(Color::Red).add_modifier(Modifier::REVERSED);
         bar(buffer, layout.header, trouble, "", style);
     }
-    if let Some(cursor) = footer::draw(buffer, layout.footer, state) {
+    if let Some(cursor) = draw_footer(buffer, layout.footer, state) {
         frame.set_cursor_position(cursor);
     }
 }
@@ -157,4 +154,493 @@ fn shifted(line: &Line<'static>, columns: usize) -> Line<'static> {
         Span::styled(rest.to_owned(), span.style)
     };
     line.spans.iter().map(span).collect()
+}
+
+// Rows, cut texts and styles that all parts of a frame use.
+
+/// The style of what is less important.
+const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
+
+/// Draws a text at a column of the area's first row, cut to `columns`.
+fn put(buffer: &mut Buffer, area: Rect, x: usize, columns: usize, text: &str, style: Style) {
+    let columns = columns.min(usize::from(area.width).saturating_sub(x));
+    if columns == 0 || area.height == 0 {
+        return;
+    }
+    let x = area.x + u16::try_from(x).unwrap_or(u16::MAX);
+    buffer.set_stringn(x, area.y, fitted(text, columns), columns, style);
+}
+
+/// Returns a row of an area.
+fn row(area: Rect, y: usize) -> Rect {
+    let y = u16::try_from(y).unwrap_or(u16::MAX).min(area.height);
+    let height = u16::from(y < area.height);
+    Rect::new(area.x, area.y + y, area.width, height)
+}
+
+/// Returns the colour of a group.
+fn style_of(group: Group) -> Style {
+    match group {
+        Group::Ask => Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD),
+        Group::Failed => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
+        Group::Restarting => Style::new().fg(Color::Yellow),
+        Group::Queued | Group::Done | Group::Shell => FAINT,
+        Group::Running => Style::new().fg(Color::Green),
+    }
+}
+
+// Draws the last rows: what is asked of the user, a message, or which keys there are.
+
+const QUESTION: Style = Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD);
+
+/// Draws the footer. Returns where the cursor is, if the user types.
+fn draw_footer(buffer: &mut Buffer, area: Rect, state: &PanelState) -> Option<Position> {
+    let line = |buffer: &mut Buffer, y: usize, text: &str, style: Style| {
+        put(
+            buffer,
+            row(area, y),
+            1,
+            usize::from(area.width),
+            text,
+            style,
+        );
+    };
+    let is_error = state
+        .message
+        .as_ref()
+        .is_some_and(|message| message.is_error);
+    let style = match state.mode.question() {
+        Some(_) => QUESTION,
+        None if is_error => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
+        None => Style::new(),
+    };
+    let rows = state.footer_text();
+    for (y, text) in rows.iter().enumerate() {
+        line(buffer, y, text, style);
+    }
+    if let Some((before, input)) = state.mode.typed() {
+        let is_shown = state.mode.shows_typed();
+        return typed(buffer, row(area, rows.len()), before, input, is_shown);
+    }
+    if rows.is_empty() {
+        line(buffer, 0, &keys(state, usize::from(area.width)), FAINT);
+    }
+    None
+}
+
+/// Returns the keys, where nothing else is to be said.
+fn keys(state: &PanelState, width: usize) -> String {
+    let Mode::View { of, view } = &state.mode else {
+        return hints(state, width);
+    };
+    let keys = match of {
+        Subject::Log(_) => "j k  / search  n N  l reload  q back",
+        Subject::Help | Subject::Explanation(_) => "j k  q back",
+    };
+    let end = (view.top + usize::from(state.layout().body().height)).min(view.lines.len());
+    format!("{keys}  {end}/{}  {}", view.lines.len(), view.title)
+}
+
+/// Draws what is being typed, so that the cursor is visible. Text that must not be shown is dots.
+fn typed(
+    buffer: &mut Buffer,
+    area: Rect,
+    before: &str,
+    input: &InputLine,
+    is_shown: bool,
+) -> Option<Position> {
+    let masked = |text: &str| {
+        if is_shown {
+            text.to_owned()
+        } else {
+            "•".repeat(text.chars().count())
+        }
+    };
+    let (left, right) = input.parts();
+    let (left, right) = (masked(left), masked(right));
+    let start = 1 + columns_of(before);
+    let room = usize::from(area.width).saturating_sub(start + 1);
+    // The end of what is before the cursor is visible.
+    let mut shown = left.as_str();
+    while columns_of(shown) > room {
+        let mut chars = shown.chars();
+        chars.next();
+        shown = chars.as_str();
+    }
+    put(buffer, area, 1, start, before, QUESTION);
+    let columns = columns_of(shown);
+    put(buffer, area, start, columns, shown, Style::new());
+    let rest = room.saturating_sub(columns);
+    put(buffer, area, start + columns, rest, &right, Style::new());
+    let x = area.x + u16::try_from(start + columns).unwrap_or(u16::MAX);
+    (area.height > 0).then_some(Position::new(x, area.y))
+}
+
+/// Returns the keys that are useful now, as many as fit.
+fn hints(state: &PanelState, width: usize) -> String {
+    let task = state.selected_task().map(|(_, task)| task);
+    let asks = task.is_some_and(|task| task.waiting_for.is_some());
+    let lives = task.is_some_and(|task| task.task.is_alive());
+    let has_task = task.is_some();
+    let session = state.selected.as_ref().map(ListRow::session);
+    let has_ended = session.is_some_and(|session| state.board.n_ended(session) > 0);
+    let keys = [
+        (asks, "a answer"),
+        (has_task && !lives, "r run again"),
+        (true, "? help"),
+        (true, "q quit"),
+        (has_task, "Enter go there"),
+        (has_task, "l log"),
+        (has_task, "x kill"),
+        (lives, "s send"),
+        (has_task, "/ filter"),
+        (has_task, "e why"),
+        (has_ended, "p prune"),
+    ];
+    let mut text = String::new();
+    for (_, key) in keys.iter().filter(|(is_useful, _)| *is_useful) {
+        let gap = if text.is_empty() { "" } else { "  " };
+        if columns_of(&text) + gap.len() + key.len() + 1 < width {
+            text.push_str(gap);
+            text.push_str(key);
+        }
+    }
+    text
+}
+
+// Draws the list of tasks.
+
+/// From this width on labels are whole, and run, processor time and memory are shown.
+const MEDIUM: usize = 60;
+
+/// From this width on the command is shown.
+const WITH_COMMAND: usize = 80;
+
+/// From this width on names may be long.
+const WIDE: usize = 120;
+
+/// The width of a name that is whole where a list has room for it: the longest that a task can have.
+const WHOLE_NAME: usize = 40;
+
+/// The header of the sessions.
+const SESSION: &str = "SESSION";
+
+/// The header of the commands.
+const COMMAND: &str = "COMMAND";
+
+/// The space between two columns.
+const GAP: usize = 1;
+
+/// The widths of the columns; 0 for one that is not shown.
+struct Columns {
+    label: usize,
+    session: usize,
+    name: usize,
+    run: usize,
+    age: usize,
+    cpu: usize,
+    memory: usize,
+    command: usize,
+    last: usize,
+}
+
+impl Columns {
+    /// Divides the width among the columns. `longest_session` is the width of the widest session, 0
+    /// where there is only one, `longest_name` that of the widest name and `longest_command` that of
+    /// the widest command.
+    fn of(
+        width: usize,
+        longest_session: usize,
+        longest_name: usize,
+        longest_command: usize,
+    ) -> Self {
+        let is_medium = width >= MEDIUM;
+        let most = match width {
+            // Names and sessions together have at most half of the width.
+            WIDE.. => (width / 4).min(WHOLE_NAME),
+            MEDIUM.. if longest_session > 0 => 16,
+            MEDIUM.. => (width / 5).max(16),
+            // With sessions, the last line has about as much room as these two.
+            _ if longest_session > 0 => 8,
+            _ => 12,
+        };
+        let session = match longest_session {
+            0 => 0,
+            longest => longest.clamp(SESSION.len(), most.max(SESSION.len())),
+        };
+        let if_medium = |columns| if is_medium { columns } else { 0 };
+        let mut columns = Self {
+            label: if is_medium { 7 } else { 4 },
+            session,
+            name: longest_name.clamp(4, most),
+            run: if_medium(3),
+            age: 3,
+            cpu: if_medium(4),
+            memory: if_medium(4),
+            command: 0,
+            last: 0,
+        };
+        // One column before the first is for the mark of the selected row.
+        let taken: usize = columns
+            .fixed()
+            .iter()
+            .filter(|n| **n > 0)
+            .map(|n| n + GAP)
+            .sum();
+        let room = width.saturating_sub(taken + 1);
+        if width >= WITH_COMMAND {
+            // One column more than it needs keeps it apart from the last line, which is text too.
+            let needed = longest_command.max(COMMAND.len()) + 1;
+            columns.command = needed.min(room * 2 / 5);
+            columns.last = room - columns.command - GAP;
+        } else {
+            columns.last = room;
+        }
+        columns
+    }
+
+    fn fixed(&self) -> [usize; 7] {
+        [
+            self.label,
+            self.session,
+            self.name,
+            self.run,
+            self.age,
+            self.cpu,
+            self.memory,
+        ]
+    }
+
+    /// Draws cells, in the order of the columns, from the second column of the area on.
+    fn draw(&self, buffer: &mut Buffer, area: Rect, cells: [(&str, Style); 9]) {
+        let widths = self.fixed().into_iter().chain([self.command, self.last]);
+        let is_number = [false, false, false, true, true, true, true, false, false];
+        let mut x = 1;
+        for ((width, (text, style)), is_number) in widths.zip(cells).zip(is_number) {
+            if width == 0 {
+                continue;
+            }
+            let before = if is_number {
+                width.saturating_sub(columns_of(text))
+            } else {
+                0
+            };
+            put(buffer, area, x + before, width - before, text, style);
+            x += width + GAP;
+        }
+    }
+}
+
+fn draw_list(buffer: &mut Buffer, layout: &Layout, state: &PanelState) {
+    let visible = state.visible();
+    let listed = |row: &ListRow| match row {
+        ListRow::Task(task) => state.board.get(task),
+        ListRow::Session(_) => None,
+    };
+    let longest = |of: &dyn Fn(&LsTask) -> usize| {
+        let columns = visible.iter().filter_map(listed).map(of);
+        columns.max().unwrap_or_default()
+    };
+    let longest_session = match state.scope {
+        Scope::One => 0,
+        Scope::All => {
+            let labels = visible.iter().map(|row| state.board.label(row.session()));
+            labels.map(columns_of).max().unwrap_or(1).max(1)
+        }
+    };
+    let width = usize::from(layout.list.width);
+    let columns = Columns::of(
+        width,
+        longest_session,
+        longest(&|task| columns_of(&task.task.name)),
+        longest(&|task| columns_of(&command_of(task, state))),
+    );
+    if state.trouble.is_none() {
+        let names = [
+            "",
+            SESSION,
+            "NAME",
+            "RUN",
+            "AGE",
+            "CPU",
+            "MEM",
+            COMMAND,
+            "LAST LINE",
+        ];
+        columns.draw(buffer, layout.header, names.map(|name| (name, FAINT)));
+    }
+    for (y, shown) in visible.iter().enumerate() {
+        let place = row(layout.list, y);
+        match shown {
+            ListRow::Task(key) => {
+                if let Some(listed) = state.board.get(key) {
+                    task(buffer, place, &columns, key, listed, state);
+                }
+            }
+            ListRow::Session(key) => unknown(buffer, place, &columns, *key, state),
+        }
+        if state.selected.as_ref() == Some(shown) {
+            let mark = Style::new().add_modifier(Modifier::BOLD);
+            put(buffer, place, 0, 1, ">", mark);
+            buffer.set_style(place, Style::new().add_modifier(Modifier::REVERSED));
+        }
+    }
+    if visible.is_empty() && state.trouble.is_none() {
+        for (y, line) in nothing(state).iter().enumerate() {
+            let place = row(layout.list, y);
+            put(
+                buffer,
+                place,
+                1,
+                usize::from(place.width),
+                line,
+                Style::new(),
+            );
+        }
+    }
+}
+
+/// Draws a session whose tasks are not known.
+fn unknown(
+    buffer: &mut Buffer,
+    area: Rect,
+    columns: &Columns,
+    key: SessionKey,
+    state: &PanelState,
+) {
+    let width = usize::from(area.width);
+    let x = 1 + columns.label + GAP;
+    put(buffer, area, 1, columns.label, "-", FAINT);
+    put(
+        buffer,
+        area,
+        x,
+        columns.session,
+        state.board.label(key),
+        Style::new(),
+    );
+    let x = x + columns.session + GAP;
+    put(
+        buffer,
+        area,
+        x,
+        width,
+        state.board.trouble(key).unwrap_or_default(),
+        FAINT,
+    );
+}
+
+/// Says why no task is listed.
+fn nothing(state: &PanelState) -> Vec<String> {
+    let n_sessions = state.board.n_sessions();
+    if n_sessions == 0 && state.scope == Scope::All {
+        return vec![
+            "There are no task sessions.".to_owned(),
+            "This starts one with a first task:".to_owned(),
+            "  tmux-task run NAME -- COMMAND".to_owned(),
+        ];
+    }
+    if n_sessions == 0 {
+        return vec![
+            format!("There is no session `{}`.", state.title()),
+            "This starts it with a first task:".to_owned(),
+            "  tmux-task run NAME -- COMMAND".to_owned(),
+        ];
+    }
+    if state.board.is_empty() {
+        return vec![
+            "No tasks. This starts one:".to_owned(),
+            "  tmux-task run NAME -- COMMAND".to_owned(),
+        ];
+    }
+    vec![
+        format!("No task matches `{}`.", state.filter),
+        "Esc shows all.".to_owned(),
+    ]
+}
+
+fn task(
+    buffer: &mut Buffer,
+    area: Rect,
+    columns: &Columns,
+    key: &TaskKey,
+    listed: &LsTask,
+    state: &PanelState,
+) {
+    let is_selected = matches!(&state.selected, Some(ListRow::Task(selected)) if selected == key);
+    let task = &listed.task;
+    let group = Group::of(listed);
+    let style = if is_selected {
+        Style::new().add_modifier(Modifier::BOLD)
+    } else if group == Group::Shell {
+        FAINT
+    } else {
+        Style::new()
+    };
+    let label = match (columns.label < 7, task.stopped.is_some() && task.is_alive()) {
+        (true, true) => "STOP",
+        (false, true) => "STOPPED",
+        (true, false) => group.short_label(),
+        (false, false) => group.label(),
+    };
+    let run = task
+        .run
+        .map_or_else(|| "-".to_owned(), |run| run.to_string());
+    let usage = state.usage.get(key).filter(|_| task.is_alive());
+    let cpu = usage.and_then(|usage| usage.cpu);
+    let cpu = cpu.map_or_else(String::new, |cpu| format!("{cpu}%"));
+    let memory = usage.map_or_else(String::new, memory);
+    let last_style = match group {
+        Group::Ask => style_of(group),
+        Group::Failed
+        | Group::Restarting
+        | Group::Done
+        | Group::Running
+        | Group::Queued
+        | Group::Shell => style,
+    };
+    columns.draw(
+        buffer,
+        area,
+        [
+            (label, style_of(group)),
+            (state.board.label(key.session), style),
+            (&task.name, style),
+            (&run, FAINT),
+            (&age_of(listed, state.now), style),
+            (&cpu, style),
+            (&memory, style),
+            (&command_of(listed, state), FAINT),
+            (&last_line(listed, state.now), last_style),
+        ],
+    );
+}
+
+/// Returns a task's command, behind the ports that it listens on.
+fn command_of<'a>(listed: &'a LsTask, state: &PanelState) -> Cow<'a, str> {
+    let task = &listed.task;
+    let command = task.command.as_deref().unwrap_or_default();
+    let ports = task.pid.filter(|_| task.is_alive());
+    let ports = ports.and_then(|pid| state.ports.get(&pid));
+    match ports.filter(|ports| !ports.is_empty()) {
+        Some(ports) => format!(":{} {command}", port_words(ports)).into(),
+        None => command.into(),
+    }
+}
+
+/// Returns a size in at most four columns.
+fn memory(usage: &Usage) -> String {
+    const KIB: u64 = 1 << 10;
+    let kib = usage.memory / KIB;
+    let tenths = |unit: u64| {
+        let tenths = kib * 10 / unit;
+        format!("{}.{}", tenths / 10, tenths % 10)
+    };
+    match kib {
+        0..1000 => format!("{kib}K"),
+        1000..10_240 => format!("{}M", tenths(KIB)),
+        10_240..1_024_000 => format!("{}M", kib >> 10),
+        1_024_000..10_485_760 => format!("{}G", tenths(KIB * KIB)),
+        _ => format!("{}G", kib >> 20),
+    }
 }

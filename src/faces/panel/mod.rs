@@ -9,20 +9,11 @@ mod all_sessions;
 mod board;
 mod colours;
 mod draw;
-mod effect;
 #[cfg(feature = "fleet")]
 mod fleet_sessions;
-mod help;
-#[cfg(feature = "fleet")]
-mod host_work;
-mod input_line;
-mod layout;
-mod log_view;
 mod mode;
 mod run;
 mod state;
-mod task_stream;
-mod usage;
 mod work;
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! What the keys mean, and what is asked of the user meanwhile.
 
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::text::Line;
+
 use super::board::{SessionKey, TaskKey};
-use super::input_line::InputLine;
-use super::log_view::LogView;
 use crate::model::text;
 
 #[derive(Debug)]
@@ -105,4 +106,258 @@ impl Mode {
     pub(super) fn shows_typed(&self) -> bool {
         !matches!(self, Self::Answer(answer) if answer.is_secret != Some(false))
     }
+}
+
+// One line of text that the user types.
+
+/// The maximum length, in characters.
+const LONGEST: usize = 4000;
+
+/// A line being typed, with a cursor in it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(super) struct InputLine {
+    before: String,
+    after: String,
+}
+
+impl InputLine {
+    pub(super) fn with(text: &str) -> Self {
+        Self {
+            before: text.to_owned(),
+            after: String::new(),
+        }
+    }
+
+    /// Takes a key that edits. Returns whether the text may have changed.
+    pub(super) fn edit(&mut self, key: KeyEvent) -> bool {
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        let is_alt = key.modifiers.contains(KeyModifiers::ALT);
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the other keys do not edit")]
+        match key.code {
+            KeyCode::Char('u') if is_control => self.before.clear(),
+            KeyCode::Char('w') if is_control => {
+                let kept = self.before.trim_end();
+                let kept = kept.rfind(' ').map_or(0, |blank| blank + 1);
+                self.before.truncate(kept);
+            }
+            KeyCode::Char('a') if is_control => self.go_to_start(),
+            KeyCode::Char('e') if is_control => self.go_to_end(),
+            KeyCode::Char(c) if !is_control && !is_alt => self.insert(&c.to_string()),
+            KeyCode::Backspace => {
+                self.before.pop();
+            }
+            KeyCode::Delete if !self.after.is_empty() => {
+                self.after.remove(0);
+            }
+            KeyCode::Left => {
+                if let Some(c) = self.before.pop() {
+                    self.after.insert(0, c);
+                }
+            }
+            KeyCode::Right if !self.after.is_empty() => {
+                let c = self.after.remove(0);
+                self.before.push(c);
+            }
+            KeyCode::Home => self.go_to_start(),
+            KeyCode::End => self.go_to_end(),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Inserts a text at the cursor: its first line, without control characters.
+    pub(super) fn insert(&mut self, pasted: &str) {
+        let line = pasted.lines().next().unwrap_or_default();
+        let clean = text::piece(line.as_bytes());
+        let room = LONGEST.saturating_sub(self.text().chars().count());
+        self.before.extend(clean.chars().take(room));
+    }
+
+    pub(super) fn text(&self) -> String {
+        format!("{}{}", self.before, self.after)
+    }
+
+    /// The parts before and after the cursor.
+    pub(super) fn parts(&self) -> (&str, &str) {
+        (&self.before, &self.after)
+    }
+
+    fn go_to_start(&mut self) {
+        self.after.insert_str(0, &self.before);
+        self.before.clear();
+    }
+
+    fn go_to_end(&mut self) {
+        self.before.push_str(&self.after);
+        self.after.clear();
+    }
+}
+
+/// It may be a password.
+impl std::fmt::Debug for InputLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("InputLine(..)")
+    }
+}
+
+// A text that is scrolled and searched: a task's log, the help, an explanation.
+
+/// By how many columns a text moves sideways.
+const SIDEWAYS: usize = 8;
+
+/// A text with a position in it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LogView {
+    /// What it is.
+    pub(super) title: String,
+    pub(super) lines: Vec<Line<'static>>,
+    /// The lines in lower case, to search in.
+    searched: Vec<String>,
+    /// The first line that is shown.
+    pub(super) top: usize,
+    /// The first column that is shown.
+    pub(super) left: usize,
+    /// How many lines fit.
+    height: usize,
+    /// What is searched for; empty when nothing is.
+    query: String,
+    /// The search that is being typed.
+    pub(super) typed: Option<InputLine>,
+    /// The line that was found.
+    pub(super) found: Option<usize>,
+}
+
+/// How to move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Move {
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    Start,
+    End,
+    Left,
+    Right,
+}
+
+impl LogView {
+    pub(super) fn new(title: String, lines: Vec<Line<'static>>, height: usize) -> Self {
+        let searched = lines.iter().map(|line| line.to_string().to_lowercase());
+        Self {
+            title,
+            searched: searched.collect(),
+            lines,
+            height,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn resize(&mut self, height: usize) {
+        let was_at_end = self.top == self.last_top() && self.top > 0;
+        self.height = height;
+        self.top = self.top.min(self.last_top());
+        if was_at_end {
+            self.top = self.last_top();
+        }
+    }
+
+    fn last_top(&self) -> usize {
+        self.lines.len().saturating_sub(self.height)
+    }
+
+    pub(super) fn go(&mut self, to: Move) {
+        let page = self.height.saturating_sub(1).max(1);
+        self.top = match to {
+            Move::Up => self.top.saturating_sub(1),
+            Move::Down => self.top + 1,
+            Move::PageUp => self.top.saturating_sub(page),
+            Move::PageDown => self.top + page,
+            Move::Start => 0,
+            Move::End => self.last_top(),
+            Move::Left | Move::Right => self.top,
+        }
+        .min(self.last_top());
+        self.left = match to {
+            Move::Left => self.left.saturating_sub(SIDEWAYS),
+            Move::Right => {
+                let shown = self.lines.iter().skip(self.top).take(self.height);
+                let longest = shown.map(Line::width).max().unwrap_or_default();
+                (self.left + SIDEWAYS).min(longest.saturating_sub(1))
+            }
+            Move::Up | Move::Down | Move::PageUp | Move::PageDown | Move::Start | Move::End => {
+                self.left
+            }
+        };
+    }
+
+    /// Searches backwards from the end of what is shown. Returns whether there is such a line.
+    pub(super) fn search(&mut self, query: &str) -> bool {
+        self.query = query.to_lowercase();
+        self.found = None;
+        let end = (self.top + self.height).min(self.lines.len());
+        self.find(end, false)
+    }
+
+    /// Goes to the next line that was searched for, downwards or upwards, around the end. Returns
+    /// whether there is one.
+    pub(super) fn search_again(&mut self, is_down: bool) -> bool {
+        let from = match (self.found, is_down) {
+            (Some(found), true) => found + 1,
+            (Some(found), false) => found,
+            (None, _) => self.top,
+        };
+        self.find(from, is_down)
+    }
+
+    fn find(&mut self, from: usize, is_down: bool) -> bool {
+        let n = self.searched.len();
+        let from = from.min(n);
+        if self.query.is_empty() {
+            return false;
+        }
+        let has = |at: &usize| self.searched[*at].contains(&self.query);
+        let found = if is_down {
+            (from..n).chain(0..from).find(has)
+        } else {
+            (0..from).rev().chain((from..n).rev()).find(has)
+        };
+        let Some(found) = found else { return false };
+        self.found = Some(found);
+        if !(self.top..self.top + self.height).contains(&found) {
+            self.top = found.saturating_sub(self.height / 2).min(self.last_top());
+        }
+        true
+    }
+
+    /// Whether something was searched for.
+    pub(super) fn has_query(&self) -> bool {
+        !self.query.is_empty()
+    }
+}
+
+/// Keys and what they do.
+pub(super) const KEYS: [(&str, &str); 14] = [
+    ("j k ↓ ↑", "choose a task"),
+    ("g G", "first, last task"),
+    ("a", "answer what it asks"),
+    ("s", "send it a line"),
+    ("Enter", "go to its window"),
+    ("l", "its log; / n N search"),
+    ("e", "why it waits, or not"),
+    ("x", "kill it"),
+    ("r", "run it again"),
+    ("p", "remove ended tasks"),
+    ("/", "filter; Esc shows all"),
+    ("?", "this help"),
+    ("q", "quit"),
+    ("mouse", "click, wheel"),
+];
+
+/// Returns the help as lines.
+pub(super) fn help() -> Vec<String> {
+    let line = |(key, does): &(&str, &str)| {
+        let pad = 8_usize.saturating_sub(key.chars().count());
+        format!("{key}{:pad$} {does}", "")
+    };
+    KEYS.iter().map(line).collect()
 }

@@ -28,10 +28,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use super::all_sessions::AllSessions;
 use super::board::SessionKey;
 use super::draw::draw;
-use super::effect::{PanelEffect, Place};
-use super::state::PanelState;
-use super::task_stream::{Incoming, TaskStream, follow};
-use super::work::{ANSWERS_WITHIN, EffectResult, at, perform};
+use super::state::{PanelEffect, PanelState, Place};
+use super::work::{ANSWERS_WITHIN, EffectResult, Incoming, TaskStream, at, follow, perform};
 use crate::clock;
 use crate::model::{Error, Millis, text, with_causes};
 use crate::ops::{self, Attachment, SessionChoice};
@@ -268,11 +266,9 @@ impl Panel {
             self.work.push(match session.clone() {
                 Place::Here(session) => Box::pin(perform(session, effect)),
                 #[cfg(feature = "fleet")]
-                Place::Host { host, session } => {
-                    Box::pin(
-                        async move { super::host_work::perform(&host, &session, effect).await },
-                    )
-                }
+                Place::Host { host, session } => Box::pin(async move {
+                    super::fleet_sessions::perform(&host, &session, effect).await
+                }),
             });
         }
     }

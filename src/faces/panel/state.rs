@@ -1,24 +1,23 @@
 //! The panel's state: keys, tasks and results go in, effects come out.
 
-use crate::terminal::{columns_of, fitted};
-
-mod keys;
-
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use ratatui::layout::Rect;
 use ratatui::text::Line;
 
-use super::board::{Board, Group, ListRow, SessionKey, SessionName, TaskKey};
+use super::board::{
+    Board, Group, LastSample, ListRow, SampleOrder, SessionKey, SessionName, TaskKey, Usage,
+};
 use super::colours::coloured;
-use super::effect::{ActionReport, PanelEffect};
-use super::layout::Layout;
-use super::log_view::{LogView, Move};
-use super::mode::{Mode, Subject};
-use super::usage::{LastSample, SampleOrder, Usage};
+use super::mode::{LogView, Mode, Move, Subject};
 use crate::model::Millis;
-use crate::ops::TreeUsage;
-use crate::wire::LsTask;
+use crate::ops::{TaskSession, TreeUsage};
+use crate::terminal::{columns_of, fitted};
+use crate::wire::{LsTask, SendRequest};
+
+mod keys;
 
 /// How many rows a question or a message has at most.
 const FOOTER_ROWS: usize = 3;
@@ -430,6 +429,164 @@ pub(super) fn wrapped(text: &str, columns: usize, n: usize) -> Vec<String> {
     }
     rows.push(fitted(rest, columns));
     rows
+}
+
+// The effects that the panel has besides drawing, and their results.
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum PanelEffect {
+    Quit,
+    /// Show the task's window in the user's terminal.
+    Attach {
+        task: TaskKey,
+    },
+    /// Type into a task.
+    Send {
+        session: SessionKey,
+        /// The task's name.
+        name: String,
+        request: SendRequest,
+    },
+    /// End the task.
+    Kill {
+        task: TaskKey,
+        name: String,
+    },
+    /// Run the task again.
+    Rerun {
+        task: TaskKey,
+        name: String,
+    },
+    /// Remove the session's tasks that have ended.
+    Prune {
+        session: SessionKey,
+    },
+    /// Find out why the task is or is not judged to wait.
+    Explain {
+        task: TaskKey,
+    },
+    /// Read the task's output.
+    ReadLog {
+        task: TaskKey,
+    },
+    /// Read the end of the task's output.
+    Preview {
+        task: TaskKey,
+        is_full_screen: bool,
+    },
+}
+
+impl PanelEffect {
+    /// Returns the session that it is for; `None` if it is for none.
+    pub(super) fn session(&self) -> Option<SessionKey> {
+        match self {
+            Self::Quit => None,
+            Self::Send { session, .. } | Self::Prune { session } => Some(*session),
+            Self::Attach { task }
+            | Self::Kill { task, .. }
+            | Self::Rerun { task, .. }
+            | Self::Explain { task }
+            | Self::ReadLog { task }
+            | Self::Preview { task, .. } => Some(task.session),
+        }
+    }
+}
+
+/// Where the effects for a session are performed.
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    Here(Rc<TaskSession>),
+    /// The session of this name on a host of the fleet.
+    #[cfg(feature = "fleet")]
+    Host {
+        host: String,
+        session: String,
+    },
+}
+
+/// The result of an effect. An error is one line.
+#[derive(Debug)]
+pub(super) enum ActionReport {
+    /// It was done, or not, and there is something to say.
+    Said(Result<String, String>),
+    Explained {
+        task: TaskKey,
+        /// Whether the answer must not be shown, and all that is to be said.
+        result: Result<(bool, Vec<String>), String>,
+    },
+    Log {
+        task: TaskKey,
+        result: Result<Vec<String>, String>,
+    },
+    Preview {
+        task: TaskKey,
+        lines: Vec<String>,
+    },
+}
+
+// Where things are on the screen.
+
+/// From this height on there is a preview.
+const PREVIEW_FROM: u16 = 16;
+
+/// What part of the height the preview has, in percent.
+const PREVIEW_PERCENT: u16 = 45;
+
+/// The parts of the screen, from the top.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) title: Rect,
+    /// The names of the columns.
+    pub(super) header: Rect,
+    pub(super) list: Rect,
+    /// The selected task's output, with a row for its title; without height on a low terminal.
+    pub(super) preview: Rect,
+    /// The row of hints, or what is typed.
+    pub(super) footer: Rect,
+}
+
+impl Layout {
+    /// Divides a screen of this width and height whose footer has this many rows.
+    pub(super) fn of((width, height): (u16, u16), footer: u16) -> Self {
+        let rows = |y: u16, rows: u16| {
+            let y = y.min(height);
+            Rect::new(0, y, width, rows.min(height - y))
+        };
+        let preview = if height < PREVIEW_FROM {
+            0
+        } else {
+            // Not more than 65535 percent of anything fits a terminal.
+            (u32::from(height) * u32::from(PREVIEW_PERCENT) / 100)
+                .try_into()
+                .unwrap_or(0)
+        };
+        let footer = footer.min(height);
+        let list = height.saturating_sub(2 + preview + footer);
+        Self {
+            title: rows(0, 1),
+            header: rows(1, 1),
+            list: rows(2, list),
+            preview: rows(2 + list, preview),
+            footer: rows(height - footer, footer),
+        }
+    }
+
+    /// The same on a screen that has become smaller meanwhile.
+    pub(super) fn clipped(self, screen: Rect) -> Self {
+        Self {
+            title: self.title.intersection(screen),
+            header: self.header.intersection(screen),
+            list: self.list.intersection(screen),
+            preview: self.preview.intersection(screen),
+            footer: self.footer.intersection(screen),
+        }
+    }
+
+    /// The part between title and footer, for texts.
+    pub(super) fn body(&self) -> Rect {
+        let top = self.header.y;
+        Rect::new(0, top, self.title.width, self.footer.y.saturating_sub(top))
+    }
 }
 
 #[cfg(test)]

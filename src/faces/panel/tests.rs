@@ -9,8 +9,7 @@ mod usage;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::board::{ListRow, SessionKey, SessionName, TaskKey};
-use super::effect::PanelEffect;
-use super::state::{ONLY, PanelState};
+use super::state::{ONLY, PanelEffect, PanelState};
 use crate::model::{Exit, Life, Signal, Task, test_notation};
 use crate::wire::LsTask;
 

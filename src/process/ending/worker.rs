@@ -1,8 +1,7 @@
 //! The thread that ends runs.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -15,7 +14,6 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
 use tokio::sync::mpsc;
 
-use super::super::{running, stat};
 use super::members::{HOLD, Known, ProcessRow, SignalMasks};
 #[cfg(not(linux))]
 use super::ps_table as table;
@@ -23,6 +21,7 @@ use super::ps_table as table;
 use super::table;
 use crate::model::programs::{CommandReader, command_reader};
 use crate::model::{EndOrder, LeftProcess, WindowId};
+use crate::process::stat;
 
 /// After this time, those who wait are told for whom.
 const TELL_AFTER: Duration = Duration::from_secs(1);
@@ -667,7 +666,7 @@ impl Member {
     /// Opens a process of the table; `None` when it has ended.
     fn open(row: &ProcessRow) -> Option<Self> {
         let pid = i32::try_from(row.pid).ok()?;
-        let file = match running::open(row.pid) {
+        let file = match stat::open(row.pid) {
             Ok(file) => (!is_scarce(&file)).then_some(file),
             Err(Errno::SRCH) => return None,
             Err(Errno::NOSYS) => None,
@@ -695,7 +694,7 @@ impl Member {
 
     fn is_running(&self, pid: u32) -> bool {
         match &self.file {
-            Some(file) => !running::has_ended(file),
+            Some(file) => !stat::has_ended(file),
             None => table::contains(pid, self.started),
         }
     }
@@ -719,7 +718,7 @@ impl Member {
             return;
         };
         let sent = match &self.file {
-            Some(file) => running::signal(file, pid, signal),
+            Some(file) => stat::signal(file, pid, signal),
             None => kill_process(pid, signal),
         };
         match sent {

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::faces::agent::AgentClient;
-use crate::faces::agent::feed_reading::{FeedReading, StreamStart};
+use crate::faces::agent::follower::{FeedReading, StreamStart};
 use crate::paths::Paths;
 
 // --- A client of a new kind: a terminal that shows messages and answers with their ids.

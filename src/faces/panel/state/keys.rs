@@ -6,13 +6,9 @@ use crossterm::event::{
 use ratatui::layout::Position;
 use ratatui::text::Line;
 
-use super::{ONLY, PanelState, Scope};
+use super::{ONLY, PanelEffect, PanelState, Scope};
 use crate::faces::panel::board::ListRow;
-use crate::faces::panel::effect::PanelEffect;
-use crate::faces::panel::help;
-use crate::faces::panel::input_line::InputLine;
-use crate::faces::panel::log_view::{LogView, Move};
-use crate::faces::panel::mode::{Mode, Subject, TypedAnswer};
+use crate::faces::panel::mode::{InputLine, LogView, Mode, Move, Subject, TypedAnswer, help};
 use crate::wire::{SecretText, SendRequest, TypedInput};
 
 /// How many lines the mouse wheel moves.
@@ -130,7 +126,7 @@ impl PanelState {
 
     fn show_help(&mut self) {
         let height = usize::from(self.layout().body().height);
-        let lines = help::lines().into_iter().map(Line::from).collect();
+        let lines = help().into_iter().map(Line::from).collect();
         let view = LogView::new("keys".to_owned(), lines, height);
         let of = Subject::Help;
         self.mode = Mode::View { of, view };

@@ -3,9 +3,9 @@ use ratatui::backend::TestBackend;
 use ratatui::style::{Color, Modifier};
 
 use super::*;
+use crate::faces::panel::board::Usage;
 use crate::faces::panel::draw::draw;
-use crate::faces::panel::effect::ActionReport;
-use crate::faces::panel::usage::Usage;
+use crate::faces::panel::state::ActionReport;
 use crate::model::Stop;
 
 fn terminal(state: &PanelState) -> TestBackend {

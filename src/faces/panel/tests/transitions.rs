@@ -3,9 +3,8 @@ use std::time::{Duration, Instant};
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
 use super::*;
-use crate::faces::panel::effect::ActionReport;
-use crate::faces::panel::help::KEYS;
 use crate::faces::panel::mode::{Mode, Subject};
+use crate::faces::panel::state::ActionReport;
 use crate::wire::{SecretText, SendRequest, TypedInput};
 
 const SIZES: [(u16, u16); 3] = [(40, 10), (80, 24), (200, 50)];
@@ -333,7 +332,9 @@ fn every_key_of_the_help_does_something_at_every_size() {
         state.on_tasks(ONLY, true, false, asking, &[]);
         // One is above it, others are below it.
         state.selected = Some(ListRow::Task(task("@65")));
-        let keys = KEYS.iter().flat_map(|(keys, _)| keys.split(' '));
+        let keys = crate::faces::panel::mode::KEYS
+            .iter()
+            .flat_map(|(keys, _)| keys.split(' '));
         for key in keys {
             let is_mouse = key == "mouse";
             let code = match key {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::faces::panel::usage::Usage;
+use crate::faces::panel::board::Usage;
 use crate::ops::TreeUsage;
 
 /// What a process has used, in milliseconds and bytes.
