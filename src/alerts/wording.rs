@@ -1,4 +1,4 @@
-//! The text of an alert: which task, what happened, and what to do; and the escape sequences by which a
+//! Which alerts the user wants, and the text of one: which task, what happened, and what to do; and the escape sequences by which a
 //! terminal shows it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -268,8 +268,6 @@ impl TerminalSequence {
         }
     }
 }
-
-// What the user has asked to be alerted of.
 
 /// A kind of event that can be displayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,4 +1,5 @@
-//! Client of the daemon's socket: sends requests and subscribes.
+//! Client of the daemon's socket: sends requests, subscribes, and starts a daemon that outlives the
+//! command.
 
 use std::ffi::OsString;
 use std::io;
@@ -367,8 +368,6 @@ fn check_peer(socket: &Path, stream: &UnixStream) -> Result<(), Error> {
         Err(source) => Err(io_error(socket, &source)),
     }
 }
-
-// Starts a daemon that outlives the command.
 
 /// How long a daemon that was just started by another command may take until it listens.
 const LISTENING_WITHIN: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! What changed between two snapshots: a pure function of both.
+//! What changed between two snapshots: a pure function of both, and its reverse.
 //!
 //! Waiting for input is not decided here. It needs more than two snapshots; see `input_episodes`.
 
@@ -277,8 +277,6 @@ fn event(kind: EventKind, task: &Task) -> Event {
 
 #[cfg(test)]
 mod tests;
-
-// The reverse of a diff: applies an event to a snapshot.
 
 /// Updates `snapshot` with an event that happened after it.
 ///

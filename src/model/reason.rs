@@ -117,8 +117,6 @@ pub(super) enum EndedByName {
     OtherAgent,
 }
 
-// Signals, by name and number.
-
 /// A signal by its full name, `SIGKILL`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String")]

@@ -298,7 +298,8 @@ impl std::fmt::Debug for SecretText {
     }
 }
 
-// Text without what programs redraw all the time: turning signs, growing dots, and times.
+// Text without what programs redraw all the time: turning signs, growing dots, and times. A prompt with
+// such a part is one prompt, however often it is drawn.
 
 /// What is left out of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,8 +2,7 @@
 //!
 //! A display gets a level, a title and a text, and decides whether and how it can show them. It never
 //! decides whether something is news, never blocks for long, and its failures are harmless: a
-//! missing desktop is normal. Each display is one file; `desktop` uses D-Bus (cargo feature `notice`,
-//! but not on macOS), `terminal` writes to a terminal's file.
+//! missing desktop is normal. `desktop` uses D-Bus (cargo feature `notice`, but not on macOS).
 
 #[cfg(all(feature = "notice", not(target_os = "macos")))]
 mod desktop;
@@ -16,8 +15,6 @@ use rustix::fs::{FileType, Mode, OFlags};
 
 #[cfg(all(feature = "notice", not(target_os = "macos")))]
 pub use desktop::{Desktop, DesktopError, DesktopNotice, notifier};
-
-// Logs each kind of failure once, not once for each notice.
 
 /// The kinds of failure that were logged since a display last worked. A kind is a variant of the
 /// display's error.
@@ -54,7 +51,8 @@ impl<E> LogOnce<E> {
     }
 }
 
-// Terminals that are attached to tmux, written to beside tmux: they show notifications by themselves.
+// Terminals that are attached to tmux are written to beside it: tmux passes such sequences on only from
+// a pane that its user sees, and only where `allow-passthrough` lets it.
 
 /// Writes to a terminal, if it takes that at once.
 ///

@@ -16,8 +16,6 @@ use crate::model::programs::{CommandReader, command_reader};
 use crate::model::{Exit, GoneReason, Millis, PaneId, RunAway, Task, WindowId};
 use crate::protocol::rows::{Death, PaneRow, WindowRow};
 
-// A window as of the previous look.
-
 /// How long a dead pane may be without code and signal before its exit is reported as unknown. tmux
 /// can show a pane as dead before it has collected the status.
 pub const SETTLE_LIMIT: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! The files of a task session: its state, its socket, its lock.
+//! The files of a task session: its state, its socket, its locks.
 //!
 //! A task session is a session name on a tmux server. The key of its folders contains both, so that
 //! sessions of the same name on two servers are separate. A session that is renamed keeps its files:
@@ -415,6 +415,11 @@ fn tmp_root() -> PathBuf {
 }
 
 // Locks among all processes of this program that one user runs.
+//
+// The lock of a tmux server separates attaching from creating and ending sessions and from detaching: tmux
+// up to 3.5a crashes with all its sessions when a session is created or ended, or a client detaches, at the
+// moment in which a control client connects. Under the lock of a task session its daemon is started:
+// commands that lost a daemon at the same time would start one each.
 
 /// A process that waits longer continues without the lock: a small risk is better than a tool that
 /// hangs.

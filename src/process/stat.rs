@@ -1,5 +1,5 @@
-//! When a process started, its state, how it ended and its command line, by its pid: mostly from
-//! `/proc/PID/stat`.
+//! What is known of a process by its pid: when it started, its state, how it ended, its command line,
+//! whether it runs, and what it uses.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -232,8 +232,7 @@ pub(crate) fn ancestor_named(name: &str) -> Option<PathBuf> {
         .find(|program| program.file_name().is_some_and(|file| file == name) && program.exists())
 }
 
-#[cfg(linux)]
-// Whether a process exists, and, safe against reuse of its pid, whether it still runs.
+// Whether it exists, and, safe against reuse of its pid, whether it still runs.
 
 /// Whether a process has this pid, also one that has ended and was not reaped. One that may not be
 /// signalled, such as a process of another user, exists.
@@ -371,7 +370,7 @@ fn number(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
 
-// What a process uses: descriptors, its control group, and how much it has run.
+// What it uses: descriptors, its control group, and how much it has run.
 
 /// How many descriptors a process has open, and how many it may open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -458,6 +457,7 @@ mod tests {
 
     use super::*;
 
+    #[cfg(linux)]
     #[test]
     fn another_process_with_the_same_pid_is_not_the_one_that_was_noted() {
         let pid = std::process::id();
@@ -473,6 +473,7 @@ mod tests {
         assert!(!may_run(0x7fff_fff0, ""));
     }
 
+    #[cfg(linux)]
     #[test]
     fn our_own_start_is_before_now_and_after_boot() {
         let started = started_at(std::process::id()).unwrap();
@@ -484,11 +485,13 @@ mod tests {
         assert!(started <= Millis::try_from(now.as_millis()).unwrap() + 20);
     }
 
+    #[cfg(linux)]
     #[test]
     fn an_unknown_pid_has_no_start() {
         assert_eq!(started_at(u32::MAX), None);
     }
 
+    #[cfg(linux)]
     #[test]
     fn a_process_that_has_ended_runs_no_program() {
         assert!(is_our_program(std::process::id()));
@@ -501,6 +504,7 @@ mod tests {
         assert!(!is_our_program(child.id()));
     }
 
+    #[cfg(linux)]
     #[test]
     fn the_program_that_runs_the_tests_is_an_ancestor_of_its_children() {
         let parent = rustix::process::getppid().unwrap();

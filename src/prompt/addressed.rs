@@ -33,7 +33,7 @@ pub(super) fn is_log(text: &str) -> bool {
 
 /// Whether a line begins as those of logs do: with a time, a level, the name of what reports, a
 /// request, a file, or what went wrong.
-pub(super) fn is_of_log(text: &str) -> bool {
+fn is_of_log(text: &str) -> bool {
     static START: LazyLock<Regex> = LazyLock::new(|| {
         plain_pattern(concat!(
             r"^[^[:word:]\[(/.]*(?:",

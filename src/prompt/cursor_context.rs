@@ -186,7 +186,7 @@ pub(super) fn question(row: &str) -> &str {
     text.strip_suffix(" …").map_or(text, str::trim_end)
 }
 
-// What the rules for drawn programs share: their result, and how they read rows.
+// What the rules for drawn programs share.
 
 /// How many of the last rows with text may contain a list or a dialog.
 pub(super) const ROWS: usize = 24;

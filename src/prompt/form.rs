@@ -352,7 +352,7 @@ fn is_rule(row: &str) -> bool {
         && row.chars().filter(|c| "─━═-┄".contains(*c)).count() >= 2
 }
 
-// A field whose cursor is drawn by the program, while the terminal's is hidden: `Project name: ▮`, in a frame or not, empty, with a placeholder, or with text that was typed.
+// A field whose cursor is drawn by the program, while the terminal's is hidden: `Project name: ▮`.
 
 /// Marks to type behind.
 const MARKS: &[char] = &['>', '›', '❯'];

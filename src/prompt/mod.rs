@@ -31,8 +31,6 @@ use crate::model::{Prompt, Task};
 #[cfg(test)]
 mod tests;
 
-// The user's own rules about prompts.
-
 /// Additional patterns, and what is muted.
 #[derive(Debug, Clone, Default)]
 pub struct UserRules {

@@ -227,7 +227,7 @@ fn has_hints_in(rows: &[String], without: impl Fn(Cow<'_, str>) -> Cow<'_, str>)
     })
 }
 
-// Programs that are known by their names: those that always expect input, and those whose agent asks.
+// Programs that are known by their names.
 
 /// Programs that show text page by page.
 const PAGERS: &[&str] = &[

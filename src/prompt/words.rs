@@ -1,4 +1,5 @@
-//! Classes of characters, as regular expressions have them, and words at the ends of a text.
+//! What the rules about text share: classes of characters, words at the ends of a text, patterns, and
+//! which lines only report something.
 //!
 //! A regular expression has a class of Unicode in full, and again for each repetition that it
 //! counts. What begins or ends with one of many words takes less memory and time here.
@@ -95,7 +96,7 @@ pub(super) fn is_one_of(word: &str, options: &[&str]) -> bool {
 }
 
 /// Whether the text begins with this ASCII text, in upper or lower case.
-pub(super) fn begins_with(text: &str, start: &str) -> bool {
+fn begins_with(text: &str, start: &str) -> bool {
     text.get(..start.len())
         .is_some_and(|text| text.eq_ignore_ascii_case(start))
 }
@@ -108,7 +109,9 @@ pub(super) fn ends_with(text: &str, end: &str) -> bool {
         .is_some_and(|text| text.eq_ignore_ascii_case(end))
 }
 
-// How the rules about text compile their patterns.
+// How patterns are compiled. One has a class of Unicode (`\w`, `\d`, `\p{L}`), hundreds of ranges, in full
+// for each repetition that is counted. So those that need no more than ASCII words are matched against a
+// text in which [`plain`] has replaced all others.
 
 /// The largest pattern, in bytes: what a rule has compiled is kept.
 const LARGEST: usize = 128 << 10;

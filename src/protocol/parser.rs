@@ -128,7 +128,7 @@ impl Frame {
 
 /// The numbers of a guard line: `%begin TIME NUMBER FLAGS`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Guard {
+struct Guard {
     pub(super) time: i64,
     pub(super) number: u64,
     pub(super) flags: u32,
@@ -146,8 +146,6 @@ impl Guard {
         fields.next().is_none().then_some(guard)
     }
 }
-
-// Notifications of control mode, which tmux sends without being asked.
 
 /// A line outside of any frame.
 #[derive(Debug, Clone, PartialEq, Eq)]

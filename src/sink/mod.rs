@@ -1,4 +1,8 @@
-//! Sinks: programs and addresses that get the records of the feed.
+//! Sinks: programs and addresses that get the records of the feed. Each is a consumer of it, on a thread
+//! that they share; the fleet's broker is one more, on a thread of its own.
+//!
+//! A delivery that fails is tried again after a pause that doubles; meanwhile the records wait in the
+//! feed, and neither the daemon nor another sink waits for them.
 
 mod delivery;
 #[cfg(feature = "webhook")]
@@ -36,8 +40,6 @@ use crate::wire::{
 use delivery::Delivery;
 #[cfg(feature = "webhook")]
 use webhook::Webhook;
-
-// The sinks of the configuration: each is a consumer of the feed, on a thread that they share.
 
 /// How long creating the consumers, all of them, may delay the start.
 const CREATED_WITHIN: Duration = Duration::from_millis(500);
@@ -177,8 +179,6 @@ async fn forget_others(config: &Config, live: &Live) {
         }
     }
 }
-
-// What gets records: a program or an address.
 
 #[derive(Debug, Clone)]
 enum Sink {
@@ -340,7 +340,7 @@ impl Selection {
     }
 }
 
-// A sink that runs: it reads the feed as a consumer, and delivers each record until the sink has it.
+// A sink that runs: it delivers each record until the sink has it.
 
 /// How long to wait before trying again.
 const RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));

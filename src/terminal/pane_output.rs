@@ -66,7 +66,7 @@ impl PaneOutput {
 
     /// Whether rows may have left the history. tmux drops the oldest tenth of a history that is full, so
     /// it is never shorter than the rest after that.
-    pub(crate) fn may_lack_rows(&self) -> bool {
+    fn may_lack_rows(&self) -> bool {
         if self.limit == 0 {
             return self.cursor.1 + 1 >= self.height;
         }

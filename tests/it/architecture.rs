@@ -651,10 +651,9 @@ fn what_only_linux_offers_is_hidden_from_portable_builds() {
     // The place of `/proc`, the numbers of signals, and what is compiled for `cfg(linux)` alone.
     let may_say = [
         "src/files.rs",
-        "src/model/signal.rs",
+        "src/model/reason.rs",
         "src/process/ending/table.rs",
         "src/process/facts.rs",
-        "src/process/idle.rs",
         "src/process/ports.rs",
         "src/process/tree.rs",
     ];

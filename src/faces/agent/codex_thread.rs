@@ -246,7 +246,7 @@ fn source_in(home: &Path, thread: &str) -> io::Result<Option<String>> {
     Ok(meta["payload"]["source"].as_str().map(ToOwned::to_owned))
 }
 
-// Codex's app-server: JSON-RPC over a WebSocket on a Unix socket, its control socket.
+// Codex's app-server: JSON-RPC over a WebSocket on its control socket.
 
 /// How long the app-server may take to answer.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
@@ -292,7 +292,7 @@ impl From<SocketError> for NotDone {
 }
 
 /// A connection to the app-server.
-pub(super) struct AppServer {
+struct AppServer {
     socket: WebSocketStream<UnixStream>,
     last_id: u64,
 }

@@ -256,7 +256,7 @@ pub(super) struct StreamStart {
     pub(super) last_before: Seq,
     /// Set for a consumer that did not exist before: earlier follow-ups of others are left out, and
     /// own ones that are older than this.
-    pub(super) own_since: Option<Millis>,
+    own_since: Option<Millis>,
     /// Whether earlier follow-ups for everybody are left out.
     pub(super) skips_everybody: bool,
 }
@@ -362,7 +362,8 @@ impl FeedReading {
     }
 }
 
-// The follow-ups of a conversation's tasks on other machines.
+// The follow-ups of tasks on other machines: one stream for each session there that a launch has noted,
+// until it has no task and no undelivered message of the conversation any more.
 
 /// How many reports of machines may wait.
 const QUEUE: usize = 16;
@@ -377,7 +378,7 @@ const MAX_NAME: usize = 200;
 const MAX_CONTENT: usize = 64 << 10;
 
 /// The streams of a conversation.
-pub(super) struct HostStreams {
+struct HostStreams {
     owner: String,
     notes: HostNotes,
     watch: NoteWatch,
@@ -422,7 +423,7 @@ impl HostStreams {
     }
 
     /// Whether the conversation has, or may have, tasks on other machines.
-    pub(super) fn is_any_followed(&self) -> bool {
+    fn is_any_followed(&self) -> bool {
         !self.received.is_empty()
     }
 

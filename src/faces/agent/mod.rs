@@ -38,8 +38,6 @@ async fn until(at: Option<Millis>) {
     }
 }
 
-// A conversation of a client, as an owner of tasks and as a consumer of the feed.
-
 /// The maximum length of an id, in characters. Ids are UUIDs and the like.
 const ID_CHARS: usize = 160;
 

@@ -1,4 +1,5 @@
-//! A call of a tool: who makes it, how its progress is reported, and for how long it may take.
+//! A call of a tool: who makes it, how its progress is reported, for how long it may take, and what it
+//! is answered: text for a model, and what to do next where something failed.
 
 use std::convert::Infallible;
 use std::future::{Future, pending};
@@ -152,8 +153,6 @@ impl Limit {
     }
 }
 
-// On whose behalf a call is made.
-
 /// The maximum length of a conversation's id, in characters.
 const ID_CHARS: usize = 160;
 
@@ -174,8 +173,6 @@ fn codex(id: &str) -> Option<String> {
     let id = text::one_line(id.as_bytes(), ID_CHARS);
     (!id.is_empty()).then(|| format!("codex:{id}"))
 }
-
-// What a call is answered: text for a model, and what to do next where something failed.
 
 /// The maximum length of an error's text, in characters.
 const ERROR_CHARS: usize = 2000;

@@ -1,4 +1,4 @@
-//! `read_output` and `search_output`.
+//! `read_output`, `search_output`, and `next_events`: what happened since a cursor.
 
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ fn matches(found: &SearchResult, most: usize) -> Vec<String> {
     missing.chain(note).chain(shown).collect()
 }
 
-// `next_events`: what happened since a cursor.
+// `next_events`.
 
 /// How many events an answer has if the caller does not say, and at most.
 const EVENTS: usize = 50;

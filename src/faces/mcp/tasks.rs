@@ -1,4 +1,4 @@
-//! `list_tasks`, `kill_task` and `prune_tasks`.
+//! `list_tasks`, `kill_task`, `prune_tasks` and `send_input`.
 
 use std::time::Duration;
 

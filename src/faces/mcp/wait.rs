@@ -1,4 +1,4 @@
-//! `wait_for`, and the waits that follow a launch.
+//! `wait_for`, `run_task`, and the waits that follow a launch.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl Wait {
     }
 
     /// Returns a wait for a task. `choice` is where to find another daemon if this one ends.
-    pub(super) fn for_task(
+    fn for_task(
         name: &str,
         choice: SessionChoice,
         limit: Limit,
@@ -276,7 +276,7 @@ fn how_to_answer(name: &str, result: &WaitResult) -> String {
     }
 }
 
-// `run_task`: starts a task, and waits for it where that is wanted.
+// `run_task`.
 
 /// How long the live run of a slot may take to end, and the next one to start.
 const REPLACED_WITHIN: Duration = Duration::from_secs(60);

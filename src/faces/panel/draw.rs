@@ -1,4 +1,4 @@
-//! Draws the state.
+//! Draws the state: a title, the list of tasks or a text, a preview, and the footer.
 
 use std::borrow::Cow;
 
@@ -156,8 +156,6 @@ fn shifted(line: &Line<'static>, columns: usize) -> Line<'static> {
     line.spans.iter().map(span).collect()
 }
 
-// Rows, cut texts and styles that all parts of a frame use.
-
 /// The style of what is less important.
 const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
 
@@ -189,7 +187,7 @@ fn style_of(group: Group) -> Style {
     }
 }
 
-// Draws the last rows: what is asked of the user, a message, or which keys there are.
+// The last rows: what is asked of the user, a message, or which keys there are.
 
 const QUESTION: Style = Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD);
 
@@ -308,7 +306,7 @@ fn hints(state: &PanelState, width: usize) -> String {
     text
 }
 
-// Draws the list of tasks.
+// The list of tasks.
 
 /// From this width on labels are whole, and run, processor time and memory are shown.
 const MEDIUM: usize = 60;

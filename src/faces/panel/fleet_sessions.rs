@@ -1,4 +1,5 @@
-//! The sessions of all hosts of a fleet, as its broker has them.
+//! The sessions of all hosts of a fleet, as its broker has them, and what is done there: by the command
+//! that does it, `tmux-task --host HOST`.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -111,8 +112,6 @@ fn report(board: &FleetBoard, host: &str, keys: &mut Keys, to: &UnboundedSender<
         }));
     }
 }
-
-// What is done on a host of a fleet: by the command that does it, `tmux-task --host HOST`.
 
 /// The longest line of a command's output, in characters.
 const LINE_CHARS: usize = 4096;

@@ -1,7 +1,7 @@
 //! The full-screen panel: the tasks of a session for the person at a terminal.
 //!
 //! `state` is pure: keys, tasks and results go in, effects come out. `draw` makes a frame of the
-//! state. `run` performs the effects, and `screen` owns the terminal.
+//! state, `work` performs the effects, and the loop here owns the terminal.
 //!
 //! For all sessions, `all_sessions` finds which there are and follows each.
 
@@ -12,11 +12,425 @@ mod draw;
 #[cfg(feature = "fleet")]
 mod fleet_sessions;
 mod mode;
-mod run;
 mod state;
 mod work;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use run::{Shown, run};
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::io::{self, Stdout};
+use std::pin::pin;
+use std::process::Stdio;
+use std::sync::Once;
+use std::time::Duration;
+
+use crossterm::cursor::Show;
+use crossterm::event::{
+    DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture, Event,
+    EventStream,
+};
+use crossterm::execute;
+use crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use futures_util::StreamExt;
+use futures_util::future::LocalBoxFuture;
+use futures_util::stream::FuturesUnordered;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+
+use crate::clock;
+use crate::model::{Error, Millis, text, with_causes};
+use crate::ops::{self, Attachment, SessionChoice};
+use all_sessions::AllSessions;
+use board::SessionKey;
+use draw::draw;
+use state::{PanelEffect, PanelState, Place};
+use work::{ANSWERS_WITHIN, EffectResult, Incoming, TaskStream, at, follow, perform};
+
+/// The shortest time between two frames, so that a storm of changes does not become one of frames.
+const FRAME: Duration = Duration::from_millis(30);
+
+/// The shortest time between two previews of a task that prints all the time.
+const PREVIEW: Duration = Duration::from_millis(250);
+
+/// How often ages are shown again.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The maximum length of a message of tmux, in characters.
+const MESSAGE_CHARS: usize = 300;
+
+/// Returns the error that the daemon or tmux does not answer.
+fn silent() -> Error {
+    Error::failed("the daemon does not answer").with_hint("`tmux-task doctor` says why")
+}
+
+fn unusable(error: io::Error) -> Error {
+    Error::io("could not use the terminal", &error)
+}
+
+/// Which tasks are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// Those of one session.
+    Session,
+    /// Those of all sessions of the user.
+    AllSessions,
+    /// Those of all hosts of the fleet.
+    #[cfg(feature = "fleet")]
+    Fleet,
+}
+
+/// Shows the panel until the user quits, or until `stop` resolves; returns what that resolved to.
+/// The terminal is restored when this returns.
+pub(crate) async fn run<T>(
+    choice: &SessionChoice,
+    shown: Shown,
+    stop: impl Future<Output = T>,
+) -> Result<Option<T>, Error> {
+    let (to, mut incoming) = unbounded_channel();
+    let following: LocalBoxFuture<'_, ()>;
+    let mut panel = match shown {
+        Shown::Session => {
+            let first = timeout(ANSWERS_WITHIN, TaskStream::begin(choice)).await;
+            let first = first.map_err(|_| silent())??;
+            let name = first.session.name.clone();
+            following = Box::pin(follow(choice, first, to));
+            Panel::new(|size, now| PanelState::new(name, size, now)).map_err(unusable)?
+        }
+        Shown::AllSessions => {
+            let sessions = AllSessions::of(choice, to)?;
+            following = Box::pin(sessions.follow());
+            Panel::new(PanelState::of_all).map_err(unusable)?
+        }
+        #[cfg(feature = "fleet")]
+        Shown::Fleet => {
+            following = Box::pin(fleet_sessions::follow(to));
+            Panel::new(PanelState::of_all).map_err(unusable)?
+        }
+    };
+    let mut following = pin!(following);
+    let mut stop = pin!(stop);
+    let mut seconds = interval(SECOND);
+    seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        if panel.draws_at() <= Instant::now() {
+            panel.draw().map_err(unusable)?;
+        }
+        let (draws_at, previews_at) = (panel.draws_at(), panel.previews_at);
+        let (is_changed, has_preview) = (panel.is_changed, panel.preview.is_some());
+        let message_until = panel.state.message_until();
+        // Nothing is lost when one of these is dropped: all but the timers are kept.
+        tokio::select! {
+            ended = &mut stop => return Ok(Some(ended)),
+            event = next_event(&mut panel.events) => match event {
+                Some(event) => panel.on_event(event.map_err(unusable)?),
+                // The terminal is gone.
+                None => return Ok(None),
+            },
+            Some(incoming) = incoming.recv() => panel.on_incoming(incoming),
+            // It never ends while the channel is open.
+            () = &mut following => {}
+            Some(outcome) = panel.work.next() => panel.on_outcome(outcome).await.map_err(unusable)?,
+            _ = seconds.tick() => panel.on_second(),
+            () = sleep_until(draws_at), if is_changed => {}
+            () = sleep_until(previews_at), if has_preview => panel.begin_preview(),
+            () = at(message_until) => {
+                let effects = panel.state.on_message_over();
+                panel.begin(effects);
+            }
+        }
+        if panel.has_quit {
+            return Ok(None);
+        }
+    }
+}
+
+struct Panel {
+    state: PanelState,
+    screen: Screen,
+    /// What the user does; `None` while another program has the terminal.
+    events: Option<EventStream>,
+    /// Where requests go.
+    sessions: BTreeMap<SessionKey, Place>,
+    work: FuturesUnordered<LocalBoxFuture<'static, EffectResult>>,
+    /// The preview to read next.
+    preview: Option<PanelEffect>,
+    /// When the next preview may be read.
+    previews_at: Instant,
+    /// Whether the state has changed since the last frame.
+    is_changed: bool,
+    drawn_at: Option<Instant>,
+    has_quit: bool,
+}
+
+impl Panel {
+    fn new(state: impl FnOnce((u16, u16), Millis) -> PanelState) -> io::Result<Self> {
+        let screen = Screen::take()?;
+        let state = state(screen.size()?, clock::now().wall);
+        let now = Instant::now();
+        Ok(Self {
+            state,
+            screen,
+            events: Some(EventStream::new()),
+            sessions: BTreeMap::new(),
+            work: FuturesUnordered::new(),
+            preview: None,
+            previews_at: now,
+            is_changed: true,
+            drawn_at: None,
+            has_quit: false,
+        })
+    }
+
+    /// When the next frame is due, if anything has changed.
+    fn draws_at(&self) -> Instant {
+        self.drawn_at.map_or_else(Instant::now, |at| at + FRAME)
+    }
+
+    fn draw(&mut self) -> io::Result<()> {
+        if self.is_changed {
+            self.state.now = clock::now().wall;
+            self.screen.draw(&self.state)?;
+            self.is_changed = false;
+            let now = Instant::now();
+            self.state.on_drawn(now.into_std());
+            self.drawn_at = Some(now);
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, event: Event) {
+        let effects = match event {
+            Event::Key(key) => self.state.on_key(key),
+            Event::Mouse(mouse) => self.state.on_mouse(mouse),
+            Event::Paste(text) => self.state.on_paste(&text),
+            Event::Resize(width, height) => self.state.on_size((width, height)),
+            Event::FocusGained | Event::FocusLost => return,
+        };
+        self.begin(effects);
+    }
+
+    fn on_incoming(&mut self, incoming: Incoming) {
+        let effects = match incoming {
+            Incoming::Connected { key, place, name } => {
+                self.state.on_connected(key, name);
+                self.sessions.insert(key, place);
+                Vec::new()
+            }
+            Incoming::Lost(why) => {
+                self.state.on_lost(why);
+                Vec::new()
+            }
+            Incoming::Found => self.state.on_found(),
+            Incoming::Unknown { key, name, why } => {
+                self.sessions.remove(&key);
+                self.state.on_unknown(key, name, why)
+            }
+            Incoming::Gone(key) => {
+                self.sessions.remove(&key);
+                self.state.on_gone(key)
+            }
+            Incoming::Tasks {
+                key,
+                exists,
+                is_complete,
+                tasks,
+                removed,
+            } => self
+                .state
+                .on_tasks(key, exists, is_complete, tasks, &removed),
+        };
+        self.begin(effects);
+    }
+
+    async fn on_outcome(&mut self, outcome: EffectResult) -> io::Result<()> {
+        match outcome {
+            EffectResult::Quit => self.has_quit = true,
+            EffectResult::Report(report) => {
+                let effects = self.state.on_report(report);
+                self.begin(effects);
+            }
+            EffectResult::Attach(attachment) => {
+                self.attach(attachment).await?;
+                self.is_changed = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, effects: Vec<PanelEffect>) {
+        self.is_changed = true;
+        for effect in effects {
+            if matches!(effect, PanelEffect::Quit) {
+                self.has_quit = true;
+            } else if matches!(effect, PanelEffect::Preview { .. }) {
+                // Only the latest counts.
+                self.preview = Some(effect);
+            } else {
+                self.perform(effect);
+            }
+        }
+    }
+
+    fn perform(&self, effect: PanelEffect) {
+        // The session may just have gone, with the task.
+        let session = effect.session().and_then(|key| self.sessions.get(&key));
+        if let Some(session) = session {
+            self.work.push(match session.clone() {
+                Place::Here(session) => Box::pin(perform(session, effect)),
+                #[cfg(feature = "fleet")]
+                Place::Host { host, session } => {
+                    Box::pin(async move { fleet_sessions::perform(&host, &session, effect).await })
+                }
+            });
+        }
+    }
+
+    fn begin_preview(&mut self) {
+        if let Some(effect) = self.preview.take() {
+            self.previews_at = Instant::now() + PREVIEW;
+            self.perform(effect);
+        }
+    }
+
+    fn on_second(&mut self) {
+        self.is_changed = true;
+        if let Some(order) = self.state.on_second(Instant::now().into_std()) {
+            let pids: Vec<u32> = order.tasks.iter().map(|(_, pid)| *pid).collect();
+            self.state.on_sample(order, ops::usage(&pids));
+            self.state.ports = ops::ports(&pids).unwrap_or_default();
+        }
+    }
+
+    /// Shows a task's window to the user.
+    async fn attach(&mut self, attachment: Attachment) -> io::Result<()> {
+        let Attachment {
+            command,
+            takes_terminal,
+            is_covered,
+        } = attachment;
+        let mut command = tokio::process::Command::from(command);
+        if !takes_terminal {
+            let output = command.stdin(Stdio::null()).output().await;
+            let result = match output {
+                Ok(output) if output.status.success() => {
+                    // The popup goes, so that the user sees the window.
+                    self.has_quit = is_covered;
+                    return Ok(());
+                }
+                Ok(output) => text::one_line(&output.stderr, MESSAGE_CHARS),
+                Err(error) => format!("could not start tmux: {}", with_causes(&error)),
+            };
+            self.state.say(Err(result));
+            return Ok(());
+        }
+        // The keys are tmux's until the user detaches.
+        // A second stream would wait until the thread of the first one has read a key.
+        self.events = None;
+        self.screen.leave();
+        let status = command.status().await;
+        self.screen.enter()?;
+        self.events = Some(EventStream::new());
+        let effects = self.state.on_size(self.screen.size()?);
+        self.begin(effects);
+        if let Err(error) = status {
+            self.state.say(Err(format!(
+                "could not start tmux: {}",
+                with_causes(&error)
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Returns what the user does next; `None` when the terminal is gone.
+async fn next_event(events: &mut Option<EventStream>) -> Option<io::Result<Event>> {
+    match events {
+        Some(events) => events.next().await,
+        None => pending().await,
+    }
+}
+
+/// The terminal while the panel has it. Dropping it restores the terminal.
+struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+impl Screen {
+    /// Takes the terminal.
+    fn take() -> io::Result<Self> {
+        restore_on_panic();
+        let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        let mut screen = Self { terminal };
+        screen.enter()?;
+        Ok(screen)
+    }
+
+    /// Gives the terminal to another program for a while.
+    fn leave(&mut self) {
+        restore();
+    }
+
+    /// Takes the terminal again, whatever it shows now.
+    fn enter(&mut self) -> io::Result<()> {
+        enable_raw_mode()?;
+        execute!(
+            io::stdout(),
+            EnterAlternateScreen,
+            Clear(ClearType::All),
+            EnableMouseCapture,
+            EnableBracketedPaste
+        )?;
+        // Without a memory of what was drawn before. To clear the old one would ask the terminal
+        // where its cursor is.
+        self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        Ok(())
+    }
+
+    /// Draws what has changed since the last frame.
+    fn draw(&mut self, state: &PanelState) -> io::Result<()> {
+        self.terminal.draw(|frame| draw(frame, state))?;
+        Ok(())
+    }
+
+    /// Returns the terminal's width and height.
+    fn size(&self) -> io::Result<(u16, u16)> {
+        let size = self.terminal.size()?;
+        Ok((size.width, size.height))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// Restores the terminal. Where it is gone, there is nothing to restore.
+fn restore() {
+    drop(execute!(
+        io::stdout(),
+        DisableBracketedPaste,
+        DisableMouseCapture,
+        LeaveAlternateScreen,
+        Show
+    ));
+    drop(disable_raw_mode());
+}
+
+/// A panic's message must be readable, so it comes after the terminal is restored.
+fn restore_on_panic() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let print = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            restore();
+            print(panic);
+        }));
+    });
+}

@@ -108,8 +108,6 @@ impl Mode {
     }
 }
 
-// One line of text that the user types.
-
 /// The maximum length, in characters.
 const LONGEST: usize = 4000;
 
@@ -199,8 +197,6 @@ impl std::fmt::Debug for InputLine {
         f.write_str("InputLine(..)")
     }
 }
-
-// A text that is scrolled and searched: a task's log, the help, an explanation.
 
 /// By how many columns a text moves sideways.
 const SIDEWAYS: usize = 8;

@@ -431,7 +431,7 @@ pub(super) fn wrapped(text: &str, columns: usize, n: usize) -> Vec<String> {
     rows
 }
 
-// The effects that the panel has besides drawing, and their results.
+// The effects besides drawing, and their results.
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PanelEffect {
@@ -523,8 +523,6 @@ pub(super) enum ActionReport {
         lines: Vec<String>,
     },
 }
-
-// Where things are on the screen.
 
 /// From this height on there is a preview.
 const PREVIEW_FROM: u16 = 16;

@@ -1,4 +1,4 @@
-//! Performs effects with the use cases.
+//! Performs effects with the use cases, and follows the tasks of a session.
 
 use std::future::pending;
 use std::rc::Rc;
