@@ -16,7 +16,6 @@ use rustix::time::ClockId;
 
 #[cfg(not(linux))]
 use super::ps;
-#[cfg(linux)]
 use crate::files::PROC;
 use crate::model::{Exit, Millis, Ordered as _, Signal};
 
