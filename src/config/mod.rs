@@ -6,9 +6,7 @@
 //! none. A new key is a field in `settings`: serde reads it and knows its name, `value` checks it,
 //! and `parse` produces errors that name the position.
 
-mod error;
 mod file;
-mod fleet;
 mod given_task;
 mod hosts;
 #[cfg_attr(
@@ -17,23 +15,20 @@ mod hosts;
 )]
 mod named_path;
 mod notices;
-mod parse;
 mod project_file;
-mod ready;
 mod settings;
 mod show;
 mod sinks;
 mod value;
 
 pub(crate) use file::{ConfigFile, find, load};
+pub(crate) use given_task::{GivenSettings, HttpUrl, Ready};
 #[cfg(feature = "fleet")]
-pub(crate) use fleet::{FleetConfig, Verb};
-pub(crate) use given_task::GivenSettings;
+pub(crate) use hosts::{FleetConfig, Verb};
 pub(crate) use hosts::{HostConfig, check_destination, is_host_name};
 pub(crate) use project_file::{
     PROCFILE, TASK_FILE, TaskEntry, is_procfile, parse_task_file, read_task_file, read_tasks,
 };
-pub(crate) use ready::{HttpUrl, Ready};
 pub(crate) use settings::{Config, InputConfig, LogsConfig, parse_signal};
 pub(crate) use show::{EXAMPLE, Setting, ShownConfig, show};
 #[cfg(feature = "webhook")]

@@ -3,8 +3,8 @@
 use std::fmt::Display;
 use std::path::PathBuf;
 
-use super::error::{invalid, quotable};
 use super::file::{MAX_BYTES, not_utf8};
+use super::value::{invalid, quotable};
 use crate::files;
 use crate::model::environment::is_shell_name;
 use crate::model::{Error, with_causes};

@@ -94,7 +94,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::parse::parse;
+    use crate::config::file::parse;
 
     fn read(text: &str) -> Result<NoticesConfig, String> {
         parse(Path::new("c.toml"), text)

@@ -11,12 +11,10 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::error::{invalid, quotable, unreadable};
-use super::file::{MAX_BYTES, not_utf8};
-use super::given_task::{GivenTask, files_of_variables};
+use super::file::{MAX_BYTES, line_of, not_utf8, parse_as};
+use super::given_task::{GivenTask, Ready, files_of_variables};
 use super::named_path::NamedPath;
-use super::parse::{line_of, parse_as};
-use super::ready::Ready;
+use super::value::{invalid, quotable, unreadable};
 use crate::files;
 use crate::model::{Error, TASK_NAME_RULE, TaskSpec, is_task_name};
 

@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use super::fleet::{FleetConfig, fleet};
-use super::hosts::{HostConfig, hosts as read_hosts};
+use super::hosts::{FleetConfig, HostConfig, fleet, hosts as read_hosts};
 use super::notices::{NoticesConfig, notices};
 use super::parse_duration;
 use super::sinks::{SinkConfig, sinks as read_sinks};
-use super::value::parse_size;
-use super::value::{duration, list, number, text, wrong};
+use super::value::{duration, list, number, parse_size, text, wrong};
 use crate::model::environment::is_name_pattern;
 use crate::model::{ShellDelivery, Signal, StopPlan, StopSettings};
 
@@ -389,7 +387,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::parse::parse;
+    use crate::config::file::parse;
 
     #[track_caller]
     fn check_error(text: &str, expected: &str) {

@@ -5,8 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use toml::de::{DeTable, DeValue};
 
-use super::file::{Env, read_text};
-use super::parse::line_of;
+use super::file::{Env, line_of, read_text};
 use super::{Config, ConfigFile, find};
 use crate::model::{Error, Millis, Ordered as _, text};
 
@@ -80,7 +79,7 @@ pub(crate) fn show(env: Env<'_>) -> Result<ShownConfig, Error> {
         None => None,
     };
     let config = match (&file, &text) {
-        (Some(file), Some(text)) => super::parse::parse(file.path(), text)?,
+        (Some(file), Some(text)) => super::file::parse(file.path(), text)?,
         _ => Config::default(),
     };
     Ok(ShownConfig {
@@ -228,7 +227,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::parse::parse;
+    use crate::config::file::parse;
 
     #[test]
     fn the_example_is_a_file_with_the_defaults() {

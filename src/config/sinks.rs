@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use super::error::quotable;
 use super::parse_duration;
-use super::value::{absolute_file as file, duration, list, text, wrong};
+use super::value::{absolute_file as file, duration, list, quotable, text, wrong};
 use crate::model::Level;
 
 /// The maximum length of a sink's name.
@@ -514,11 +513,39 @@ impl<'de> Deserialize<'de> for HeaderValue {
 }
 
 #[cfg(test)]
+mod message_tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(template: &str, expected: &str) {
+        let value = |name: &str| if name == "text" { "a<\"b" } else { "t" }.to_owned();
+        let escape = |text: &str| text.replace('"', "\\\"");
+        let template = Template::parse(template).unwrap();
+        assert_eq!(template.render(value, escape), expected);
+    }
+
+    #[test]
+    fn names_in_braces_are_values_and_all_else_is_text() {
+        check("", "");
+        check("{text}", "a<\\\"b");
+        check("{text:html}, {title}", "a&lt;\\\"b, t");
+        check(r#"{"a": "{text}"}"#, r#"{"a": "a<\"b"}"#);
+        check(r#"{"a":{"b":"{title}{tasks}"}}"#, r#"{"a":{"b":"tt"}}"#);
+        check("{ text} {} {{text}} {text", "{ text} {} {a<\\\"b} {text");
+        for (template, name) in [("{txt}", "txt"), ("{text:htm}", "text:htm"), ("{:}", ":")] {
+            let error = Template::parse(template).unwrap_err();
+            let start = format!("does not know {{{name}}}; allowed are text, title, ");
+            assert!(error.starts_with(&start), "{error}");
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::parse::parse;
+    use crate::config::file::parse;
 
     fn of(text: &str) -> Vec<SinkConfig> {
         parse(Path::new("c.toml"), text)
@@ -687,33 +714,5 @@ mod tests {
             "[[sink]]\nname = 'a'\nexec = ['x']\nlevel = 'high'\n",
             "c.toml:4: `sink.level`: `high` is not `info` or `warning`",
         );
-    }
-}
-
-#[cfg(test)]
-mod message_tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(template: &str, expected: &str) {
-        let value = |name: &str| if name == "text" { "a<\"b" } else { "t" }.to_owned();
-        let escape = |text: &str| text.replace('"', "\\\"");
-        let template = Template::parse(template).unwrap();
-        assert_eq!(template.render(value, escape), expected);
-    }
-
-    #[test]
-    fn names_in_braces_are_values_and_all_else_is_text() {
-        check("", "");
-        check("{text}", "a<\\\"b");
-        check("{text:html}, {title}", "a&lt;\\\"b, t");
-        check(r#"{"a": "{text}"}"#, r#"{"a": "a<\"b"}"#);
-        check(r#"{"a":{"b":"{title}{tasks}"}}"#, r#"{"a":{"b":"tt"}}"#);
-        check("{ text} {} {{text}} {text", "{ text} {} {a<\\\"b} {text");
-        for (template, name) in [("{txt}", "txt"), ("{text:htm}", "text:htm"), ("{:}", ":")] {
-            let error = Template::parse(template).unwrap_err();
-            let start = format!("does not know {{{name}}}; allowed are text, title, ");
-            assert!(error.starts_with(&start), "{error}");
-        }
     }
 }

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
+use std::io;
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use serde::de::value::SeqAccessDeserializer;
-use serde::de::{DeserializeOwned, DeserializeSeed, Error, SeqAccess, Unexpected, Visitor};
+use serde::de::{self, DeserializeOwned, DeserializeSeed, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::error::quotable;
-use crate::model::Ordered as _;
+use crate::files::{Fault, RefusedFile};
+use crate::model::{Error, Ordered as _, text};
 
 /// Reads a string that `parse` accepts. `expected` describes it for errors.
 pub(super) fn text<'de, T, D: Deserializer<'de>>(
@@ -108,7 +109,7 @@ pub(super) enum OneOrMany<T> {
 
 /// Reads what was read as a value first. Its unknown keys are named as such: the error has the key of the
 /// value.
-pub(super) fn from_value<T: DeserializeOwned, E: Error>(value: toml::Value) -> Result<T, E> {
+pub(super) fn from_value<T: DeserializeOwned, E: de::Error>(value: toml::Value) -> Result<T, E> {
     let read: Result<T, toml::de::Error> = value.try_into();
     read.map_err(|error| {
         let message = error.message();
@@ -133,7 +134,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for OneOrManyVisitor<T> {
         formatter.write_str(self.0)
     }
 
-    fn visit_str<E: Error>(self, one: &str) -> Result<OneOrMany<T>, E> {
+    fn visit_str<E: de::Error>(self, one: &str) -> Result<OneOrMany<T>, E> {
         Ok(OneOrMany::One(one.to_owned()))
     }
 
@@ -151,15 +152,15 @@ impl<T, E: Display, P: Fn(&str) -> Result<T, String>> Visitor<'_> for NumberOrTe
         self.0.expected.fmt(formatter)
     }
 
-    fn visit_str<Er: Error>(self, text: &str) -> Result<T, Er> {
+    fn visit_str<Er: de::Error>(self, text: &str) -> Result<T, Er> {
         self.0.visit_str(text)
     }
 
-    fn visit_i64<Er: Error>(self, seconds: i64) -> Result<T, Er> {
+    fn visit_i64<Er: de::Error>(self, seconds: i64) -> Result<T, Er> {
         self.0.visit_str(&seconds.to_string())
     }
 
-    fn visit_f64<Er: Error>(self, seconds: f64) -> Result<T, Er> {
+    fn visit_f64<Er: de::Error>(self, seconds: f64) -> Result<T, Er> {
         self.0.visit_str(&seconds.to_string())
     }
 }
@@ -176,7 +177,7 @@ impl<T, E: Display, P: Fn(&str) -> Result<T, String>> Visitor<'_> for &Text<E, P
         self.expected.fmt(formatter)
     }
 
-    fn visit_str<Er: Error>(self, text: &str) -> Result<T, Er> {
+    fn visit_str<Er: de::Error>(self, text: &str) -> Result<T, Er> {
         (self.parse)(text).map_err(Er::custom)
     }
 }
@@ -217,15 +218,15 @@ impl Visitor<'_> for Number {
         write!(formatter, "a whole number from {least} to {most}")
     }
 
-    fn visit_i64<E: Error>(self, number: i64) -> Result<u64, E> {
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<u64, E> {
         self.visit_i128(number.into())
     }
 
-    fn visit_u64<E: Error>(self, number: u64) -> Result<u64, E> {
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<u64, E> {
         self.visit_i128(number.into())
     }
 
-    fn visit_i128<E: Error>(self, number: i128) -> Result<u64, E> {
+    fn visit_i128<E: de::Error>(self, number: i128) -> Result<u64, E> {
         u64::try_from(number)
             .ok()
             .filter(|number| self.0.contains(number))
@@ -297,22 +298,6 @@ pub(crate) fn read_time(text: &str) -> Result<Duration, String> {
         return Err(format!("`{text}` must be more than zero"));
     }
     Ok(duration)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_listed_as_in_a_sentence() {
-        let check = |words: &[&str], expected| {
-            assert_eq!(enumerate(words.iter().copied()), expected);
-        };
-        check(&[], "");
-        check(&["a"], "\"a\"");
-        check(&["a", "b"], "\"a\" and \"b\"");
-        check(&["a", "b", "c"], "\"a\", \"b\" and \"c\"");
-    }
 }
 
 #[cfg(test)]
@@ -409,5 +394,53 @@ mod duration_tests {
         ] {
             assert_eq!(ms(wrong), None, "{wrong:?}");
         }
+    }
+}
+
+// Errors of the configuration file.
+
+/// Returns the error for a file that is not TOML, or contains an unknown key or an invalid value: the
+/// problem in one line, including the key.
+pub(super) fn invalid(path: &Path, line: u32, problem: impl Display) -> Error {
+    Error::failed(format!("{}:{line}: {problem}", path.display()))
+}
+
+/// Returns the error for a file that exists and cannot be read, or that another user could have written.
+/// `variable` can name another file.
+pub(super) fn unreadable(path: &Path, error: &io::Error, variable: Option<&str>) -> Error {
+    let refused = error.get_ref().and_then(|inner| inner.downcast_ref());
+    let Some(refused): Option<&RefusedFile> = refused else {
+        let path = path.display();
+        return Error::io(format_args!("{path}: could not be read"), error);
+    };
+    let advice = match (refused.fault, variable) {
+        (Fault::Writable(_), _) => "; `chmod go-w` closes it".to_owned(),
+        (_, Some(variable)) => format!("; name a file of yours with ${variable}"),
+        (_, None) => String::new(),
+    };
+    Error::failed(format!("{refused}{advice}"))
+}
+
+/// The maximum length of what an error repeats, in characters.
+const MAX_QUOTED_CHARS: usize = 100;
+
+/// Returns a key, a value or a parser's message as an error repeats it: one sanitised line.
+pub(super) fn quotable(text: &str) -> String {
+    text::one_line(text.as_bytes(), MAX_QUOTED_CHARS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_listed_as_in_a_sentence() {
+        let check = |words: &[&str], expected| {
+            assert_eq!(enumerate(words.iter().copied()), expected);
+        };
+        check(&[], "");
+        check(&["a"], "\"a\"");
+        check(&["a", "b"], "\"a\" and \"b\"");
+        check(&["a", "b", "c"], "\"a\", \"b\" and \"c\"");
     }
 }

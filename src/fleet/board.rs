@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::layout::parse_of_lines;
-use super::layout::{HostState, SessionState, TaskState, parse_state_key, text_of};
-use super::streams::PRESENT;
+use super::connection::PRESENT;
+use super::layout::{HostState, SessionState, TaskState, parse_of_lines, parse_state_key, text_of};
 use crate::config::is_host_name;
 use crate::model::Millis;
 use crate::wire::{LsTask, LsView};

@@ -14,12 +14,12 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::bucket;
 use super::bucket::Buckets;
 use super::connection::{FleetError, connect, host_name};
 use super::service::ExecutionKeys;
 use super::service::Service;
 use super::uplink::Uplink;
-use super::{bucket, task_states};
 use crate::clock;
 use crate::config::FleetConfig;
 use crate::model::{Backoff, Millis, Seq, with_causes};
@@ -204,7 +204,7 @@ impl Member {
             tokio::try_join!(
                 self.uplink.publish(&connection),
                 self.service.serve(&connection.client),
-                task_states::publish(&buckets, host, &self.uplink.key, &self.uplink.live),
+                bucket::publish(&buckets, host, &self.uplink.key, &self.uplink.live),
                 bucket::beat(&buckets, host, &self.config, || self.problem.set(None)),
             )
         };

@@ -17,8 +17,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::{sleep, timeout};
 
 use super::connection::FleetError;
-use super::frame::{Chunk, Frame, Hello};
 use super::layout::{KEY_HEADER, ORDER_HEADER, SERVICE, commands_of, parse_command, requester};
+use super::request::{Chunk, Frame, Hello};
 use super::verbs::{changes, check};
 use crate::client::DaemonClient;
 use crate::config::Verb;

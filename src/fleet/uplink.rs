@@ -13,12 +13,11 @@ use serde::Serialize;
 use tokio::io::{AsyncBufReadExt, BufReader, DuplexStream, duplex};
 use tokio::sync::Notify;
 
-use super::connection::{Connection, FleetError};
+use super::connection::{self, Connection, FleetError, KEPT};
 use super::layout::{
     FEED_STREAM, LOOK_HEADER, feed_subject, feed_subjects_of, message_id, parse_message_id,
     wake_subject,
 };
-use super::streams::{self, KEPT};
 use crate::clock;
 use crate::model::{Body, Record, Seq};
 use crate::store::{self, Lease, Live};
@@ -129,7 +128,7 @@ impl Uplink {
             tokio::select! {
                 Some(done) = under_way.next() => match done {
                     Ok(seq) => self.confirm(seq),
-                    Err(kind) => return Err(streams::explain(connection, kind).await),
+                    Err(kind) => return Err(connection::why_not_published(connection, kind).await),
                 },
                 line = lines.next_line(), if may_read => {
                     let Ok(Some(line)) = line else {

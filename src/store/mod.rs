@@ -5,25 +5,21 @@
 //! are written. Readers depend on this module alone.
 
 pub(crate) mod archive;
-mod archiver;
-mod consumer_thread;
 mod consumers;
 pub mod feed;
 mod handle;
 mod live;
 mod position;
 mod read_marks;
-mod stored;
 mod stream;
 mod writer;
 
-pub(crate) use archiver::{Archiver, BegunRun, KeptRun, UsualDuration};
+pub(crate) use archive::{Archiver, BegunRun, KeptRun, UsualDuration};
 pub(crate) use consumers::{Consumers, Lease};
 pub(crate) use handle::{ReaderHandle, ReaderThread, Store, StoreGone};
 pub(crate) use live::{Live, StoreSetup};
 pub(crate) use read_marks::ReadMarks;
-pub(crate) use stored::StoredFeed;
-pub(crate) use stream::{StreamError, Subscription, serve};
+pub(crate) use stream::{StoredFeed, StreamError, Subscription, serve};
 pub(crate) use writer::{MOST_WAITING, SavedLook, StoreReport, with_waiting};
 
 #[cfg(test)]

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use vte::{Params, Parser, Perform};
 
-use super::banner::{drop_banner, drop_joined_banner};
-use super::tabs;
+use super::banner::{drop_banner, drop_joined_banner, expand_tabs};
 use crate::model::{CursorPosition, PaneId, QUOTED_CHARS, QUOTED_LINES, Screen, text};
 use crate::protocol::Command;
 use crate::terminal::columns_of;
@@ -243,7 +242,7 @@ pub(super) fn capture_command(form: &str, target: impl Display, shape: &Shape) -
 fn screen(shape: &Shape, captured: &CapturedScreen, banner: &str) -> Option<Screen> {
     let width = usize::try_from(shape.width).unwrap_or(0);
     let rows = captured.rows(shape)?.iter();
-    let mut rows: Vec<String> = rows.map(|row| tabs::row(row, width)).collect();
+    let mut rows: Vec<String> = rows.map(|row| expand_tabs(row, width)).collect();
     let above = captured.n_above(shape).min(rows.len());
     let cursor = above + usize::try_from(shape.cursor_y).unwrap_or(0);
     if shape.is_dead {
@@ -297,7 +296,7 @@ fn last_lines(shape: &Shape, captured: &CapturedScreen, banner: &str) -> Option<
         return None;
     }
     let width = usize::try_from(shape.width).unwrap_or(0);
-    let lines = captured.lines.iter().map(|line| tabs::row(line, width));
+    let lines = captured.lines.iter().map(|line| expand_tabs(line, width));
     let mut lines: Vec<String> = lines.collect();
     let is_history_above = usize::try_from(shape.history).is_ok_and(|history| history > above);
     let first = lines.first_mut().filter(|line| !line.is_empty());

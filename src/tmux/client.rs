@@ -6,12 +6,12 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Instant;
 
-use super::connected_client::{AttachedClient, ConnectedClient};
-use super::control_client::{ControlClient, Expected, note_awaited};
-use super::control_line::Output;
+use super::client_processes::Output;
+use super::control_client::{
+    AttachedClient, ConnectedClient, ControlClient, Expected, note_awaited,
+};
 use super::error::TmuxError;
-use super::nonce::nonce;
-use super::server::Server;
+use super::server::{Server, nonce};
 use crate::model::{PaneId, SessionId};
 use crate::protocol::{Command, ControlItem, Frame, Notification, control_line};
 

@@ -9,8 +9,7 @@ use std::pin::pin;
 use std::str::FromStr;
 
 use super::client::ready;
-use super::connected_client::{AttachedClient, ConnectedClient};
-use super::control_client::ControlClient;
+use super::control_client::{AttachedClient, ConnectedClient, ControlClient};
 use super::error::TmuxError;
 use super::one_shot::TIME_LIMIT;
 use super::server::Server;

@@ -1,12 +1,14 @@
 //! Typing into a pane.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use unicode_width::UnicodeWidthStr as _;
+
 use super::client::{Connection, all_ok};
 use super::error::TmuxError;
-use super::nonce::nonce;
-use super::server::Server;
-use super::shown::{ShownPrompt, is_changed, leave_modes, note_answered};
-use crate::model::{PaneId, SecretText, TypedInput};
-use crate::protocol::Command;
+use super::server::{Server, nonce};
+use crate::model::{PaneId, SecretText, TypedInput, is_same_except_signs, text, without_animation};
+use crate::protocol::{Command, control_line};
 
 /// The result of typing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,6 +130,261 @@ pub(crate) fn is_key(key: &str) -> bool {
     rest.chars().count() == 1 || NAMES.contains(&rest.to_lowercase().as_str())
 }
 
+// A prompt on a pane, in a form that tmux can compare in the same line that types.
+//
+// Between a look at a prompt and an answer the task may ask something else. So the answer is typed
+// by one line of commands, which tmux runs without reading from the pane in between, and only if
+// the prompt's row, the cursor and the process have not changed, and nothing else was typed.
+//
+// That line also stores on the pane what was asked, in a form that the caller chooses, so that a
+// second answer, by whatever process, can be recognised.
+
+/// The text to search for, stored on the pane while the line runs, because a format in the command
+/// would be expanded.
+const LOOKED_FOR: &str = "@tmux_task_shown";
+
+/// What was asked when something was typed last, stored on the pane.
+const ANSWERED: &str = "@tmux_task_answered";
+
+/// The text printed by a line that has typed nothing.
+const CHANGED: &str = "changed";
+
+/// The last word is `a` and the value of [`ANSWERED`].
+const SHAPE: &str = "#{pane_pid} #{cursor_x} #{cursor_y} #{history_size} #{alternate_on} \
+                     a#{@tmux_task_answered}";
+
+/// A pane at one instant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PaneView {
+    pane: PaneId,
+    /// The value of [`SHAPE`].
+    shape: String,
+    /// The path of its terminal; empty if its program has ended.
+    pub tty: String,
+    screen: String,
+}
+
+/// The prompt as the screen showed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ShownPrompt {
+    pane: PaneId,
+    /// The value of [`SHAPE`].
+    shape: String,
+    /// The prompt's row, without trailing blanks.
+    row: String,
+    /// Its row on the screen, from 0, and its distance from the cursor's row.
+    at: usize,
+    below_cursor: i64,
+    /// The first row with the same text.
+    first: usize,
+}
+
+/// The position of a prompt that was judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PromptPlace<'a> {
+    /// The row that asks; `None` where no row does, and the cursor's row stands for it.
+    pub asking: Option<AskingRow<'a>>,
+    /// The cursor's column.
+    pub cursor_x: u32,
+    /// The cursor's row on the screen.
+    pub cursor_y: u32,
+}
+
+/// The row that asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AskingRow<'a> {
+    /// Its text.
+    pub line: &'a str,
+    /// How many rows it is below the cursor's row; negative above it.
+    pub below_cursor: i64,
+}
+
+impl PaneView {
+    /// Reads a pane.
+    ///
+    /// # Errors
+    ///
+    /// When tmux refuses.
+    pub(crate) async fn read(
+        connection: &mut Connection<'_>,
+        pane: PaneId,
+    ) -> Result<Self, TmuxError> {
+        let target = pane.to_string();
+        let ask = [
+            Command::new("display-message").args(["-p", "-t", &target, SHAPE]),
+            Command::new("display-message").args([
+                "-p",
+                "-t",
+                &target,
+                "#{?pane_dead,,#{pane_tty}}",
+            ]),
+            Command::new("capture-pane").args(["-p", "-t", &target]),
+        ];
+        let frames = connection.run(&ask).await?;
+        let mut texts = frames.iter().map(crate::protocol::Frame::text);
+        let mut next = || texts.next().unwrap_or_default();
+        Ok(Self {
+            pane,
+            shape: next().trim_end().to_owned(),
+            tty: next().trim_end().to_owned(),
+            screen: next(),
+        })
+    }
+
+    /// Returns the prompt, if the pane shows it at that position.
+    pub(crate) fn find(&self, place: PromptPlace<'_>) -> Option<ShownPrompt> {
+        // It becomes a part of a format, and a program can set the option.
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '.' | '-');
+        let is_found = self.shape.chars().all(is_plain);
+        is_found.then(|| ShownPrompt::find(self.pane, &self.shape, &self.screen, place))?
+    }
+
+    /// Whether this is the process that tmux started in it.
+    pub(crate) fn is_of(&self, pid: Option<u32>) -> bool {
+        pid.is_some_and(|pid| self.shape.starts_with(&format!("{pid} ")))
+    }
+
+    /// Returns what was stored when something was typed last.
+    pub(crate) fn answered(&self) -> &str {
+        let last = self.shape.split(' ').nth(5);
+        last.and_then(|last| last.strip_prefix('a'))
+            .unwrap_or_default()
+    }
+
+    /// Returns the text in the cursor's row, or the last text above it.
+    pub(crate) fn present_line(&self) -> String {
+        let cursor_y = self.shape.split(' ').nth(2).and_then(|y| y.parse().ok());
+        let rows: Vec<&str> = self.screen.split('\n').collect();
+        let up_to_cursor = rows.iter().take(cursor_y.map_or(0, |y: usize| y + 1));
+        let line = up_to_cursor.rev().find(|row| !row.trim().is_empty());
+        line.map_or_else(String::new, |row| text::row(row.trim().as_bytes()))
+    }
+
+    /// Returns a number that is another one if anything but animated parts of the screen changes.
+    pub(crate) fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.shape.split(' ').nth(3).hash(&mut hasher);
+        for row in self.screen.split('\n') {
+            without_animation(row).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+}
+
+/// Returns the command that stores on the pane what was asked when something was typed.
+pub(super) fn note_answered(pane: PaneId, asked: &str) -> Command {
+    Command::new("set-option").args(["-pq", "-t", &pane.to_string(), ANSWERED, asked])
+}
+
+impl ShownPrompt {
+    fn find(pane: PaneId, shape: &str, screen: &str, place: PromptPlace<'_>) -> Option<Self> {
+        let mut numbers = shape.split(' ').skip(1);
+        let cursor_x: u32 = numbers.next()?.parse().ok()?;
+        let cursor_y: i64 = numbers.next()?.parse().ok()?;
+        let below_cursor = place.asking.map_or(0, |asking| asking.below_cursor);
+        let at = usize::try_from(cursor_y + below_cursor).ok()?;
+        let rows: Vec<&str> = screen.split('\n').map(str::trim_end).collect();
+        let row = *rows.get(at)?;
+        // Tabs are blanks in one of the two.
+        let words = |row: &str| -> Vec<String> {
+            let row = text::row(row.as_bytes());
+            row.split_whitespace().map(ToOwned::to_owned).collect()
+        };
+        // The next frame may be wider, and the cursor behind it.
+        let behind = |cursor_x: u32, row: &str| {
+            let cursor_x = usize::try_from(cursor_x).unwrap_or(usize::MAX);
+            cursor_x.checked_sub(row.trim_end().width())
+        };
+        let is_shown = match place.asking {
+            None => (cursor_x, cursor_y) == (place.cursor_x, i64::from(place.cursor_y)),
+            Some(AskingRow { line, .. }) => {
+                (cursor_x == place.cursor_x && words(row) == words(line))
+                    || (is_same_except_signs(row, line)
+                        && behind(cursor_x, row) == behind(place.cursor_x, line))
+            }
+        };
+        is_shown.then(|| Self {
+            pane,
+            shape: shape.to_owned(),
+            row: row.to_owned(),
+            at,
+            below_cursor,
+            first: rows.iter().position(|other| *other == row).unwrap_or(at),
+        })
+    }
+
+    /// Returns commands that run `typing` if the pane still shows the prompt, and `instead`
+    /// otherwise.
+    pub(super) fn guard(&self, typing: &[Command], instead: &[Command]) -> Vec<Command> {
+        let target = self.pane.to_string();
+        let set =
+            |value: &str| Command::new("set-option").args(["-p", "-t", &target, LOOKED_FOR, value]);
+        let unset = Command::new("set-option").args(["-puq", "-t", &target, LOOKED_FOR]);
+        let leave = leave_modes(self.pane);
+        let say = Command::new("display-message").args(["-p", CHANGED]);
+        // Otherwise a mode of tmux would get the keys.
+        let typing = [&[unset.clone(), leave.clone()], typing].concat();
+        let instead = [&[unset], instead, &[say]].concat();
+        let either = |condition: &str, instead: &[Command]| {
+            Command::new("if-shell")
+                .args(["-F", "-t", &target, condition])
+                .arg(control_line(&typing))
+                .arg(control_line(instead))
+        };
+        let same_shape = format!("#{{==:{SHAPE},{}}}", self.shape);
+        if self.first == self.at {
+            let found = format!("#{{==:#{{C/r:#{{{LOOKED_FOR}}}}},{}}}", self.at + 1);
+            let condition = format!("#{{&&:{same_shape},{found}}}");
+            return vec![set(&pattern(&self.row)), either(&condition, &instead)];
+        }
+        // The search stops at a row above with the same text. Copy mode reports the cursor's row;
+        // it is left before it is drawn.
+        let found = format!("#{{==:#{{copy_cursor_line}},#{{{LOOKED_FOR}}}}}");
+        let condition = format!("#{{&&:{same_shape},{found}}}");
+        let mut commands = vec![
+            set(&self.row),
+            leave.clone(),
+            Command::new("copy-mode").args(["-t", &target]),
+        ];
+        if let Some(direction) = match self.below_cursor {
+            0 => None,
+            1.. => Some("cursor-down"),
+            _ => Some("cursor-up"),
+        } {
+            let n = self.below_cursor.unsigned_abs().to_string();
+            commands
+                .push(Command::new("send-keys").args(["-t", &target, "-N", &n, "-X", direction]));
+        }
+        let instead = [&instead[..], std::slice::from_ref(&leave)].concat();
+        commands.push(either(&condition, &instead));
+        commands
+    }
+}
+
+/// Whether the answer to a guarded line means that nothing was typed.
+pub(super) fn is_changed(answer: &str) -> bool {
+    answer.lines().any(|line| line == CHANGED)
+}
+
+/// Returns an extended regular expression that matches exactly this row.
+fn pattern(row: &str) -> String {
+    let mut pattern = String::from("^");
+    for c in row.chars() {
+        if "\\.[]{}()*+?^$|".contains(c) {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern.push('$');
+    pattern
+}
+
+/// Leaves all modes of tmux in which keys do not reach the program: copy mode, the clock, lists of
+/// windows. They can be stacked.
+pub(super) fn leave_modes(pane: PaneId) -> Command {
+    Command::new("copy-mode").args(["-q", "-t", &pane.to_string()])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,5 +399,73 @@ mod tests {
         for key in ["", "Entr", "Ctrl-C", "C-", "yes", "F13"] {
             assert!(!is_key(key), "{key}");
         }
+    }
+
+    const SCREEN: &str = "Password:\nSorry, try again.\nPassword: \n  a\n\n";
+
+    fn find(shape: &str, line: &str, below_cursor: i64) -> Option<(usize, usize, String)> {
+        let place = PromptPlace {
+            asking: Some(AskingRow { line, below_cursor }),
+            cursor_x: 10,
+            cursor_y: 2,
+        };
+        let found = ShownPrompt::find(PaneId(1), shape, SCREEN, place)?;
+        Some((found.at, found.first, found.row))
+    }
+
+    #[test]
+    fn a_prompt_is_found_where_it_was_judged_to_be() {
+        let password = "Password:".to_owned();
+        assert_eq!(
+            find("7 10 2 0 0", "Password:", 0),
+            Some((2, 0, password.clone()))
+        );
+        assert_eq!(find("7 10 3 0 0", "Password:", -1), Some((2, 0, password)));
+        let again = "Sorry, try again.".to_owned();
+        assert_eq!(find("7 10 0 0 0", &again, 1), Some((1, 1, again.clone())));
+        // Only signs that turn and dots that grow have changed.
+        let screen = "Go.. [y/N] /";
+        let find_animated = |line, cursor_x| {
+            let below_cursor = 0;
+            let place = PromptPlace {
+                asking: Some(AskingRow { line, below_cursor }),
+                cursor_x,
+                cursor_y: 0,
+            };
+            ShownPrompt::find(PaneId(1), "7 12 0 0 0", screen, place).map(|found| found.row)
+        };
+        assert_eq!(find_animated("Go. [y/N] -", 11).as_deref(), Some(screen));
+        assert_eq!(find_animated("Go. [y/N] -", 12), None);
+        assert_eq!(find_animated("Run. [y/N] -", 12), None);
+        // The cursor, the row or the screen has changed.
+        assert_eq!(find("7 11 2 0 0", "Password:", 0), None);
+        assert_eq!(find("7 10 1 0 0", "Password:", 0), None);
+        assert_eq!(find("7 10 0 0 0", "Password:", -1), None);
+        assert_eq!(find("7 10 9 0 0", "Password:", 0), None);
+        assert_eq!(find("", "Password:", 0), None);
+    }
+
+    #[test]
+    fn where_no_row_asks_the_cursor_is_where_it_was_judged_to_be() {
+        let find = |shape: &str| {
+            let place = PromptPlace {
+                asking: None,
+                cursor_x: 0,
+                cursor_y: 4,
+            };
+            let found = ShownPrompt::find(PaneId(1), shape, SCREEN, place)?;
+            Some((found.at, found.row))
+        };
+        assert_eq!(find("7 0 4 0 0"), Some((4, String::new())));
+        assert_eq!(find("7 2 4 0 0"), None);
+        assert_eq!(find("7 0 3 0 0"), None);
+    }
+
+    #[test]
+    fn a_row_is_only_text_to_the_search() {
+        assert_eq!(
+            pattern("Sure? (y|n) [#{pid}] $5.^"),
+            r"^Sure\? \(y\|n\) \[#\{pid\}\] \$5\.\^$"
+        );
     }
 }

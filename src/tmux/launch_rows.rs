@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 
 use super::client::Connection;
 use super::error::TmuxError;
-use super::inherited::{names_format, print_inherited};
 use super::pane_origin::{HAS_NO_RUN, IS_BARE, IS_OWN_PANE};
 use super::respawn::{ATTACHED_CLIENTS, list_control_clients, read_control_clients};
 use super::rows::{IS_FLOATING, IS_LINKED, IS_MARKED, IS_NAMED_BY_TMUX, PaneOrder};
-use super::window_options::MARK;
+use super::window_options::{MARK, names_format, print_inherited};
 use crate::model::{
     Error, PaneId, ReplacedRun, SessionLife, TASK_NAME_RULE, WindowId, is_task_name, is_token, text,
 };

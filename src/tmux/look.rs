@@ -9,14 +9,13 @@ use std::time::Instant;
 
 use super::client::Connection;
 use super::error::TmuxError;
-use super::inherited::check_command;
-use super::look_inquiry::{Inquiry, LookKind};
-use super::look_lines::Limit;
+use super::look_inquiry::{Inquiry, Limit, LookKind};
 use super::look_memory::LookMemory;
 use super::rows::{
     Formats, OWN_OPTIONS, index_command, own_options_commands, read_index, read_session,
     ringing_command, session_command,
 };
+use super::window_options::check_command;
 use crate::model::{PaneId, SessionId, SessionLife, WindowId};
 use crate::protocol::rows::LookRows;
 use crate::protocol::{Command, Frame};

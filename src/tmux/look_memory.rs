@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::capture::{CapturedScreen, Captures, Shape};
-use super::look_inquiry::{Detail, Inquiry, LookAnswer, LookKind};
-use super::look_lines::{CaptureQuery, Limit, LookLine, Question};
+use super::look_inquiry::{
+    CaptureQuery, Detail, Inquiry, Limit, LookAnswer, LookKind, LookLine, Question,
+};
 use super::rows::WindowDetails;
 use crate::model::{Ordered as _, PaneId, SessionLife, WindowId};
 use crate::protocol::rows::{Death, LookRows, SessionRow, WindowRow};

@@ -14,10 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use super::client_processes::let_server_end;
 use super::error::TmuxError;
-use super::nonce::nonce;
-use super::nudge::nudge;
-use super::probe::{Probe, is_closed};
-use super::server::Server;
+use super::server::{Probe, Server, is_closed, nonce, nudge};
 use crate::protocol::{Command, Frame, argv, control_line};
 
 /// The time limit for any answer of tmux.

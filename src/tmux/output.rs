@@ -1,10 +1,9 @@
 //! All of a pane's output that tmux has, at one instant.
 
-use super::banner::{drop_banner, drop_joined_banner};
+use super::banner::{drop_banner, drop_joined_banner, expand_tabs};
 use super::client::{Client, Connection, all_ok, continue_command, pause_command};
 use super::error::TmuxError;
 use super::history_slices::{Capture, Slice, read_older, read_state, shape_command, unreadable};
-use super::tabs;
 use crate::model::PaneId;
 use crate::protocol::{Command, Frame};
 use crate::terminal::{PaneLog, PaneOutput, columns_of};
@@ -120,7 +119,7 @@ pub(crate) async fn complete(
         return Ok(None);
     };
     let older = older.iter().flat_map(|slice| &slice.rows);
-    let mut rows: Vec<String> = older.map(|row| tabs::row(row, output.width)).collect();
+    let mut rows: Vec<String> = older.map(|row| expand_tabs(row, output.width)).collect();
     rows.append(&mut output.rows);
     Ok(Some(PaneOutput { rows, ..output }))
 }
@@ -301,7 +300,7 @@ pub(crate) async fn read_first_lines(
     };
     let (end, _) = read_state(shape)?;
     if end.has_first_row() && end.pid == begin.pid && end.history >= begin.history {
-        let lines = rows.body.iter().map(|line| tabs::row(line, end.width));
+        let lines = rows.body.iter().map(|line| expand_tabs(line, end.width));
         // What the pane has printed meanwhile is not wanted.
         let mut n_left = n_rows;
         let fits = |line: &String| {
@@ -481,7 +480,7 @@ impl JoinedRows {
         let mut lines: Vec<String> = lines
             .iter()
             .map(|line| match style {
-                Style::Plain => tabs::row(line, end.width),
+                Style::Plain => expand_tabs(line, end.width),
                 Style::Raw => String::from_utf8_lossy(line).trim_end().to_owned(),
             })
             .collect();
@@ -547,7 +546,7 @@ fn read_shape(rows: &Frame, shape: &Frame) -> Result<(PaneOutput, String), TmuxE
     output.rows = rows
         .body
         .iter()
-        .map(|row| tabs::row(row, output.width))
+        .map(|row| expand_tabs(row, output.width))
         .collect();
     if output.is_dead {
         drop_banner(&mut output.rows, &banner);

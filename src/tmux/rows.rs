@@ -11,10 +11,11 @@ use std::sync::LazyLock;
 
 use super::banner::BANNER;
 use super::capture::Shape;
-use super::end_mark::decode_ending;
 use super::pane_origin::{IS_LAUNCHING, IS_OWN_PANE, ORIGIN, PaneOrigin, TASK_PANE};
 use super::quoted::{Fields, bounded, counter, expanded, quoted, read_rows, row_format};
-use super::window_options::{OPTION_FIELDS, OPTION_NAMES, WindowOptions, decode_settings};
+use super::window_options::{
+    OPTION_FIELDS, OPTION_NAMES, WindowOptions, decode_ending, decode_settings,
+};
 use crate::model::{Exit, PaneId, Screen, SessionLife, Signal, WindowId, text};
 use crate::protocol::Command;
 use crate::protocol::rows::{DeadPane, PaneRow, SessionRow, WindowRow};

@@ -5,17 +5,19 @@
 //! launch: a launcher that does not know it leaves the option of the launch before, whose time is not its
 //! own, and which therefore counts no more.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Deserializer;
 
 use super::client::Connection;
-use super::end_mark::ENDING;
 use super::error::TmuxError;
 use super::pane_origin::{NOT_THE_TASK, TASK_PANE};
 use super::quoted::{Fields, Print, counter, join_fields, unless_plain};
-use crate::model::{Launch, Millis, TaskSettings, TaskSpec, WindowId};
+use crate::model::{
+    ASKER_CHARS, GoneReason, Launch, Millis, SessionId, Task, TaskSettings, TaskSpec, WindowId,
+    text,
+};
 use crate::protocol::Command;
 
 /// The option with what the task's launch has said.
@@ -270,6 +272,133 @@ fn next_run(last: u32) -> String {
     format!("#{{e|+:#{{?#{{e|>:{of_window},{last}}},{of_window},{last}}},1}}")
 }
 
+// Options that windows and sessions inherit.
+//
+// A format finds an option also where it is set for all windows, for all sessions or for the
+// server. What describes a task must be set on its own window. tmux expands the format of
+// `list-commands` without a session or a window, so there it finds only what all of them inherit.
+
+/// Returns the value of a session option that is believed only on its own session: it begins with the
+/// session's id.
+pub(super) fn own_value(session: SessionId, value: &str) -> String {
+    format!("{session} {value}")
+}
+
+/// Returns what the value of such an option says, if it is the session's own.
+pub(super) fn read_own(session: SessionId, value: &str) -> Option<&str> {
+    value.strip_prefix(&own_value(session, ""))
+}
+
+/// Returns a format that is true if such an option is the session's own.
+pub(super) fn is_own(option: &str) -> String {
+    format!("#{{m:#{{session_id}} *,#{{{option}}}}}")
+}
+
+/// Returns a format that prints such an option if it is the session's own.
+pub(super) fn own_format(option: &str) -> String {
+    format!("#{{?{},#{{{option}}},}}", is_own(option))
+}
+
+/// Prints a format with the inherited options only. It may not be the only reason to start a server.
+pub(super) fn print_inherited(format: &str) -> Command {
+    Command::new("list-commands").args(["-F", format, "list-commands"])
+}
+
+/// Returns a format that prints those of these options that are inherited and not empty, each
+/// followed by a blank.
+pub(super) fn names_format(names: &[&str]) -> String {
+    let if_set = |name: &&str| format!("#{{?#{{!=:#{{{name}}},}},{name} ,}}");
+    names.iter().map(if_set).collect()
+}
+
+/// Prints something if all windows inherit any option that describes a task.
+pub(super) fn check_command() -> Command {
+    let names = OPTION_NAMES.map(|name| format!("#{{=1:{name}}}"));
+    print_inherited(&names.concat())
+}
+
+// The window option that says that its run is being ended.
+//
+// It is set when that is about to begin, and belongs to the run's process: the next daemon reads there
+// what a killed one had begun.
+
+/// The window option.
+pub(super) const ENDING: &str = "@tmux_task_stop";
+
+/// Returns the option's value for a run with this process: `REASON PID`, and who asked for it from another
+/// machine, one word.
+fn encode_mark(reason: GoneReason, pid: u32, asked_by: Option<&str>) -> Option<String> {
+    let word = reason.word()?;
+    let asked_by = asked_by.map(|by| text::one_line(by.as_bytes(), ASKER_CHARS));
+    let asked_by = asked_by.map(|by| by.replace('%', "%25").replace(' ', "%20"));
+    let asked_by = asked_by.map_or_else(String::new, |by| format!(" {by}"));
+    Some(format!("{word} {pid}{asked_by}"))
+}
+
+/// Reads why the run with this process is being ended, and who asked for it from another machine. `pid`
+/// is `None` where tmux has forgotten the process of a dead pane.
+pub(super) fn decode_ending(
+    text: Option<&str>,
+    pid: Option<u32>,
+) -> Option<(GoneReason, Option<String>)> {
+    let mut fields = text?.split(' ');
+    let reason = GoneReason::of_word(fields.next()?)?;
+    let of: u32 = fields.next()?.parse().ok()?;
+    if pid.is_some_and(|pid| pid != of) {
+        return None;
+    }
+    let asked_by = fields.next().map(|by| {
+        let by = by.replace("%20", " ").replace("%25", "%");
+        text::one_line(by.as_bytes(), ASKER_CHARS)
+    });
+    Some((reason, asked_by.filter(|by| !by.is_empty())))
+}
+
+/// Marks the windows of tasks whose runs are about to be ended. A window that is gone by now is left out.
+///
+/// # Errors
+///
+/// When tmux does not answer.
+pub(crate) async fn mark_endings(
+    connection: &mut Connection<'_>,
+    tasks: &[(Arc<Task>, GoneReason)],
+) -> Result<(), TmuxError> {
+    for (task, reason) in tasks {
+        let mark = |pid| encode_mark(*reason, pid, task.asked_by.as_deref());
+        let Some(mark) = task.pid.and_then(mark) else {
+            continue;
+        };
+        let window = task.window.to_string();
+        let set = Command::new("set-option").args(["-w", "-t", &window, ENDING, &mark]);
+        ignore_missing(connection.run(&[set]).await)?;
+    }
+    Ok(())
+}
+
+/// Removes the mark from windows whose runs could not be ended.
+///
+/// # Errors
+///
+/// When tmux does not answer.
+pub(crate) async fn unmark_endings(
+    connection: &mut Connection<'_>,
+    windows: &[WindowId],
+) -> Result<(), TmuxError> {
+    for window in windows {
+        let window = window.to_string();
+        let set = Command::new("set-option").args(["-wu", "-t", &window, ENDING]);
+        ignore_missing(connection.run(&[set]).await)?;
+    }
+    Ok(())
+}
+
+fn ignore_missing<T>(done: Result<T, TmuxError>) -> Result<(), TmuxError> {
+    match done {
+        Ok(_) | Err(TmuxError::Rejected { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
@@ -344,5 +473,58 @@ mod tests {
             let escaped = escape(&text);
             proptest::prop_assert_eq!(unescape(&escaped), text.into_bytes());
         }
+    }
+
+    #[test]
+    fn names_are_printed_where_they_are_set() {
+        let format = names_format(&["@a", "@b"]);
+        assert_eq!(format, "#{?#{!=:#{@a},},@a ,}#{?#{!=:#{@b},},@b ,}");
+    }
+
+    #[test]
+    fn a_value_is_believed_on_its_own_session_only() {
+        let value = own_value(SessionId(1), "work-0a");
+        assert_eq!(value, "$1 work-0a");
+        assert_eq!(read_own(SessionId(1), &value), Some("work-0a"));
+        for (session, value) in [(2, "$1 x"), (1, "$12 x"), (1, "$1"), (1, "x"), (1, "")] {
+            assert_eq!(read_own(SessionId(session), value), None, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_mark_is_of_one_process() {
+        let text = encode_mark(GoneReason::UserKilled, 41, None).unwrap();
+        assert_eq!(text, "userKilled 41");
+        for (pid, expected) in [(Some(41), true), (None, true), (Some(42), false)] {
+            let read = decode_ending(Some(&text), pid);
+            let expected = expected.then_some((GoneReason::UserKilled, None));
+            assert_eq!(read, expected, "{pid:?}");
+        }
+        for text in ["", "moved 42", "42", "userKilled x", "userKilled"] {
+            assert_eq!(decode_ending(Some(text), Some(42)), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mark_says_who_asked_whatever_their_names_are() {
+        let long = "\u{1f600}".repeat(5000);
+        let cut = text::bounded(&long, ASKER_CHARS);
+        for (asked_by, read) in [
+            ("pi:1@laptop", "pi:1@laptop"),
+            ("laptop", "laptop"),
+            ("a userKilled 9@b", "a userKilled 9@b"),
+            ("me@my%20pending", "me@my%20pending"),
+            ("a\n\u{1b}[31mb\t%c;", "a b %c;"),
+            (&*long, &*cut),
+        ] {
+            let text = encode_mark(GoneReason::AgentKilled, 41, Some(asked_by)).unwrap();
+            assert!(!text.contains(char::is_control), "{text:?}");
+            assert!(text.len() < 4096);
+            let ending = (GoneReason::AgentKilled, Some(read.to_owned()));
+            assert_eq!(decode_ending(Some(&text), Some(41)), Some(ending));
+        }
+        let hostile = "userKilled 42 a\u{1b}]0;b\u{7}\u{202e}c";
+        let (_, read) = decode_ending(Some(hostile), Some(42)).unwrap();
+        assert!(!read.unwrap().contains(['\u{1b}', '\u{7}', '\u{202e}']));
     }
 }

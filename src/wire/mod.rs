@@ -9,7 +9,6 @@ mod listing;
 mod output;
 mod record;
 mod socket;
-mod wait;
 
 pub use crate::model::{SecretText, TypedInput};
 pub(crate) use consumer::can_have_lost;
@@ -21,7 +20,7 @@ pub use consumer::{
 pub use listing::{LsTask, LsView, SnapshotLine, TaskBoard, TaskStateName};
 pub use output::{
     ExplainedState, Explanation, LogRequest, SearchMatch, SearchRequest, SearchResult, TaskLog,
-    missing_lines,
+    WaitRequest, missing_lines,
 };
 pub use record::{LiveRecord, SavedFeed, SavedSession, StreamRecord, feed_schema};
 pub use socket::{
@@ -29,7 +28,6 @@ pub use socket::{
     EndingRun, LastRecords, LaunchedRun, ReaderStart, Request, Response, SendRequest, SinkStatus,
     StoredUse, parse_object, parse_request, request_line,
 };
-pub use wait::WaitRequest;
 
 #[cfg(test)]
 mod tests;

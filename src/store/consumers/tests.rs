@@ -1,6 +1,6 @@
 use std::fs;
 
-use super::super::consumer_thread;
+use super::super::handle;
 use super::*;
 use crate::model::ErrorKind;
 use crate::wire::{ConsumerAudience, Filter};
@@ -172,7 +172,7 @@ async fn a_consumer_is_on_the_disk_when_it_is_created_and_when_it_is_closed() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("consumers");
     let start =
-        |epoch, last_seq| consumer_thread::start(folder.clone(), epoch, last_seq, AGES).unwrap();
+        |epoch, last_seq| handle::start_consumers(folder.clone(), epoch, last_seq, AGES).unwrap();
     let consumers = start("e", 20);
     let first = consumers.lease(&request("first"), None, 20).await.unwrap();
     let now = ConsumeRequest {
@@ -206,7 +206,7 @@ async fn a_consumer_that_cannot_be_created_is_refused_and_forgotten() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
-    let consumers = consumer_thread::start(file, "e", 20, AGES).unwrap();
+    let consumers = handle::start_consumers(file, "e", 20, AGES).unwrap();
     let refused = consumers.lease(&request("a"), None, 20).await.unwrap_err();
     assert!(
         refused
@@ -222,7 +222,7 @@ async fn a_consumer_that_cannot_be_created_is_refused_and_forgotten() {
 async fn a_consumer_is_removed_unless_it_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("consumers");
-    let consumers = consumer_thread::start(folder.clone(), "e", 20, AGES).unwrap();
+    let consumers = handle::start_consumers(folder.clone(), "e", 20, AGES).unwrap();
     let lease = consumers.lease(&request("a"), Some(7), 20).await.unwrap();
     lease.acknowledge(3);
     let refused = consumers.remove("a").await.unwrap_err();

@@ -8,10 +8,8 @@ use memchr::memrchr;
 use serde::Deserialize;
 
 use super::FeedError;
-use super::floor::closed_firsts;
 use super::read::Frame;
-use super::segments::{FileId, segment_path};
-use super::segments::{LONGEST, read_line};
+use super::segments::{FileId, LONGEST, closed_firsts, read_line, segment_path};
 use crate::files;
 use crate::model::{Millis, Seq, parse_rfc3339};
 

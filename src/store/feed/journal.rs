@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::FeedError;
 use super::find::first_record;
-use super::floor::closed_firsts;
-use super::reader::FeedEnd;
-use super::segments::{FileId, segment_path};
-use super::whole_lines::WholeLines;
+use super::reader::{FeedEnd, WholeLines};
+use super::segments::{FileId, closed_firsts, segment_path};
 use crate::files::{self, OPEN_TO_OTHERS};
 use crate::model::{Context, Millis, Record, Seq};
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::FeedError;
 use super::find::{Part, Place, find, find_tail, place_at};
-use super::floor::closed_firsts;
 use super::read::FeedLine;
-use super::whole_lines::WholeLines;
+use super::reader::WholeLines;
+use super::segments::closed_firsts;
 use crate::files;
 use crate::model::{
     Body, Checkpoint, DeliveredEvent, Event, EventKind, FEED_VERSION, Ordered as _, Prompt, Record,

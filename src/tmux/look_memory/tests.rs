@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::super::error::TmuxError;
-use super::super::look_lines::{Part, ROWS_PER_LINE, SIGNS_PER_LINE};
+use super::super::look_inquiry::{Part, ROWS_PER_LINE, SIGNS_PER_LINE};
 use super::*;
 use crate::model::SessionId;
 use crate::protocol::{Command, Frame};

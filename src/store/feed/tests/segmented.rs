@@ -1,16 +1,16 @@
+use std::fs;
+use std::path::Path;
+
 use super::super::find::{Part, find_tail};
 use super::super::readers::holdings;
-use super::super::segments::segment_path;
-use super::super::tests::{
-    Feed, context, damage, events, follow_up, read_all, saved_at, saved_here, seq_of,
-};
+use super::super::segments::{closed_firsts, segment_path};
 use super::super::{
-    FeedEnd, FeedLine, Journal, PendingEvents, Reader, Sequence, WholeLines, finish_removal,
-    first_kept, remove_before,
+    Ages, FeedEnd, FeedLine, Journal, PendingEvents, Reader, Sequence, WholeLines, feed_files,
+    finish_removal, first_kept, has_files, remove_before,
 };
-use super::*;
+use super::{Feed, context, damage, events, follow_up, read_all, saved_at, saved_here, seq_of};
 use crate::model::test_notation::notice;
-use crate::model::{BootTime, Record};
+use crate::model::{BootTime, Record, Seq};
 
 /// A feed whose records are in closed segments, and whose journal goes on.
 struct Segmented {
