@@ -1,4 +1,4 @@
-//! Finds and reads the file.
+//! Finds, reads and parses the file, and explains errors.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -105,8 +105,6 @@ pub(super) fn not_utf8(path: &Path, error: &FromUtf8Error) -> Error {
     let line = line_of(error.as_bytes(), error.utf8_error().valid_up_to());
     invalid(path, line, "not UTF-8")
 }
-
-// Parses the text of the file and explains errors.
 
 /// The maximum length of everything an error says about a value, in characters.
 const MAX_PROBLEM_CHARS: usize = 300;

@@ -1,5 +1,5 @@
 //! What a user gives for a task: the options of `run` for its settings, and the keys of its table in the
-//! project's file.
+//! project's file; also what it is ready by.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -315,8 +315,6 @@ fn notify_on<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NotifyOn>, D::
         ignore_case: table.ignore_case,
     }))
 }
-
-// What a task of the file is ready by.
 
 /// What says that a task of the file is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Other machines with tmux-task: table `hosts`.
+//! Other machines with tmux-task: table `hosts`, and table `fleet`, the broker of many machines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -105,7 +105,7 @@ pub(super) fn hosts<'de, D: Deserializer<'de>>(
 }
 
 /// Returns why this is no host's name.
-pub(super) fn not_a_host_name(name: &str) -> String {
+fn not_a_host_name(name: &str) -> String {
     wrong(
         name,
         "is not a name of a host: 1 to 64 of `A-Z a-z 0-9 . _ -`, the first a letter or digit",
@@ -160,8 +160,6 @@ fn path<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> 
         ))
     })
 }
-
-// The table `fleet`: the broker of many machines.
 
 /// The answer to the table in a program without it.
 const WITHOUT_FLEET: &str =

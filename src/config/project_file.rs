@@ -297,7 +297,7 @@ pub(super) type Processes<'a> = BTreeMap<&'a str, (usize, &'a str)>;
 /// # Errors
 ///
 /// Where something is wrong, and what.
-pub(super) fn parse_processes(text: &str) -> Result<Processes<'_>, (usize, String)> {
+fn parse_processes(text: &str) -> Result<Processes<'_>, (usize, String)> {
     let mut processes = BTreeMap::new();
     let mut start = 0;
     for whole in text.split_inclusive('\n') {

@@ -473,7 +473,7 @@ pub(super) fn format<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Format
     })
 }
 
-pub(super) fn template<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Template>, D::Error> {
+fn template<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Template>, D::Error> {
     text(from, "a text", |template| {
         Template::parse(template).map(Some)
     })

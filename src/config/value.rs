@@ -1,4 +1,5 @@
-//! Values that are validated while they are read: texts, lists, numbers, sizes and durations.
+//! Values that are validated while they are read: texts, lists, numbers, sizes and durations; and the
+//! errors of the configuration file.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
@@ -396,8 +397,6 @@ mod duration_tests {
         }
     }
 }
-
-// Errors of the configuration file.
 
 /// Returns the error for a file that is not TOML, or contains an unknown key or an invalid value: the
 /// problem in one line, including the key.

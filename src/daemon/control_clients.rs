@@ -403,7 +403,7 @@ pub(super) struct PaneActivity {
 impl PaneActivity {
     /// Records that a pane has printed. Returns whether that is worth a reaction: the first output
     /// since the last look, or the one that makes the pane busy.
-    pub(super) fn record_output(&mut self, pane: PaneId) -> bool {
+    fn record_output(&mut self, pane: PaneId) -> bool {
         let printed = self.printed.entry(pane).or_default();
         *printed += 1;
         *printed == 1 || *printed == BUSY
@@ -411,7 +411,7 @@ impl PaneActivity {
 
     /// Records that tmux has paused a pane that printed faster than it could be reported. Returns
     /// what [`PaneActivity::record_output`] does, or that it is a burst: only printing leads to a pause.
-    pub(super) fn record_pause(&mut self, pane: PaneId) -> bool {
+    fn record_pause(&mut self, pane: PaneId) -> bool {
         let is_busy = self.burst_before.contains(&pane)
             || self
                 .printed
@@ -427,7 +427,7 @@ impl PaneActivity {
     }
 
     /// Returns the busy panes that are not paused yet, and records them as paused.
-    pub(super) fn take_busy(&mut self) -> Vec<PaneId> {
+    fn take_busy(&mut self) -> Vec<PaneId> {
         let busy: Vec<PaneId> = self
             .printed
             .iter()
@@ -440,7 +440,7 @@ impl PaneActivity {
     }
 
     /// Records that a window was added or has changed.
-    pub(super) fn record_window(&mut self, window: WindowId) {
+    fn record_window(&mut self, window: WindowId) {
         self.changed.insert(window);
     }
 
@@ -450,7 +450,7 @@ impl PaneActivity {
     }
 
     /// Records a report that does not say which windows have changed: all of them count as reported.
-    pub(super) fn record_all(&mut self) {
+    fn record_all(&mut self) {
         self.are_all_reported = true;
     }
 
@@ -483,7 +483,7 @@ impl PaneActivity {
     }
 
     /// Returns the panes that the next look is to continue.
-    pub(super) fn to_continue(&self) -> impl Iterator<Item = PaneId> {
+    fn to_continue(&self) -> impl Iterator<Item = PaneId> {
         let paused = self.paused.iter();
         let ready = paused.filter(|(_, pause)| matches!(pause, Pause::Quiet | Pause::Burst));
         ready.map(|(pane, _)| *pane)

@@ -15,9 +15,9 @@ use tokio::time::{Instant, timeout};
 use super::Options;
 use super::alert_displays::DueAlerts;
 use super::link_jobs::{Done, LinkJobs};
-use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
 use super::stale_sessions::SessionCleaner;
+use super::task_output::RunArchiver;
 use super::timer::Timer;
 use crate::model::{OpenQuestion, PaneId, SessionLife, StatusCounts, Task, WindowId};
 use crate::prompt::UserRules;
@@ -415,7 +415,7 @@ const LOCKED: Duration = Duration::from_secs(15);
 pub(super) const ORDER: Duration = LOCKED;
 
 /// Returns how long a job may take.
-pub(super) fn time_limit(job: &Job) -> Duration {
+fn time_limit(job: &Job) -> Duration {
     match job {
         Job::Look(_) | Job::Sweep | Job::ScanOthers => LOOK,
         // One or two captures.

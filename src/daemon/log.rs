@@ -323,7 +323,7 @@ const ISOLATED: [&str; 5] = [
 
 /// From here on each panic is logged, and one on a thread that the daemon cannot do without ends the
 /// daemon at once, after `write_log`.
-pub(super) fn end_the_daemon(write_log: impl Fn() + Send + Sync + 'static) {
+fn end_the_daemon(write_log: impl Fn() + Send + Sync + 'static) {
     let print = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
         print(panic);

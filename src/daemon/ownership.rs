@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::lock;
+use super::endpoint;
 use crate::model::SessionLife;
 use crate::paths::{Env, Paths, is_key, next_key};
 use crate::process::{is_our_program, parent};
@@ -130,7 +130,7 @@ pub(super) async fn claim(
         folder: paths.key.clone(),
     };
     let is_living = |mark: &Mark| {
-        is_key(&mark.folder) && lock::is_held_by(&paths.with_key(&mark.folder).lock(), mark.pid)
+        is_key(&mark.folder) && endpoint::is_held_by(&paths.with_key(&mark.folder).lock(), mark.pid)
     };
     let mut connection = Connection::OneShot(server);
     let (folder, mut mark) = tmux::claim(&mut connection, life.id, None, &ours).await?;

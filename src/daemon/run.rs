@@ -9,18 +9,16 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::connection::{ConnectionMessage, RequestSender};
-use super::endpoint::{Acceptor, Endpoint, Locks};
-use super::error::{DaemonError, no_thread};
+use super::endpoint::{Acceptor, DaemonError, Endpoint, Locks, held_elsewhere, no_thread};
 use super::event_loop::{EventLoop, MESSAGES_QUEUED};
 use super::feed_publisher::FeedPublisher;
 use super::link::Link;
-use super::lock::held_elsewhere;
 use super::ownership::{self, Claim};
-use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
 use super::signals::{Signals, StopRequest};
 use super::stale_sessions::SessionCleaner;
 use super::streams::Streams;
+use super::task_output::RunArchiver;
 use super::{Options, log, recovery};
 use crate::config::InputConfig;
 use crate::engine::{Engine, Settings};
@@ -274,7 +272,7 @@ fn raise_descriptors() -> Descriptors {
 impl Descriptors {
     /// Returns how many connections may be open at once. The other half is for the readers' files,
     /// the tasks' processes and tmux.
-    pub(super) fn most_connections(self) -> usize {
+    fn most_connections(self) -> usize {
         let most = self.ours.map(|limit| usize::try_from(limit / 2));
         most.map_or(usize::MAX, |most| most.unwrap_or(usize::MAX).max(1))
     }
@@ -301,7 +299,7 @@ pub(super) struct Parts {
 /// # Errors
 ///
 /// When the feed cannot be opened, or a thread cannot be started.
-pub(super) fn assemble(options: &Options, claimed: Option<SessionLife>) -> Result<Parts, Error> {
+fn assemble(options: &Options, claimed: Option<SessionLife>) -> Result<Parts, Error> {
     let paths = &options.paths;
     let beginning = recovery::begin(paths, &options.session, options.fresh)?;
     let kept = &options.config.feed;

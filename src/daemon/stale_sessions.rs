@@ -12,10 +12,9 @@ use futures_util::future::join_all;
 use tokio::runtime;
 use tokio::sync::mpsc;
 
-use super::Options;
-use super::ownership;
-use super::run_archiver::RunArchiver;
 use super::session_link::SessionLink;
+use super::task_output::RunArchiver;
+use super::{Options, ownership};
 use crate::client::{DaemonClient, unexpected};
 use crate::clock::{boot_time, now};
 use crate::model::{Error, ErrorKind, Level, Millis, SessionId, SessionLife, Task};

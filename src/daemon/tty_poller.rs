@@ -314,7 +314,7 @@ mod tests {
 }
 
 /// Rounds and examinations may each take one part in so many of our time.
-pub(super) const ONE_PART_IN: u32 = 1000;
+const ONE_PART_IN: u32 = 1000;
 
 /// How much time may be saved up: its allowance is five milliseconds of work at once.
 const SAVED_UP: Duration = Duration::from_secs(5);

@@ -37,7 +37,7 @@ pub(super) async fn type_next(link: &mut SessionLink, mut typing: Typing) -> Job
 /// # Errors
 ///
 /// When something was not typed.
-pub(crate) async fn type_into_task(
+async fn type_into_task(
     connection: &mut Connection<'_>,
     server: &Server,
     typing: &mut Typing,

@@ -1,5 +1,5 @@
-//! Values in the broker's buckets, and this machine's presence: one with a short lifetime, which each
-//! daemon of the machine renews.
+//! Values in the broker's buckets: the last state of each task of the session, and this machine's
+//! presence, one with a short lifetime, which each daemon of the machine renews.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -250,8 +250,6 @@ fn entry(bucket: Bucket, name: &str, message: &Message) -> Option<BucketEntry> {
         at: Millis::try_from(published.unix_timestamp_nanos() / 1_000_000).unwrap_or_default(),
     })
 }
-
-// The last state of each task of the session, in the broker's bucket.
 
 /// At least the time between two publications. Records are published at once; these are for lists.
 const PAUSE: Duration = Duration::from_secs(1);

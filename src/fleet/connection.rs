@@ -163,7 +163,7 @@ impl Connection {
     }
 
     /// Returns what the broker refused, else what the library says.
-    pub(super) fn why_not(&self, why: &dyn std::error::Error) -> String {
+    fn why_not(&self, why: &dyn std::error::Error) -> String {
         self.refusal().unwrap_or_else(|| said(&with_causes(why)))
     }
 
@@ -341,7 +341,7 @@ const FEED_BYTES: i64 = 1 << 30;
 const WAKE_BYTES: i64 = 256 << 20;
 
 /// Creates what is missing. What exists is left as it is.
-pub(crate) async fn create_missing(connection: &Connection) -> Result<(), FleetError> {
+async fn create_missing(connection: &Connection) -> Result<(), FleetError> {
     let all = [
         (FEED_STREAM, stream(FEED_STREAM, FEED_SUBJECTS, FEED_BYTES)),
         (WAKE_STREAM, stream(WAKE_STREAM, WAKE_SUBJECTS, WAKE_BYTES)),

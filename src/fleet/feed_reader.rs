@@ -1,4 +1,5 @@
-//! Reads the records of all hosts, as a durable consumer or from a position.
+//! Reads the records of all hosts, as a durable consumer or from a position; and the wakes of a
+//! conversation, the follow-ups of its tasks on other hosts.
 //!
 //! A record's place is its sequence number on the broker. What is acknowledged is so for all places
 //! before it.
@@ -294,8 +295,6 @@ fn record(message: &Message, place: Seq) -> Option<FleetRecord> {
     }
     Some(FleetRecord { place, fields })
 }
-
-// Reads the wakes of a conversation: the follow-ups of its tasks on other hosts.
 
 /// For how long a consumer stays that was created to see whether it can be.
 const CHECK_FOR: Duration = Duration::from_secs(1);

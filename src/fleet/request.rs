@@ -1,4 +1,5 @@
-//! A command to another host: the requester's side of what `service.rs` executes.
+//! A command to another host: the requester's side of what `service.rs` executes, and what a host
+//! answers: one object a message, `{"stdout":"..."}`.
 
 use std::time::Duration;
 
@@ -146,8 +147,6 @@ pub(crate) async fn absence(connection: &Connection, host: &str) -> Absent {
         Some(_) | None => Absent::Gone,
     }
 }
-
-// What a host answers to a command: one object a message, `{"stdout":"..."}`.
 
 /// The version of the frames. It is raised when a frame changes so that the previous version would
 /// misread it.

@@ -4,15 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::effect::{Effect, LookOrder};
-use super::ended_by::Killer;
-use super::ending_runs::Then;
+use super::ending_runs::{Killer, Then};
 use super::endings::{fields_of, label, list_of_tasks, plural};
-use super::input::{JobOutcome, NameOwner};
+use super::input::{Effect, JobOutcome, LogEntry, LookOrder, NameOwner, WRONG_OUTCOME};
+use super::job_queue::{AfterLook, Command, Search};
 use super::listeners::RequestId;
-use super::log_entry::{LogEntry, WRONG_OUTCOME};
 use super::machine::Session;
-use super::queue_items::{AfterLook, Command, Search};
 use super::typing::{Progress, Typing};
 use crate::engine::ExpectedWait;
 use crate::model::{Error, ErrorKind, Launch, Level, Now, StopChoice, Task, WindowId};
@@ -398,7 +395,7 @@ impl Session {
     /// nothing has recorded its end: the command may have closed it, alone or with its session, or a
     /// hook of the user such as `pane-died 'kill-pane'`. A session that is about to end can also make
     /// the look fail: then the next one that succeeds decides.
-    pub(super) fn report_unseen(&mut self, launch: &Launch, run: &LaunchedRun, now: Now) {
+    fn report_unseen(&mut self, launch: &Launch, run: &LaunchedRun, now: Now) {
         self.unseen.extend(unseen_task(launch, run));
         self.report_all_unseen(now);
     }

@@ -1,12 +1,16 @@
-//! The runs that are being ended, what waits for them, and what looks show of them meanwhile.
+//! The runs that are being ended and by whom, what waits for them, and what looks show of them meanwhile;
+//! the runs that ended last, and how long live ones usually take.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::ended_by::Killer;
 use super::listeners::RequestId;
-use crate::model::{GoneReason, Launch, LeftProcess, Life, Snapshot, Task, WindowId};
+use crate::engine;
+use crate::model::{
+    Body, EventKind, GoneReason, Launch, LeftProcess, Life, Millis, Ordered as _, Record, Snapshot,
+    Task, WindowId,
+};
 
 /// What is done when runs have ended.
 #[derive(Debug)]
@@ -273,5 +277,180 @@ impl Endings {
         orders.any(|order| {
             order.then.keeps_windows() && order.tasks.iter().any(|task| task.window == window)
         })
+    }
+}
+
+/// Who gives a command that ends tasks.
+#[derive(Debug, Clone)]
+pub(crate) struct Killer {
+    /// The conversation; `None` for a user, and for an agent whose conversation is not known.
+    pub(crate) owner: Option<String>,
+    /// Whether it is an agent. A caller with an owner always is one.
+    pub(crate) is_agent: bool,
+    /// `OWNER@MACHINE` or `MACHINE`, where the command comes from another machine.
+    pub(crate) asked_by: Option<String>,
+}
+
+impl Killer {
+    /// Notes on these tasks who asks for their ends.
+    pub(crate) fn sign(&self, tasks: &mut [Arc<Task>]) {
+        for task in tasks {
+            if task.asked_by != self.asked_by {
+                Arc::make_mut(task).asked_by.clone_from(&self.asked_by);
+            }
+        }
+    }
+
+    /// Returns why each of these tasks disappears.
+    pub(crate) fn reasons<'a>(
+        &self,
+        tasks: impl IntoIterator<Item = &'a Arc<Task>>,
+    ) -> BTreeMap<WindowId, GoneReason> {
+        let tasks = tasks.into_iter();
+        tasks
+            .map(|task| (task.window, self.reason(task)))
+            .into_map()
+    }
+
+    /// An agent knows of its own commands only: the owner of the task may be another one. An agent
+    /// whose conversation is not known counts as another one, so that no owner misses an end.
+    fn reason(&self, task: &Task) -> GoneReason {
+        if !self.is_agent && self.owner.is_none() {
+            GoneReason::UserKilled
+        } else if task.owner.is_none() || task.owner == self.owner {
+            GoneReason::AgentKilled
+        } else {
+            GoneReason::OtherAgentKilled
+        }
+    }
+}
+
+// The runs that ended or disappeared last: their windows can be closed before a wait for them
+// begins.
+
+/// How many are kept. A wait for a run begins soon after the run.
+const MOST: usize = 64;
+
+/// A second, in milliseconds.
+const SECOND_MS: Millis = 1000;
+
+/// The runs that ended or disappeared last, as they were then.
+#[derive(Debug, Default)]
+pub(super) struct EndedRuns(VecDeque<Arc<Task>>);
+
+impl EndedRuns {
+    /// Adds the runs that these records report as ended or disappeared.
+    pub(super) fn add(&mut self, records: &[Record]) {
+        for record in records {
+            if let Body::Event(event) = &record.body
+                && let EventKind::Exited { .. } | EventKind::Disappeared { .. } = event.kind
+            {
+                // Its pane may be closed or have another run.
+                let task = Task {
+                    pane: None,
+                    ..event.task.clone()
+                };
+                self.0.push_back(Arc::new(task));
+            }
+        }
+        let excess = self.0.len().saturating_sub(MOST);
+        self.0.drain(..excess);
+    }
+
+    /// Returns this run as it was last, if it is known.
+    pub(super) fn find(&self, window: WindowId, run: Option<u32>) -> Option<&Arc<Task>> {
+        let is_it = |task: &&Arc<Task>| task.window == window && task.run == run;
+        self.0.iter().rev().find(is_it)
+    }
+
+    /// Whether this launched run is among them, and not only one of another session or server that had
+    /// the same ids before the launch.
+    pub(super) fn contain(&self, launched: &Task) -> bool {
+        let Some(ended) = self.find(launched.window, launched.run) else {
+            return false;
+        };
+        // Where only the end is known, tmux may have reported it in whole seconds.
+        let at = ended
+            .started_at
+            .or_else(|| Some(ended.ended_at?.saturating_add(SECOND_MS)));
+        at.zip(launched.started_at)
+            .is_none_or(|(at, launched)| at >= launched)
+    }
+
+    /// Returns the look that a wait for this run is judged by: `look`, with the end of the run where
+    /// its window is closed.
+    pub(super) fn look_for(&self, entry: &Task, mut look: Snapshot) -> Snapshot {
+        let window = entry.window;
+        if !look.tasks.contains_key(&window)
+            && let Some(task) = self.find(window, entry.run)
+            && !task.is_alive()
+        {
+            look.exists = true;
+            look.tasks.insert(window, Arc::clone(task));
+        }
+        look
+    }
+}
+
+/// How long runs usually take, by their windows.
+#[derive(Debug, Default)]
+pub(super) struct UsualDurations(BTreeMap<WindowId, (Option<u32>, Millis)>);
+
+impl UsualDurations {
+    /// Returns how long a task's present run usually takes, while it lives.
+    pub(super) fn of(&self, task: &Task) -> Option<Millis> {
+        let (run, millis) = self.0.get(&task.window)?;
+        (task.is_alive() && *run == task.run).then_some(*millis)
+    }
+
+    /// Adds the duration of a task's present run. Only these tasks exist by now.
+    pub(super) fn add(&mut self, task: &Task, millis: Millis, all: &BTreeMap<WindowId, Arc<Task>>) {
+        self.0.insert(task.window, (task.run, millis));
+        self.0.retain(|window, _| all.contains_key(window));
+    }
+}
+
+/// Returns the windows whose runs have begun by these effects.
+pub(super) fn begun_runs(effects: &[engine::EngineEffect]) -> Vec<WindowId> {
+    let records = effects.iter().flat_map(|effect| match effect {
+        engine::EngineEffect::Append(records) => records.as_slice(),
+        engine::EngineEffect::Status(_) => &[],
+    });
+    let begun = records.filter_map(|record| match &record.body {
+        Body::Event(event) if matches!(event.kind, EventKind::Started { .. }) => {
+            Some(event.task.window)
+        }
+        Body::Event(_) | Body::Notice { .. } | Body::FollowUp { .. } => None,
+    });
+    begun.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::test_notation::task;
+
+    #[test]
+    fn only_the_agent_that_owns_the_task_knows_of_its_end() {
+        use GoneReason::{AgentKilled, OtherAgentKilled, UserKilled};
+        for (owner, is_agent, of_nobody, of_pi_1) in [
+            (None, false, UserKilled, UserKilled),
+            (None, true, AgentKilled, OtherAgentKilled),
+            (Some("pi:1"), false, AgentKilled, AgentKilled),
+            (Some("pi:1"), true, AgentKilled, AgentKilled),
+            (Some("pi:2"), false, AgentKilled, OtherAgentKilled),
+        ] {
+            let killer = Killer {
+                owner: owner.map(str::to_owned),
+                is_agent,
+                asked_by: None,
+            };
+            let tasks = [
+                Arc::new(task("@1 a running")),
+                Arc::new(task("@2 b running owner=pi:1")),
+            ];
+            let expected = BTreeMap::from([(WindowId(1), of_nobody), (WindowId(2), of_pi_1)]);
+            assert_eq!(killer.reasons(&tasks), expected, "{owner:?} {is_agent}");
+        }
     }
 }

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::effect::{Effect, LookOrder};
 use super::ending_runs::{Ending, Stage, Then, TimeLimit, WaitingCommand};
+use super::input::{Effect, LookOrder};
+use super::job_queue::{AfterLook, Command};
 use super::listeners::RequestId;
 use super::machine::Session;
-use super::queue_items::{AfterLook, Command};
 use crate::model::{
     EndOrder, Error, GoneReason, Launch, LeftProcess, Level, Now, Replaces, Snapshot, StopChoice,
     StopPlan, Task, WindowId,

@@ -1,20 +1,24 @@
-//! Processes looks: records, waits, when to look again, and how the output of runs with patterns is
-//! searched: before a look that shows their end, and from the reads with which it begins.
+//! Processes looks: records, waits, also for ports, when to look again, what a look does not have any
+//! more, and how the output of runs with patterns is searched: before a look that shows their end, and
+//! from the reads with which it begins.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::effect::{LookOrder, RowsToRead};
-use super::input::{JobOutcome, LinkState, Look};
-use super::log_entry::LogEntry;
+use super::ending_runs::begun_runs;
+use super::input::{
+    JobOutcome, LinkState, LogEntry, Look, LookOrder, PortQuery, RowsToRead, WRONG_OUTCOME,
+};
+use super::job_queue::{AfterLook, Command, HeldLook, QueuedLook, Urgent};
+use super::listeners::RequestId;
 use super::look_schedule::{Due, LookFinding, LookResult, Reporting};
 use super::machine::{SAVE_WITHIN, Session};
-use super::queue_items::{AfterLook, HeldLook, QueuedLook, Urgent};
-use super::usual_durations::begun_runs;
 use super::wait_entry::WatchEntry;
 use crate::engine::EngineEffect;
-use crate::model::{Body, Difference, EventKind, Now, PaneId, Record, Snapshot, Task, WindowId};
+use crate::model::{
+    Body, Difference, Error, EventKind, GoneReason, Now, PaneId, Record, Snapshot, Task, WindowId,
+};
 use crate::terminal::Stamp;
 
 /// How long after a safety look the report of what it has found may come: the look may have been under
@@ -251,13 +255,7 @@ impl Session {
 
     /// Takes a look. What runs with patterns have written before their end is searched first, so that it
     /// is reported before the end.
-    pub(super) fn search_then_take(
-        &mut self,
-        look: Box<Look>,
-        why: Due,
-        then: Vec<AfterLook>,
-        now: Now,
-    ) {
+    fn search_then_take(&mut self, look: Box<Look>, why: Due, then: Vec<AfterLook>, now: Now) {
         let snapshot = &look.snapshot;
         let mut urgent = Vec::new();
         let has_gone = self.listeners.watches.has_ended(snapshot);
@@ -400,4 +398,167 @@ fn should_have_been_reported(effects: &[EngineEffect], dead: &BTreeSet<WindowId>
         },
         Body::Notice { .. } | Body::FollowUp { .. } => false,
     })
+}
+
+/// The windows that are gone since the last look and whose tasks were alive, or may be restarted.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Departures {
+    /// Those that a command of ours has ended, with its reason.
+    pub(crate) killed: BTreeMap<WindowId, GoneReason>,
+    /// Those that may have been moved to another session: only tmux knows.
+    pub(crate) unexplained: Vec<WindowId>,
+}
+
+impl Departures {
+    /// Compares the windows that the last look watched, with the pids of their live runs, with those
+    /// that are present now. `killed` has the windows that a command of ours has ended, `ended` the
+    /// processes that have ended.
+    pub(crate) fn new(
+        watched: &[(WindowId, Option<u32>)],
+        present: &BTreeSet<WindowId>,
+        killed: &BTreeMap<WindowId, GoneReason>,
+        ended: &BTreeSet<u32>,
+    ) -> Self {
+        let mut departures = Self::default();
+        for (window, pid) in watched {
+            if present.contains(window) {
+                continue;
+            }
+            match killed.get(window) {
+                Some(reason) => drop(departures.killed.insert(*window, *reason)),
+                // A pane whose process has ended was not moved.
+                None if pid.is_some_and(|pid| ended.contains(&pid)) => {}
+                None => departures.unexplained.push(*window),
+            }
+        }
+        departures
+    }
+}
+
+/// Returns the panes that were primary and are not any more, in windows that still exist.
+pub(crate) fn replaced_panes(
+    before: &BTreeMap<WindowId, PaneId>,
+    now: impl IntoIterator<Item = (WindowId, PaneId)>,
+) -> BTreeSet<PaneId> {
+    let replaced = now.into_iter().filter_map(|(window, pane)| {
+        let was = before.get(&window)?;
+        (*was != pane).then_some(*was)
+    });
+    replaced.collect()
+}
+
+impl Session {
+    /// Returns when ports are looked at next, if somebody waits for one.
+    pub(super) fn next_port_look(&self) -> Option<Instant> {
+        let is_wanted = self.listeners.waits_for_ports().next().is_some();
+        let due = self.port_looks.due?;
+        (is_wanted && !self.port_looks.is_under_way).then_some(due)
+    }
+
+    /// Orders a look at the ports that are waited for, if it is due.
+    pub(super) fn look_at_ports(&mut self, now: Now) {
+        if self.next_port_look().is_none_or(|due| due > now.mono) {
+            return;
+        }
+        let mut queries: Vec<PortQuery> = Vec::new();
+        for (_, wait, port) in self.listeners.waits_for_ports() {
+            let (window, run) = (wait.window(), wait.entry.run);
+            let task = self.task(window).filter(|task| task.run == run);
+            let Some(leader) = task.and_then(|task| task.pid) else {
+                continue;
+            };
+            let query = PortQuery {
+                window,
+                run,
+                leader,
+                port,
+            };
+            if !queries.contains(&query) {
+                queries.push(query);
+            }
+        }
+        self.port_looks.is_under_way = true;
+        self.jobs.push_command(Command::FindPorts(queries));
+    }
+
+    /// Processes what a look at ports has found.
+    pub(super) fn ports_found(
+        &mut self,
+        queries: &[PortQuery],
+        outcome: Result<JobOutcome, String>,
+        now: Now,
+    ) {
+        let found = match outcome {
+            Ok(JobOutcome::Ports(ports, took)) => Ok((ports, took)),
+            Ok(_) => Err(WRONG_OUTCOME.to_owned()),
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok((ports, took)) => {
+                self.port_looks.looked(took, now.mono);
+                let runs: BTreeMap<_, _> = queries
+                    .iter()
+                    .map(|query| ((query.window, query.run), query.leader))
+                    .collect();
+                let ended = self.listeners.listens(&runs, &ports);
+                self.finish(ended, now);
+            }
+            Err(error) => {
+                self.port_looks.looked(Duration::ZERO, now.mono);
+                let waits = self.listeners.waits_for_ports();
+                let waits: Vec<RequestId> = waits.map(|(request_id, ..)| request_id).collect();
+                for request_id in waits {
+                    self.listeners.leave(request_id);
+                    let message = format!("cannot wait for a port: {error}");
+                    self.refuse(request_id, Error::failed(message));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tmux_is_asked_only_about_windows_that_nothing_explains() {
+        let alive = [
+            (WindowId(1), Some(71)),
+            (WindowId(2), Some(72)),
+            (WindowId(3), Some(73)),
+            (WindowId(4), Some(74)),
+            (WindowId(5), None),
+        ];
+        let killed = BTreeMap::from([
+            (WindowId(2), GoneReason::AgentKilled),
+            (WindowId(9), GoneReason::UserKilled),
+        ]);
+        let departures = Departures::new(
+            &alive,
+            &BTreeSet::from([WindowId(1)]),
+            &killed,
+            &BTreeSet::from([72, 73]),
+        );
+        let expected = Departures {
+            killed: BTreeMap::from([(WindowId(2), GoneReason::AgentKilled)]),
+            unexplained: vec![WindowId(4), WindowId(5)],
+        };
+        assert_eq!(departures, expected);
+    }
+
+    #[test]
+    fn a_pane_is_replaced_only_where_its_window_is_left() {
+        let before = BTreeMap::from([
+            (WindowId(1), PaneId(1)),
+            (WindowId(2), PaneId(2)),
+            (WindowId(3), PaneId(3)),
+        ]);
+        let now = [
+            (WindowId(1), PaneId(1)),
+            (WindowId(2), PaneId(8)),
+            (WindowId(4), PaneId(9)),
+        ];
+        assert_eq!(replaced_panes(&before, now), BTreeSet::from([PaneId(2)]));
+    }
 }

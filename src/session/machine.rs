@@ -4,18 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::effect::{Effect, LookOrder};
-use super::ended_runs::EndedRuns;
-use super::ending_runs::Endings;
-use super::input::{Change, Input, JobOutcome, LinkState, StoreState};
-use super::job_queue::JobQueue;
+use super::ending_runs::{EndedRuns, Endings, UsualDurations};
+use super::input::{Change, Effect, Input, JobOutcome, LinkState, LogEntry, LookOrder, StoreState};
+use super::job_queue::{AfterLook, Chore, HeldAnswer, JobQueue, Next, Purpose, QueuedLook};
 use super::listeners::{Listeners, Piece, RequestId};
-use super::log_entry::LogEntry;
 use super::look_schedule::{LookSchedule, PortLooks};
 use super::pending_restarts::{AnnouncedRestarts, PendingRestarts};
-
-use super::queue_items::{AfterLook, Chore, HeldAnswer, Next, Purpose, QueuedLook};
-use super::usual_durations::UsualDurations;
 use crate::engine::{self, Engine};
 use crate::model::{
     Bookmark, DeliveredEvent, Event, Level, Now, OpenQuestion, PaneId, Seq, StatusCounts, StopPlan,

@@ -4,13 +4,10 @@
 use std::sync::Arc;
 
 use super::answers;
-use super::beginning::Beginning;
-use super::effect::{Effect, LookOrder, RowsToRead};
-use super::input::JobOutcome;
-use super::listeners::{ActiveWait, EndedWait, OutputStream, RequestId, verdict_since};
-use super::log_entry::{LogEntry, WRONG_OUTCOME};
+use super::input::{Effect, JobOutcome, LogEntry, LookOrder, RowsToRead, WRONG_OUTCOME};
+use super::job_queue::{PaneRead, ReadReason, Urgent};
+use super::listeners::{ActiveWait, Beginning, EndedWait, OutputStream, RequestId, verdict_since};
 use super::machine::Session;
-use super::queue_items::{PaneRead, ReadReason, Urgent};
 use super::wait_entry::{self, PatternLoad};
 use crate::model::{Error, Now, PaneId, Task};
 use crate::terminal::{PaneOutput, Utf8Splitter};

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::effect::{Effect, LookOrder};
-use super::ended_by::Killer;
+use super::ending_runs::Killer;
+use super::input::{Effect, LookOrder};
+use super::job_queue::{AfterLook, Command};
 use super::listeners::RequestId;
 use super::machine::Session;
-use super::queue_items::{AfterLook, Command};
 use crate::model::{Error, Now, Snapshot, Task, WindowId};
 use crate::wire::{Request, Response};
 

@@ -149,7 +149,7 @@ pub(super) fn give_wait_since(
 
 /// Passes the output behind the anchor to `give`. If the anchor is not found, it is all that there is
 /// where that counts too.
-pub(super) fn give_since(
+fn give_since(
     anchor: Option<&Anchor>,
     output: &PaneOutput,
     counts_without_anchor: bool,

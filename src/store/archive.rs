@@ -208,7 +208,7 @@ pub(super) fn prune(folder: &Path, limits: Limits) -> io::Result<()> {
 
 /// Returns the kept runs with their times and sizes. A folder that is not there has none; one that
 /// is not ours, or a link, is an error.
-pub(super) fn newest_first(folder: &Path) -> io::Result<Vec<(SystemTime, u64, PathBuf)>> {
+fn newest_first(folder: &Path) -> io::Result<Vec<(SystemTime, u64, PathBuf)>> {
     let entries = files::check_owner_of_folder(folder).and_then(|()| fs::read_dir(folder));
     let mut runs = Vec::new();
     for entry in files::if_there(entries)?.into_iter().flatten() {
@@ -377,8 +377,6 @@ mod durations_tests {
         assert_eq!(all.by_name.len(), 1);
     }
 }
-
-// A thread that writes the output of ended runs to the archive, and knows how long they took.
 
 /// How many bytes of output may be queued. Further output is dropped, so that a disk that hangs
 /// does not fill the memory.

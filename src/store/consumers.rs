@@ -661,7 +661,7 @@ impl Replies {
 
 /// Adds an acknowledgement or confirmation to those that wait. If there are too many, it replaces
 /// the last one.
-pub(super) fn push_bounded(waiting: &mut VecDeque<Seq>, seq: Seq) {
+fn push_bounded(waiting: &mut VecDeque<Seq>, seq: Seq) {
     if waiting.len() >= MOST_UNCONFIRMED
         && let Some(last) = waiting.back_mut()
     {

@@ -1,4 +1,4 @@
-//! The handle by which the daemon uses the writing thread.
+//! The handles by which the daemon uses the threads that write the feed, save consumers and serve readers.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Serves one reader of the live feed, from the disk and at its own pace.
+//! Serves one reader of the feed, from the disk and at its own pace, live or without a daemon.
 
 use std::collections::VecDeque;
 use std::io;

@@ -498,7 +498,7 @@ impl Retainer {
     }
 
     /// Makes a check due now: there is a new segment.
-    pub(super) fn check_soon(&mut self) {
+    fn check_soon(&mut self) {
         self.check_at = Instant::now();
     }
 
@@ -531,7 +531,7 @@ impl Retainer {
     }
 
     /// Stores how old the feed's records are.
-    pub(super) fn store_ages(&mut self) {
+    fn store_ages(&mut self) {
         if let Err(error) = self.ages.store(&clock::boot_time()) {
             tracing::warn!(%error, "could not store how old the feed's records are");
         }

@@ -1,5 +1,5 @@
-//! The banner that tmux writes into the last row of a dead pane, which is not output of its
-//! program.
+//! What captured rows have that a program has not written: the banner that tmux writes into the last row
+//! of a dead pane, and tabs.
 
 use super::quoted::is_dropped;
 use crate::model::text;

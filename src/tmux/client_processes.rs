@@ -1,4 +1,5 @@
-//! The processes of our control clients, also of daemons that were killed.
+//! Our control clients as processes, also of daemons that were killed: how they are started, and
+//! recognised.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
@@ -96,8 +97,6 @@ pub(super) fn is_control_client(server: &Server, pid: u32) -> bool {
     line.is_ok_and(|line| daemon_of(&line).is_some()) && sees_socket(server, pid)
 }
 
-// The command line of our control clients: how they are started, and recognised.
-
 /// Printed by a client that has connected, and by one that is attached.
 pub(super) const CONNECTED: &str = "connected";
 pub(super) const ATTACHED: &str = "attached";
@@ -193,7 +192,7 @@ pub(super) fn new_channel() -> String {
 
 /// Returns the pid of the daemon that has started the client with this command line (words that end
 /// with a zero byte), in the daemon's own namespace; `None` when it is no client of a daemon.
-pub(super) fn daemon_of(command_line: &[u8]) -> Option<u32> {
+fn daemon_of(command_line: &[u8]) -> Option<u32> {
     let mut words = command_line.split(|byte| *byte == 0);
     let channel = words.find_map(|word| word.strip_prefix(CHANNEL.as_bytes()))?;
     let (pid, _) = std::str::from_utf8(channel).ok()?.split_once('-')?;

@@ -1,4 +1,4 @@
-//! Further tmux commands: listing, ending, channels, and options.
+//! Further tmux commands: listing, marking, ending, channels, and options.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -419,8 +419,6 @@ fn is_gone(error: &TmuxError) -> bool {
         matches!(error, TmuxError::Rejected { reply, .. } if reply.starts_with("can't find"));
     error.is_missing() || is_unknown_target
 }
-
-// Which daemon supervises which session: a daemon marks its session.
 
 /// A daemon's mark on its session.
 #[derive(Debug, Clone, PartialEq, Eq)]

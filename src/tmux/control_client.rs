@@ -1,4 +1,5 @@
-//! The process and the pipes of a control client.
+//! The process and the pipes of a control client; how several connect, and attach when all of them have
+//! connected.
 //!
 //! A control client must be read to its end. tmux writes to the client's stdout itself. A client
 //! that is not read any more while output is pending stays in the server for ever (3.3a), and keeps
@@ -90,7 +91,7 @@ struct ClientProcess {
 
 impl Server {
     /// Starts a control client with these arguments.
-    pub(super) fn start_control<'a>(
+    fn start_control<'a>(
         &self,
         words: impl Iterator<Item = &'a str>,
     ) -> Result<ControlClient, TmuxError> {
@@ -273,8 +274,6 @@ async fn next(
     }
 }
 
-// Connects control clients, and attaches them when all of them have connected.
-//
 // While a control client connects, tmux up to 3.5a knows that it is one but has no state for it
 // yet, and crashes if there is something to report to it. Attaching runs the user's hooks on
 // `client-attached`, and what a shell of such a hook prints is shown in a pane, which tmux reports

@@ -1,4 +1,5 @@
-//! Hooks inside the tmux server: they count bells, record deaths and wake the daemon.
+//! Hooks inside the tmux server: they count bells, record deaths and wake the daemon; and the checks for
+//! `doctor` whether they can run.
 //!
 //! Hooks are hints. A hook that the user set on a session or a window overrides ours.
 
@@ -32,11 +33,11 @@ const DEATH_COUNT: &str = "@tmux_task_death_count";
 /// A session option with the control clients of the session's daemon, for its successor in case it
 /// is killed.
 pub(super) const CLIENTS: &str = "@tmux_task_clients";
-pub(super) const BELL_HOOK: &str = "alert-bell[9010]";
-pub(super) const DEATH_HOOK: &str = "pane-died[9011]";
-pub(super) const LINK_HOOK: &str = "window-linked[9012]";
+const BELL_HOOK: &str = "alert-bell[9010]";
+const DEATH_HOOK: &str = "pane-died[9011]";
+const LINK_HOOK: &str = "window-linked[9012]";
 /// From tmux 3.8 on. It also runs when a pane is respawned.
-pub(super) const SPAWN_HOOK: &str = "pane-created[9013]";
+const SPAWN_HOOK: &str = "pane-created[9013]";
 /// A global option with the version of the installed hooks.
 const VERSION: &str = "@tmux_task_hooks";
 /// The version of the hooks below, to be raised when their text changes. Later hooks must continue
@@ -427,8 +428,6 @@ fn record_death() -> Command {
     let record = format!("#{{=-16000:#{{{DEATHS}}}{};}}", entry.join(" "));
     Command::new("set-option").args(["-F", DEATHS, &record])
 }
-
-// Whether the hooks of a supervised session can run: checks for `doctor`. Changes nothing.
 
 /// What keeps events of a session from being reported at once, and what the user can do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]

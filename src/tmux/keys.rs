@@ -1,4 +1,4 @@
-//! Typing into a pane.
+//! Typing into a pane, also only if it still shows the same prompt.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -272,7 +272,7 @@ impl PaneView {
 }
 
 /// Returns the command that stores on the pane what was asked when something was typed.
-pub(super) fn note_answered(pane: PaneId, asked: &str) -> Command {
+fn note_answered(pane: PaneId, asked: &str) -> Command {
     Command::new("set-option").args(["-pq", "-t", &pane.to_string(), ANSWERED, asked])
 }
 
@@ -381,7 +381,7 @@ fn pattern(row: &str) -> String {
 
 /// Leaves all modes of tmux in which keys do not reach the program: copy mode, the clock, lists of
 /// windows. They can be stacked.
-pub(super) fn leave_modes(pane: PaneId) -> Command {
+fn leave_modes(pane: PaneId) -> Command {
     Command::new("copy-mode").args(["-q", "-t", &pane.to_string()])
 }
 

@@ -175,7 +175,7 @@ pub(super) fn first_panes(all: Vec<LaunchRow>) -> Vec<LaunchRow> {
 
 /// Returns the windows of a list of panes in its order: their ids, each followed by `+`. A window that
 /// is linked into the session twice is listed twice, with all of its panes.
-pub(super) fn windows_in_order(rows: &[LaunchRow]) -> String {
+fn windows_in_order(rows: &[LaunchRow]) -> String {
     let mut first_panes = BTreeMap::new();
     let is_first =
         |row: &&LaunchRow| row.pane == *first_panes.entry(row.window).or_insert(row.pane);

@@ -1,4 +1,4 @@
-//! One look under way: its queries, and the answers so far.
+//! One look under way: its queries, the lines of commands that they become, and the answers so far.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which tmux program and which server to use.
+//! Which tmux program and which server to use, whether it is running, and signals to it.
 
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, RandomState};
@@ -402,8 +402,6 @@ pub(super) fn is_closed(connection: &OwnedFd) -> bool {
     )
 }
 
-// Unpredictable words.
-
 /// Returns a new word that no output, name or option can contain. Its randomness is that of the
 /// standard library's hash keys, which come from the system.
 ///
@@ -411,8 +409,6 @@ pub(super) fn is_closed(connection: &OwnedFd) -> bool {
 pub(super) fn nonce() -> String {
     format!("{:016x}", RandomState::new().hash_one(std::process::id()))
 }
-
-// Signals that make a tmux server look after its children.
 
 /// Makes a tmux server collect children that ended: it can lose the signal that reports them.
 pub(crate) fn nudge(server_pid: u32) {

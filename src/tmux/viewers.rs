@@ -1,5 +1,5 @@
-//! The terminals that are attached to the server: which windows they show, notices on their status
-//! lines, and showing a window to the user.
+//! The clients that are attached to the server: which windows terminals show, notices on their status
+//! lines, showing a window to the user; and the control clients of daemons.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -124,8 +124,6 @@ pub(crate) async fn show_window(
     let commands: Vec<Command> = [select].into_iter().chain(switch).collect();
     connection.run(&commands).await.map(drop)
 }
-
-// The control clients of a session's daemon, also those of one that was killed.
 
 /// How long to wait until clients that were left behind are gone, and between two looks.
 const LEAVING: Duration = Duration::from_secs(2);

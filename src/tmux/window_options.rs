@@ -323,7 +323,7 @@ pub(super) fn check_command() -> Command {
 // what a killed one had begun.
 
 /// The window option.
-pub(super) const ENDING: &str = "@tmux_task_stop";
+const ENDING: &str = "@tmux_task_stop";
 
 /// Returns the option's value for a run with this process: `REASON PID`, and who asked for it from another
 /// machine, one word.

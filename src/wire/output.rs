@@ -1,4 +1,4 @@
-//! The output of tasks, as requests ask for it and answers have it.
+//! The output of tasks, as requests ask for it and answers have it; waits and the words for their results.
 
 use std::time::Duration;
 
@@ -249,8 +249,6 @@ impl Explanation {
         }
     }
 }
-
-// Waits: requests, and the words for results.
 
 /// A wait, as requested from the daemon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

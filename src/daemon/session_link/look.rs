@@ -1,4 +1,5 @@
-//! Looks at the session, with everything else that is known of it.
+//! Looks at the session, with everything else that is known of it, and where windows, panes and the
+//! server went that a look does not have; sets the options of windows that follow from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,15 +8,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::control_clients::ControlClients;
-use super::last_look::watched_windows;
+use super::watched_windows;
+use super::window_options::OptionLine;
 use super::{Attachment, SessionInfo, SessionLink};
 use crate::clock::now;
-use crate::model::{Checkpoint, SessionId, Snapshot, WindowId};
+use crate::model::{Checkpoint, GoneReason, PaneId, SessionId, SessionLife, Snapshot, WindowId};
 use crate::observe::Evidence;
-use crate::process;
+use crate::process::{self, Process};
 use crate::protocol::rows::LookRows;
-use crate::session::{self, JobOutcome, LinkState, LookOrder};
-use crate::tmux::{self, Connection, LookKind, Target, TmuxError};
+use crate::session::{self, Departures, JobOutcome, LinkState, LookOrder, replaced_panes};
+use crate::tmux::{self, Connection, LookKind, Probe, Target, TmuxError};
 
 /// The result of a look through the control client.
 enum AttachedLook {
@@ -332,6 +334,157 @@ impl SessionLink {
         Checkpoint {
             life: self.life.clone(),
             deaths_read: self.observer.deaths_read(),
+        }
+    }
+}
+
+impl SessionLink {
+    /// Returns the panes of runs that are not their window's primary one in this look, and still exist.
+    pub(super) async fn moved_panes(&mut self, look: Option<&LookRows>) -> BTreeSet<PaneId> {
+        let rows = look.into_iter().flat_map(|look| &look.windows);
+        let panes = rows.filter_map(|row| Some((row.window, row.pane.as_ref()?.pane)));
+        let replaced = replaced_panes(&self.run_panes, panes);
+        if replaced.is_empty() {
+            return replaced;
+        }
+        match tmux::existing_panes(&mut self.connection(), &replaced).await {
+            Ok(existing) => existing,
+            Err(error) => {
+                tracing::warn!(%error, "could not ask where panes went");
+                replaced
+            }
+        }
+    }
+
+    /// Returns why windows are gone, where we or tmux know.
+    pub(super) async fn gone(
+        &mut self,
+        look: Option<&LookRows>,
+        killed: &BTreeMap<WindowId, GoneReason>,
+        ended: &BTreeSet<u32>,
+    ) -> BTreeMap<WindowId, GoneReason> {
+        let rows = look.into_iter().flat_map(|look| &look.windows);
+        let present = rows.map(|row| row.window).collect();
+        let Departures {
+            killed: mut reasons,
+            unexplained,
+        } = Departures::new(&self.watched_windows, &present, killed, ended);
+        if !unexplained.is_empty() && self.server_listens() {
+            match tmux::where_is(&mut self.connection(), &unexplained).await {
+                Ok(found) => {
+                    reasons.extend(found.into_keys().map(|window| (window, GoneReason::Moved)));
+                }
+                Err(error) => tracing::debug!(%error, "could not ask where windows went"),
+            }
+        }
+        reasons
+    }
+}
+
+/// How long a server may take to end after it has closed its socket.
+const EXIT_TIME: Duration = Duration::from_millis(500);
+
+impl SessionLink {
+    /// Decides what it means that nothing listens on the server's socket: the server and the
+    /// session are gone, unless the server runs and only its socket is missing.
+    pub(super) async fn without_server(&mut self) -> Result<Option<LookRows>, TmuxError> {
+        // A server that ends closes its socket a little earlier. Nothing reports its end to a process
+        // that is not its parent and holds no handle of it.
+        let deadline = Instant::now() + EXIT_TIME;
+        while self.server_runs() && !self.is_unreachable {
+            if Instant::now() >= deadline {
+                self.is_unreachable = true;
+                break;
+            }
+            tokio::time::sleep(EXIT_TIME / 100).await;
+        }
+        match &self.life {
+            Some(life) if self.is_unreachable && self.server_runs() => {
+                Err(TmuxError::Unreachable {
+                    socket: self.server.socket().to_owned(),
+                    pid: life.server_pid,
+                })
+            }
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// Whether the server of the last look still runs. A server can take for ever to end, but the
+    /// tasks in it do not.
+    fn server_runs(&self) -> bool {
+        let runs = |pid: &u32| Process::open(*pid).is_some_and(|process| process.is_running());
+        let mut tasks = self
+            .watched_windows
+            .iter()
+            .filter_map(|(_, pid)| pid.as_ref())
+            .peekable();
+        self.server_process
+            .as_ref()
+            .is_some_and(Process::is_running)
+            && (tasks.peek().is_none() || tasks.any(runs))
+    }
+
+    /// Whether a server may have its socket, checked without starting a process. Only if the kernel
+    /// reports that nothing listens, the server is gone.
+    pub(super) fn server_listens(&self) -> bool {
+        self.server.probe() != Probe::Absent
+    }
+
+    /// Notes the life of the session in a look.
+    fn follow_life(&mut self, life: &SessionLife) {
+        self.is_unreachable = false;
+        if self.life.as_ref() != Some(life) || self.server_process.is_none() {
+            self.server_process = Process::open(life.server_pid);
+            self.life = Some(life.clone());
+        }
+    }
+}
+
+impl SessionLink {
+    /// Records a window that a launch has created or used again: its options are set, and its pane is
+    /// not what it was.
+    pub(in crate::daemon) fn note_launched(&mut self, window: WindowId, pane: Option<PaneId>) {
+        self.options.note_launched(window);
+        self.memory.expect(pane, &BTreeSet::new(), [window]);
+    }
+
+    /// Whether options have to be set.
+    pub(in crate::daemon) fn has_options_to_set(&self) -> bool {
+        self.options.is_any_left()
+    }
+
+    /// Sets some options of new windows, or writes some run numbers.
+    pub(in crate::daemon) async fn set_some_options(&mut self) {
+        let line = self.options.take_line(self.is_connected());
+        self.set(line).await;
+    }
+
+    /// Writes the run numbers of the windows with this name, from which tmux counts the next run.
+    pub(in crate::daemon) async fn write_runs_named(&mut self, name: &str) {
+        let windows = self.memory.windows_named(name);
+        self.write_runs_of(&windows).await;
+    }
+
+    /// Writes the run numbers of these windows, if tmux has wrong ones, and others where they are few.
+    pub(in crate::daemon) async fn write_runs_of(&mut self, windows: &[WindowId]) {
+        let runs = self.options.take_runs(windows);
+        if !runs.is_empty() {
+            self.set(OptionLine::Runs(runs)).await;
+        }
+    }
+
+    async fn set(&mut self, line: OptionLine) {
+        let mut connection = self.connection();
+        let set = match &line {
+            OptionLine::Prepare(windows) => tmux::prepare_windows(&mut connection, windows).await,
+            OptionLine::Runs(runs) => tmux::write_runs(&mut connection, runs).await,
+        };
+        match (set, line) {
+            (Ok(()), OptionLine::Prepare(windows)) => self.options.note_prepared(windows),
+            // A look that does not read these windows again finds the numbers in the memory.
+            (Ok(()), OptionLine::Runs(runs)) => self.memory.note_runs(&runs),
+            // The next look tries again.
+            (Err(error), _) => tracing::warn!(%error, "could not set the options of windows"),
         }
     }
 }

@@ -154,7 +154,7 @@ pub struct Frame {
 const LAST: Seq = (1 << 53) - 1;
 
 /// Whether a record can have this number.
-pub(super) fn is_sequence_number(seq: Seq) -> bool {
+fn is_sequence_number(seq: Seq) -> bool {
     (1..=LAST).contains(&seq)
 }
 

@@ -1,4 +1,5 @@
-//! Reads the feed of a running daemon up to the end that it has published.
+//! Reads a feed: of a running daemon up to the end that it has published, or all files of one that no
+//! other process writes.
 
 use std::collections::VecDeque;
 use std::io;
@@ -183,8 +184,6 @@ impl Reader {
         }
     }
 }
-
-// Reads all files of a feed that no other process writes.
 
 /// The end of the complete writes of a feed.
 #[derive(Debug, Default, Clone, Copy)]

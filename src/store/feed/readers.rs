@@ -1,5 +1,5 @@
-//! How far a feed was read, and what is left to read: used to decide whether a session is still
-//! needed.
+//! How far a feed was read and acknowledged, and what is left to read: used to decide whether a session
+//! is still needed.
 
 use std::fs;
 use std::io;

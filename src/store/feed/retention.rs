@@ -1,4 +1,4 @@
-//! Which segments of a feed are kept. Plain rules.
+//! Which segments of a feed are kept, by size and age: the rules, the clock, and the files there are.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -255,7 +255,7 @@ impl Ages {
     }
 
     /// Returns when a segment was closed; one that was not noted, just now.
-    pub(super) fn closed_at(&self, first: Seq, now: Millis) -> Millis {
+    fn closed_at(&self, first: Seq, now: Millis) -> Millis {
         self.closed.get(&first).copied().unwrap_or(now)
     }
 
@@ -310,8 +310,6 @@ fn load(path: &Path) -> Option<SavedAges> {
         }
     }
 }
-
-// What files a feed has, and how large and old they are.
 
 /// Returns the closed segments that are kept, in order, at this time of the feed's clock.
 ///

@@ -41,7 +41,7 @@ pub(super) fn segment_path(feed: &Path, first: Seq) -> PathBuf {
 
 /// Returns the first records of all closed segments, in order, including those that are about to be
 /// removed.
-pub(super) fn all_firsts(feed: &Path) -> io::Result<Vec<Seq>> {
+fn all_firsts(feed: &Path) -> io::Result<Vec<Seq>> {
     let entries = files::if_there(fs::read_dir(feed.parent().unwrap_or(feed)))?;
     let (prefix, suffix) = (prefix(feed), suffix(feed));
     let mut firsts = Vec::new();
@@ -84,7 +84,7 @@ fn suffix(feed: &Path) -> String {
 pub(super) const LONGEST: usize = 32 << 20;
 
 /// What is read instead of a line that is too long: no record.
-pub(super) const TOO_LONG: &[u8] = b"\0\n";
+const TOO_LONG: &[u8] = b"\0\n";
 
 /// Reads a line with its end into `line`, which is empty. Returns its length, also if it is too long.
 /// Without a line end it is the incomplete end of the file.
