@@ -480,7 +480,7 @@ async fn run_launch(
     ended: &[u32],
 ) -> JobOutcome {
     if launch.is_repeated {
-        match find_started(link, paths, &launch).await {
+        match find_started(link, &launch).await {
             Ok(None) => {}
             Ok(Some(run)) => return JobOutcome::Launched(Box::new(run), Box::new(())),
             Err(error) => return refused(error.of_launch()),
@@ -516,19 +516,14 @@ fn refused(error: Error) -> JobOutcome {
     JobOutcome::Answered(Box::new(Response::Refused(error)))
 }
 
-/// Returns what a daemon that was killed has started for this launch. Its command may still wait for that
-/// daemon.
+/// Returns what a daemon that was killed has started for this launch.
 async fn find_started(
     link: &SessionLink,
-    paths: &Paths,
     launch: &Launch,
 ) -> Result<Option<LaunchedRun>, TmuxError> {
     let mut connection = Connection::OneShot(&link.server);
     let found = tmux::find_launched(&mut connection, launch).await?;
-    Ok(found.map(|run| {
-        tmux::complete_launch(&paths.runtime, &launch.token, &run.pane.to_string());
-        launched_run(&run)
-    }))
+    Ok(found.map(|run| launched_run(&run)))
 }
 
 /// Launches a task again that has failed, unless its window has changed.

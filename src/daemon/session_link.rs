@@ -616,6 +616,7 @@ impl SessionLink {
         let identity = process::identity(pid).unwrap_or_default();
         let installed = tmux::install(&mut one_shot, id, index.panes(), pid, &identity);
         self.reports_respawns = installed.await?;
+        tmux::complete_launches(&mut one_shot, id, &self.paths.runtime).await?;
         let rang = tmux::list_index(&mut one_shot, &Target::Id(id)).await?;
         let mut clients = ControlClients::attach(&self.server, &self.paths, id).await?;
         let mut connection = Connection::Attached(&mut clients.main);

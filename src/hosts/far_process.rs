@@ -246,6 +246,7 @@ impl FarProcess {
     }
 
     /// Leaves the execution, which is interrupted there.
+    #[cfg(feature = "fleet")]
     pub(crate) fn leave(&mut self) {
         self.stdin = None;
     }

@@ -20,6 +20,8 @@ pub(crate) use far_call::{
     FAR_CALL, FarCall, FarCaller, FarStdin, FarWait, MAX_CALL, OURS, ending, greeting,
 };
 pub(crate) use far_process::{FarOutput, FarProcess};
-pub(crate) use host::{Host, lost, this_machine};
+#[cfg(feature = "fleet")]
+pub(crate) use host::lost;
+pub(crate) use host::{Host, this_machine};
 pub(crate) use installation::{Installed, install};
 pub(crate) use ssh::Questions;

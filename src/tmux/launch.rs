@@ -3,6 +3,7 @@
 //! tmux itself is the lock: each step is one line of commands, which the server runs without
 //! interruption. If the state has changed since it was read, the step starts over.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,9 +13,11 @@ use super::error::TmuxError;
 use super::launch_lines::{Attempt, LaunchLines, Slots};
 use super::launch_rows::{ATTEMPTS, LaunchAnswer, NewRun, check_name, check_token, contended};
 use super::server::Server;
-use super::task_exec::{Gate, PaneOrder, TaskFile};
+use super::task_exec::{Gate, PaneOrder, TaskFile, complete_launch, orphaned_launches};
+use super::window_options::MARK;
 use crate::files::PROC;
-use crate::model::{Error, Launch, SessionId, Slot};
+use crate::model::{Error, Launch, PaneId, SessionId, Slot};
+use crate::protocol::{Command, Frame};
 
 /// How often to wait for a server that others may be starting, and how long each time: nothing
 /// reports that its socket exists.
@@ -190,6 +193,39 @@ pub(crate) async fn find_launched(
     LaunchLines::new(launch, String::new(), Slots::OfName, &[])
         .find_launched(connection)
         .await
+}
+
+/// Lets the commands of this session begin whose launcher was killed before it could note that.
+///
+/// # Errors
+///
+/// When tmux fails.
+pub(crate) async fn complete_launches(
+    connection: &mut Connection<'_>,
+    session: SessionId,
+    runtime: &Path,
+) -> Result<(), TmuxError> {
+    let orphaned = orphaned_launches(runtime);
+    if orphaned.is_empty() {
+        return Ok(());
+    }
+    let format = format!("#{{{MARK}}} #{{pane_id}}");
+    let target = session.to_string();
+    let list = Command::new("list-panes").args(["-s", "-t", &target, "-F", &format]);
+    let frames = connection.run(&[list]).await?;
+    // The primary pane of a window is the one with the lowest id.
+    let mut panes: BTreeMap<&str, PaneId> = BTreeMap::new();
+    let text = frames.last().map(Frame::text).unwrap_or_default();
+    for (token, pane) in text.lines().filter_map(|line| line.split_once(' ')) {
+        if let (true, Ok(pane)) = (orphaned.contains(token), pane.parse()) {
+            let known = panes.entry(token).or_insert(pane);
+            *known = pane.min(*known);
+        }
+    }
+    for (token, pane) in panes {
+        complete_launch(runtime, token, &pane.to_string());
+    }
+    Ok(())
 }
 
 /// Returns the path of this program for tmux to start. If its file was replaced or removed meanwhile,

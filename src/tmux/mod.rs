@@ -48,7 +48,8 @@ pub(crate) use keys::{
     AskingRow, PaneView, PromptPlace, TypingResult, TypingTerms, is_key, type_into,
 };
 pub(crate) use launch::{
-    find_launched, launch, launch_in, prepare, program, program_of_panes, unique_token,
+    complete_launches, find_launched, launch, launch_in, prepare, program, program_of_panes,
+    unique_token,
 };
 pub(crate) use launch_lines::Slots;
 pub(crate) use launch_rows::{LaunchAnswer, LiveRun, NewRun, check_name, contended, two_windows};
@@ -62,7 +63,7 @@ pub(crate) use output::{
 pub(crate) use pane_origin::EXEC_PANE;
 pub(crate) use server::{Probe, Server, ServerChoice, nudge};
 pub(crate) use task_exec::{
-    Gate, complete_launch, environment_of, exec_task, forget_environments, kept_environment,
+    Gate, environment_of, exec_task, forget_environments, kept_environment,
 };
 pub(crate) use viewers::{
     NOTICE_OPTION, Viewer, end_clients_left_behind, list_viewers, own_clients, show_notice,

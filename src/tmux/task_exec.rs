@@ -408,12 +408,30 @@ impl Gate {
 }
 
 /// Lets the command of a launch begin in this pane, whose launcher was killed before it could note it.
-pub(crate) fn complete_launch(folder: &Path, token: &str, pane: &str) {
+pub(super) fn complete_launch(folder: &Path, token: &str, pane: &str) {
     let path = folder.join(format!("{PREFIX}{token}"));
     // Otherwise it has begun. Whoever waits for the note has locked the file.
     if let Ok(file) = files::open_existing_to_write(&path) {
         drop(Gate::of_launched(file, pane));
     }
+}
+
+/// Returns the tokens of the launches in this folder whose launcher is gone, and has not noted that they are
+/// complete.
+pub(super) fn orphaned_launches(folder: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let token = name.to_str()?.strip_prefix(PREFIX)?;
+            let file = files::open(&entry.path()).ok()?;
+            let mut head = [0; HEAD];
+            file.read_exact_at(&mut head, 0).ok()?;
+            // A pane that waits has locked it for itself alone.
+            let is_held = file.try_lock().is_err() && file.try_lock_shared().is_ok();
+            (head == [b' '; HEAD] && !is_held).then(|| token.to_owned())
+        })
+        .collect()
 }
 
 /// Reads the file at this path when nobody holds the command back any more, and removes it, if it is for
@@ -618,7 +636,11 @@ mod tests {
         let order = order(&[b"true"]);
         let file = TaskFile::write(dir.path(), "1-2", &order).unwrap();
         let path = file.path().unwrap().to_owned();
+        let launches = || orphaned_launches(dir.path());
+        file.lock().unwrap();
+        assert_eq!(launches(), BTreeSet::new());
         file.leave();
+        assert_eq!(launches(), BTreeSet::from(["1-2".to_owned()]));
         let pane = std::thread::spawn(move || take(Path::new(&path), "%7"));
         complete_launch(dir.path(), "1-2", "%7");
         assert_eq!(pane.join().unwrap().unwrap(), order);

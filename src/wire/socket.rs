@@ -189,9 +189,10 @@ impl Request {
 
     /// Whether it starts a run whose command begins only when a wait for it has begun.
     pub fn holds_command(&self) -> bool {
-        let request = match self {
-            Self::To { request, .. } => request,
-            request => request,
+        let request = if let Self::To { request, .. } = self {
+            request
+        } else {
+            self
         };
         matches!(request, Self::Run(launch) if launch.is_held)
     }
