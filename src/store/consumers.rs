@@ -1,7 +1,7 @@
 //! The consumers of a feed: who reads as which consumer, and how far each has acknowledged.
 //!
-//! All of it is in memory; a thread ([`super::consumer_thread`]) saves what changed. Only requests to
-//! create or remove a consumer wait for the disk.
+//! All of it is in memory; a thread saves what changed. Only requests to create or remove a consumer wait
+//! for the disk.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

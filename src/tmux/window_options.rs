@@ -91,7 +91,7 @@ pub(super) struct WindowOptions {
     pub(super) owner: Option<String>,
     pub(super) command: Option<String>,
     pub(super) cwd: Option<String>,
-    /// As [`super::end_mark`] reads it.
+    /// The mark of a run that is being ended.
     pub(super) ending: Option<String>,
     /// As [`decode_settings`] reads it.
     pub(super) spec: String,

@@ -560,7 +560,7 @@ pub struct SendRequest {
     pub if_prompt: Option<String>,
     /// For a caller that may not see what a user would see: refuse a text while it would be a secret,
     /// and anything while the task asks and `if_prompt` is absent. Not serialised: that is a request
-    /// of its own, [`Request::SendGuarded`](super::Request::SendGuarded), which a daemon that cannot
+    /// of its own, [`Request::SendGuarded`], which a daemon that cannot
     /// do this refuses.
     #[serde(skip)]
     pub is_guarded: bool,

@@ -27,7 +27,7 @@ pub struct Segment {
     pub first: Seq,
     /// Its size in bytes.
     pub bytes: u64,
-    /// When it was closed, by the feed's [`AgeClock`](crate::model::AgeClock).
+    /// When it was closed, by the feed's [`AgeClock`].
     pub closed_at: Millis,
 }
 
@@ -47,7 +47,7 @@ pub struct Retention {
 pub struct Holder {
     /// The last record that it has acknowledged.
     pub cursor: Seq,
-    /// When it was last used, by the feed's [`AgeClock`](crate::model::AgeClock).
+    /// When it was last used, by the feed's [`AgeClock`].
     pub used_at: Millis,
     /// Whether a process reads as it now.
     pub is_read: bool,
