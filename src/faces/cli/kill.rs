@@ -99,7 +99,7 @@ const QUESTION_CHARS: usize = 300;
 /// was not done.
 pub(super) fn confirm(effect: &str, question: &str, otherwise: &str) -> Result<(), Error> {
     if !io::stdin().is_terminal() {
-        let why = format!("{effect}, and there is no terminal to confirm on");
+        let why = format!("{effect}, and there is no terminal to ask on");
         return Err(Error::usage(why).with_hint("say --yes when you mean it"));
     }
     // It may contain a session's name.
