@@ -331,8 +331,8 @@ fn group_of(path: &str) -> Group {
 async fn policy_of_logins() -> Option<Policy> {
     let uid = rustix::process::getuid().as_raw().to_string();
     // Without an argument: the properties of logind itself.
-    let of_manager = ["show_login-user", "--property=KillUserProcesses"];
-    let of_user = ["show_login-user", &uid, "--property=Linger"];
+    let of_manager = ["show-user", "--property=KillUserProcesses"];
+    let of_user = ["show-user", &uid, "--property=Linger"];
     let (manager, user) = tokio::join!(show_login(&of_manager), show_login(&of_user));
     Some(Policy {
         kills_processes: manager?.contains("KillUserProcesses=yes"),
