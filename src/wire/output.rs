@@ -170,7 +170,7 @@ pub struct Explanation {
     /// The row of that line within the capture.
     #[serde(default)]
     pub line_y: Option<u32>,
-    /// How long the screen has been unchanged, in milliseconds; null without a daemon.
+    /// How long the screen has been unchanged, in milliseconds; null where that is not known.
     pub quiet_ms: Option<u64>,
     /// The cursor's column.
     pub cursor_x: Option<u32>,
