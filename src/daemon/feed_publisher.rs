@@ -133,9 +133,9 @@ impl FeedPublisher {
 
     /// Returns why records are not on the disk, if the disk refuses them.
     pub(super) fn problem(&self) -> Option<String> {
-        let problem = self.report.problem.as_ref()?;
-        let n_waiting = self.given_seq - self.report.written;
-        Some(with_waiting(problem, n_waiting, self.is_full()))
+        let report = self.store.peek();
+        let n_waiting = self.given_seq - report.written;
+        Some(with_waiting(&report.problem?, n_waiting, self.is_full()))
     }
 
     /// Whether so much waits for the disk that no look should be taken: a later look finds the

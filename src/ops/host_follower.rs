@@ -4,6 +4,7 @@
 //! A launch notes here which machine and session it was, before it asks. The machine keeps the follow-ups
 //! until they are acknowledged.
 
+use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
@@ -249,8 +250,9 @@ impl FeedStream {
                         acknowledge(&mut stdin, seq).await;
                     }
                 }
-                () = sleep_until(self.quiet.at) => {
-                    if self.is_forgotten(is_complete && acked >= last).await {
+                // What comes meanwhile is read, and the answer is void then.
+                is_forgotten = self.quiet.check(&self.notes, &self.note, is_complete && acked >= last) => {
+                    if is_forgotten {
                         return Ok(Ended::Forgotten);
                     }
                 }
@@ -262,7 +264,7 @@ impl FeedStream {
     /// tasks, or there never were any.
     async fn without_session(&mut self, code: u8) -> Ended {
         if code == ErrorKind::Missing.exit_code() {
-            if self.quiet.at <= Instant::now() && self.is_forgotten(true).await {
+            if self.quiet.at <= Instant::now() && self.is_forgotten().await {
                 return Ended::Forgotten;
             }
             self.note.printed(&["daemon", "--detach"]).await;
@@ -279,7 +281,7 @@ impl FeedStream {
                 return Ended::Over;
             }
             // What is left there is for the other one.
-            if self.is_forgotten(true).await {
+            if self.is_forgotten().await {
                 return Ended::Forgotten;
             }
             pause = match self.quiet.had_none {
@@ -289,23 +291,13 @@ impl FeedStream {
         }
     }
 
-    async fn report(&self, news: HostNews) {
-        drop(self.reports.send((self.note.feed(), news)).await);
+    /// Asks now whether the conversation has a task there, where everything is received.
+    async fn is_forgotten(&mut self) -> bool {
+        self.quiet.ask(&self.notes, &self.note, true).await
     }
 
-    /// Asks whether the conversation has a task there, if everything `is_received`, and again later whether
-    /// nothing has come since. Returns whether the note is removed then.
-    async fn is_forgotten(&mut self, is_received: bool) -> bool {
-        if let Some(held_at) = self.quiet.had_none.take()
-            && is_received
-            && self.notes.forget(&self.note, held_at)
-        {
-            return true;
-        }
-        let held_at = self.notes.held_at(&self.note);
-        let has_none = is_received && self.note.has_no_task().await;
-        self.quiet.asked(has_none.then_some(held_at));
-        false
+    async fn report(&self, news: HostNews) {
+        drop(self.reports.send((self.note.feed(), news)).await);
     }
 }
 
@@ -319,31 +311,66 @@ async fn acknowledge(stdin: &mut Option<ChildStdin>, seq: Seq) {
     }
 }
 
-/// When to ask whether the conversation has tasks.
+/// When to ask whether the conversation has tasks, and the question.
 struct QuietCheck {
     at: Instant,
     /// Set if it had none when it was asked last, and nothing has come since: when a launch had held the note
     /// before that.
     had_none: Option<Option<SystemTime>>,
+    /// The question that is not answered yet, and when a launch had held the note before it.
+    asked: Option<(Option<SystemTime>, Question)>,
 }
+
+/// Resolves to whether the conversation has no task there.
+type Question = Pin<Box<dyn Future<Output = bool>>>;
 
 impl QuietCheck {
     fn new() -> Self {
         Self {
             at: Instant::now() + QUIET,
             had_none: None,
+            asked: None,
         }
     }
 
-    /// Something has changed.
+    /// Something has changed: an answer that is on its way is void.
     fn restart(&mut self) {
         *self = Self::new();
     }
 
-    /// Notes the answer.
-    fn asked(&mut self, had_none: Option<Option<SystemTime>>) {
-        let pause = if had_none.is_some() { QUIET } else { ASK_EVERY };
-        self.at = Instant::now() + pause;
-        self.had_none = had_none;
+    /// Asks when it is time.
+    ///
+    /// # Cancel safety
+    ///
+    /// The question goes on when the future is dropped.
+    async fn check(&mut self, notes: &HostNotes, note: &HostNote, is_received: bool) -> bool {
+        if self.asked.is_none() {
+            sleep_until(self.at).await;
+        }
+        self.ask(notes, note, is_received).await
+    }
+
+    /// Asks whether the conversation has a task there, if everything `is_received`, and again later whether
+    /// nothing has come since. Returns whether the note is removed then.
+    async fn ask(&mut self, notes: &HostNotes, note: &HostNote, is_received: bool) -> bool {
+        if let Some(held_at) = self.had_none.take()
+            && is_received
+            && notes.forget(note, held_at)
+        {
+            return true;
+        }
+        let (held_at, question) = self.asked.get_or_insert_with(|| {
+            let asker = note.clone();
+            let question = async move { is_received && asker.has_no_task().await };
+            (notes.held_at(note), Box::pin(question))
+        });
+        let (held_at, has_none) = (*held_at, question.await);
+        let pause = if has_none { QUIET } else { ASK_EVERY };
+        *self = Self {
+            at: Instant::now() + pause,
+            had_none: has_none.then_some(held_at),
+            asked: None,
+        };
+        false
     }
 }

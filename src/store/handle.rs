@@ -114,6 +114,11 @@ impl Store {
         self.reports.borrow_and_update().clone()
     }
 
+    /// Returns the same, which still counts as a new one.
+    pub(crate) fn peek(&self) -> StoreReport {
+        self.reports.borrow().clone()
+    }
+
     fn send(&self, job: StoreJob) {
         if self.jobs.send(job).is_err() {
             tracing::error!("the store's thread has gone: nothing more is written");

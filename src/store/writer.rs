@@ -340,6 +340,8 @@ impl Writer {
                 "no looks are taken until the waiting records are written"
             );
         }
+        // Who hears of a problem from a reader finds it in the daemon's status, too.
+        self.report();
         if self.problem.is_none() {
             self.publish_written(&Written {
                 before,
