@@ -88,7 +88,6 @@ pub(crate) fn prepare(
     order.check_size()?;
     let file = TaskFile::write(runtime, &launch.token, &order);
     let file = file.map_err(|error| not_written(runtime, &error))?;
-    file.lock().map_err(|error| not_written(runtime, &error))?;
     let kept = match is_first {
         true => {
             let written = TaskFile::keep(kept, &launch.token, &order);

@@ -345,30 +345,26 @@ impl TaskFile {
         Self::create(folder.join(token), order)
     }
 
+    /// Makes the command wait until the file, or the result of [`TaskFile::release`], is dropped. One of a daemon
+    /// that was killed during the same launch is replaced: a pane that waits for it waits for this one then.
     fn create(path: PathBuf, order: &PaneOrder) -> io::Result<Self> {
-        let file = files::create_new(&path).or_else(|error| {
-            if error.kind() != io::ErrorKind::AlreadyExists {
-                return Err(error);
-            }
-            // Of a daemon that was killed during the same launch.
-            fs::remove_file(&path)?;
-            files::create_new(&path)
-        })?;
-        let written = Self { path, file };
+        let fresh = path.with_extension("new");
+        // It may not be there.
+        drop(fs::remove_file(&fresh));
+        let file = files::create_new(&fresh)?;
+        let mut written = Self { path: fresh, file };
         let mut bytes = vec![b' '; HEAD];
         serde_json::to_writer(&mut bytes, order)?;
         (&written.file).write_all(&bytes)?;
+        written.file.lock_shared()?;
+        fs::rename(&written.path, &path)?;
+        written.path = path;
         Ok(written)
     }
 
     /// Returns its path, if it is UTF-8: tmux supports no other.
     pub(super) fn path(&self) -> Option<&str> {
         self.path.to_str()
-    }
-
-    /// Makes the command wait until the result of [`TaskFile::release`] is dropped.
-    pub(super) fn lock(&self) -> io::Result<()> {
-        self.file.lock_shared()
     }
 
     /// Leaves the file to the pane, in which the task is launched.
@@ -437,12 +433,10 @@ pub(super) fn orphaned_launches(folder: &Path) -> BTreeSet<String> {
 /// Reads the file at this path when nobody holds the command back any more, and removes it, if it is for
 /// this pane.
 pub(super) fn take(path: &Path, pane: &str) -> io::Result<PaneOrder> {
-    let file = files::open(path)?;
-    // Where files cannot be locked, the head is all there is to wait for.
-    file.lock().or_else(|error| match error.raw_os_error() {
-        Some(_) => Ok(()),
-        None => Err(error),
-    })?;
+    take_from(lock(path)?, path, pane)
+}
+
+fn take_from(mut file: File, path: &Path, pane: &str) -> io::Result<PaneOrder> {
     let mut head = [0; HEAD];
     let mut waited = Duration::ZERO;
     loop {
@@ -453,7 +447,13 @@ pub(super) fn take(path: &Path, pane: &str) -> io::Result<PaneOrder> {
         if head != [b' '; HEAD] {
             return Err(io::Error::other("it is for another pane"));
         }
-        if waited >= ORPHANED || file.metadata()?.nlink() == 0 {
+        if file.metadata()?.nlink() == 0 {
+            // The launch is tried again, or has failed.
+            let given_up = |_| io::Error::other("its launch was not completed");
+            file = lock(path).map_err(given_up)?;
+            continue;
+        }
+        if waited >= ORPHANED {
             return Err(io::Error::other("its launch was not completed"));
         }
         // Its launcher holds no lock: it has died, or files cannot be locked here. Nothing tells when
@@ -464,6 +464,17 @@ pub(super) fn take(path: &Path, pane: &str) -> io::Result<PaneOrder> {
     let order = read_order(file);
     fs::remove_file(path)?;
     order
+}
+
+/// Opens the file when nobody holds the command back any more.
+fn lock(path: &Path) -> io::Result<File> {
+    let file = files::open(path)?;
+    // Where files cannot be locked, the head is all there is to wait for.
+    file.lock().or_else(|error| match error.raw_os_error() {
+        Some(_) => Ok(()),
+        None => Err(error),
+    })?;
+    Ok(file)
 }
 
 /// Reads the environment of a file that [`TaskFile::keep`] has written.
@@ -616,7 +627,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let order = order(&[b"true"]);
         let file = TaskFile::write(dir.path(), "1-2", &order).unwrap();
-        file.lock().unwrap();
         let path = file.path().unwrap().to_owned();
         let gate = file.release("%7");
         let probe = files::open(Path::new(&path)).unwrap();
@@ -637,7 +647,6 @@ mod tests {
         let file = TaskFile::write(dir.path(), "1-2", &order).unwrap();
         let path = file.path().unwrap().to_owned();
         let launches = || orphaned_launches(dir.path());
-        file.lock().unwrap();
         assert_eq!(launches(), BTreeSet::new());
         file.leave();
         assert_eq!(launches(), BTreeSet::from(["1-2".to_owned()]));
@@ -645,6 +654,26 @@ mod tests {
         complete_launch(dir.path(), "1-2", "%7");
         assert_eq!(pane.join().unwrap().unwrap(), order);
         complete_launch(dir.path(), "1-2", "%7");
+    }
+
+    #[test]
+    fn a_command_waits_for_the_launch_that_follows_one_whose_launcher_was_killed() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |words: &[&[u8]]| TaskFile::write(dir.path(), "1-2", &order(words)).unwrap();
+        let killed = write(&[b"first"]);
+        let path = killed.path().unwrap().to_owned();
+        let (opened, opens) = std::sync::mpsc::channel();
+        let pane = std::thread::spawn(move || {
+            let file = lock(Path::new(&path)).unwrap();
+            opened.send(()).unwrap();
+            take_from(file, Path::new(&path), "%7")
+        });
+        killed.leave();
+        opens.recv().unwrap();
+        let gate = write(&[b"second"]).release("%7");
+        drop(gate);
+        assert_eq!(pane.join().unwrap().unwrap(), order(&[b"second"]));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]
