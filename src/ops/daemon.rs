@@ -8,10 +8,21 @@ use crate::model::Error;
 use crate::tmux::{self, Unless};
 use crate::wire::{DaemonStatus, Request, Response};
 
-/// Returns the status of the daemon of the session that has this name now.
+/// Returns the daemon's status. It has the session's present name, so the name is resolved by a
+/// request of its own only if that is another one.
 pub(crate) async fn daemon_status(session: &mut TaskSession) -> Result<DaemonStatus, Error> {
-    // A status may be older than a rename.
+    if let Ok(status) = ask_for_status(session).await
+        && status.exists
+        && session.is_named(&status.session_name)
+    {
+        return Ok(status);
+    }
+    session.disconnect();
     session.resolve_name().await?;
+    ask_for_status(session).await
+}
+
+async fn ask_for_status(session: &TaskSession) -> Result<DaemonStatus, Error> {
     match session.ask_running(&Request::Status).await? {
         Some(Response::Status(status)) => Ok(*status),
         Some(_) => Err(unexpected()),

@@ -437,8 +437,13 @@ impl TaskSession {
         Ok(None)
     }
 
+    /// Closes the connection to the daemon: the next request may go to another one.
+    pub(super) fn disconnect(&self) {
+        self.client.take();
+    }
+
     /// Whether this is how the session's name is displayed.
-    fn is_named(&self, name: &str) -> bool {
+    pub(super) fn is_named(&self, name: &str) -> bool {
         name == text::one_line(self.name.as_bytes(), MAX_NAME)
     }
 
