@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::consumer::Consumer;
 use super::{Dice, Storm};
-use crate::support::World;
+use crate::support::{World, show};
 
 /// How long anything may take on a busy machine.
 pub(super) const DEADLINE: Duration = Duration::from_secs(90);
@@ -341,12 +341,21 @@ impl Worker<'_> {
     fn until(&self, what: &str, mut is_true: impl FnMut() -> bool) {
         let deadline = Instant::now() + DEADLINE;
         while !is_true() {
-            assert!(
-                Instant::now() < deadline,
-                "{}: {what}: never; its journal: {:?}",
-                self.token,
-                self.slots.journal(self.name)
-            );
+            if Instant::now() >= deadline {
+                let journal = self.slots.journal(self.name);
+                let state = self.reader.state();
+                let of_task = state.records.values();
+                let of_task =
+                    of_task.filter(|record| record["task"]["windowName"] == self.name.as_str());
+                let of_task: Vec<Value> = of_task.cloned().collect();
+                panic!(
+                    "{}: {what}: never; its journal: {:?}\n{}\n{:?}",
+                    self.token,
+                    &journal[journal.len().saturating_sub(9)..],
+                    show(&of_task[of_task.len().saturating_sub(15)..]),
+                    self.slots.look().windows.get(self.name)
+                );
+            }
             thread::sleep(Duration::from_millis(10));
         }
     }
